@@ -1,0 +1,37 @@
+// What is known of the elements of an integer or pointer tile, axis by axis.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// For each axis (scalars have one, of extent 1), along it and in aligned groups of that many elements:
+/// contiguity: the elements are consecutive (bytes/size for pointers);
+/// divisibility: the first element of each contiguous group is a multiple of it (bytes for pointers);
+/// constancy: the elements are equal. All are powers of two.
+struct AxisInfo {
+  std::vector<int64_t> contiguity;
+  std::vector<int64_t> divisibility;
+  std::vector<int64_t> constancy;
+  std::optional<int64_t> constant;  ///< every element has this value
+};
+
+/// Facts for all values of a function by abstract interpretation to a fixed point over its loops.
+class AxisAnalysis {
+ public:
+  explicit AxisAnalysis(const ir::Func& func);
+  const AxisInfo& info(const ir::Value* value) const;
+
+  /// Elements along `axis` that one aligned access can cover for this pointer tile (at most 16 bytes), mask allowed
+  /// for (null: none).
+  int vector_width(const ir::Value* ptr, const ir::Value* mask, int axis) const;
+
+ private:
+  std::unordered_map<const ir::Value*, AxisInfo> info_;
+};
+
+}  // namespace tegula

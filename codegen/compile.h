@@ -1,0 +1,38 @@
+// The one door from the front ends to code: tile IR in, kernel image out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+#include "runtime/base/diag.h"
+#include "runtime/kernel_image.h"
+
+namespace tegula {
+
+/// Changes whenever generated code may: part of every image's key.
+std::string compiler_version();
+
+struct PassTime {
+  std::string pass;
+  double ms;
+};
+
+struct CompileOptions {
+  Target target;
+  bool emulator = false;  ///< fill image.bitcode instead of image.ptx
+  /// Called with a pass's name and the function (or LLVM module) text after it; null: no dumps. Passes: those of
+  /// passes.def, then "llvm" (lowered), "llvm-opt" (after O3), "ptx". TEGULA_DUMP=all or a list of names prints to stderr.
+  std::function<void(const std::string& pass, const std::string& text)> dump;
+  std::vector<PassTime>* times = nullptr;  ///< time of each pass, in order
+};
+
+/// Compiles `func` (stage Tile). Null if something the user did stands in the way (too much shared memory, say): then
+/// `diags` says what.
+std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags);
+
+}  // namespace tegula

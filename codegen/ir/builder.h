@@ -1,0 +1,74 @@
+// Makes ops at an insertion point. Results of Same and Bool rows are inferred from the table; shapes are not checked
+// here: a front end has done so with the user's words, and the verifier does it for everybody.
+#pragma once
+
+#include "codegen/ir/ir.h"
+
+namespace tegula::ir {
+
+class Builder {
+ public:
+  Builder() = default;
+  explicit Builder(Block* block) { set_end(block); }
+
+  void set_end(Block* block) { block_ = block, at_ = block->ops.end(); }
+  void set_before(Op* op);
+  void set_after(Op* op);
+  void set_loc(Loc loc) { loc_ = loc; }
+  Loc loc() const { return loc_; }
+  Block* block() const { return block_; }
+
+  /// The general form. `types` gives the results of Given rows and is empty for the others.
+  Op* create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types = {}, Attrs attrs = {},
+             int num_regions = 0);
+  /// Puts a finished op (a clone) at the insertion point.
+  Op* insert(std::unique_ptr<Op> op);
+
+#define TEGULA_OP(...)
+#define TEGULA_UNARY(Name, text, ...) \
+  Value* text(Value* x) { return create(Opcode::Name, {x})->result(); }
+#define TEGULA_BINARY(Name, text, ...) \
+  Value* text(Value* lhs, Value* rhs) { return create(Opcode::Name, {lhs, rhs})->result(); }
+#define TEGULA_TERNARY(...)
+#include "codegen/ir/ops.def"
+
+  Value* fma(Value* x, Value* y, Value* z) { return create(Opcode::Fma, {x, y, z})->result(); }
+  Value* select(Value* condition, Value* lhs, Value* rhs) {
+    return create(Opcode::Select, {condition, lhs, rhs}, {lhs->type})->result();
+  }
+
+  /// A constant of integer (or i1) or float element type, scalar or splat over a tile.
+  Value* constant(Type type, int64_t value);
+  Value* constant_float(Type type, double value);
+  Value* program_id(int axis);
+  Value* num_programs(int axis);
+  Value* arange(int64_t start, int64_t end);
+
+  Value* cast(Value* x, Elem to, std::string_view rounding = {});
+  Value* bitcast(Value* x, Type element_type);
+  Value* addptr(Value* ptr, Value* offset) { return create(Opcode::AddPtr, {ptr, offset})->result(); }
+
+  Value* splat(Value* scalar, Shape shape);
+  Value* broadcast(Value* x, Shape shape);
+  Value* expand_dims(Value* x, int axis);
+  Value* reshape(Value* x, Shape shape);
+  Value* trans(Value* x, std::vector<int64_t> order);
+
+  Value* load(Value* ptr, Value* mask, Value* other, Attrs attrs = {});
+  void store(Value* ptr, Value* value, Value* mask, Attrs attrs = {});
+  Value* atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs = {});
+
+  /// `combine` fills the region: it gets the two groups of scalars as one list (first the left ones) and returns the
+  /// combined group.
+  std::vector<Value*> reduce(const std::vector<Value*>& inputs, int axis,
+                             const std::function<std::vector<Value*>(Builder&, const std::vector<Value*>&)>& combine);
+  Value* dot(Value* a, Value* b, Value* acc, Attrs attrs = {});
+  Value* convert_layout(Value* x, LayoutRef layout);
+
+ private:
+  Block* block_ = nullptr;
+  std::list<std::unique_ptr<Op>>::iterator at_;
+  Loc loc_;
+};
+
+}  // namespace tegula::ir

@@ -1,0 +1,194 @@
+#include "codegen/ir/ir.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "runtime/base/check.h"
+
+namespace tegula::ir {
+
+int64_t Type::num_elements() const {
+  int64_t n = 1;
+  for (int64_t extent : shape) n *= extent;
+  return n;
+}
+
+bool Type::operator==(const Type& o) const {
+  if (!same_shape_and_elem(o)) return false;
+  if (layout == o.layout) return true;
+  return layout && o.layout && *layout == *o.layout;
+}
+
+std::string Type::to_string() const {
+  std::string e = elem_info(elem).text;
+  if (pointer) e = fmt::format("ptr<{}>", e);
+  if (is_scalar()) return e;
+  return fmt::format("tile<{}x{}>", fmt::join(shape, "x"), e);
+}
+
+std::string shape_to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+namespace {
+
+OpInfo make_info(Opcode opcode, const char* text, const char* operands, ResultRule rule, uint32_t traits,
+                 const char* language_name, const char* doc) {
+  OpInfo info{opcode, text, {}, 0, false, rule, traits, language_name, doc};
+  std::istringstream names{operands};
+  for (std::string name; names >> name;) {
+    if (name.ends_with("...")) {
+      info.variadic = true;
+      name.resize(name.size() - 3);
+    } else if (name.ends_with("?")) {
+      name.pop_back();
+    } else {
+      ++info.required;
+    }
+    info.operands.push_back(name);
+  }
+  return info;
+}
+
+}  // namespace
+
+const std::vector<OpInfo>& op_table() {
+  static const std::vector<OpInfo> table = {
+#define TEGULA_UNARY(Name, text, rule, traits, lang, doc) \
+  make_info(Opcode::Name, #text, "x", ResultRule::rule, (traits) | Elementwise, lang, doc),
+#define TEGULA_BINARY(Name, text, rule, traits, lang, doc) \
+  make_info(Opcode::Name, #text, "lhs rhs", ResultRule::rule, (traits) | Elementwise, lang, doc),
+#define TEGULA_TERNARY(Name, text, names, rule, traits, lang, doc) \
+  make_info(Opcode::Name, #text, names, ResultRule::rule, (traits) | Elementwise, lang, doc),
+#define TEGULA_OP(Name, text, operands, rule, traits, lang, doc) \
+  make_info(Opcode::Name, #text, operands, ResultRule::rule, traits, lang, doc),
+#include "codegen/ir/ops.def"
+  };
+  return table;
+}
+
+const OpInfo& op_info(Opcode opcode) { return op_table()[int(opcode)]; }
+
+std::optional<Opcode> opcode_from_text(std::string_view text) {
+  for (const OpInfo& info : op_table())
+    if (text == info.text) return info.opcode;
+  return std::nullopt;
+}
+
+namespace {
+template <class T>
+const T* find_attr(const Attrs& attrs, std::string_view name) {
+  auto it = attrs.find(name);
+  return it == attrs.end() ? nullptr : std::get_if<T>(&it->second);
+}
+}  // namespace
+
+int64_t Op::attr_int(std::string_view name, int64_t fallback) const {
+  auto* v = find_attr<int64_t>(attrs, name);
+  return v ? *v : fallback;
+}
+bool Op::attr_bool(std::string_view name) const {
+  auto* v = find_attr<bool>(attrs, name);
+  return v && *v;
+}
+std::string Op::attr_string(std::string_view name) const {
+  auto* v = find_attr<std::string>(attrs, name);
+  return v ? *v : std::string();
+}
+std::vector<int64_t> Op::attr_ints(std::string_view name) const {
+  auto* v = find_attr<std::vector<int64_t>>(attrs, name);
+  return v ? *v : std::vector<int64_t>();
+}
+
+Value* Block::add_arg(Type type, std::string name) {
+  args.push_back(std::make_unique<Value>(Value{std::move(type), nullptr, this, int(args.size()), std::move(name)}));
+  return args.back().get();
+}
+
+int Func::num_warps() const {
+  auto* v = find_attr<int64_t>(attrs, "num_warps");
+  return v ? int(*v) : 4;
+}
+int Func::num_stages() const {
+  auto* v = find_attr<int64_t>(attrs, "num_stages");
+  return v ? int(*v) : 2;
+}
+
+Value* Func::add_param(Type type, std::string param_name, int64_t divisible_by) {
+  divisibility.push_back(divisible_by);
+  return body.add_arg(std::move(type), std::move(param_name));
+}
+
+std::unique_ptr<Func> Func::clone() const {
+  auto copy = std::make_unique<Func>();
+  copy->name = name;
+  copy->attrs = attrs;
+  copy->loc = loc;
+  ValueMap map;
+  for (size_t i = 0; i < body.args.size(); ++i)
+    map[body.args[i].get()] = copy->add_param(body.args[i]->type, body.args[i]->name, divisibility[i]);
+  for (auto& op : body.ops) {
+    auto cloned = clone_op(*op, map);
+    cloned->parent = &copy->body;
+    copy->body.ops.push_back(std::move(cloned));
+  }
+  return copy;
+}
+
+void walk(Block& block, const std::function<void(Op&)>& visit) {
+  for (auto& op : block.ops) {
+    visit(*op);
+    for (auto& region : op->regions) walk(*region, visit);
+  }
+}
+
+void walk(const Block& block, const std::function<void(const Op&)>& visit) {
+  walk(const_cast<Block&>(block), [&](Op& op) { visit(op); });
+}
+
+void replace_uses(Block& scope, Value* from, Value* to) { replace_uses(scope, ValueMap{{from, to}}); }
+
+void replace_uses(Block& scope, const ValueMap& map) {
+  walk(scope, [&](Op& op) {
+    for (Value*& operand : op.operands)
+      for (auto it = map.find(operand); it != map.end() && it->second != operand; it = map.find(operand))
+        operand = it->second;
+  });
+}
+
+std::unordered_map<const Value*, int> count_uses(const Block& scope) {
+  std::unordered_map<const Value*, int> uses;
+  walk(scope, [&](const Op& op) {
+    for (const Value* operand : op.operands)
+      if (operand) ++uses[operand];
+  });
+  return uses;
+}
+
+std::unique_ptr<Op> clone_op(const Op& op, ValueMap& map) {
+  auto copy = std::make_unique<Op>();
+  copy->opcode = op.opcode;
+  copy->attrs = op.attrs;
+  copy->loc = op.loc;
+  for (Value* operand : op.operands) {
+    auto it = map.find(operand);
+    copy->operands.push_back(it == map.end() ? operand : it->second);
+  }
+  for (auto& r : op.results) {
+    copy->results.push_back(std::make_unique<Value>(Value{r->type, copy.get(), nullptr, r->index, r->name}));
+    map[r.get()] = copy->results.back().get();
+  }
+  for (auto& region : op.regions) {
+    auto block = std::make_unique<Block>();
+    block->parent = copy.get();
+    for (auto& arg : region->args) map[arg.get()] = block->add_arg(arg->type, arg->name);
+    for (auto& inner : region->ops) {
+      auto cloned = clone_op(*inner, map);
+      cloned->parent = block.get();
+      block->ops.push_back(std::move(cloned));
+    }
+    copy->regions.push_back(std::move(block));
+  }
+  return copy;
+}
+
+}  // namespace tegula::ir

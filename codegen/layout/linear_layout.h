@@ -1,0 +1,116 @@
+// Linear layouts: maps over F2 from hardware bits to tile coordinates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tegula {
+
+/// The named dimensions of a layout. The hardware side has Register, Lane, Warp and Block (in a cluster), or Offset
+/// (an element index in shared memory); the tile side has Dim0, Dim1, ...
+enum class Dim : uint8_t { Register, Lane, Warp, Block, Offset, Dim0, Dim1, Dim2, Dim3, Dim4 };
+
+inline Dim tile_dim(int axis) { return Dim(int(Dim::Dim0) + axis); }
+const char* dim_name(Dim dim);
+
+class LinearLayout {
+ public:
+  /// Image of one input bit: one coordinate for each output dimension, in the order of out_dims().
+  using Basis = std::vector<int32_t>;
+  /// Images of all bits of one input dimension, lowest bit first.
+  struct In {
+    Dim dim;
+    std::vector<Basis> bases;
+    bool operator==(const In&) const = default;
+  };
+  struct Out {
+    Dim dim;
+    int32_t size;  ///< a power of two
+    bool operator==(const Out&) const = default;
+  };
+
+  LinearLayout() = default;
+  /// A layout from its bases. The result must lie inside the output sizes; otherwise an internal error that says which
+  /// basis does not.
+  LinearLayout(std::vector<In> ins, std::vector<Out> outs);
+  /// The same, or nullopt and a sentence in `why` where the constructor would fail.
+  static std::optional<LinearLayout> try_create(std::vector<In> ins, std::vector<Out> outs, std::string* why);
+
+  /// in -> out, i -> i, for `size` (a power of two) values.
+  static LinearLayout identity(int32_t size, Dim in, Dim out);
+  /// in -> out, i -> 0: broadcast over `size` values of `in`; `out` has size 1.
+  static LinearLayout zeros(int32_t size, Dim in, Dim out);
+
+  const std::vector<In>& ins() const { return ins_; }
+  const std::vector<Out>& outs() const { return outs_; }
+  bool has_in(Dim dim) const;
+  bool has_out(Dim dim) const;
+  int in_bits(Dim dim) const;       ///< 0 if the dimension is absent
+  int32_t in_size(Dim dim) const;   ///< 1 if the dimension is absent
+  int32_t out_size(Dim dim) const;  ///< 1 if the dimension is absent
+  int total_in_bits() const;
+  int total_out_bits() const;
+  /// Image of bit `bit` of `in`, coordinate `out`.
+  int32_t basis(Dim in, int bit, Dim out) const;
+  const Basis& basis(Dim in, int bit) const;
+
+  /// Coordinates (in the order of outs()) of the given input; dimensions not named are 0.
+  Basis apply(const std::vector<std::pair<Dim, int32_t>>& in) const;
+
+  /// Product: this one for the low bits, `outer` for the high bits of every dimension they share.
+  LinearLayout operator*(const LinearLayout& outer) const;
+  /// First this, then `next` (whose inputs are this one's outputs, by name).
+  LinearLayout compose(const LinearLayout& next) const;
+  /// For a surjective `to` with the same outputs: a map x from this one's inputs to those of `to` with
+  /// this(i) == to(x(i)). Broadcast bits of `to` get 0, so each coordinate is read from one canonical owner.
+  LinearLayout invert_and_compose(const LinearLayout& to) const;
+  /// The inverse of a bijective layout.
+  LinearLayout invert() const;
+
+  /// Keeps only the named dimensions.
+  LinearLayout sublayout(const std::vector<Dim>& ins, const std::vector<Dim>& outs) const;
+  /// Renames an output dimension / reorders the output dimensions.
+  LinearLayout rename_out(Dim from, Dim to) const;
+  LinearLayout transpose_outs(const std::vector<Dim>& order) const;
+  /// Drops output dimension `axis` (a slice for reductions) and renumbers the tile dimensions above it; the input bits
+  /// that moved along it become broadcast bits.
+  LinearLayout drop_tile_dim(int axis) const;
+  /// Inserts a tile dimension of size 1 at `axis`, renumbering those from there on.
+  LinearLayout insert_tile_dim(int axis) const;
+  /// Tile of another shape with the same elements in row-major order (the last dimension is the fastest).
+  LinearLayout reshape_tile(const std::vector<int64_t>& shape) const;
+  /// Tile with its dimensions permuted: result dimension i is this one's dimension order[i].
+  LinearLayout permute_tile(const std::vector<int>& order) const;
+  /// Removes register bits that are broadcast (their image is in the span of the lower register bits).
+  LinearLayout remove_zero_registers() const;
+
+  bool is_surjective() const;
+  bool is_injective() const;
+  bool is_invertible() const { return is_surjective() && is_injective(); }
+  /// Bits of `in` that do not change the coordinates given lower dimensions and bits (broadcast): a mask.
+  int32_t free_mask(Dim in) const;
+  /// How many consecutive registers hold consecutive elements along tile dimension `axis`, starting at register 0.
+  int32_t contiguous_registers(int axis) const;
+  /// Sizes of the tile dimensions in order Dim0, Dim1, ...
+  std::vector<int64_t> tile_shape() const;
+
+  bool operator==(const LinearLayout&) const = default;
+
+  /// "register=[[1],[2]], lane=[[4],[8]], warp=[] -> dim0:16"; parse() reads it back.
+  std::string to_string() const;
+  static std::optional<LinearLayout> parse(std::string_view text, std::string* why);
+
+ private:
+  std::vector<In> ins_;
+  std::vector<Out> outs_;
+};
+
+using LayoutRef = std::shared_ptr<const LinearLayout>;
+
+}  // namespace tegula

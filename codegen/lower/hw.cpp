@@ -1,0 +1,115 @@
+#include "codegen/lower/hw.h"
+
+#include "codegen/lower/llvm_headers.h"
+#include "runtime/base/check.h"
+
+namespace tegula::lower {
+
+namespace {
+
+HwType parse_type(std::string_view text) {
+  static const std::pair<std::string_view, HwType> names[] = {
+      {"void", HwType::Void}, {"i1", HwType::I1},     {"i16", HwType::I16},      {"i32", HwType::I32},
+      {"i64", HwType::I64},   {"f16", HwType::F16},   {"bf16", HwType::BF16},    {"f32", HwType::F32},
+      {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site},
+  };
+  for (auto& [name, type] : names)
+    if (name == text) return type;
+  TEGULA_UNREACHABLE("hw.def: unknown type '{}'", text);
+}
+
+// "i32 * 4" -> (I32, 4); "i32" -> (I32, 0)
+std::pair<HwType, int> parse_repeat(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  size_t star = text.find(" * ");
+  if (star == std::string_view::npos) return {parse_type(text), 0};
+  return {parse_type(text.substr(0, star)), std::stoi(std::string(text.substr(star + 3)))};
+}
+
+HwInfo make_info(const char* name, std::string_view signature, Feature feature, unsigned effects, const char* assembly,
+                 const char* constraints) {
+  HwInfo info{name, HwType::Void, 0, {}, feature, effects, assembly, constraints};
+  size_t open = signature.find('(');
+  std::string_view result = signature.substr(0, open);
+  if (result.front() == '{') result = result.substr(1, result.size() - 2);
+  std::tie(info.result, info.result_count) = parse_repeat(result);
+  std::string_view args = signature.substr(open + 1, signature.size() - open - 2);
+  while (!args.empty()) {
+    size_t comma = args.find(',');
+    auto [type, count] = parse_repeat(args.substr(0, comma));
+    info.args.insert(info.args.end(), std::max(count, 1), type);
+    args = comma == std::string_view::npos ? std::string_view() : args.substr(comma + 1);
+  }
+  return info;
+}
+
+llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
+  switch (type) {
+    case HwType::Void: return llvm::Type::getVoidTy(c);
+    case HwType::I1: return llvm::Type::getInt1Ty(c);
+    case HwType::I16: return llvm::Type::getInt16Ty(c);
+    case HwType::I32:
+    case HwType::Site: return llvm::Type::getInt32Ty(c);
+    case HwType::I64: return llvm::Type::getInt64Ty(c);
+    case HwType::F16: return llvm::Type::getHalfTy(c);
+    case HwType::BF16: return llvm::Type::getBFloatTy(c);
+    case HwType::F32: return llvm::Type::getFloatTy(c);
+    case HwType::F64: return llvm::Type::getDoubleTy(c);
+    case HwType::GlobalPtr: return llvm::PointerType::get(c, 1);
+  }
+  TEGULA_UNREACHABLE("HwType {}", int(type));
+}
+
+}  // namespace
+
+const std::vector<HwInfo>& hw_table() {
+  static const std::vector<HwInfo> table = {
+#define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
+  make_info(#name, signature, Feature::feature, effects, assembly, constraints),
+#include "codegen/lower/hw.def"
+  };
+  return table;
+}
+
+const HwInfo* find_hw(std::string_view name) {
+  for (const HwInfo& info : hw_table())
+    if (info.name == name) return &info;
+  return nullptr;
+}
+
+const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers) {
+  if (!function_name.starts_with(kHwPrefix)) return nullptr;
+  function_name.remove_prefix(kHwPrefix.size());
+  size_t dot = function_name.find('.');
+  if (modifiers) *modifiers = dot == std::string_view::npos ? "" : std::string(function_name.substr(dot));
+  return find_hw(function_name.substr(0, dot));
+}
+
+llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers) {
+  std::string name = fmt::format("{}{}{}", kHwPrefix, info.name, modifiers);
+  if (llvm::Function* f = module.getFunction(name)) return f;
+  llvm::LLVMContext& c = module.getContext();
+  llvm::Type* result = llvm_type(c, info.result);
+  if (info.result_count)
+    result = llvm::StructType::get(c, llvm::SmallVector<llvm::Type*>(info.result_count, result));
+  llvm::SmallVector<llvm::Type*> args;
+  for (HwType t : info.args) args.push_back(llvm_type(c, t));
+  auto* f = llvm::Function::Create(llvm::FunctionType::get(result, args, false), llvm::GlobalValue::ExternalLinkage,
+                                   name, module);
+  f->setDoesNotThrow();
+  f->addFnAttr(llvm::Attribute::WillReturn);
+  f->addFnAttr(llvm::Attribute::NoCallback);
+  if (info.effects & Convergent) f->setConvergent();
+  bool read = info.effects & Read, write = info.effects & Write;
+  if (!read && !write) {
+    f->setDoesNotAccessMemory();
+    if (!(info.effects & Convergent)) f->addFnAttr(llvm::Attribute::Speculatable);
+  } else if (!write) {
+    f->setOnlyReadsMemory();
+  } else if (!read) {
+    f->setOnlyWritesMemory();
+  }
+  return f;
+}
+
+}  // namespace tegula::lower

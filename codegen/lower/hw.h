@@ -1,0 +1,44 @@
+// The rows of hw.def, and their declarations in an LLVM module.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/target/target.h"
+
+namespace llvm {
+class Function;
+class Module;
+}  // namespace llvm
+
+namespace tegula::lower {
+
+enum HwEffect : unsigned { Pure = 0, Read = 1, Write = 2, Convergent = 4 };
+
+enum class HwType : uint8_t { Void, I1, I16, I32, I64, F16, BF16, F32, F64, GlobalPtr, Site };
+
+struct HwInfo {
+  std::string name;
+  HwType result;
+  int result_count;           ///< 0: a plain result of type `result`; n: a struct of n
+  std::vector<HwType> args;   ///< repeats expanded
+  Feature feature;
+  unsigned effects;
+  std::string assembly;
+  std::string constraints;
+};
+
+const std::vector<HwInfo>& hw_table();
+const HwInfo* find_hw(std::string_view name);
+
+/// Prefix of all hardware functions in a module. A function's name is the prefix, the row's name, and the modifiers if
+/// there are any, e.g. "tegula.hw.ld_global_b32.ca".
+inline constexpr std::string_view kHwPrefix = "tegula.hw.";
+/// The row of a hardware function; its modifiers (".ca" or empty) in `modifiers` if not null. Null: not one.
+const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers = nullptr);
+
+/// The declaration of a row in the module, made when it is not there yet, with attributes that follow from the effects.
+llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers = {});
+
+}  // namespace tegula::lower

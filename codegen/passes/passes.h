@@ -1,0 +1,31 @@
+// The passes of passes.def. Each changes the function in place; a pass that meets a user's mistake reports it.
+#pragma once
+
+#include "codegen/ir/ir.h"
+#include "codegen/ir/verifier.h"
+#include "codegen/target/target.h"
+#include "runtime/base/diag.h"
+
+namespace tegula {
+
+struct PassContext {
+  const Target& target;
+  Diagnostics& diags;
+};
+
+namespace passes {
+#define TEGULA_PASS(name, before, after, doc) void name(ir::Func& func, PassContext& context);
+#include "codegen/passes/passes.def"
+}  // namespace passes
+
+struct PassInfo {
+  const char* name;
+  ir::Stage before;
+  ir::Stage after;
+  const char* doc;
+  void (*run)(ir::Func&, PassContext&);
+};
+/// All passes in pipeline order.
+const std::vector<PassInfo>& pass_table();
+
+}  // namespace tegula

@@ -1,0 +1,43 @@
+// What a GPU architecture has. Passes and lowering ask for features, never for architecture numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tegula {
+
+enum class Feature : uint32_t {
+  Any = 0,
+  Ldmatrix = 1,
+  Mma16816 = 2,
+  CpAsync = 4,
+  CvtBf16 = 8,
+  AtomicBf16 = 16,
+  Stmatrix = 32,
+  Wgmma = 64,
+  Tma = 128,
+  Cluster = 256,
+};
+
+struct Target {
+  std::string name;  ///< "sm_90a", as LLVM and ptxas spell it
+  int sm;            ///< 90
+  int ptx;           ///< 80: PTX 8.0
+  int64_t shared_per_program;
+  int64_t shared_per_sm;
+  int64_t registers_per_sm;
+  uint32_t features;
+
+  bool has(Feature f) const { return (features & uint32_t(f)) == uint32_t(f); }
+};
+
+const std::vector<Target>& targets();
+/// The row of that name; "sm_90" finds "sm_90a".
+std::optional<Target> find_target(std::string_view name);
+/// The nearest row at or below compute capability `sm` (90 for 9.0); the lowest row if there is none.
+const Target& target_for_sm(int sm);
+
+}  // namespace tegula

@@ -1,0 +1,129 @@
+// Syntax tree of the kernel language: Triton's Python, every node with its place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diag.h"
+
+namespace tegula::language {
+
+struct Expr;
+using ExprPtr = std::unique_ptr<Expr>;
+
+struct Keyword {
+  std::string name;  ///< empty for **value
+  Loc loc;
+  ExprPtr value;
+};
+
+struct Expr {
+  enum class Kind {
+    Name,       ///< text
+    Int,        ///< integer (as written; up to 2^64 - 1)
+    Float,      ///< number
+    String,     ///< text, unescaped
+    True, False, None, Ellipsis,
+    Tuple,      ///< children
+    List,       ///< children
+    Dict,       ///< children: key, value, key, value, ...
+    Unary,      ///< text: - + ~ not; children[0]
+    Binary,     ///< text: + - * / // % ** @ & | ^ << >>; children[0], children[1]
+    Compare,    ///< operators[i] stands between children[i] and children[i + 1]; "is not" and "not in" are one operator
+    BoolOp,     ///< text: and, or; children (two or more)
+    Ternary,    ///< children: condition, then, otherwise
+    Call,       ///< children[0] is the callee, the rest positional arguments; keywords
+    Attribute,  ///< children[0] . text
+    Subscript,  ///< children[0] [ the rest ]
+    Slice,      ///< children: lower, upper, step; null where absent (within Subscript only)
+    Starred,    ///< *children[0]
+    Lambda,     ///< names are the parameters; children[0] the body
+  };
+  Kind kind;
+  Loc loc;  ///< the whole expression if it fits on one line, else its first token
+  std::string text;
+  uint64_t integer = 0;
+  double number = 0;
+  std::vector<ExprPtr> children;
+  std::vector<Keyword> keywords;
+  std::vector<std::string> operators;
+  std::vector<std::string> names;
+};
+
+struct Stmt;
+using StmtPtr = std::unique_ptr<Stmt>;
+
+struct Stmt {
+  enum class Kind {
+    Assign,     ///< targets (a = b = value has two) = value; a target is Name, Tuple, List, Attribute or Subscript
+    AugAssign,  ///< targets[0] text= value; text: + - * ...
+    AnnAssign,  ///< targets[0] : annotation = value (value may be null)
+    Expr,       ///< value, for its effect; docstrings too
+    Return,     ///< value may be null
+    If,         ///< value is the condition; body, orelse (elif: one nested If)
+    For,        ///< targets[0] in value: body
+    While,      ///< value: body
+    Pass, Break, Continue,
+    Assert,     ///< value; message may be null
+    Raise,      ///< legal only where it is never reached at compile time
+    Import,     ///< skipped inside functions; bindings of a module are in Module::imports
+  };
+  Kind kind;
+  Loc loc;
+  std::string text;
+  std::vector<ExprPtr> targets;
+  ExprPtr annotation;
+  ExprPtr value;
+  ExprPtr message;
+  std::vector<StmtPtr> body;
+  std::vector<StmtPtr> orelse;
+};
+
+struct Param {
+  std::string name;
+  Loc loc;
+  ExprPtr annotation;     ///< may be null
+  ExprPtr default_value;  ///< may be null
+};
+
+struct Decorator {
+  Loc loc;
+  ExprPtr value;  ///< triton.jit, triton.autotune(configs=..., key=...), ...
+};
+
+/// A function decorated with @triton.jit (or @jit), kernel or helper.
+struct Function {
+  std::string name;
+  Loc loc;
+  std::vector<Decorator> decorators;
+  std::vector<Param> params;
+  ExprPtr returns;  ///< annotation; may be null
+  std::vector<StmtPtr> body;
+};
+
+/// `import a.b as c`: name c, path a.b. `from a import b as c`: name c, path a.b.
+struct ImportBinding {
+  std::string name;
+  std::string path;
+  Loc loc;
+};
+
+/// A module-level assignment, kept when its right side parses; evaluated only if a kernel uses the name.
+struct Global {
+  std::string name;
+  Loc loc;
+  ExprPtr annotation;
+  ExprPtr value;
+};
+
+struct Module {
+  const std::string* file = nullptr;
+  std::vector<Function> functions;
+  std::vector<ImportBinding> imports;
+  std::vector<Global> globals;  ///< in order; a later one of the same name wins
+};
+
+}  // namespace tegula::language

@@ -1,0 +1,66 @@
+// What an expression of a front end stands for: a compile-time value, or a value of tile IR.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula::dsl {
+
+struct Val;
+
+/// An error has been reported already: whatever is computed from it is Poison too, silently.
+struct Poison {};
+/// Python's None.
+struct None {};
+/// A type as a value: tl.float32, p.dtype, p.dtype.element_ty. Scalar, pointer or tile.
+struct DType {
+  ir::Type type;
+};
+/// (a, b), [a, b]: any mixture of values.
+struct TupleVal {
+  std::shared_ptr<const std::vector<Val>> items;
+};
+/// A function as a value: one of the tables' functions (by its name there) or a jit function of a program, by pointer
+/// to its syntax tree and the module that it was found in; or a module ("tl", "tl.math").
+struct FunctionRef {
+  enum class Kind { Builtin, Jit, Module } kind;
+  std::string name;
+  const void* function = nullptr;
+  const void* module = nullptr;
+};
+
+/// A Python int at compile time: 64 bits and whether they count as unsigned (values from 2^63 on).
+using Int = int64_t;
+
+struct Val {
+  std::variant<Poison, None, bool, Int, double, std::string, DType, TupleVal, FunctionRef, ir::Value*> v;
+  /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
+  Val() : v(Poison{}) {}
+  template <class T>
+    requires(!std::is_same_v<std::remove_cvref_t<T>, Val>)
+  Val(T&& x) : v(std::forward<T>(x)) {}  // NOLINT: implicit on purpose
+
+  template <class T>
+  bool is() const { return std::holds_alternative<T>(v); }
+  template <class T>
+  const T& as() const { return std::get<T>(v); }
+  template <class T>
+  const T* get_if() const { return std::get_if<T>(&v); }
+
+  bool is_poison() const { return is<Poison>(); }
+  bool is_value() const { return is<ir::Value*>(); }
+  /// Known at compile time (poison and IR values are not).
+  bool is_constant() const { return !is_value() && !is_poison(); }
+  ir::Value* value() const { return is_value() ? as<ir::Value*>() : nullptr; }
+};
+
+inline Val make_tuple(std::vector<Val> items) {
+  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items))});
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,78 @@
+// A device that runs kernel images: a GPU through the CUDA driver (cuda_device.h), or the emulator
+// (codegen/exec/emulator). Every function may throw DeviceError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/base/error.h"
+#include "runtime/kernel_image.h"
+
+namespace tegula {
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+/// A CUDA stream (CUstream) or null for the default one. The emulator runs everything at once and ignores it.
+using StreamHandle = void*;
+using EventHandle = void*;
+using GraphHandle = void*;
+
+struct DeviceInfo {
+  std::string name;       ///< "NVIDIA H200", "emulator (sm_90a)"
+  bool emulator = false;
+  int sm = 90;            ///< compute capability: 90 for 9.0
+  int num_sms = 1;
+  int driver_version = 0; ///< 13000 for CUDA 13.0; 0 for the emulator
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+  int64_t shared_per_program = 0;
+};
+
+/// A kernel image made ready on a device. The device must outlive it.
+class LoadedKernel {
+ public:
+  virtual ~LoadedKernel() = default;
+  /// Starts the kernel. `args` points to one pointer an argument, as cuLaunchKernel takes them. Does not wait on a GPU.
+  virtual void launch(Grid grid, void* const* args, StreamHandle stream) = 0;
+  virtual const KernelImage& image() const = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  /// Device memory. Addresses are aligned to 256 bytes; 0 bytes give a valid address as well.
+  virtual uint64_t allocate(size_t bytes) = 0;
+  virtual void free(uint64_t address) noexcept = 0;
+  /// Ordered on the stream; when they return, host memory may be reused (to_device) or holds the data (to_host).
+  virtual void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream = nullptr) = 0;
+  virtual void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream = nullptr) = 0;
+  virtual void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream = nullptr) = 0;
+
+  /// Makes the image ready: on a GPU from its cubin, else by the driver's assembler from its PTX. What the assembler
+  /// made (cubin, registers, spills) stands in image() of the result.
+  virtual std::unique_ptr<LoadedKernel> load(KernelImage image) = 0;
+
+  virtual StreamHandle create_stream() = 0;
+  virtual void destroy_stream(StreamHandle stream) noexcept = 0;
+  virtual void synchronize(StreamHandle stream = nullptr) = 0;
+
+  virtual EventHandle create_event() = 0;
+  virtual void destroy_event(EventHandle event) noexcept = 0;
+  virtual void record(EventHandle event, StreamHandle stream = nullptr) = 0;
+  /// Waits for `stop`; milliseconds between two recorded events.
+  virtual double elapsed_ms(EventHandle start, EventHandle stop) = 0;
+
+  /// What is launched on `stream` between begin and end becomes a graph instead of running.
+  virtual void begin_capture(StreamHandle stream) = 0;
+  virtual GraphHandle end_capture(StreamHandle stream) = 0;
+  virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
+  virtual void destroy_graph(GraphHandle graph) noexcept = 0;
+};
+
+}  // namespace tegula

@@ -1,0 +1,37 @@
+// What compiling a kernel yields: code for one architecture and all that a launch has to know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diag.h"
+#include "runtime/base/elem.h"
+
+namespace tegula {
+
+/// An argument as it is passed at launch. Arguments that were specialised away are not here.
+/// ABI: pointers 8 bytes, integers and floats their own size, int1 one byte.
+struct ImageParam {
+  std::string name;
+  Elem elem = Elem::I32;
+  bool pointer = false;
+  int64_t divisible_by = 1;  ///< what the code relies on: a launch with another value is refused
+  bool operator==(const ImageParam&) const = default;
+};
+
+struct KernelImage {
+  std::string kernel;  ///< the user's name of the kernel, and the entry symbol
+  std::string target;  ///< "sm_90a"
+  std::vector<ImageParam> params;
+  int num_warps = 4;
+  int64_t shared_bytes = 0;
+  std::string ptx;                ///< for GPUs; may be empty when cubin is there
+  std::vector<uint8_t> cubin;     ///< what the driver's assembler made of ptx; may be empty
+  std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
+  std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
+  int registers = -1;             ///< per thread; -1: not known yet
+  int spill_bytes = -1;
+};
+
+}  // namespace tegula
