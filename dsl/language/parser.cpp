@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "dsl/language/grammar.h"
@@ -27,14 +26,6 @@ bool is_foreign(std::string_view word) {
   return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign);
 }
 
-/// a.b.c as text; empty for anything else.
-std::string dotted_name(const Expr& e) {
-  if (e.kind == Expr::Kind::Name) return e.text;
-  if (e.kind != Expr::Kind::Attribute) return {};
-  std::string base = dotted_name(*e.children[0]);
-  return base.empty() ? base : base + "." + e.text;
-}
-
 class Parser {
  public:
   Parser(std::string_view text, const std::string* file, Diagnostics& diags)
@@ -46,6 +37,25 @@ class Parser {
     find_wrapped();
     scan_host();
     return std::move(module_);
+  }
+
+  std::optional<Function> signature(std::string_view name) {
+    // The last one counts, as it does in Python.
+    std::optional<Function> found;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      LogicalLine& line = lines_[i];
+      if (line.word() != "def" || line.word(word_after(line, 3)) != name || !line.errors.empty()) continue;
+      auto s = parse_statement(line, line.pieces[0].first, line.pieces[0].second, diags_);
+      if (!s || !s->function) continue;
+      found = std::move(s->function);
+      for (size_t d = i; d-- > 0 && lines_[d].text[0] == '@' && lines_[d].errors.empty();) {
+        auto decorator = parse_statement(lines_[d], 0, lines_[d].text.size(), diags_);
+        if (decorator && decorator->decorator)
+          found->decorators.insert(found->decorators.begin(),
+                                   Decorator{decorator->decorator->loc, std::move(decorator->decorator)});
+      }
+    }
+    return found;
   }
 
  private:
@@ -467,6 +477,18 @@ Module parse(std::string_view text, std::string_view file, Diagnostics& diags) {
   const std::string* name = intern_file(file);
   diags.sources().add(name, std::string(text));
   return Parser(text, name, diags).run();
+}
+
+std::optional<Function> parse_signature(std::string_view text, std::string_view file, std::string_view name) {
+  Diagnostics ignored;
+  return Parser(text, intern_file(file), ignored).signature(name);
+}
+
+std::string dotted_name(const Expr& e) {
+  if (e.kind == Expr::Kind::Name) return e.text;
+  if (e.kind != Expr::Kind::Attribute) return {};
+  std::string base = dotted_name(*e.children[0]);
+  return base.empty() ? base : base + "." + e.text;
 }
 
 }  // namespace tegula::language

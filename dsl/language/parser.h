@@ -1,6 +1,8 @@
 // Text to syntax tree.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "dsl/language/ast.h"
@@ -13,5 +15,12 @@ namespace tegula::language {
 /// are reported with their place, as many as there are lines with errors; the rest of the tree is still there. `file`
 /// names the text in locations; the text is added to diags.sources().
 Module parse(std::string_view text, std::string_view file, Diagnostics& diags);
+
+/// The head of the function `name` with its decorators and no body: all that binding arguments takes, at a fraction of
+/// what parsing the file costs. Mistakes are left to parse(): null if no such function is found or its head is wrong.
+std::optional<Function> parse_signature(std::string_view text, std::string_view file, std::string_view name);
+
+/// a.b.c as text; empty for an expression that is no name.
+std::string dotted_name(const Expr& expr);
 
 }  // namespace tegula::language
