@@ -109,57 +109,124 @@ Regs convert_by_shuffles(Lowering& l, const Regs& regs, const LinearLayout& map,
   return out;
 }
 
-// Consecutive elements that registers 0 .. n - 1 (n a power of two) reach at consecutive offsets, everything else
-// moving by multiples of n.
-int consecutive(const LinearLayout& to_offset, int limit) {
-  int n = 1;
-  for (int bit = 0; bit < to_offset.in_bits(Dim::Register) && n < limit; ++bit) {
-    if (to_offset.basis(Dim::Register, bit, Dim::Offset) != n) break;
-    n *= 2;
-  }
-  for (; n > 1; n /= 2) {
-    bool aligned = true;
-    for (auto& in : to_offset.ins())
-      for (int bit = 0; bit < int(in.bases.size()); ++bit)
-        if (in.dim != Dim::Register || (1 << bit) >= n) aligned &= to_offset.basis(in.dim, bit, Dim::Offset) % n == 0;
-    if (aligned) break;
-  }
-  return n;
+// The register bits that make up one access of `vector` elements: bit j moves the offset by 2^j.
+llvm::SmallVector<int> vector_bits(const LinearLayout& to_offset, int vector) {
+  llvm::SmallVector<int> bits;
+  for (int step = 1; step < vector; step *= 2)
+    for (int bit = 0; bit < to_offset.in_bits(Dim::Register); ++bit)
+      if (to_offset.basis(Dim::Register, bit, Dim::Offset) == step) {
+        bits.push_back(bit);
+        break;
+      }
+  return bits;
 }
 
-Regs convert_through_shared(Lowering& l, const Regs& regs, const ir::Type& element, const LinearLayout& from,
-                            const LinearLayout& to, const ir::Op& op) {
-  int bits = std::max(8, element.bits());
-  int vector = 1;
-  LinearLayout shared = shared_layout_for_conversion(from, to, bits, &vector);
-  int64_t base = l.shared.offset.at(&op);
-  int limit = 128 / bits;
-  auto address = [&](const LinearLayout& to_offset, int r) {
-    llvm::Value* offset = l.coordinate(to_offset, Dim::Offset, r);
-    return l.b.CreateAdd(l.shared_address(base), l.b.CreateMul(offset, l.i32(bits / 8)));
-  };
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
-  LinearLayout write = from.invert_and_compose(shared);
-  int width = consecutive(write, limit);
-  int copies = from.free_mask(Dim::Register);
-  llvm::Value* owner = l.is_owner(std::make_shared<LinearLayout>(from));
-  for (int r = 0; r < from.in_size(Dim::Register); r += width)
-    if (!(r & copies)) l.store_shared(address(write, r), llvm::ArrayRef(regs).slice(r, width), owner, op.loc);
-  l.barrier(op.loc);
-  LinearLayout read = to.invert_and_compose(shared);
-  width = consecutive(read, limit);
-  copies = to.free_mask(Dim::Register);
-  Regs out(to.in_size(Dim::Register), nullptr);
-  for (int r = 0; r < int(out.size()); r += width) {
-    if (r & copies) {
-      for (int i = 0; i < width; ++i) out[r + i] = out[(r + i) & ~copies];
-      continue;
+// Exchanges a tile through this op's area of shared memory.
+class SharedExchange {
+ public:
+  SharedExchange(Lowering& l, const ir::Op& op, const ir::Type& element)
+      : l_(l), op_(op), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
+
+  Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
+    std::optional<LdmatrixPlan> ldmatrix;
+    LinearLayout shared;
+    int vector = 1;
+    if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) {
+      shared = shared_layout_for_dot_operand(from, bits_);
+      ldmatrix = plan_ldmatrix(to, shared);
     }
-    Regs part = l.load_shared(address(read, r), l.element_type(element), width, op.loc);
-    std::copy(part.begin(), part.end(), out.begin() + r);
+    if (!ldmatrix) shared = shared_layout_for_conversion(from, to, bits_, &vector);
+    if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
+    write(regs, from, shared);
+    l_.barrier(op_.loc);
+    return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
   }
-  return out;
-}
+
+ private:
+  // The widest access in elements at these offsets: the lowest offset bits belong to registers alone.
+  int access_width(const LinearLayout& to_offset) const {
+    for (int width = 128 / bits_; width > 1; width /= 2) {
+      auto bits = vector_bits(to_offset, width);
+      if ((1 << bits.size()) != width) continue;
+      bool alone = true;
+      for (auto& in : to_offset.ins())
+        for (int bit = 0; bit < int(in.bases.size()); ++bit)
+          if (in.dim != Dim::Register || std::find(bits.begin(), bits.end(), bit) == bits.end())
+            alone &= to_offset.basis(in.dim, bit, Dim::Offset) % width == 0;
+      if (alone) return width;
+    }
+    return 1;
+  }
+
+  llvm::Value* address(const LinearLayout& to_offset, int r) {
+    llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
+    return l_.b.CreateAdd(l_.shared_address(l_.shared.offset.at(&op_)), l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+  }
+
+  // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
+  void for_each_access(const LinearLayout& layout, const LinearLayout& to_offset,
+                       const std::function<void(llvm::ArrayRef<int> registers)>& access) {
+    int width = access_width(to_offset), copies = layout.free_mask(Dim::Register), low = 0;
+    auto bits = vector_bits(to_offset, width);
+    for (int bit : bits) low |= 1 << bit;
+    for (int r = 0; r < layout.in_size(Dim::Register); ++r) {
+      if (r & (copies | low)) continue;
+      llvm::SmallVector<int> registers;
+      for (int i = 0; i < width; ++i) {
+        int which = r;
+        for (size_t j = 0; j < bits.size(); ++j)
+          if (i >> j & 1) which |= 1 << bits[j];
+        registers.push_back(which);
+      }
+      access(registers);
+    }
+  }
+
+  void write(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+    LinearLayout to_offset = from.invert_and_compose(shared);
+    llvm::Value* owner = l_.is_owner(std::make_shared<LinearLayout>(from));
+    for_each_access(from, to_offset, [&](llvm::ArrayRef<int> registers) {
+      Regs values;
+      for (int r : registers) values.push_back(regs[r]);
+      l_.store_shared(address(to_offset, registers[0]), values, owner, op_.loc);
+    });
+  }
+
+  Regs read(const LinearLayout& to, const LinearLayout& shared) {
+    LinearLayout to_offset = to.invert_and_compose(shared);
+    Regs out(to.in_size(Dim::Register), nullptr);
+    for_each_access(to, to_offset, [&](llvm::ArrayRef<int> registers) {
+      Regs part = l_.load_shared(address(to_offset, registers[0]), element_, int(registers.size()), op_.loc);
+      for (size_t i = 0; i < registers.size(); ++i) out[registers[i]] = part[i];
+    });
+    return with_copies(std::move(out), to);
+  }
+
+  Regs read_by_ldmatrix(const LdmatrixPlan& plan, const LinearLayout& to) {
+    std::string row = fmt::format("ldmatrix_x{}{}", plan.matrices, plan.transposed ? "_trans" : "");
+    Regs out(to.in_size(Dim::Register), nullptr);
+    for (int r = 0; r < int(out.size()); r += 2 * plan.matrices) {
+      llvm::Value* words = l_.hw(row, {address(plan.address, r), l_.site(op_.loc)});
+      for (int j = 0; j < plan.matrices; ++j) {
+        Regs pair = l_.unpack({l_.b.CreateExtractValue(words, unsigned(j))}, element_, 2);
+        out[r + 2 * j] = pair[0], out[r + 2 * j + 1] = pair[1];
+      }
+    }
+    return out;
+  }
+
+  Regs with_copies(Regs regs, const LinearLayout& layout) {
+    int copies = layout.free_mask(Dim::Register);
+    for (int r = 0; r < int(regs.size()); ++r)
+      if (r & copies) regs[r] = regs[r & ~copies];
+    return regs;
+  }
+
+  Lowering& l_;
+  const ir::Op& op_;
+  llvm::Type* element_;
+  int bits_;
+};
 
 }  // namespace
 
@@ -173,7 +240,7 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
     case Conversion::Route::Shuffle:
       return convert_by_shuffles(*this, regs, plan.source_of, n);
     case Conversion::Route::Shared:
-      return convert_through_shared(*this, regs, element, from, to, op);
+      return SharedExchange(*this, op, element).run(regs, from, to);
   }
   TEGULA_UNREACHABLE("route");
 }
