@@ -165,7 +165,9 @@ class Reader {
     bool negative = accept("-");
     if (accept("inf")) return negative ? -HUGE_VAL : HUGE_VAL;
     if (accept("nan")) {
-      if (!accept("(0x")) return std::numeric_limits<double>::quiet_NaN();
+      if (!accept("(")) return std::numeric_limits<double>::quiet_NaN();
+      if (text_.substr(at_, 2) != "0x") fail("0x and the bits of a NaN");
+      at_ += 2;
       uint64_t bits = 0;
       auto [end, ec] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), bits, 16);
       if (ec != std::errc()) fail("the bits of a NaN in hexadecimal");
@@ -273,6 +275,7 @@ class Reader {
     Shape shape;
     while (is_digit(peek()) || peek() == '-') {
       shape.push_back(integer("an extent"));
+      blanks();
       if (peek() != 'x') fail("'x' behind an extent");
       ++at_;
     }
@@ -448,20 +451,20 @@ class Reader {
       do types.push_back(type());
       while (accept(","));
     }
+    op.loc = location(begin);
+    blanks();
+    if (!at_end() && peek() != '\n' && peek() != '{')
+      fail("attributes, ': type', loc(...), a region or the end of the line");
     if (types.size() != defined_.size()) {
       error(begin, at_,
             fmt::format("{} result{} but {} type{} behind ':'", defined_.size(), defined_.size() == 1 ? "" : "s",
                         types.size(), types.size() == 1 ? "" : "s"));
       throw LineError{};
     }
-    op.loc = location(begin);
     for (size_t i = 0; i < types.size(); ++i) {
       op.results.push_back(std::make_unique<Value>(Value{types[i], &op, nullptr, int(i), {}}));
       define(defined_[i], op.results.back().get(), places[i]);
     }
-    blanks();
-    if (!at_end() && peek() != '\n' && peek() != '{')
-      fail("attributes, ': type', loc(...), a region or the end of the line");
   }
 
   void operand(Op& op) {
