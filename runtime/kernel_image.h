@@ -33,7 +33,8 @@ struct KernelImage {
   std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
   std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
   int registers = -1;             ///< per thread; -1: not known yet
-  int spill_bytes = -1;
+  int spill_bytes = -1;  ///< per thread; -1: not known yet
+  bool operator==(const KernelImage&) const = default;
 };
 
 }  // namespace tegula
