@@ -4,7 +4,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED)
-find_package(LLVM 22 REQUIRED CONFIG)
+find_package(LLVM 22.1 REQUIRED CONFIG)  # compatible are versions of the same minor number alone
 
 find_library(BOOST_CONTEXT libboost_context.a REQUIRED)
 find_library(ZSTD libzstd.a REQUIRED)
