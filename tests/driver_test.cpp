@@ -1,6 +1,7 @@
 // The driver table, the CUDA device and what stands on it, over a driver that fails on demand. The last tests use the
 // machine's GPU and are skipped without one.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <thread>
@@ -455,7 +456,7 @@ TEST_F(GpuTest, GraphAndTiming) {
   EXPECT_LT(timing.median_ms, 1);
 }
 
-TEST_F(GpuTest, HostMemoryAndBadPtxAreRefused) {
+TEST_F(GpuTest, BadPtxIsRefused) {
   KernelImage bad = increment();
   bad.ptx += "nonsense";
   std::string message = message_of<DeviceError>([&] { device_->load(bad); });
@@ -483,7 +484,7 @@ TEST_F(GpuTest, IllegalAccess) {
         std::fprintf(stderr, "%s\n%s\n%s\n", first.c_str(), second.c_str(), third.c_str());
         bool good = first.find("ILLEGAL_ADDRESS") != first.npos && first.ends_with(kLost) && second.ends_with(kLost) &&
                     third.ends_with(kLost);
-        std::exit(good ? 0 : 1);
+        _exit(good ? 0 : 1);  // the context is lost: leave it as it is
       },
       testing::ExitedWithCode(0), "ILLEGAL_ADDRESS");
 }
