@@ -88,14 +88,14 @@ Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view k
   LinkStateOwner owner{driver};
   auto checked = [&](const char* symbol, Result result) {
     if (result == Result::Success) return;
-    std::string note = fmt::format("assembling kernel '{}'", kernel);
     int version = ptx_version(ptx);
     if (result == Result::UnsupportedPtxVersion)
       throw DeviceError(
-          fmt::format("{} failed: {}\n  note: {} is PTX {}.{}, and the driver supports CUDA {}\n"
+          fmt::format("{} failed: {}\n  note: kernel '{}' is PTX {}.{}, and the driver supports CUDA {}\n"
                       "  hint: update the NVIDIA driver to CUDA {} or later, or compile for a lower PTX version",
-                      symbol, driver.describe(result), note, version / 10, version % 10,
+                      symbol, driver.describe(result), kernel, version / 10, version % 10,
                       cuda_version_text(driver.version), cuda_version_text(cuda_version_for_ptx(version))));
+    std::string note = fmt::format("assembling kernel '{}'", kernel);
     std::string_view log(errors.data(), strnlen(errors.data(), errors.size()));
     if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log);
     driver.fail(symbol, result, note);
