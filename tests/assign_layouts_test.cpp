@@ -1,5 +1,10 @@
 // Passes assign_layouts and simplify_layouts on small kernels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <unordered_map>
 
 #include "codegen/ir/builder.h"
 #include "codegen/ir/printer.h"
@@ -275,7 +280,8 @@ TEST_F(Dots, ManyShapesAreValid) {
     matmul(m, n, k);
     assign();
     simplify();
-    EXPECT_EQ(conversions(), 3u) << m << " " << n << " " << k << " " << w;
+    // A result that is small beside the operands is stored as it lies.
+    EXPECT_EQ(conversions(), m * n * 2 < m * k ? 2u : 3u) << m << " " << n << " " << k << " " << w;
   }
 }
 
@@ -305,6 +311,183 @@ TEST_F(Dots, UnsupportedElementsAreTold) {
             "dot of float32 and float32 into float32: tensor cores take float16 or bfloat16 operands and accumulate in "
             "float32 here");
 }
+
+TEST_F(Dots, Attention) {
+  const int64_t m = 64, n = 32, d = 64;
+  Value *stride = i32(16), *total = i32(16);
+  Value* q = b.load(tile_pointers(pointer(Elem::F16), stride, m, d), nullptr, nullptr);
+  Value* k_ptr = b.trans(tile_pointers(pointer(Elem::F16), stride, n, d), {1, 0});
+  Value* v_ptr = tile_pointers(pointer(Elem::F16), stride, n, d);
+  Value* sum = b.constant_float(Type::tile(Elem::F32, {m}), 0);
+  Value* zero = b.constant_float(Type::tile(Elem::F32, {m, d}), 0);
+  loop = b.create(Opcode::For, {c(0), total, c(int(n)), k_ptr, v_ptr, sum, zero},
+                  {k_ptr->type, v_ptr->type, sum->type, zero->type}, {}, 1);
+  ir::Block* body = loop->regions[0].get();
+  Value* i = body->add_arg(Type::scalar(Elem::I32));
+  Values args;
+  for (Value* v : {k_ptr, v_ptr, sum, zero}) args.push_back(body->add_arg(v->type));
+  Builder in(body);
+  Value* scores = in.dot(q, in.load(args[0], nullptr, nullptr), in.constant_float(Type::tile(Elem::F32, {m, n}), 0));
+  Value* p = in.exp(scores);
+  Value* next_sum = in.add(args[2], reduce_in(in, p, 1));
+  Value* scaled = in.mul(args[3], in.broadcast(in.expand_dims(next_sum, 1), {m, d}));
+  Value* acc = in.dot(in.cast(p, Elem::F16), in.load(args[1], nullptr, nullptr), scaled);
+  Value* step = in.mul(stride, i);
+  in.create(Opcode::Yield,
+            {in.addptr(args[0], in.splat(step, {d, n})), in.addptr(args[1], in.splat(step, {n, d})), next_sum, acc});
+  b.store(tile_pointers(pointer(Elem::F16), stride, m, d), b.cast(loop->result(3), Elem::F16), nullptr);
+  assign();
+  simplify();
+  // Three loaded operands and the result; nothing for the statistics, and p is where the second dot wants it.
+  EXPECT_EQ(conversions(), 4u) << ir::print(func);
+  size_t inside = 0;
+  ir::walk(*body, [&](Op& op) { inside += op.opcode == Opcode::ConvertLayout; });
+  EXPECT_EQ(inside, 2u);  // q is converted once, before the loop
+}
+
+// ---- Random functions: whatever they are, the result obeys the verifier and computes the same
+
+/// What a function does, whatever the layouts: one line for each op that reads, writes or decides, its operands written
+/// out as expressions (hashed) over results of such ops.
+std::vector<std::string> effects(const Func& func) {
+  std::unordered_map<const Value*, size_t> meaning;
+  std::vector<std::string> lines;
+  auto mean = [&](const Value* v, const std::string& text) { meaning[v] = std::hash<std::string>()(text); };
+  for (auto& arg : func.body.args) mean(arg.get(), fmt::format("param {}", arg->index));
+  ir::walk(func.body, [&](const Op& op) {
+    if (op.parent->parent && op.parent->parent->opcode == Opcode::Reduce) return;
+    if (op.opcode == Opcode::ConvertLayout) {
+      meaning[op.result()] = meaning.at(op.operands[0]);
+      return;
+    }
+    std::string text = op.info().text;
+    for (auto& [name, value] : op.attrs)
+      if (name != "vector")
+        text += fmt::format(" {}={}", name,
+                            std::visit(
+                                [](const auto& v) {
+                                  if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::vector<int64_t>>)
+                                    return ir::shape_to_string(v);
+                                  else
+                                    return fmt::format("{}", v);
+                                },
+                                value));
+    for (const Value* v : op.operands) text += fmt::format(" {}", v ? meaning.at(v) : 0);
+    for (auto& r : op.results) text += " : " + r->type.to_string();
+    bool effect = !op.has(ir::Pure);
+    if (effect) lines.push_back(text), text = fmt::format("line {}", lines.size());
+    for (auto& r : op.results) mean(r.get(), fmt::format("{} #{}", text, r->index));
+    for (auto& region : op.regions)
+      for (auto& arg : region->args) mean(arg.get(), fmt::format("{} ^{}", text, arg->index));
+  });
+  return lines;
+}
+
+class RandomFunctions : public Layouts, public testing::WithParamInterface<int> {};
+
+TEST_P(RandomFunctions, AreLaidOut) {
+  std::mt19937 random{uint32_t(GetParam())};
+  auto pick = [&](auto& from) { return from[random() % from.size()]; };
+  warps(1 << random() % 4);
+  Value *base = pointer(), *stride = i32(16), *n = i32();
+  Values pool;
+  auto shape_of = [&](int rank) {
+    Shape shape;
+    for (int i = 0; i < rank; ++i) shape.push_back(int64_t(1) << random() % (rank == 1 ? 10 : 6));
+    return shape;
+  };
+  auto load = [&](Builder& at, Shape shape) {
+    Value* offset = at.constant(Type::tile(Elem::I32, shape), 0);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      Value* index = at.arange(0, shape[axis]);
+      for (size_t other = 0; other < shape.size(); ++other)
+        if (other != axis) index = at.expand_dims(index, int(other));
+      if (random() % 2) index = at.mul(index, at.splat(stride, index->type.shape));
+      offset = at.add(offset, at.broadcast(index, shape));
+    }
+    Value* mask = random() % 2 ? at.lt(offset, at.splat(n, shape)) : nullptr;
+    return at.load(at.addptr(at.splat(base, shape), offset), mask, nullptr);
+  };
+  for (int i = 0; i < 3; ++i) pool.push_back(load(b, shape_of(1 + int(random() % 3))));
+  std::function<void(Builder&, Values, int)> grow = [&](Builder& at, Values pool, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      Value* x = pick(pool);
+      const Shape& shape = x->type.shape;
+      int rank = x->type.rank();
+      switch (random() % 9) {
+        case 0:
+          pool.push_back(at.exp(x));
+          break;
+        case 1:
+          for (Value* y : pool)
+            if (y != x && y->type.shape == shape) {
+              pool.push_back(at.add(x, y));
+              break;
+            }
+          break;
+        case 2:
+          if (rank < 4) pool.push_back(at.expand_dims(x, int(random() % uint32_t(rank + 1))));
+          break;
+        case 3: {
+          Shape grown = shape;
+          for (auto& extent : grown)
+            if (extent == 1 && random() % 2) extent = 8;
+          if (x->type.num_elements() < 4096) pool.push_back(at.broadcast(x, grown));
+          break;
+        }
+        case 4:
+          pool.push_back(random() % 2 || rank < 2 ? at.reshape(x, {x->type.num_elements()})
+                                                  : at.reshape(x, {shape[0], x->type.num_elements() / shape[0]}));
+          break;
+        case 5: {
+          std::vector<int64_t> order;
+          for (int k = 0; k < rank; ++k) order.push_back(k);
+          std::shuffle(order.begin(), order.end(), random);
+          pool.push_back(at.trans(x, order));
+          break;
+        }
+        case 6:
+          if (Value* r = reduce_in(at, x, int(random() % uint32_t(rank))); r->type.is_tile()) pool.push_back(r);
+          break;
+        case 7:
+          at.store(at.splat(base, shape), x, nullptr);
+          break;
+        case 8: {
+          if (steps < 4) break;
+          Value* y = at.exp(x);
+          Op* loop = at.create(Opcode::For, {n, n, n, x, y}, {x->type, y->type}, {}, 1);
+          ir::Block* body = loop->regions[0].get();
+          body->add_arg(n->type);
+          Values inner = pool;
+          for (Value* v : {x, y}) inner.push_back(body->add_arg(v->type));
+          Builder in(body);
+          grow(in, inner, steps / 2);
+          Value* swapped = body->args[1].get();
+          in.create(Opcode::Yield, {body->args[2].get(), in.add(swapped, load(in, shape))});
+          for (int r : {0, 1}) pool.push_back(loop->result(r));
+          break;
+        }
+      }
+    }
+    at.store(at.splat(base, pool.back()->type.shape), pool.back(), nullptr);
+  };
+  grow(b, pool, 16);
+  std::vector<std::string> meant = effects(func);
+  assign();
+  EXPECT_EQ(effects(func), [&] {
+    meant.push_back("return");
+    return meant;
+  }());
+  size_t before = conversions();
+  simplify();
+  size_t after = conversions();
+  EXPECT_LE(after, before);
+  EXPECT_EQ(effects(func), meant);
+  std::string text = ir::print(func);
+  simplify();
+  EXPECT_EQ(ir::print(func), text) << "not idempotent";
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomFunctions, testing::Range(0, 80));
 
 // ---- Simplification, on functions that are laid out by hand
 

@@ -116,11 +116,16 @@ class Assigner {
   }
 
   /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
-  /// least. Warps stay on different rows where rows are reduced.
+  /// least. Where rows of a dot's result are reduced, every warp has whole rows, in all dots with as many rows: then
+  /// row statistics and products of products stay in their warps.
   std::pair<int, int> warps_for_dot(const Shape& shape) const {
     int total = func_.num_warps();
-    auto axes = reduced_axes_.find(shape);
-    bool rows_reduced = axes != reduced_axes_.end() && axes->second.contains(1);
+    bool rows_reduced = false;
+    for (const Op* dot : dots_) {
+      const Shape& other = dot->result()->type.shape;
+      auto axes = reduced_axes_.find(other);
+      rows_reduced |= other[0] == shape[0] && axes != reduced_axes_.end() && axes->second.contains(1);
+    }
     std::pair<int, int> best;
     std::vector<int64_t> best_cost;
     for (int m = 1; m <= total; m *= 2) {
