@@ -24,7 +24,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -75,7 +74,8 @@ double largest_error(const std::vector<float>& x, const std::vector<float>& y, S
 struct Step {
   const char* name;
   double bytes;  // predicted traffic
-  std::function<void()> launch;
+  Kernel kernel;
+  std::vector<Arg> args;
 };
 
 void print_row(const char* name, double bytes, double ms) {
@@ -113,39 +113,18 @@ int main(int argc, char** argv) try {
   const Grid grid{unsigned(shape.rows)};
   const int cols = shape.cols;
 
-  Kernel row_max = program.kernel("row_max");
-  Kernel subtract = program.kernel("subtract");
-  Kernel exponential = program.kernel("exponential");
-  Kernel row_sum = program.kernel("row_sum");
-  Kernel divide = program.kernel("divide");
-  Kernel softmax = program.kernel("softmax");
-
-  // The steps with the bytes that each has to move.
+  // The steps, with the bytes that each has to move.
   const double matrix = double(elements) * sizeof(float);
   const double row_results = double(shape.rows) * sizeof(float);
-  const std::vector<Step> naive = {
-      {"row maximum", matrix + row_results,
-       [&] {
-         row_max.launch(device, grid, {column, x, cols}, options);
-       }},
-      {"x - maximum", 2 * matrix + row_results,
-       [&] {
-         subtract.launch(device, grid, {between, x, column, cols}, options);
-       }},
-      {"exp", 2 * matrix,
-       [&] {
-         exponential.launch(device, grid, {y, between, cols}, options);
-       }},
-      {"row sum", matrix + row_results,
-       [&] {
-         row_sum.launch(device, grid, {column, y, cols}, options);
-       }},
-      {"divide by sum", 2 * matrix + row_results,
-       [&] {
-         divide.launch(device, grid, {between, y, column, cols}, options);
-       }},
+  Step naive[] = {
+      {"row maximum", matrix + row_results, program.kernel("row_max"), {column, x, cols}},
+      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between, x, column, cols}},
+      {"exp", 2 * matrix, program.kernel("exponential"), {y, between, cols}},
+      {"row sum", matrix + row_results, program.kernel("row_sum"), {column, y, cols}},
+      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
   };
-  const Step fused = {"fused softmax", 2 * matrix, [&] { softmax.launch(device, grid, {y, x, cols}, options); }};
+  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
+  auto launch = [&](Step& step) { step.kernel.launch(device, grid, step.args, options); };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
   // above those and far below any mistake.
@@ -154,9 +133,9 @@ int main(int argc, char** argv) try {
     std::printf("%-24s largest relative error %.2g\n", name, error);
     return error < 1e-5;
   };
-  for (const Step& step : naive) step.launch();
+  for (Step& step : naive) launch(step);
   bool right = check("naive", between);
-  fused.launch();
+  launch(fused);
   right = check("fused", y) && right;
   if (!right) {
     std::printf("WRONG: an error above 1e-5\n");
@@ -165,10 +144,14 @@ int main(int argc, char** argv) try {
 
   // Then the times: medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
   const TimingOptions timing{.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu};
-  auto median_ms = [&](const Step& step) { return time_on_device(device, step.launch, timing).median_ms; };
+  auto median_ms = [&](Step& step) {
+    return time_on_device(
+               device, [&] { launch(step); }, timing)
+        .median_ms;
+  };
   std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
   double naive_bytes = 0, naive_ms = 0;
-  for (const Step& step : naive) {
+  for (Step& step : naive) {
     const double ms = median_ms(step);
     print_row(step.name, step.bytes, ms);
     naive_bytes += step.bytes;
