@@ -30,6 +30,11 @@ def constants(x, ACT: tl.constexpr, PTR):
 
 
 # check constants x=*i32 ACT='relu' PTR=None
+# func @constants(%0: ptr<i32> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = constant {value = 55} : i32
+#   store %0, %1
+#   return
+# }
 
 
 @triton.jit
@@ -40,6 +45,25 @@ def modules(x, n):
 
 
 # check modules x=*f32/16 n=i32/16
+# func @modules(%0: ptr<f32> "x" div 16, %1: i32 "n" div 16) {num_stages = 3, num_warps = 4} {
+#   %2 = arange {end = 16, start = 0} : tile<16xi32>
+#   %3 = splat %0 : tile<16xptr<f32>>
+#   %4 = addptr %3, %2 : tile<16xptr<f32>>
+#   %5 = splat %1 : tile<16xi32>
+#   %6 = lt %2, %5 : tile<16xi1>
+#   %7 = constant {value = -inf} : f32
+#   %8 = splat %7 : tile<16xf32>
+#   %9 = load %4, %6, %8 : tile<16xf32>
+#   %10 = splat %0 : tile<16xptr<f32>>
+#   %11 = addptr %10, %2 : tile<16xptr<f32>>
+#   %12 = exp %9 : tile<16xf32>
+#   %13 = exp2 %9 : tile<16xf32>
+#   %14 = add %12, %13 : tile<16xf32>
+#   %15 = splat %1 : tile<16xi32>
+#   %16 = lt %2, %15 : tile<16xi1>
+#   store %11, %14, %16
+#   return
+# }
 
 
 @triton.jit
@@ -52,6 +76,23 @@ def literals(x, s):
 
 
 # check literals x=*f16 s=0.5
+# func @literals(%0: ptr<f16> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = load %0 : f16
+#   %2 = constant {value = 0.5} : f32
+#   %3 = cast %2 : f16
+#   %4 = mul %1, %3 : f16
+#   store %0, %4
+#   %5 = constant {value = 0.5} : f32
+#   %6 = cast %1 : f32
+#   %7 = mul %6, %5 : f32
+#   %8 = cast %7 : f16
+#   store %0, %8
+#   %9 = constant {value = 0.5} : f32
+#   %10 = cast %9 : f16
+#   %11 = mul %1, %10 : f16
+#   store %0, %11
+#   return
+# }
 
 
 @triton.jit
@@ -62,3 +103,22 @@ def ternaries(x, n, p):
 
 
 # check ternaries x=*f32 n=i32 p=*f32
+# func @ternaries(%0: ptr<f32> "x", %1: i32 "n", %2: ptr<f32> "p") {num_stages = 3, num_warps = 4} {
+#   %3 = constant {value = 4} : i32
+#   %4 = gt %1, %3 : i1
+#   %5 = constant {value = 4} : i32
+#   %6 = select %4, %1, %5 : i32
+#   %7 = constant {value = 0} : i32
+#   %8 = gt %1, %7 : i1
+#   %9 = if %8 : f32 { ^():
+#     %10 = load %2 : f32
+#     yield %10
+#   } { ^():
+#     %11 = constant {value = 0.0} : f32
+#     yield %11
+#   }
+#   %12 = cast %6 : f32
+#   %13 = add %9, %12 : f32
+#   store %0, %13
+#   return
+# }

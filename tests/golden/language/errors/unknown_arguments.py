@@ -33,7 +33,7 @@ def kernel(x, n, B: tl.constexpr, STEPS: tl.constexpr):
     while n > 0:
         n -= helper(v, True)
     r, t = helper(x, B)
-    w = q + tl.arange(0, 8) + tl.arange(0, 16)  # error: 
+    w = tl.arange(0, 8) + tl.arange(0, 16) + q  # error: 
     tl.store(x + i, v, mask=i < n, msk=1)  # error: msk
 
 
