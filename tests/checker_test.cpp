@@ -2,8 +2,9 @@
 //
 // A line `# check KERNEL name=value ...` asks for the tile IR of a kernel: a value is a type (*f32, i32, *f16/16 for a
 // divisibility) or a constant as Python writes it. The comment lines behind it are the expected text; TEGULA_BLESS=1
-// writes what came out. In errors/ the first `# check` line (or `# check all`) says what is checked, and behind each
-// offending line stands `# error: part of message (hint)`, once for each message.
+// writes what came out. A line `# accept KERNEL ...` asks that the kernel has no error and that its tile IR verifies.
+// In errors/ the first `# check` line (or `# check all`) says what is checked, and behind each offending line stands `#
+// error: part of message (hint)`, once for each message.
 #include "dsl/language/checker.h"
 
 #include <gtest/gtest.h>
@@ -85,6 +86,7 @@ std::string check_text(const std::string& text, const std::string& spec_line, co
 }
 
 constexpr char kCheck[] = "# check ";
+constexpr char kAccept[] = "# accept ";
 
 void run_golden(const fs::path& path) {
   std::string text = slurp(path), rewritten;
@@ -95,10 +97,16 @@ void run_golden(const fs::path& path) {
   int specs = 0;
   for (size_t i = 0; i < rest.size(); ++i) {
     rewritten += rest[i] + "\n";
+    if (rest[i].starts_with(kAccept)) {
+      std::string out = check_text(text, rest[i].substr(sizeof kAccept - 1), path.filename().string());
+      EXPECT_TRUE(out.starts_with("func @")) << out;
+      ++specs;
+    }
     if (!rest[i].starts_with(kCheck)) continue;
     ++specs;
     std::string expected;
-    while (i + 1 < rest.size() && rest[i + 1].starts_with("#") && !rest[i + 1].starts_with(kCheck))
+    while (i + 1 < rest.size() && rest[i + 1].starts_with("#") && !rest[i + 1].starts_with(kCheck) &&
+           !rest[i + 1].starts_with(kAccept))
       expected += rest[++i].substr(std::min<size_t>(2, rest[i].size())) + "\n";
     size_t at = rewritten.rfind(kCheck) + sizeof kCheck - 1;
     std::string spec = rewritten.substr(at, rewritten.size() - at - 1);

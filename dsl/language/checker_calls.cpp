@@ -64,7 +64,7 @@ Val Checker::eval_call(const Expr& e) {
   if (callee.kind == Expr::Kind::Attribute) {
     Val base = eval(*callee.children[0]);
     if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == Kind::Module) {
-      target = module_member(*f, callee);
+      target = module_member(*f, callee, true);
     } else {
       object = base;
     }
@@ -90,6 +90,7 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
       return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
     case Kind::Module: {
       std::string name = dotted(*e.children[0]);
+      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
       if (f->name.starts_with("tl") || f->name == "math" || f->name == "triton")
         return error(e.loc, fmt::format("'{}' is a module, not a function", name));
       return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", name, f->name),

@@ -69,6 +69,8 @@ Val Checker::eval(const Expr& e) {
       return error(e.loc, "a dictionary is not supported in a kernel", "use a tuple");
     case Kind::Lambda:
       return error(e.loc, "a lambda is not supported in a kernel", "write a @triton.jit function");
+    case Kind::Comprehension:
+      return error(e.loc, "a comprehension is not supported in a kernel", "write the tuple out, or loop over it");
     case Kind::Starred:
       return error(e.loc, "'*' is only for the arguments of a call");
     case Kind::Slice:

@@ -93,7 +93,7 @@ class Checker {
   Val global_value(const Global& global, const Expr& use);
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
-  Val module_member(const FunctionRef& module, const Expr& e);
+  Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
   const Function* find_jit(std::string_view name) const;

@@ -198,14 +198,17 @@ std::optional<Val> Checker::resolve_path(std::string_view path) const {
   return value;
 }
 
-Val Checker::module_member(const FunctionRef& module, const Expr& e) {
+Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
   bool known =
       module.name == "triton" || module.name == "math" || module.name == "tl" || module.name.starts_with("tl.");
   if (!known)
     return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted(e), module.name),
                  "a kernel can use triton.language, math and the @triton.jit functions of its file");
-  return error(e.loc, fmt::format("unknown name '{}'", dotted(e)), nearest_hint(e.text, member_names(module.name)));
+  std::string hint;
+  if (auto near = nearest_name(e.text, member_names(module.name)))
+    hint = fmt::format("did you mean '{}.{}'?", dotted(*e.children[0]), *near);
+  return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted(e)), hint);
 }
 
 }  // namespace tegula::language
