@@ -1,10 +1,10 @@
 // The checker on kernel texts: tests/golden/language/*.py give tile IR, errors/*.py give messages.
 //
 // A line `# check KERNEL name=value ...` asks for the tile IR of a kernel: a value is a type (*f32, i32, *f16/16 for a
-// divisibility) or a constant as Python writes it. The comment lines behind it are the expected text; TEGULA_BLESS=1
-// writes what came out. A line `# accept KERNEL ...` asks that the kernel has no error and that its tile IR verifies.
-// In errors/ the first `# check` line (or `# check all`) says what is checked, and behind each offending line stands `#
-// error: part of message (hint)`, once for each message.
+// divisibility) or a constant: float16 for the type itself, the rest as Python writes it. The comment lines behind it
+// are the expected text; TEGULA_BLESS=1 writes what came out. A line `# accept KERNEL ...` asks that the kernel has no
+// error and that its tile IR verifies. In errors/ the first `# check` line (or `# check all`) says what is checked, and
+// behind each offending line stands `# error: part of message (hint)`, once for each message.
 #include "dsl/language/checker.h"
 
 #include <gtest/gtest.h>
@@ -49,6 +49,7 @@ ArgSpec parse_arg(const std::string& text) {
   bool pointer = value.starts_with('*');
   if (auto elem = elem_from_text(pointer ? value.substr(1) : value)) {
     arg.type = pointer ? ir::Type::pointer_to(*elem) : ir::Type::scalar(*elem);
+    if (elem_info(*elem).tl == value) arg.constant = dsl::DType{arg.type};
   } else if (value == "None") {
     arg.constant = dsl::None{};
   } else if (value == "True" || value == "False") {
@@ -106,8 +107,10 @@ void run_golden(const fs::path& path) {
     ++specs;
     std::string expected;
     while (i + 1 < rest.size() && rest[i + 1].starts_with("#") && !rest[i + 1].starts_with(kCheck) &&
-           !rest[i + 1].starts_with(kAccept))
-      expected += rest[++i].substr(std::min<size_t>(2, rest[i].size())) + "\n";
+           !rest[i + 1].starts_with(kAccept)) {
+      ++i;
+      expected += rest[i].substr(std::min<size_t>(2, rest[i].size())) + "\n";
+    }
     size_t at = rewritten.rfind(kCheck) + sizeof kCheck - 1;
     std::string spec = rewritten.substr(at, rewritten.size() - at - 1);
     std::string actual = check_text(text, spec, path.filename().string());

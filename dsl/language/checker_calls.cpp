@@ -79,6 +79,14 @@ Val Checker::eval_call(const Expr& e) {
 }
 
 Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Expr& e) {
+  if (const auto* type = callee.get_if<dsl::DType>(); type && type->type.is_scalar() && !type->type.pointer) {
+    if (args.size() != 1 || !args[0].name.empty())  // tl.float32(x): a cast
+      return error(e.loc, fmt::format("a type takes 1 value to convert, found {}", args.size()));
+    const Val& x = args[0].value;
+    if (x.is_poison()) return x;
+    sema_.at(e.loc);
+    return dsl::convert(sema_, x, x.is_value() ? x.value()->type.with_elem(type->type.elem) : type->type);
+  }
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
     std::string name = dotted(*e.children[0]);

@@ -14,7 +14,7 @@ using Kind = Stmt::Kind;
 namespace {
 
 /// Statements that one kernel may come to after inlining and unrolling.
-constexpr int64_t kMaxSteps = 500'000;
+constexpr int64_t kMaxSteps = 200'000;
 
 void target_names(const Expr& target, std::vector<std::string>& names) {
   if (target.kind == Expr::Kind::Name) {

@@ -122,3 +122,15 @@ def ternaries(x, n, p):
 #   store %0, %13
 #   return
 # }
+
+
+@triton.jit
+def types(x, n, DT: tl.constexpr):
+    a = tl.float32(0.0)
+    if x.dtype.element_ty == tl.float16 and DT == tl.float16:
+        a = tl.float32(n)
+    tl.store(x, a)
+
+
+# check types x=*f16 n=i32 DT=float16
+# check types x=*f32 n=i32 DT=float16
