@@ -34,7 +34,7 @@ declare i32 @tegula.hw.ld_global_b32(ptr addrspace(1), i32, i1, i32)
 declare i32 @tegula.hw.ld_global_b32.volatile(ptr addrspace(1), i32, i1, i32)
 declare i64 @tegula.hw.ld_global_b64(ptr addrspace(1), i64, i1, i32)
 declare {i32, i32} @tegula.hw.ld_global_v2b32(ptr addrspace(1), i32, i32, i1, i32)
-declare {i32, i32, i32, i32} @tegula.hw.ld_global_v4b32.ca.L1::evict_last(ptr addrspace(1), i32, i32, i32, i32, i1, i32)
+declare {i32, i32, i32, i32} @"tegula.hw.ld_global_v4b32.ca.L1::evict_last"(ptr addrspace(1), i32, i32, i32, i32, i1, i32)
 declare void @tegula.hw.st_global_b8(ptr addrspace(1), i16, i1, i32)
 declare void @tegula.hw.st_global_b16(ptr addrspace(1), i16, i1, i32)
 declare void @tegula.hw.st_global_b32(ptr addrspace(1), i32, i1, i32)
@@ -61,6 +61,8 @@ declare float @tegula.hw.ex2_approx_f32(float)
 declare float @tegula.hw.sqrt_approx_f32(float)
 declare float @tegula.hw.rsqrt_approx_f32(float)
 declare float @tegula.hw.div_full_f32(float, float)
+declare float @llvm.fma.f32(float, float, float)
+declare float @llvm.maxnum.f32(float, float)
 declare half @tegula.hw.cvt_rz_f16_f32(float)
 declare bfloat @tegula.hw.cvt_rz_bf16_f32(float)
 )";
@@ -367,7 +369,7 @@ TEST(Emulator, AccessesOfEveryWidth) {
   %a4 = getelementptr {i64, i64}, ptr addrspace(1) %x4, i32 %t
   %b4 = getelementptr {i64, i64}, ptr addrspace(1) %y4, i32 %t
   %even = trunc i32 %t to i1
-  %v4 = call {i32, i32, i32, i32} @tegula.hw.ld_global_v4b32.ca.L1::evict_last(ptr addrspace(1) %a4, i32 11, i32 12, i32 13, i32 14, i1 %even, i32 1)
+  %v4 = call {i32, i32, i32, i32} @"tegula.hw.ld_global_v4b32.ca.L1::evict_last"(ptr addrspace(1) %a4, i32 11, i32 12, i32 13, i32 14, i1 %even, i32 1)
   %e0 = extractvalue {i32, i32, i32, i32} %v4, 0
   %e1 = extractvalue {i32, i32, i32, i32} %v4, 1
   %e2 = extractvalue {i32, i32, i32, i32} %v4, 2
@@ -578,6 +580,51 @@ done:
   Array<int> count(*device, 1);
   launch(*kernel, {8}, count.address());
   EXPECT_EQ(count.values()[0], 256);
+}
+
+TEST(Emulator, SeedGivesTheOrderOfThreads) {
+  // Each thread takes the next number.
+  auto order = [](uint64_t seed) {
+    auto device = make_emulator({.threads = 1, .seed = seed});
+    auto kernel = device->load(make_image({pointer("count", Elem::I32), pointer("out", Elem::I32)}, R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %o = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %count, i32 1, i1 true, i32 1)
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %o, i1 true, i32 4)
+  ret void)",
+                                          2));
+    Array<int> count(*device, 1), out(*device, 64);
+    launch(*kernel, {1}, count.address(), out.address());
+    return out.values();
+  };
+  std::vector<int> in_order(64);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  EXPECT_EQ(order(0), in_order);
+  EXPECT_NE(order(1), in_order);
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
+}
+
+TEST(Emulator, FramesMustFitTheStack) {
+  auto device = make_emulator();
+  // Many matrix instructions behind each other reuse one place on the stack.
+  std::string body = "  %t = call i32 @tegula.hw.thread_id()\n  %f0 = bitcast i32 %t to float\n";
+  for (int i = 0; i < 500; ++i)
+    body += fmt::format(
+        "  %r{0} = call {{float, float, float, float}} @tegula.hw.mma_m16n8k16_f16(i32 %t, i32 %t, i32 %t, i32 %t, i32 "
+        "%t, i32 %t, float %f{0}, float %f{0}, float %f{0}, float %f{0})\n"
+        "  %f{1} = extractvalue {{float, float, float, float}} %r{0}, 2\n",
+        i, i + 1);
+  EXPECT_EQ(error_of([&] { device->load(make_image({}, body + "  ret void")); }), "no error");
+  EXPECT_CONTAINS(error_of([&] {
+                    device->load(make_image({}, R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %a = alloca [70000 x i8]
+  %p = getelementptr i8, ptr %a, i32 %t
+  store volatile i8 0, ptr %p
+  ret void)"));
+                  }),
+                  "bytes of stack a thread on the emulator, which gives 65536");
 }
 
 // ---- Faults
@@ -1044,7 +1091,8 @@ std::string softmax_row() {
     b += fmt::format(
         "  %i{0} = add i32 %start, {1}\n  %ip{0} = getelementptr float, ptr addrspace(1) %in, i32 %i{0}\n"
         "  %op{0} = getelementptr float, ptr addrspace(1) %out, i32 %i{0}\n"
-        "  %l{0} = call {{i32, i32, i32, i32}} @tegula.hw.ld_global_v4b32.ca.L1::evict_last(ptr addrspace(1) %ip{0}, "
+        "  %l{0} = call {{i32, i32, i32, i32}} @\"tegula.hw.ld_global_v4b32.ca.L1::evict_last\"(ptr addrspace(1) "
+        "%ip{0}, "
         "i32 0, "
         "i32 0, i32 0, i32 0, i1 true, i32 1)\n",
         v, v * 512);
@@ -1114,9 +1162,6 @@ std::string softmax_row() {
 TEST(Emulator, SoftmaxOf4096By4096) {
   auto device = make_emulator();
   KernelImage image = make_image({pointer("in"), pointer("out")}, softmax_row(), 4, 32);
-  std::string text(image.bitcode.begin(), image.bitcode.end());
-  text += "declare float @llvm.maxnum.f32(float, float)\n";
-  image.bitcode.assign(text.begin(), text.end());
   using Clock = std::chrono::steady_clock;
   auto seconds = [](auto from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
   auto compile_start = Clock::now();

@@ -18,9 +18,10 @@ namespace tegula {
 namespace emulator {
 namespace {
 
-constexpr unsigned kMostThreads = 1024;  ///< of a program
-constexpr unsigned kMostResident = 8;    ///< programs of a worker where they may wait for each other
-constexpr unsigned kMostFibers = 2048;   ///< of a worker, by default
+constexpr unsigned kMostThreads = 1024;   ///< of a program
+constexpr unsigned kMostResident = 8;     ///< programs of a worker where they may wait for each other
+constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
+constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
 
 struct Graph {
@@ -112,6 +113,10 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     auto code = std::make_shared<Code>();
     code->image = std::move(image);
     code->jit = jit_.compile(code->image, target_);
+    if (code->jit->frame_bytes + kBodyStack > options_.stack_bytes)
+      throw DeviceError(fmt::format(
+          "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {} (EmulatorOptions::stack_bytes)",
+          code->image.kernel, code->jit->frame_bytes + kBodyStack, options_.stack_bytes));
     return std::make_unique<EmulatedKernel>(*this, std::move(code));
   }
 

@@ -10,6 +10,7 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -55,18 +56,21 @@ std::string to_text(const Type* type) {
   return text;
 }
 
-/// LLVM's diagnostics as text; without a handler LLVM prints them and may end the process.
+/// LLVM's errors as text, and the frame sizes that it tells of; without a handler LLVM prints and may end the process.
 struct DiagnosticCollector : llvm::DiagnosticHandler {
-  explicit DiagnosticCollector(std::string& text) : text(text) {}
+  DiagnosticCollector(std::string& errors, uint64_t& frame_bytes) : errors(errors), frame_bytes(frame_bytes) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
-    if (info.getSeverity() == llvm::DS_Error) {
-      llvm::raw_string_ostream stream(text);
+    if (auto* frame = llvm::dyn_cast<llvm::DiagnosticInfoStackSize>(&info)) {
+      frame_bytes += frame->getStackSize();
+    } else if (info.getSeverity() == llvm::DS_Error) {
+      llvm::raw_string_ostream stream(errors);
       llvm::DiagnosticPrinterRawOStream printer(stream);
       info.print(printer);
     }
     return true;
   }
-  std::string& text;
+  std::string& errors;
+  uint64_t& frame_bytes;
 };
 
 /// Turns a module that calls hardware functions into one that calls their C++ bodies.
@@ -329,21 +333,26 @@ void retarget(llvm::Module& module, const llvm::TargetMachine& machine, const Ke
       fail(image, fmt::format("it has a shared array '{}' of its own", global.getName().str()));
   for (Function& f : module) {
     f.setCallingConv(llvm::CallingConv::C);
+    for (llvm::Instruction& i : llvm::instructions(f))
+      if (auto* call = llvm::dyn_cast<llvm::CallBase>(&i)) {
+        call->setCallingConv(llvm::CallingConv::C);
+        if (call->isInlineAsm()) fail(image, "it has inline PTX, which the emulator does not know");
+      }
+  }
+}
+
+/// What holds for every function that is compiled.
+void set_attributes(llvm::Module& module, const llvm::TargetMachine& machine) {
+  for (Function& f : module) {
     if (f.isDeclaration()) continue;
-    f.removeFnAttr("target-cpu");
-    f.removeFnAttr("target-features");
     f.removeFnAttr("tune-cpu");
+    f.removeFnAttr(llvm::Attribute::Memory);  // said of the declared hardware functions; their bodies do more
     f.removeFnAttr(llvm::Attribute::NoInline);
     f.removeFnAttr(llvm::Attribute::OptimizeNone);
     f.addFnAttr("target-cpu", machine.getTargetCPU());
     f.addFnAttr("target-features", machine.getTargetFeatureString());
     f.addFnAttr("probe-stack", "inline-asm");  // no frame steps over the page that guards a stack
-    for (llvm::BasicBlock& block : f)
-      for (llvm::Instruction& i : block)
-        if (auto* call = llvm::dyn_cast<llvm::CallBase>(&i)) {
-          call->setCallingConv(llvm::CallingConv::C);
-          if (call->isInlineAsm()) fail(image, "it has inline PTX, which the emulator does not know");
-        }
+    f.addFnAttr("warn-stack-size", "0");       // reports the size of its frame
   }
 }
 
@@ -467,8 +476,9 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   auto kernel = std::make_unique<OrcKernel>(*impl_->engine);
 
   std::string messages;
+  uint64_t frame_bytes = 0;
   auto context = std::make_unique<llvm::LLVMContext>();
-  context->setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages));
+  context->setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages, frame_bytes));
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(
       llvm::StringRef(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()), image.kernel);
   if (image.bitcode.empty()) fail(image, "its image has no code for the emulator");
@@ -479,6 +489,7 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   retarget(*module, *impl_->machine, image);
   Bodies(*module, image, target, *kernel).link();
   add_entry(*module, image);
+  set_attributes(*module, *impl_->machine);
   check_externals(*module, image);
   llvm::StripDebugInfo(*module);
   llvm::raw_string_ostream stream(messages);
@@ -491,6 +502,7 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   must(engine.addIRModule(*kernel->code, llvm::orc::ThreadSafeModule(std::move(module), std::move(context))), "module");
   auto entry = must(engine.lookup(*kernel->code, kEntryName), "link");
   if (!messages.empty()) fail(image, messages);
+  kernel->frame_bytes = frame_bytes;
   kernel->entry = entry.toPtr<void (*)(void* const*)>();
   return kernel;
 }
