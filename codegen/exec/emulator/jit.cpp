@@ -22,10 +22,7 @@
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/SROA.h>
-#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
-#include <atomic>
-#include <map>
 #include <mutex>
 
 #include "codegen/exec/emulator/hw_bodies.h"
