@@ -1,8 +1,8 @@
 // Golden files: tests/golden/FOLDER/*.tile.
 //
 // FOLDER is the pass that runs on the text above the line `// ---- expected`; the text below is what must come out.
-// ir/ runs nothing: its files show the canonical text. The files of verify/ have no such line: behind each offending
-// line stands `// error: part of the message`, once for each message; `// stage: laid_out` asks for that stage.
+// ir/ runs nothing: its files show the canonical text. Files of verify/ have no such line: behind an offending line
+// stands `// error: part of the message` for each message; `// stage: laid_out` asks for that stage.
 // TEGULA_BLESS=1 writes what came out into the files.
 
 #include <gtest/gtest.h>
@@ -35,9 +35,7 @@ std::unique_ptr<ir::Func> read_round_trip(const std::string& text, const std::st
     Diagnostics again_diags;
     auto again = ir::read(printed, "printed", again_diags);
     EXPECT_TRUE(again) << again_diags.render();
-    if (again) {
-      EXPECT_EQ(ir::print(*again, {locations}), printed);
-    }
+    EXPECT_EQ(again ? ir::print(*again, {locations}) : "", printed);
   }
   return func;
 }
@@ -64,11 +62,10 @@ void check_pass(const std::string& pass, const std::filesystem::path& path) {
     EXPECT_EQ(ir::print(*func), once) << "a second run changes the function";
   }
   std::string actual = ir::print(*func, {pass == "ir"});
-  if (std::getenv("TEGULA_BLESS")) {
+  if (std::getenv("TEGULA_BLESS"))
     std::ofstream(path, std::ios::binary) << input << kMarker << actual;
-  } else {
+  else
     EXPECT_EQ(actual, expected) << path << ": TEGULA_BLESS=1 accepts the new text";
-  }
 }
 
 void check_errors(const std::filesystem::path& path) {
