@@ -47,6 +47,7 @@
 #include <bit>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/ir/printer.h"
 
@@ -202,9 +203,10 @@ class Verifier {
       op_ = op.get();
       for (auto& r : op->results) define(r.get());
     }
-    op_ = owner;
+    if (b.ops.empty()) op_ = owner;
     if (b.ops.empty() || !b.ops.back()->has(Terminator))
       report(fmt::format("the block does not end with {}", op_info(terminator).text));
+    op_ = owner;
     for (const Value* v : local) defined_.erase(v);
   }
 
@@ -593,12 +595,13 @@ class Verifier {
 
   // `from` passes on its operands from `begin` on, which have these types.
   void passes_on(const Op& from, size_t begin, const std::vector<Type>& types, std::string_view what) {
+    const Op* op = std::exchange(op_, &from);
     size_t count = from.operands.size() < begin ? 0 : from.operands.size() - begin;
-    if (!want(count == types.size(),
-              fmt::format("{} passes on {} values, expected {}", from.info().text, count, types.size())))
-      return;
-    for (size_t i = 0; i < count; ++i)
-      if (const Value* v = from.operands[begin + i]) want_same(v->type, types[i], fmt::format("{} {}", what, i));
+    if (want(count == types.size(),
+             fmt::format("{} passes on {} values, expected {}", from.info().text, count, types.size())))
+      for (size_t i = 0; i < count; ++i)
+        if (const Value* v = from.operands[begin + i]) want_same(v->type, types[i], fmt::format("{} {}", what, i));
+    op_ = op;
   }
   static std::vector<Type> types_of(const std::vector<std::unique_ptr<Value>>& values, size_t begin = 0) {
     std::vector<Type> types;
