@@ -10,6 +10,10 @@
 #include <string>
 #include <string_view>
 
+namespace llvm {
+class Module;
+}
+
 namespace tegula::lower {
 
 /// The bitcode (about 120 KB). Lives as long as the library.
@@ -17,5 +21,8 @@ std::string_view libclc_bitcode();
 
 /// The mangled name of a function of one type: libclc_name("pow", 2, true) is "_Z3powdd".
 std::string libclc_name(std::string_view function, int arguments, bool fp64);
+
+/// Links the libclc functions that `module` declares (see Lowering::libclc) into it, as internal functions.
+void link_libclc(llvm::Module& module);
 
 }  // namespace tegula::lower

@@ -41,6 +41,8 @@ struct Expr {
     Slice,      ///< children: lower, upper, step; null where absent (within Subscript only)
     Starred,    ///< *children[0]
     Lambda,     ///< names are the parameters; children[0] the body
+    Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i] ("for",
+                    ///< "if") with its children: target and iterable, or condition
   };
   Kind kind;
   Loc loc;  ///< the whole expression if it fits on one line, else its first token
@@ -51,6 +53,7 @@ struct Expr {
   std::vector<Keyword> keywords;
   std::vector<std::string> operators;
   std::vector<std::string> names;
+  int height = 0;  ///< of the tree below; the parser bounds it, so that recursion over a tree is safe
 };
 
 struct Stmt;
@@ -100,7 +103,9 @@ struct Function {
   Loc loc;
   std::vector<Decorator> decorators;
   std::vector<Param> params;
-  ExprPtr returns;  ///< annotation; may be null
+  bool keyword_only = false;  ///< a '*' stands between the parameters
+  Loc variadic;               ///< of *args or **kwargs, which a kernel cannot have
+  ExprPtr returns;            ///< annotation; may be null
   std::vector<StmtPtr> body;
 };
 

@@ -1,0 +1,452 @@
+// Logical lines to blocks: finds the jit functions of a file and parses them; the rest of the file is looked at only for
+// imports, decorators and global values.
+#include "dsl/language/parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "dsl/language/grammar.h"
+#include "dsl/language/grammar_support.h"
+#include "dsl/language/splitter.h"
+
+namespace tegula::language {
+
+namespace {
+
+constexpr int kMaxBlocks = 100;
+constexpr int kMaxElif = 300;
+
+// Python statements that kernels cannot have; a compound one takes its block with it.
+constexpr std::string_view kForeign[] = {"del",     "global",  "nonlocal", "with", "try",   "except",
+                                         "finally", "class",   "async",    "def",  "yield", "await"};
+
+bool is_foreign(std::string_view word) { return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign); }
+
+/// a.b.c as text; empty for anything else.
+std::string dotted_name(const Expr& e) {
+  if (e.kind == Expr::Kind::Name) return e.text;
+  if (e.kind != Expr::Kind::Attribute) return {};
+  std::string base = dotted_name(*e.children[0]);
+  return base.empty() ? base : base + "." + e.text;
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string* file, Diagnostics& diags) : diags_(diags), lines_(split(text, file)) {
+    module_.file = file;
+  }
+
+  Module run() {
+    find_wrapped();
+    scan_host();
+    return std::move(module_);
+  }
+
+ private:
+  using Form = Statement::Form;
+
+  // ---- The host side of the file.
+
+  /// Before the main pass: imports (they tell what `jit` is) and functions that are wrapped: kernel = triton.jit(fn).
+  void find_wrapped() {
+    std::vector<int> functions;  // indents of the functions and classes around the line
+    for (LogicalLine& line : lines_) {
+      while (!functions.empty() && line.indent <= functions.back()) functions.pop_back();
+      std::string_view word = line.word();
+      if ((word == "import" || word == "from") && line.errors.empty()) add_imports(line, functions.empty());
+      if (word == "def" || word == "class" || word == "async") functions.push_back(line.indent);
+    }
+    module_.imports.insert(module_.imports.end(), inner_imports_.begin(), inner_imports_.end());
+    for (LogicalLine& line : lines_) {
+      if (line.text.find("jit") == std::string::npos || line.text.find('=') == std::string::npos) continue;
+      if (!line.errors.empty() || is_reserved_word(line.word()) || line.word().empty()) continue;
+      Diagnostics ignored;
+      auto s = parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored);
+      if (s && s->stmt && s->stmt->kind == Stmt::Kind::Assign) collect_wrapped(*s->stmt->value);
+    }
+  }
+
+  void add_imports(const LogicalLine& line, bool of_module) {
+    Diagnostics ignored;
+    for (auto [begin, end] : line.pieces) {
+      auto s = parse_statement(line, begin, end, ignored);
+      if (!s) continue;
+      for (ImportBinding& b : s->imports) {
+        // Inside a function an import binds less: it counts where the module has no such name.
+        if (of_module) {
+          module_.imports.push_back(std::move(b));
+        } else if (!import_path(b.name)) {
+          inner_imports_.push_back(std::move(b));
+        }
+      }
+    }
+  }
+
+  void collect_wrapped(const Expr& e) {
+    if (e.kind == Expr::Kind::Call && e.children.size() == 2 && is_jit(*e.children[0]) &&
+        e.children[1]->kind == Expr::Kind::Name)
+      wrapped_.insert(e.children[1]->text);
+    for (const ExprPtr& c : e.children)
+      if (c) collect_wrapped(*c);
+    for (const Keyword& k : e.keywords) collect_wrapped(*k.value);
+  }
+
+  const std::string* import_path(std::string_view name) const {
+    const std::string* path = nullptr;
+    for (const ImportBinding& b : module_.imports)
+      if (b.name == name) path = &b.path;
+    for (size_t i = 0; !path && i < inner_imports_.size(); ++i)
+      if (inner_imports_[i].name == name) path = &inner_imports_[i].path;
+    return path;
+  }
+
+  /// triton.jit under whatever name it was imported; not the jit of another library or dialect.
+  bool is_jit(const Expr& e) const {
+    if (e.kind == Expr::Kind::Call) return is_jit(*e.children[0]);
+    std::string name = dotted_name(e);
+    size_t dot = name.find('.');
+    std::string top = name.substr(0, dot), rest = dot == std::string::npos ? "" : name.substr(dot);
+    const std::string* path = import_path(top);
+    if (!path && name == "jit") return true;
+    std::string full = "." + (path ? *path : top) + rest + ".";
+    bool ends_in_jit = full.size() >= 5 && full.compare(full.size() - 5, 5, ".jit.") == 0;
+    return ends_in_jit && full.find(".triton.") != std::string::npos && full.find(".gluon.") == std::string::npos;
+  }
+
+  void scan_host() {
+    std::vector<int> scopes;  // indents of the functions and classes around the line
+    std::vector<Decorator> decorators;
+    Diagnostics decorator_errors;
+    bool jit = false;
+    while (next_ < lines_.size()) {
+      LogicalLine& line = lines_[next_];
+      while (!scopes.empty() && line.indent <= scopes.back()) scopes.pop_back();
+      std::string_view word = line.word();
+      if (line.text[0] == '@') {
+        ++next_;
+        Diagnostics& errors = decorator_errors;
+        if (!line.errors.empty()) {
+          copy_errors(line.errors, errors);
+        } else if (auto s = parse_statement(line, line.pieces[0].first, line.pieces.back().second, errors); s && s->decorator) {
+          jit = jit || is_jit(*s->decorator);
+          decorators.push_back({s->decorator->loc, std::move(s->decorator)});
+        }
+        continue;
+      }
+      if (word == "def" && (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
+        copy_errors(decorator_errors.list(), diags_);
+        parse_function(std::move(decorators));
+      } else {
+        bool scope = word == "def" || word == "class" || word == "async";
+        if (scope) {
+          scopes.push_back(line.indent);
+        } else if (scopes.empty()) {
+          module_statement(line);
+        }
+        ++next_;
+        // A line that swallows the rest of the file may hide kernels: told even though it is no kernel's.
+        if (next_ == lines_.size() && !line.errors.empty() && line.segments.size() > 1) copy_errors(line.errors, diags_);
+      }
+      decorators.clear();
+      decorator_errors = {};
+      jit = false;
+    }
+  }
+
+  static size_t word_after(const LogicalLine& line, size_t offset) {
+    offset = line.text.find_first_not_of(" \t", offset);
+    return offset == std::string::npos ? line.text.size() : offset;
+  }
+
+  static void copy_errors(const std::vector<Diag>& errors, Diagnostics& to) {
+    for (const Diag& d : errors) {
+      Diag& copy = to.error(d.loc, d.message);
+      copy.hint = d.hint;
+      copy.notes = d.notes;
+    }
+  }
+
+  /// An assignment of the module becomes a global. One under an `if` or in a loop makes the name unknown: which value it
+  /// has is decided by host code that is not run here.
+  void module_statement(const LogicalLine& line) {
+    if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0]) ||
+        is_reserved_word(line.word()))
+      return;
+    for (auto [begin, end] : line.pieces) {
+      Diagnostics ignored;
+      auto s = parse_statement(line, begin, end, ignored);
+      if (!s || !s->stmt) {
+        forget_global(std::string(line.word(begin)));
+        continue;
+      }
+      Stmt& stmt = *s->stmt;
+      bool known = line.indent == 0 && stmt.value &&
+                   (stmt.kind == Stmt::Kind::Assign || stmt.kind == Stmt::Kind::AnnAssign);
+      for (ExprPtr& t : stmt.targets) add_global(*t, known ? stmt.value.get() : nullptr, stmt.annotation.get());
+    }
+  }
+
+  void forget_global(const std::string& name) {
+    std::erase_if(module_.globals, [&](const Global& g) { return g.name == name; });
+  }
+
+  void add_global(const Expr& target, const Expr* value, const Expr* annotation) {
+    if (target.kind == Expr::Kind::Tuple || target.kind == Expr::Kind::List) {
+      bool same = value && (value->kind == Expr::Kind::Tuple || value->kind == Expr::Kind::List) &&
+                  value->children.size() == target.children.size();
+      for (size_t i = 0; i < target.children.size(); ++i)
+        add_global(*target.children[i], same ? value->children[i].get() : nullptr, nullptr);
+    } else if (target.kind == Expr::Kind::Name && value) {
+      module_.globals.push_back({target.text, target.loc, annotation ? clone(*annotation) : nullptr, clone(*value)});
+    } else if (target.kind == Expr::Kind::Name) {
+      forget_global(target.text);
+    }
+  }
+
+  // ---- Functions.
+
+  /// At the line `def`. Takes the function's lines, its body included.
+  void parse_function(std::vector<Decorator> decorators) {
+    LogicalLine& line = lines_[next_];
+    Head head = parse_head(line);
+    Function f;
+    if (head.statement && head.statement->function) {
+      f = std::move(*head.statement->function);
+    } else {
+      f.name = std::string(line.word(word_after(line, 3)));
+      f.loc = line.loc(0, 3);
+    }
+    f.decorators = std::move(decorators);
+    if (f.variadic)
+      diags_.error(f.variadic, "a kernel cannot take a variable number of arguments").with_hint("name each parameter");
+    f.body = parse_suite(head, line, fmt::format("function '{}'", f.name));
+    module_.functions.push_back(std::move(f));
+  }
+
+  // ---- Blocks.
+
+  /// The first statement of a line, and what else stands on the line.
+  struct Head {
+    std::optional<Statement> statement;
+    size_t suite = 0;  ///< offset of what follows the ':'; 0 if nothing does
+    bool ok() const { return statement.has_value(); }
+  };
+
+  Head parse_head(LogicalLine& line) {
+    Head head;
+    if (!line.errors.empty()) {
+      copy_errors(line.errors, diags_);
+      return head;
+    }
+    auto [begin, end] = line.pieces[0];
+    head.statement = parse_statement(line, begin, end, diags_);
+    if (head.statement && head.statement->end < end) head.suite = word_after(line, head.statement->end);
+    return head;
+  }
+
+  bool more(int indent) const { return next_ < lines_.size() && lines_[next_].indent > indent; }
+
+  void skip_block(int indent) {
+    while (more(indent)) ++next_;
+  }
+
+  /// What follows a head's ':': statements on the same line, or an indented block. `next_` is at the head's line.
+  std::vector<StmtPtr> parse_suite(const Head& head, LogicalLine& line, const std::string& owner) {
+    ++next_;
+    std::vector<StmtPtr> body;
+    if (head.suite) {
+      std::vector<std::pair<size_t, size_t>> pieces = line.pieces;
+      pieces[0].first = head.suite;
+      for (auto [begin, end] : pieces) parse_simple(line, begin, end, body);
+      if (more(line.indent)) {
+        diags_.error(first_token(lines_[next_]), "unexpected indentation")
+            .with_hint(fmt::format("the block of {} stands on its own line already", owner));
+        skip_block(line.indent);
+      }
+      return body;
+    }
+    if (line.pieces.size() > 1 && head.ok()) {
+      for (size_t i = 1; i < line.pieces.size(); ++i) parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
+      return body;
+    }
+    if (!more(line.indent)) {
+      // After an erroneous head nothing is known of a block.
+      if (head.ok()) {
+        Loc at = next_ < lines_.size() ? first_token(lines_[next_])
+                                       : line.loc(line.pieces.back().second - 1, line.pieces.back().second);
+        diags_.error(at, fmt::format("expected an indented block after {}", owner)).with_note(first_token(line), "it begins here");
+      }
+      return body;
+    }
+    if (++depth_ > kMaxBlocks) {
+      diags_.error(first_token(lines_[next_]), fmt::format("blocks are nested more than {} deep", kMaxBlocks));
+      skip_block(line.indent);
+    } else {
+      parse_block(line, body);
+    }
+    --depth_;
+    return body;
+  }
+
+  static Loc first_token(const LogicalLine& line) {
+    std::string_view word = line.word();
+    return line.loc(0, word.empty() ? 1 : word.size());
+  }
+
+  void parse_block(const LogicalLine& head, std::vector<StmtPtr>& body) {
+    const int indent = lines_[next_].indent, narrow = lines_[next_].narrow_indent;
+    if (lines_[next_].narrow_indent <= head.narrow_indent) report_tabs(lines_[next_]);
+    int told = -1;  // one message for a run of lines with the same wrong indentation
+    while (more(head.indent)) {
+      LogicalLine& line = lines_[next_];
+      if (line.indent == indent) {
+        if (line.narrow_indent != narrow && told != line.narrow_indent) report_tabs(line);
+        told = line.narrow_indent != narrow ? line.narrow_indent : -1;
+      } else if (line.indent != told) {
+        told = line.indent;
+        if (line.indent > indent) {
+          diags_.error(first_token(line), "unexpected indentation")
+              .with_hint(fmt::format("statements of this block begin in column {}", indent + 1));
+        } else {
+          diags_.error(first_token(line), "unindent does not match any outer indentation level")
+              .with_hint(fmt::format("the block around it begins in column {}, the one outside it in column {}", indent + 1,
+                                     head.indent + 1));
+        }
+      }
+      parse_line(body);
+    }
+  }
+
+  void report_tabs(const LogicalLine& line) {
+    diags_.error(first_token(line), "tabs and spaces are mixed in the indentation")
+        .with_hint("indent with spaces only: how wide a tab is depends on the reader");
+  }
+
+  /// Parses the statement(s) of one line and what is indented below them.
+  void parse_line(std::vector<StmtPtr>& body) {
+    LogicalLine& line = lines_[next_];
+    std::string_view word = line.word();
+    if (is_foreign(word) || line.text[0] == '@') {
+      std::string what = line.text[0] == '@' ? "a decorated function" : word == "def" ? "a nested function" : fmt::format("'{}'", word);
+      if (word == "except" || word == "finally") {
+        // Told at `try`.
+      } else {
+        diags_.error(first_token(line), what + " is not part of the kernel language");
+      }
+      bool decorator = line.text[0] == '@';
+      ++next_;
+      skip_block(line.indent);
+      if (decorator && next_ < lines_.size() && lines_[next_].word() == "def") skip_block(lines_[next_++].indent);
+      return;
+    }
+    Head head = parse_head(line);
+    if (!head.ok()) {
+      for (size_t i = 1; line.errors.empty() && i < line.pieces.size(); ++i)
+        parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
+      // The block of a bad head is still looked at.
+      parse_suite(head, line, {});
+      return;
+    }
+    switch (head.statement->form) {
+      case Form::If:
+      case Form::Elif:
+        if (head.statement->form == Form::Elif) diags_.error(first_token(line), "'elif' without an 'if' before it");
+        body.push_back(parse_if(std::move(head)));
+        break;
+      case Form::Else:
+        diags_.error(first_token(line), "'else' without an 'if' before it");
+        parse_suite(head, line, "'else'");
+        break;
+      case Form::For:
+      case Form::While: {
+        bool is_for = head.statement->form == Form::For;
+        StmtPtr s = std::move(head.statement->stmt);
+        s->body = parse_suite(head, line, is_for ? "'for'" : "'while'");
+        if (next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == "else") {
+          LogicalLine& other = lines_[next_];
+          diags_.error(first_token(other), "'else' after a loop is not part of the kernel language");
+          parse_suite(parse_head(other), other, "'else'");
+        }
+        body.push_back(std::move(s));
+        break;
+      }
+      default:
+        body.push_back(std::move(head.statement->stmt));
+        for (size_t i = 1; i < line.pieces.size(); ++i) parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
+        ++next_;
+    }
+  }
+
+  /// At the line of `if`: the statement with all its branches.
+  StmtPtr parse_if(Head head) {
+    StmtPtr first;
+    std::vector<StmtPtr>* into = nullptr;
+    int branches = 0;
+    while (true) {
+      LogicalLine& line = lines_[next_];
+      bool elif = head.ok() && head.statement->form == Form::Elif;
+      StmtPtr s = head.ok() && head.statement->stmt ? std::move(head.statement->stmt) : nullptr;
+      std::vector<StmtPtr> block = parse_suite(head, line, elif ? "'elif'" : into && !s ? "'else'" : "'if'");
+      std::vector<StmtPtr>* orelse = into;
+      if (s) {
+        s->body = std::move(block);
+        orelse = &s->orelse;
+        if (into) {
+          into->push_back(std::move(s));
+        } else {
+          first = std::move(s);
+        }
+      } else if (into && head.ok()) {
+        *into = std::move(block);
+        return first;
+      }
+      into = orelse;
+      if (next_ >= lines_.size() || lines_[next_].indent != line.indent) return first;
+      std::string_view word = lines_[next_].word();
+      if (word != "elif" && word != "else") return first;
+      head = parse_head(lines_[next_]);
+      if (++branches == kMaxElif) {
+        diags_.error(first_token(lines_[next_]), fmt::format("more than {} branches in one 'if'", kMaxElif));
+        head = {};
+      }
+    }
+  }
+
+  /// A piece of a line that can only hold a simple statement.
+  void parse_simple(const LogicalLine& line, size_t begin, size_t end, std::vector<StmtPtr>& body) {
+    std::string_view word = line.word(begin);
+    if (is_foreign(word)) {
+      diags_.error(line.loc(begin, begin + word.size()), fmt::format("'{}' is not part of the kernel language", word));
+      return;
+    }
+    auto s = parse_statement(line, begin, end, diags_);
+    if (!s) return;
+    if (s->form != Form::Simple) {
+      diags_.error(line.loc(begin, begin + std::max<size_t>(1, word.size())),
+                   fmt::format("'{}' must begin a line of its own", word.empty() ? line.text.substr(begin, 1) : word));
+      return;
+    }
+    body.push_back(std::move(s->stmt));
+  }
+
+  Diagnostics& diags_;
+  std::vector<LogicalLine> lines_;
+  size_t next_ = 0;
+  int depth_ = 0;
+  Module module_;
+  std::vector<ImportBinding> inner_imports_;
+  std::set<std::string> wrapped_;
+};
+
+}  // namespace
+
+Module parse(std::string_view text, std::string_view file, Diagnostics& diags) {
+  const std::string* name = intern_file(file);
+  diags.sources().add(name, std::string(text));
+  return Parser(text, name, diags).run();
+}
+
+}  // namespace tegula::language
