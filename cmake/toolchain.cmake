@@ -13,9 +13,10 @@ add_compile_options(-ffunction-sections -fdata-sections -fno-semantic-interposit
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Precompiled headers are cacheable only when ccache may ignore their time stamps.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  # Precompiled headers are cacheable only when ccache may ignore their time stamps. Checkouts share what they compile.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-fpch-preprocess)
   else()

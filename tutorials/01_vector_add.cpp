@@ -8,8 +8,10 @@
 // On a machine with an NVIDIA GPU it runs there; elsewhere on the emulator, which runs the same compiled kernel on the
 // CPU, only slower.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,10 +21,12 @@
 using namespace tegula;
 
 int main() try {
-  // The device: the first GPU whose driver answers, else the emulator. It says which it is.
-  Device& device = default_device();
+  // The device: the first GPU whose driver answers, else the emulator. `why` says which, and why not the other.
+  std::string why;
+  const std::shared_ptr<Device> device_owner = default_device(&why);
+  Device& device = *device_owner;
   const bool gpu = !device.info().emulator;
-  std::printf("Running on %s\n", device.info().name.c_str());
+  std::printf("%s\n", why.c_str());
 
   // Two vectors on the host, and their copies on the device. A Buffer owns device memory and frees it. The length is
   // no multiple of the tile below, so that the mask in the kernel has something to do.
@@ -47,7 +51,7 @@ int main() try {
   const int block = 1024;
   const LaunchOptions options{.constexprs = {{"BLOCK", block}}, .num_warps = 4};
   const Grid grid{unsigned((n + block - 1) / block)};
-  auto launch = [&] { vector_add.launch(device, grid, {device_x, device_y, out, n}, options); };
+  auto launch = [&] { vector_add.launch(device, grid, options, device_x, device_y, out, n); };
   launch();
 
   // The result, against a sum in double precision: one rounding to float is all that may differ.

@@ -24,7 +24,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,14 +87,16 @@ void print_row(const char* name, double bytes, double ms) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  Device& device = default_device();
+  std::string why;
+  const std::shared_ptr<Device> device_owner = default_device(&why);
+  Device& device = *device_owner;
   const bool gpu = !device.info().emulator;
   Shape shape = gpu ? Shape{4096, 4096} : Shape{1024, 1024};
   if (!read_arguments(argc, argv, shape)) {
     std::fprintf(stderr, "usage: %s [--rows M] [--cols N]   (1 to 1048576)\n", argv[0]);
     return 2;
   }
-  std::printf("Softmax of %d x %d fp32 on %s\n\n", shape.rows, shape.cols, device.info().name.c_str());
+  std::printf("%s\nSoftmax of a %d x %d fp32 matrix\n\n", why.c_str(), shape.rows, shape.cols);
 
   // The matrix and the result; between them, what the naive way writes and reads again: a matrix and a column.
   const size_t elements = size_t(shape.rows) * shape.cols;
@@ -124,7 +128,7 @@ int main(int argc, char** argv) try {
       {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
   };
   Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
-  auto launch = [&](Step& step) { step.kernel.launch(device, grid, step.args, options); };
+  auto launch = [&](Step& step) { step.kernel.launch(device, grid, options, std::span<const Arg>(step.args)); };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
   // above those and far below any mistake.
