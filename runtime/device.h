@@ -16,7 +16,7 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
-/// A CUDA stream (CUstream) or null for the default one. The emulator runs everything at once and ignores it.
+/// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at once and ignores it.
 using StreamHandle = void*;
 using EventHandle = void*;
 using GraphHandle = void*;
@@ -36,9 +36,14 @@ struct DeviceInfo {
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
-  /// Starts the kernel. `args` points to one pointer an argument, as cuLaunchKernel takes them. Does not wait on a GPU.
+  /// Starts the kernel; a grid without programs starts nothing. `args` points to one pointer an argument, as cuLaunchKernel takes them. Does not wait on a GPU.
   virtual void launch(Grid grid, void* const* args, StreamHandle stream) = 0;
   virtual const KernelImage& image() const = 0;
+  /// Empty if the kernel may use this address; else what it is instead ("host memory"). Launches ask once a kernel.
+  virtual std::string why_inaccessible(uint64_t address) const {
+    (void)address;
+    return {};
+  }
 };
 
 class Device {

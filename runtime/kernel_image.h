@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,14 @@
 
 namespace tegula {
 
-/// An argument as it is passed at launch. Arguments that were specialised away are not here.
-/// ABI: pointers 8 bytes, integers and floats their own size, int1 one byte.
+/// An argument of a launch. ABI: pointers 8 bytes, integers and floats their own size, int1 one byte.
 struct ImageParam {
   std::string name;
   Elem elem = Elem::I32;
   bool pointer = false;
   int64_t divisible_by = 1;  ///< what the code relies on: a launch with another value is refused
+  /// The value is compiled in: a launch gives exactly this one (0 for a null pointer), and the code does not take it.
+  std::optional<int64_t> constant = {};
   bool operator==(const ImageParam&) const = default;
 };
 
@@ -31,7 +33,8 @@ struct KernelImage {
   std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
   std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
   int registers = -1;             ///< per thread; -1: not known yet
-  int spill_bytes = -1;
+  int spill_bytes = -1;  ///< per thread; -1: not known yet
+  bool operator==(const KernelImage&) const = default;
 };
 
 }  // namespace tegula

@@ -18,6 +18,9 @@ struct AxisInfo {
   std::vector<int64_t> divisibility;
   std::vector<int64_t> constancy;
   std::optional<int64_t> constant;  ///< every element has this value
+  bool non_negative = false;        ///< no element is negative (barring overflow in the user's index arithmetic)
+
+  bool operator==(const AxisInfo&) const = default;
 };
 
 /// Facts for all values of a function by abstract interpretation to a fixed point over its loops.

@@ -1,6 +1,11 @@
 // The emulator: a Device that runs kernel images (their LLVM bitcode) on the CPU, each GPU thread a fiber.
+//
+// A mistake of a kernel (an access outside what was allocated, a misaligned one, threads of a warp that part ways, a
+// barrier that not all threads reach) ends its launch with a DeviceError that names the kernel, the source place, the
+// program and the thread; the device stays usable.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,9 +17,23 @@ struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
   bool check_bounds = true;       ///< global accesses are checked against what was allocated
+  uint64_t seed = 0;              ///< 0: threads run in order; else in an order that follows from the seed
+  int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
+  size_t stack_bytes = 64 << 10;  ///< stack of a thread
+  bool baseline_cpu = false;      ///< use no more than x86-64's first instruction set
 };
 
-/// An emulator. Emulated addresses are host addresses.
-std::unique_ptr<Device> make_emulator(const EmulatorOptions& options = {});
+/// The emulator as a device, with what only it can do. Emulated addresses are host addresses.
+class EmulatorDevice : public Device {
+ public:
+  /// Lets kernels access an array of the caller's, until it is unregistered. A range is registered as often as it is
+  /// unregistered; ranges may overlap.
+  virtual void register_host_range(const void* begin, size_t bytes) = 0;
+  /// Takes back one registration of the range that begins there. Throws DeviceError if there is none.
+  virtual void unregister_host_range(const void* begin) = 0;
+};
+
+/// An emulator. Throws DeviceError if the target is not known or the host cannot run it.
+std::unique_ptr<EmulatorDevice> make_emulator(const EmulatorOptions& options = {});
 
 }  // namespace tegula

@@ -29,10 +29,15 @@ Op* Builder::create(Opcode opcode, std::vector<Value*> operands, std::vector<Typ
                     int num_regions) {
   const OpInfo& info = op_info(opcode);
   switch (info.rule) {
-    case ResultRule::Same: types = {operands[0]->type}; break;
-    case ResultRule::Bool: types = {operands[0]->type.with_elem(Elem::I1)}; break;
+    case ResultRule::Same:
+      types = {operands[0]->type};
+      break;
+    case ResultRule::Bool:
+      types = {operands[0]->type.with_elem(Elem::I1)};
+      break;
     case ResultRule::Given:
-    case ResultRule::None: break;
+    case ResultRule::None:
+      break;
   }
   auto op = std::make_unique<Op>();
   op->opcode = opcode;

@@ -1,8 +1,8 @@
 // Tile IR: SSA values on whole tiles, structured control flow, one function a kernel.
 //
-// A Func owns a tree: Func -> Block -> Op -> Block (the op's regions, one block each). Values are the results of ops and
-// the arguments of blocks. Helper functions of the kernel language are inlined by the front end and compile-time values
-// are gone, so a module is one function.
+// A Func owns a tree: Func -> Block -> Op -> Block (the op's regions, one block each). Values are the results of ops
+// and the arguments of blocks. Helper functions of the kernel language are inlined by the front end and compile-time
+// values are gone, so a module is one function.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Checks every rule of tile IR and reports all violations.
+// Checks every rule of tile IR and reports all violations. The rules stand at the top of verifier.cpp.
 #pragma once
 
 #include "codegen/ir/ir.h"
@@ -11,7 +11,8 @@ enum class Stage {
   LaidOut,  ///< every tile has a layout; elementwise operands and results share it
 };
 
-/// Reports every violation into `diags`, each with the op's text. True if there is none.
+/// Reports every violation into `diags`: at the op's source location if it has one, with the op's text as a note. True
+/// if there is none.
 bool verify(const Func& func, Stage stage, Diagnostics& diags);
 
 }  // namespace tegula::ir

@@ -1,4 +1,56 @@
 // Linear layouts: maps over F2 from hardware bits to tile coordinates.
+//
+// The question. A tile of 4 x 4 elements is to live in the registers of four threads ("lanes"), four elements each.
+// Which register of which lane holds which element? One possible answer, with r = register, l = lane:
+//
+//              column 0   column 1   column 2   column 3
+//     row 0     l0 r0      l0 r1      l1 r0      l1 r1
+//     row 1     l0 r2      l0 r3      l1 r2      l1 r3
+//     row 2     l2 r0      l2 r1      l3 r0      l3 r1
+//     row 3     l2 r2      l2 r3      l3 r2      l3 r3
+//
+// The picture has 16 entries, but it is built from four facts. Write register and lane in binary and ask where each
+// single bit leads, starting from (0, 0):
+//
+//     register bit 0 (r1)  ->  row 0, column 1
+//     register bit 1 (r2)  ->  row 1, column 0
+//     lane bit 0     (l1)  ->  row 0, column 2
+//     lane bit 1     (l2)  ->  row 2, column 0
+//
+// Every other entry follows: combine the images of the bits that are set, by xor. Lane 3, register 1 has lane bits 0
+// and 1 and register bit 0: rows 0 ^ 2 ^ 0 = 2, columns 2 ^ 0 ^ 1 = 3; the picture agrees. The four images are the
+// *bases*, and the layout is written
+//
+//     register=[[0,1],[1,0]], lane=[[0,2],[2,0]] -> dim0:4, dim1:4
+//
+// Why xor and not addition. Where no two bases share a set bit, as here, both give the same. Xor allows more: let
+// register bit 1 lead to row 1, column 1 instead. Then row 1 holds l0 r3, l0 r2, l1 r3, l1 r2: pairs change places in
+// odd rows. That is a *swizzle*, the standard way to spread a column over different memory banks, and with xor it is
+// nothing special. Bits with xor are the vector space over F2, the field with two elements, and a layout is a linear
+// map, that is a 0/1 matrix with one column for each input bit. So questions about layouts are questions of linear
+// algebra:
+//
+//     Does every element have a holder?               Is the matrix of full row rank (surjective)?
+//     Does someone hold a copy?                       Is there a kernel (injective if not)? A base that is zero, or a
+//     sum
+//                                                     of earlier ones, is a *free* bit: broadcast.
+//     Layout of a row maximum?                        Forget the column coordinate: drop_tile_dim(1). Above, it gives
+//                                                     register=[[0],[1]], lane=[[0],[2]]: lane bit 0 becomes free, so
+//                                                     both lanes of a row hold its result.
+//     How do I get from layout A to layout B?         Solve B x = A: x tells which register of which lane of B an
+//                                                     element of A must go to (invert_and_compose). Where x keeps the
+//                                                     lane, registers are renamed; where it keeps the warp, a shuffle
+//                                                     does; else the way is through shared memory.
+//     Where in shared memory?                         A layout too, from the bits of an offset to coordinates.
+//     How wide can an access be?                      Count the lowest register bits that lead to the lowest bits of
+//                                                     the address.
+//     Do lanes hit one bank?                          Intersect two subspaces.
+//
+// Layouts go from the hardware to coordinates, not back: a register holds exactly one element, whereas an element may
+// have many holders, so only this direction is always a function.
+//
+// Sizes are powers of two. Bits of an input are listed lowest first, and the order of the inputs is that of the list.
+
 #pragma once
 
 #include <array>
@@ -95,7 +147,8 @@ class LinearLayout {
   bool is_invertible() const { return is_surjective() && is_injective(); }
   /// Bits of `in` that do not change the coordinates given lower dimensions and bits (broadcast): a mask.
   int32_t free_mask(Dim in) const;
-  /// How many consecutive registers hold consecutive elements along tile dimension `axis`, starting at register 0.
+  /// How many consecutive registers hold consecutive elements along tile dimension `axis`, in every aligned group of
+  /// that many registers of every thread.
   int32_t contiguous_registers(int axis) const;
   /// Sizes of the tile dimensions in order Dim0, Dim1, ...
   std::vector<int64_t> tile_shape() const;

@@ -9,8 +9,8 @@ namespace {
 
 HwType parse_type(std::string_view text) {
   static const std::pair<std::string_view, HwType> names[] = {
-      {"void", HwType::Void}, {"i1", HwType::I1},     {"i16", HwType::I16},      {"i32", HwType::I32},
-      {"i64", HwType::I64},   {"f16", HwType::F16},   {"bf16", HwType::BF16},    {"f32", HwType::F32},
+      {"void", HwType::Void}, {"i1", HwType::I1},        {"i16", HwType::I16},   {"i32", HwType::I32},
+      {"i64", HwType::I64},   {"f16", HwType::F16},      {"bf16", HwType::BF16}, {"f32", HwType::F32},
       {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site},
   };
   for (auto& [name, type] : names)
@@ -45,17 +45,27 @@ HwInfo make_info(const char* name, std::string_view signature, Feature feature, 
 
 llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
   switch (type) {
-    case HwType::Void: return llvm::Type::getVoidTy(c);
-    case HwType::I1: return llvm::Type::getInt1Ty(c);
-    case HwType::I16: return llvm::Type::getInt16Ty(c);
+    case HwType::Void:
+      return llvm::Type::getVoidTy(c);
+    case HwType::I1:
+      return llvm::Type::getInt1Ty(c);
+    case HwType::I16:
+      return llvm::Type::getInt16Ty(c);
     case HwType::I32:
-    case HwType::Site: return llvm::Type::getInt32Ty(c);
-    case HwType::I64: return llvm::Type::getInt64Ty(c);
-    case HwType::F16: return llvm::Type::getHalfTy(c);
-    case HwType::BF16: return llvm::Type::getBFloatTy(c);
-    case HwType::F32: return llvm::Type::getFloatTy(c);
-    case HwType::F64: return llvm::Type::getDoubleTy(c);
-    case HwType::GlobalPtr: return llvm::PointerType::get(c, 1);
+    case HwType::Site:
+      return llvm::Type::getInt32Ty(c);
+    case HwType::I64:
+      return llvm::Type::getInt64Ty(c);
+    case HwType::F16:
+      return llvm::Type::getHalfTy(c);
+    case HwType::BF16:
+      return llvm::Type::getBFloatTy(c);
+    case HwType::F32:
+      return llvm::Type::getFloatTy(c);
+    case HwType::F64:
+      return llvm::Type::getDoubleTy(c);
+    case HwType::GlobalPtr:
+      return llvm::PointerType::get(c, 1);
   }
   TEGULA_UNREACHABLE("HwType {}", int(type));
 }
@@ -90,8 +100,7 @@ llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string
   if (llvm::Function* f = module.getFunction(name)) return f;
   llvm::LLVMContext& c = module.getContext();
   llvm::Type* result = llvm_type(c, info.result);
-  if (info.result_count)
-    result = llvm::StructType::get(c, llvm::SmallVector<llvm::Type*>(info.result_count, result));
+  if (info.result_count) result = llvm::StructType::get(c, llvm::SmallVector<llvm::Type*>(info.result_count, result));
   llvm::SmallVector<llvm::Type*> args;
   for (HwType t : info.args) args.push_back(llvm_type(c, t));
   auto* f = llvm::Function::Create(llvm::FunctionType::get(result, args, false), llvm::GlobalValue::ExternalLinkage,
@@ -100,7 +109,8 @@ llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string
   f->addFnAttr(llvm::Attribute::WillReturn);
   f->addFnAttr(llvm::Attribute::NoCallback);
   if (info.effects & Convergent) f->setConvergent();
-  bool read = info.effects & Read, write = info.effects & Write;
+  // A volatile access is never merged or moved: as good as a write.
+  bool read = info.effects & Read, write = (info.effects & Write) || modifiers == ".volatile";
   if (!read && !write) {
     f->setDoesNotAccessMemory();
     if (!(info.effects & Convergent)) f->addFnAttr(llvm::Attribute::Speculatable);

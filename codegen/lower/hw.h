@@ -21,8 +21,8 @@ enum class HwType : uint8_t { Void, I1, I16, I32, I64, F16, BF16, F32, F64, Glob
 struct HwInfo {
   std::string name;
   HwType result;
-  int result_count;           ///< 0: a plain result of type `result`; n: a struct of n
-  std::vector<HwType> args;   ///< repeats expanded
+  int result_count;          ///< 0: a plain result of type `result`; n: a struct of n
+  std::vector<HwType> args;  ///< repeats expanded
   Feature feature;
   unsigned effects;
   std::string assembly;

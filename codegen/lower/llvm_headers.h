@@ -1,6 +1,7 @@
 // LLVM headers that most files of lower/ and exec/ need; precompiled.
 #pragma once
 
+#include <fmt/format.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/IR/Constants.h>
@@ -12,8 +13,6 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
-
-#include <fmt/format.h>
 
 #include <functional>
 #include <map>

@@ -8,8 +8,8 @@ namespace tegula {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
 }
 
-#define TEGULA_CHECK(condition, ...)                                                                    \
-  do {                                                                                                  \
+#define TEGULA_CHECK(condition, ...)                                                                      \
+  do {                                                                                                    \
     if (!(condition)) ::tegula::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (0)
 

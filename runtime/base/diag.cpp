@@ -97,7 +97,8 @@ std::string Diagnostics::render() const {
                        : fmt::format("{}: {}\n", kind, d->message);
     out += excerpt(sources_, d->loc);
     for (const Note& n : d->notes) {
-      out += n.loc ? fmt::format("  {}: note: {}\n", n.loc.to_string(), n.message) : fmt::format("  note: {}\n", n.message);
+      out += n.loc ? fmt::format("  {}: note: {}\n", n.loc.to_string(), n.message)
+                   : fmt::format("  note: {}\n", n.message);
       out += excerpt(sources_, n.loc);
     }
     if (!d->hint.empty()) out += fmt::format("  hint: {}\n", d->hint);

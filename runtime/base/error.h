@@ -36,6 +36,12 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
+/// A kernel that ran earlier faulted and took its context with it: every further call on that GPU fails in this process.
+class DeviceLostError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 /// A file could not be read or written.
 class FileError : public Error {
  public:

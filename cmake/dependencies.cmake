@@ -1,0 +1,28 @@
+# What the library is made of besides its own sources. Everything goes in statically, so that libtegula.so needs the
+# C and C++ run-time libraries only.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(LLVM 22.1 REQUIRED CONFIG)  # compatible are versions of the same minor number alone
+
+find_library(BOOST_CONTEXT libboost_context.a REQUIRED)
+find_library(ZSTD libzstd.a REQUIRED)
+find_library(ZLIB_ARCHIVE libz.a REQUIRED)
+
+llvm_map_components_to_libnames(LLVM_LIBRARIES
+  core support analysis passes ipo linker bitreader bitwriter irreader nvptxcodegen nvptxinfo nvptxdesc
+  x86codegen x86asmparser x86info x86desc orcjit target mc)
+separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+# LLVM's package names the shared libz, libzstd and libz3 here; the first two also exist as archives, and nothing we
+# link reaches the solver.
+set_target_properties(LLVMSupport PROPERTIES
+  INTERFACE_LINK_LIBRARIES "LLVMDemangle;${ZLIB_ARCHIVE};${ZSTD};Threads::Threads;m;${CMAKE_DL_LIBS}")
+
+add_library(tegula_options INTERFACE)
+# g++ 12 sees overlapping copies in std::string's own operators.
+target_compile_options(tegula_options INTERFACE
+  -Wall -Wextra -Werror=return-type $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+target_include_directories(tegula_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+target_link_libraries(tegula_options INTERFACE
+  fmt::fmt-header-only nlohmann_json::nlohmann_json Boost::headers Threads::Threads)

@@ -1,0 +1,43 @@
+# The install tree: lib/libtegula.so, bin/tegula, include/tegula/..., share/tegula/kernels, lib/cmake/tegula.
+include(CMakePackageConfigHelpers)
+
+# Public headers are those of dsl/ itself, and whatever these include: the set follows from the sources.
+function(tegula_header_closure result)
+  set(todo ${ARGN})
+  set(done "")
+  while(todo)
+    list(POP_FRONT todo header)
+    if(header IN_LIST done OR NOT EXISTS ${PROJECT_SOURCE_DIR}/${header})
+      continue()
+    endif()
+    list(APPEND done ${header})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#[ ]*include \"")
+    foreach(line ${includes})
+      string(REGEX REPLACE "^#[ ]*include \"([^\"]+)\".*" "\\1" included "${line}")
+      list(APPEND todo ${included})
+    endforeach()
+  endwhile()
+  set(${result} ${done} PARENT_SCOPE)
+endfunction()
+
+file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h bindings/*.h)
+tegula_header_closure(public_headers ${roots})
+foreach(header ${public_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula/${folder})
+endforeach()
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/kernels)
+  install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
+endif()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(TARGETS tegula EXPORT tegulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
+configure_package_config_file(cmake/tegulaConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/tegulaConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake ${PROJECT_BINARY_DIR}/cmake/tegulaConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)

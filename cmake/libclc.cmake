@@ -1,0 +1,41 @@
+# The accurate mathematical functions: libclc's bitcode for nvptx64, cut down at build time to what the kernel language
+# can reach, and freed of all that ties it to one target. codegen/lower/libclc.cpp embeds the result.
+set(LIBCLC_UNARY
+  acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 log1p log2 sin sinh tan
+  tanh tgamma)
+set(LIBCLC_BINARY atan2 fmod hypot pow)
+
+find_file(LIBCLC nvptx64--.bc PATHS /usr/lib/clc /usr/share/clc ${LLVM_INSTALL_PREFIX}/share/clc REQUIRED)
+find_program(LLVM_OPT NAMES opt PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
+find_program(LLVM_AS NAMES llvm-as PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
+
+# OpenCL C's mangled names: _Z3expf, _Z3expd, _Z3powff, ...
+set(keep "")
+foreach(name ${LIBCLC_UNARY} ${LIBCLC_BINARY})
+  string(LENGTH ${name} length)
+  foreach(type f d)
+    set(types ${type})
+    if(name IN_LIST LIBCLC_BINARY)
+      set(types ${type}${type})
+    endif()
+    string(APPEND keep "preserve-gv=_Z${length}${name}${types};")
+  endforeach()
+endforeach()
+string(REGEX REPLACE ";$" "" keep "${keep}")
+
+set(LIBCLC_BITCODE ${PROJECT_BINARY_DIR}/codegen/lower/libclc.bc)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/codegen/lower/libclc.sh @ONLY CONTENT [=[
+set -eu
+"@LLVM_OPT@" -S -passes='internalize<@keep@>,globaldce' "@LIBCLC@" -o "@LIBCLC_BITCODE@.ll"
+sed -E -e '/^target (triple|datalayout)/d' -e '/^!(llvm|opencl)\.[a-z._]+ = /d' \
+  -e 's/"(target-features|target-cpu|frame-pointer|stack-protector-buffer-size)"="[^"]*"//g' \
+  "@LIBCLC_BITCODE@.ll" | "@LLVM_AS@" - -o "@LIBCLC_BITCODE@"
+]=])
+add_custom_command(OUTPUT ${LIBCLC_BITCODE}
+  COMMAND sh ${PROJECT_BINARY_DIR}/codegen/lower/libclc.sh
+  DEPENDS ${LIBCLC} ${PROJECT_BINARY_DIR}/codegen/lower/libclc.sh
+  COMMENT "Cutting libclc down to the functions of the kernel language" VERBATIM)
+target_sources(tegula_llvm PRIVATE ${LIBCLC_BITCODE})
+set_source_files_properties(codegen/lower/libclc.cpp PROPERTIES
+  OBJECT_DEPENDS ${LIBCLC_BITCODE} SKIP_PRECOMPILE_HEADERS ON
+  COMPILE_DEFINITIONS TEGULA_LIBCLC_BITCODE="${LIBCLC_BITCODE}")

@@ -1,0 +1,486 @@
+#include "codegen/analysis/axis_info.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+using ir::Block;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr int64_t kMaxDivisor = int64_t(1) << 40;  ///< of 0, and where products saturate
+
+int64_t power_of_two_divisor(int64_t n) {
+  return n == 0 ? kMaxDivisor : std::min(kMaxDivisor, int64_t(uint64_t(n) & (~uint64_t(n) + 1)));
+}
+int64_t multiply(int64_t a, int64_t b) { return a > kMaxDivisor / b ? kMaxDivisor : a * b; }
+
+/// Extents, with 1 for a scalar.
+std::vector<int64_t> extents(const Value* v) { return v->type.is_scalar() ? std::vector<int64_t>{1} : v->type.shape; }
+/// Distance of consecutive elements: bytes for pointers.
+int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem) : 1; }
+
+AxisInfo unknown(const Value* v) {
+  std::vector<int64_t> ones(extents(v).size(), 1);
+  return {ones, ones, ones, std::nullopt, v->type.is_integer() && is_unsigned(v->type.elem)};
+}
+
+AxisInfo of_constant(const Value* v, int64_t value) {
+  std::vector<int64_t> shape = extents(v);
+  std::vector<int64_t> ones(shape.size(), 1);
+  return {ones, std::vector<int64_t>(shape.size(), power_of_two_divisor(value)), shape, value, value >= 0};
+}
+
+/// What divides the elements at positions that are multiples of `group` along the axis.
+int64_t divisor_at(const AxisInfo& info, size_t axis, int64_t group, int64_t step) {
+  if (group >= info.contiguity[axis]) return info.divisibility[axis];
+  return std::min(info.divisibility[axis], multiply(group, step));
+}
+/// What divides every element.
+int64_t divisor_of_all(const AxisInfo& info, int64_t step) {
+  int64_t divisor = 1;
+  for (size_t axis = 0; axis < info.contiguity.size(); ++axis)
+    divisor = std::max(divisor, divisor_at(info, axis, 1, step));
+  return divisor;
+}
+
+/// What holds for both.
+AxisInfo join(const AxisInfo& a, const AxisInfo& b, int64_t step) {
+  AxisInfo r = a;
+  for (size_t i = 0; i < a.contiguity.size(); ++i) {
+    r.contiguity[i] = std::min(a.contiguity[i], b.contiguity[i]);
+    r.divisibility[i] = std::min(divisor_at(a, i, r.contiguity[i], step), divisor_at(b, i, r.contiguity[i], step));
+    r.constancy[i] = std::min(a.constancy[i], b.constancy[i]);
+  }
+  if (a.constant != b.constant) r.constant = std::nullopt;
+  r.non_negative = a.non_negative && b.non_negative;
+  return r;
+}
+
+/// Abstract interpretation: transfer functions for ops, fixed points for loops. Facts only get weaker on the way to a
+/// fixed point, and all are powers of two, so it is reached after few rounds.
+class Interpreter {
+ public:
+  explicit Interpreter(std::unordered_map<const Value*, AxisInfo>& info) : info_(info) {}
+
+  void block(const Block& block) {
+    for (const auto& op : block.ops) visit(*op);
+  }
+
+ private:
+  const AxisInfo& get(const Value* v) const {
+    auto it = info_.find(v);
+    TEGULA_CHECK(it != info_.end(), "value used before it is defined");
+    return it->second;
+  }
+
+  /// Starts `to` from `from`; sizes match because the verifier has checked the types.
+  void assign(const Value* to, const Value* from) { info_[to] = get(from); }
+  /// Weakens `to` by `from`; true if that changed something.
+  bool merge(const Value* to, const Value* from) {
+    AxisInfo joined = join(get(to), get(from), step(to));
+    bool changed = !(joined == get(to));
+    info_[to] = std::move(joined);
+    return changed;
+  }
+
+  void visit(const Op& op) {
+    switch (op.opcode) {
+      case Opcode::For:
+        return visit_for(op);
+      case Opcode::While:
+        return visit_while(op);
+      case Opcode::If: {
+        for (const auto& region : op.regions) block(*region);
+        for (const auto& r : op.results) {
+          assign(r.get(), op.regions[0]->terminator()->operands[r->index]);
+          merge(r.get(), op.regions[1]->terminator()->operands[r->index]);
+        }
+        return;
+      }
+      case Opcode::Reduce:
+        for (const auto& arg : op.regions[0]->args) info_[arg.get()] = unknown(arg.get());
+        block(*op.regions[0]);
+        for (const auto& r : op.results) info_[r.get()] = unknown(r.get());
+        return;
+      default:
+        for (const auto& r : op.results) {
+          info_[r.get()] = transfer(op);
+          if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
+        }
+    }
+  }
+
+  void visit_for(const Op& op) {
+    const Block& body = *op.regions[0];
+    const Value* i = body.args[0].get();
+    AxisInfo lower = get(op.operands[0]), stride = get(op.operands[2]);
+    info_[i] = unknown(i);
+    info_[i].divisibility[0] = std::min(lower.divisibility[0], stride.divisibility[0]);
+    info_[i].non_negative |= lower.non_negative && stride.non_negative;
+    for (size_t k = 1; k < body.args.size(); ++k) assign(body.args[k].get(), op.operands[k + 2]);
+    for (bool changed = true; changed;) {
+      block(body);
+      changed = false;
+      for (size_t k = 1; k < body.args.size(); ++k)
+        changed |= merge(body.args[k].get(), body.terminator()->operands[k - 1]);
+    }
+    for (const auto& r : op.results) assign(r.get(), body.args[r->index + 1].get());
+  }
+
+  void visit_while(const Op& op) {
+    const Block &before = *op.regions[0], &body = *op.regions[1];
+    for (size_t k = 0; k < before.args.size(); ++k) assign(before.args[k].get(), op.operands[k]);
+    for (bool changed = true; changed;) {
+      block(before);
+      for (size_t k = 0; k < body.args.size(); ++k) assign(body.args[k].get(), before.terminator()->operands[k + 1]);
+      block(body);
+      changed = false;
+      for (size_t k = 0; k < before.args.size(); ++k)
+        changed |= merge(before.args[k].get(), body.terminator()->operands[k]);
+    }
+    for (const auto& r : op.results) assign(r.get(), before.terminator()->operands[r->index + 1]);
+  }
+
+  AxisInfo transfer(const Op& op) const {
+    const Value* result = op.result();
+    switch (op.opcode) {
+      case Opcode::Constant: {
+        if (auto* v = std::get_if<int64_t>(&op.attrs.at("value"))) return of_constant(result, *v);
+        AxisInfo info = unknown(result);
+        info.constancy = extents(result);
+        return info;
+      }
+      case Opcode::ProgramId:
+      case Opcode::NumPrograms: {
+        AxisInfo info = unknown(result);
+        info.non_negative = true;
+        return info;
+      }
+      case Opcode::Arange: {
+        int64_t start = op.attr_int("start"), end = op.attr_int("end");
+        if (end - start == 1) return of_constant(result, start);
+        return {{end - start}, {power_of_two_divisor(start)}, {1}, std::nullopt, start >= 0};
+      }
+      case Opcode::Splat:
+      case Opcode::Broadcast:
+      case Opcode::ExpandDims:
+      case Opcode::Reshape:
+      case Opcode::Trans:
+        return shape(op);
+      case Opcode::Hint:
+        return hint(op);
+      case Opcode::Load:
+      case Opcode::AtomicRmw:
+      case Opcode::Dot:
+        return unknown(result);
+      case Opcode::ConvertLayout:
+        return get(op.operands[0]);
+      case Opcode::Cast:
+      case Opcode::Bitcast:
+        return cast(op);
+      case Opcode::Select:
+        return select(op);
+      default:
+        break;
+    }
+    // What remains is elementwise: constancy common to the operands, and what the operation keeps beyond.
+    AxisInfo info = unknown(result);
+    info.constancy = extents(result);
+    for (const Value* operand : op.operands)
+      for (size_t i = 0; i < info.constancy.size(); ++i)
+        info.constancy[i] = std::min(info.constancy[i], get(operand).constancy[i]);
+    if (op.operands.size() == 2 && (op.operands[0]->type.is_integer() || op.operands[0]->type.pointer)) {
+      if (auto folded = fold(op)) return of_constant(result, *folded);
+      binary(op, info);
+    } else if (op.opcode == Opcode::Neg && result->type.is_integer()) {
+      const AxisInfo& x = get(op.operands[0]);
+      if (x.constant) return of_constant(result, -*x.constant);
+      for (size_t i = 0; i < info.divisibility.size(); ++i) info.divisibility[i] = divisor_at(x, i, 1, 1);
+    }
+    return info;
+  }
+
+  /// The value where both operands are known and the result fits its type.
+  std::optional<int64_t> fold(const Op& op) const {
+    const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
+    const ir::Type& type = op.operands[0]->type;
+    if (!l.constant || !r.constant || type.pointer || type.is_bool()) return std::nullopt;
+    __int128 a = *l.constant, b = *r.constant, value;
+    switch (op.opcode) {
+      case Opcode::Add:
+        value = a + b;
+        break;
+      case Opcode::Sub:
+        value = a - b;
+        break;
+      case Opcode::Mul:
+        value = a * b;
+        break;
+      case Opcode::Div:
+        if (b == 0) return std::nullopt;
+        value = a / b;
+        break;
+      case Opcode::Rem:
+        if (b == 0) return std::nullopt;
+        value = a % b;
+        break;
+      case Opcode::Minimum:
+        value = std::min(a, b);
+        break;
+      case Opcode::Maximum:
+        value = std::max(a, b);
+        break;
+      default:
+        return std::nullopt;
+    }
+    __int128 limit = __int128(1) << std::min(type.bits() - 1, 62);
+    if (value >= limit || value < (is_unsigned(type.elem) ? 0 : -limit)) return std::nullopt;
+    return int64_t(value);
+  }
+
+  void binary(const Op& op, AxisInfo& out) const {
+    const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
+    const Value *lv = op.operands[0], *rv = op.operands[1];
+    bool non_negative = l.non_negative && r.non_negative;
+    for (size_t i = 0; i < out.contiguity.size(); ++i) {
+      int64_t &contiguity = out.contiguity[i], &divisibility = out.divisibility[i], &constancy = out.constancy[i];
+      // Each element of an operand, and the length of aligned runs whose first elements are multiples of that length.
+      int64_t l_all = divisor_at(l, i, 1, step(lv)), r_all = divisor_at(r, i, 1, step(rv));
+      int64_t l_run = std::min(l.contiguity[i], l.divisibility[i]);
+      int64_t r_run = std::min(r.contiguity[i], r.divisibility[i]);
+      // The same, over which the other operand is one number that the length divides.
+      int64_t l_over_r = std::min({l_run, r.constancy[i], r_all});
+      int64_t r_over_l = std::min({r_run, l.constancy[i], l_all});
+      switch (op.opcode) {
+        case Opcode::Add:
+        case Opcode::AddPtr:
+        case Opcode::Sub: {
+          contiguity = std::min(l.contiguity[i], r.constancy[i]);
+          if (op.opcode != Opcode::Sub) contiguity = std::max(contiguity, std::min(r.contiguity[i], l.constancy[i]));
+          int64_t scale = op.opcode == Opcode::AddPtr ? step(lv) : 1;
+          divisibility =
+              std::min(divisor_at(l, i, contiguity, step(lv)), multiply(divisor_at(r, i, contiguity, step(rv)), scale));
+          out.non_negative |= op.opcode == Opcode::Add && non_negative;
+          break;
+        }
+        case Opcode::Mul:
+          if (r.constant == 1 || l.constant == 1) {
+            const AxisInfo& kept = r.constant == 1 ? l : r;
+            contiguity = kept.contiguity[i], divisibility = kept.divisibility[i];
+          } else {
+            divisibility = multiply(l_all, r_all);
+          }
+          out.non_negative |= non_negative;
+          break;
+        case Opcode::Div:
+          if (r.constant == 1) {
+            contiguity = l.contiguity[i], divisibility = l.divisibility[i];
+          } else {
+            if (l.non_negative) constancy = std::max(constancy, l_over_r);
+            if (r.constant > 0 && std::has_single_bit(uint64_t(*r.constant)))
+              divisibility = std::max<int64_t>(1, l_all / *r.constant);
+          }
+          out.non_negative |= non_negative;
+          break;
+        case Opcode::Rem:
+          if (l.non_negative) contiguity = std::max<int64_t>(1, l_over_r);
+          divisibility = std::min(divisor_at(l, i, contiguity, 1), r_all);
+          out.non_negative |= l.non_negative;
+          break;
+        case Opcode::Shl:
+          if (r.constant && *r.constant >= 0 && *r.constant < 40) {
+            divisibility = multiply(l_all, int64_t(1) << *r.constant);
+            if (*r.constant == 0) contiguity = l.contiguity[i], divisibility = l.divisibility[i];
+          } else {
+            divisibility = l_all;
+          }
+          out.non_negative |= non_negative;
+          break;
+        case Opcode::Shr:
+          if (r.constant == 0) {
+            contiguity = l.contiguity[i], divisibility = l.divisibility[i];
+          } else if (r.constant && *r.constant > 0 && *r.constant < 40) {
+            int64_t divisor = int64_t(1) << *r.constant;
+            constancy = std::max(constancy, std::min(l_run, divisor));
+            divisibility = std::max<int64_t>(1, l_all / divisor);
+          }
+          out.non_negative |= l.non_negative;
+          break;
+        case Opcode::BitAnd: {
+          divisibility = std::max(l_all, r_all);
+          auto masked = [&](const AxisInfo& x, int64_t run, std::optional<int64_t> mask) {
+            if (!mask) return;
+            int64_t low_ones = power_of_two_divisor(~*mask), low_zeros = power_of_two_divisor(*mask);
+            // ...0111: the low bits run on below it. ...1000: they vanish.
+            if (low_ones > 1) {
+              contiguity = std::min(run, low_ones);
+              if (contiguity > 1) divisibility = divisor_at(x, i, contiguity, 1);
+            }
+            constancy = std::max(constancy, std::min(run, low_zeros));
+          };
+          if (!out_is_bool(op)) masked(l, l_run, r.constant), masked(r, r_run, l.constant);
+          out.non_negative |= l.non_negative || r.non_negative;
+          break;
+        }
+        case Opcode::BitOr:
+        case Opcode::BitXor:
+          divisibility = std::min(l_all, r_all);
+          out.non_negative |= non_negative;
+          break;
+        case Opcode::Minimum:
+        case Opcode::Maximum:
+          divisibility = std::min(l_all, r_all);
+          out.non_negative |= op.opcode == Opcode::Minimum ? non_negative : l.non_negative || r.non_negative;
+          break;
+        // A run that starts at a multiple of its length cannot cross a bound that is one, if the bound itself goes with
+        // what is above it.
+        case Opcode::Lt:
+        case Opcode::Ge:
+          if (!lv->type.pointer) constancy = std::max(constancy, l_over_r);
+          break;
+        case Opcode::Gt:
+        case Opcode::Le:
+          if (!lv->type.pointer) constancy = std::max(constancy, r_over_l);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  static bool out_is_bool(const Op& op) { return op.result()->type.is_bool(); }
+
+  AxisInfo cast(const Op& op) const {
+    const Value *x = op.operands[0], *result = op.result();
+    const AxisInfo& info = get(x);
+    auto whole = [](const ir::Type& t) { return t.is_integer() && !t.is_bool(); };
+    AxisInfo out = unknown(result);
+    out.constancy = info.constancy;
+    bool same_pointers = x->type.pointer && result->type.pointer && step(x) == step(result);
+    if (same_pointers || (whole(x->type) && whole(result->type))) {
+      out = info;
+      int bits = result->type.bits();
+      bool fits = bits == 64 || (info.constant && *info.constant < int64_t(1) << (bits - 1) &&
+                                 *info.constant >= (is_unsigned(result->type.elem) ? 0 : -(int64_t(1) << (bits - 1))));
+      if (!fits) out.constant = std::nullopt;
+      out.non_negative = info.non_negative && bits > x->type.bits() - (is_signed(x->type.elem) ? 1 : 0);
+    }
+    return out;
+  }
+
+  AxisInfo select(const Op& op) const {
+    const AxisInfo &c = get(op.operands[0]), &l = get(op.operands[1]), &r = get(op.operands[2]);
+    if (c.constant) return *c.constant ? l : r;
+    AxisInfo out = join(l, r, step(op.result()));
+    for (size_t i = 0; i < out.contiguity.size(); ++i) {
+      int64_t contiguity = std::min(out.contiguity[i], c.constancy[i]);
+      out.divisibility[i] = divisor_at(out, i, contiguity, step(op.result()));
+      out.contiguity[i] = contiguity;
+      out.constancy[i] = std::min(out.constancy[i], c.constancy[i]);
+    }
+    return out;
+  }
+
+  AxisInfo hint(const Op& op) const {
+    AxisInfo out = get(op.operands[0]);
+    auto strengthen = [&](const char* name, std::vector<int64_t>& facts) {
+      std::vector<int64_t> promised = op.attr_ints(name);
+      for (size_t i = 0; i < std::min(promised.size(), facts.size()); ++i)
+        facts[i] = std::max(facts[i], power_of_two_divisor(promised[i]));
+    };
+    std::vector<int64_t> shape = extents(op.result());
+    strengthen("contiguity", out.contiguity);
+    strengthen("divisibility", out.divisibility);
+    strengthen("constancy", out.constancy);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      out.contiguity[i] = std::min(out.contiguity[i], shape[i]);
+      out.constancy[i] = std::min(out.constancy[i], shape[i]);
+    }
+    return out;
+  }
+
+  AxisInfo shape(const Op& op) const {
+    const Value *x = op.operands[0], *result = op.result();
+    const AxisInfo& in = get(x);
+    AxisInfo out = unknown(result);
+    std::vector<int64_t> from = extents(x), to = extents(result);
+    int64_t all = divisor_of_all(in, step(x));
+    switch (op.opcode) {
+      case Opcode::Splat:
+        out.divisibility.assign(to.size(), in.divisibility[0]);
+        out.constancy = to;
+        break;
+      case Opcode::Broadcast:
+        out = in;
+        for (size_t i = 0; i < to.size(); ++i)
+          if (from[i] != to[i]) out.constancy[i] = to[i];
+        break;
+      case Opcode::ExpandDims: {
+        out = in;
+        int64_t axis = op.attr_int("axis");
+        out.contiguity.insert(out.contiguity.begin() + axis, 1);
+        out.divisibility.insert(out.divisibility.begin() + axis, all);
+        out.constancy.insert(out.constancy.begin() + axis, 1);
+        break;
+      }
+      case Opcode::Trans: {
+        std::vector<int64_t> order = op.attr_ints("order");
+        for (size_t i = 0; i < order.size(); ++i) {
+          out.contiguity[i] = in.contiguity[order[i]];
+          out.divisibility[i] = in.divisibility[order[i]];
+          out.constancy[i] = in.constancy[order[i]];
+        }
+        break;
+      }
+      default: {  // Reshape: runs along the last dimension survive as far as the new one reaches.
+        for (size_t i = 0; i < to.size(); ++i) out.divisibility[i] = all;
+        size_t last = to.size() - 1, old = from.size() - 1;
+        out.contiguity[last] = std::min(in.contiguity[old], to[last]);
+        out.divisibility[last] = divisor_at(in, old, out.contiguity[last], step(x));
+        out.constancy[last] = std::min(in.constancy[old], to[last]);
+        if (in.constancy == from) out.constancy = to;
+        break;
+      }
+    }
+    out.constant = in.constant;
+    out.non_negative = in.non_negative;
+    return out;
+  }
+
+  std::unordered_map<const Value*, AxisInfo>& info_;
+};
+
+}  // namespace
+
+AxisAnalysis::AxisAnalysis(const ir::Func& func) {
+  for (size_t i = 0; i < func.body.args.size(); ++i) {
+    const Value* param = func.body.args[i].get();
+    AxisInfo info = unknown(param);
+    if (i < func.divisibility.size()) info.divisibility[0] = power_of_two_divisor(func.divisibility[i]);
+    info_[param] = std::move(info);
+  }
+  Interpreter(info_).block(func.body);
+}
+
+const AxisInfo& AxisAnalysis::info(const Value* value) const {
+  auto it = info_.find(value);
+  TEGULA_CHECK(it != info_.end(), "no facts about a value that is not in the function");
+  return it->second;
+}
+
+int AxisAnalysis::vector_width(const Value* ptr, const Value* mask, int axis) const {
+  const AxisInfo& facts = info(ptr);
+  int64_t bytes = elem_bytes(ptr->type.elem);
+  int64_t width =
+      std::min({facts.contiguity[axis], facts.divisibility[axis] / bytes, std::max<int64_t>(1, 16 / bytes)});
+  if (mask) width = std::min(width, info(mask).constancy[axis]);
+  return int(std::max<int64_t>(1, width));
+}
+
+}  // namespace tegula

@@ -1,0 +1,25 @@
+// Where ops keep their scratch in shared memory, and which barriers that takes.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// Bytes of shared memory that lowering `op` needs for exchanging data between warps; 0 for most ops.
+int64_t scratch_bytes(const ir::Op& op, int num_warps);
+
+/// An op that needs scratch writes it, waits at a barrier, then reads it. Ops get areas of their own while these are
+/// small, so that most need no second barrier; `barrier_before` holds the ops whose area may still be read by a slower
+/// thread when they are reached (found by walking the program, loops twice).
+struct SharedPlan {
+  int64_t bytes = 0;
+  std::unordered_map<const ir::Op*, int64_t> offset;
+  std::unordered_set<const ir::Op*> barrier_before;
+};
+
+SharedPlan plan_shared(const ir::Func& func);
+
+}  // namespace tegula

@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "codegen/exec/emulator.h"
+#include "codegen/exec/emulator/jit.h"
+#include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/scheduler.h"
+#include "codegen/target/target.h"
+#include "runtime/base/error.h"
+
+namespace tegula {
+
+namespace emulator {
+namespace {
+
+constexpr unsigned kMostThreads = 1024;   ///< of a program
+constexpr unsigned kMostResident = 8;     ///< programs of a worker where they may wait for each other
+constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
+constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
+constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
+
+struct Graph {
+  std::vector<std::function<void()>> nodes;
+};
+
+struct Stream {
+  std::unique_ptr<Graph> capture;  ///< not null while capturing
+};
+
+struct Event {
+  bool recorded = false;
+  std::chrono::steady_clock::time_point time;
+};
+
+class EmulatorDeviceImpl;
+
+/// A kernel's code with its image; a captured graph shares it with the LoadedKernel.
+struct Code {
+  KernelImage image;
+  std::unique_ptr<JitKernel> jit;
+};
+
+class EmulatedKernel : public LoadedKernel {
+ public:
+  EmulatedKernel(EmulatorDeviceImpl& device, std::shared_ptr<const Code> code)
+      : device_(device), code_(std::move(code)) {}
+  void launch(Grid grid, void* const* args, StreamHandle stream) override;
+  const KernelImage& image() const override { return code_->image; }
+
+ private:
+  EmulatorDeviceImpl& device_;
+  std::shared_ptr<const Code> code_;
+};
+
+class EmulatorDeviceImpl : public EmulatorDevice {
+ public:
+  EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
+      : options_(options),
+        target_(target),
+        jit_(options.baseline_cpu),
+        pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
+              options.stack_bytes) {
+    info_.name = fmt::format("emulator ({})", target.name);
+    info_.emulator = true;
+    info_.sm = target.sm;
+    info_.num_sms = int(pool_.size());
+    info_.memory_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    info_.l2_bytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
+    info_.shared_per_program = target.shared_per_program;
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  // ---- Memory
+
+  uint64_t allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  void free(uint64_t address) noexcept override { memory_.free(address); }
+
+  void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
+    check_copy("copy to the device", to, bytes, stream);
+    if (bytes) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  }
+  void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
+    check_copy("copy to the host", from, bytes, stream);
+    if (bytes) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  }
+  void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
+    check_range("fill", address, bytes);
+    run_or_capture(stream, [=] {
+      if (bytes) std::memset(reinterpret_cast<void*>(address), value, bytes);
+    });
+  }
+
+  void register_host_range(const void* begin, size_t bytes) override {
+    memory_.add_host(reinterpret_cast<uint64_t>(begin), bytes);
+  }
+  void unregister_host_range(const void* begin) override { memory_.remove_host(reinterpret_cast<uint64_t>(begin)); }
+
+  // ---- Kernels
+
+  std::unique_ptr<LoadedKernel> load(KernelImage image) override {
+    if (image.num_warps < 1 || unsigned(image.num_warps) * kLanes > kMostThreads)
+      throw DeviceError(fmt::format("kernel '{}' has {} warps; a program has 1 to {}", image.kernel, image.num_warps,
+                                    kMostThreads / kLanes));
+    if (image.shared_bytes < 0 || image.shared_bytes > info_.shared_per_program)
+      throw DeviceError(fmt::format("kernel '{}' needs {} bytes of shared memory; a program of {} has {}", image.kernel,
+                                    image.shared_bytes, target_.name, info_.shared_per_program));
+    auto code = std::make_shared<Code>();
+    code->image = std::move(image);
+    code->jit = jit_.compile(code->image, target_);
+    if (code->jit->frame_bytes + kBodyStack > options_.stack_bytes)
+      throw DeviceError(fmt::format(
+          "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {} (EmulatorOptions::stack_bytes)",
+          code->image.kernel, code->jit->frame_bytes + kBodyStack, options_.stack_bytes));
+    return std::make_unique<EmulatedKernel>(*this, std::move(code));
+  }
+
+  /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures.
+  void launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kMostProgramsX || grid.y > kMostProgramsYZ ||
+        grid.z > kMostProgramsYZ)
+      throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; each must be 1 to {} x {} x {}",
+                                    code->image.kernel, grid.x, grid.y, grid.z, kMostProgramsX, kMostProgramsYZ,
+                                    kMostProgramsYZ));
+    if (!capturing(stream)) return run(*code, grid, args);
+    const auto& params = code->image.params;
+    std::vector<uint64_t> values(params.size());
+    for (size_t i = 0; i < params.size(); ++i)
+      std::memcpy(&values[i], args[i], params[i].pointer ? 8 : size_t(elem_bytes(params[i].elem)));
+    run_or_capture(stream, [this, code, grid, values]() mutable {
+      std::vector<void*> pointers;
+      for (uint64_t& value : values) pointers.push_back(&value);
+      run(*code, grid, pointers.data());
+    });
+  }
+
+  // ---- Streams, events, graphs
+
+  StreamHandle create_stream() override { return new Stream; }
+  void destroy_stream(StreamHandle stream) noexcept override { delete static_cast<Stream*>(stream); }
+  void synchronize(StreamHandle stream) override { refuse_in_capture("synchronize", stream); }
+
+  EventHandle create_event() override { return new Event; }
+  void destroy_event(EventHandle event) noexcept override { delete static_cast<Event*>(event); }
+  void record(EventHandle event, StreamHandle stream) override {
+    auto* e = static_cast<Event*>(event);
+    run_or_capture(stream, [e] { *e = {true, std::chrono::steady_clock::now()}; });
+  }
+  double elapsed_ms(EventHandle start, EventHandle stop) override {
+    auto *from = static_cast<Event*>(start), *to = static_cast<Event*>(stop);
+    if (!from->recorded || !to->recorded) throw DeviceError("elapsed time of an event that was not recorded");
+    return std::chrono::duration<double, std::milli>(to->time - from->time).count();
+  }
+
+  void begin_capture(StreamHandle stream) override {
+    if (!stream) throw DeviceError("the default stream cannot capture a graph; create a stream for it");
+    if (capturing(stream)) throw DeviceError("the stream captures a graph already");
+    static_cast<Stream*>(stream)->capture = std::make_unique<Graph>();
+  }
+  GraphHandle end_capture(StreamHandle stream) override {
+    if (!capturing(stream)) throw DeviceError("end of a capture that did not begin");
+    return static_cast<Stream*>(stream)->capture.release();
+  }
+  void launch_graph(GraphHandle graph, StreamHandle stream) override {
+    refuse_in_capture("launch of a graph", stream);
+    for (auto& node : static_cast<Graph*>(graph)->nodes) node();
+  }
+  void destroy_graph(GraphHandle graph) noexcept override { delete static_cast<Graph*>(graph); }
+
+ private:
+  static bool capturing(StreamHandle stream) { return stream && static_cast<Stream*>(stream)->capture; }
+
+  static void refuse_in_capture(const char* what, StreamHandle stream) {
+    if (capturing(stream)) throw DeviceError(fmt::format("{} on a stream that captures a graph", what));
+  }
+
+  template <class Node>
+  void run_or_capture(StreamHandle stream, Node node) {
+    if (capturing(stream))
+      static_cast<Stream*>(stream)->capture->nodes.push_back(std::move(node));
+    else
+      node();
+  }
+
+  void check_copy(const char* what, uint64_t address, size_t bytes, StreamHandle stream) {
+    refuse_in_capture(what, stream);
+    check_range(what, address, bytes);
+  }
+
+  void check_range(const char* what, uint64_t address, size_t bytes) {
+    if (!options_.check_bounds || bytes == 0 || find_range(*memory_.table(), address, bytes)) return;
+    throw DeviceError(
+        fmt::format("{} of {} bytes at {:#x}, {}", what, bytes, address, memory_.describe(address, bytes)));
+  }
+
+  /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
+  unsigned resident(const Code& code, uint64_t programs) const {
+    unsigned threads = unsigned(code.image.num_warps) * kLanes;
+    uint64_t wanted = 1;
+    if (options_.resident_programs > 0)
+      wanted = uint64_t(options_.resident_programs);
+    else if (code.jit->may_spin)
+      wanted = std::min(kMostResident, kMostFibers / threads);
+    uint64_t share = (programs + pool_.size() - 1) / pool_.size();
+    return unsigned(std::min(wanted, share));
+  }
+
+  void run(const Code& code, Grid grid, void* const* args) {
+    Launch launch;
+    launch.entry = code.jit->entry;
+    launch.args = args;
+    launch.grid = grid;
+    launch.programs = uint64_t(grid.x) * grid.y * grid.z;
+    launch.threads = unsigned(code.image.num_warps) * kLanes;
+    launch.resident_programs = resident(code, launch.programs);
+    launch.shared_bytes = uint32_t(code.image.shared_bytes);
+    launch.seed = options_.seed;
+    launch.check_bounds = options_.check_bounds;
+    launch.ranges = memory_.table();
+    pool_.run(launch);
+    if (launch.fault) throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));
+  }
+
+  EmulatorOptions options_;
+  Target target_;
+  DeviceInfo info_;
+  GlobalMemory memory_;
+  Jit jit_;
+  WorkerPool pool_;
+};
+
+void EmulatedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
+  device_.launch(code_, grid, args, stream);
+}
+
+}  // namespace
+}  // namespace emulator
+
+std::unique_ptr<EmulatorDevice> make_emulator(const EmulatorOptions& options) {
+  std::optional<Target> target = find_target(options.target);
+  if (!target) {
+    std::string known;
+    for (const Target& t : targets()) known += (known.empty() ? "" : ", ") + t.name;
+    throw DeviceError(fmt::format("the emulator knows no target '{}'; it knows {}", options.target, known));
+  }
+  return std::make_unique<emulator::EmulatorDeviceImpl>(options, *target);
+}
+
+}  // namespace tegula

@@ -1,0 +1,49 @@
+// What went wrong in a kernel: recorded by a worker while generated code is on the stack, put in words afterwards.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator/fibers.h"
+#include "codegen/exec/emulator/memory.h"
+#include "runtime/kernel_image.h"
+
+namespace tegula::emulator {
+
+enum class Access : uint8_t { Read, Write, Atomic };
+
+struct Fault {
+  enum Kind : uint8_t { None, GlobalBounds, GlobalAlignment, SharedBounds, SharedAlignment, Divergence, Deadlock };
+
+  /// Threads that wait at one place.
+  struct Waiters {
+    Where where;
+    std::vector<uint32_t> threads;
+  };
+
+  Kind kind = None;
+  Access access = Access::Read;
+  uint32_t x = 0, y = 0, z = 0;  ///< the program
+  uint64_t program = 0;          ///< its number, x running fastest
+  uint32_t thread = 0;
+  Where where;
+  uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array
+  uint32_t bytes = 0;
+  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where
+  Where other_where;
+  std::vector<Waiters> waiters;    ///< Deadlock
+  std::vector<uint32_t> finished;  ///< Deadlock: threads that left the kernel
+};
+
+/// A call in the code that threads of a warp or program do together.
+struct Place {
+  std::string operation;  ///< row of hw.def
+  Loc loc;                ///< from the debug information; of use where the row has no `site`
+};
+
+/// The fault as text of several lines. `args` are those of the launch: a pointer argument that points into the
+/// allocation nearby is named.
+std::string describe(const Fault& fault, const KernelImage& image, const std::vector<Place>& places,
+                     const GlobalMemory& memory, void* const* args);
+
+}  // namespace tegula::emulator

@@ -1,0 +1,375 @@
+#include "codegen/exec/emulator/hw_bodies.h"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "codegen/exec/emulator/scheduler.h"
+#include "codegen/exec/emulator/soft_float.h"
+#include "codegen/lower/hw.h"
+
+namespace tegula::emulator {
+
+namespace {
+
+// ---- Memory: every access passes through one of these two
+
+/// The host address of a global access; does not return if it is not allowed.
+inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site) {
+  Worker& worker = *this_worker;
+  bool aligned = (address & (bytes - 1)) == 0;
+  if (aligned && worker.may_access(address, bytes)) [[likely]]
+    return reinterpret_cast<void*>(address);
+  Fault fault;
+  fault.kind = aligned ? Fault::GlobalBounds : Fault::GlobalAlignment;
+  fault.access = access;
+  fault.thread = worker.fiber().thread;
+  fault.where.site = site;
+  fault.address = address;
+  fault.bytes = bytes;
+  worker.abandon(fault);
+}
+
+/// The host address of a shared access by `fiber` (the current one, or a lane for which it acts).
+inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site) {
+  Worker& worker = *this_worker;
+  uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
+  bool aligned = (address & (bytes - 1)) == 0;
+  if (aligned && offset < size && size - offset >= bytes) [[likely]]
+    return reinterpret_cast<void*>(uint64_t(address));
+  Fault fault;
+  fault.kind = aligned ? Fault::SharedBounds : Fault::SharedAlignment;
+  fault.access = access;
+  fault.thread = fiber.thread;
+  fault.where.site = site;
+  fault.address = uint64_t(int64_t(int32_t(offset)));
+  fault.bytes = bytes;
+  worker.abandon(fault);
+}
+
+template <class T>
+T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
+  if (!predicate) return other;
+  T value;
+  std::memcpy(&value, global_access(address, sizeof(T), Access::Read, site), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) {
+  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site), &value, sizeof(T));
+}
+
+template <int n>
+void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* other, uint32_t predicate, uint32_t site) {
+  std::memcpy(result, predicate ? global_access(address, 4 * n, Access::Read, site) : other, 4 * n);
+}
+
+template <int n>
+void store_global_vector(uint64_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
+  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site), values, 4 * n);
+}
+
+template <class T>
+T load_shared(uint32_t address, uint32_t site) {
+  T value;
+  std::memcpy(&value, shared_access(this_worker->fiber(), address, sizeof(T), Access::Read, site), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
+  if (!predicate) return;
+  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site), &value, sizeof(T));
+}
+
+template <int n>
+void load_shared_vector(uint32_t* result, uint32_t address, uint32_t site) {
+  std::memcpy(result, shared_access(this_worker->fiber(), address, 4 * n, Access::Read, site), 4 * n);
+}
+
+template <int n>
+void store_shared_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
+  if (!predicate) return;
+  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site), values, 4 * n);
+}
+
+/// Replaces what stands at the address by add(old); returns the old value. Other fibers run first, so that one that
+/// spins on an atomic does not keep the one it waits for from running.
+template <class T, class Add>
+T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
+  if (!predicate) return T{};
+  this_worker->yield();
+  std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
+  T old = target.load(std::memory_order_relaxed);
+  while (!target.compare_exchange_weak(old, add(old), std::memory_order_seq_cst, std::memory_order_relaxed)) {
+  }
+  return old;
+}
+
+// ---- Warp exchanges
+
+template <class Source>
+uint32_t shuffle(uint32_t value, uint32_t place, Source source) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  uint32_t lane = worker.fiber().thread % kLanes;
+  auto& x = warp.exchange[warp.round & 1].shuffle;
+  x.value[lane] = value;
+  worker.meet(warp, {Where::kNone, place}, [] {});
+  return x.value[source(lane) % kLanes];
+}
+
+/// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
+/// elements (l / 4, l % 4 * 2 + {0, 1}) of each, transposed those of the transposed matrix.
+template <int matrices, bool transposed>
+void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t place) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  uint32_t lane = worker.fiber().thread % kLanes;
+  auto& x = warp.exchange[warp.round & 1].matrix_load;
+  x.address[lane] = address;
+  worker.meet(warp, {site, place}, [&] {
+    Fiber* const* lanes = worker.fiber().program->fibers.data() + worker.fiber().thread / kLanes * kLanes;
+    for (uint32_t m = 0; m < matrices; ++m) {
+      uint16_t matrix[8][8];
+      for (uint32_t row = 0; row < 8; ++row)
+        std::memcpy(matrix[row], shared_access(*lanes[8 * m + row], x.address[8 * m + row], 16, Access::Read, site),
+                    16);
+      for (uint32_t l = 0; l < kLanes; ++l) {
+        uint32_t i = l / 4, j = l % 4 * 2;
+        uint32_t first = transposed ? matrix[j][i] : matrix[i][j];
+        uint32_t second = transposed ? matrix[j + 1][i] : matrix[i][j + 1];
+        x.result[l][m] = first | second << 16;
+      }
+    }
+  });
+  std::memcpy(result, x.result[lane], sizeof(uint32_t) * matrices);
+}
+
+/// D = A B + C of 16x16 by 16x8, element e of register r of a lane at: A (lane / 4 + r % 2 * 8, lane % 4 * 2 + e +
+/// r / 2 * 8); B (lane % 4 * 2 + e + r * 8, lane / 4); C and D, which have one element a register, (lane / 4 +
+/// r / 2 * 8, lane % 4 * 2 + r % 2).
+template <class Widen>
+[[gnu::always_inline]] inline void multiply(decltype(Exchange::mma)& x, Widen widen) {
+  float a[16][16], b[16][8], d[16][8];
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    uint32_t group = lane / 4, pair = lane % 4 * 2;
+    for (uint32_t r = 0; r < 4; ++r)
+      for (uint32_t e = 0; e < 2; ++e)
+        a[group + r % 2 * 8][pair + e + r / 2 * 8] = widen(uint16_t(x.a[lane][r] >> 16 * e));
+    for (uint32_t r = 0; r < 2; ++r)
+      for (uint32_t e = 0; e < 2; ++e) b[pair + e + r * 8][group] = widen(uint16_t(x.b[lane][r] >> 16 * e));
+    for (uint32_t r = 0; r < 4; ++r) d[group + r / 2 * 8][pair + r % 2] = x.c[lane][r];
+  }
+  for (int i = 0; i < 16; ++i)
+    for (int k = 0; k < 16; ++k)
+      for (int j = 0; j < 8; ++j) d[i][j] += a[i][k] * b[k][j];
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t r = 0; r < 4; ++r) x.d[lane][r] = d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
+}
+
+template <class Widen>
+[[gnu::always_inline]] inline void mma_m16n8k16(float* result, const uint32_t* a, const uint32_t* b, const float* c,
+                                                uint32_t place, Widen widen) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  uint32_t lane = worker.fiber().thread % kLanes;
+  auto& x = warp.exchange[warp.round & 1].mma;
+  std::memcpy(x.a[lane], a, sizeof x.a[lane]);
+  std::memcpy(x.b[lane], b, sizeof x.b[lane]);
+  std::memcpy(x.c[lane], c, sizeof x.c[lane]);
+  worker.meet(warp, {Where::kNone, place}, [&] { multiply(x, widen); });
+  std::memcpy(result, x.d[lane], sizeof x.d[lane]);
+}
+
+// ---- The bodies, in the order of hw.def
+
+uint32_t emu_thread_id() { return this_worker->fiber().thread; }
+uint32_t emu_program_id_x() { return this_worker->fiber().program->x; }
+uint32_t emu_program_id_y() { return this_worker->fiber().program->y; }
+uint32_t emu_program_id_z() { return this_worker->fiber().program->z; }
+uint32_t emu_num_programs_x() { return this_worker->launch().grid.x; }
+uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
+uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
+uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
+
+void emu_barrier(uint32_t site, uint32_t place) { this_worker->barrier({site, place}); }
+
+uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
+}
+uint32_t emu_shfl_idx_b32(uint32_t value, uint32_t index, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t) { return index; });
+}
+
+uint32_t emu_ld_global_b8(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
+  return predicate ? load_global<uint8_t>(address, 0, 1, site) : other;
+}
+uint32_t emu_ld_global_b16(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
+  return load_global(address, uint16_t(other), predicate, site);
+}
+uint32_t emu_ld_global_b32(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
+  return load_global(address, other, predicate, site);
+}
+uint64_t emu_ld_global_b64(uint64_t address, uint64_t other, uint32_t predicate, uint32_t site) {
+  return load_global(address, other, predicate, site);
+}
+constexpr auto emu_ld_global_v2b32 = load_global_vector<2>;
+constexpr auto emu_ld_global_v4b32 = load_global_vector<4>;
+
+void emu_st_global_b8(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_global(address, uint8_t(value), predicate, site);
+}
+void emu_st_global_b16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_global(address, uint16_t(value), predicate, site);
+}
+constexpr auto emu_st_global_b32 = store_global<uint32_t>;
+constexpr auto emu_st_global_b64 = store_global<uint64_t>;
+constexpr auto emu_st_global_v2b32 = store_global_vector<2>;
+constexpr auto emu_st_global_v4b32 = store_global_vector<4>;
+
+uint32_t emu_atom_add_i32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) { return old + value; });
+}
+uint64_t emu_atom_add_i64(uint64_t address, uint64_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) { return old + value; });
+}
+uint32_t emu_atom_add_f16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
+    return float_to_half(half_to_float(old) + half_to_float(uint16_t(value)));
+  });
+}
+uint32_t emu_atom_add_bf16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
+    return float_to_bfloat(bfloat_to_float(old) + bfloat_to_float(uint16_t(value)));
+  });
+}
+float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
+  return std::bit_cast<float>(atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
+    return std::bit_cast<uint32_t>(std::bit_cast<float>(old) + value);
+  }));
+}
+double emu_atom_add_f64(uint64_t address, double value, uint32_t predicate, uint32_t site) {
+  return std::bit_cast<double>(atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) {
+    return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + value);
+  }));
+}
+
+uint32_t emu_ld_shared_b8(uint32_t address, uint32_t site) { return load_shared<uint8_t>(address, site); }
+uint32_t emu_ld_shared_b16(uint32_t address, uint32_t site) { return load_shared<uint16_t>(address, site); }
+constexpr auto emu_ld_shared_b32 = load_shared<uint32_t>;
+constexpr auto emu_ld_shared_b64 = load_shared<uint64_t>;
+constexpr auto emu_ld_shared_v2b32 = load_shared_vector<2>;
+constexpr auto emu_ld_shared_v4b32 = load_shared_vector<4>;
+void emu_st_shared_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_shared(address, uint8_t(value), predicate, site);
+}
+void emu_st_shared_b16(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_shared(address, uint16_t(value), predicate, site);
+}
+constexpr auto emu_st_shared_b32 = store_shared<uint32_t>;
+constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
+constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
+constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
+constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
+constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;
+constexpr auto emu_ldmatrix_x4 = load_matrices<4, false>;
+constexpr auto emu_ldmatrix_x1_trans = load_matrices<1, true>;
+constexpr auto emu_ldmatrix_x2_trans = load_matrices<2, true>;
+constexpr auto emu_ldmatrix_x4_trans = load_matrices<4, true>;
+
+void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
+  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return half_to_float(bits); });
+}
+void emu_mma_m16n8k16_bf16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
+  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return bfloat_to_float(bits); });
+}
+
+/// 2^x = 2^n 2^r with n whole and |r| <= 1/2: the series of e^(r ln 2) up to r^7 is 5e-9 off at most, a tenth of a
+/// float's half ulp; in double, so that the last step rounds to denormals and to infinity as it should.
+float emu_ex2_approx_f32(float value) {
+  constexpr double c1 = 0.693147180559945309, c2 = c1 * c1 / 2, c3 = c2 * c1 / 3, c4 = c3 * c1 / 4, c5 = c4 * c1 / 5,
+                   c6 = c5 * c1 / 6, c7 = c6 * c1 / 7;
+  constexpr double kRound = 0x1.8p52;  // adding it leaves the nearest whole number in the low bits
+  double x = value;
+  x = x > 130 ? 130 : x;
+  x = x < -160 ? -160 : x;
+  double shifted = x + kRound;
+  double r = x - (shifted - kRound), r2 = r * r, r4 = r2 * r2;
+  double p = (1 + c1 * r) + (c2 + c3 * r) * r2 + ((c4 + c5 * r) + (c6 + c7 * r) * r2) * r4;
+  return float(p * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52));
+}
+float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
+float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
+float emu_div_full_f32(float a, float b) { return a / b; }
+uint32_t emu_cvt_rz_f16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_half_rz(value); }
+uint32_t emu_cvt_rz_bf16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_bfloat_rz(value); }
+
+// ---- The table. A row without a body does not compile, nor one whose body has other parameters than the row says.
+
+constexpr bool is_plain(char type, auto* tag) {
+  using T = std::remove_pointer_t<decltype(tag)>;
+  switch (type) {
+    case 'v':
+      return std::is_void_v<T>;
+    case 'f':
+      return std::is_same_v<T, float>;
+    case 'd':
+      return std::is_same_v<T, double>;
+    case 'l':
+    case 'p':
+      return std::is_same_v<T, uint64_t>;
+    default:
+      return std::is_same_v<T, uint32_t>;
+  }
+}
+
+template <class T>
+constexpr bool is_slot(HwSlot slot, bool result = false) {
+  if (slot.count == 0) return is_plain(slot.type, static_cast<T*>(nullptr));
+  if constexpr (std::is_pointer_v<T>) {
+    using E = std::remove_pointer_t<T>;
+    return std::is_const_v<E> != result && is_plain(slot.type, static_cast<std::remove_const_t<E>*>(nullptr));
+  }
+  return false;
+}
+
+template <class R, class... A>
+constexpr bool fits(R (*)(A...), HwSignature signature, unsigned effects) {
+  HwSlot expected[16];
+  int count = 0;
+  bool by_pointer = signature.result.count > 0;
+  if (by_pointer) expected[count++] = signature.result;
+  for (int i = 0; i < signature.num_args; ++i) expected[count++] = signature.args[i];
+  if (effects & lower::Convergent) expected[count++] = {'i', 0};
+  if (count != int(sizeof...(A)) || (by_pointer && !std::is_void_v<R>)) return false;
+  if (!by_pointer && !is_slot<R>(signature.result)) return false;
+  int i = 0;
+  return ((++i, is_slot<A>(expected[i - 1], by_pointer && i == 1)) && ...);
+}
+
+using enum lower::HwEffect;
+#define TEGULA_HW(name, signature, feature, effects, assembly, constraints)                                   \
+  static_assert(                                                                                              \
+      fits(static_cast<std::decay_t<decltype(emu_##name)>>(nullptr), parse_hw_signature(signature), effects), \
+      "the body of " #name " has other parameters than its row");
+#include "codegen/lower/hw.def"
+
+}  // namespace
+
+const std::vector<HwBody>& hw_bodies() {
+  static const std::vector<HwBody> bodies = {
+#define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
+  {#name, parse_hw_signature(signature), reinterpret_cast<void*>(+emu_##name)},
+#include "codegen/lower/hw.def"
+  };
+  return bodies;
+}
+
+void emu_yield() { this_worker->yield(); }
+
+}  // namespace tegula::emulator

@@ -1,0 +1,68 @@
+// The C++ bodies of the hardware functions, and how generated code calls them.
+//
+// A row of hw.def with the signature "{T * n}(p1, T * m, i1, site)" has the body
+//   void emu_<row>(T* result, uint64_t address, const T* values, uint32_t predicate, uint32_t site)
+// that is: a struct as result becomes a first parameter that points to it, and repeated arguments a pointer to them;
+// i1, i16, i32, f16 and bf16 travel as uint32_t (fp16 and bf16 as their bits), i64 and pointers as uint64_t. The body
+// of a convergent row has one parameter more, the place of the call (fibers.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tegula::emulator {
+
+struct HwSlot {
+  char type = 0;  ///< the type's letter: v void, 1 i1, h i16, i i32, l i64, H f16, B bf16, f f32, d f64, p p1, s site
+  int count = 0;  ///< 0: plain; n: a struct of n as result, n arguments
+};
+
+struct HwSignature {
+  HwSlot result;
+  std::array<HwSlot, 8> args;
+  int num_args = 0;
+};
+
+/// Reads a signature of hw.def.
+constexpr HwSignature parse_hw_signature(std::string_view text) {
+  auto slot = [](std::string_view t) {
+    while (t.starts_with(' ') || t.starts_with('{')) t.remove_prefix(1);
+    if (t.ends_with('}')) t.remove_suffix(1);
+    HwSlot s;
+    if (size_t star = t.find(" * "); star != t.npos) {
+      for (char c : t.substr(star + 3)) s.count = s.count * 10 + (c - '0');
+      t = t.substr(0, star);
+    }
+    constexpr std::string_view names[] = {"void", "i1", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "p1", "site"};
+    constexpr std::string_view letters = "v1hilHBfdps";
+    for (size_t i = 0; i < letters.size(); ++i)
+      if (names[i] == t) s.type = letters[i];
+    return s;
+  };
+  HwSignature signature;
+  size_t open = text.find('(');
+  signature.result = slot(text.substr(0, open));
+  std::string_view args = text.substr(open + 1, text.size() - open - 2);
+  while (!args.empty()) {
+    size_t comma = args.find(',');
+    signature.args[signature.num_args++] = slot(args.substr(0, comma));
+    args = comma == args.npos ? std::string_view() : args.substr(comma + 1);
+  }
+  return signature;
+}
+
+struct HwBody {
+  const char* name;  ///< the row's
+  HwSignature signature;
+  void* function;
+};
+
+/// One for each row of hw.def, in its order.
+const std::vector<HwBody>& hw_bodies();
+
+/// Lets other fibers run: called before a load that may wait for another thread's store.
+void emu_yield();
+
+}  // namespace tegula::emulator

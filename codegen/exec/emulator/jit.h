@@ -1,0 +1,43 @@
+// Machine code for the host from a kernel image's bitcode.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "codegen/exec/emulator/fault.h"
+#include "codegen/target/target.h"
+#include "runtime/kernel_image.h"
+
+namespace tegula::emulator {
+
+/// A kernel as code of this process.
+class JitKernel {
+ public:
+  virtual ~JitKernel() = default;
+
+  /// Runs one thread; `args` as LoadedKernel::launch takes them.
+  void (*entry)(void* const* args) = nullptr;
+  /// Places of the calls that threads do together (Where::place indexes them).
+  std::vector<Place> places;
+  /// It has atomics or volatile loads, so that programs may wait for each other.
+  bool may_spin = false;
+  /// Stack that its functions' frames take together.
+  uint64_t frame_bytes = 0;
+};
+
+class Jit {
+ public:
+  /// `baseline_cpu`: only x86-64's first instruction set. Throws DeviceError if LLVM cannot serve this host.
+  explicit Jit(bool baseline_cpu);
+  ~Jit();
+
+  /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on
+  /// the target. The result must not outlive the Jit.
+  std::unique_ptr<JitKernel> compile(const KernelImage& image, const Target& target);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tegula::emulator

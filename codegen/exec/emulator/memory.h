@@ -1,0 +1,74 @@
+// What a kernel may access: global memory (allocations and registered host arrays) and the arrays of shared memory.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tegula::emulator {
+
+/// Addresses [begin, end).
+struct Range {
+  uint64_t begin = 0, end = 0;
+  bool contains(uint64_t address, uint64_t bytes) const {
+    return address - begin < end - begin && end - address >= bytes;
+  }
+};
+
+/// Disjoint ranges in ascending order.
+using RangeTable = std::vector<Range>;
+
+/// The range that holds all of [address, address + bytes); null if there is none.
+const Range* find_range(const RangeTable& table, uint64_t address, uint64_t bytes);
+
+/// Memory that the device gave out or was told of. All members may be called from any thread.
+class GlobalMemory {
+ public:
+  GlobalMemory();
+  ~GlobalMemory();
+
+  /// 256-byte-aligned memory, poisoned. Throws DeviceError if the host has none.
+  uint64_t allocate(size_t bytes);
+  void free(uint64_t address) noexcept;
+  void add_host(uint64_t begin, size_t bytes);
+  void remove_host(uint64_t begin);
+
+  /// What may be accessed now. The table never changes; a later call returns another one.
+  std::shared_ptr<const RangeTable> table() const;
+  /// Where an address lies as words for a message: "12 bytes past the end of a 4096-byte allocation". `near`, if not
+  /// null, gets the allocation meant.
+  std::string describe(uint64_t address, uint64_t bytes, Range* near = nullptr) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, size_t> allocations_;           ///< begin -> bytes
+  std::multimap<uint64_t, size_t> host_;             ///< begin -> bytes
+  std::deque<Range> freed_;                          ///< the latest ones, for messages
+  mutable std::shared_ptr<const RangeTable> table_;  ///< null: to be made anew
+};
+
+/// Shared memory of one resident program: below 4 GiB, because shared addresses have 32 bits, and aligned to 256 KiB.
+class SharedArena {
+ public:
+  /// Throws DeviceError if no memory below 4 GiB is left.
+  explicit SharedArena(size_t bytes);
+  ~SharedArena();
+  SharedArena(const SharedArena&) = delete;
+  SharedArena& operator=(const SharedArena&) = delete;
+
+  uint32_t base() const { return base_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  uint32_t base_ = 0;
+  size_t bytes_ = 0;
+};
+
+/// What fresh memory holds: a value that stands out, and a large negative number as an index.
+inline constexpr int kPoison = 0xCD;
+
+}  // namespace tegula::emulator

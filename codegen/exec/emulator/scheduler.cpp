@@ -1,0 +1,276 @@
+#include "codegen/exec/emulator/scheduler.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tegula::emulator {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::transfer_t;
+
+__thread Worker* this_worker = nullptr;
+
+void Launch::record(Fault found) {
+  std::lock_guard lock(mutex_);
+  if (!fault || found.program < fault->program) fault = std::move(found);
+  stop.store(true, std::memory_order_relaxed);
+}
+
+// ---- Switching
+
+void Worker::switch_to(Fiber* next) {
+  Fiber* self = current_;
+  current_ = next;
+  transfer_t from = jump_fcontext(next->context, self);
+  static_cast<Fiber*>(from.data)->context = from.fctx;
+}
+
+Fiber* Worker::pop() {
+  if (random_) {
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    std::swap(ready_[head_ & ready_mask_], ready_[(head_ + random_ % (tail_ - head_)) & ready_mask_]);
+  }
+  return ready_[head_++ & ready_mask_];
+}
+
+void Worker::go_on() {
+  if (head_ == tail_) {
+    if (active_ == 0) return switch_to(&main_);
+    Fault fault;
+    fault.kind = Fault::Deadlock;
+    abandon(fault);
+  }
+  Fiber* next = pop();
+  if (next != current_) switch_to(next);
+}
+
+void Worker::yield() {
+  if (launch_->stop.load(std::memory_order_relaxed)) leave();
+  push(current_);
+  go_on();
+}
+
+void Worker::leave() {
+  switch_to(&main_);
+  __builtin_unreachable();
+}
+
+void Worker::abandon(const Fault& fault) {
+  const Program& program = *current_->program;
+  fault_ = fault;
+  fault_.x = program.x, fault_.y = program.y, fault_.z = program.z;
+  fault_.program = program.number;
+  leave();
+}
+
+void Worker::part_ways(const Meeting& meeting, Where where) {
+  Fault fault;
+  fault.kind = Fault::Divergence;
+  fault.thread = current_->thread;
+  fault.where = where;
+  fault.other_thread = meeting.first_thread;
+  fault.other_where = meeting.where;
+  abandon(fault);
+}
+
+void Worker::barrier(Where where) {
+  Program& program = *current_->program;
+  if (!arrive(program.barrier, uint32_t(program.fibers.size()), where)) return wait(where);
+  program.barrier.arrived = 0;
+  release(program.fibers.data(), uint32_t(program.fibers.size()));
+}
+
+bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
+  for (unsigned i = 1; i < std::size(recent_); ++i)
+    if (recent_[i].contains(address, bytes)) {
+      std::swap(recent_[0], recent_[i]);
+      return true;
+    }
+  const Range* range = find_range(*launch_->ranges, address, bytes);
+  if (!range) return false;
+  std::swap(recent_[0], recent_[next_recent_]);
+  recent_[0] = *range;
+  next_recent_ = next_recent_ % (std::size(recent_) - 1) + 1;
+  return true;
+}
+
+// ---- Programs
+
+void Worker::fiber_main(transfer_t from) {
+  static_cast<Fiber*>(from.data)->context = from.fctx;
+  Worker& worker = *this_worker;
+  for (;;) {
+    worker.launch_->entry(worker.launch_->args);
+    worker.finish();
+  }
+}
+
+/// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
+void Worker::finish() {
+  Program& program = *current_->program;
+  current_->finished = true;
+  if (--program.running == 0 && !start_next(program)) --active_;
+  go_on();
+}
+
+/// Takes the launch's next program, all its threads runnable; false if there is none.
+bool Worker::start_next(Program& program) {
+  if (launch_->stop.load(std::memory_order_relaxed)) return false;
+  uint64_t number = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
+  if (number >= launch_->programs) return false;
+  const Grid& grid = launch_->grid;
+  program.number = number;
+  program.x = uint32_t(number % grid.x);
+  program.y = uint32_t(number / grid.x % grid.y);
+  program.z = uint32_t(number / grid.x / grid.y);
+  program.running = launch_->threads;
+  if (launch_->shared_bytes)
+    std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
+  // From seed and program alone, so that with one resident program the order does not depend on the worker.
+  if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
+  for (Fiber* fiber : program.fibers) {
+    fiber->finished = false;
+    push(fiber);
+  }
+  return true;
+}
+
+/// Fibers, stacks and shared memory for the launch's resident programs.
+void Worker::prepare() {
+  size_t programs = launch_->resident_programs, threads = launch_->threads;
+  stacks_.reserve(programs * threads);
+  while (fibers_.size() < programs * threads) {
+    fibers_.emplace_back();
+    fibers_.back().context = stacks_.start(fibers_.size() - 1, fiber_main);
+  }
+  if (ready_.size() < fibers_.size()) ready_.resize(std::bit_ceil(fibers_.size()));
+  ready_mask_ = ready_.size() - 1;
+  head_ = tail_ = 0;
+  random_ = 0;
+
+  if (launch_->shared_bytes)
+    for (size_t i = 0; i < programs; ++i) {
+      if (i == arenas_.size()) arenas_.emplace_back();
+      if (arenas_[i] && arenas_[i]->bytes() < launch_->shared_bytes) arenas_[i].reset();
+      if (!arenas_[i]) arenas_[i] = std::make_unique<SharedArena>(launch_->shared_bytes);
+    }
+
+  programs_.resize(programs);
+  for (size_t i = 0; i < programs; ++i) {
+    Program& program = programs_[i];
+    program.shared_base = launch_->shared_bytes ? arenas_[i]->base() : 0;
+    program.barrier.arrived = 0;
+    program.warps.resize(threads / kLanes);
+    for (Warp& warp : program.warps) warp.meeting.arrived = 0;
+    program.fibers.resize(threads);
+    for (size_t t = 0; t < threads; ++t) {
+      Fiber& fiber = fibers_[i * threads + t];
+      fiber.program = &program;
+      fiber.thread = uint32_t(t);
+      program.fibers[t] = &fiber;
+    }
+  }
+  std::fill(std::begin(recent_), std::end(recent_), Range{});
+  if (!launch_->check_bounds) recent_[0] = {0, UINT64_MAX};
+}
+
+void Worker::run(Launch& launch) {
+  this_worker = this;
+  launch_ = &launch;
+  fault_ = {};
+  prepare();
+  active_ = 0;
+  for (Program& program : programs_) active_ += start_next(program);
+  if (active_ == 0) return;
+  current_ = &main_;
+  switch_to(pop());
+  current_ = nullptr;
+  if (active_ == 0 && fault_.kind == Fault::None) return;
+  if (fault_.kind != Fault::None) report_fault();
+  reset_fibers();
+}
+
+/// Hands the fault to the launch; a deadlock together with what the fibers wait for.
+void Worker::report_fault() {
+  if (fault_.kind != Fault::Deadlock) return launch_->record(std::move(fault_));
+  for (const Program& program : programs_) {
+    if (program.running == 0) continue;
+    Fault fault;
+    fault.kind = Fault::Deadlock;
+    fault.x = program.x, fault.y = program.y, fault.z = program.z;
+    fault.program = program.number;
+    for (const Fiber* fiber : program.fibers) {
+      if (fiber->finished) {
+        fault.finished.push_back(fiber->thread);
+        continue;
+      }
+      auto same_place = [&](const Fault::Waiters& w) { return w.where.place == fiber->where.place; };
+      auto it = std::find_if(fault.waiters.begin(), fault.waiters.end(), same_place);
+      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, {}});
+      it->threads.push_back(fiber->thread);
+    }
+    launch_->record(std::move(fault));
+  }
+}
+
+/// Forgets what the fibers were at; their stacks are used anew.
+void Worker::reset_fibers() {
+  for (size_t i = 0; i < fibers_.size(); ++i) {
+    fibers_[i].context = stacks_.start(i, fiber_main);
+    fibers_[i].finished = true;
+  }
+  for (Program& program : programs_) program.running = 0;
+}
+
+// ---- The pool
+
+WorkerPool::WorkerPool(unsigned threads, size_t stack_bytes) {
+  for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(stack_bytes));
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::run(Launch& launch) {
+  std::lock_guard run_lock(run_mutex_);
+  uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
+  size_t wanted = size_t(std::min<uint64_t>(workers_.size(), useful));
+  while (threads_.size() < wanted) threads_.emplace_back(&WorkerPool::work, this, threads_.size());
+  std::unique_lock lock(mutex_);
+  launch_ = &launch;
+  wanted_ = left_ = wanted;
+  ++generation_;
+  start_.notify_all();
+  done_.wait(lock, [&] { return left_ == 0; });
+  if (launch.host_error) std::rethrow_exception(launch.host_error);
+}
+
+void WorkerPool::work(size_t index) {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    start_.wait(lock, [&] { return quit_ || (generation_ != seen && index < wanted_); });
+    if (quit_) return;
+    seen = generation_;
+    Launch& launch = *launch_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      workers_[index]->run(launch);
+    } catch (...) {
+      error = std::current_exception();
+      launch.stop.store(true, std::memory_order_relaxed);
+    }
+    lock.lock();
+    if (error) launch.host_error = error;
+    if (--left_ == 0) done_.notify_all();
+  }
+}
+
+}  // namespace tegula::emulator

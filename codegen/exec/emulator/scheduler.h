@@ -1,0 +1,213 @@
+// Runs the programs of a launch: workers (host threads) take programs, and switch between the fibers of those they have
+// at a time, without preemption. A fiber gives up control in a rendezvous, in an atomic operation, and at its end.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "codegen/exec/emulator/fault.h"
+#include "codegen/exec/emulator/fibers.h"
+#include "codegen/exec/emulator/memory.h"
+#include "runtime/device.h"
+
+namespace tegula::emulator {
+
+inline constexpr unsigned kLanes = 32;
+
+/// What the lanes of a warp hand each other.
+union Exchange {
+  struct {
+    uint32_t value[kLanes];
+  } shuffle;
+  struct {
+    uint32_t address[kLanes];
+    uint32_t result[kLanes][4];
+  } matrix_load;
+  struct {
+    uint32_t a[kLanes][4];
+    uint32_t b[kLanes][2];
+    float c[kLanes][4];
+    float d[kLanes][4];
+  } mma;
+};
+
+/// A rendezvous under way: how many have arrived, and where the first one did.
+struct Meeting {
+  uint32_t arrived = 0;
+  uint32_t first_thread = 0;
+  Where where;
+};
+
+struct Warp {
+  Meeting meeting;
+  uint32_t round = 0;
+  /// Used in turn: a lane may enter the next rendezvous before all have read what the last one gave, but that one ends
+  /// only when they have.
+  Exchange exchange[2];
+};
+
+/// A program that is resident on a worker (a thread block of the GPU).
+struct Program {
+  uint32_t x = 0, y = 0, z = 0;
+  uint64_t number = 0;   ///< x runs fastest
+  uint32_t running = 0;  ///< threads that have not left the kernel
+  uint32_t shared_base = 0;
+  Meeting barrier;
+  std::vector<Warp> warps;
+  std::vector<Fiber*> fibers;
+};
+
+/// One launch, shared by its workers.
+struct Launch {
+  void (*entry)(void* const* args) = nullptr;  ///< the kernel
+  void* const* args = nullptr;
+  Grid grid;
+  uint64_t programs = 0;
+  unsigned threads = 0;            ///< of a program; a multiple of 32
+  unsigned resident_programs = 1;  ///< of a worker
+  uint32_t shared_bytes = 0;
+  uint64_t seed = 0;  ///< 0: in order
+  bool check_bounds = true;
+  std::shared_ptr<const RangeTable> ranges;
+
+  std::atomic<uint64_t> next_program{0};
+  std::atomic<bool> stop{false};  ///< a fault was recorded: start nothing more
+
+  /// Keeps the fault of the lowest program number.
+  void record(Fault fault);
+  std::optional<Fault> fault;
+  std::exception_ptr host_error;  ///< the host refused memory
+
+ private:
+  std::mutex mutex_;
+  friend class WorkerPool;
+};
+
+class Worker {
+ public:
+  explicit Worker(size_t stack_bytes) : stacks_(stack_bytes) {}
+
+  /// Takes programs of the launch until there are no more. Called on the worker's own host thread.
+  void run(Launch& launch);
+
+  // ---- For the bodies of hardware functions, on a fiber.
+
+  Fiber& fiber() { return *current_; }
+  const Launch& launch() const { return *launch_; }
+  Warp& warp() { return current_->program->warps[current_->thread / kLanes]; }
+
+  /// Every global access passes here: true if all of [address, address + bytes) may be accessed.
+  bool may_access(uint64_t address, unsigned bytes) {
+    return recent_[0].contains(address, bytes) || may_access_slowly(address, bytes);
+  }
+
+  /// Waits until all threads of the program are here.
+  void barrier(Where where);
+
+  /// The rendezvous of a warp: the last lane to arrive calls `compute`, then all go on. `exchange` has been filled by
+  /// each lane, and holds the results for it until it arrives again.
+  template <class Compute>
+  void meet(Warp& warp, Where where, Compute&& compute) {
+    if (!arrive(warp.meeting, kLanes, where)) return wait(where);
+    compute();
+    warp.meeting.arrived = 0;
+    ++warp.round;
+    Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
+    release(lanes, kLanes);
+  }
+
+  /// Lets the worker's other fibers run. Where threads wait for each other through memory.
+  void yield();
+
+  /// Ends the launch: the calling fiber never goes on. The program in `fault` is filled in here.
+  [[noreturn]] void abandon(const Fault& fault);
+
+ private:
+  bool may_access_slowly(uint64_t address, unsigned bytes);
+
+  /// True for the last of `count`. Another place than that of the first one is a fault.
+  bool arrive(Meeting& meeting, uint32_t count, Where where) {
+    if (meeting.arrived == 0) {
+      meeting.where = where;
+      meeting.first_thread = current_->thread;
+    } else if (meeting.where.place != where.place) {
+      part_ways(meeting, where);
+    }
+    return ++meeting.arrived == count;
+  }
+  [[noreturn]] void part_ways(const Meeting& meeting, Where where);
+
+  void push(Fiber* fiber) { ready_[tail_++ & ready_mask_] = fiber; }
+  Fiber* pop();
+  void release(Fiber* const* fibers, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i)
+      if (fibers[i] != current_) push(fibers[i]);
+  }
+  void wait(Where where) {
+    current_->where = where;
+    go_on();
+  }
+  void go_on();
+  void switch_to(Fiber* next);
+  [[noreturn]] void leave();
+
+  static void fiber_main(boost::context::detail::transfer_t from);
+  void prepare();
+  bool start_next(Program& program);
+  void finish();
+  void report_fault();
+  void reset_fibers();
+
+  Fiber* current_ = nullptr;
+  Range recent_[4];  ///< ranges that were hit lately, the last one first
+  unsigned next_recent_ = 1;
+  Launch* launch_ = nullptr;
+
+  std::vector<Fiber*> ready_;  ///< a ring of runnable fibers
+  size_t head_ = 0, tail_ = 0, ready_mask_ = 0;
+  uint64_t random_ = 0;  ///< state of the generator; 0: in order
+
+  Fiber main_;
+  Fault fault_;
+  size_t active_ = 0;  ///< programs that run
+  std::deque<Program> programs_;
+  std::deque<Fiber> fibers_;  ///< fiber i runs on stack i
+  std::vector<std::unique_ptr<SharedArena>> arenas_;
+  StackPool stacks_;
+};
+
+/// The worker whose host thread this is. A plain TLS slot: read in every hardware function.
+extern __thread Worker* this_worker __attribute__((tls_model("initial-exec")));
+
+/// Host threads, started when first needed.
+class WorkerPool {
+ public:
+  WorkerPool(unsigned threads, size_t stack_bytes);
+  ~WorkerPool();
+
+  unsigned size() const { return unsigned(workers_.size()); }
+  /// Runs the launch to its end. One at a time; more callers wait.
+  void run(Launch& launch);
+
+ private:
+  void work(size_t index);
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::thread> threads_;
+  std::mutex run_mutex_;
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  uint64_t generation_ = 0;
+  size_t wanted_ = 0, left_ = 0;
+  Launch* launch_ = nullptr;
+  bool quit_ = false;
+};
+
+}  // namespace tegula::emulator

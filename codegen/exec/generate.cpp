@@ -1,0 +1,140 @@
+#include "codegen/exec/generate.h"
+
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Bitcode/BitcodeWriter.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+
+#include <chrono>
+
+#include "codegen/exec/nvptx.h"
+#include "codegen/lower/libclc.h"
+#include "codegen/lower/lowering.h"
+
+namespace tegula {
+
+namespace {
+
+// LLVM's own handler ends the process on an error; ours hands it to the user.
+class DiagnosticHandler : public llvm::DiagnosticHandler {
+ public:
+  DiagnosticHandler(Diagnostics& diags, Loc loc) : diags_(diags), loc_(loc) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() == llvm::DS_Error) {
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      llvm::DiagnosticPrinterRawOStream printer(stream);
+      info.print(printer);
+      diags_.error(loc_, "LLVM: " + text);
+    }
+    return true;
+  }
+
+ private:
+  Diagnostics& diags_;
+  Loc loc_;
+};
+
+std::string text_of(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+void run_passes(llvm::Module& module, llvm::TargetMachine& machine,
+                const std::function<void(llvm::ModulePassManager&, llvm::PassBuilder&)>& add) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = false;  // tiles are vectors already
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager passes;
+  add(passes, builder);
+  passes.run(module, modules);
+}
+
+void check_valid(const llvm::Module& module, const char* after) {
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  TEGULA_CHECK(!llvm::verifyModule(module, &stream), "invalid LLVM IR after {}: {}\n{}", after, problems,
+               text_of(module));
+}
+
+// Times the stages and hands their text to the dump callback.
+class Stages {
+ public:
+  explicit Stages(const CompileOptions& options) : options_(options) {}
+  void done(const char* stage, const std::function<std::string()>& text) {
+    auto now = Clock::now();
+    if (options_.times)
+      options_.times->push_back({stage, std::chrono::duration<double, std::milli>(now - last_).count()});
+    if (options_.dump) options_.dump(stage, text());
+    last_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const CompileOptions& options_;
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace
+
+std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
+  Stages stages(options);
+  llvm::LLVMContext context;
+  context.setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
+  llvm::Module module(func.name, context);
+  auto machine = nvptx_machine(options.target);
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+
+  lower::Lowering lowering(func, options.target, module, diags);
+  if (!lowering.run()) return std::nullopt;
+  check_valid(module, "lowering");
+  stages.done("llvm", [&] { return text_of(module); });
+
+  lower::link_libclc(module);
+  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder& builder) {
+    passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
+  });
+  stages.done("llvm-opt", [&] { return text_of(module); });
+
+  GeneratedCode code;
+  code.shared_bytes = lowering.shared.bytes;
+  code.sites = lowering.sites;
+  if (options.emulator) {
+    llvm::SmallString<0> bitcode;
+    llvm::raw_svector_ostream stream(bitcode);
+    llvm::WriteBitcodeToFile(module, stream);
+    code.bitcode.assign(bitcode.begin(), bitcode.end());
+    return code;
+  }
+  link_ptx_bodies(module, options.target);
+  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
+    passes.addPass(llvm::AlwaysInlinerPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
+    passes.addPass(llvm::GlobalDCEPass());
+  });
+  code.ptx = emit_ptx(module, *machine);
+  stages.done("ptx", [&] { return code.ptx; });
+  if (diags.has_errors()) return std::nullopt;
+  return code;
+}
+
+}  // namespace tegula

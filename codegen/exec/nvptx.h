@@ -1,0 +1,24 @@
+// The NVPTX end: the target machine, PTX bodies for hardware functions, and PTX text.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "codegen/lower/llvm_headers.h"
+#include "codegen/target/target.h"
+
+namespace llvm {
+class TargetMachine;
+}
+
+namespace tegula {
+
+std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target);
+
+/// Gives every declared hardware function of the module its row's PTX as an inlined body.
+void link_ptx_bodies(llvm::Module& module, const Target& target);
+
+/// PTX text of a module whose hardware functions have bodies.
+std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine);
+
+}  // namespace tegula

@@ -1,0 +1,242 @@
+// The rules of tile IR.
+//
+// Function
+// - Parameters are scalars; each has a divisibility, a power of two. num_warps is a power of two from 1 to 32,
+//   num_stages is at least 1.
+// Structure
+// - Ops, values and blocks know their parents and indices.
+// - An op has as many operands, results and regions as its row says; only optional operands are absent.
+// - An operand is defined above its use, in the same block or an enclosing one.
+// - A block ends with its terminator, and has it nowhere else: return for the function, condition for region 0 of
+// while,
+//   yield for every other region.
+// - What a terminator passes on has the types of what receives it: block arguments or results, layouts included.
+// Types
+// - Extents are powers of two, at least 1; a tile has at most 2^20 elements and rank 5.
+// - Same: the result has the type of operand 0. Bool: i1 of its shape.
+// - Elementwise: operands and results have one shape. The operands of a row with two or more have one type, but for the
+//   condition of select (i1) and the offset of addptr (i32 or i64). Arithmetic is not for pointers, though comparisons
+//   are; FloatOnly and IntOnly rows want what they say.
+// - constant: `value` is an integer for integer elements, in their range (u64: the same 64 bits), a double for floats.
+// - arange: i32 of the one extent end - start. program_id, num_programs: i32, axis 0 to 2.
+// - cast: neither side is a pointer; `rounding` only from a float to a narrower one. bitcast: same width.
+// - splat: from a scalar to a tile. broadcast: same rank, only extents of 1 grow. expand_dims: an extent 1 at `axis`.
+//   reshape: as many elements. trans: `order` is a permutation, the shape follows it.
+// - reduce: tiles of one shape; results drop `axis`; the region takes two groups of scalars, yields one and holds pure
+//   scalar ops alone.
+// - dot: M x K, K x N and M x N; a and b of one type; the accumulator is f32 or f16 for f16, f32 for bf16 and f32, f64
+//   for f64, i32 for i8 and u8. The result is of the accumulator's type.
+// - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
+//   its shape. `other` comes with a mask. Attributes have the values that the op table names.
+// - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
+//   i1, two regions without arguments. condition: its first operand is a scalar i1.
+// Stage Tile
+// - No type has a layout; no convert_layout.
+// Stage LaidOut
+// - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
+//   dim1, ... of the tile's extents, surjective.
+// - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
+// - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
+//   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), reshape, trans.
+
+#include "codegen/ir/verifier.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <unordered_set>
+
+#include "codegen/ir/op_rules.h"
+
+namespace tegula::ir {
+
+namespace {
+
+constexpr int64_t kMaxElements = int64_t(1) << 20;
+constexpr int kMaxRank = 5;
+constexpr int kLaneBits = 5;
+
+bool is_power_of_two(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n)); }
+
+// Functions, blocks and types; the rules of single ops are in op_rules.cpp.
+class Verifier : private OpRules {
+ public:
+  using OpRules::OpRules;
+
+  bool run() {
+    function();
+    block(func_.body, Opcode::Return);
+    return good_;
+  }
+
+ private:
+  // ---- Function
+  void function() {
+    for (auto& arg : func_.body.args)
+      want(arg->type.is_scalar(),
+           fmt::format("parameter '{}' is {}, expected a scalar", arg->name, arg->type.to_string()));
+    if (want(func_.divisibility.size() == func_.body.args.size(),
+             fmt::format("{} divisibilities for {} parameters", func_.divisibility.size(), func_.body.args.size())))
+      for (size_t i = 0; i < func_.divisibility.size(); ++i)
+        want(is_power_of_two(func_.divisibility[i]),
+             fmt::format("the divisibility of parameter '{}' is {}, expected a power of two", func_.body.args[i]->name,
+                         func_.divisibility[i]));
+    for (const char* name : {"num_warps", "num_stages"}) {
+      auto it = func_.attrs.find(name);
+      if (it != func_.attrs.end())
+        want(std::holds_alternative<int64_t>(it->second),
+             fmt::format("attribute '{}' is {}, expected an integer", name, attr_kind(it->second)));
+    }
+    warps_good_ = want(is_power_of_two(func_.num_warps()) && func_.num_warps() <= 32,
+                       fmt::format("num_warps is {}, expected 1, 2, 4, 8, 16 or 32", func_.num_warps()));
+    want(func_.num_stages() >= 1, fmt::format("num_stages is {}, expected at least 1", func_.num_stages()));
+  }
+
+  // ---- Structure
+  void block(const Block& b, Opcode terminator) {
+    std::vector<const Value*> local;
+    auto define = [&](const Value* v) {
+      type(*v);
+      defined_.insert(v);
+      local.push_back(v);
+    };
+    for (size_t i = 0; i < b.args.size(); ++i) {
+      const Value& arg = *b.args[i];
+      want(arg.block == &b && !arg.def && arg.index == int(i),
+           fmt::format("block argument {} does not know its block and index", i));
+      define(&arg);
+    }
+    const Op* owner = op_;
+    for (auto& op : b.ops) {
+      op_ = op.get();
+      bool last = &op == &b.ops.back();
+      want(op->parent == &b, "the op does not know its block");
+      if (op->has(Terminator))
+        want(last && op->opcode == terminator,
+             last ? fmt::format("the block ends with {}, expected {}", op->info().text, op_info(terminator).text)
+                  : fmt::format("{} before the end of its block", op->info().text));
+      for (size_t i = 0; i < op->results.size(); ++i) {
+        const Value& r = *op->results[i];
+        want(r.def == op.get() && !r.block && r.index == int(i),
+             fmt::format("result {} does not know its op and index", i));
+      }
+      if (this->operands() && regions()) semantics();
+      op_ = op.get();
+      for (auto& r : op->results) define(r.get());
+    }
+    if (b.ops.empty()) op_ = owner;
+    if (b.ops.empty() || !b.ops.back()->has(Terminator))
+      report(fmt::format("the block does not end with {}", op_info(terminator).text));
+    op_ = owner;
+    for (const Value* v : local) defined_.erase(v);
+  }
+
+  bool operands() {
+    const OpInfo& info = op_->info();
+    size_t count = op_->operands.size();
+    bool good = true;
+    if (int(count) < info.required || (!info.variadic && count > info.operands.size()))
+      good = want(false, fmt::format("{} operands, expected {}{}", count, info.required,
+                                     info.variadic ? " or more"
+                                     : info.required == int(info.operands.size())
+                                         ? ""
+                                         : fmt::format(" to {}", info.operands.size())));
+    for (size_t i = 0; i < count; ++i) {
+      const Value* v = op_->operands[i];
+      bool optional = int(i) >= info.required && !info.variadic;
+      if (!v)
+        good &= want(optional, fmt::format("{} is absent", operand_name(i)));
+      else
+        good &= want(defined_.contains(v),
+                     fmt::format("{} is not defined above its use in this block or an enclosing one", operand_name(i)));
+    }
+    if (info.rule == ResultRule::None) good &= want(op_->results.empty(), "results, expected none");
+    bool one = info.rule == ResultRule::Same || info.rule == ResultRule::Bool ||
+               (info.rule == ResultRule::Given && !op_->has(Control) && op_->opcode != Opcode::Reduce);
+    if (one) good &= want(op_->results.size() == 1, fmt::format("{} results, expected 1", op_->results.size()));
+    return good;
+  }
+
+  // Checks the regions' own contents; then whether there are as many as the op needs.
+  bool regions() {
+    const Op* op = op_;
+    size_t expected = 0;
+    switch (op->opcode) {
+      case Opcode::Reduce:
+      case Opcode::For:
+        expected = 1;
+        break;
+      case Opcode::While:
+      case Opcode::If:
+        expected = 2;
+        break;
+      default:
+        break;
+    }
+    bool good =
+        want(op->regions.size() == expected, fmt::format("{} regions, expected {}", op->regions.size(), expected));
+    for (size_t i = 0; i < op->regions.size(); ++i) {
+      want(op->regions[i]->parent == op, "a region does not know its op");
+      Opcode terminator = op->opcode == Opcode::While && i == 0 ? Opcode::Condition : Opcode::Yield;
+      block(*op->regions[i], terminator);
+      op_ = op;
+      const Op* end = op->regions[i]->terminator();
+      good &= end && end->opcode == terminator;
+    }
+    return good;
+  }
+
+  // ---- Types
+  void type(const Value& v) {
+    const Type& t = v.type;
+    std::string what = v.def ? (v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result")
+                             : fmt::format("block argument {}", v.index);
+    bool extents = true;
+    for (int64_t extent : t.shape) extents &= is_power_of_two(extent);
+    if (!want(extents, fmt::format("{} is {}: every extent must be a power of two", what, t.to_string()))) return;
+    if (!want(t.rank() <= kMaxRank, fmt::format("{} has rank {}, expected at most {}", what, t.rank(), kMaxRank)))
+      return;
+    int64_t bits = 0;
+    for (int64_t extent : t.shape) bits += std::countr_zero(uint64_t(extent));
+    if (!want(bits <= 20, fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements))) return;
+    if (stage_ == Stage::Tile || t.is_scalar()) {
+      want(!t.layout, fmt::format("{} has a layout, expected none {}", what,
+                                  t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
+    } else if (want(t.layout != nullptr, fmt::format("{} has no layout", what))) {
+      if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape)
+        layout(*t.layout, t.shape, what);
+    }
+  }
+
+  void layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
+    if (!warps_good_) return;
+    int warp_bits = std::countr_zero(unsigned(func_.num_warps()));
+    auto wrong = [&](const std::string& why) {
+      return report(fmt::format("{} has layout {{{}}}: {}", what, l.to_string(), why));
+    };
+    std::vector<Dim> ins;
+    for (auto& in : l.ins()) ins.push_back(in.dim);
+    if (ins != std::vector<Dim>{Dim::Register, Dim::Lane, Dim::Warp}) return wrong("expected register, lane, warp");
+    if (l.in_bits(Dim::Lane) != kLaneBits)
+      return wrong(fmt::format("{} lane bits, expected {}", l.in_bits(Dim::Lane), kLaneBits));
+    if (l.in_bits(Dim::Warp) != warp_bits)
+      return wrong(
+          fmt::format("{} warp bits, expected {} for {} warps", l.in_bits(Dim::Warp), warp_bits, func_.num_warps()));
+    bool sizes = l.outs().size() == shape.size();
+    for (size_t i = 0; sizes && i < shape.size(); ++i)
+      sizes = l.outs()[i].dim == tile_dim(int(i)) && l.outs()[i].size == shape[i];
+    if (!sizes) return wrong(fmt::format("expected the extents {}", shape_to_string(shape)));
+    if (!l.is_surjective()) return wrong("it does not reach every element");
+    good_layouts_.insert(&l);
+  }
+
+  std::unordered_set<const Value*> defined_;
+  std::unordered_set<const LinearLayout*> good_layouts_;  // many values share one
+  bool warps_good_ = true;
+};
+
+}  // namespace
+
+bool verify(const Func& func, Stage stage, Diagnostics& diags) { return Verifier(func, stage, diags).run(); }
+
+}  // namespace tegula::ir

@@ -1,0 +1,495 @@
+#include "codegen/layout/linear_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "codegen/layout/gf2.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+namespace {
+
+constexpr const char* kDimNames[] = {"register", "lane", "warp", "block", "offset",
+                                     "dim0",     "dim1", "dim2", "dim3",  "dim4"};
+constexpr int kMaxRank = 5;
+
+bool is_tile_dim(Dim d) { return d >= Dim::Dim0; }
+int log2_exact(int64_t n) {
+  TEGULA_CHECK(n > 0 && std::has_single_bit(uint64_t(n)), "{} is not a power of two", n);
+  return std::countr_zero(uint64_t(n));
+}
+
+/// Coordinates packed into one word, the first output dimension in the lowest bits.
+uint64_t pack(const LinearLayout::Basis& coords, const std::vector<LinearLayout::Out>& outs) {
+  uint64_t word = 0;
+  int shift = 0;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    word |= uint64_t(coords[i]) << shift;
+    shift += log2_exact(outs[i].size);
+  }
+  return word;
+}
+
+LinearLayout::Basis unpack(uint64_t word, const std::vector<LinearLayout::Out>& outs) {
+  LinearLayout::Basis coords;
+  for (const auto& out : outs) {
+    coords.push_back(int32_t(word & uint64_t(out.size - 1)));
+    word >>= log2_exact(out.size);
+  }
+  return coords;
+}
+
+/// Images of all input bits in order, packed.
+std::vector<uint64_t> columns_of(const LinearLayout& layout) {
+  std::vector<uint64_t> columns;
+  for (const auto& in : layout.ins())
+    for (const auto& basis : in.bases) columns.push_back(pack(basis, layout.outs()));
+  return columns;
+}
+
+/// The inputs of a layout as output dimensions of another.
+std::vector<LinearLayout::Out> ins_as_outs(const LinearLayout& layout) {
+  std::vector<LinearLayout::Out> outs;
+  for (const auto& in : layout.ins()) outs.push_back({in.dim, int32_t(1) << in.bases.size()});
+  return outs;
+}
+
+}  // namespace
+
+const char* dim_name(Dim dim) { return kDimNames[int(dim)]; }
+
+std::optional<LinearLayout> LinearLayout::try_create(std::vector<In> ins, std::vector<Out> outs, std::string* why) {
+  auto fail = [&](std::string reason) {
+    if (why) *why = std::move(reason);
+    return std::nullopt;
+  };
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (outs[i].size <= 0 || !std::has_single_bit(uint32_t(outs[i].size)))
+      return fail(fmt::format("size {} of {} is not a power of two", outs[i].size, dim_name(outs[i].dim)));
+    for (size_t j = 0; j < i; ++j)
+      if (outs[j].dim == outs[i].dim) return fail(fmt::format("output {} is named twice", dim_name(outs[i].dim)));
+  }
+  int in_bits = 0, out_bits = 0;
+  for (const Out& out : outs) out_bits += log2_exact(out.size);
+  for (size_t i = 0; i < ins.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      if (ins[j].dim == ins[i].dim) return fail(fmt::format("input {} is named twice", dim_name(ins[i].dim)));
+    in_bits += int(ins[i].bases.size());
+    for (size_t bit = 0; bit < ins[i].bases.size(); ++bit) {
+      const Basis& basis = ins[i].bases[bit];
+      if (basis.size() != outs.size())
+        return fail(fmt::format("bit {} of {} has {} coordinates; there are {} outputs", bit, dim_name(ins[i].dim),
+                                basis.size(), outs.size()));
+      for (size_t o = 0; o < outs.size(); ++o)
+        if (basis[o] < 0 || basis[o] >= outs[o].size)
+          return fail(fmt::format("bit {} of {} goes to {} in {}, which has size {}", bit, dim_name(ins[i].dim),
+                                  basis[o], dim_name(outs[o].dim), outs[o].size));
+    }
+  }
+  if (in_bits > 60 || out_bits > 60)
+    return fail(fmt::format("{} input bits, {} output bits: more than 60", in_bits, out_bits));
+  LinearLayout layout;
+  layout.ins_ = std::move(ins);
+  layout.outs_ = std::move(outs);
+  return layout;
+}
+
+LinearLayout::LinearLayout(std::vector<In> ins, std::vector<Out> outs) {
+  std::string why;
+  auto layout = try_create(std::move(ins), std::move(outs), &why);
+  TEGULA_CHECK(layout, "invalid layout: {}", why);
+  *this = std::move(*layout);
+}
+
+LinearLayout LinearLayout::identity(int32_t size, Dim in, Dim out) {
+  std::vector<Basis> bases;
+  for (int32_t i = 1; i < size; i *= 2) bases.push_back({i});
+  return LinearLayout({{in, std::move(bases)}}, {{out, size}});
+}
+
+LinearLayout LinearLayout::zeros(int32_t size, Dim in, Dim out) {
+  return LinearLayout({{in, std::vector<Basis>(log2_exact(size), Basis{0})}}, {{out, 1}});
+}
+
+namespace {
+const LinearLayout::In* find_in(const std::vector<LinearLayout::In>& ins, Dim dim) {
+  for (const auto& in : ins)
+    if (in.dim == dim) return &in;
+  return nullptr;
+}
+int find_out(const std::vector<LinearLayout::Out>& outs, Dim dim) {
+  for (size_t i = 0; i < outs.size(); ++i)
+    if (outs[i].dim == dim) return int(i);
+  return -1;
+}
+}  // namespace
+
+bool LinearLayout::has_in(Dim dim) const { return find_in(ins_, dim); }
+bool LinearLayout::has_out(Dim dim) const { return find_out(outs_, dim) >= 0; }
+int LinearLayout::in_bits(Dim dim) const {
+  const In* in = find_in(ins_, dim);
+  return in ? int(in->bases.size()) : 0;
+}
+int32_t LinearLayout::in_size(Dim dim) const { return int32_t(1) << in_bits(dim); }
+int32_t LinearLayout::out_size(Dim dim) const {
+  int i = find_out(outs_, dim);
+  return i < 0 ? 1 : outs_[i].size;
+}
+int LinearLayout::total_in_bits() const {
+  int n = 0;
+  for (const In& in : ins_) n += int(in.bases.size());
+  return n;
+}
+int LinearLayout::total_out_bits() const {
+  int n = 0;
+  for (const Out& out : outs_) n += log2_exact(out.size);
+  return n;
+}
+const LinearLayout::Basis& LinearLayout::basis(Dim dim, int bit) const {
+  const In* in = find_in(ins_, dim);
+  TEGULA_CHECK(in && bit < int(in->bases.size()), "no bit {} of {} in {}", bit, dim_name(dim), to_string());
+  return in->bases[bit];
+}
+int32_t LinearLayout::basis(Dim in, int bit, Dim out) const {
+  int i = find_out(outs_, out);
+  TEGULA_CHECK(i >= 0, "no output {} in {}", dim_name(out), to_string());
+  return basis(in, bit)[i];
+}
+
+LinearLayout::Basis LinearLayout::apply(const std::vector<std::pair<Dim, int32_t>>& in) const {
+  Basis result(outs_.size(), 0);
+  for (auto [dim, value] : in) {
+    TEGULA_CHECK(value >= 0 && value < in_size(dim), "{} = {} is outside {}", dim_name(dim), value, to_string());
+    for (int bit = 0; bit < in_bits(dim); ++bit) {
+      if (!(value >> bit & 1)) continue;
+      const Basis& image = basis(dim, bit);
+      for (size_t o = 0; o < outs_.size(); ++o) result[o] ^= image[o];
+    }
+  }
+  return result;
+}
+
+LinearLayout LinearLayout::operator*(const LinearLayout& outer) const {
+  std::vector<Out> outs = outs_;
+  for (const Out& out : outer.outs_) {
+    int i = find_out(outs, out.dim);
+    if (i < 0)
+      outs.push_back(out);
+    else
+      outs[i].size *= out.size;
+  }
+  std::vector<In> ins = ins_;
+  for (In& in : ins)
+    for (Basis& basis : in.bases) basis.resize(outs.size(), 0);
+  for (const In& in : outer.ins_) {
+    auto it = std::find_if(ins.begin(), ins.end(), [&](const In& i) { return i.dim == in.dim; });
+    if (it == ins.end()) it = ins.insert(ins.end(), In{in.dim, {}});
+    for (const Basis& basis : in.bases) {
+      Basis image(outs.size(), 0);
+      for (size_t o = 0; o < outer.outs_.size(); ++o)
+        image[find_out(outs, outer.outs_[o].dim)] = basis[o] * out_size(outer.outs_[o].dim);
+      it->bases.push_back(std::move(image));
+    }
+  }
+  return LinearLayout(std::move(ins), std::move(outs));
+}
+
+LinearLayout LinearLayout::compose(const LinearLayout& next) const {
+  for (const Out& out : outs_)
+    TEGULA_CHECK(out.size <= next.in_size(out.dim), "{} does not fit the inputs of {}", to_string(), next.to_string());
+  std::vector<In> ins = ins_;
+  for (In& in : ins)
+    for (Basis& basis : in.bases) {
+      std::vector<std::pair<Dim, int32_t>> at;
+      for (size_t o = 0; o < outs_.size(); ++o) at.emplace_back(outs_[o].dim, basis[o]);
+      basis = next.apply(at);
+    }
+  return LinearLayout(std::move(ins), next.outs_);
+}
+
+LinearLayout LinearLayout::invert_and_compose(const LinearLayout& to) const {
+  std::vector<Dim> order;
+  for (const Out& out : outs_) order.push_back(out.dim);
+  LinearLayout target = to.transpose_outs(order);
+  TEGULA_CHECK(target.outs_ == outs_, "different tiles: {} and {}", to_string(), to.to_string());
+  gf2::Span span(columns_of(target));
+  std::vector<Out> outs = ins_as_outs(target);
+  std::vector<In> ins = ins_;
+  for (In& in : ins)
+    for (Basis& basis : in.bases) {
+      auto x = span.solve(pack(basis, outs_));
+      TEGULA_CHECK(x, "{} does not cover what {} names", to.to_string(), to_string());
+      basis = unpack(*x, outs);
+    }
+  return LinearLayout(std::move(ins), std::move(outs));
+}
+
+LinearLayout LinearLayout::invert() const {
+  TEGULA_CHECK(is_invertible(), "not invertible: {}", to_string());
+  std::vector<In> ins;
+  for (size_t o = 0; o < outs_.size(); ++o) {
+    In in{outs_[o].dim, {}};
+    for (int32_t i = 1; i < outs_[o].size; i *= 2) {
+      Basis basis(outs_.size(), 0);
+      basis[o] = i;
+      in.bases.push_back(std::move(basis));
+    }
+    ins.push_back(std::move(in));
+  }
+  return LinearLayout(std::move(ins), outs_).invert_and_compose(*this);
+}
+
+LinearLayout LinearLayout::sublayout(const std::vector<Dim>& keep_ins, const std::vector<Dim>& keep_outs) const {
+  auto kept = [](const std::vector<Dim>& dims, Dim d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); };
+  std::vector<Out> outs;
+  for (const Out& out : outs_)
+    if (kept(keep_outs, out.dim)) outs.push_back(out);
+  std::vector<In> ins;
+  for (const In& in : ins_) {
+    if (!kept(keep_ins, in.dim)) continue;
+    In copy{in.dim, {}};
+    for (const Basis& basis : in.bases) {
+      Basis image;
+      for (size_t o = 0; o < outs_.size(); ++o)
+        if (kept(keep_outs, outs_[o].dim)) image.push_back(basis[o]);
+      copy.bases.push_back(std::move(image));
+    }
+    ins.push_back(std::move(copy));
+  }
+  return LinearLayout(std::move(ins), std::move(outs));
+}
+
+LinearLayout LinearLayout::rename_out(Dim from, Dim to) const {
+  std::vector<Out> outs = outs_;
+  int i = find_out(outs, from);
+  TEGULA_CHECK(i >= 0, "no output {} in {}", dim_name(from), to_string());
+  outs[i].dim = to;
+  return LinearLayout(ins_, std::move(outs));
+}
+
+LinearLayout LinearLayout::transpose_outs(const std::vector<Dim>& order) const {
+  TEGULA_CHECK(order.size() == outs_.size(), "{} outputs named, there are {}", order.size(), outs_.size());
+  std::vector<int> from;
+  std::vector<Out> outs;
+  for (Dim d : order) {
+    from.push_back(find_out(outs_, d));
+    TEGULA_CHECK(from.back() >= 0, "no output {} in {}", dim_name(d), to_string());
+    outs.push_back(outs_[from.back()]);
+  }
+  std::vector<In> ins = ins_;
+  for (In& in : ins)
+    for (Basis& basis : in.bases) {
+      Basis image;
+      for (int i : from) image.push_back(basis[i]);
+      basis = std::move(image);
+    }
+  return LinearLayout(std::move(ins), std::move(outs));
+}
+
+LinearLayout LinearLayout::drop_tile_dim(int axis) const {
+  TEGULA_CHECK(has_out(tile_dim(axis)), "no {} in {}", dim_name(tile_dim(axis)), to_string());
+  std::vector<Dim> in_dims, out_dims;
+  for (const In& in : ins_) in_dims.push_back(in.dim);
+  for (const Out& out : outs_)
+    if (out.dim != tile_dim(axis)) out_dims.push_back(out.dim);
+  LinearLayout rest = sublayout(in_dims, out_dims);
+  for (Out& out : rest.outs_)
+    if (out.dim > tile_dim(axis)) out.dim = Dim(int(out.dim) - 1);
+  return rest;
+}
+
+LinearLayout LinearLayout::insert_tile_dim(int axis) const {
+  TEGULA_CHECK(!has_out(tile_dim(kMaxRank - 1)), "tiles have at most {} dimensions", kMaxRank);
+  LinearLayout result = *this;
+  size_t at = 0;
+  while (at < outs_.size() && !(is_tile_dim(outs_[at].dim) && outs_[at].dim >= tile_dim(axis))) ++at;
+  for (Out& out : result.outs_)
+    if (out.dim >= tile_dim(axis)) out.dim = Dim(int(out.dim) + 1);
+  result.outs_.insert(result.outs_.begin() + at, Out{tile_dim(axis), 1});
+  for (In& in : result.ins_)
+    for (Basis& basis : in.bases) basis.insert(basis.begin() + at, 0);
+  return result;
+}
+
+std::vector<int64_t> LinearLayout::tile_shape() const {
+  std::vector<int64_t> shape;
+  for (int axis = 0; axis < kMaxRank && has_out(tile_dim(axis)); ++axis) shape.push_back(out_size(tile_dim(axis)));
+  return shape;
+}
+
+LinearLayout LinearLayout::reshape_tile(const std::vector<int64_t>& shape) const {
+  std::vector<int64_t> old_shape = tile_shape();
+  TEGULA_CHECK(old_shape.size() == outs_.size() && int(shape.size()) <= kMaxRank, "cannot reshape {} to {} dimensions",
+               to_string(), shape.size());
+  // Row-major with the last dimension fastest: the packed word of the dimensions in reverse order.
+  std::vector<Dim> reversed;
+  for (int axis = int(old_shape.size()); axis-- > 0;) reversed.push_back(tile_dim(axis));
+  LinearLayout flat = transpose_outs(reversed);
+  std::vector<Out> outs;
+  for (int axis = int(shape.size()); axis-- > 0;) outs.push_back({tile_dim(axis), int32_t(shape[axis])});
+  std::vector<In> ins = flat.ins_;
+  for (In& in : ins)
+    for (Basis& basis : in.bases) basis = unpack(pack(basis, flat.outs_), outs);
+  LinearLayout result(std::move(ins), std::move(outs));
+  TEGULA_CHECK(result.total_out_bits() == total_out_bits(), "cannot reshape {} to [{}]", to_string(),
+               fmt::join(shape, ", "));
+  std::vector<Dim> forward;
+  for (size_t axis = 0; axis < shape.size(); ++axis) forward.push_back(tile_dim(int(axis)));
+  return result.transpose_outs(forward);
+}
+
+LinearLayout LinearLayout::permute_tile(const std::vector<int>& order) const {
+  std::vector<Dim> dims;
+  for (int axis : order) dims.push_back(tile_dim(axis));
+  LinearLayout result = transpose_outs(dims);
+  for (size_t i = 0; i < order.size(); ++i) result.outs_[i].dim = tile_dim(int(i));
+  return result;
+}
+
+LinearLayout LinearLayout::remove_zero_registers() const {
+  LinearLayout result = *this;
+  for (In& in : result.ins_) {
+    if (in.dim != Dim::Register) continue;
+    gf2::Span span;
+    std::erase_if(in.bases, [&](const Basis& basis) { return !span.insert(pack(basis, outs_)); });
+  }
+  return result;
+}
+
+bool LinearLayout::is_surjective() const { return gf2::rank(columns_of(*this)) == total_out_bits(); }
+bool LinearLayout::is_injective() const { return gf2::rank(columns_of(*this)) == total_in_bits(); }
+
+int32_t LinearLayout::free_mask(Dim dim) const {
+  gf2::Span span;
+  int32_t mask = 0;
+  for (const In& in : ins_)
+    for (size_t bit = 0; bit < in.bases.size(); ++bit)
+      if (!span.insert(pack(in.bases[bit], outs_)) && in.dim == dim) mask |= int32_t(1) << bit;
+  return mask;
+}
+
+int32_t LinearLayout::contiguous_registers(int axis) const {
+  int at = find_out(outs_, tile_dim(axis));
+  if (at < 0) return 1;
+  int bits = 0;
+  for (; bits < in_bits(Dim::Register); ++bits) {
+    Basis expected(outs_.size(), 0);
+    expected[at] = int32_t(1) << bits;
+    if (expected[at] >= outs_[at].size || basis(Dim::Register, bits) != expected) break;
+  }
+  // Nothing else may move the low bits, or the elements of other threads' groups would be permuted.
+  for (const In& in : ins_)
+    for (size_t bit = 0; bit < in.bases.size(); ++bit)
+      if (int32_t c = in.bases[bit][at]; c && !(in.dim == Dim::Register && int(bit) < bits))
+        bits = std::min(bits, std::countr_zero(uint32_t(c)));
+  return int32_t(1) << bits;
+}
+
+std::string LinearLayout::to_string() const {
+  std::vector<std::string> ins, outs;
+  for (const In& in : ins_) {
+    std::vector<std::string> bases;
+    for (const Basis& basis : in.bases) bases.push_back(fmt::format("[{}]", fmt::join(basis, ",")));
+    ins.push_back(fmt::format("{}=[{}]", dim_name(in.dim), fmt::join(bases, ",")));
+  }
+  for (const Out& out : outs_) outs.push_back(fmt::format("{}:{}", dim_name(out.dim), out.size));
+  return fmt::format("{} -> {}", fmt::join(ins, ", "), fmt::join(outs, ", "));
+}
+
+namespace {
+
+/// Reader of to_string()'s form. Every method says whether it succeeded; the first failure is kept.
+class LayoutReader {
+ public:
+  explicit LayoutReader(std::string_view text) : text_(text) {}
+
+  bool read(std::vector<LinearLayout::In>& ins, std::vector<LinearLayout::Out>& outs) {
+    if (!eat("->")) {
+      do {
+        LinearLayout::In in;
+        if (!dim(in.dim) || !expect("=") || !bases(in.bases)) return false;
+        ins.push_back(std::move(in));
+      } while (eat(","));
+      if (!expect("->")) return false;
+    }
+    skip();
+    if (text_.empty()) return true;
+    do {
+      LinearLayout::Out out;
+      if (!dim(out.dim) || !expect(":") || !number(out.size)) return false;
+      outs.push_back(out);
+    } while (eat(","));
+    skip();
+    return text_.empty() || fail("the end");
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  void skip() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t\n"), text_.size())); }
+  bool fail(std::string_view wanted) {
+    skip();
+    if (error_.empty())
+      error_ = fmt::format("expected {} before '{}'", wanted, text_.empty() ? "the end" : text_.substr(0, 20));
+    return false;
+  }
+  bool eat(std::string_view token) {
+    skip();
+    if (!text_.starts_with(token)) return false;
+    text_.remove_prefix(token.size());
+    return true;
+  }
+  bool expect(std::string_view token) { return eat(token) || fail(fmt::format("'{}'", token)); }
+  bool dim(Dim& result) {
+    skip();
+    for (int i = 0; i <= int(Dim::Dim4); ++i)
+      if (eat(kDimNames[i])) return result = Dim(i), true;
+    return fail("a dimension (register, lane, warp, block, offset, dim0, ...)");
+  }
+  bool number(int32_t& result) {
+    skip();
+    auto [end, code] = std::from_chars(text_.data(), text_.data() + text_.size(), result);
+    if (code != std::errc()) return fail("a number");
+    text_.remove_prefix(size_t(end - text_.data()));
+    return true;
+  }
+  bool bases(std::vector<LinearLayout::Basis>& result) {
+    if (!expect("[")) return false;
+    if (eat("]")) return true;
+    do {
+      LinearLayout::Basis basis;
+      if (!expect("[")) return false;
+      if (!eat("]")) {
+        do {
+          basis.emplace_back();
+          if (!number(basis.back())) return false;
+        } while (eat(","));
+        if (!expect("]")) return false;
+      }
+      result.push_back(std::move(basis));
+    } while (eat(","));
+    return expect("]");
+  }
+
+  std::string_view text_;
+  std::string error_;
+};
+
+}  // namespace
+
+std::optional<LinearLayout> LinearLayout::parse(std::string_view text, std::string* why) {
+  std::vector<In> ins;
+  std::vector<Out> outs;
+  LayoutReader reader(text);
+  if (!reader.read(ins, outs)) {
+    if (why) *why = reader.error();
+    return std::nullopt;
+  }
+  return try_create(std::move(ins), std::move(outs), why);
+}
+
+}  // namespace tegula

@@ -1,0 +1,148 @@
+// Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+// Phis for values that arrive from several predecessors.
+class Merge {
+ public:
+  Merge(Lowering& l, std::vector<const ir::Value*> values) : l_(l), values_(std::move(values)) {}
+
+  /// Makes the phis at the insertion point and binds them to the values.
+  void create() {
+    for (const ir::Value* v : values_)
+      l_.set(v, l_.map_registers(v->type, [&](int) {
+        phis_.push_back(l_.b.CreatePHI(l_.element_type(v->type), 2));
+        return phis_.back();
+      }));
+  }
+  /// What the values are when control comes from the current block.
+  void add_incoming(const std::vector<Regs>& incoming) {
+    size_t next = 0;
+    for (size_t i = 0; i < values_.size(); ++i)
+      for (int r = 0; r < int(incoming[i].size()); ++r)
+        if (Lowering::canonical_register(values_[i]->type, r) == r)
+          phis_[next++]->addIncoming(incoming[i][r], l_.b.GetInsertBlock());
+  }
+
+ private:
+  Lowering& l_;
+  std::vector<const ir::Value*> values_;
+  std::vector<llvm::PHINode*> phis_;
+};
+
+std::vector<Regs> registers_of(Lowering& l, const std::vector<ir::Value*>& values, size_t from = 0) {
+  std::vector<Regs> out;
+  for (size_t i = from; i < values.size(); ++i) out.push_back(l.get(values[i]));
+  return out;
+}
+
+std::vector<const ir::Value*> pointers(const std::vector<std::unique_ptr<ir::Value>>& values, size_t from = 0) {
+  std::vector<const ir::Value*> out;
+  for (size_t i = from; i < values.size(); ++i) out.push_back(values[i].get());
+  return out;
+}
+
+llvm::BasicBlock* new_block(Lowering& l, const char* name) {
+  return llvm::BasicBlock::Create(l.context, name, l.b.GetInsertBlock()->getParent());
+}
+
+}  // namespace
+
+void lower_For(Lowering& l, const ir::Op& op) {
+  const ir::Block& body = *op.regions[0];
+  llvm::Value *lower = l.scalar(op.operand(0)), *upper = l.scalar(op.operand(1)), *step = l.scalar(op.operand(2));
+  bool sign = tegula::is_signed(op.operand(0)->type.elem);
+  llvm::BasicBlock *header = new_block(l, "for"), *inside = new_block(l, "for.body"), *done = new_block(l, "for.done");
+
+  Merge carried(l, pointers(body.args));
+  std::vector<Regs> initial = registers_of(l, op.operands, 3);
+  initial.insert(initial.begin(), Regs{lower});
+  llvm::BasicBlock* before = l.b.GetInsertBlock();
+  l.b.CreateBr(header);
+  l.b.SetInsertPoint(header);
+  carried.create();
+  {
+    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+    l.b.SetInsertPoint(before);
+    carried.add_incoming(initial);
+  }
+  llvm::Value* i = l.scalar(body.args[0].get());
+  llvm::Value* up = sign ? l.b.CreateICmpSLT(i, upper) : l.b.CreateICmpULT(i, upper);
+  llvm::Value* more = up;
+  if (sign) {
+    llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));
+    more = l.b.CreateSelect(forward, up, l.b.CreateICmpSGT(i, upper));
+  }
+  l.b.CreateCondBr(more, inside, done);
+
+  l.b.SetInsertPoint(inside);
+  l.lower_block(body);
+  std::vector<Regs> next = registers_of(l, body.terminator()->operands);
+  next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
+  carried.add_incoming(next);
+  l.b.CreateBr(header);
+
+  l.b.SetInsertPoint(done);
+  for (size_t r = 0; r < op.results.size(); ++r) l.set(op.result(int(r)), l.get(body.args[r + 1].get()));
+}
+
+void lower_While(Lowering& l, const ir::Op& op) {
+  const ir::Block &test = *op.regions[0], &body = *op.regions[1];
+  llvm::BasicBlock *header = new_block(l, "while"), *inside = new_block(l, "while.body"),
+                   *done = new_block(l, "while.done");
+  Merge carried(l, pointers(test.args));
+  std::vector<Regs> initial = registers_of(l, op.operands);
+  llvm::BasicBlock* before = l.b.GetInsertBlock();
+  l.b.CreateBr(header);
+  l.b.SetInsertPoint(header);
+  carried.create();
+  {
+    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+    l.b.SetInsertPoint(before);
+    carried.add_incoming(initial);
+  }
+  l.lower_block(test);
+  const ir::Op& condition = *test.terminator();
+  std::vector<Regs> passed = registers_of(l, condition.operands, 1);
+  for (size_t i = 0; i < passed.size(); ++i) {
+    l.set(body.args[i].get(), passed[i]);
+    l.set(op.result(int(i)), passed[i]);
+  }
+  l.b.CreateCondBr(l.scalar(condition.operand(0)), inside, done);
+  l.b.SetInsertPoint(inside);
+  l.lower_block(body);
+  carried.add_incoming(registers_of(l, body.terminator()->operands));
+  l.b.CreateBr(header);
+  l.b.SetInsertPoint(done);
+}
+
+void lower_If(Lowering& l, const ir::Op& op) {
+  llvm::BasicBlock *then = new_block(l, "then"), *otherwise = new_block(l, "else"), *join = new_block(l, "join");
+  l.b.CreateCondBr(l.scalar(op.operand(0)), then, otherwise);
+  std::vector<std::pair<std::vector<Regs>, llvm::BasicBlock*>> arrivals;
+  for (int side = 0; side < 2; ++side) {
+    l.b.SetInsertPoint(side == 0 ? then : otherwise);
+    l.lower_block(*op.regions[side]);
+    arrivals.emplace_back(registers_of(l, op.regions[side]->terminator()->operands), l.b.GetInsertBlock());
+    l.b.CreateBr(join);
+  }
+  l.b.SetInsertPoint(join);
+  Merge results(l, pointers(op.results));
+  results.create();
+  for (auto& [regs, block] : arrivals) {
+    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+    l.b.SetInsertPoint(block);
+    results.add_incoming(regs);
+  }
+}
+
+// The enclosing op reads the terminator's operands itself.
+void lower_Yield(Lowering&, const ir::Op&) {}
+void lower_Condition(Lowering&, const ir::Op&) {}
+
+void lower_Return(Lowering& l, const ir::Op&) { l.b.CreateRetVoid(); }
+
+}  // namespace tegula::lower

@@ -1,0 +1,266 @@
+// Values from nowhere, shape ops and layout conversions: what moves or makes elements without computing on them.
+#include "codegen/layout/makers.h"
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+// ----------------------------------------------------------------------------------------------------- constants
+
+void lower_Constant(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  llvm::Type* element = l.element_type(type);
+  const ir::Attr& value = op.attrs.at("value");
+  llvm::Value* constant = nullptr;
+  if (auto* d = std::get_if<double>(&value))
+    constant = llvm::ConstantFP::get(element, *d);
+  else if (auto* flag = std::get_if<bool>(&value))
+    constant = llvm::ConstantInt::get(element, *flag);
+  else if (type.is_float())
+    constant = llvm::ConstantFP::get(element, double(std::get<int64_t>(value)));
+  else if (type.pointer)
+    constant = llvm::ConstantExpr::getIntToPtr(l.b.getInt64(uint64_t(std::get<int64_t>(value))), element);
+  else
+    constant = llvm::ConstantInt::get(
+        element, llvm::APInt(unsigned(type.bits()), uint64_t(std::get<int64_t>(value)), false, true));
+  l.set(op.result(), Regs(Lowering::num_registers(type), constant));
+}
+
+namespace {
+void grid_query(Lowering& l, const ir::Op& op, const char* what) {
+  l.set_scalar(op.result(), l.hw(fmt::format("{}_{}", what, "xyz"[op.attr_int("axis")]), {}));
+}
+}  // namespace
+
+void lower_ProgramId(Lowering& l, const ir::Op& op) { grid_query(l, op, "program_id"); }
+void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_programs"); }
+
+void lower_Arange(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  llvm::Value* start = l.i32(op.attr_int("start"));
+  l.set(op.result(), l.map_registers(type, [&](int r) {
+    return l.b.CreateAdd(l.coordinate(*type.layout, Dim::Dim0, r), start, "", false, true);
+  }));
+}
+
+// --------------------------------------------------------------------------------------------------------- shape
+
+void lower_Splat(Lowering& l, const ir::Op& op) {
+  l.set(op.result(), Regs(Lowering::num_registers(op.result()->type), l.scalar(op.operand(0))));
+}
+
+namespace {
+void move(Lowering& l, const ir::Op& op) {
+  const ir::Type& from = op.operand(0)->type;
+  if (!from.layout || !op.result()->type.layout) {  // between a scalar and a tile of one element
+    l.set(op.result(), Regs(Lowering::num_registers(op.result()->type), l.scalar(op.operand(0))));
+    return;
+  }
+  l.set(op.result(), l.convert(l.get(op.operand(0)), from.element(), *from.layout, operand_view(op), op));
+}
+}  // namespace
+
+void lower_Broadcast(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_ExpandDims(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_Reshape(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_Trans(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_ConvertLayout(Lowering& l, const ir::Op& op) { move(l, op); }
+
+// --------------------------------------------------------------------------------------------------- conversions
+
+namespace {
+
+// Output `dim` of a (register, lane, warp) -> (register, lane, warp) map for one register, as constant and thread part.
+int32_t register_part(const LinearLayout& map, Dim dim, int r) {
+  int32_t value = 0;
+  for (int bit = 0; bit < map.in_bits(Dim::Register); ++bit)
+    if (r >> bit & 1) value ^= map.basis(Dim::Register, bit, dim);
+  return value;
+}
+
+Regs convert_in_registers(const Regs& regs, const LinearLayout& map, int n) {
+  Regs out;
+  for (int r = 0; r < n; ++r) out.push_back(regs[register_part(map, Dim::Register, r)]);
+  return out;
+}
+
+Regs convert_by_shuffles(Lowering& l, const Regs& regs, const LinearLayout& map, int n) {
+  // The register to read may depend on one bit of the reader's lane: then both candidates are shuffled.
+  int chooser = -1;
+  for (int bit = 0; bit < map.in_bits(Dim::Lane); ++bit)
+    if (map.basis(Dim::Lane, bit, Dim::Register)) chooser = bit;
+  Regs out;
+  std::map<std::pair<int, int>, llvm::Value*> done;
+  for (int r = 0; r < n; ++r) {
+    int lane_constant = register_part(map, Dim::Lane, r), source = register_part(map, Dim::Register, r);
+    auto [it, fresh] = done.try_emplace({lane_constant, source}, nullptr);
+    if (fresh) {
+      llvm::Value* lane = l.b.CreateXor(l.thread_part(map, Dim::Lane), l.i32(lane_constant));
+      llvm::Value* x = l.shuffle(regs[source], lane, false);
+      if (chooser >= 0) {
+        int other = source ^ map.basis(Dim::Lane, chooser, Dim::Register);
+        llvm::Value* y = l.shuffle(regs[other], lane, false);
+        llvm::Value* bit = l.b.CreateTrunc(l.b.CreateLShr(l.thread(), uint64_t(chooser)), l.b.getInt1Ty());
+        x = l.b.CreateSelect(bit, y, x);
+      }
+      it->second = x;
+    }
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+// The register bits that make up one access of `vector` elements: bit j moves the offset by 2^j.
+llvm::SmallVector<int> vector_bits(const LinearLayout& to_offset, int vector) {
+  llvm::SmallVector<int> bits;
+  for (int step = 1; step < vector; step *= 2)
+    for (int bit = 0; bit < to_offset.in_bits(Dim::Register); ++bit)
+      if (to_offset.basis(Dim::Register, bit, Dim::Offset) == step) {
+        bits.push_back(bit);
+        break;
+      }
+  return bits;
+}
+
+// Exchanges a tile through this op's area of shared memory.
+class SharedExchange {
+ public:
+  SharedExchange(Lowering& l, const ir::Op& op, const ir::Type& element)
+      : l_(l), op_(op), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
+
+  Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
+    std::optional<LdmatrixPlan> ldmatrix;
+    LinearLayout shared;
+    int vector = 1;
+    if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) {
+      shared = shared_layout_for_dot_operand(from, bits_);
+      ldmatrix = plan_ldmatrix(to, shared);
+    }
+    if (!ldmatrix) shared = shared_layout_for_conversion(from, to, bits_, &vector);
+    if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
+    write(regs, from, shared);
+    l_.barrier(op_.loc);
+    return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
+  }
+
+ private:
+  // The widest access in elements at these offsets: the lowest offset bits belong to registers alone.
+  int access_width(const LinearLayout& to_offset) const {
+    for (int width = 128 / bits_; width > 1; width /= 2) {
+      auto bits = vector_bits(to_offset, width);
+      if ((1 << bits.size()) != width) continue;
+      bool alone = true;
+      for (auto& in : to_offset.ins())
+        for (int bit = 0; bit < int(in.bases.size()); ++bit)
+          if (in.dim != Dim::Register || std::find(bits.begin(), bits.end(), bit) == bits.end())
+            alone &= to_offset.basis(in.dim, bit, Dim::Offset) % width == 0;
+      if (alone) return width;
+    }
+    return 1;
+  }
+
+  llvm::Value* address(const LinearLayout& to_offset, int r) {
+    llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
+    return l_.b.CreateAdd(l_.shared_address(l_.shared.offset.at(&op_)), l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+  }
+
+  // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
+  void for_each_access(const LinearLayout& layout, const LinearLayout& to_offset,
+                       const std::function<void(llvm::ArrayRef<int> registers)>& access) {
+    int width = access_width(to_offset), copies = layout.free_mask(Dim::Register), low = 0;
+    auto bits = vector_bits(to_offset, width);
+    for (int bit : bits) low |= 1 << bit;
+    for (int r = 0; r < layout.in_size(Dim::Register); ++r) {
+      if (r & (copies | low)) continue;
+      llvm::SmallVector<int> registers;
+      for (int i = 0; i < width; ++i) {
+        int which = r;
+        for (size_t j = 0; j < bits.size(); ++j)
+          if (i >> j & 1) which |= 1 << bits[j];
+        registers.push_back(which);
+      }
+      access(registers);
+    }
+  }
+
+  void write(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+    LinearLayout to_offset = from.invert_and_compose(shared);
+    llvm::Value* owner = l_.is_owner(std::make_shared<LinearLayout>(from));
+    for_each_access(from, to_offset, [&](llvm::ArrayRef<int> registers) {
+      Regs values;
+      for (int r : registers) values.push_back(regs[r]);
+      l_.store_shared(address(to_offset, registers[0]), values, owner, op_.loc);
+    });
+  }
+
+  Regs read(const LinearLayout& to, const LinearLayout& shared) {
+    LinearLayout to_offset = to.invert_and_compose(shared);
+    Regs out(to.in_size(Dim::Register), nullptr);
+    for_each_access(to, to_offset, [&](llvm::ArrayRef<int> registers) {
+      Regs part = l_.load_shared(address(to_offset, registers[0]), element_, int(registers.size()), op_.loc);
+      for (size_t i = 0; i < registers.size(); ++i) out[registers[i]] = part[i];
+    });
+    return with_copies(std::move(out), to);
+  }
+
+  Regs read_by_ldmatrix(const LdmatrixPlan& plan, const LinearLayout& to) {
+    std::string row = fmt::format("ldmatrix_x{}{}", plan.matrices, plan.transposed ? "_trans" : "");
+    Regs out(to.in_size(Dim::Register), nullptr);
+    for (int r = 0; r < int(out.size()); r += 2 * plan.matrices) {
+      llvm::Value* words = l_.hw(row, {address(plan.address, r), l_.site(op_.loc)});
+      for (int j = 0; j < plan.matrices; ++j) {
+        Regs pair = l_.unpack({l_.b.CreateExtractValue(words, unsigned(j))}, element_, 2);
+        out[r + 2 * j] = pair[0], out[r + 2 * j + 1] = pair[1];
+      }
+    }
+    return out;
+  }
+
+  Regs with_copies(Regs regs, const LinearLayout& layout) {
+    int copies = layout.free_mask(Dim::Register);
+    for (int r = 0; r < int(regs.size()); ++r)
+      if (r & copies) regs[r] = regs[r & ~copies];
+    return regs;
+  }
+
+  Lowering& l_;
+  const ir::Op& op_;
+  llvm::Type* element_;
+  int bits_;
+};
+
+}  // namespace
+
+Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& to,
+                       const ir::Op& op) {
+  Conversion plan = plan_conversion(from, to);
+  int n = to.in_size(Dim::Register);
+  switch (plan.route) {
+    case Conversion::Route::Registers:
+      return convert_in_registers(regs, plan.source_of, n);
+    case Conversion::Route::Shuffle:
+      return convert_by_shuffles(*this, regs, plan.source_of, n);
+    case Conversion::Route::Shared:
+      return SharedExchange(*this, op, element).run(regs, from, to);
+  }
+  TEGULA_UNREACHABLE("route");
+}
+
+llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {
+  const char* row = butterfly ? "shfl_bfly_b32" : "shfl_idx_b32";
+  llvm::Type* type = x->getType();
+  if (type->isPointerTy())
+    return b.CreateIntToPtr(shuffle(b.CreatePtrToInt(x, b.getInt64Ty()), lane_or_mask, butterfly), type);
+  unsigned bits = type->getPrimitiveSizeInBits();
+  llvm::Value* whole = b.CreateBitCast(x, b.getIntNTy(bits));
+  llvm::Value* moved = nullptr;
+  if (bits <= 32) {
+    moved = b.CreateTrunc(hw(row, {b.CreateZExt(whole, b.getInt32Ty()), lane_or_mask}), b.getIntNTy(bits));
+  } else {
+    llvm::Value* low = hw(row, {b.CreateTrunc(whole, b.getInt32Ty()), lane_or_mask});
+    llvm::Value* high = hw(row, {b.CreateTrunc(b.CreateLShr(whole, 32), b.getInt32Ty()), lane_or_mask});
+    moved = b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
+  }
+  return b.CreateBitCast(moved, type);
+}
+
+}  // namespace tegula::lower

@@ -1,0 +1,284 @@
+// Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+// Applies `make` to the operands' elements, register by register.
+template <class Make>
+void elementwise(Lowering& l, const ir::Op& op, Make make) {
+  llvm::SmallVector<const Regs*, 3> operands;
+  for (const ir::Value* x : op.operands) operands.push_back(&l.get(x));
+  l.set(op.result(), l.map_registers(op.result()->type, [&](int r) {
+    llvm::SmallVector<llvm::Value*, 3> x;
+    for (const Regs* regs : operands) x.push_back((*regs)[r]);
+    return make(x);
+  }));
+}
+
+bool is_float(const ir::Op& op) { return op.operand(0)->type.is_float(); }
+bool is_signed(const ir::Op& op) { return tegula::is_signed(op.operand(0)->type.elem); }
+
+// fp16 and bf16 arithmetic that LLVM would widen anyway is done in fp32 and rounded once.
+template <class Make>
+llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
+  llvm::Type* type = x[0]->getType();
+  if (!type->isHalfTy() && !type->isBFloatTy()) return make(x);
+  llvm::SmallVector<llvm::Value*, 3> wide;
+  for (llvm::Value* v : x) wide.push_back(l.b.CreateFPExt(v, l.b.getFloatTy()));
+  return l.b.CreateFPTrunc(make(wide), type);
+}
+
+void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::CmpInst::Predicate sint,
+             llvm::CmpInst::Predicate uint) {
+  bool pointer = op.operand(0)->type.pointer;
+  elementwise(l, op, [&](auto& x) {
+    if (is_float(op)) return l.b.CreateFCmp(fp, x[0], x[1]);
+    return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x[0], x[1]);
+  });
+}
+
+void min_max(Lowering& l, const ir::Op& op, bool max) {
+  using namespace llvm;
+  bool nan = op.attr_bool("nan");
+  Intrinsic::ID id = is_float(op)    ? (nan ? (max ? Intrinsic::maximum : Intrinsic::minimum)
+                                            : (max ? Intrinsic::maxnum : Intrinsic::minnum))
+                     : is_signed(op) ? (max ? Intrinsic::smax : Intrinsic::smin)
+                                     : (max ? Intrinsic::umax : Intrinsic::umin);
+  elementwise(l, op, [&](auto& x) -> Value* {
+    if (x[0]->getType()->isDoubleTy() && nan) {
+      // No NaN-propagating form in fp64 hardware.
+      Value* m = l.b.CreateBinaryIntrinsic(max ? Intrinsic::maxnum : Intrinsic::minnum, x[0], x[1]);
+      Value* unordered = l.b.CreateFCmpUNO(x[0], x[1]);
+      return l.b.CreateSelect(unordered, ConstantFP::getNaN(x[0]->getType()), m);
+    }
+    return l.b.CreateBinaryIntrinsic(id, x[0], x[1]);
+  });
+}
+
+llvm::Value* cast_element(Lowering& l, llvm::Value* x, const ir::Type& from, const ir::Type& to,
+                          const std::string& rounding) {
+  llvm::Type* type = l.element_type(to);
+  if (from.is_bool()) return to.is_float() ? l.b.CreateUIToFP(x, type) : l.b.CreateZExt(x, type);
+  if (from.is_float() && to.is_bool()) return l.b.CreateFCmpUNE(x, llvm::ConstantFP::get(x->getType(), 0.0));
+  if (to.is_bool()) return l.b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
+  if (from.is_float() && to.is_float()) {
+    if (from.elem == to.elem) return x;
+    if (from.bits() == to.bits()) return l.b.CreateFPTrunc(l.b.CreateFPExt(x, l.b.getFloatTy()), type);
+    if (from.bits() < to.bits()) return l.b.CreateFPExt(x, type);
+    if (rounding == "rtz") {
+      if (from.elem == Elem::F64) x = l.b.CreateFPTrunc(x, l.b.getFloatTy());
+      return l.hw(to.elem == Elem::F16 ? "cvt_rz_f16_f32" : "cvt_rz_bf16_f32", {x});
+    }
+    return l.b.CreateFPTrunc(x, type);
+  }
+  if (from.is_float()) {
+    // Out-of-range values have an unspecified but harmless result.
+    return l.b.CreateFreeze(tegula::is_signed(to.elem) ? l.b.CreateFPToSI(x, type) : l.b.CreateFPToUI(x, type));
+  }
+  bool sign = tegula::is_signed(from.elem);
+  if (to.is_float()) return sign ? l.b.CreateSIToFP(x, type) : l.b.CreateUIToFP(x, type);
+  return l.b.CreateIntCast(x, type, sign);
+}
+
+}  // namespace
+
+#define TEGULA_LOWER_ARITHMETIC(Name, FloatForm, IntForm)                        \
+  void lower_##Name(Lowering& l, const ir::Op& op) {                             \
+    elementwise(l, op, [&](auto& x) -> llvm::Value* {                            \
+      return is_float(op) ? l.b.FloatForm(x[0], x[1]) : l.b.IntForm(x[0], x[1]); \
+    });                                                                          \
+  }
+TEGULA_LOWER_ARITHMETIC(Add, CreateFAdd, CreateAdd)
+TEGULA_LOWER_ARITHMETIC(Sub, CreateFSub, CreateSub)
+TEGULA_LOWER_ARITHMETIC(Mul, CreateFMul, CreateMul)
+
+#define TEGULA_LOWER_INTEGER(Name, Form)                                               \
+  void lower_##Name(Lowering& l, const ir::Op& op) {                                   \
+    elementwise(l, op, [&](auto& x) -> llvm::Value* { return l.b.Form(x[0], x[1]); }); \
+  }
+TEGULA_LOWER_INTEGER(BitAnd, CreateAnd)
+TEGULA_LOWER_INTEGER(BitOr, CreateOr)
+TEGULA_LOWER_INTEGER(BitXor, CreateXor)
+
+#define TEGULA_LOWER_COMPARE(Name, Fp, Signed, Unsigned)                               \
+  void lower_##Name(Lowering& l, const ir::Op& op) {                                   \
+    compare(l, op, llvm::CmpInst::Fp, llvm::CmpInst::Signed, llvm::CmpInst::Unsigned); \
+  }
+TEGULA_LOWER_COMPARE(Eq, FCMP_OEQ, ICMP_EQ, ICMP_EQ)
+TEGULA_LOWER_COMPARE(Ne, FCMP_UNE, ICMP_NE, ICMP_NE)
+TEGULA_LOWER_COMPARE(Lt, FCMP_OLT, ICMP_SLT, ICMP_ULT)
+TEGULA_LOWER_COMPARE(Le, FCMP_OLE, ICMP_SLE, ICMP_ULE)
+TEGULA_LOWER_COMPARE(Gt, FCMP_OGT, ICMP_SGT, ICMP_UGT)
+TEGULA_LOWER_COMPARE(Ge, FCMP_OGE, ICMP_SGE, ICMP_UGE)
+
+void lower_Minimum(Lowering& l, const ir::Op& op) { min_max(l, op, false); }
+void lower_Maximum(Lowering& l, const ir::Op& op) { min_max(l, op, true); }
+
+void lower_Div(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    if (!is_float(op)) return is_signed(op) ? l.b.CreateSDiv(x[0], x[1]) : l.b.CreateUDiv(x[0], x[1]);
+    if (x[0]->getType()->isDoubleTy()) return l.b.CreateFDiv(x[0], x[1]);
+    return in_f32(l, x, [&](auto&& y) { return l.hw("div_full_f32", {y[0], y[1]}); });
+  });
+}
+
+void lower_DivRn(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) { return in_f32(l, x, [&](auto&& y) { return l.b.CreateFDiv(y[0], y[1]); }); });
+}
+
+void lower_Rem(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    if (is_float(op)) return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], y[1]}); });
+    return is_signed(op) ? l.b.CreateSRem(x[0], x[1]) : l.b.CreateURem(x[0], x[1]);
+  });
+}
+
+// A shift by the width or more gives 0 (or the sign), as the hardware's shifts do; in LLVM it would be poison.
+void lower_Shl(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    unsigned bits = x[0]->getType()->getIntegerBitWidth();
+    llvm::Value* in_range = l.b.CreateICmpULT(x[1], llvm::ConstantInt::get(x[1]->getType(), bits));
+    llvm::Value* zero = llvm::Constant::getNullValue(x[0]->getType());
+    return l.b.CreateSelect(in_range, l.b.CreateShl(x[0], l.b.CreateSelect(in_range, x[1], zero)), zero);
+  });
+}
+
+void lower_Shr(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    unsigned bits = x[0]->getType()->getIntegerBitWidth();
+    llvm::Value* last = llvm::ConstantInt::get(x[1]->getType(), bits - 1);
+    llvm::Value* in_range = l.b.CreateICmpULE(x[1], last);
+    llvm::Value* by = l.b.CreateSelect(in_range, x[1], last);
+    if (is_signed(op)) return l.b.CreateAShr(x[0], by);
+    return l.b.CreateSelect(in_range, l.b.CreateLShr(x[0], by), llvm::Constant::getNullValue(x[0]->getType()));
+  });
+}
+
+void lower_MulHi(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) {
+    unsigned bits = x[0]->getType()->getIntegerBitWidth();
+    llvm::Type* wide = l.b.getIntNTy(2 * bits);
+    bool sign = is_signed(op);
+    llvm::Value* product = l.b.CreateMul(l.b.CreateIntCast(x[0], wide, sign), l.b.CreateIntCast(x[1], wide, sign));
+    return l.b.CreateTrunc(l.b.CreateLShr(product, bits), x[0]->getType());
+  });
+}
+
+void lower_Neg(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) { return is_float(op) ? l.b.CreateFNeg(x[0]) : l.b.CreateNeg(x[0]); });
+}
+
+void lower_Abs(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    if (is_float(op)) return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x[0]);
+    if (!is_signed(op)) return x[0];
+    return l.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x[0], l.b.getFalse());
+  });
+}
+
+void lower_Fma(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) {
+    return in_f32(l, x, [&](auto&& y) {
+      return l.b.CreateIntrinsic(llvm::Intrinsic::fma, {y[0]->getType()}, {y[0], y[1], y[2]});
+    });
+  });
+}
+
+void lower_Select(Lowering& l, const ir::Op& op) {
+  elementwise(l, op, [&](auto& x) { return l.b.CreateSelect(x[0], x[1], x[2]); });
+}
+
+void lower_Cast(Lowering& l, const ir::Op& op) {
+  std::string rounding = op.attr_string("rounding");
+  elementwise(l, op, [&](auto& x) { return cast_element(l, x[0], op.operand(0)->type, op.result()->type, rounding); });
+}
+
+void lower_Bitcast(Lowering& l, const ir::Op& op) {
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  elementwise(l, op, [&](auto& x) -> llvm::Value* {
+    if (from.pointer && !to.pointer) return l.b.CreatePtrToInt(x[0], l.element_type(to));
+    if (!from.pointer && to.pointer) return l.b.CreateIntToPtr(x[0], l.element_type(to));
+    return l.b.CreateBitCast(x[0], l.element_type(to));
+  });
+}
+
+void lower_AddPtr(Lowering& l, const ir::Op& op) {
+  Elem elem = op.operand(0)->type.elem;
+  llvm::Type* element = elem == Elem::I1 ? l.b.getInt8Ty() : l.element_type(elem);
+  bool sign = tegula::is_signed(op.operand(1)->type.elem);
+  elementwise(l, op,
+              [&](auto& x) { return l.b.CreateGEP(element, x[0], l.b.CreateIntCast(x[1], l.b.getInt64Ty(), sign)); });
+}
+
+void lower_Hint(Lowering& l, const ir::Op& op) { l.set(op.result(), l.get(op.operand(0))); }
+
+// ------------------------------------------------------------------------------------------------ math functions
+
+namespace {
+
+// fp32 through `f32`, fp64 through `f64`; narrower types in fp32.
+template <class F32, class F64>
+void math(Lowering& l, const ir::Op& op, F32 f32, F64 f64) {
+  elementwise(l, op, [&](auto& x) {
+    return in_f32(l, x, [&](auto&& y) -> llvm::Value* { return y[0]->getType()->isDoubleTy() ? f64(y) : f32(y); });
+  });
+}
+
+void libclc_math(Lowering& l, const ir::Op& op, std::string_view name) {
+  auto call = [&](auto& x) { return l.libclc(name, x); };
+  math(l, op, call, call);
+}
+
+void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
+  auto call = [&](auto& x) { return l.b.CreateUnaryIntrinsic(id, x[0]); };
+  math(l, op, call, call);
+}
+
+constexpr double kLog2E = 1.4426950408889634;
+
+}  // namespace
+
+void lower_Floor(Lowering& l, const ir::Op& op) { intrinsic_math(l, op, llvm::Intrinsic::floor); }
+void lower_Ceil(Lowering& l, const ir::Op& op) { intrinsic_math(l, op, llvm::Intrinsic::ceil); }
+void lower_SqrtRn(Lowering& l, const ir::Op& op) { intrinsic_math(l, op, llvm::Intrinsic::sqrt); }
+
+void lower_Sqrt(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.hw("sqrt_approx_f32", {x[0]}); },
+      [&](auto& x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x[0]); });
+}
+
+void lower_Rsqrt(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.hw("rsqrt_approx_f32", {x[0]}); },
+      [&](auto& x) {
+        return l.b.CreateFDiv(llvm::ConstantFP::get(x[0]->getType(), 1.0),
+                              l.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x[0]));
+      });
+}
+
+void lower_Exp(Lowering& l, const ir::Op& op) {
+  math(
+      l, op,
+      [&](auto& x) {
+        return l.hw("ex2_approx_f32", {l.b.CreateFMul(x[0], llvm::ConstantFP::get(x[0]->getType(), kLog2E))});
+      },
+      [&](auto& x) { return l.libclc("exp", x); });
+}
+
+void lower_Exp2(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {x[0]}); }, [&](auto& x) { return l.libclc("exp2", x); });
+}
+
+void lower_Log(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log"); }
+void lower_Log2(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log2"); }
+void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }
+void lower_Cos(Lowering& l, const ir::Op& op) { libclc_math(l, op, "cos"); }
+void lower_Tanh(Lowering& l, const ir::Op& op) { libclc_math(l, op, "tanh"); }
+void lower_Erf(Lowering& l, const ir::Op& op) { libclc_math(l, op, "erf"); }
+void lower_Pow(Lowering& l, const ir::Op& op) { libclc_math(l, op, "pow"); }
+
+}  // namespace tegula::lower

@@ -1,0 +1,28 @@
+// The accurate mathematical functions, as LLVM bitcode that stands in the library.
+//
+// They are libclc's (exp, log, sin, pow, erf, tanh, ... the list is in cmake/libclc.cmake), one pair a function under
+// OpenCL C's mangled names: _Z3expf(float), _Z3expd(double), _Z3powff(float, float), _Z3powdd(double, double).
+// The module has neither triple nor data layout, and its functions no target features, so that it links silently into a
+// module for NVPTX and into one for the emulator; helpers and tables are internal. Its functions call no library.
+// Link it with llvm::Linker::LinkOnlyNeeded, so that only what a kernel uses comes in.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace llvm {
+class Module;
+}
+
+namespace tegula::lower {
+
+/// The bitcode (about 120 KB). Lives as long as the library.
+std::string_view libclc_bitcode();
+
+/// The mangled name of a function of one type: libclc_name("pow", 2, true) is "_Z3powdd".
+std::string libclc_name(std::string_view function, int arguments, bool fp64);
+
+/// Links the libclc functions that `module` declares (see Lowering::libclc) into it, as internal functions.
+void link_libclc(llvm::Module& module);
+
+}  // namespace tegula::lower

@@ -1,0 +1,237 @@
+#include "codegen/lower/lowering.h"
+
+#include <llvm/BinaryFormat/Dwarf.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <filesystem>
+
+namespace tegula::lower {
+
+// ---------------------------------------------------------------------------------------------------- debug info
+
+DebugInfo::DebugInfo(llvm::Module& module, llvm::Function* function, const ir::Func& func) : builder_(module) {
+  main_file_ = func.loc.file ? func.loc.file : intern_file("<kernel>");
+  llvm::DIFile* main = file(main_file_);
+  builder_.createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C), main, "tegula", true, "", 0, "",
+                             llvm::DICompileUnit::DebugDirectivesOnly);
+  auto* type = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
+  subprogram_ = builder_.createFunction(main, func.name, func.name, main, std::max(func.loc.line, 1), type,
+                                        std::max(func.loc.line, 1), llvm::DINode::FlagZero,
+                                        llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
+  function->setSubprogram(subprogram_);
+  scopes_[main_file_] = subprogram_;
+  module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+}
+
+llvm::DIFile* DebugInfo::file(const std::string* path) {
+  std::filesystem::path p(*path);
+  return builder_.createFile(p.filename().string(), p.parent_path().string());
+}
+
+llvm::DebugLoc DebugInfo::at(const Loc& loc) {
+  const std::string* path = loc.file ? loc.file : main_file_;
+  llvm::DIScope*& scope = scopes_[path];
+  if (!scope) scope = builder_.createLexicalBlockFile(subprogram_, file(path));
+  return llvm::DILocation::get(subprogram_->getContext(), std::max(loc.line, 0), std::max(loc.column, 0), scope);
+}
+
+// ------------------------------------------------------------------------------------------------------- function
+
+Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags)
+    : func(func),
+      target(target),
+      module(module),
+      context(module.getContext()),
+      diags(diags),
+      b(context),
+      shared(plan_shared(func)),
+      uses(ir::count_uses(func.body)) {}
+
+bool Lowering::run() {
+  if (shared.bytes > target.shared_per_program) {
+    diags
+        .error(func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program", func.name,
+                                     shared.bytes, target.name, target.shared_per_program))
+        .with_hint("use smaller tiles, or fewer num_stages");
+    return false;
+  }
+  llvm::SmallVector<llvm::Type*> types;
+  // int1 travels as a byte.
+  for (auto& p : func.body.args) types.push_back(p->type.is_bool() ? b.getInt8Ty() : element_type(p->type));
+  function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
+                                     llvm::GlobalValue::ExternalLinkage, func.name, module);
+  function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", num_warps() * 32));
+  function_->setDoesNotThrow();
+  debug_ = std::make_unique<DebugInfo>(module, function_, func);
+
+  auto* entry = llvm::BasicBlock::Create(context, "entry", function_);
+  auto* body = llvm::BasicBlock::Create(context, "body", function_);
+  b.SetInsertPoint(entry);
+  b.SetCurrentDebugLocation(debug_->at(func.loc));
+  entry_end_ = b.CreateBr(body);
+  b.SetInsertPoint(entry_end_);
+  for (size_t i = 0; i < func.body.args.size(); ++i) {
+    llvm::Argument* arg = function_->getArg(unsigned(i));
+    const ir::Value* param = func.body.args[i].get();
+    arg->setName(param->name);
+    if (param->type.pointer)
+      arg->addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(uint64_t(func.divisibility[i]))));
+    set_scalar(param, param->type.is_bool() ? b.CreateTrunc(arg, b.getInt1Ty()) : static_cast<llvm::Value*>(arg));
+  }
+  b.SetInsertPoint(body);
+  lower_block(func.body);
+  debug_->finalize();
+  return !diags.has_errors();
+}
+
+void Lowering::lower_block(const ir::Block& block) {
+  for (auto& op : block.ops) lower_op(*op);
+}
+
+void Lowering::lower_op(const ir::Op& op) {
+  b.SetCurrentDebugLocation(debug_->at(op.loc));
+  switch (op.opcode) {
+#define TEGULA_OP(Name, ...) \
+  case ir::Opcode::Name:     \
+    return lower_##Name(*this, op);
+#include "codegen/ir/ops.def"
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------- values
+
+const Regs& Lowering::get(const ir::Value* value) const {
+  auto it = values_.find(value);
+  TEGULA_CHECK(it != values_.end(), "value used before it is lowered");
+  return it->second;
+}
+
+void Lowering::set(const ir::Value* value, Regs regs) { values_[value] = std::move(regs); }
+
+int Lowering::num_registers(const ir::Type& type) { return type.layout ? type.layout->in_size(Dim::Register) : 1; }
+
+int Lowering::canonical_register(const ir::Type& type, int r) {
+  return type.layout ? r & ~type.layout->free_mask(Dim::Register) : r;
+}
+
+Regs Lowering::map_registers(const ir::Type& type, const std::function<llvm::Value*(int)>& make) {
+  int n = num_registers(type);
+  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
+  Regs out(n, nullptr);
+  for (int r = 0; r < n; ++r) out[r] = (r & copies) ? out[r & ~copies] : make(r);
+  return out;
+}
+
+llvm::Type* Lowering::element_type(Elem elem) {
+  switch (elem) {
+    case Elem::F16:
+      return b.getHalfTy();
+    case Elem::BF16:
+      return b.getBFloatTy();
+    case Elem::F32:
+      return b.getFloatTy();
+    case Elem::F64:
+      return b.getDoubleTy();
+    default:
+      return b.getIntNTy(unsigned(elem_bits(elem)));
+  }
+}
+
+llvm::Type* Lowering::element_type(const ir::Type& type) {
+  return type.pointer ? llvm::PointerType::get(context, 1) : element_type(type.elem);
+}
+
+// ------------------------------------------------------------------------------------------------------- hardware
+
+llvm::Value* Lowering::hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers) {
+  const HwInfo* info = find_hw(row);
+  TEGULA_CHECK(info, "hw.def has no row '{}'", row);
+  TEGULA_CHECK(target.has(info->feature), "{} lacks what '{}' needs", target.name, row);
+  return b.CreateCall(declare_hw(module, *info, modifiers), args);
+}
+
+llvm::Value* Lowering::site(const Loc& loc) {
+  for (size_t i = 0; i < sites.size(); ++i)
+    if (sites[i] == loc) return i32(int64_t(i));
+  sites.push_back(loc);
+  return i32(int64_t(sites.size() - 1));
+}
+
+void Lowering::barrier(const Loc& loc) { hw("barrier", {site(loc)}); }
+
+llvm::Value* Lowering::thread() {
+  if (!thread_) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(entry_end_);
+    auto* call = llvm::cast<llvm::CallInst>(hw("thread_id", {}));
+    call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(num_warps()) * 32)));
+    thread_ = call;
+  }
+  return thread_;
+}
+
+llvm::Value* Lowering::shared_address(int64_t offset) {
+  if (!shared_base_) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(entry_end_);
+    shared_base_ = hw("shared_base", {});
+  }
+  return b.CreateAdd(shared_base_, i32(offset));
+}
+
+// ----------------------------------------------------------------------------------- layouts to index arithmetic
+
+llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
+  auto key = std::pair(layout.to_string(), int(out));
+  auto it = thread_parts_.find(key);
+  if (it != thread_parts_.end()) return it->second;
+  llvm::Value* tid = thread();
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(entry_end_);
+  // Bit i of the thread index contributes basis << ...: bits with the same distance move together.
+  std::map<int, uint32_t> mask_by_shift;
+  llvm::Value* sum = nullptr;
+  auto combine = [&](llvm::Value* part) { sum = sum ? b.CreateXor(sum, part) : part; };
+  auto bit_of = [&](Dim dim, int bit, int thread_bit) {
+    uint32_t basis = uint32_t(layout.basis(dim, bit, out));
+    for (int to = 0; basis >> to; ++to)
+      if (basis >> to & 1) mask_by_shift[to - thread_bit] |= 1u << thread_bit;
+  };
+  for (int bit = 0; bit < layout.in_bits(Dim::Lane); ++bit) bit_of(Dim::Lane, bit, bit);
+  for (int bit = 0; bit < layout.in_bits(Dim::Warp); ++bit) bit_of(Dim::Warp, bit, 5 + bit);
+  for (auto [shift, mask] : mask_by_shift) {
+    llvm::Value* part = b.CreateAnd(tid, i32(mask));
+    if (shift > 0) part = b.CreateShl(part, i32(shift), "", true, true);
+    if (shift < 0) part = b.CreateLShr(part, i32(-shift));
+    combine(part);
+  }
+  if (!sum) sum = i32(0);
+  return thread_parts_[key] = sum;
+}
+
+llvm::Value* Lowering::add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
+                                         int32_t constant) {
+  if (constant == 0) return thread_part;
+  int32_t reachable = 0;
+  for (Dim dim : {Dim::Lane, Dim::Warp})
+    for (int bit = 0; bit < layout.in_bits(dim); ++bit) reachable |= layout.basis(dim, bit, out);
+  if (reachable & constant) return b.CreateXor(thread_part, i32(constant));
+  return b.CreateAdd(thread_part, i32(constant), "", true, true);
+}
+
+llvm::Value* Lowering::coordinate(const LinearLayout& layout, Dim out, int r) {
+  int32_t constant = 0;
+  for (int bit = 0; bit < layout.in_bits(Dim::Register); ++bit)
+    if (r >> bit & 1) constant ^= layout.basis(Dim::Register, bit, out);
+  return add_register_part(thread_part(layout, out), layout, out, constant);
+}
+
+llvm::Value* Lowering::is_owner(const LayoutRef& layout) {
+  uint32_t copies = layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
+                           : uint32_t(num_warps() * 32 - 1);
+  if (!copies) return nullptr;
+  return b.CreateICmpEQ(b.CreateAnd(thread(), i32(copies)), i32(0));
+}
+
+}  // namespace tegula::lower

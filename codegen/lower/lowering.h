@@ -1,0 +1,123 @@
+// Lowering of laid-out tile IR to LLVM IR: one LLVM value for each register of a tile's layout.
+//
+// Every opcode has one function lower_<Name>, declared here from ops.def; a missing one is a link error. A function
+// looks at its own op only. Hardware is reached through hw() alone.
+#pragma once
+
+#include <set>
+#include <unordered_map>
+
+#include "codegen/analysis/conversion.h"
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/ir.h"
+#include "codegen/lower/hw.h"
+#include "codegen/lower/llvm_headers.h"
+#include "codegen/target/target.h"
+#include "runtime/base/check.h"
+#include "runtime/base/diag.h"
+
+namespace tegula::lower {
+
+/// A tile in registers: element i is what register i of the layout holds in this thread. A scalar has one.
+using Regs = llvm::SmallVector<llvm::Value*, 8>;
+
+/// The line table of a kernel, so that profilers and debuggers show the user's lines.
+class DebugInfo {
+ public:
+  DebugInfo(llvm::Module& module, llvm::Function* function, const ir::Func& func);
+  llvm::DebugLoc at(const Loc& loc);
+  void finalize() { builder_.finalize(); }
+
+ private:
+  llvm::DIFile* file(const std::string* path);
+
+  llvm::DIBuilder builder_;
+  llvm::DISubprogram* subprogram_ = nullptr;
+  const std::string* main_file_ = nullptr;
+  std::map<const std::string*, llvm::DIScope*> scopes_;
+};
+
+class Lowering {
+ public:
+  Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags);
+  /// Lowers the whole function. False after a diagnostic.
+  bool run();
+
+  const ir::Func& func;
+  const Target& target;
+  llvm::Module& module;
+  llvm::LLVMContext& context;
+  Diagnostics& diags;
+  llvm::IRBuilder<> b;
+  SharedPlan shared;
+  std::vector<Loc> sites;
+  std::unordered_map<const ir::Value*, int> uses;
+
+  int num_warps() const { return func.num_warps(); }
+
+  // ---- Values
+  const Regs& get(const ir::Value* value) const;
+  llvm::Value* scalar(const ir::Value* value) const { return get(value)[0]; }
+  void set(const ir::Value* value, Regs regs);
+  void set_scalar(const ir::Value* value, llvm::Value* v) { set(value, Regs{v}); }
+  /// Registers of a type, and the lowest register that holds the same element as register r (copies are made once).
+  static int num_registers(const ir::Type& type);
+  static int canonical_register(const ir::Type& type, int r);
+  /// Result register by register, each distinct one computed once.
+  Regs map_registers(const ir::Type& type, const std::function<llvm::Value*(int)>& make);
+
+  // ---- Types and constants
+  llvm::Type* element_type(const ir::Type& type);
+  llvm::Type* element_type(Elem elem);
+  llvm::Value* i32(int64_t value) { return b.getInt32(uint32_t(value)); }
+
+  // ---- Hardware
+  llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
+  llvm::Value* site(const Loc& loc);
+  void barrier(const Loc& loc);
+  /// Index of the thread within the program.
+  llvm::Value* thread();
+
+  // ---- Layout to index arithmetic
+  /// The part of `layout`'s coordinate `out` that lane and warp give; registers add (xor) constants to it.
+  llvm::Value* thread_part(const LinearLayout& layout, Dim out);
+  /// thread_part ^ constant, as an addition where no bit can meet.
+  llvm::Value* add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out, int32_t constant);
+  /// Coordinate `out` of register r.
+  llvm::Value* coordinate(const LinearLayout& layout, Dim out, int r);
+  /// True in one thread for each element that the layout gives to several; null if there are no copies.
+  llvm::Value* is_owner(const LayoutRef& layout);
+
+  // ---- Data movement
+  /// The words (i16, i32, i64 as the access width wants) of consecutive elements, and back.
+  llvm::SmallVector<llvm::Value*> pack(llvm::ArrayRef<llvm::Value*> elements, int word_bits);
+  Regs unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, int count);
+  /// A shared-memory access of `values` consecutive elements at the byte address; store where `owner` (null: always).
+  void store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner, const Loc& loc);
+  Regs load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc);
+  llvm::Value* shared_address(int64_t offset);
+  /// Moves a tile between layouts over the same coordinates.
+  Regs convert(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& to,
+               const ir::Op& op);
+  llvm::Value* shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly);
+
+  // ---- Control
+  void lower_block(const ir::Block& block);
+  void lower_op(const ir::Op& op);
+  /// Calls a function of libclc, which is linked in later; the name is mangled from the arguments' types.
+  llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args);
+
+ private:
+  std::unordered_map<const ir::Value*, Regs> values_;
+  std::map<std::pair<std::string, int>, llvm::Value*> thread_parts_;
+  llvm::Function* function_ = nullptr;
+  llvm::Value* thread_ = nullptr;
+  llvm::Value* shared_base_ = nullptr;
+  llvm::Instruction* entry_end_ = nullptr;
+  std::unique_ptr<DebugInfo> debug_;
+};
+
+#define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);
+#include "codegen/ir/ops.def"
+
+}  // namespace tegula::lower

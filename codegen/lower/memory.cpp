@@ -1,0 +1,260 @@
+// Global and shared memory.
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+// The width in bits of the words of an access of `bits` bits, and the suffix of its hardware rows.
+struct AccessShape {
+  int word_bits;
+  const char* suffix;
+};
+
+AccessShape access_shape(int bits) {
+  switch (bits) {
+    case 8:
+      return {16, "b8"};
+    case 16:
+      return {16, "b16"};
+    case 32:
+      return {32, "b32"};
+    case 64:
+      return {32, "v2b32"};
+    case 128:
+      return {32, "v4b32"};
+  }
+  TEGULA_UNREACHABLE("no access of {} bits", bits);
+}
+
+AccessShape access_shape(int element_bits, int count) {
+  if (element_bits == 64 && count == 1) return {64, "b64"};
+  return access_shape(element_bits * count);
+}
+
+// Bits of an element in memory.
+int memory_bits(llvm::Type* element) {
+  if (element->isPointerTy()) return 64;
+  return std::max(8u, unsigned(element->getPrimitiveSizeInBits()));
+}
+
+llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
+  if (!call->getType()->isStructTy()) return {call};
+  llvm::SmallVector<llvm::Value*> out;
+  for (unsigned i = 0; i < call->getType()->getStructNumElements(); ++i) out.push_back(l.b.CreateExtractValue(call, i));
+  return out;
+}
+
+std::string cache_modifiers(const ir::Op& op) {
+  std::string mods = op.attr_string("cache");
+  std::string evict = op.attr_string("evict");
+  if (op.attr_bool("volatile")) return ".volatile";
+  if (!evict.empty()) mods += ".L1::" + evict;
+  return mods;
+}
+
+// Elements of one access of a memory op.
+int access_width(const ir::Op& op) { return int(op.attr_int("vector", 1)); }
+
+llvm::Value* predicate(Lowering& l, const ir::Value* mask, int r) { return mask ? l.get(mask)[r] : l.b.getTrue(); }
+
+}  // namespace
+
+llvm::SmallVector<llvm::Value*> Lowering::pack(llvm::ArrayRef<llvm::Value*> elements, int word_bits) {
+  llvm::SmallVector<llvm::Value*> ints;
+  for (llvm::Value* x : elements) {
+    if (x->getType()->isPointerTy())
+      x = b.CreatePtrToInt(x, b.getInt64Ty());
+    else
+      x = b.CreateBitCast(x, b.getIntNTy(x->getType()->getPrimitiveSizeInBits()));
+    if (x->getType()->getIntegerBitWidth() < 8) x = b.CreateZExt(x, b.getInt8Ty());
+    ints.push_back(x);
+  }
+  int bits = int(ints[0]->getType()->getIntegerBitWidth());
+  llvm::Type* word = b.getIntNTy(unsigned(word_bits));
+  llvm::SmallVector<llvm::Value*> words;
+  if (bits >= word_bits) {
+    for (llvm::Value* x : ints)
+      for (int part = 0; part < bits / word_bits; ++part)
+        words.push_back(b.CreateTrunc(b.CreateLShr(x, uint64_t(part * word_bits)), word));
+    return words;
+  }
+  size_t per_word = size_t(word_bits / bits);
+  if (ints.size() < per_word) return {b.CreateZExt(ints[0], word)};  // a lone byte
+  for (size_t i = 0; i < ints.size(); i += per_word) {
+    llvm::Value* v = llvm::PoisonValue::get(llvm::FixedVectorType::get(ints[0]->getType(), unsigned(per_word)));
+    for (size_t j = 0; j < per_word; ++j) v = b.CreateInsertElement(v, ints[i + j], j);
+    words.push_back(b.CreateBitCast(v, word));
+  }
+  return words;
+}
+
+Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, int count) {
+  int bits = memory_bits(element), word_bits = int(words[0]->getType()->getIntegerBitWidth());
+  llvm::Type* as_int = b.getIntNTy(unsigned(bits));
+  Regs out;
+  for (int i = 0; i < count; ++i) {
+    llvm::Value* x = nullptr;
+    if (bits >= word_bits) {
+      int parts = bits / word_bits;
+      x = b.CreateZExt(words[i * parts], as_int);
+      for (int p = 1; p < parts; ++p)
+        x = b.CreateOr(x, b.CreateShl(b.CreateZExt(words[i * parts + p], as_int), uint64_t(p * word_bits)));
+    } else {
+      int per_word = word_bits / bits;
+      auto* vector = llvm::FixedVectorType::get(as_int, unsigned(per_word));
+      x = b.CreateExtractElement(b.CreateBitCast(words[i / per_word], vector), uint64_t(i % per_word));
+    }
+    if (element->isPointerTy())
+      x = b.CreateIntToPtr(x, element);
+    else if (element->isIntegerTy(1))
+      x = b.CreateICmpNE(x, llvm::Constant::getNullValue(as_int));
+    else
+      x = b.CreateBitCast(x, element);
+    out.push_back(x);
+  }
+  return out;
+}
+
+// --------------------------------------------------------------------------------------------------------- shared
+
+void Lowering::store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
+                            const Loc& loc) {
+  AccessShape shape = access_shape(memory_bits(values[0]->getType()), int(values.size()));
+  llvm::SmallVector<llvm::Value*> args{address};
+  args.append(pack(values, shape.word_bits));
+  args.push_back(owner ? owner : b.getTrue());
+  args.push_back(site(loc));
+  hw(fmt::format("st_shared_{}", shape.suffix), args);
+}
+
+Regs Lowering::load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
+  AccessShape shape = access_shape(memory_bits(element), count);
+  llvm::Value* call = hw(fmt::format("ld_shared_{}", shape.suffix), {address, site(loc)});
+  return unpack(results(*this, call), element, count);
+}
+
+// --------------------------------------------------------------------------------------------------------- global
+
+void lower_Load(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  const ir::Value *mask = op.operand(1), *other = op.operand(2);
+  llvm::Type* element = l.element_type(type);
+  const Regs& pointers = l.get(op.operand(0));
+  int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
+  AccessShape shape = access_shape(memory_bits(element), width);
+  std::string row = fmt::format("ld_global_{}", shape.suffix), mods = cache_modifiers(op);
+  Regs out(n, nullptr);
+  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
+  for (int r = 0; r < n; r += width) {
+    if (r & copies) {
+      for (int i = 0; i < width; ++i) out[r + i] = out[(r + i) & ~copies];
+      continue;
+    }
+    Regs fallback(width, llvm::Constant::getNullValue(element));
+    if (other)
+      for (int i = 0; i < width; ++i) fallback[i] = l.get(other)[r + i];
+    llvm::SmallVector<llvm::Value*> args{pointers[r]};
+    args.append(l.pack(fallback, shape.word_bits));
+    args.push_back(predicate(l, mask, r));
+    args.push_back(l.site(op.loc));
+    Regs part = l.unpack(results(l, l.hw(row, args, mods)), element, width);
+    std::copy(part.begin(), part.end(), out.begin() + r);
+  }
+  l.set(op.result(), std::move(out));
+}
+
+void lower_Store(Lowering& l, const ir::Op& op) {
+  const ir::Value *value = op.operand(1), *mask = op.operand(2);
+  const ir::Type& type = value->type;
+  const Regs& pointers = l.get(op.operand(0));
+  const Regs& values = l.get(value);
+  int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
+  AccessShape shape = access_shape(memory_bits(l.element_type(type)), width);
+  std::string row = fmt::format("st_global_{}", shape.suffix), mods = cache_modifiers(op);
+  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
+  llvm::Value* owner = l.is_owner(type.layout);
+  for (int r = 0; r < n; r += width) {
+    if (r & copies) continue;
+    llvm::Value* p = predicate(l, mask, r);
+    llvm::SmallVector<llvm::Value*> args{pointers[r]};
+    args.append(l.pack(llvm::ArrayRef(values).slice(r, width), shape.word_bits));
+    args.push_back(owner ? l.b.CreateAnd(owner, p) : p);
+    args.push_back(l.site(op.loc));
+    l.hw(row, args, mods);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------- atomics
+
+namespace {
+
+const char* atomic_suffix(const ir::Type& type) {
+  switch (type.elem) {
+    case Elem::I32:
+    case Elem::U32:
+      return "i32";
+    case Elem::I64:
+    case Elem::U64:
+      return "i64";
+    case Elem::F16:
+      return "f16";
+    case Elem::BF16:
+      return "bf16";
+    case Elem::F32:
+      return "f32";
+    case Elem::F64:
+      return "f64";
+    default:
+      return nullptr;
+  }
+}
+
+std::string atomic_modifiers(const ir::Op& op) {
+  std::string sem = op.attr_string("sem"), scope = op.attr_string("scope");
+  return fmt::format(".{}.{}", sem.empty() ? "acq_rel" : sem, scope.empty() ? "gpu" : scope);
+}
+
+}  // namespace
+
+void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
+  const ir::Value *value = op.operand(1), *mask = op.operand(2);
+  const ir::Type& type = value->type;
+  const char* suffix = atomic_suffix(type);
+  if (!suffix || (type.elem == Elem::BF16 && !l.target.has(Feature::AtomicBf16))) {
+    l.diags
+        .error(op.loc, fmt::format("atomic_add on {} is not available on {}", elem_info(type.elem).tl, l.target.name))
+        .with_hint("accumulate in float32 or int32");
+    l.set(op.result(), Regs(Lowering::num_registers(type), llvm::PoisonValue::get(l.element_type(type))));
+    return;
+  }
+  const Regs& pointers = l.get(op.operand(0));
+  const Regs& values = l.get(value);
+  std::string row = fmt::format("atom_add_{}", suffix), mods = atomic_modifiers(op);
+  llvm::Value* owner = l.is_owner(type.layout);
+  Regs old = l.map_registers(type, [&](int r) {
+    llvm::Value* p = predicate(l, mask, r);
+    return l.hw(row, {pointers[r], values[r], owner ? l.b.CreateAnd(owner, p) : p, l.site(op.loc)}, mods);
+  });
+  if (owner && l.uses[op.result()]) {
+    // Threads that hold copies get the old value from the one that did the addition.
+    int bytes = std::max(1, type.bits() / 8);
+    if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
+    auto address = [&](int r) {
+      llvm::Value* index = l.i32(0);
+      if (type.layout)
+        for (int axis = 0; axis < type.rank(); ++axis)
+          index = l.b.CreateAdd(l.b.CreateMul(index, l.i32(type.shape[axis])),
+                                l.coordinate(*type.layout, tile_dim(axis), r));
+      return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), l.b.CreateMul(index, l.i32(bytes)));
+    };
+    l.map_registers(type, [&](int r) { return l.store_shared(address(r), {old[r]}, owner, op.loc), old[r]; });
+    l.barrier(op.loc);
+    old = l.map_registers(type, [&](int r) { return l.load_shared(address(r), l.element_type(type), 1, op.loc)[0]; });
+  }
+  l.set(op.result(), std::move(old));
+}
+
+void lower_Barrier(Lowering& l, const ir::Op& op) { l.barrier(op.loc); }
+
+}  // namespace tegula::lower

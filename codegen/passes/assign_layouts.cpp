@@ -1,0 +1,478 @@
+// Gives every tile a layout.
+//
+// 1. Anchors. Dots fix their results (tensor-core accumulators). Large memory ops fix their pointers, masks and loaded
+//    values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis share
+//    one layout, so that a row kernel needs no conversion.
+// 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
+//    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
+//    arrived, and are anchors only if nothing has. Constants, splats and aranges take a layout but do not pass it on:
+//    they can be had in any.
+// 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
+//    operand's definition, as late as its first use allows and outside of loops that it is not changed in; constants,
+//    splats and aranges are made again instead.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/ir/builder.h"
+#include "codegen/layout/makers.h"
+#include "codegen/passes/layout_rules.h"
+#include "codegen/passes/passes.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+using ir::Block;
+using ir::Builder;
+using ir::Func;
+using ir::Op;
+using ir::Opcode;
+using ir::Shape;
+using ir::Value;
+
+namespace {
+
+bool is_memory(const Op& op) {
+  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
+}
+const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
+
+/// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
+std::vector<int> fastest_axes(const AxisInfo& pointers) {
+  std::vector<int> order;
+  for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return pointers.contiguity[a] > pointers.contiguity[b]; });
+  return order;
+}
+
+/// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
+/// touches. Each thread has `held` consecutive elements of `bytes` bytes and accesses `width` of them at a time.
+double access_cost(int held, int width, int bytes) {
+  double sectors = held * bytes <= 32 ? held * bytes : 32;
+  return (1 + std::max(1.0, sectors / 4)) / (32 * width);
+}
+
+class Assigner {
+ public:
+  Assigner(Func& func, Diagnostics& diags) : func_(func), diags_(diags), axis_(func) {}
+
+  void run() {
+    ir::walk(func_.body, [&](Op& op) { collect(op); });
+    if (!check_dots()) return;
+    anchor();
+    materialise(func_.body);
+  }
+
+ private:
+  // ---- Anchors
+
+  void collect(Op& op) {
+    for (Value* v : op.operands)
+      if (v && v->type.is_tile()) users_[v].push_back(&op);
+    // A loop's result and its block's argument are one variable: their layouts never part.
+    auto twins = [&](Value* a, Value* b) { twins_[a] = b, twins_[b] = a; };
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      if (op.opcode == Opcode::For) twins(op.result(int(i)), op.regions[0]->args[i + 1].get());
+      if (op.opcode == Opcode::While) twins(op.result(int(i)), op.regions[1]->args[i].get());
+    }
+    if (op.opcode == Opcode::Dot) dots_.push_back(&op);
+    if (is_memory(op)) {
+      const Value* ptr = op.operands[0];
+      op.attrs["vector"] = int64_t(1);
+      if (ptr->type.is_tile()) memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
+    }
+    if (op.opcode == Opcode::Reduce) reduced_axes_[op.operands[0]->type.shape].insert(int(op.attr_int("axis")));
+  }
+
+  bool check_dots() {
+    bool good = true;
+    for (const Op* dot : dots_) {
+      const ir::Type &a = dot->operands[0]->type, &b = dot->operands[1]->type, &acc = dot->operands[2]->type;
+      auto error = [&](std::string message) -> Diag& {
+        good = false;
+        return diags_.error(dot->loc, std::move(message));
+      };
+      if ((a.elem != Elem::F16 && a.elem != Elem::BF16) || a.elem != b.elem || acc.elem != Elem::F32)
+        error(fmt::format("dot of {} and {} into {}: tensor cores take float16 or bfloat16 operands and accumulate in "
+                          "float32 here",
+                          elem_info(a.elem).tl, elem_info(b.elem).tl, elem_info(acc.elem).tl))
+            .with_hint("cast the operands with .to(tl.float16) or .to(tl.bfloat16)");
+      int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
+      if (m < 16 || n < 8 || k < 16)
+        error(fmt::format("dot of {} by {}: M = {}, N = {}, K = {}, expected M >= 16, N >= 8, K >= 16",
+                          ir::shape_to_string(a.shape), ir::shape_to_string(b.shape), m, n, k))
+            .with_hint("use larger tiles, with masked loads that fill up with zeros");
+    }
+    return good;
+  }
+
+  /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
+  /// least. Where rows of a dot's result are reduced, every warp has whole rows, in all dots with as many rows: then
+  /// row statistics and products of products stay in their warps.
+  std::pair<int, int> warps_for_dot(const Shape& shape) const {
+    int total = func_.num_warps();
+    bool rows_reduced = false;
+    for (const Op* dot : dots_) {
+      const Shape& other = dot->result()->type.shape;
+      auto axes = reduced_axes_.find(other);
+      rows_reduced |= other[0] == shape[0] && axes != reduced_axes_.end() && axes->second.contains(1);
+    }
+    std::pair<int, int> best;
+    std::vector<int64_t> best_cost;
+    for (int m = 1; m <= total; m *= 2) {
+      int n = total / m;
+      int64_t tile_m = std::max<int64_t>(16, shape[0] / m), tile_n = std::max<int64_t>(8, shape[1] / n);
+      int64_t copies = (tile_m * m / shape[0]) * (tile_n * n / shape[1]);
+      std::vector<int64_t> cost = {copies, rows_reduced ? n : 0, tile_m + tile_n};
+      if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
+    }
+    return best;
+  }
+
+  using Group = std::pair<Shape, int>;  // shape, fastest axis
+  Group group_of(const Op& op) const {
+    return {op.operands[0]->type.shape, fastest_axes(axis_.info(op.operands[0]))[0]};
+  }
+
+  /// The layout that the memory ops of a group share.
+  LayoutRef group_layout(const Group& group) {
+    LayoutRef& layout = group_layouts_[group];
+    if (layout) return layout;
+    const std::vector<Op*>& ops = groups_.at(group);
+    const Shape& shape = group.first;
+    std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
+    int64_t elements = ops[0]->operands[0]->type.num_elements();
+    int64_t limit = std::min(shape[order[0]], std::max<int64_t>(1, elements / (32 * func_.num_warps())));
+    int best = 1;
+    double best_cost = 0;
+    for (int held = 1; held <= std::min<int64_t>(limit, 16); held *= 2) {
+      double cost = 0;
+      for (const Op* op : ops) {
+        int width = axis_.vector_width(op->operands[0], mask_of(*op), order[0]);
+        cost += access_cost(held, std::min(held, width), elem_bytes(op->operands[0]->type.elem));
+      }
+      if (held == 1 || cost < best_cost) best = held, best_cost = cost;
+    }
+    return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));
+  }
+
+  /// Lanes along the fastest axes. Warps too, but along reduced axes only when nothing else is left, so that reductions
+  /// stay inside a warp where they can.
+  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread) const {
+    std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1);
+    std::vector<int64_t> left = shape;
+    registers[order[0]] = int(std::min<int64_t>(per_thread, shape[order[0]]));
+    left[order[0]] /= registers[order[0]];
+    auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t threads) {
+      for (int axis : axes) {
+        int64_t take = std::min(threads, left[axis]);
+        along[axis] = int(take), left[axis] /= take, threads /= take;
+      }
+      along[axes.back()] *= int(threads);
+    };
+    spread(lanes, order, 32);
+    std::vector<int> warp_order = order;
+    if (auto reduced = reduced_axes_.find(shape); reduced != reduced_axes_.end())
+      std::stable_partition(warp_order.begin(), warp_order.end(),
+                            [&](int axis) { return !reduced->second.contains(axis); });
+    spread(warps, warp_order, func_.num_warps());
+    return blocked_layout(shape, registers, lanes, warps, order);
+  }
+
+  LayoutRef default_layout(const Shape& shape) {
+    for (const auto& [group, ops] : groups_)
+      if (group.first == shape) return group_layout(group);
+    std::vector<int> order;
+    for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
+    int64_t elements = 1;
+    for (int64_t extent : shape) elements *= extent;
+    int per_thread = int(std::clamp<int64_t>(elements / (32 * func_.num_warps()), 1, 4));
+    return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
+  }
+
+  void anchor_memory(const Op& op) {
+    LayoutRef layout = group_layout(group_of(op));
+    assign(op.operands[0], layout);
+    assign(mask_of(op), layout);
+    for (const auto& r : op.results) assign(r.get(), layout);
+  }
+
+  void anchor() {
+    for (Op* dot : dots_) {
+      const Shape& shape = dot->result()->type.shape;
+      auto [m, n] = warps_for_dot(shape);
+      dot_warps_[dot] = {m, n};
+      assign(dot->result(), std::make_shared<LinearLayout>(mma_accumulator_layout(shape, m, n)));
+    }
+    int64_t largest = 0;
+    for (const Op* dot : dots_) largest = std::max(largest, dot->result()->type.num_elements());
+    for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
+
+    // The large ones are fixed before anything flows; what flows from dots goes first all the same.
+    std::vector<Op*> small;
+    std::deque<Value*> from_dots = std::exchange(queue_, {});
+    for (Op* op : memory_) {
+      if (op->operands[0]->type.num_elements() * 2 >= largest)
+        anchor_memory(*op);
+      else
+        small.push_back(op);
+    }
+    std::deque<Value*> from_memory = std::exchange(queue_, std::move(from_dots));
+    flow();
+    queue_ = std::move(from_memory);
+    flow();
+
+    std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
+      return a->operands[0]->type.num_elements() > b->operands[0]->type.num_elements();
+    });
+    for (Op* op : small) {
+      const Value* known = op->operands[0];
+      if (!layouts_.contains(known) && op->opcode == Opcode::Load) known = op->result();
+      if (!layouts_.contains(known) && op->opcode != Opcode::Load) known = op->operands[1];
+      auto it = layouts_.find(known);
+      if (it != layouts_.end() && !(known->def && is_layout_free(*known->def))) {
+        LayoutRef layout = it->second;
+        assign(op->operands[0], layout);
+        assign(mask_of(*op), layout);
+        for (const auto& r : op->results) assign(r.get(), layout);
+      } else {
+        anchor_memory(*op);
+      }
+      flow();
+    }
+    default_layouts(func_.body);
+  }
+
+  void default_layouts(Block& block) {
+    auto settle = [&](Value* v) {
+      if (v->type.is_scalar() || layouts_.contains(v)) return;
+      assign(v, default_layout(v->type.shape));
+      flow();
+    };
+    for (auto& arg : block.args) settle(arg.get());
+    for (auto& op : block.ops) {
+      for (auto& region : op->regions) default_layouts(*region);
+      for (auto& r : op->results) settle(r.get());
+    }
+  }
+
+  // ---- Propagation
+
+  void assign(const Value* value, LayoutRef layout) {
+    auto* v = const_cast<Value*>(value);
+    if (!v || v->type.is_scalar() || !layouts_.emplace(v, std::move(layout)).second) return;
+    if (!v->def || !is_layout_free(*v->def)) queue_.push_back(v);
+    if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
+  }
+  void assign(const Value* v, LinearLayout layout) {
+    if (v && v->type.is_tile() && !layouts_.contains(v)) assign(v, std::make_shared<LinearLayout>(std::move(layout)));
+  }
+
+  void flow() {
+    while (!queue_.empty()) {
+      Value* v = queue_.front();
+      queue_.pop_front();
+      if (v->def) spread(*v->def, v);
+      if (v->block && v->block->parent) spread(*v->block->parent, v);
+      for (Op* user : users_[v]) {
+        bool ends_region = user->has(ir::Terminator) && user->parent->parent;
+        spread(ends_region ? *user->parent->parent : *user, v);
+      }
+    }
+  }
+
+  /// Values that are one and the same to a control op: what goes in, what the regions take and pass on, what comes out.
+  static std::vector<std::vector<Value*>> carried(const Op& op) {
+    std::vector<std::vector<Value*>> classes;
+    auto yielded = [&](int region, size_t i) { return op.regions[region]->terminator()->operands[i]; };
+    if (op.opcode == Opcode::For)
+      for (size_t i = 0; i < op.results.size(); ++i)
+        classes.push_back({op.result(int(i)), op.operands[i + 3], op.regions[0]->args[i + 1].get(), yielded(0, i)});
+    if (op.opcode == Opcode::If)
+      for (size_t i = 0; i < op.results.size(); ++i)
+        classes.push_back({op.result(int(i)), yielded(0, i), yielded(1, i)});
+    if (op.opcode == Opcode::While) {
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        classes.push_back({op.operands[i], op.regions[0]->args[i].get(), yielded(1, i)});
+      for (size_t i = 0; i < op.results.size(); ++i)
+        classes.push_back({op.result(int(i)), yielded(0, i + 1), op.regions[1]->args[i].get()});
+    }
+    return classes;
+  }
+
+  /// Hands the layout of `from`, an operand, result or carried value of `op`, to what can share it.
+  void spread(const Op& op, Value* from) {
+    const LayoutRef layout = layouts_.at(from);
+    bool is_result = from->def == &op;
+    if (op.has(ir::Control)) {
+      for (const auto& members : carried(op))
+        if (std::find(members.begin(), members.end(), from) != members.end())
+          for (Value* v : members) assign(v, layout);
+      return;
+    }
+    if (op.opcode == Opcode::Dot) {
+      if (is_result) assign(op.operands[2], layout);
+      return;
+    }
+    if (is_memory(op)) {
+      const Value* value = op.opcode == Opcode::Load ? nullptr : op.operands[1];
+      if (from == value) return;  // a value may be converted before it is stored
+      assign(op.operands[0], layout);
+      assign(mask_of(op), layout);
+      assign(value, layout);
+      if (op.opcode == Opcode::Load) assign(op.operand(2), layout);
+      for (const auto& r : op.results) assign(r.get(), layout);
+      return;
+    }
+    if (is_result) {
+      if (auto needed = operand_layout(op, *layout))
+        for (Value* v : op.operands) assign(v, *needed);
+      for (const auto& r : op.results) assign(r.get(), layout);
+    } else {
+      if (op.has(ir::Elementwise) || op.opcode == Opcode::Reduce)
+        for (Value* v : op.operands) assign(v, layout);
+      if (auto result = result_layout(op, *layout))
+        for (const auto& r : op.results) assign(r.get(), *result);
+    }
+  }
+
+  // ---- Materialisation
+
+  LayoutRef layout_of(const Value* v) const {
+    auto it = layouts_.find(v);
+    TEGULA_CHECK(it != layouts_.end(), "a tile without a layout: {}", v->type.to_string());
+    return it->second;
+  }
+  void set_type(Value* v) {
+    if (v->type.is_tile()) v->type.layout = intern(*layout_of(v));
+  }
+  /// One object for equal layouts, so that types are compared quickly.
+  LayoutRef intern(const LinearLayout& layout) {
+    LayoutRef& known = interned_[layout.to_string()];
+    if (!known) known = std::make_shared<LinearLayout>(layout);
+    return known;
+  }
+
+  /// The value in another layout, available before `user`.
+  Value* in_layout(Value* v, const LinearLayout& layout, Op* user) {
+    if (v->type.is_scalar() || *v->type.layout == layout) return v;
+    LayoutRef wanted = intern(layout);
+    Value*& made = converted_[{v, wanted.get()}];
+    if (made) return made;
+    if (v->def && is_layout_free(*v->def)) {
+      ir::ValueMap map;
+      Builder builder;
+      builder.set_after(v->def);
+      made = builder.insert(ir::clone_op(*v->def, map))->result();
+      made->type.layout = wanted;
+    } else {
+      Block* home = v->def ? v->def->parent : v->block;
+      Op* before = user;
+      while (before->parent != home) before = before->parent->parent;
+      Builder builder;
+      builder.set_before(before);
+      made = builder.convert_layout(v, wanted);
+      made->name = v->name;
+    }
+    return made;
+  }
+  void need(Op& op, size_t i, const LinearLayout& layout) {
+    if (i < op.operands.size() && op.operands[i]) op.operands[i] = in_layout(op.operands[i], layout, &op);
+  }
+
+  void materialise(Block& block) {
+    for (auto& arg : block.args) set_type(arg.get());
+    // Insertions go before the op at hand or behind earlier ones: the walk does not meet them.
+    for (auto& op : block.ops) materialise(*op);
+  }
+
+  void materialise(Op& op) {
+    if (op.opcode == Opcode::Reduce && op.operands[0]->type.is_tile()) {
+      LinearLayout layout = *op.operands[0]->type.layout;
+      for (size_t i = 1; i < op.operands.size(); ++i) need(op, i, layout);
+      for (auto& r : op.results)
+        if (auto result = result_layout(op, layout)) r->type.layout = intern(*result);
+      return;
+    }
+    for (auto& r : op.results) set_type(r.get());
+    if (op.opcode == Opcode::Dot) {
+      auto [m, n] = dot_warps_.at(&op);
+      for (int i : {0, 1}) {
+        const ir::Type& type = op.operands[i]->type;
+        need(op, i, mma_operand_layout(type.shape, i, type.bits(), m, n));
+      }
+      need(op, 2, *op.result()->type.layout);
+    } else if (is_memory(op)) {
+      if (op.operands[0]->type.is_scalar()) return;
+      const LinearLayout layout = *layout_of(op.operands[0]);
+      op.attrs["vector"] = int64_t(op.opcode == Opcode::AtomicRmw ? 1 : vector_of(op, layout));
+      for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
+      for (auto& r : op.results) r->type.layout = intern(layout);
+    } else if (op.has(ir::Control)) {
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        const Value* receiver = op.opcode == Opcode::For && i >= 3 ? op.result(int(i) - 3)
+                                : op.opcode == Opcode::While       ? op.regions[0]->args[i].get()
+                                                                   : nullptr;
+        if (receiver && receiver->type.is_tile()) need(op, i, *layout_of(receiver));
+      }
+      for (auto& region : op.regions) materialise(*region);
+    } else if (op.has(ir::Terminator)) {
+      pass_on(op);
+    } else if (!op.results.empty() && op.result()->type.is_tile()) {
+      if (auto needed = operand_layout(op, *op.result()->type.layout))
+        for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, *needed);
+    }
+  }
+
+  /// A terminator's values in the layouts of what receives them.
+  void pass_on(Op& op) {
+    const Op* owner = op.parent->parent;
+    if (!owner || owner->opcode == Opcode::Reduce) return;
+    size_t first = op.opcode == Opcode::Condition ? 1 : 0;
+    for (size_t i = first; i < op.operands.size(); ++i) {
+      const Value* receiver = owner->opcode == Opcode::While && op.opcode == Opcode::Yield
+                                  ? owner->regions[0]->args[i].get()
+                                  : owner->result(int(i - first));
+      if (receiver->type.is_tile()) need(op, i, *layout_of(receiver));
+    }
+  }
+
+  /// Elements an access covers: as many as are contiguous in memory and in a thread's registers.
+  int vector_of(const Op& op, const LinearLayout& layout) const {
+    int best = 1;
+    for (int axis = 0; axis < op.operands[0]->type.rank(); ++axis)
+      best = std::max(
+          best, std::min(layout.contiguous_registers(axis), axis_.vector_width(op.operands[0], mask_of(op), axis)));
+    return best;
+  }
+
+  Func& func_;
+  Diagnostics& diags_;
+  AxisAnalysis axis_;
+  std::vector<Op*> dots_, memory_;
+  std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
+  std::map<Group, std::vector<Op*>> groups_;
+  std::map<Group, LayoutRef> group_layouts_;
+  std::map<Shape, std::set<int>> reduced_axes_;
+  std::unordered_map<const Value*, std::vector<Op*>> users_;
+  std::unordered_map<const Value*, Value*> twins_;
+  std::unordered_map<const Value*, LayoutRef> layouts_;
+  std::deque<Value*> queue_;
+  std::map<std::string, LayoutRef> interned_;
+  std::map<std::pair<Value*, const LinearLayout*>, Value*> converted_;
+};
+
+}  // namespace
+
+void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.diags).run(); }
+
+}  // namespace tegula

@@ -1,0 +1,456 @@
+// Folds constants, applies identities, resolves constant control, merges equal pure ops and removes dead ones, until
+// nothing changes. Needs nothing but a verified function, so it may run anywhere in stage Tile; it runs first because
+// specialised kernels arrive full of constants.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "codegen/passes/constant_fold.h"
+#include "codegen/passes/dead_code.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+constexpr int kForBounds = 3;  // lower, upper, step
+
+const Attr* constant_of(const Value* v) {
+  if (!v || !v->def || v->def->opcode != Opcode::Constant) return nullptr;
+  return &v->def->attrs.find("value")->second;
+}
+std::optional<int64_t> integer_of(const Value* v) {
+  const Attr* attr = constant_of(v);
+  if (!attr || !std::holds_alternative<int64_t>(*attr)) return std::nullopt;
+  return std::get<int64_t>(*attr);
+}
+bool is_integer(const Value* v, int64_t value) { return integer_of(v) == value; }
+bool is_all_ones(const Value* v) {
+  return v->type.is_integer() && is_integer(v, wrap_integer(~uint64_t(0), v->type.elem));
+}
+// Zeros of both signs are told apart.
+bool is_double(const Value* v, double value) {
+  const Attr* attr = constant_of(v);
+  return attr && std::holds_alternative<double>(*attr) &&
+         std::bit_cast<uint64_t>(std::get<double>(*attr)) == std::bit_cast<uint64_t>(value);
+}
+const Op* def_of(const Value* v, Opcode opcode) { return v->def && v->def->opcode == opcode ? v->def : nullptr; }
+
+// Comparison with the sides swapped.
+Opcode swapped(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Lt:
+      return Opcode::Gt;
+    case Opcode::Le:
+      return Opcode::Ge;
+    case Opcode::Gt:
+      return Opcode::Lt;
+    case Opcode::Ge:
+      return Opcode::Le;
+    default:
+      return opcode;
+  }
+}
+
+// Whether `to` holds every value of `from`.
+bool holds_all(Elem from, Elem to) {
+  if (is_float(from)) return is_float(to) && (from == to || (elem_bits(from) < elem_bits(to) && elem_bits(to) >= 32));
+  if (is_float(to) || to == Elem::I1) return from == to;
+  if (is_signed(from)) return is_signed(to) && elem_bits(from) <= elem_bits(to);
+  return elem_bits(from) + is_signed(to) <= elem_bits(to);
+}
+
+class Canonicalizer {
+ public:
+  // One walk over the function; true if it changed.
+  bool run(Func& func) {
+    changed_ = false;
+    block(func.body, true);
+    return changed_;
+  }
+
+ private:
+  using Position = std::list<std::unique_ptr<Op>>::iterator;
+  using Equals = std::unordered_map<std::string, Value*>;
+
+  Value* resolve(Value* v) const {
+    for (auto it = replaced_.find(v); it != replaced_.end(); it = replaced_.find(v)) v = it->second;
+    return v;
+  }
+  void replace(Value* from, Value* to) {
+    changed_ = true;
+    replaced_[from] = to;
+  }
+
+  // Ops are visited in order, so every use of a value comes after the op that replaced it. `share`: ops outside of the
+  // block may stand for ops in it (not for a reduction's region, which is scalar code of its own).
+  void block(Block& b, bool share) {
+    std::vector<Equals> hidden;
+    if (!share) hidden = std::exchange(scopes_, {});
+    scopes_.emplace_back();
+    block_ = &b;
+    for (auto it = b.ops.begin(); it != b.ops.end();) {
+      Op& op = **it;
+      at_ = it;
+      block_ = &b;
+      for (Value*& v : op.operands) v = resolve(v);
+      if (auto next = control(op, it)) {
+        it = *next;
+        continue;
+      }
+      if (Value* value = simplify(op)) {
+        replace(op.result(), value);
+      } else if (op.has(Pure) && op.regions.empty()) {
+        merge(op);
+      } else if (removable(op)) {
+        changed_ = true;
+        it = retire(it);
+        continue;
+      }
+      for (auto& region : op.regions) block(*region, op.opcode != Opcode::Reduce);
+      ++it;
+    }
+    scopes_.pop_back();
+    if (!share) scopes_ = std::move(hidden);
+  }
+
+  // Takes an op out, but keeps it: replaced_ still speaks of its results.
+  Position retire(Position it) {
+    retired_.push_back(std::move(*it));
+    return block_->ops.erase(it);
+  }
+
+  // ---- New ops, before the one being visited
+  Value* create(Opcode opcode, std::vector<Value*> operands, Type type, Attrs attrs = {}) {
+    auto op = std::make_unique<Op>();
+    op->opcode = opcode;
+    op->operands = std::move(operands);
+    op->attrs = std::move(attrs);
+    op->loc = (*at_)->loc;
+    op->parent = block_;
+    op->results.push_back(std::make_unique<Value>(Value{std::move(type), op.get(), nullptr, 0, {}}));
+    return block_->ops.insert(at_, std::move(op))->get()->result();
+  }
+  Value* constant(const Type& type, Attr value) {
+    return create(Opcode::Constant, {}, type, {{"value", std::move(value)}});
+  }
+  Value* integer(const Type& type, int64_t value) { return constant(type, wrap_integer(uint64_t(value), type.elem)); }
+
+  // ---- Equal ops
+  void merge(Op& op) {
+    std::string key = fmt::format("{}", int(op.opcode));
+    std::vector<uintptr_t> operands;
+    for (Value* v : op.operands) operands.push_back(reinterpret_cast<uintptr_t>(v));
+    if (op.has(Commutative)) std::sort(operands.begin(), operands.begin() + 2);
+    for (uintptr_t v : operands) key += fmt::format(" {}", v);
+    for (auto& [name, attr] : op.attrs) {
+      key += fmt::format(" {}={}:", name, attr.index());
+      std::visit(
+          [&](auto& v) {
+            using T = std::decay_t<decltype(v)>;
+            if constexpr (std::is_same_v<T, double>)
+              key += fmt::format("{}", std::bit_cast<uint64_t>(v));
+            else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+              key += fmt::format("{}", fmt::join(v, ","));
+            else
+              key += fmt::format("{}", v);
+          },
+          attr);
+    }
+    const Type& type = op.result()->type;
+    key += type.to_string();
+    if (type.layout) key += type.layout->to_string();
+    for (Equals& scope : scopes_)
+      if (auto it = scope.find(key); it != scope.end()) return replace(op.result(), it->second);
+    scopes_.back().emplace(std::move(key), op.result());
+  }
+
+  // ---- Control
+  // Moves the ops of a region before `it` without its terminator; results take what it passes on.
+  Position inline_region(Op& op, Block& region, Position it) {
+    Block& b = *block_;
+    for (size_t i = 0; i < op.results.size(); ++i) replace(op.result(int(i)), region.terminator()->operands[i]);
+    retired_.push_back(std::move(region.ops.back()));
+    region.ops.pop_back();
+    for (auto& inner : region.ops) inner->parent = &b;
+    Position first = region.ops.empty() ? it : region.ops.begin();
+    b.ops.splice(it, region.ops);
+    Position next = retire(it);
+    changed_ = true;
+    return first == it ? next : first;
+  }
+
+  std::optional<Position> control(Op& op, Position it) {
+    if (op.opcode == Opcode::If) {
+      if (auto condition = integer_of(op.operands[0])) return inline_region(op, *op.regions[*condition ? 0 : 1], it);
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        Value* value = resolve(op.regions[0]->terminator()->operands[i]);
+        if (value == resolve(op.regions[1]->terminator()->operands[i])) take_place(op.result(int(i)), value);
+      }
+    } else if (op.opcode == Opcode::For) {
+      Block& body = *op.regions[0];
+      auto trips = trip_count(op);
+      if (trips == 0) {
+        for (size_t i = 0; i < op.results.size(); ++i) replace(op.result(int(i)), op.operands[kForBounds + i]);
+        changed_ = true;
+        return retire(it);
+      }
+      if (trips == 1) {
+        replace(body.args[0].get(), op.operands[0]);
+        for (size_t i = 0; i < op.results.size(); ++i) replace(body.args[1 + i].get(), op.operands[kForBounds + i]);
+        return inline_region(op, body, it);
+      }
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        Value *init = op.operands[kForBounds + i], *arg = body.args[1 + i].get();
+        Value* next = resolve(body.terminator()->operands[i]);
+        if (next != arg && next != init) continue;
+        take_place(arg, init);
+        take_place(op.result(int(i)), init);
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Replaces a value that dead-code removal takes away afterwards; seen again, it is no change.
+  void take_place(Value* from, Value* to) { replaced_[from] = to; }
+
+  // 0, 1 or 2 for more; nothing if the bounds are not known.
+  static std::optional<int> trip_count(const Op& op) {
+    auto lower = integer_of(op.operands[0]), upper = integer_of(op.operands[1]), step = integer_of(op.operands[2]);
+    if (!lower || !upper) return std::nullopt;
+    bool sign = is_signed(op.operands[0]->type.elem);
+    auto less = [&](int64_t a, int64_t b) { return sign ? a < b : uint64_t(a) < uint64_t(b); };
+    if (!step) return *lower == *upper ? std::optional(0) : std::nullopt;
+    bool down = sign && *step < 0;
+    if (*step == 0) return std::nullopt;
+    if (!(down ? less(*upper, *lower) : less(*lower, *upper))) return 0;
+    uint64_t distance = down ? uint64_t(*lower) - uint64_t(*upper) : uint64_t(*upper) - uint64_t(*lower);
+    uint64_t stride = down ? 0 - uint64_t(*step) : uint64_t(*step);
+    return distance <= stride ? 1 : 2;
+  }
+
+  static bool removable(const Op& op) { return op.opcode == Opcode::Store && is_integer(op.operand(2), 0); }
+
+  // ---- Simplification: the value that stands for the op's result, or null; the op may change in place.
+  Value* simplify(Op& op) {
+    if (op.has(Reads) || op.has(Writes)) return memory(op);
+    if (!op.has(Pure) || op.opcode == Opcode::Constant) return nullptr;
+    std::vector<const Attr*> constants;
+    for (Value* v : op.operands) constants.push_back(constant_of(v));
+    bool all = std::find(constants.begin(), constants.end(), nullptr) == constants.end();
+    if (op.has(Elementwise)) {
+      if (all)
+        if (auto value = fold_elementwise(op, constants)) return constant(op.result()->type, *value);
+      return elementwise(op);
+    }
+    switch (op.opcode) {
+      case Opcode::Splat:
+      case Opcode::Broadcast:
+      case Opcode::ExpandDims:
+      case Opcode::Reshape:
+      case Opcode::Trans:
+        if (all) return constant(op.result()->type, *constants[0]);
+        return shape(op);
+      case Opcode::Arange:
+        if (op.result()->type.num_elements() == 1) return integer(op.result()->type, op.attr_int("start"));
+        return nullptr;
+      default:
+        return nullptr;
+    }
+  }
+
+  Value* memory(Op& op) {
+    if (op.opcode != Opcode::Load && op.opcode != Opcode::Store && op.opcode != Opcode::AtomicRmw) return nullptr;
+    size_t mask = op.opcode == Opcode::Load ? 1 : 2;
+    if (is_integer(op.operand(int(mask)), 1)) {
+      for (size_t i = mask; i < op.operands.size(); ++i) op.operands[i] = nullptr;
+      changed_ = true;
+    } else if (op.opcode == Opcode::Load && is_integer(op.operand(1), 0) && !op.attr_bool("volatile")) {
+      const Type& type = op.result()->type;
+      if (op.operand(2)) return op.operands[2];
+      return type.is_float() ? constant(type, 0.0) : constant(type, int64_t(0));
+    }
+    return nullptr;
+  }
+
+  Value* shape(Op& op) {
+    Value *x = op.operands[0], *result = op.result();
+    if (op.opcode != Opcode::Splat && x->type == result->type && op.opcode != Opcode::Trans) return x;
+    if (op.opcode == Opcode::Trans) {
+      auto order = op.attr_ints("order");
+      if (std::is_sorted(order.begin(), order.end())) return x;
+      if (const Op* inner = def_of(x, Opcode::Trans)) {
+        std::vector<int64_t> both, from = inner->attr_ints("order");
+        for (int64_t i : order) both.push_back(from[i]);
+        return create(Opcode::Trans, {inner->operands[0]}, result->type, {{"order", both}});
+      }
+    }
+    if (op.opcode == Opcode::Splat) return nullptr;
+    if (const Op* splat = def_of(x, Opcode::Splat)) return create(Opcode::Splat, splat->operands, result->type);
+    if (op.opcode == Opcode::Broadcast || op.opcode == Opcode::Reshape)
+      if (const Op* inner = def_of(x, op.opcode)) return create(op.opcode, inner->operands, result->type);
+    return nullptr;
+  }
+
+  Value* elementwise(Op& op) {
+    Value* x = op.operands[0];
+    const Type& type = op.result()->type;
+    switch (op.opcode) {
+      case Opcode::Cast:
+        return cast(op);
+      case Opcode::Bitcast:
+        if (x->type == type) return x;
+        if (const Op* inner = def_of(x, Opcode::Bitcast)) return create(Opcode::Bitcast, inner->operands, type);
+        return nullptr;
+      case Opcode::AddPtr:
+        return is_integer(op.operands[1], 0) ? x : nullptr;
+      case Opcode::Neg: {
+        const Op* inner = def_of(x, Opcode::Neg);
+        return inner ? inner->operands[0] : nullptr;
+      }
+      case Opcode::Select:
+        return select(op);
+      default:
+        break;
+    }
+    if (op.operands.size() != 2) return nullptr;
+    if (constant_of(x) && !constant_of(op.operands[1])) {
+      Opcode turned = op.has(Commutative) ? op.opcode : swapped(op.opcode);
+      if (op.has(Commutative) || turned != op.opcode) {
+        std::swap(op.operands[0], op.operands[1]);
+        op.opcode = turned;
+        changed_ = true;
+      }
+    }
+    if (x->type.pointer) return nullptr;
+    return x->type.is_float() ? float_identity(op) : integer_identity(op);
+  }
+
+  Value* float_identity(Op& op) {
+    Value *x = op.operands[0], *y = op.operands[1];
+    switch (op.opcode) {
+      case Opcode::Add:
+        return is_double(y, -0.0) ? x : nullptr;
+      case Opcode::Sub:
+        return is_double(y, 0.0) ? x : nullptr;
+      case Opcode::Mul:
+      case Opcode::Div:
+      case Opcode::DivRn:
+        return is_double(y, 1.0) ? x : nullptr;
+      default:
+        return nullptr;
+    }
+  }
+
+  Value* integer_identity(Op& op) {
+    Value *x = op.operands[0], *y = op.operands[1];
+    const Type& type = op.result()->type;
+    const bool same = x == y, zero = is_integer(y, 0), one = is_integer(y, 1), ones = is_all_ones(y);
+    switch (op.opcode) {
+      case Opcode::Add:
+        if (zero) return x;
+        break;
+      case Opcode::Sub:
+        if (zero) return x;
+        if (same) return integer(type, 0);
+        if (auto c = integer_of(y)) {  // x + -c, so that chains of both meet below
+          Value* negative = integer(type, int64_t(0 - uint64_t(*c)));
+          return create(Opcode::Add, {x, negative}, type);
+        }
+        return nullptr;
+      case Opcode::Mul:
+        if (zero) return y;
+        if (one) return x;
+        break;
+      case Opcode::Div:
+        return one ? x : nullptr;
+      case Opcode::Rem:
+        return one && type.elem != Elem::I1 ? integer(type, 0) : nullptr;
+      case Opcode::BitAnd:
+        if (zero) return y;
+        if (ones || same) return x;
+        break;
+      case Opcode::BitOr:
+        if (ones) return y;
+        if (zero || same) return x;
+        break;
+      case Opcode::BitXor:
+        if (zero) return x;
+        if (same) return integer(type, 0);
+        break;
+      case Opcode::Shl:
+      case Opcode::Shr:
+        return zero ? x : nullptr;
+      case Opcode::Minimum:
+      case Opcode::Maximum:
+        return same ? x : nullptr;
+      case Opcode::Eq:
+      case Opcode::Ne:
+        if (x->type.is_bool() && (op.opcode == Opcode::Eq ? one : zero)) return x;
+        if (same) return integer(type, op.opcode == Opcode::Eq);
+        return nullptr;
+      case Opcode::Le:
+      case Opcode::Ge:
+        return same ? integer(type, 1) : nullptr;
+      case Opcode::Lt:
+      case Opcode::Gt:
+        return same ? integer(type, 0) : nullptr;
+      default:
+        return nullptr;
+    }
+    // (x op c) op d is x op (c op d) for + * & | ^, which wrap.
+    const Op* inner = def_of(x, op.opcode);
+    if (!inner || !constant_of(y) || !constant_of(inner->operands[1])) return nullptr;
+    auto both = fold_elementwise(op, {constant_of(inner->operands[1]), constant_of(y)});
+    if (!both) return nullptr;
+    Value* combined = constant(type, *both);
+    return create(op.opcode, {inner->operands[0], combined}, type);
+  }
+
+  Value* select(Op& op) {
+    Value *condition = op.operands[0], *x = op.operands[1], *y = op.operands[2];
+    if (auto c = integer_of(condition)) return *c ? x : y;
+    if (x == y) return x;
+    if (op.result()->type.is_bool() && is_integer(x, 1) && is_integer(y, 0)) return condition;
+    return nullptr;
+  }
+
+  Value* cast(Op& op) {
+    Value* x = op.operands[0];
+    const Type& type = op.result()->type;
+    if (x->type == type) return x;
+    const Op* inner = def_of(x, Opcode::Cast);
+    if (!inner) return nullptr;
+    Value* source = inner->operands[0];
+    Elem from = source->type.elem, middle = x->type.elem, to = type.elem;
+    // An exact first step back to the start is nothing; integer steps that only extend, or only cut, are one step.
+    bool exact = holds_all(from, middle);
+    if (exact && from == to) return source;
+    bool integers = !is_float(from) && !is_float(middle) && !is_float(to) && to != Elem::I1 && middle != Elem::I1;
+    bool floats = is_float(from) && is_float(middle) && is_float(to);
+    bool cuts = integers && elem_bits(middle) >= elem_bits(to);
+    if ((exact && (integers || (floats && holds_all(middle, to)))) || cuts) return create(Opcode::Cast, {source}, type);
+    return nullptr;
+  }
+
+  bool changed_ = false;
+  Block* block_ = nullptr;  // of the op being visited
+  Position at_;
+  ValueMap replaced_;
+  std::vector<Equals> scopes_;
+  std::vector<std::unique_ptr<Op>> retired_;
+};
+
+}  // namespace
+
+void passes::canonicalize(Func& func, PassContext&) {
+  for (bool changed = true; changed;) {
+    changed = Canonicalizer().run(func);
+    changed |= remove_dead_code(func);
+  }
+}
+
+}  // namespace tegula

@@ -1,0 +1,69 @@
+#include "codegen/passes/layout_rules.h"
+
+namespace tegula {
+
+using ir::Opcode;
+
+bool is_layout_free(const ir::Op& op) {
+  return op.opcode == Opcode::Constant || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange;
+}
+
+namespace {
+
+std::vector<int> inverse(const std::vector<int64_t>& order) {
+  std::vector<int> result(order.size());
+  for (size_t i = 0; i < order.size(); ++i) result[size_t(order[i])] = int(i);
+  return result;
+}
+
+/// Where the coordinates along the axes that `from` and the layout's tile differ in are held at 0.
+LinearLayout hold_grown(const LinearLayout& layout, const ir::Shape& from) {
+  std::vector<LinearLayout::In> ins = layout.ins();
+  std::vector<LinearLayout::Out> outs = layout.outs();
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    if (outs[axis].size == from[axis]) continue;
+    outs[axis].size = 1;
+    for (auto& in : ins)
+      for (auto& basis : in.bases) basis[axis] = 0;
+  }
+  return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
+}
+
+}  // namespace
+
+std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout& result) {
+  if (op.has(ir::Elementwise)) return result;
+  switch (op.opcode) {
+    case Opcode::ExpandDims:
+      return result.drop_tile_dim(int(op.attr_int("axis"))).remove_zero_registers();
+    case Opcode::Broadcast:
+      return hold_grown(result, op.operands[0]->type.shape);
+    case Opcode::Reshape:
+      return result.reshape_tile(op.operands[0]->type.shape);
+    case Opcode::Trans:
+      return result.permute_tile(inverse(op.attr_ints("order")));
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& operand) {
+  if (op.has(ir::Elementwise)) return operand;
+  switch (op.opcode) {
+    case Opcode::ExpandDims:
+      return operand.insert_tile_dim(int(op.attr_int("axis")));
+    case Opcode::Reshape:
+      return operand.reshape_tile(op.result()->type.shape);
+    case Opcode::Trans: {
+      std::vector<int64_t> order = op.attr_ints("order");
+      return operand.permute_tile(std::vector<int>(order.begin(), order.end()));
+    }
+    case Opcode::Reduce:
+      if (op.result()->type.is_scalar()) return std::nullopt;
+      return operand.drop_tile_dim(int(op.attr_int("axis"))).remove_zero_registers();
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace tegula

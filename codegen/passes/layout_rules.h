@@ -1,0 +1,21 @@
+// How the layouts of an op's operands and results follow from each other.
+#pragma once
+
+#include <optional>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// A value that every thread can make for itself in any layout: a constant, a splat, an arange.
+bool is_layout_free(const ir::Op& op);
+
+/// The layout that the tile operands of an elementwise op, expand_dims, broadcast, reshape or trans need so that the
+/// result comes in `result` without data movement; nullopt for other ops. Registers that would hold copies are dropped.
+std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout& result);
+
+/// The layout in which the result comes when the operand (the first of several) has `operand`; nullopt where that is
+/// open (broadcast, dot, memory) or the result is no tile.
+std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& operand);
+
+}  // namespace tegula

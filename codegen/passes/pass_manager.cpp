@@ -1,0 +1,49 @@
+#include "codegen/passes/pass_manager.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "codegen/ir/printer.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, std::vector<PassTime>* times) {
+  if (!ir::verify(func, pass_table().front().before, context.diags)) return false;
+  std::string before = ir::print(func);
+  for (const PassInfo& pass : pass_table()) {
+    auto start = std::chrono::steady_clock::now();
+    size_t reported = context.diags.size();
+    pass.run(func, context);
+    std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    if (times) times->push_back({pass.name, elapsed.count()});
+    for (size_t i = reported; i < context.diags.size(); ++i)
+      if (context.diags.list()[i].severity == Severity::Error) return false;
+    std::string after = ir::print(func);
+    if (dump) dump(pass.name, after);
+    Diagnostics broken;
+    TEGULA_CHECK(ir::verify(func, pass.after, broken), "pass {} broke the function\n{}---- before\n{}---- after\n{}",
+                 pass.name, broken.render(), before, after);
+    before = std::move(after);
+  }
+  return true;
+}
+
+DumpCallback dump_from_environment() {
+  const char* asked = std::getenv("TEGULA_DUMP");
+  if (!asked || !*asked) return {};
+  std::set<std::string> names;
+  std::istringstream list{asked};
+  for (std::string name; std::getline(list, name, ',');) names.insert(name);
+  return [names](const std::string& pass, const std::string& text) {
+    if (names.contains("all") || names.contains(pass))
+      std::fputs(fmt::format("// ---- after {}\n{}", pass, text).c_str(), stderr);
+  };
+}
+
+}  // namespace tegula

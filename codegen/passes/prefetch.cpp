@@ -1,0 +1,281 @@
+// Software pipelining of global loads through registers.
+//
+//   for i = lower to upper step s {num_stages = 3}     q0 = load(a(lower))       where lower < upper
+//     x = load(a(i))                                   q1 = load(a(lower + s))   where lower + s < upper
+//     use(x)                                    ->     for i, x = q0, y = q1
+//                                                        next = load(a(i + 2 s)) where i + 2 s < upper
+//                                                        use(x); carry y, next
+//
+// A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
+// variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
+// pointers that come from different parameters are taken not to overlap. Loops with a barrier, a volatile access or an
+// atomic that orders memory are left alone. The values in flight may take kBudget bytes of registers a thread; the
+// distance shrinks to fit, then the last loads stay where they are. Only loops with the attribute num_stages > 1 are
+// touched, which is used up. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
+#include <algorithm>
+#include <unordered_set>
+
+#include "codegen/ir/builder.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+constexpr int kForBounds = 3;     // lower, upper, step
+constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
+constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
+constexpr int kThreadsPerWarp = 32;
+
+// The parameter a pointer is computed from; null if that is not one single parameter.
+const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
+  const Value* common = nullptr;
+  // False where the paths disagree; a path around a loop back to a value under way adds nothing.
+  auto merge = [&](const Value* v) {
+    if (!v || visiting.contains(v)) return v != nullptr;
+    const Value* base = base_of(v, visiting);
+    if (!base || (common && common != base)) return false;
+    common = base;
+    return true;
+  };
+  visiting.insert(pointer);
+  bool known = false;
+  if (const Op* op = pointer->def) {
+    switch (op->opcode) {
+      case Opcode::AddPtr:
+      case Opcode::Splat:
+      case Opcode::Broadcast:
+      case Opcode::ExpandDims:
+      case Opcode::Reshape:
+      case Opcode::Trans:
+      case Opcode::Hint:
+        known = merge(op->operands[0]);
+        break;
+      case Opcode::Bitcast:
+        known = op->operands[0]->type.pointer && merge(op->operands[0]);
+        break;
+      case Opcode::Select:
+        known = merge(op->operands[1]) && merge(op->operands[2]);
+        break;
+      case Opcode::For:
+        known = merge(op->operands[kForBounds + pointer->index]) &&
+                merge(op->regions[0]->terminator()->operands[pointer->index]);
+        break;
+      case Opcode::If:
+        known = merge(op->regions[0]->terminator()->operands[pointer->index]) &&
+                merge(op->regions[1]->terminator()->operands[pointer->index]);
+        break;
+      default:
+        break;
+    }
+  } else if (!pointer->block->parent) {
+    common = pointer;
+    known = true;
+  } else if (const Op* loop = pointer->block->parent; loop->opcode == Opcode::For && pointer->index > 0) {
+    known = merge(loop->operands[kForBounds + pointer->index - 1]) &&
+            merge(pointer->block->terminator()->operands[pointer->index - 1]);
+  }
+  visiting.erase(pointer);
+  return known ? common : nullptr;
+}
+const Value* base_of(const Value* pointer) {
+  std::unordered_set<const Value*> visiting;
+  return base_of(pointer, visiting);
+}
+
+int64_t bytes_per_thread(const Type& type, int num_warps) {
+  return std::max<int64_t>(1, type.num_elements() / (kThreadsPerWarp * num_warps)) * elem_bytes(type.elem);
+}
+
+class LoopPrefetch {
+ public:
+  LoopPrefetch(Op& loop, int num_warps) : loop_(loop), body_(*loop.regions[0]), num_warps_(num_warps) {}
+
+  void run() {
+    int ahead = int(std::min(loop_.attr_int("num_stages") - 1, kMaxAhead));
+    loop_.attrs.erase("num_stages");
+    std::vector<Op*> loads = candidates();
+    int64_t bytes = 0;
+    for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
+    while (ahead > 1 && bytes * ahead > kBudget) --ahead;
+    for (; bytes * ahead > kBudget; loads.pop_back())
+      bytes -= bytes_per_thread(loads.back()->result()->type, num_warps_);
+    if (!loads.empty()) pipeline(loads, ahead);
+  }
+
+ private:
+  // ---- Which loads
+  bool inside(const Value* v) const { return (v->def ? v->def->parent : v->block) == &body_; }
+
+  // What a value of the body follows from by pure ops: nothing but values of before the loop, the iteration (the
+  // induction variable and steadily growing values) too, or something else.
+  enum class Source { Invariant, Iteration, Other };
+
+  Source source(const Value* v) {
+    if (!v || !inside(v)) return Source::Invariant;
+    if (auto it = sources_.find(v); it != sources_.end()) return it->second;
+    sources_[v] = Source::Other;  // while under way
+    Source result = Source::Invariant;
+    if (v->def) {
+      if (!v->def->has(Pure) || !v->def->regions.empty()) result = Source::Other;
+      for (const Value* operand : v->def->operands) result = std::max(result, source(operand));
+    } else {
+      result = v->index == 0 || growth(v) ? Source::Iteration : Source::Other;
+    }
+    return sources_[v] = result;
+  }
+
+  // For a carried value p whose next one is p + d with d invariant: the op that adds.
+  const Op* growth(const Value* arg) {
+    const Op* op = body_.terminator()->operands[arg->index - 1]->def;
+    if (!op || (op->opcode != Opcode::AddPtr && !(op->opcode == Opcode::Add && op->result()->type.is_integer())))
+      return nullptr;
+    if (op->operands[0] == arg && source(op->operands[1]) == Source::Invariant) return op;
+    if (op->opcode == Opcode::Add && op->operands[1] == arg && source(op->operands[0]) == Source::Invariant) return op;
+    return nullptr;
+  }
+
+  std::vector<Op*> candidates() {
+    std::vector<const Value*> written;
+    bool ordered = false;
+    walk(body_, [&](const Op& op) {
+      if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
+        written.push_back(base_of(op.operands[0]));
+      else if (op.has(Writes))
+        ordered = true;
+      ordered |= op.opcode == Opcode::AtomicRmw && op.attr_string("sem") != "relaxed";
+      ordered |= op.attr_bool("volatile");
+    });
+    if (ordered) return {};
+    std::vector<Op*> loads;
+    for (auto& op : body_.ops) {
+      if (op->opcode != Opcode::Load) continue;
+      Source of = Source::Invariant;
+      for (const Value* v : op->operands) of = std::max(of, source(v));
+      if (of != Source::Iteration) continue;
+      const Value* base = base_of(op->operands[0]);
+      bool apart = std::all_of(written.begin(), written.end(), [&](const Value* w) { return w && base && w != base; });
+      if (apart) loads.push_back(op.get());
+    }
+    return loads;
+  }
+
+  // ---- Another iteration's values
+  // Iteration `ahead` counted from the first one (before the loop) or from the current one (in the body).
+  struct Iteration {
+    Builder build;
+    int ahead;
+    bool before_loop;
+    ValueMap values;  // of the body -> of that iteration
+  };
+
+  Value* start(const Iteration& it, const Value* arg) const {
+    return it.before_loop ? loop_.operands[arg->index == 0 ? 0 : kForBounds + arg->index - 1]
+                          : body_.args[arg->index].get();
+  }
+
+  Value* value_at(Iteration& it, Value* v) {
+    if (!v || !inside(v)) return v;
+    if (auto found = it.values.find(v); found != it.values.end()) return found->second;
+    if (!v->def) return it.values[v] = argument_at(it, v);
+    for (Value* operand : v->def->operands) value_at(it, operand);
+    int index = v->index;
+    return it.build.insert(clone_op(*v->def, it.values))->result(index);
+  }
+
+  Value* argument_at(Iteration& it, const Value* arg) {
+    Value* value = start(it, arg);
+    if (arg->index == 0) return it.ahead ? it.build.add(value, distance(it, loop_.operands[2])) : value;
+    const Op* grow = growth(arg);
+    Value* step = value_at(it, grow->operands[0] == arg ? grow->operands[1] : grow->operands[0]);
+    for (int i = 0; i < it.ahead; ++i) value = it.build.create(grow->opcode, {value, step})->result();
+    return value;
+  }
+
+  Value* distance(Iteration& it, Value* step) { return it.build.mul(step, it.build.constant(step->type, it.ahead)); }
+
+  // Whether the loop gets to that iteration. 64 bits hold what a narrower induction variable would overflow.
+  Value* exists(Iteration& it) {
+    auto wide = [&](Value* v) { return v->type.bits() < 64 ? it.build.cast(v, Elem::I64) : v; };
+    Value *upper = wide(loop_.operands[1]), *step = wide(loop_.operands[2]);
+    Value* at = wide(start(it, body_.args[0].get()));
+    if (it.ahead) at = it.build.add(at, distance(it, step));
+    if (is_unsigned(loop_.operands[2]->type.elem) || known_positive(loop_.operands[2])) return it.build.lt(at, upper);
+    Value* down = it.build.lt(step, it.build.constant(step->type, 0));
+    return it.build.select(down, it.build.gt(at, upper), it.build.lt(at, upper));
+  }
+
+  static bool known_positive(const Value* v) {
+    if (!v->def) return false;
+    return v->def->opcode == Opcode::NumPrograms ||
+           (v->def->opcode == Opcode::Constant && v->def->attr_int("value") > 0);
+  }
+
+  std::vector<Value*> issue(Iteration& it, const std::vector<Op*>& loads) {
+    it.build.set_loc(loop_.loc);
+    Value* alive = exists(it);
+    std::vector<Value*> loaded;
+    for (Op* load : loads) {
+      it.build.set_loc(load->loc);
+      Value* pointer = value_at(it, load->operands[0]);
+      Value* mask = value_at(it, load->operand(1));
+      Value* other = value_at(it, load->operand(2));
+      Value* here = pointer->type.is_tile() ? it.build.splat(alive, pointer->type.shape) : alive;
+      mask = mask ? it.build.bit_and(here, mask) : here;
+      loaded.push_back(it.build.load(pointer, mask, other, load->attrs));
+    }
+    return loaded;
+  }
+
+  // ---- The loop
+  void pipeline(const std::vector<Op*>& loads, int ahead) {
+    std::vector<std::vector<Value*>> queue;  // iteration, load
+    for (int i = 0; i < ahead; ++i) {
+      Iteration first{Builder(), i, true, {}};
+      first.build.set_before(&loop_);
+      queue.push_back(issue(first, loads));
+    }
+    Iteration later{Builder(), ahead, false, {}};
+    later.build.set_before(body_.ops.front().get());
+    std::vector<Value*> next = issue(later, loads);
+
+    Op& yield = *body_.terminator();
+    for (size_t i = 0; i < loads.size(); ++i) {
+      Value* head = nullptr;
+      for (int stage = 0; stage < ahead; ++stage) {
+        Value* init = queue[stage][i];
+        loop_.operands.push_back(init);
+        loop_.results.push_back(
+            std::make_unique<Value>(Value{init->type, &loop_, nullptr, int(loop_.results.size()), {}}));
+        Value* arg = body_.add_arg(init->type);
+        if (stage == 0)
+          head = arg;
+        else
+          yield.operands.push_back(arg);
+      }
+      yield.operands.push_back(next[i]);
+      replace_uses(body_, loads[i]->result(), head);
+    }
+  }
+
+  Op& loop_;
+  Block& body_;
+  int num_warps_;
+  std::unordered_map<const Value*, Source> sources_;
+};
+
+}  // namespace
+
+void passes::prefetch(Func& func, PassContext& context) {
+  std::vector<Op*> loops;
+  walk(func.body, [&](Op& op) {
+    if (op.opcode == Opcode::For && op.attr_int("num_stages") > 1) loops.push_back(&op);
+  });
+  if (loops.empty()) return;
+  for (Op* loop : loops) LoopPrefetch(*loop, func.num_warps()).run();
+  canonicalize(func, context);
+}
+
+}  // namespace tegula

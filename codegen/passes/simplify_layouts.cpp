@@ -1,0 +1,188 @@
+// Removes and cheapens layout conversions.
+//
+// - A conversion to the layout that the value has, and one of a conversion, fold.
+// - A value that follows cheaply from others is computed again in the wanted layout, if what must then be converted
+//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row.
+// - A conversion of a widening cast goes before the cast, where the elements are smaller.
+// - Equal pure ops are merged and dead ones dropped.
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "codegen/ir/builder.h"
+#include "codegen/passes/dead_code.h"
+#include "codegen/passes/layout_rules.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+
+using ir::Block;
+using ir::Builder;
+using ir::Func;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr int kMaxRecomputed = 64;     ///< ops for one conversion
+constexpr int64_t kMinimumSaving = 4;  ///< how many times cheaper what is converted instead must be
+
+/// Whether computing the op twice costs less than moving its result.
+bool is_cheap(const Op& op) {
+  if (!op.has(ir::Pure) || op.results.size() != 1) return false;
+  if (is_layout_free(op)) return true;
+  switch (op.opcode) {
+    case Opcode::ExpandDims:
+    case Opcode::Broadcast:
+    case Opcode::Reshape:
+    case Opcode::Trans:
+      return true;
+    case Opcode::Div:
+    case Opcode::Rem:
+      return !op.result()->type.is_float();
+    case Opcode::Pow:
+      return false;
+    case Opcode::Abs:
+    case Opcode::Neg:
+    case Opcode::Fma:
+      return true;
+    default:
+      return op.has(ir::Elementwise) && !op.has(ir::FloatOnly);
+  }
+}
+
+int64_t bytes_of(const ir::Type& type) { return type.num_elements() * std::max(1, type.bits() / 8); }
+
+class Simplifier {
+ public:
+  explicit Simplifier(Func& func) : func_(func) {}
+
+  void run() {
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::ConvertLayout) work_.push_back(&op);
+    });
+    while (!work_.empty()) {
+      Op* op = work_.front();
+      work_.pop_front();
+      simplify(*op);
+    }
+    merge(func_.body, {});
+    remove_dead_code(func_);
+  }
+
+ private:
+  void simplify(Op& op) {
+    while (op.operands[0]->def && op.operands[0]->def->opcode == Opcode::ConvertLayout)
+      op.operands[0] = op.operands[0]->def->operands[0];
+    Value *x = op.operands[0], *result = op.result();
+    const LinearLayout layout = *result->type.layout;
+    if (*x->type.layout == layout) return ir::replace_uses(func_.body, result, x);
+
+    plan_.clear();
+    int64_t moved = plan(x, layout);
+    if (moved * kMinimumSaving <= bytes_of(x->type) && int(plan_.size()) <= kMaxRecomputed) {
+      made_.clear();
+      return ir::replace_uses(func_.body, result, make(x, layout, &op));
+    }
+    if (Op* cast = x->def; cast && cast->opcode == Opcode::Cast && cast->operands[0]->type.bits() < x->type.bits()) {
+      Builder builder;
+      builder.set_before(&op);
+      Value* narrow = convert(builder, cast->operands[0], result->type.layout);
+      ir::ValueMap map{{cast->operands[0], narrow}};
+      Value* wide = builder.insert(ir::clone_op(*cast, map))->result();
+      wide->type.layout = result->type.layout;
+      ir::replace_uses(func_.body, result, wide);
+    }
+  }
+
+  using Key = std::pair<const Value*, std::string>;  // a value in a layout
+
+  /// Bytes that have to be converted if x is computed in `layout`, as far as that is cheap. Fills plan_.
+  int64_t plan(Value* x, const LinearLayout& layout) {
+    if (x->type.is_scalar() || *x->type.layout == layout) return 0;
+    Key key{x, layout.to_string()};
+    if (plan_.contains(key) || int(plan_.size()) > kMaxRecomputed) return 0;
+    if (!x->def || !is_cheap(*x->def)) return bytes_of(x->type);
+    plan_[key] = true;
+    if (is_layout_free(*x->def)) return 0;
+    LinearLayout needed = *operand_layout(*x->def, layout);
+    int64_t total = 0;
+    for (Value* operand : x->def->operands)
+      if (operand) total += plan(operand, needed);
+    // A single conversion of the result beats several of operands.
+    if (total >= bytes_of(x->type)) {
+      plan_[key] = false;
+      return bytes_of(x->type);
+    }
+    return total;
+  }
+
+  /// x in `layout` as planned, computed before `user`.
+  Value* make(Value* x, const LinearLayout& layout, Op* user) {
+    if (x->type.is_scalar() || *x->type.layout == layout) return x;
+    Key key{x, layout.to_string()};
+    if (auto it = made_.find(key); it != made_.end()) return it->second;
+    auto planned = plan_.find(key);
+    Value* result;
+    if (planned == plan_.end() || !planned->second) {
+      Builder builder;
+      builder.set_before(user);
+      result = convert(builder, x, std::make_shared<LinearLayout>(layout));
+    } else {
+      ir::ValueMap map;
+      if (!is_layout_free(*x->def)) {
+        LinearLayout needed = *operand_layout(*x->def, layout);
+        for (Value* operand : x->def->operands)
+          if (operand) map[operand] = make(operand, needed, user);
+      }
+      Builder builder;
+      builder.set_before(user);
+      result = builder.insert(ir::clone_op(*x->def, map))->result();
+      result->type.layout = std::make_shared<LinearLayout>(layout);
+    }
+    return made_[key] = result;
+  }
+
+  Value* convert(Builder& builder, Value* x, LayoutRef layout) {
+    if (*x->type.layout == *layout) return x;
+    Value* result = builder.convert_layout(x, std::move(layout));
+    work_.push_back(result->def);
+    return result;
+  }
+
+  using OpKey = std::tuple<Opcode, std::vector<Value*>, ir::Attrs, Elem, bool, ir::Shape, std::string>;
+
+  /// Replaces a pure op by an equal one above it in this block or an enclosing one.
+  void merge(Block& block, std::map<OpKey, Value*> above) {
+    for (auto& op : block.ops) {
+      for (auto& region : op->regions)
+        if (op->opcode != Opcode::Reduce) merge(*region, above);
+      if (!op->has(ir::Pure) || !op->regions.empty() || op->results.size() != 1) continue;
+      const ir::Type& type = op->result()->type;
+      OpKey key{op->opcode,
+                op->operands,
+                op->attrs,
+                type.elem,
+                type.pointer,
+                type.shape,
+                type.layout ? type.layout->to_string() : std::string()};
+      auto [it, is_new] = above.emplace(std::move(key), op->result());
+      if (!is_new) ir::replace_uses(func_.body, op->result(), it->second);
+    }
+  }
+
+  Func& func_;
+  std::deque<Op*> work_;
+  std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
+  std::map<Key, Value*> made_;
+};
+
+}  // namespace
+
+void passes::simplify_layouts(Func& func, PassContext&) { Simplifier(func).run(); }
+
+}  // namespace tegula

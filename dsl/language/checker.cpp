@@ -1,0 +1,150 @@
+// Entry points of the checker: specialisation and diagnostics.
+#include "dsl/language/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsl/language/checker_impl.h"
+#include "runtime/base/check.h"
+
+namespace tegula::language {
+
+Checker::Checker(const Module& module) : module_(module), sema_{{}, diags_, {}, {}} {
+  sema_.call = [this](const FunctionRef& function, std::vector<Val> values) {
+    Loc loc = sema_.loc;
+    std::vector<Argument> args;
+    for (Val& value : values) args.push_back({{}, std::move(value), false, loc});
+    if (function.kind == FunctionRef::Kind::Jit)
+      return call_jit(*static_cast<const Function*>(function.function), std::move(args), loc);
+    if (const dsl::FunctionInfo* info = dsl::find_function(function.name))
+      return call_table(*info, std::move(args), loc);
+    return error(loc, fmt::format("'{}' cannot be used as a function value", function.name),
+                 "pass a @triton.jit function");
+  };
+}
+
+Val Checker::error(Loc loc, std::string message, std::string hint) {
+  sema_.at(loc);
+  return sema_.error(std::move(message), std::move(hint));
+}
+
+Val Checker::with_note(Loc loc, const std::string& message, const std::function<Val()>& body) {
+  size_t before = diags_.size();
+  Val result = body();
+  for (size_t i = before; i < diags_.size(); ++i) notes_[i].push_back({loc, message});
+  return result;
+}
+
+void Checker::publish(Diagnostics& out) {
+  auto known = [&](const Diag& d) {
+    return std::any_of(out.list().begin(), out.list().end(), [&](const Diag& o) {
+      return o.severity == d.severity && o.loc == d.loc && o.message == d.message;
+    });
+  };
+  for (size_t i = 0; i < diags_.size(); ++i) {
+    const Diag& d = diags_.list()[i];
+    if (known(d)) continue;
+    Diag& copy = d.severity == Severity::Error ? out.error(d.loc, d.message) : out.warning(d.loc, d.message);
+    copy.hint = d.hint;
+    copy.notes = d.notes;
+    if (auto it = notes_.find(i); it != notes_.end())
+      copy.notes.insert(copy.notes.end(), it->second.begin(), it->second.end());
+  }
+}
+
+std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const Specialization& spec) {
+  const Function* function = find_jit(kernel);
+  if (!function) {
+    std::vector<std::string> names;
+    for (const Function& f : module_.functions) names.push_back(f.name);
+    error(Loc{module_.file},
+          fmt::format("no @triton.jit function '{}' in {}", kernel, module_.file ? *module_.file : "the file"),
+          nearest_hint(kernel, names,
+                       names.empty() ? "the file has no @triton.jit function"
+                                     : fmt::format("it has {}", fmt::join(names, ", "))));
+    return nullptr;
+  }
+  func_ = std::make_unique<ir::Func>();
+  func_->name = function->name;
+  func_->loc = function->loc;
+  func_->attrs["num_warps"] = int64_t(spec.num_warps);
+  func_->attrs["num_stages"] = int64_t(spec.num_stages);
+  sema_.builder.set_end(&func_->body);
+
+  std::vector<std::string> names;
+  for (const Param& p : function->params) names.push_back(p.name);
+  for (const ArgSpec& arg : spec.args)
+    if (std::find(names.begin(), names.end(), arg.name) == names.end())
+      error(function->loc, fmt::format("kernel '{}' has no argument '{}'", kernel, arg.name),
+            nearest_hint(arg.name, names, fmt::format("its arguments are {}", fmt::join(names, ", "))));
+
+  Frame frame;
+  frame.function = function;
+  frame.is_kernel = true;
+  for (const Param& p : function->params) {
+    auto arg = std::find_if(spec.args.begin(), spec.args.end(), [&](const ArgSpec& a) { return a.name == p.name; });
+    bool constexpr_param = is_constexpr_annotation(p.annotation.get());
+    Val value;
+    if (arg != spec.args.end() && arg->constant) {
+      value = *arg->constant;
+    } else if (arg != spec.args.end() && constexpr_param) {
+      error(
+          p.loc,
+          fmt::format("'{}' is a tl.constexpr argument, but only its type {} is given", p.name, arg->type.to_string()),
+          "give its value");
+    } else if (arg != spec.args.end()) {
+      value = func_->add_param(arg->type, p.name, arg->divisible_by);
+    } else if (p.default_value) {
+      value = default_value(p);
+    } else {
+      error(p.loc,
+            fmt::format("argument '{}' of kernel '{}' has no {}", p.name, kernel, constexpr_param ? "value" : "type"),
+            constexpr_param ? "it is a tl.constexpr argument without a default: give its value"
+                            : "give its type, or a value to compile it in");
+    }
+    frame.scope[p.name] = Binding{std::move(value), false, {}, p.loc};
+  }
+
+  frame_ = &frame;
+  Continuation body{function->body};
+  execute(body);
+  frame_ = nullptr;
+  sema_.at(function->loc);
+  sema_.builder.create(ir::Opcode::Return, {});
+  if (diags_.has_errors()) return nullptr;
+  return std::move(func_);
+}
+
+void Checker::check_function(const Function& function) {
+  func_ = std::make_unique<ir::Func>();
+  func_->name = function.name;
+  sema_.builder.set_end(&func_->body);
+  Frame frame;
+  frame.function = &function;
+  for (const Param& p : function.params) {
+    if (p.default_value) default_value(p);
+    frame.scope[p.name] = Binding{Val(), false, {}, p.loc};
+  }
+  frame_ = &frame;
+  execute(Continuation{function.body});
+  frame_ = nullptr;
+}
+
+std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
+                                Diagnostics& diags) {
+  Checker checker(module);
+  std::unique_ptr<ir::Func> func = checker.check_kernel(kernel, spec);
+  checker.publish(diags);
+  return func;
+}
+
+void check_all(const Module& module, Diagnostics& diags) {
+  for (const Function& function : module.functions) {
+    Checker checker(module);
+    checker.check_function(function);
+    checker.publish(diags);
+  }
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,41 @@
+// From the syntax tree of a kernel and one specialisation of its arguments to tile IR.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "dsl/language/ast.h"
+#include "dsl/semantics/val.h"
+#include "runtime/base/diag.h"
+
+namespace tegula::language {
+
+/// What a kernel is compiled for in one of its arguments.
+struct ArgSpec {
+  std::string name;
+  std::optional<dsl::Val> constant;  ///< the value of a compile-time argument
+  ir::Type type;                     ///< scalar or pointer, used when there is no constant
+  int64_t divisible_by = 1;          ///< the value or address is a multiple of it, a power of two
+};
+
+struct Specialization {
+  std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
+  int num_warps = 4;
+  int num_stages = 3;
+};
+
+/// The tile IR of `kernel` for `spec`, with the helpers it calls inlined. The parameters are the arguments without a
+/// constant, in the order of the signature. Null after errors in `diags`: an unknown kernel or argument, an argument
+/// with neither constant, type nor default, and every mistake found in the program.
+std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
+                                Diagnostics& diags);
+
+/// Checks every jit function of the file as far as that goes without argument types: what depends on an argument's type
+/// or value is taken to be right, and both branches of a condition that depends on one are checked.
+void check_all(const Module& module, Diagnostics& diags);
+
+}  // namespace tegula::language

@@ -1,0 +1,377 @@
+// Calls: arguments, methods, functions of the table, jit functions (inlined), and the functions that are compile-time
+// only.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "dsl/language/checker_impl.h"
+
+namespace tegula::language {
+
+namespace {
+
+using Kind = FunctionRef::Kind;
+
+double as_double(const Val& v) {
+  if (v.is<bool>()) return v.as<bool>();
+  return v.is<double>() ? v.as<double>() : double(v.as<dsl::Int>());
+}
+
+/// Functions whose result type is the common type of their tile operands.
+bool promotes(std::string_view name) {
+  return name == "where" || name == "maximum" || name == "minimum" || name == "fma" || name == "clamp";
+}
+
+std::string plural(size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+}  // namespace
+
+bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
+  bool ok = true;
+  for (size_t i = 1; i < e.children.size(); ++i) {
+    const Expr& child = *e.children[i];
+    if (child.kind != Expr::Kind::Starred) {
+      args.push_back({{}, eval(child), is_typed(child), child.loc});
+      continue;
+    }
+    Val rest = eval(*child.children[0]);
+    if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
+      for (const Val& item : *tuple->items) args.push_back({{}, item, false, child.loc});
+    } else {
+      ok = false;
+      if (!rest.is_poison()) error(child.loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
+    }
+  }
+  for (const Keyword& k : e.keywords) {
+    if (k.name.empty()) {
+      error(k.loc, "'**' is not supported in a kernel", "write the keyword arguments out");
+      ok = false;
+      continue;
+    }
+    Val value = eval(*k.value);
+    args.push_back({k.name, std::move(value), is_typed(*k.value), k.loc});
+  }
+  return ok;
+}
+
+Val Checker::eval_call(const Expr& e) {
+  const Expr& callee = *e.children[0];
+  std::optional<Val> object;  // of a method call
+  Val target;
+  if (callee.kind == Expr::Kind::Attribute) {
+    Val base = eval(*callee.children[0]);
+    if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == Kind::Module) {
+      target = module_member(*f, callee, true);
+    } else {
+      object = base;
+    }
+  } else {
+    target = eval(callee);
+  }
+  std::vector<Argument> args;
+  bool ok = eval_arguments(e, args);
+  if (object) return ok && !object->is_poison() ? call_method(*object, callee, std::move(args), e.loc) : Val();
+  if (!ok || target.is_poison()) return Val();
+  return call_value(target, std::move(args), e);
+}
+
+Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Expr& e) {
+  if (const auto* type = callee.get_if<dsl::DType>(); type && type->type.is_scalar() && !type->type.pointer) {
+    if (args.size() != 1 || !args[0].name.empty())  // tl.float32(x): a cast
+      return error(e.loc, fmt::format("a type takes 1 value to convert, found {}", args.size()));
+    const Val& x = args[0].value;
+    if (x.is_poison()) return x;
+    sema_.at(e.loc);
+    return dsl::convert(sema_, x, x.is_value() ? x.value()->type.with_elem(type->type.elem) : type->type);
+  }
+  const auto* f = callee.get_if<FunctionRef>();
+  if (!f) {
+    std::string name = dotted(*e.children[0]);
+    return error(e.loc, fmt::format("{} is no function, found {}", name.empty() ? "this" : "'" + name + "'",
+                                    dsl::describe(callee)));
+  }
+  switch (f->kind) {
+    case Kind::Jit:
+      return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
+    case Kind::Module: {
+      std::string name = dotted(*e.children[0]);
+      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
+      if (f->name.starts_with("tl") || f->name == "math" || f->name == "triton")
+        return error(e.loc, fmt::format("'{}' is a module, not a function", name));
+      return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", name, f->name),
+                   "a kernel can call triton.language, math and the @triton.jit functions of its file");
+    }
+    case Kind::Builtin:
+      break;
+  }
+  if (const dsl::FunctionInfo* info = dsl::find_function(f->name)) {
+    bool constants = std::all_of(args.begin(), args.end(), [](const Argument& a) { return a.value.is_constant(); });
+    if (f->name != "abs" || !constants) return call_table(*info, std::move(args), e.loc);
+  }
+  return call_builtin(f->name, args, e.loc);
+}
+
+Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> args, Loc loc) {
+  std::vector<Val> positional;
+  std::vector<std::pair<std::string, Val>> keywords;
+  sema_.at(loc);
+  bool run_time = std::any_of(args.begin(), args.end(), [](const Argument& a) { return a.value.is_value(); });
+  for (Argument& a : args) {
+    Val value = strengthen(std::move(a.value), a.typed && run_time && promotes(info.name));
+    if (a.name.empty()) {
+      positional.push_back(std::move(value));
+    } else {
+      keywords.emplace_back(std::move(a.name), std::move(value));
+    }
+  }
+  return dsl::call_function(sema_, info, std::move(positional), std::move(keywords));
+}
+
+Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
+  const dsl::FunctionInfo* info = dsl::find_function(callee.text);
+  if (!info || !info->method) {
+    std::vector<std::string> names;
+    for (const dsl::FunctionInfo& f : dsl::function_table())
+      if (f.method) names.push_back(f.name);
+    std::string fallback = info ? fmt::format("call tl.{}(...)", info->name) : "";
+    return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), callee.text),
+                 nearest_hint(callee.text, names, fallback));
+  }
+  Argument self{{}, object, is_typed(*callee.children[0]), callee.loc};
+  args.insert(args.begin(), std::move(self));
+  return call_table(*info, std::move(args), loc);
+}
+
+// ---- jit functions
+
+Val Checker::default_value(const Param& param) {
+  Frame frame, *caller = frame_;
+  frame.parent = caller;
+  frame_ = &frame;
+  Val value = eval(*param.default_value);
+  frame_ = caller;
+  if (value.is_value())
+    return error(param.loc, fmt::format("the default of '{}' is no compile-time value", param.name));
+  return value;
+}
+
+bool Checker::bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope) {
+  bool ok = true;
+  size_t positional = 0;
+  std::vector<std::string> names;
+  for (const Param& p : function.params) names.push_back(p.name);
+  for (Argument& a : args) {
+    std::string name = a.name;
+    if (name.empty()) {
+      if (positional++ >= names.size()) continue;
+      name = names[positional - 1];
+    } else if (std::find(names.begin(), names.end(), name) == names.end()) {
+      error(a.loc, fmt::format("function '{}' has no argument '{}'", function.name, name),
+            nearest_hint(name, names, fmt::format("its arguments are {}", fmt::join(names, ", "))));
+      ok = false;
+      continue;
+    }
+    bool typed = a.typed && is_number(a.value);
+    if (!scope.emplace(name, Binding{std::move(a.value), typed, {}, a.loc}).second) {
+      error(a.loc, fmt::format("argument '{}' of '{}' is given twice", name, function.name));
+      ok = false;
+    }
+  }
+  if (positional > names.size()) {
+    error(loc,
+          fmt::format("function '{}' takes {}, found {}", function.name, plural(names.size(), "argument"), positional));
+    ok = false;
+  }
+  for (const Param& p : function.params) {
+    auto it = scope.find(p.name);
+    if (it == scope.end()) {
+      if (p.default_value) {
+        scope[p.name] = Binding{default_value(p), false, {}, p.loc};
+      } else {
+        error(loc, fmt::format("argument '{}' of '{}' is missing", p.name, function.name));
+        ok = false;
+      }
+      continue;
+    }
+    if (!is_constexpr_annotation(p.annotation.get())) continue;
+    it->second.typed = false;
+    if (it->second.value.is_value()) {
+      error(it->second.loc,
+            fmt::format("argument '{}' of '{}' is a tl.constexpr, found the run-time value {}", p.name, function.name,
+                        dsl::describe(it->second.value)),
+            "pass a constant, or a tl.constexpr argument of the kernel");
+      ok = false;
+    }
+  }
+  return ok;
+}
+
+Val Checker::call_jit(const Function& function, std::vector<Argument> args, Loc loc) {
+  for (const Frame* f = frame_; f; f = f->parent)
+    if (f->function == &function)
+      return error(loc, fmt::format("function '{}' calls itself", function.name),
+                   "functions are inlined into the kernel: write a loop");
+  Frame frame, *caller = frame_;
+  frame.function = &function;
+  frame.parent = caller;
+  if (!bind_arguments(function, args, loc, frame.scope)) return Val();
+  for (const auto& [name, binding] : frame.scope)
+    if (binding.value.is_poison()) return Val();
+  frame_ = &frame;
+  std::string note = fmt::format("in the call from {}:{}", loc.file ? *loc.file : "?", loc.line);
+  Val result = with_note(loc, note, [&] { return execute(Continuation{function.body}).value_or(Val(dsl::None{})); });
+  frame_ = caller;
+  sema_.at(loc);
+  return result;
+}
+
+// ---- Functions that work at compile time
+
+Val Checker::static_assert_(const std::vector<Argument>& args, Loc loc) {
+  if (args.empty() || args.size() > 2)
+    return error(
+        loc, fmt::format("static_assert takes a condition and a message, found {}", plural(args.size(), "argument")));
+  const Val& condition = args[0].value;
+  if (condition.is_poison()) return Val();
+  if (condition.is_value())
+    return error(args[0].loc,
+                 fmt::format("static_assert needs a compile-time condition, found {}", dsl::describe(condition)),
+                 "only constants and tl.constexpr arguments are known at compile time");
+  if (dsl::truth(condition) || unknown_) return dsl::None{};
+  std::string message = "static_assert failed";
+  if (args.size() > 1 && args[1].value.is<std::string>()) message += ": " + args[1].value.as<std::string>();
+  return error(loc, message);
+}
+
+Val Checker::call_min_max(const std::string& name, const std::vector<Argument>& args, Loc loc) {
+  std::vector<Val> values;
+  const auto* tuple = args.size() == 1 ? args[0].value.get_if<dsl::TupleVal>() : nullptr;
+  if (tuple) values = *tuple->items;
+  if (!tuple)
+    for (const Argument& a : args) values.push_back(a.value);
+  if (values.size() < 2 && !tuple)
+    return error(loc, fmt::format("{} takes two or more values, found {}", name, values.size()),
+                 fmt::format("the {} over a tile is tl.{}(x, axis)", name == "max" ? "maximum" : "minimum", name));
+  if (values.empty()) return error(loc, fmt::format("{} of an empty tuple", name));
+  Val best = values[0];
+  const dsl::FunctionInfo* info = dsl::find_function(name == "max" ? "maximum" : "minimum");
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (best.is_poison() || values[i].is_poison()) return Val();
+    sema_.at(loc);
+    if (best.is_constant() && values[i].is_constant()) {
+      Val better = dsl::compare(sema_, name == "max" ? ">" : "<", values[i], best);
+      if (better.is_poison()) return better;
+      if (dsl::truth(better)) best = values[i];
+    } else if (info) {
+      best = call_table(
+          *info, {{{}, best, !tuple && args[i - 1].typed, loc}, {{}, values[i], !tuple && args[i].typed, loc}}, loc);
+    }
+  }
+  return best;
+}
+
+Val Checker::call_number(const std::string& name, const Val& x, Loc loc) {
+  sema_.at(loc);
+  if (x.is_value()) {
+    Elem to = name == "bool" ? Elem::I1 : name == "float" ? Elem::F32 : Elem::I32;
+    return dsl::convert(sema_, x, x.value()->type.with_elem(to));
+  }
+  if (name == "bool") return dsl::truth(x);
+  if (const auto* text = x.get_if<std::string>()) {
+    char* end = nullptr;
+    std::string digits = *text;
+    Val number = name == "float" ? Val(std::strtod(digits.c_str(), &end))
+                                 : Val(dsl::Int(std::strtoll(digits.c_str(), &end, 10)));
+    if (digits.empty() || *end) return error(loc, fmt::format("{}() cannot read the string '{}'", name, digits));
+    return number;
+  }
+  if (!is_number(x)) return error(loc, fmt::format("{}() takes a number, found {}", name, dsl::describe(x)));
+  if (name == "float") return as_double(x);
+  if (x.is<bool>()) return dsl::Int(x.as<bool>());
+  if (x.is<dsl::Int>()) return x;
+  double d = x.as<double>();
+  if (!(std::abs(d) < 9.2e18)) return error(loc, fmt::format("int() of {} is out of range", d));
+  return dsl::Int(d);
+}
+
+Val Checker::call_math(const std::string& name, const std::vector<Argument>& args, Loc loc) {
+  for (const Argument& a : args) {
+    if (a.value.is_value())
+      return error(a.loc, fmt::format("math.{} works at compile time, found {}", name, dsl::describe(a.value)),
+                   fmt::format("call tl.{}", name));
+    if (!is_number(a.value))
+      return error(a.loc, fmt::format("math.{} takes a number, found {}", name, dsl::describe(a.value)));
+  }
+  size_t wanted = name == "pow" ? 2 : 1;
+  if (args.size() != wanted && !(name == "log" && args.size() == 2))
+    return error(loc, fmt::format("math.{} takes {}, found {}", name, plural(wanted, "argument"), args.size()));
+  double x = as_double(args[0].value);
+  if (name == "ceil" || name == "floor") {
+    double d = name == "ceil" ? std::ceil(x) : std::floor(x);
+    if (!(std::abs(d) < 9.2e18)) return error(loc, fmt::format("math.{} of {} is no integer", name, x));
+    return dsl::Int(d);
+  }
+  double result = 0;
+  if (name == "exp") result = std::exp(x);
+  if (name == "log") result = std::log(x) / (args.size() == 2 ? std::log(as_double(args[1].value)) : 1);
+  if (name == "log2") result = std::log2(x);
+  if (name == "sqrt") result = std::sqrt(x);
+  if (name == "pow") result = std::pow(x, as_double(args[1].value));
+  if (std::isnan(result) && !std::isnan(x)) return error(loc, fmt::format("math.{} of {} has no value", name, x));
+  return result;
+}
+
+Val Checker::call_builtin(const std::string& name, std::vector<Argument>& args, Loc loc) {
+  if (name.starts_with("tl.")) {
+    std::string base = name.substr(3);
+    if (base == "static_assert") return static_assert_(args, loc);
+    if (base == "static_print") return dsl::None{};
+    if (base == "device_assert") return dsl::None{};  // as with Triton unless its debug mode is on
+    if (const dsl::FunctionInfo* info = dsl::find_function(base)) return call_table(*info, std::move(args), loc);
+  }
+  if (name == "print" || name == "tl.device_print") {
+    diags_.warning(loc, "printing from a kernel is not supported: the call is skipped");
+    return dsl::None{};
+  }
+  for (const Argument& a : args)
+    if (a.value.is_poison()) return Val();
+  if (name == "range" || name == "tl.range" || name == "tl.static_range")
+    return error(loc, fmt::format("{}() is only for 'for' loops", name));
+  for (const Argument& a : args)
+    if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no keyword argument '{}'", name, a.name));
+  if (name == "min" || name == "max") return call_min_max(name, args, loc);
+  if (name == "triton.cdiv" || name.starts_with("math.")) {
+    if (name != "triton.cdiv") return call_math(name.substr(5), args, loc);
+    return call_table(*dsl::find_function("cdiv"), std::move(args), loc);
+  }
+  if (args.size() != 1) return error(loc, fmt::format("{} takes 1 argument, found {}", name, args.size()));
+  const Val& x = args[0].value;
+  if (name == "tl.constexpr") {
+    if (x.is_value())
+      return error(args[0].loc, fmt::format("tl.constexpr takes a compile-time value, found {}", dsl::describe(x)));
+    return x;
+  }
+  if (name == "len") {
+    if (const auto* tuple = x.get_if<dsl::TupleVal>()) return dsl::Int(tuple->items->size());
+    return error(args[0].loc, fmt::format("len takes a tuple, found {}", dsl::describe(x)),
+                 "the extent of a tile is x.shape[axis]");
+  }
+  if (name == "abs") {
+    if (!is_number(x)) return error(args[0].loc, fmt::format("abs takes a number, found {}", dsl::describe(x)));
+    if (x.is<double>()) return std::abs(x.as<double>());
+    dsl::Int n = x.is<bool>() ? dsl::Int(x.as<bool>()) : x.as<dsl::Int>();
+    return n < 0 ? -n : n;
+  }
+  if (name == "triton.next_power_of_2") {
+    if (!x.is<dsl::Int>() || x.as<dsl::Int>() > int64_t(1) << 62)
+      return error(args[0].loc,
+                   fmt::format("next_power_of_2 takes a compile-time integer, found {}", dsl::describe(x)));
+    return dsl::Int(std::bit_ceil(uint64_t(std::max<dsl::Int>(x.as<dsl::Int>(), 1))));
+  }
+  return call_number(name, x, loc);
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,369 @@
+// Expressions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsl/language/checker_impl.h"
+
+namespace tegula::language {
+
+using Kind = Expr::Kind;
+
+namespace {
+
+bool mentions(const Expr& e, const NameSet& names) {
+  if (e.kind == Kind::Name && names.contains(e.text)) return true;
+  for (const ExprPtr& child : e.children)
+    if (child && mentions(*child, names)) return true;
+  for (const Keyword& k : e.keywords)
+    if (k.value && mentions(*k.value, names)) return true;
+  return false;
+}
+
+}  // namespace
+
+Val Checker::eval(const Expr& e) {
+  switch (e.kind) {
+    case Kind::Name:
+      return lookup(e);
+    case Kind::Int:
+      return dsl::Int(e.integer);
+    case Kind::Float:
+      return e.number;
+    case Kind::String:
+      return e.text;
+    case Kind::True:
+      return true;
+    case Kind::False:
+      return false;
+    case Kind::None:
+      return dsl::None{};
+    case Kind::Tuple:
+    case Kind::List:
+      return eval_tuple(e);
+    case Kind::Unary: {
+      Val x = eval(*e.children[0]);
+      if (x.is_poison()) return x;
+      sema_.at(e.loc);
+      return dsl::unary(sema_, e.text, x);
+    }
+    case Kind::Binary: {
+      const Expr &l = *e.children[0], &r = *e.children[1];
+      Val lhs = eval(l);
+      Val rhs = eval(r);
+      return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
+    }
+    case Kind::Compare:
+      return eval_compare(e);
+    case Kind::BoolOp:
+      return eval_bool_op(e);
+    case Kind::Ternary:
+      return eval_ternary(e);
+    case Kind::Call:
+      return eval_call(e);
+    case Kind::Attribute:
+      return eval_attribute(e);
+    case Kind::Subscript:
+      return eval_subscript(e);
+    case Kind::Dict:
+      return error(e.loc, "a dictionary is not supported in a kernel", "use a tuple");
+    case Kind::Lambda:
+      return error(e.loc, "a lambda is not supported in a kernel", "write a @triton.jit function");
+    case Kind::Comprehension:
+      return error(e.loc, "a comprehension is not supported in a kernel", "write the tuple out, or loop over it");
+    case Kind::Starred:
+      return error(e.loc, "'*' is only for the arguments of a call");
+    case Kind::Slice:
+      return error(e.loc, "a slice is only for a subscript");
+    case Kind::Ellipsis:
+      return error(e.loc, "'...' is only for a subscript");
+  }
+  return Val();
+}
+
+Val Checker::eval_tuple(const Expr& e) {
+  std::vector<Val> items;
+  for (const ExprPtr& child : e.children) {
+    if (child->kind != Kind::Starred) {
+      items.push_back(eval(*child));
+      continue;
+    }
+    Val rest = eval(*child->children[0]);
+    if (rest.is_poison()) return rest;
+    const auto* tuple = rest.get_if<dsl::TupleVal>();
+    if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
+    items.insert(items.end(), tuple->items->begin(), tuple->items->end());
+  }
+  return dsl::make_tuple(std::move(items));
+}
+
+bool Checker::is_typed(const Expr& e) const {
+  switch (e.kind) {
+    case Kind::Name: {
+      auto it = frame_->scope.find(e.text);
+      return it != frame_->scope.end() && it->second.typed;
+    }
+    case Kind::Unary:
+    case Kind::Binary:
+    case Kind::Ternary:
+      return std::any_of(e.children.begin(), e.children.end(), [&](const ExprPtr& c) { return is_typed(*c); });
+    default:
+      return false;
+  }
+}
+
+Val Checker::strengthen(Val v, bool typed) {
+  if (!typed || !is_number(v)) return v;
+  ir::Value* value = dsl::to_value(sema_, v);
+  return value ? Val(value) : Val();
+}
+
+Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {
+  if (lhs.is_poison() || rhs.is_poison()) return Val();
+  sema_.at(loc);
+  if (op != "**") {
+    if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);
+    if (lhs.is_value()) rhs = strengthen(std::move(rhs), rhs_typed);
+  }
+  return dsl::binary(sema_, op, lhs, rhs);
+}
+
+Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr,
+                          Val rhs) {
+  if (lhs.is_poison() || rhs.is_poison()) return Val();
+  sema_.at(e.loc);
+  if (op == "in" || op == "not in") {
+    bool found = false;
+    const auto* tuple = rhs.get_if<dsl::TupleVal>();
+    if (lhs.is<std::string>() && rhs.is<std::string>()) {
+      found = rhs.as<std::string>().find(lhs.as<std::string>()) != std::string::npos;
+    } else if (tuple && lhs.is_constant()) {
+      for (const Val& item : *tuple->items) {
+        if (!item.is_constant()) return error(e.loc, fmt::format("'{}' needs compile-time values", op));
+        bool numbers = is_number(item) && is_number(lhs);
+        found = found || (numbers ? dsl::truth(dsl::compare(sema_, "==", lhs, item)) : same(lhs, item));
+      }
+    } else {
+      return error(e.loc, fmt::format("'{}' needs compile-time values, found {} {} {}", op, dsl::describe(lhs), op,
+                                      dsl::describe(rhs)));
+    }
+    return found == (op == "in");
+  }
+  if (lhs.is<dsl::None>() || rhs.is<dsl::None>()) {
+    bool both = lhs.is<dsl::None>() && rhs.is<dsl::None>();
+    if (op == "is" || op == "==") return both;
+    if (op == "is not" || op == "!=") return !both;
+  }
+  if (rhs.is_value()) lhs = strengthen(std::move(lhs), is_typed(lhs_expr));
+  if (lhs.is_value()) rhs = strengthen(std::move(rhs), is_typed(rhs_expr));
+  return dsl::compare(sema_, op, lhs, rhs);
+}
+
+Val Checker::eval_compare(const Expr& e) {
+  Val result;
+  Val lhs = eval(*e.children[0]);
+  for (size_t i = 0; i < e.operators.size(); ++i) {
+    Val rhs = eval(*e.children[i + 1]);
+    Val pair = compare_pair(e, e.operators[i], *e.children[i], lhs, *e.children[i + 1], rhs);
+    if (pair.is_constant() && !dsl::truth(pair)) return false;
+    if (i == 0 || (result.is_constant() && !pair.is_poison())) {
+      result = pair;
+    } else if (!pair.is_constant()) {
+      sema_.at(e.loc);
+      result = result.is_poison() || pair.is_poison() ? Val() : dsl::logical(sema_, "and", result, pair);
+    }
+    lhs = rhs;
+  }
+  return result;
+}
+
+// Left to right. A compile-time operand that decides ends the evaluation, as in Python; one that does not decide drops
+// out beside a run-time one.
+Val Checker::eval_bool_op(const Expr& e) {
+  bool decides = e.text == "or";  // the truth of an operand that settles the result
+  bool poison = false;
+  std::optional<Val> run_time;
+  Val last;
+  for (const ExprPtr& child : e.children) {
+    Val x = eval(*child);
+    if (x.is_poison()) {
+      poison = true;
+    } else if (x.is_constant()) {
+      if (dsl::truth(x) == decides) return run_time || poison ? Val(decides) : x;
+      last = x;
+    } else if (!run_time) {
+      run_time = x;
+    } else {
+      sema_.at(e.loc);
+      run_time = dsl::logical(sema_, e.text, *run_time, x);
+    }
+  }
+  if (poison) return Val();
+  return run_time ? *run_time : last;
+}
+
+Val Checker::eval_ternary(const Expr& e) {
+  Val condition = eval(*e.children[0]);
+  if (condition.is_constant()) return eval(*e.children[dsl::truth(condition) ? 1 : 2]);
+  sema_.at(e.children[0]->loc);
+  ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
+  if (!value) {
+    ++unknown_;
+    eval(*e.children[1]);
+    eval(*e.children[2]);
+    --unknown_;
+    return Val();
+  }
+  sema_.at(e.loc);
+  Join join = begin_if(value);
+  Val sides[2];
+  for (int side : {0, 1}) {
+    enter(join, side);
+    sides[side] = eval(*e.children[side + 1]);
+  }
+  sema_.at(e.loc);
+  std::string why;
+  auto merged = merge(join, "", sides[0], sides[1], why);
+  if (!merged) {
+    finish_if(join);
+    return error(e.loc, fmt::format("the two values of the conditional expression do not fit: {}", why),
+                 "cast one of them with .to(...)");
+  }
+  finish_if(join);
+  // A scalar choice between values that cost nothing to have both is a select.
+  auto cheap = [](const ir::Op& op) {
+    bool traps = op.opcode == ir::Opcode::Div || op.opcode == ir::Opcode::Rem;
+    return op.has(ir::Pure) && !op.has(ir::Control) && !traps && op.regions.empty() &&
+           std::all_of(op.results.begin(), op.results.end(), [](auto& r) { return r->type.is_scalar(); });
+  };
+  auto all_cheap = [&](const ir::Block& block) {
+    return std::all_of(block.ops.begin(), std::prev(block.ops.end()), [&](auto& op) { return cheap(*op); });
+  };
+  ir::Op* op = join.op;
+  bool simple = op->results.empty() || (op->results.size() == 1 && merged->is_value());
+  if (!simple || !all_cheap(*op->regions[0]) || !all_cheap(*op->regions[1])) return *merged;
+  auto& ops = op->parent->ops;
+  auto at = std::find_if(ops.begin(), ops.end(), [&](auto& o) { return o.get() == op; });
+  for (auto& region : op->regions) {
+    region->ops.pop_back();
+    for (auto& inner : region->ops) inner->parent = op->parent;
+    ops.splice(at, region->ops);
+  }
+  bool selects = !op->results.empty();
+  ops.erase(at);
+  if (!selects) return *merged;
+  return sema_.builder.select(value, join.yields[0][0], join.yields[1][0]);
+}
+
+Val Checker::eval_attribute(const Expr& e) {
+  Val base = eval(*e.children[0]);
+  if (base.is_poison()) return base;
+  if (const auto* f = base.get_if<FunctionRef>()) {
+    if (f->kind == FunctionRef::Kind::Module) return module_member(*f, e);
+    return error(e.loc, fmt::format("function '{}' has no attribute '{}'", f->name, e.text));
+  }
+  if (e.text == "value" && base.is_constant() && !base.is<dsl::DType>()) return base;  // constexpr.value
+  sema_.at(e.loc);
+  return dsl::attribute(sema_, base, e.text);
+}
+
+Val Checker::eval_subscript(const Expr& e) {
+  Val base = eval(*e.children[0]);
+  std::vector<const Expr*> parts;
+  for (size_t i = 1; i < e.children.size(); ++i) parts.push_back(e.children[i].get());
+  if (parts.size() == 1 && parts[0]->kind == Kind::Tuple) {
+    const Expr* tuple = parts[0];
+    parts.clear();
+    for (const ExprPtr& child : tuple->children) parts.push_back(child.get());
+  }
+  const auto* items = base.get_if<dsl::TupleVal>();
+  if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == FunctionRef::Kind::Jit)
+    return error(e.loc, fmt::format("'{}' cannot be launched from a kernel", f->name),
+                 fmt::format("call it: {}(...)", f->name));
+
+  std::vector<Val> indices;
+  size_t ellipsis = parts.size();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Expr& part = *parts[i];
+    if (part.kind == Kind::Ellipsis) {
+      if (ellipsis != parts.size()) return error(part.loc, "more than one '...' in a subscript");
+      ellipsis = i;
+      continue;
+    }
+    if (part.kind != Kind::Slice) {
+      indices.push_back(eval(part));
+      continue;
+    }
+    Val bounds[3];
+    bool full = true;
+    for (size_t j = 0; j < 3; ++j) {
+      const Expr* bound = j < part.children.size() ? part.children[j].get() : nullptr;
+      bounds[j] = bound ? eval(*bound) : Val(dsl::None{});
+      if (bounds[j].is_poison()) return Val();
+      full = full && bounds[j].is<dsl::None>();
+    }
+    if (full && !items) {
+      indices.push_back(std::string(":"));
+      continue;
+    }
+    if (!items) return error(part.loc, "a tile cannot be sliced", "only ':' and None may stand between the brackets");
+    auto size = int64_t(items->items->size());
+    auto bound = [&](const Val& v, int64_t fallback) {
+      int64_t n = v.is<dsl::Int>() ? v.as<dsl::Int>() : fallback;
+      return std::clamp<int64_t>(n < 0 ? n + size : n, 0, size);
+    };
+    bool integers = std::all_of(bounds, bounds + 2,
+                                [](auto& b) { return b.template is<dsl::None>() || b.template is<dsl::Int>(); });
+    if (parts.size() != 1 || !integers || !bounds[2].is<dsl::None>())
+      return error(part.loc, "a tuple's slice takes compile-time integers and no step");
+    int64_t from = bound(bounds[0], 0), to = std::max(from, bound(bounds[1], size));
+    return dsl::make_tuple(std::vector<Val>(items->items->begin() + from, items->items->begin() + to));
+  }
+  if (base.is_poison()) return base;
+  for (const Val& index : indices)
+    if (index.is_poison()) return index;
+  if (ellipsis != parts.size()) {
+    auto taken = std::count_if(indices.begin(), indices.end(), [](const Val& v) { return !v.is<dsl::None>(); });
+    int64_t rank = base.is_value() ? base.value()->type.rank() : 0;
+    if (taken > rank) return error(e.loc, "too many indices beside '...'");
+    indices.insert(indices.begin() + ellipsis, rank - taken, Val(std::string(":")));
+  }
+  sema_.at(e.loc);
+  return dsl::subscript(sema_, base, indices);
+}
+
+std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
+  if (e.kind == Kind::BoolOp) {
+    bool decides = e.text == "or";
+    std::optional<Val> last;
+    bool all = true;
+    for (const ExprPtr& child : e.children) {
+      last = peek(*child, unstable);
+      if (last && dsl::truth(*last) == decides) return last;
+      if (!last) all = false;
+    }
+    return all ? last : std::nullopt;
+  }
+  if (e.kind == Kind::Unary && e.text == "not") {
+    auto x = peek(*e.children[0], unstable);
+    if (x) return Val(!dsl::truth(*x));
+    return std::nullopt;
+  }
+  if (mentions(e, unstable)) return std::nullopt;
+  Diagnostics saved = diags_;
+  auto notes = notes_;
+  ir::Block scratch;
+  ir::Builder builder = sema_.builder;
+  Loc loc = sema_.loc;
+  sema_.builder.set_end(&scratch);
+  Val v = eval(e);
+  sema_.builder = builder;
+  sema_.at(loc);
+  bool clean = diags_.size() == saved.size();
+  diags_ = std::move(saved);
+  notes_ = std::move(notes);
+  if (clean && v.is_constant()) return v;
+  return std::nullopt;
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,216 @@
+// The checker: an abstract interpreter of the syntax tree. A name stands for a compile-time value, which is computed on
+// the spot, or for a value of tile IR, whose ops are emitted through the semantic layer as they are met.
+//
+//   checker.cpp              entry points, specialisation, diagnostics
+//   checker_names.cpp        what a name means: scopes, globals, imports, modules
+//   checker_values.cpp       values that meet at a join or are carried by a loop
+//   checker_expressions.cpp  expressions
+//   checker_calls.cpp        arguments, jit functions, builtins
+//   checker_statements.cpp   assignments, branches, early returns
+//   checker_loops.cpp        for and while
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsl/language/ast.h"
+#include "dsl/language/checker.h"
+#include "dsl/semantics/sema.h"
+
+namespace tegula::language {
+
+using dsl::FunctionRef;
+using dsl::Val;
+
+/// What a name of a function stands for.
+struct Binding {
+  Val value;
+  /// A number from a plain assignment (`x = 4`). It is known at compile time, but where it meets a run-time value it
+  /// counts as a scalar of type int32 or float32; a literal or a constexpr takes the other operand's type instead.
+  bool typed = false;
+  std::string unusable;  ///< why reading the name is an error; empty when it may be read
+  Loc loc;               ///< of the last assignment
+};
+using Scope = std::map<std::string, Binding, std::less<>>;
+using NameSet = std::set<std::string, std::less<>>;
+
+/// One activation of a function, or the evaluation of a module-level expression (function is null).
+struct Frame {
+  const Function* function = nullptr;
+  Frame* parent = nullptr;
+  Scope scope;
+  int loops = 0;           ///< loops around the current statement
+  bool is_kernel = false;  ///< returns nothing
+};
+
+/// Statements and what comes after them, up to the end of the function: an early return in one branch of a run-time
+/// `if` moves the continuation into the other.
+struct Continuation {
+  std::span<const StmtPtr> statements;
+  const Continuation* next = nullptr;
+};
+
+/// An argument of a call.
+struct Argument {
+  std::string name;  ///< empty for a positional one
+  Val value;
+  bool typed = false;  ///< as Binding::typed
+  Loc loc;
+};
+
+/// An If op under construction: its two regions and what they yield so far.
+struct Join {
+  ir::Op* op = nullptr;
+  ir::Builder outside;  ///< where the code goes on behind the op
+  std::vector<ir::Value*> yields[2];
+};
+
+class Checker {
+ public:
+  explicit Checker(const Module& module);
+  Checker(const Checker&) = delete;
+
+  std::unique_ptr<ir::Func> check_kernel(std::string_view kernel, const Specialization& spec);
+  void check_function(const Function& function);
+  /// Hands over the diagnostics, each once, with notes on the calls that led there.
+  void publish(Diagnostics& out);
+
+ private:
+  // ---- Diagnostics
+  Val error(Loc loc, std::string message, std::string hint = {});
+  /// Runs `body` and adds a note to every diagnostic from it.
+  Val with_note(Loc loc, const std::string& message, const std::function<Val()>& body);
+
+  // ---- Names
+  Val lookup(const Expr& e);
+  Val global_value(const Global& global, const Expr& use);
+  /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
+  std::optional<Val> find_member(std::string_view module, std::string_view name) const;
+  Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
+  std::optional<Val> resolve_path(std::string_view path) const;
+  std::vector<std::string> visible_names() const;
+  const Function* find_jit(std::string_view name) const;
+  void bind(const std::string& name, Val value, bool typed, Loc loc);
+
+  // ---- Values at joins
+  static bool same(const Val& a, const Val& b);
+  static bool is_number(const Val& v);
+  /// A number, a run-time value or a tuple of such.
+  static bool can_be_value(const Val& v);
+  /// The run-time values that make up `v`, made in the current block. False after an error.
+  bool flatten(const Val& v, std::string_view name, std::vector<ir::Value*>& out);
+  /// `v` with its leaves replaced by values[next...].
+  static Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next);
+  static void name_values(const Val& v, const std::string& name);
+  Join begin_if(ir::Value* condition);
+  void enter(const Join& join, int side);
+  /// One value for `a` of region 0 and `b` of region 1. On failure nothing is reported: `why` says what does not fit.
+  std::optional<Val> merge(Join& join, const std::string& name, const Val& a, const Val& b, std::string& why);
+  void finish_if(Join& join);
+
+  // ---- Expressions
+  Val eval(const Expr& e);
+  Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
+  Val eval_compare(const Expr& e);
+  Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
+  Val eval_bool_op(const Expr& e);
+  Val eval_ternary(const Expr& e);
+  Val eval_attribute(const Expr& e);
+  Val eval_subscript(const Expr& e);
+  Val eval_tuple(const Expr& e);
+  /// Whether a compile-time number that `e` gives has a type, see Binding::typed.
+  bool is_typed(const Expr& e) const;
+  Val strengthen(Val v, bool typed);
+  /// The compile-time value of `e` if it has one whatever happens to the names `unstable`; reports and emits nothing.
+  std::optional<Val> peek(const Expr& e, const NameSet& unstable);
+
+  // ---- Calls
+  Val eval_call(const Expr& e);
+  bool eval_arguments(const Expr& e, std::vector<Argument>& args);
+  Val call_value(const Val& callee, std::vector<Argument> args, const Expr& e);
+  Val call_table(const dsl::FunctionInfo& info, std::vector<Argument> args, Loc loc);
+  Val call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc);
+  Val call_builtin(const std::string& name, std::vector<Argument>& args, Loc loc);
+  Val call_min_max(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  Val call_number(const std::string& name, const Val& x, Loc loc);
+  Val call_math(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  Val static_assert_(const std::vector<Argument>& args, Loc loc);
+  Val call_jit(const Function& function, std::vector<Argument> args, Loc loc);
+  bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);
+  Val default_value(const Param& param);
+
+  // ---- Statements
+  /// Runs the statements and what follows them. The value returned, None for a bare return; nothing when the end is
+  /// reached without one.
+  std::optional<Val> execute(const Continuation& k);
+  void execute_simple(const Stmt& s);
+  std::optional<Val> execute_if(const Stmt& s, const Continuation& rest, bool& go_on);
+  void branch(const Stmt& s, const Val& condition);
+  Val branch_to_end(const Stmt& s, const Val& condition, const Continuation& rest);
+  Val execute_return(const Stmt& s);
+  void merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope else_scope);
+  void assign(const Expr& target, const Val& value, bool typed);
+  void assign_statement(const Stmt& s);
+  void augmented_assign(const Stmt& s);
+  void check_assert(const Stmt& s);
+  void check_raise(const Stmt& s);
+  bool may_return(std::span<const StmtPtr> statements, const NameSet& unstable);
+
+  // ---- Loops
+  struct Carried {
+    std::string name;
+    Val value;     ///< before the loop
+    bool carried;  ///< else its value cannot be a run-time one, and it is usable after the loop only if it is the same
+  };
+  struct Range {
+    std::string function;
+    Val lower, upper, step;  ///< compile-time integers, integer scalars or poison
+    std::optional<int64_t> num_stages;
+  };
+  void execute_for(const Stmt& s);
+  void execute_while(const Stmt& s);
+  std::optional<Range> parse_range(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  void run_time_for(const Stmt& s, const std::optional<Range>& range);
+  void static_for(const Stmt& s, const std::optional<Range>& range);
+  void unroll(const Stmt& s, const std::vector<Val>& values);
+  /// The names live before the loop that its body assigns.
+  std::vector<Carried> find_carried(const Stmt& loop);
+  void collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
+                        std::vector<std::string>& names);
+  /// Run-time values for the carried names, in their order; a name that has none becomes poison.
+  void collect_inits(std::vector<Carried>& carried, std::vector<ir::Value*>& inits);
+  /// Binds the carried names to new arguments of `block`.
+  void bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block);
+  /// Runs the body in `block` and ends it with a Yield.
+  void loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block);
+  bool match_carried(const std::string& name, const Val& before, const Val& after, std::vector<ir::Value*>& out);
+  void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op);
+  bool count_step(Loc loc);
+
+  const Module& module_;
+  Diagnostics diags_;                          ///< private, so that a trial can be taken back
+  std::map<size_t, std::vector<Note>> notes_;  ///< by index in diags_
+  dsl::Sema sema_;
+  Frame* frame_ = nullptr;
+  std::unique_ptr<ir::Func> func_;
+  std::map<const Global*, Val> globals_;
+  std::set<const Global*> evaluating_;
+  int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached
+  int64_t steps_ = 0;
+};
+
+/// "tl.math.exp" for a chain of names and attributes; empty for anything else.
+std::string dotted(const Expr& e);
+/// `tl.constexpr`, `constexpr` or the string of it.
+bool is_constexpr_annotation(const Expr* annotation);
+/// "; did you mean 'x'?" as a hint, or `fallback`.
+std::string nearest_hint(std::string_view name, const std::vector<std::string>& candidates, std::string fallback = {});
+
+}  // namespace tegula::language

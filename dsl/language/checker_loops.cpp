@@ -1,0 +1,400 @@
+// Loops. The names that live before a loop and are assigned in its body are carried: the loop op takes their values,
+// its block has an argument for each, and its results are their values behind the loop.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "dsl/language/checker_impl.h"
+
+namespace tegula::language {
+
+using Kind = Stmt::Kind;
+
+namespace {
+
+/// Statements that one kernel may come to after inlining and unrolling.
+constexpr int64_t kMaxSteps = 200'000;
+
+void target_names(const Expr& target, std::vector<std::string>& names) {
+  if (target.kind == Expr::Kind::Name) {
+    if (std::find(names.begin(), names.end(), target.text) == names.end()) names.push_back(target.text);
+  } else if (target.kind == Expr::Kind::Tuple || target.kind == Expr::Kind::List) {
+    for (const ExprPtr& child : target.children) target_names(*child, names);
+  }
+}
+
+std::string with_type(const Val& v) {
+  return v.is<bool>() || v.is<dsl::Int>() || v.is<double>() ? fmt::format("the constant {}", dsl::describe(v))
+                                                            : dsl::describe(v);
+}
+
+}  // namespace
+
+bool Checker::count_step(Loc loc) {
+  if (++steps_ < kMaxSteps) return true;
+  if (steps_ == kMaxSteps)
+    error(loc, fmt::format("the kernel has more than {} statements after inlining and unrolling", kMaxSteps),
+          "use range() instead of tl.static_range()");
+  return false;
+}
+
+// With `unstable`, branches that compile-time conditions rule out are left out; the conditions may not depend on the
+// names in it. Names annotated tl.constexpr are taken only if asked for.
+void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
+                               std::vector<std::string>& names) {
+  for (const StmtPtr& s : statements) {
+    bool constexpr_name = s->kind == Kind::AnnAssign && is_constexpr_annotation(s->annotation.get());
+    bool assigns = s->kind == Kind::Assign || s->kind == Kind::AugAssign || s->kind == Kind::For ||
+                   (s->kind == Kind::AnnAssign && s->value && (!constexpr_name || constexpr_too));
+    if (assigns)
+      for (const ExprPtr& target : s->targets) target_names(*target, names);
+    std::optional<Val> condition;
+    if (s->kind == Kind::If && unstable) condition = peek(*s->value, *unstable);
+    if (!condition || dsl::truth(*condition)) collect_assigned(s->body, unstable, constexpr_too, names);
+    if (!condition || !dsl::truth(*condition)) collect_assigned(s->orelse, unstable, constexpr_too, names);
+  }
+}
+
+std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop) {
+  std::vector<std::string> all, values, targets;
+  collect_assigned(loop.body, nullptr, true, all);
+  for (const ExprPtr& target : loop.targets) target_names(*target, targets);
+  NameSet unstable(all.begin(), all.end());
+  unstable.insert(targets.begin(), targets.end());
+  all.clear();
+  collect_assigned(loop.body, &unstable, true, all);
+  collect_assigned(loop.body, &unstable, false, values);
+  std::vector<Carried> carried;
+  for (const std::string& name : all) {
+    auto it = frame_->scope.find(name);
+    bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
+    if (it == frame_->scope.end() || !it->second.unusable.empty() || is_target) continue;
+    bool value = std::find(values.begin(), values.end(), name) != values.end();
+    carried.push_back({name, it->second.value, value && can_be_value(it->second.value)});
+  }
+  return carried;
+}
+
+void Checker::collect_inits(std::vector<Carried>& carried, std::vector<ir::Value*>& inits) {
+  for (Carried& c : carried) {
+    if (!c.carried) continue;
+    std::vector<ir::Value*> leaves;
+    if (flatten(c.value, c.name, leaves)) {
+      inits.insert(inits.end(), leaves.begin(), leaves.end());
+    } else {
+      c = {c.name, Val(), false};
+    }
+  }
+}
+
+void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block) {
+  std::vector<ir::Value*> args;
+  for (ir::Value* init : inits) args.push_back(block->add_arg(init->type));
+  size_t next = 0;
+  for (const Carried& c : carried) {
+    Binding& b = frame_->scope[c.name];
+    if (c.carried) {
+      b.value = rebuild(c.value, args, next);
+      b.typed = false;
+      name_values(b.value, c.name);
+    } else if (c.value.is_poison()) {
+      b.value = Val();
+    } else {
+      b.unusable = fmt::format("'{}' is {} before the loop and assigned in its body, so it has no one value here",
+                               c.name, dsl::describe(c.value));
+    }
+  }
+}
+
+bool Checker::match_carried(const std::string& name, const Val& before, const Val& after,
+                            std::vector<ir::Value*>& out) {
+  const auto *tb = before.get_if<dsl::TupleVal>(), *ta = after.get_if<dsl::TupleVal>();
+  if (tb && ta && tb->items->size() == ta->items->size()) {
+    for (size_t i = 0; i < tb->items->size(); ++i)
+      if (!match_carried(name, (*tb->items)[i], (*ta->items)[i], out)) return false;
+    return true;
+  }
+  if (tb || ta || !before.is_value()) return false;
+  const ir::Type& type = before.value()->type;
+  ir::Value* value = after.value();
+  if (is_number(after)) {  // a literal takes the type of the name, if that can hold it
+    bool fits = !type.pointer && (type.is_float() || !after.is<double>()) && (!type.is_bool() || after.is<bool>());
+    value = fits ? dsl::convert(sema_, after, type).value() : nullptr;
+  }
+  if (!value || !value->type.same_shape_and_elem(type)) return false;
+  out.push_back(value);
+  return true;
+}
+
+void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block) {
+  ++frame_->loops;
+  execute(Continuation{loop.body});
+  --frame_->loops;
+  std::vector<ir::Value*> yields;
+  size_t next = block->args.size() - num_values;  // behind the induction variable
+  for (const Carried& c : carried) {
+    if (!c.carried) continue;
+    std::vector<ir::Value*> leaves, none;
+    std::vector<ir::Value*> args;
+    for (auto& arg : block->args) args.push_back(arg.get());
+    Val before = rebuild(c.value, args, next);
+    const Binding& after = frame_->scope[c.name];
+    sema_.at(after.loc);
+    if (!after.unusable.empty()) {
+      error(after.loc, after.unusable, "the next iteration needs its value");
+    } else if (!after.value.is_poison() && !match_carried(c.name, before, after.value, leaves)) {
+      error(after.loc,
+            fmt::format("the type of '{}' changes in the loop: {} before it, {} at the end of its body", c.name,
+                        dsl::describe(before), with_type(after.value)),
+            "give it its final type before the loop, or cast it back with .to(...)");
+    }
+    yields.insert(yields.end(), leaves.begin(), leaves.end());
+  }
+  sema_.at(loop.loc);
+  sema_.builder.create(ir::Opcode::Yield, std::move(yields));
+}
+
+void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op) {
+  Scope after = std::move(frame_->scope);
+  frame_->scope = before;
+  std::vector<std::string> targets;
+  for (const ExprPtr& target : loop.targets) target_names(*target, targets);
+  for (auto& [name, binding] : after) {
+    auto it = before.find(name);
+    bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
+    if (is_target) {
+      frame_->scope[name] =
+          Binding{Val(), false,
+                  fmt::format("the loop variable '{}' has no value after the loop in line {}", name, loop.loc.line),
+                  binding.loc};
+    } else if (it == before.end() || !it->second.unusable.empty()) {
+      frame_->scope[name] =
+          Binding{Val(), false,
+                  fmt::format("'{}' has a value only in the body of the loop in line {}, which may not run", name,
+                              loop.loc.line),
+                  binding.loc};
+    }
+  }
+  std::vector<ir::Value*> results;
+  for (auto& r : op->results) results.push_back(r.get());
+  size_t next = 0;
+  for (const Carried& c : carried) {
+    const Binding& last = after[c.name];
+    if (c.carried) {
+      Val value = rebuild(c.value, results, next);
+      if (last.value.is_poison()) value = Val();
+      bind(c.name, std::move(value), false, last.loc);
+    } else if (c.value.is_poison() || last.value.is_poison()) {
+      bind(c.name, Val(), false, last.loc);
+    } else if (!same(c.value, last.value)) {
+      frame_->scope[c.name].unusable = fmt::format("'{}' is {} before the loop in line {} and {} in its body", c.name,
+                                                   dsl::describe(c.value), loop.loc.line, dsl::describe(last.value));
+    }
+  }
+}
+
+// ---- for
+
+// The arguments of range, tl.range and tl.static_range; nothing after an error.
+std::optional<Checker::Range> Checker::parse_range(const std::string& name, const std::vector<Argument>& args,
+                                                   Loc loc) {
+  static const std::vector<std::string> options = {
+      "step",    "num_stages",      "loop_unroll_factor", "disallow_acc_multi_buffer",
+      "flatten", "warp_specialize", "disable_licm"};
+  Range range{name, dsl::Int(0), Val(), dsl::Int(1), std::nullopt};
+  bool ok = true;
+  std::vector<const Argument*> bounds;
+  const Argument* step = nullptr;
+  for (const Argument& a : args) {
+    if (a.name.empty()) {
+      bounds.push_back(&a);
+    } else if (std::find(options.begin(), options.end(), a.name) == options.end() || name == "range" ||
+               (name == "tl.static_range" && a.name != "step")) {
+      error(a.loc, fmt::format("{} has no argument '{}'", name, a.name),
+            name == "range" ? "tl.range takes options" : nearest_hint(a.name, options));
+      ok = false;
+    } else if (a.name == "step") {
+      step = &a;
+    } else if (a.name == "num_stages") {
+      if (a.value.is<dsl::Int>() && a.value.as<dsl::Int>() >= 0) {
+        range.num_stages = a.value.as<dsl::Int>();
+      } else if (!a.value.is<dsl::None>() && !a.value.is_poison()) {
+        error(a.loc, fmt::format("num_stages takes a compile-time integer, found {}", dsl::describe(a.value)));
+        ok = false;
+      }
+    }
+  }
+  if (bounds.empty() || bounds.size() > 3 || (step && bounds.size() == 3)) {
+    error(loc, fmt::format("{} takes 1 to 3 bounds, found {}", name, bounds.size() + (step != nullptr)));
+    return std::nullopt;
+  }
+  if (bounds.size() == 3) step = bounds[2];
+  if (bounds.size() > 1) range.lower = bounds[0]->value;
+  range.upper = bounds[bounds.size() > 1 ? 1 : 0]->value;
+  if (step) range.step = step->value;
+
+  bool compile_time = name == "tl.static_range";
+  for (const Argument& a : args) {
+    if (!a.name.empty() && &a != step) continue;
+    const ir::Value* value = a.value.value();
+    bool fits = a.value.is_poison() || a.value.is<dsl::Int>() ||
+                (!compile_time && value && value->type.is_integer() && value->type.is_scalar());
+    if (fits) continue;
+    error(
+        a.loc,
+        fmt::format("{} takes {}integers, found {}", name, compile_time ? "compile-time " : "", dsl::describe(a.value)),
+        compile_time && value ? "use range() where the bounds are known at run time only" : "");
+    ok = false;
+  }
+  if (ok && range.step.is<dsl::Int>() && range.step.as<dsl::Int>() == 0) {
+    error(step->loc, fmt::format("the step of {} is 0", name));
+    ok = false;
+  }
+  if (!ok) return std::nullopt;
+  return range;
+}
+
+void Checker::execute_for(const Stmt& s) {
+  if (!s.orelse.empty()) error(s.loc, "'else' of a loop is not supported in a kernel");
+  const Expr& source = *s.value;
+  auto callee = source.kind == Expr::Kind::Call ? peek(*source.children[0], {}) : std::nullopt;
+  const FunctionRef* f = callee ? callee->get_if<FunctionRef>() : nullptr;
+  if (f && (f->name == "range" || f->name == "tl.range" || f->name == "tl.static_range")) {
+    std::vector<Argument> args;
+    std::optional<Range> range;
+    if (eval_arguments(source, args)) range = parse_range(f->name, args, source.loc);
+    if (f->name == "tl.static_range") {
+      static_for(s, range);
+    } else {
+      run_time_for(s, range);
+    }
+    return;
+  }
+  Val items = eval(source);
+  if (const auto* tuple = items.get_if<dsl::TupleVal>()) {
+    unroll(s, *tuple->items);
+    return;
+  }
+  if (!items.is_poison())
+    error(source.loc, fmt::format("a 'for' loop runs over range, tl.range, tl.static_range or a tuple, found {}",
+                                  dsl::describe(items)));
+  static_for(s, std::nullopt);
+}
+
+void Checker::unroll(const Stmt& s, const std::vector<Val>& values) {
+  ++frame_->loops;
+  for (const Val& value : values) {
+    if (!count_step(s.loc)) break;
+    assign(*s.targets[0], value, false);
+    execute(Continuation{s.body});
+  }
+  --frame_->loops;
+}
+
+void Checker::static_for(const Stmt& s, const std::optional<Range>& range) {
+  if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) {
+    ++unknown_;
+    unroll(s, {Val()});
+    --unknown_;
+    return;
+  }
+  dsl::Int upper = range->upper.as<dsl::Int>(), step = range->step.as<dsl::Int>();
+  std::vector<Val> values;
+  for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper;) {
+    values.push_back(i);
+    if (int64_t(values.size()) > kMaxSteps || __builtin_add_overflow(i, step, &i)) break;
+  }
+  unroll(s, values);
+}
+
+void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
+  std::vector<Carried> carried = find_carried(s);
+  std::vector<ir::Value*> operands, inits;
+  Elem elem = Elem::I32;
+  bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
+  if (known) {
+    const Val* bounds[] = {&range->lower, &range->upper, &range->step};
+    constexpr std::numeric_limits<int32_t> i32;
+    for (const Val* v : bounds) {
+      if (const ir::Value* value = v->value()) {
+        Elem e = value->type.elem;
+        if (elem_bits(e) == 64 || e == Elem::U32) elem = Elem::I64;
+      } else if (v->as<dsl::Int>() < i32.min() || v->as<dsl::Int>() > i32.max()) {
+        elem = Elem::I64;
+      }
+    }
+    sema_.at(s.value->loc);
+    ir::Type type = ir::Type::scalar(elem);
+    for (const Val* v : bounds)
+      operands.push_back(v->is_value() ? dsl::convert(sema_, *v, type).value()
+                                       : sema_.builder.constant(type, v->as<dsl::Int>()));
+  } else {
+    operands.assign(3, nullptr);
+  }
+  sema_.at(s.loc);
+  collect_inits(carried, inits);
+  operands.insert(operands.end(), inits.begin(), inits.end());
+  std::vector<ir::Type> types;
+  for (ir::Value* init : inits) types.push_back(init->type);
+  ir::Attrs attrs;
+  if (range && range->num_stages) attrs["num_stages"] = *range->num_stages;
+  ir::Op* op = sema_.builder.create(ir::Opcode::For, std::move(operands), std::move(types), std::move(attrs), 1);
+  ir::Builder outside = sema_.builder;
+
+  ir::Block* block = op->regions[0].get();
+  ir::Value* induction = block->add_arg(ir::Type::scalar(elem));
+  Scope before = frame_->scope;
+  bind_carried(carried, inits, block);
+  assign(*s.targets[0], known ? Val(induction) : Val(), false);
+  sema_.builder.set_end(block);
+  loop_body(s, carried, inits.size(), block);
+  sema_.builder = outside;
+  sema_.at(s.loc);
+  leave_loop(s, carried, before, op);
+}
+
+// ---- while
+
+void Checker::execute_while(const Stmt& s) {
+  if (!s.orelse.empty()) error(s.loc, "'else' of a loop is not supported in a kernel");
+  std::vector<std::string> assigned;
+  collect_assigned(s.body, nullptr, true, assigned);
+  if (auto condition = peek(*s.value, NameSet(assigned.begin(), assigned.end()))) {
+    if (dsl::truth(*condition))
+      error(s.value->loc, "the condition of this 'while' is always true: the loop would never end",
+            "the condition has to depend on a variable that the body assigns");
+    return;
+  }
+  std::vector<Carried> carried = find_carried(s);
+  std::vector<ir::Value*> inits;
+  collect_inits(carried, inits);
+  std::vector<ir::Type> types;
+  for (ir::Value* init : inits) types.push_back(init->type);
+  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {}, 2);
+  ir::Builder outside = sema_.builder;
+  Scope before = frame_->scope;
+
+  ir::Block* test = op->regions[0].get();
+  bind_carried(carried, inits, test);
+  sema_.builder.set_end(test);
+  Val condition = eval(*s.value);
+  sema_.at(s.value->loc);
+  ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
+  std::vector<ir::Value*> passed{value};
+  for (auto& arg : test->args) passed.push_back(arg.get());
+  sema_.builder.create(ir::Opcode::Condition, std::move(passed));
+
+  frame_->scope = before;
+  ir::Block* block = op->regions[1].get();
+  bind_carried(carried, inits, block);
+  sema_.builder.set_end(block);
+  unknown_ += !value;
+  loop_body(s, carried, inits.size(), block);
+  unknown_ -= !value;
+  sema_.builder = outside;
+  sema_.at(s.loc);
+  leave_loop(s, carried, before, op);
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,214 @@
+// What a name means: the scope of the function, the globals and functions of the file, imports, builtins, and the names
+// of the modules that a kernel may use.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "dsl/language/checker_impl.h"
+#include "runtime/base/elem.h"
+
+namespace tegula::language {
+
+namespace {
+
+using Kind = FunctionRef::Kind;
+
+// Python's own functions, and those of tl that need more than their arguments' values. find_member and call_builtin
+// share these names.
+constexpr const char* kBuiltins[] = {"abs", "bool", "float", "int", "len", "max", "min", "print", "range"};
+constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "device_print", "range",
+                                             "static_assert", "static_print",  "static_range"};
+constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
+constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
+
+template <size_t n>
+bool contains(const char* const (&names)[n], std::string_view name) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* x) { return name == x; });
+}
+
+Val module_ref(std::string name) { return FunctionRef{Kind::Module, std::move(name), nullptr, nullptr}; }
+Val builtin_ref(std::string name) { return FunctionRef{Kind::Builtin, std::move(name), nullptr, nullptr}; }
+
+std::optional<Val> find_type(std::string_view name) {
+  for (Elem e : {
+#define TEGULA_ELEM(Name, text, tl, bits, kind) Elem::Name,
+#include "runtime/base/elem.def"
+       })
+    if (name == elem_info(e).tl) return Val(dsl::DType{ir::Type::scalar(e)});
+  return std::nullopt;
+}
+
+std::vector<std::string> member_names(std::string_view module) {
+  std::vector<std::string> names;
+  if (module == "triton") return {"language", "cdiv", "next_power_of_2"};
+  if (module == "math") {
+    names.assign(std::begin(kMathFunctions), std::end(kMathFunctions));
+    for (const char* constant : {"pi", "e", "inf", "nan", "tau"}) names.emplace_back(constant);
+    return names;
+  }
+  for (const dsl::FunctionInfo& f : dsl::function_table()) names.push_back(f.name);
+  if (module != "tl") return names;
+  for (const char* name : kLanguageBuiltins) names.emplace_back(name);
+  for (const char* name : {"math", "extra"}) names.emplace_back(name);
+#define TEGULA_ELEM(Name, text, tl, bits, kind) names.emplace_back(tl);
+#include "runtime/base/elem.def"
+  return names;
+}
+
+}  // namespace
+
+std::string dotted(const Expr& e) {
+  if (e.kind == Expr::Kind::Name) return e.text;
+  if (e.kind != Expr::Kind::Attribute) return {};
+  std::string base = dotted(*e.children[0]);
+  return base.empty() ? base : base + "." + e.text;
+}
+
+bool is_constexpr_annotation(const Expr* annotation) {
+  if (!annotation) return false;
+  std::string text = annotation->kind == Expr::Kind::String ? annotation->text : dotted(*annotation);
+  return text == "constexpr" || text.ends_with(".constexpr");
+}
+
+std::string nearest_hint(std::string_view name, const std::vector<std::string>& candidates, std::string fallback) {
+  if (auto near = nearest_name(name, candidates)) return fmt::format("did you mean '{}'?", *near);
+  return fallback;
+}
+
+void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
+  name_values(value, name);
+  typed = typed && is_number(value);
+  frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
+}
+
+const Function* Checker::find_jit(std::string_view name) const {
+  for (size_t i = module_.functions.size(); i-- > 0;)  // a later definition wins
+    if (module_.functions[i].name == name) return &module_.functions[i];
+  return nullptr;
+}
+
+std::vector<std::string> Checker::visible_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, binding] : frame_->scope) names.push_back(name);
+  for (const Global& g : module_.globals) names.push_back(g.name);
+  for (const Function& f : module_.functions) names.push_back(f.name);
+  for (const ImportBinding& i : module_.imports) names.push_back(i.name);
+  names.insert(names.end(), std::begin(kBuiltins), std::end(kBuiltins));
+  return names;
+}
+
+Val Checker::lookup(const Expr& e) {
+  const std::string& name = e.text;
+  if (auto it = frame_->scope.find(name); it != frame_->scope.end()) {
+    const Binding& b = it->second;
+    if (!b.unusable.empty()) return error(e.loc, b.unusable, "give it a value on every way to this line");
+    return b.value;
+  }
+  for (size_t i = module_.globals.size(); i-- > 0;)
+    if (module_.globals[i].name == name) return global_value(module_.globals[i], e);
+  if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, &module_};
+  for (size_t i = module_.imports.size(); i-- > 0;) {
+    const ImportBinding& import = module_.imports[i];
+    if (import.name == "*") {
+      std::string path = import.path.ends_with(".*") ? import.path.substr(0, import.path.size() - 2) : import.path;
+      if (auto member = resolve_path(path + "." + name)) return *member;
+    } else if (import.name == name) {
+      if (auto value = resolve_path(import.path)) return *value;
+      return module_ref(import.path);                  // an error only where something is done with it
+    } else if (import.name.starts_with(name + ".")) {  // import a.b.c binds a
+      if (auto value = resolve_path(name)) return *value;
+      return module_ref(name);
+    }
+  }
+  if (contains(kBuiltins, name)) return builtin_ref(name);
+  std::string fallback;
+  if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
+  if (name == "triton") fallback = "write 'import triton' at the top of the file";
+  return error(e.loc, fmt::format("unknown name '{}'", name), nearest_hint(name, visible_names(), fallback));
+}
+
+Val Checker::global_value(const Global& global, const Expr& use) {
+  if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
+  if (evaluating_.contains(&global))
+    return error(use.loc, fmt::format("the global '{}' is defined by itself", global.name));
+  evaluating_.insert(&global);
+  Frame frame, *caller = frame_;
+  frame.parent = caller;
+  frame_ = &frame;
+  Val value = with_note(use.loc, fmt::format("in the value of the global '{}'", global.name), [&] {
+    Val v = global.value ? eval(*global.value) : Val();
+    if (v.is_value())
+      v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
+                "a kernel can use globals that are numbers, strings, types and tuples of them");
+    return v;
+  });
+  frame_ = caller;
+  evaluating_.erase(&global);
+  if (!value.is_poison()) globals_[&global] = value;
+  return value;
+}
+
+std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {
+  if (module == "triton") {
+    if (name == "language") return module_ref("tl");
+    if (name == "cdiv" || name == "next_power_of_2") return builtin_ref("triton." + std::string(name));
+    return std::nullopt;
+  }
+  if (module == "math") {
+    if (name == "pi") return Val(std::numbers::pi);
+    if (name == "tau") return Val(2 * std::numbers::pi);
+    if (name == "e") return Val(std::numbers::e);
+    if (name == "inf") return Val(std::numeric_limits<double>::infinity());
+    if (name == "nan") return Val(std::numeric_limits<double>::quiet_NaN());
+    if (contains(kMathFunctions, name)) return builtin_ref("math." + std::string(name));
+    return std::nullopt;
+  }
+  if (module == "tl") {
+    if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
+    if (name == "core" || name == "standard") return module_ref("tl");
+    if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
+    if (auto type = find_type(name)) return type;
+  } else if (module == "tl.extra") {
+    if (contains(kExtraModules, name)) return module_ref("tl.extra");
+    if (name == "libdevice") return module_ref("tl.libdevice");
+    return std::nullopt;
+  } else if (module != "tl.math" && module != "tl.libdevice") {
+    return std::nullopt;
+  }
+  if (const dsl::FunctionInfo* info = dsl::find_function(name)) return builtin_ref(info->name);
+  return std::nullopt;
+}
+
+std::optional<Val> Checker::resolve_path(std::string_view path) const {
+  size_t dot = path.find('.');
+  std::string_view root = path.substr(0, dot);
+  if (root != "triton" && root != "math") return std::nullopt;
+  Val value = module_ref(std::string(root));
+  while (dot != std::string_view::npos) {
+    path.remove_prefix(dot + 1);
+    dot = path.find('.');
+    const auto* module = value.get_if<FunctionRef>();
+    if (!module || module->kind != Kind::Module) return std::nullopt;
+    auto member = find_member(module->name, path.substr(0, dot));
+    if (!member) return std::nullopt;
+    value = *member;
+  }
+  return value;
+}
+
+Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
+  if (auto member = find_member(module.name, e.text)) return *member;
+  bool known =
+      module.name == "triton" || module.name == "math" || module.name == "tl" || module.name.starts_with("tl.");
+  if (!known)
+    return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted(e), module.name),
+                 "a kernel can use triton.language, math and the @triton.jit functions of its file");
+  std::string hint;
+  if (auto near = nearest_name(e.text, member_names(module.name)))
+    hint = fmt::format("did you mean '{}.{}'?", dotted(*e.children[0]), *near);
+  return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted(e)), hint);
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,174 @@
+// The table of functions: rows of functions.def with their parameters parsed, and the ops that are functions by
+// themselves; binding of arguments to parameters.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+Val parse_default(std::string_view text) {
+  if (text == "None") return None{};
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text == "()") return make_tuple({});
+  if (text.front() == '\'') return std::string(text.substr(1, text.size() - 2));
+  Int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::vector<FunctionParam> parse_params(std::string_view text) {
+  std::vector<FunctionParam> params;
+  while (!text.empty()) {
+    std::string_view item = text.substr(0, text.find(", "));
+    text = item.size() == text.size() ? std::string_view() : text.substr(item.size() + 2);
+    FunctionParam param;
+    size_t equals = item.find('=');
+    param.name = item.substr(0, equals);
+    param.required = equals == std::string_view::npos;
+    if (!param.required) param.fallback = parse_default(item.substr(equals + 1));
+    if (param.name.front() == '*') {
+      param.name.erase(0, 1);
+      param.rest = true;
+      param.required = false;
+    }
+    params.push_back(std::move(param));
+  }
+  return params;
+}
+
+// ------------------------------------------------------------------------------- ops that are functions themselves
+
+// As Triton, the transcendental functions take float32 and float64 only.
+ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info) {
+  ir::Value* v = to_value(s, x, fmt::format("the argument of {}", function));
+  if (!v) return nullptr;
+  bool narrow = v->type.is_float() && v->type.bits() < 32;
+  bool takes_narrow = info.opcode == ir::Opcode::Fma || info.opcode == ir::Opcode::Abs;
+  if ((info.traits & ir::FloatOnly) && (!v->type.is_float() || (narrow && !takes_narrow))) {
+    s.error(fmt::format("{} takes float32 or float64, found {}", function, describe(v)),
+            "convert with .to(tl.float32) first");
+    return nullptr;
+  }
+  if ((info.traits & ir::IntOnly) && !v->type.is_integer()) {
+    s.error(fmt::format("{} takes integers, found {}", function, describe(v)));
+    return nullptr;
+  }
+  return v;
+}
+
+template <ir::Opcode opcode>
+Val call_op(Sema& s, Args args) {
+  const ir::OpInfo& info = ir::op_info(opcode);
+  if (opcode == ir::Opcode::Abs && args[0].is_constant()) {
+    if (auto* i = args[0].get_if<Int>()) return *i < 0 ? -*i : *i;
+    if (auto* d = args[0].get_if<double>()) return std::abs(*d);
+  }
+  std::vector<ir::Value*> values;
+  if (args.size() == 1) {
+    values = {math_operand(s, args[0], info.language_name, info)};
+  } else {
+    auto ab = operands(s, info.language_name, args[0], args[1], {});
+    if (!ab) return {};
+    values = {math_operand(s, ab->first, info.language_name, info),
+              math_operand(s, ab->second, info.language_name, info)};
+    if (args.size() == 3) {
+      auto ac = operands(s, info.language_name, values[0], args[2], {});
+      if (!ac) return {};
+      auto bc = operands(s, info.language_name, values[1], ac->second, {});
+      if (!bc) return {};
+      values = {ac->first, bc->first, bc->second};
+    }
+  }
+  for (ir::Value* v : values)
+    if (!v) return {};
+  return s.builder.create(opcode, values)->result();
+}
+
+std::vector<FunctionInfo> make_table() {
+  std::vector<FunctionInfo> table;
+  auto op_row = [&](const char* language_name, std::initializer_list<const char*> params, auto call, const char* doc) {
+    if (!*language_name) return;
+    FunctionInfo info{language_name, {}, call, doc, params.size() == 1};
+    for (const char* p : params) info.params.push_back({p, true, false, Val()});
+    table.push_back(std::move(info));
+  };
+#define TEGULA_OP(...)
+#define TEGULA_UNARY(Name, text, rule, traits, lang, doc) op_row(lang, {"x"}, &call_op<ir::Opcode::Name>, doc);
+#define TEGULA_BINARY(Name, text, rule, traits, lang, doc) op_row(lang, {"x", "y"}, &call_op<ir::Opcode::Name>, doc);
+#define TEGULA_TERNARY(Name, text, names, rule, traits, lang, doc) \
+  op_row(lang, {"x", "y", "z"}, &call_op<ir::Opcode::Name>, doc);
+#include "codegen/ir/ops.def"
+#define TEGULA_FN(name, params, method, doc)                                                    \
+  {                                                                                             \
+    std::string language_name = #name;                                                          \
+    if (language_name.back() == '_') language_name.pop_back();                                  \
+    table.push_back({std::move(language_name), parse_params(params), &fn_##name, doc, method}); \
+  }
+#include "dsl/semantics/functions.def"
+  return table;
+}
+
+}  // namespace
+
+const std::vector<FunctionInfo>& function_table() {
+  static const std::vector<FunctionInfo> table = make_table();
+  return table;
+}
+
+const FunctionInfo* find_function(std::string_view name) {
+  static const std::map<std::string_view, const FunctionInfo*> index = [] {
+    std::map<std::string_view, const FunctionInfo*> out;
+    for (const FunctionInfo& f : function_table()) out[f.name] = &f;
+    return out;
+  }();
+  auto it = index.find(name);
+  return it == index.end() ? nullptr : it->second;
+}
+
+Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
+                  std::vector<std::pair<std::string, Val>> keywords) {
+  const auto& params = function.params;
+  std::vector<std::optional<Val>> bound(params.size());
+  size_t next = 0;
+  for (size_t i = 0; i < params.size() && next < positional.size(); ++i) {
+    if (params[i].rest) {
+      bound[i] = make_tuple(std::vector<Val>(positional.begin() + long(next), positional.end()));
+      next = positional.size();
+    } else {
+      bound[i] = positional[next++];
+    }
+  }
+  if (next < positional.size())
+    return s.error(fmt::format("{} takes {} arguments, found {}", function.name, params.size(), positional.size()));
+  for (auto& [name, value] : keywords) {
+    std::vector<std::string> names;
+    size_t i = 0;
+    for (const FunctionParam& p : params) names.push_back(p.name);
+    while (i < params.size() && params[i].name != name) ++i;
+    if (i == params.size()) {
+      auto near = nearest_name(name, names);
+      return s.error(
+          fmt::format("{} has no argument '{}'", function.name, name),
+          near ? fmt::format("did you mean '{}'?", *near) : fmt::format("it takes: {}", fmt::join(names, ", ")));
+    }
+    if (bound[i]) return s.error(fmt::format("{} gets its argument '{}' twice", function.name, name));
+    // shape=(2, 4) for *shape: as if given one by one
+    bound[i] = params[i].rest && !value.is<TupleVal>() ? make_tuple({value}) : value;
+  }
+  std::vector<Val> args;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (!bound[i] && params[i].required)
+      return s.error(fmt::format("{} lacks its argument '{}'", function.name, params[i].name));
+    args.push_back(bound[i] ? *bound[i] : params[i].rest ? make_tuple({}) : params[i].fallback);
+    if (args.back().is_poison()) return {};
+  }
+  return function.call(s, args);
+}
+
+}  // namespace tegula::dsl

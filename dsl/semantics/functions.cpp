@@ -1,0 +1,410 @@
+// Creation, arithmetic, shape, compile-time functions and hints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+std::optional<int> grid_axis(Sema& s, const Val& axis, const char* function) {
+  auto i = to_int(s, axis, fmt::format("the axis of {}", function));
+  if (!i) return std::nullopt;
+  if (*i < 0 || *i > 2) {
+    s.error(fmt::format("axis {} of {} is out of range", *i, function), "a grid has axes 0, 1 and 2");
+    return std::nullopt;
+  }
+  return int(*i);
+}
+
+// A value of rank 1 or more, or an error naming the function.
+ir::Value* tile(Sema& s, const Val& x, const char* function) {
+  ir::Value* v = to_value(s, x, fmt::format("the input of {}", function));
+  if (v && v->type.is_scalar()) {
+    s.error(fmt::format("{} takes a tile, found {}", function, describe(x)));
+    return nullptr;
+  }
+  return v;
+}
+
+Val select_extreme(Sema& s, const Val& x, const Val& y, bool nan, ir::Opcode opcode, const char* function) {
+  if (x.is_constant() && y.is_constant()) {
+    Val less = compare(s, "<", x, y);
+    if (less.is_poison()) return {};
+    return truth(less) == (opcode == ir::Opcode::Minimum) ? x : y;
+  }
+  auto ab = operands(s, function, x, y, {});
+  if (!ab) return {};
+  ir::Attrs attrs;
+  if (nan) attrs["nan"] = true;
+  return s.builder.create(opcode, {ab->first, ab->second}, {}, std::move(attrs))->result();
+}
+
+Val permuted(Sema& s, ir::Value* x, const Val& dims, const char* function) {
+  int rank = x->type.rank();
+  std::vector<Val> items = *dims.as<TupleVal>().items;
+  if (items.size() == 1 && items[0].is<TupleVal>()) {
+    std::vector<Val> inner = *items[0].as<TupleVal>().items;
+    items = std::move(inner);
+  }
+  std::vector<int64_t> order;
+  for (const Val& d : items) {
+    auto axis = to_axis(s, d, rank, function);
+    if (!axis) return {};
+    order.push_back(*axis);
+  }
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (int i = 0; i < int(sorted.size()); ++i)
+    if (int(sorted.size()) != rank || sorted[i] != i)
+      return s.error(fmt::format("the dims of {} must be a permutation of 0 to {}", function, rank - 1));
+  if (sorted.empty()) return s.error(fmt::format("{} needs the new order of {} dimensions", function, rank));
+  return s.builder.trans(x, std::move(order));
+}
+
+Val hint(Sema& s, Args args, const char* attribute) {
+  ir::Value* x = to_value(s, args[0]);
+  if (!x) return {};
+  std::vector<Val> items = args[1].is<TupleVal>() ? *args[1].as<TupleVal>().items : std::vector<Val>{args[1]};
+  std::vector<int64_t> values;
+  for (const Val& item : items) {
+    auto i = to_int(s, item, fmt::format("each value of {}", attribute));
+    if (!i) return {};
+    if (*i <= 0) return s.error(fmt::format("a hint must be positive, found {}", *i));
+    values.push_back(*i & -*i);  // facts are powers of two
+  }
+  size_t rank = std::max(1, x->type.rank());
+  if (values.size() == 1) values.resize(rank, values[0]);
+  if (values.size() != rank)
+    return s.error(fmt::format("{} values for {}", values.size(), describe(args[0])), "give one number a dimension");
+  return s.builder.create(ir::Opcode::Hint, {x}, {}, {{attribute, values}})->result();
+}
+
+const ir::Type* type_of(const Val& x) {
+  if (auto* t = x.get_if<DType>()) return &t->type;
+  return x.is_value() ? &x.value()->type : nullptr;
+}
+
+Val type_query(Sema& s, const Val& x, bool (*query)(const ir::Type&)) {
+  const ir::Type* type = type_of(x);
+  return type ? Val(query(*type)) : s.error(fmt::format("expected a type, found {}", describe(x)));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------ programs and creation
+
+Val fn_program_id(Sema& s, Args args) {
+  auto axis = grid_axis(s, args[0], "program_id");
+  return axis ? Val(s.builder.program_id(*axis)) : Val();
+}
+
+Val fn_num_programs(Sema& s, Args args) {
+  auto axis = grid_axis(s, args[0], "num_programs");
+  return axis ? Val(s.builder.num_programs(*axis)) : Val();
+}
+
+Val fn_arange(Sema& s, Args args) {
+  auto start = to_int(s, args[0], "the start of arange"), end = to_int(s, args[1], "the end of arange");
+  if (!start || !end) return {};
+  if (*end <= *start) return s.error(fmt::format("arange from {} to {} is empty", *start, *end));
+  Int extent = *end - *start;
+  if (extent & (extent - 1))
+    return s.error(fmt::format("the extent of arange is {}, which is no power of two", extent),
+                   "take the next power of two and mask the rest: mask = tl.arange(0, BLOCK) < n");
+  if (!to_shape(s, extent, "arange")) return {};
+  if (*start < INT32_MIN || *end > INT32_MAX) return s.error("arange is limited to int32 values");
+  return s.builder.arange(*start, *end);
+}
+
+Val fn_full(Sema& s, Args args) {
+  auto shape = to_shape(s, args[0], "full");
+  auto elem = to_elem(s, args[2], "the dtype of full");
+  if (!shape || !elem) return {};
+  if (args[1].is_value() && args[1].value()->type.is_tile())
+    return s.error(fmt::format("full takes a scalar value, found {}", describe(args[1])));
+  Val scalar = convert(s, args[1], ir::Type::scalar(*elem));
+  if (scalar.is_poison()) return {};
+  if (!args[1].is_value()) return constant(s, ir::Type::tile(*elem, *shape), args[1]);
+  return shape->empty() ? scalar : Val(s.builder.splat(scalar.value(), *shape));
+}
+
+Val fn_zeros(Sema& s, Args args) {
+  auto shape = to_shape(s, args[0], "zeros");
+  auto elem = to_elem(s, args[1], "the dtype of zeros");
+  if (!shape || !elem) return {};
+  return constant(s, ir::Type::tile(*elem, *shape), Int(0));
+}
+
+Val fn_zeros_like(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of zeros_like");
+  return x ? Val(constant(s, x->type, Int(0))) : Val();
+}
+
+Val fn_cast(Sema& s, Args args) {
+  bool bitcast = truth(args[3]);
+  const ir::Type* target = args[1].is<DType>() ? &args[1].as<DType>().type : nullptr;
+  ir::Value* x = to_value(s, args[0], "the input of a cast");
+  if (!x) return {};
+  if (target && target->pointer) {
+    if (x->type.pointer || x->type.bits() == 64) return s.builder.bitcast(x, target->element());
+    return s.error(fmt::format("cannot cast {} to {}", describe(args[0]), describe(args[1])));
+  }
+  auto elem = to_elem(s, args[1], "the target of a cast");
+  if (!elem) return {};
+  if (x->type.pointer) {
+    if (*elem != Elem::I64 && *elem != Elem::U64)
+      return s.error(fmt::format("cannot cast {} to {}", describe(args[0]), elem_info(*elem).tl),
+                     "pointers convert to int64");
+    return s.builder.bitcast(x, ir::Type::scalar(*elem));
+  }
+  if (bitcast) {
+    if (x->type.bits() != elem_bits(*elem))
+      return s.error(fmt::format("cannot bitcast {} ({} bits) to {} ({} bits)", elem_info(x->type.elem).tl,
+                                 x->type.bits(), elem_info(*elem).tl, elem_bits(*elem)));
+    return x->type.elem == *elem ? Val(x) : Val(s.builder.bitcast(x, ir::Type::scalar(*elem)));
+  }
+  std::string rounding;
+  if (!args[2].is<None>()) {
+    rounding = args[2].is<std::string>() ? args[2].as<std::string>() : std::string();
+    if (rounding != "rtne" && rounding != "rtz")
+      return s.error(fmt::format("fp_downcast_rounding is {}, expected 'rtne' or 'rtz'", describe(args[2])));
+    if (!x->type.is_float() || !is_float(*elem) || x->type.bits() <= elem_bits(*elem))
+      return s.error("fp_downcast_rounding belongs to a cast to a narrower float");
+    if (rounding == "rtne") rounding.clear();
+  }
+  return x->type.elem == *elem ? Val(x) : Val(s.builder.cast(x, *elem, rounding));
+}
+
+Val fn_to(Sema& s, Args args) { return fn_cast(s, args); }
+
+// ------------------------------------------------------------------------------------------------------ arithmetic
+
+Val fn_where(Sema& s, Args args) {
+  if (args[0].is_constant() && args[1].is_constant() && args[2].is_constant())
+    return truth(args[0]) ? args[1] : args[2];
+  ir::Value* c =
+      args[0].is_constant() ? s.builder.constant(ir::Type::scalar(Elem::I1), truth(args[0])) : to_value(s, args[0]);
+  auto xy = operands(s, "where", args[1], args[2], {.pointers = true});
+  if (!c || !xy) return {};
+  c = to_bool(s, c);
+  auto [x, y] = *xy;
+  if (!broadcast_pair(s, c, x) || !broadcast_pair(s, c, y) || !broadcast_pair(s, x, y)) return {};
+  return s.builder.select(c, x, y);
+}
+
+Val fn_minimum(Sema& s, Args args) {
+  return select_extreme(s, args[0], args[1], truth(args[2]), ir::Opcode::Minimum, "minimum");
+}
+Val fn_maximum(Sema& s, Args args) {
+  return select_extreme(s, args[0], args[1], truth(args[2]), ir::Opcode::Maximum, "maximum");
+}
+Val fn_clamp(Sema& s, Args args) {
+  bool nan = truth(args[3]);
+  return select_extreme(s, select_extreme(s, args[0], args[1], nan, ir::Opcode::Maximum, "clamp"), args[2], nan,
+                        ir::Opcode::Minimum, "clamp");
+}
+
+Val fn_add(Sema& s, Args args) { return binary(s, "+", args[0], args[1]); }
+Val fn_sub(Sema& s, Args args) { return binary(s, "-", args[0], args[1]); }
+Val fn_mul(Sema& s, Args args) { return binary(s, "*", args[0], args[1]); }
+
+Val fn_fdiv(Sema& s, Args args) {
+  auto ab = operands(s, "fdiv", args[0], args[1], {.division = true});
+  if (!ab) return {};
+  if (!ab->first->type.is_float())
+    return s.error(fmt::format("fdiv takes floats, found {} and {}", describe(args[0]), describe(args[1])));
+  return truth(args[2]) ? s.builder.div_rn(ab->first, ab->second) : s.builder.div(ab->first, ab->second);
+}
+
+Val fn_cdiv(Sema& s, Args args) {
+  return binary(s, "//", binary(s, "+", args[0], binary(s, "-", args[1], Int(1))), args[1]);
+}
+
+Val fn_sigmoid(Sema& s, Args args) {
+  Val e = call_function(s, *find_function("exp"), {unary(s, "-", args[0])}, {});
+  return binary(s, "/", Int(1), binary(s, "+", Int(1), e));
+}
+
+Val fn_softmax(Sema& s, Args args) {
+  ir::Value* x = tile(s, args[0], "softmax");
+  if (!x) return {};
+  auto axis = args[1].is<None>() ? std::optional(0) : to_axis(s, args[1], x->type.rank(), "softmax");
+  if (!axis) return {};
+  // The reduced dimension is kept so that the results fit the tile at any axis.
+  Val e = call_function(s, *find_function("exp"), {binary(s, "-", x, reduce_named(s, "max", x, *axis, true))}, {});
+  return fn_fdiv(s, std::vector<Val>{e, reduce_named(s, "sum", e, *axis, true), args[3]});
+}
+
+Val fn_next_power_of_2(Sema& s, Args args) {
+  auto n = to_int(s, args[0], "the argument of next_power_of_2");
+  if (!n) return {};
+  Int p = 1;
+  while (p < *n) p *= 2;
+  return p;
+}
+
+// ----------------------------------------------------------------------------------------------------------- shape
+
+Val fn_broadcast_to(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of broadcast_to");
+  auto shape = to_shape_varargs(s, args[1], "broadcast_to");
+  if (!x || !shape) return {};
+  ir::Value* out = broadcast_value(s, x, *shape);
+  return out ? Val(out) : Val();
+}
+
+Val fn_broadcast(Sema& s, Args args) {
+  ir::Value *a = to_value(s, args[0]), *b = to_value(s, args[1]);
+  if (!a || !b || !broadcast_pair(s, a, b)) return {};
+  return make_tuple({a, b});
+}
+
+Val fn_expand_dims(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of expand_dims");
+  if (!x) return {};
+  std::vector<Val> axes = args[1].is<TupleVal>() ? *args[1].as<TupleVal>().items : std::vector<Val>{args[1]};
+  int rank = x->type.rank() + int(axes.size());
+  std::vector<int> at;
+  for (const Val& a : axes) {
+    auto axis = to_axis(s, a, rank, "expand_dims");
+    if (!axis) return {};
+    at.push_back(*axis);
+  }
+  std::sort(at.begin(), at.end());
+  for (int axis : at) x = x->type.is_scalar() ? s.builder.splat(x, {1}) : s.builder.expand_dims(x, axis);
+  return x;
+}
+
+Val fn_reshape(Sema& s, Args args) {
+  ir::Value* x = tile(s, args[0], "reshape");
+  auto shape = to_shape_varargs(s, args[1], "reshape");
+  if (!x || !shape) return {};
+  if (ir::Type::tile(x->type.elem, *shape).num_elements() != x->type.num_elements())
+    return s.error(fmt::format("cannot reshape {} to {}: {} elements against {}", ir::shape_to_string(x->type.shape),
+                               ir::shape_to_string(*shape), x->type.num_elements(),
+                               ir::Type::tile(x->type.elem, *shape).num_elements()));
+  return *shape == x->type.shape ? Val(x) : Val(s.builder.reshape(x, *shape));
+}
+
+Val fn_view(Sema& s, Args args) { return fn_reshape(s, args); }
+
+Val fn_ravel(Sema& s, Args args) {
+  ir::Value* x = tile(s, args[0], "ravel");
+  if (!x) return {};
+  return x->type.rank() == 1 ? Val(x) : Val(s.builder.reshape(x, {x->type.num_elements()}));
+}
+
+Val fn_trans(Sema& s, Args args) {
+  ir::Value* x = tile(s, args[0], "trans");
+  if (!x) return {};
+  if (!args[1].as<TupleVal>().items->empty()) return permuted(s, x, args[1], "trans");
+  int rank = x->type.rank();
+  if (rank < 2) return s.error(fmt::format("trans swaps the last two dimensions, found {}", describe(args[0])));
+  std::vector<int64_t> order;
+  for (int i = 0; i < rank; ++i) order.push_back(i);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return s.builder.trans(x, std::move(order));
+}
+
+Val fn_permute(Sema& s, Args args) {
+  ir::Value* x = tile(s, args[0], "permute");
+  return x ? permuted(s, x, args[1], "permute") : Val();
+}
+
+Val fn_dot(Sema& s, Args args) {
+  ir::Value *a = to_value(s, args[0], "the first operand of dot"),
+            *b = to_value(s, args[1], "the second operand of dot");
+  if (!a || !b) return {};
+  if (a->type.rank() != 2 || b->type.rank() != 2)
+    return s.error(fmt::format("dot takes two tiles of rank 2, found {} and {}", describe(args[0]), describe(args[1])));
+  if (a->type.shape[1] != b->type.shape[0])
+    return s.error(
+        fmt::format("dot of shapes {} and {}: the inner extents {} and {} differ", ir::shape_to_string(a->type.shape),
+                    ir::shape_to_string(b->type.shape), a->type.shape[1], b->type.shape[0]),
+        "the first operand is [M, K], the second [K, N]");
+  bool half = a->type.elem == b->type.elem && (a->type.elem == Elem::F16 || a->type.elem == Elem::BF16);
+  if (!half)
+    return s.error(fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
+                   "both operands must be float16, or both bfloat16; convert with .to(...)");
+  ir::Shape shape{a->type.shape[0], b->type.shape[1]};
+  if (shape[0] < 16 || shape[1] < 8 || a->type.shape[1] < 16)
+    return s.error(fmt::format("dot of M = {}, N = {}, K = {} is smaller than the matrix instruction", shape[0],
+                               shape[1], a->type.shape[1]),
+                   "M and K must be at least 16, N at least 8");
+  Elem out = Elem::F32;
+  if (!args[6].is<None>()) {
+    auto elem = to_elem(s, args[6], "the out_dtype of dot");
+    if (!elem) return {};
+    if (*elem != Elem::F32)
+      return s.error(fmt::format("dot accumulates in float32, found out_dtype {}", elem_info(*elem).tl),
+                     "convert the result with .to(...)");
+  }
+  ir::Type type = ir::Type::tile(out, shape);
+  ir::Value* acc = nullptr;
+  if (args[2].is<None>()) {
+    acc = s.builder.constant_float(type, 0);
+  } else {
+    acc = to_value(s, args[2], "the accumulator of dot");
+    if (!acc) return {};
+    if (!acc->type.same_shape_and_elem(type))
+      return s.error(fmt::format("the accumulator of dot is {}, expected {}", describe(acc), describe(DType{type})));
+  }
+  return s.builder.dot(a, b, acc);
+}
+
+// --------------------------------------------------------------------------------------- compile time and hints
+
+Val fn_static_assert_(Sema& s, Args args) {
+  if (args[0].is_value())
+    return s.error("static_assert needs a condition known at compile time",
+                   "declare the parameters it uses as tl.constexpr");
+  if (truth(args[0])) return None{};
+  std::string message = args[1].is<std::string>() ? args[1].as<std::string>() : std::string();
+  return s.error(message.empty() ? "static assertion failed" : fmt::format("static assertion failed: {}", message));
+}
+
+Val fn_static_print(Sema&, Args args) {
+  std::string line;
+  for (const Val& v : *args[0].as<TupleVal>().items) {
+    if (!line.empty()) line += ' ';
+    if (auto* text = v.get_if<std::string>())
+      line += *text;
+    else if (auto* i = v.get_if<Int>())
+      line += fmt::format("{}", *i);
+    else if (auto* d = v.get_if<double>())
+      line += fmt::format("{}", *d);
+    else
+      line += describe(v);
+  }
+  std::fprintf(stderr, "%s\n", line.c_str());
+  return None{};
+}
+
+Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, "divisibility"); }
+Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, "contiguity"); }
+Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, "constancy"); }
+Val fn_assume(Sema& s, Args args) {
+  if (args[0].is_constant() && !truth(args[0])) return s.error("assume of a condition that is false");
+  return None{};
+}
+
+Val fn_is_floating(Sema& s, Args args) {
+  return type_query(s, args[0], [](const ir::Type& t) { return t.is_float(); });
+}
+Val fn_is_int(Sema& s, Args args) {
+  return type_query(s, args[0], [](const ir::Type& t) { return t.is_integer(); });
+}
+Val fn_is_ptr(Sema& s, Args args) {
+  return type_query(s, args[0], [](const ir::Type& t) { return t.pointer; });
+}
+
+Val fn_pointer_type(Sema& s, Args args) {
+  auto elem = to_elem(s, args[0], "the argument of pointer_type");
+  return elem ? Val(DType{ir::Type::pointer_to(*elem)}) : Val();
+}
+
+}  // namespace tegula::dsl

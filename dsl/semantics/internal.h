@@ -1,0 +1,51 @@
+// What the files of the semantic layer share.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "dsl/semantics/sema.h"
+
+namespace tegula::dsl {
+
+/// The type Triton gives a literal that stands alone: int1, int32, uint32, int64, float32, float64.
+Elem literal_type(const Val& x);
+/// A number as a constant of `type`, scalar or splat.
+ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal);
+/// x with another element type; pointers and equal types stay.
+ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem);
+/// x != 0 as i1; null after an error (a pointer is compared with null).
+ir::Value* to_bool(Sema& s, ir::Value* x);
+
+/// Brings two values to one shape: scalars are splat, missing leading dimensions added, extents of 1 repeated. False
+/// after an error that shows both shapes.
+bool broadcast_pair(Sema& s, ir::Value*& a, ir::Value*& b);
+/// x repeated to `shape`; null after an error.
+ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape);
+
+struct OperandRules {
+  bool pointers = false;  ///< two pointers to the same type may meet
+  bool division = false;  ///< fp16 and bf16 compute in fp32; integers of different sign are refused
+};
+/// Both operands as IR values of one element type and shape; nullopt after an error that names `op`.
+std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
+                                                          OperandRules rules);
+
+/// A compile-time shape from a tuple or list of ints, checked: powers of two, at most 2^20 elements.
+std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function);
+/// The same from varargs: `reshape(x, 2, 4)` and `reshape(x, (2, 4))`.
+std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_view function);
+/// A compile-time axis in [0, rank), negative counted from the end.
+std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view function);
+/// A compile-time integer.
+std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what);
+std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what);
+
+/// max, min or sum along an axis, as the functions of that name do it (for softmax).
+Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims);
+
+using Args = std::span<const Val>;
+#define TEGULA_FN(name, params, method, doc) Val fn_##name(Sema& s, Args args);
+#include "dsl/semantics/functions.def"
+
+}  // namespace tegula::dsl

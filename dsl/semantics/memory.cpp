@@ -1,0 +1,144 @@
+// Loads, stores, atomics.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+// A pointer operand, or null after an error.
+ir::Value* pointer(Sema& s, const Val& x, const char* function) {
+  if (x.is_value() && x.value()->type.pointer) return x.value();
+  if (!x.is_poison())
+    s.error(fmt::format("{} takes a pointer or a tile of pointers, found {}", function, describe(x)),
+            x.is<None>() ? "the argument is None: test `p is not None` first" : "");
+  return nullptr;
+}
+
+// The mask, brought to the pointers' shape; nullopt after an error, null where there is none.
+std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* ptr, const char* function) {
+  if (mask.is<None>()) return nullptr;
+  ir::Value* m = mask.is<bool>() ? constant(s, ir::Type::scalar(Elem::I1), mask) : to_value(s, mask, "a mask");
+  if (!m) return std::nullopt;
+  const ir::Shape& shape = ptr->type.shape;
+  if (ptr->type.is_scalar() && m->type.is_tile()) {
+    s.error(fmt::format("the mask of {} is a {}, but the pointer is a single one", function, describe(m)),
+            "add offsets to the pointer: p + tl.arange(0, BLOCK)");
+    return std::nullopt;
+  }
+  bool fits = m->type.shape.size() <= shape.size();
+  for (size_t i = 0; fits && i < m->type.shape.size(); ++i) {
+    int64_t from = m->type.shape[i], to = shape[i + shape.size() - m->type.shape.size()];
+    fits = from == to || from == 1;
+  }
+  if (!fits) {
+    s.error(fmt::format("the mask of {} has shape {}, the pointers have {}", function,
+                        ir::shape_to_string(m->type.shape), ir::shape_to_string(shape)),
+            "a mask has the pointers' shape, or extents of 1 that repeat");
+    return std::nullopt;
+  }
+  return broadcast_value(s, to_bool(s, m), shape);
+}
+
+// A value for the pointers' elements: converted to their type, brought to their shape; null after an error.
+ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem, const char* what) {
+  if (x.is_value() && x.value()->type.is_tile() && ptr->type.is_scalar()) {
+    s.error(fmt::format("{} is a {}, but the pointer is a single one", what, describe(x)),
+            "add offsets to the pointer: p + tl.arange(0, BLOCK)");
+    return nullptr;
+  }
+  if (x.is_value() && x.value()->type.pointer) {
+    s.error(fmt::format("{} is a {}", what, describe(x)));
+    return nullptr;
+  }
+  ir::Value* v = x.is_value() || !x.is_constant() ? to_value(s, x, what) : nullptr;
+  if (!v && x.is_constant()) {
+    if (!x.is<bool>() && !x.is<Int>() && !x.is<double>()) return to_value(s, x, what);
+    v = constant(s, ir::Type::scalar(elem), x);
+  }
+  if (!v) return nullptr;
+  return broadcast_value(s, cast_to(s, v, elem), ptr->type.shape);
+}
+
+// One of a few strings; the attribute without its default is left out.
+bool choice(Sema& s, const Val& x, const char* function, const char* argument,
+            std::initializer_list<std::string> allowed, ir::Attrs& attrs, const char* attribute) {
+  if (x.is<None>()) return true;
+  std::string text = x.is<std::string>() ? x.as<std::string>() : describe(x);
+  if (text.empty()) return true;
+  if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
+    s.error(fmt::format("the {} of {} is '{}'", argument, function, text),
+            fmt::format("it is one of '{}'", fmt::join(allowed, "', '")));
+    return false;
+  }
+  if (text != "evict_normal") attrs[attribute] = text;
+  return true;
+}
+
+bool no_block_pointer(Sema& s, const Val& boundary_check, const char* function) {
+  if (boundary_check.is<TupleVal>() && boundary_check.as<TupleVal>().items->empty()) return true;
+  s.error(fmt::format("boundary_check of {} belongs to block pointers, which are not part of the language", function),
+          "compute pointers and a mask from tl.arange");
+  return false;
+}
+
+}  // namespace
+
+Val fn_load(Sema& s, Args args) {
+  ir::Value* p = pointer(s, args[0], "load");
+  ir::Attrs attrs;
+  if (!p || !no_block_pointer(s, args[3], "load") ||
+      !choice(s, args[5], "load", "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, attrs, "cache") ||
+      !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
+    return {};
+  if (truth(args[7])) attrs["volatile"] = true;
+  auto mask = mask_for(s, args[1], p, "load");
+  if (!mask) return {};
+  ir::Value* other = nullptr;
+  if (!args[2].is<None>()) {
+    if (!*mask) return s.error("load has `other` without a mask", "give mask=..., or leave `other` out");
+    other = element_value(s, args[2], p, p->type.elem, "`other` of load");
+    if (!other) return {};
+  }
+  return s.builder.load(p, *mask, other, std::move(attrs));
+}
+
+Val fn_store(Sema& s, Args args) {
+  ir::Value* p = pointer(s, args[0], "store");
+  ir::Attrs attrs;
+  if (!p || !no_block_pointer(s, args[3], "store") ||
+      !choice(s, args[4], "store", "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, attrs, "cache") ||
+      !choice(s, args[5], "store", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
+    return {};
+  auto mask = mask_for(s, args[2], p, "store");
+  ir::Value* value = element_value(s, args[1], p, p->type.elem, "the value of store");
+  if (!mask || !value) return {};
+  s.builder.store(p, value, *mask, std::move(attrs));
+  return None{};
+}
+
+Val fn_atomic_add(Sema& s, Args args) {
+  ir::Value* p = pointer(s, args[0], "atomic_add");
+  ir::Attrs attrs;
+  if (!p || !choice(s, args[3], "atomic_add", "sem", {"relaxed", "acquire", "release", "acq_rel"}, attrs, "sem") ||
+      !choice(s, args[4], "atomic_add", "scope", {"cta", "gpu", "sys"}, attrs, "scope"))
+    return {};
+  Elem elem = p->type.elem;
+  if (!is_float(elem) && elem_bits(elem) < 32)
+    return s.error(fmt::format("atomic_add on {}", elem_info(elem).tl),
+                   "it takes 32- and 64-bit integers and all floats");
+  auto mask = mask_for(s, args[2], p, "atomic_add");
+  ir::Value* value = element_value(s, args[1], p, elem, "the value of atomic_add");
+  if (!mask || !value) return {};
+  return s.builder.atomic_rmw("add", p, value, *mask, std::move(attrs));
+}
+
+Val fn_debug_barrier(Sema& s, Args) {
+  s.builder.create(ir::Opcode::Barrier, {});
+  return None{};
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,393 @@
+// Operators: type promotion, broadcasting, and compile-time evaluation as Python has it. Promotion follows Triton's
+// computation type rules.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+// ------------------------------------------------------------------------------------------------ compile time
+
+bool is_number(const Val& x) { return x.is<bool>() || x.is<Int>() || x.is<double>(); }
+double as_double(const Val& x) {
+  if (auto* d = x.get_if<double>()) return *d;
+  if (auto* i = x.get_if<Int>()) return double(*i);
+  return x.as<bool>();
+}
+Int as_int(const Val& x) { return x.is<Int>() ? x.as<Int>() : Int(x.as<bool>()); }
+
+// Python's floor division and modulo: the remainder has the sign of the divisor.
+Int floor_div(Int a, Int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+Int floor_mod(Int a, Int b) { return a - floor_div(a, b) * b; }
+
+Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  if (op == "+" && lhs.is<std::string>() && rhs.is<std::string>()) return lhs.as<std::string>() + rhs.as<std::string>();
+  if (op == "+" && lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
+    std::vector<Val> items = *lhs.as<TupleVal>().items;
+    items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
+    return make_tuple(std::move(items));
+  }
+  if (!is_number(lhs) || !is_number(rhs))
+    return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+  bool real = lhs.is<double>() || rhs.is<double>();
+  bool zero = as_double(rhs) == 0;
+  if ((op == "/" || op == "//" || op == "%") && zero) return s.error("division by zero");
+  if (op == "/") return as_double(lhs) / as_double(rhs);
+  if (real) {
+    double a = as_double(lhs), b = as_double(rhs);
+    if (op == "+") return a + b;
+    if (op == "-") return a - b;
+    if (op == "*") return a * b;
+    if (op == "//") return std::floor(a / b);
+    if (op == "%") return a - std::floor(a / b) * b;
+    if (op == "**") return std::pow(a, b);
+    return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+  }
+  Int a = as_int(lhs), b = as_int(rhs);
+  Int wrapped = 0;
+  bool overflow = false;
+  if (op == "+")
+    overflow = __builtin_add_overflow(a, b, &wrapped);
+  else if (op == "-")
+    overflow = __builtin_sub_overflow(a, b, &wrapped);
+  else if (op == "*")
+    overflow = __builtin_mul_overflow(a, b, &wrapped);
+  else if (op == "//")
+    wrapped = floor_div(a, b);
+  else if (op == "%")
+    wrapped = floor_mod(a, b);
+  else if (op == "**") {
+    if (b < 0) return std::pow(double(a), double(b));
+    wrapped = 1;
+    for (Int i = 0; i < b && !overflow; ++i) overflow = __builtin_mul_overflow(wrapped, a, &wrapped);
+  } else if (op == "<<" || op == ">>") {
+    if (b < 0) return s.error("negative shift count");
+    if (op == ">>")
+      wrapped = a >> std::min<Int>(b, 63);
+    else
+      overflow = b >= 63 || __builtin_mul_overflow(a, Int(1) << b, &wrapped);
+  } else if (lhs.is<bool>() && rhs.is<bool>()) {
+    if (op == "&") return bool(a & b);
+    if (op == "|") return bool(a | b);
+    if (op == "^") return bool(a ^ b);
+  } else if (op == "&")
+    wrapped = a & b;
+  else if (op == "|")
+    wrapped = a | b;
+  else if (op == "^")
+    wrapped = a ^ b;
+  else
+    return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+  if (overflow) return s.error(fmt::format("the result of {} {} {} does not fit 64 bits", a, op, b));
+  return wrapped;
+}
+
+// Two compile-time values, or their lack of an order.
+std::optional<int> order(const Val& lhs, const Val& rhs) {
+  auto three_way = [](auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; };
+  if (is_number(lhs) && is_number(rhs)) {
+    if (lhs.is<double>() || rhs.is<double>()) return three_way(as_double(lhs), as_double(rhs));
+    return three_way(as_int(lhs), as_int(rhs));
+  }
+  if (lhs.is<std::string>() && rhs.is<std::string>()) return three_way(lhs.as<std::string>(), rhs.as<std::string>());
+  return std::nullopt;
+}
+
+bool same(const Val& lhs, const Val& rhs) {
+  if (auto o = order(lhs, rhs)) return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>()));
+  if (lhs.is<None>() || rhs.is<None>()) return lhs.is<None>() && rhs.is<None>();
+  if (lhs.is<DType>() && rhs.is<DType>()) return lhs.as<DType>().type.same_shape_and_elem(rhs.as<DType>().type);
+  if (lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
+    auto &a = *lhs.as<TupleVal>().items, &b = *rhs.as<TupleVal>().items;
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
+  }
+  if (lhs.is<FunctionRef>() && rhs.is<FunctionRef>())
+    return lhs.as<FunctionRef>().name == rhs.as<FunctionRef>().name &&
+           lhs.as<FunctionRef>().function == rhs.as<FunctionRef>().function;
+  return false;
+}
+
+// -------------------------------------------------------------------------------------------------- promotion
+
+enum class Kind { Boolean, Integer, Float };
+Kind kind_of(Elem e) { return e == Elem::I1 ? Kind::Boolean : tegula::is_float(e) ? Kind::Float : Kind::Integer; }
+
+Elem integer_promote(Elem a, Elem b) {
+  int a_bits = elem_bits(a), b_bits = elem_bits(b);
+  if (is_unsigned(a) == is_unsigned(b)) return a_bits > b_bits ? a : b;
+  Elem u = is_unsigned(a) ? a : b, i = is_unsigned(a) ? b : a;
+  return elem_bits(u) >= elem_bits(i) ? u : i;
+}
+
+// The type in which two operands are combined; nullopt where integers differ in sign and the operation minds.
+std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_literal, bool division) {
+  auto widened = [&](Elem e) { return division && (e == Elem::F16 || e == Elem::BF16) ? Elem::F32 : e; };
+  if (a_literal != b_literal) {
+    Elem literal = a_literal ? a : b, other = a_literal ? b : a;
+    if (kind_of(literal) <= kind_of(other)) return widened(other);
+  }
+  auto either = [&](Elem e) { return a == e || b == e; };
+  if (either(Elem::F64)) return Elem::F64;
+  if (either(Elem::F32)) return Elem::F32;
+  if (either(Elem::F16)) return widened(Elem::F16);
+  if (a == Elem::BF16 && b == Elem::BF16) return widened(Elem::BF16);
+  if (either(Elem::BF16)) return Elem::F32;
+  if (division && is_unsigned(a) != is_unsigned(b)) return std::nullopt;
+  return integer_promote(a, b);
+}
+
+// The limits of an integer type as doubles are exact enough here: literals have 63 bits.
+bool literal_fits(const Val& literal, Elem elem) {
+  if (!literal.is<Int>() || tegula::is_float(elem)) return true;
+  Int x = literal.as<Int>();
+  int bits = elem_bits(elem);
+  if (elem == Elem::I1) return x == 0 || x == 1;
+  if (is_unsigned(elem)) return x >= 0 && (bits == 64 || x < (Int(1) << bits));
+  return bits == 64 || (x >= -(Int(1) << (bits - 1)) && x < (Int(1) << (bits - 1)));
+}
+
+}  // namespace
+
+ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal) {
+  if (type.is_float()) return s.builder.constant_float(type, as_double(literal));
+  if (literal.is<double>()) return s.builder.constant(type, int64_t(literal.as<double>()));
+  return s.builder.constant(type, as_int(literal));
+}
+
+Elem literal_type(const Val& x) {
+  if (x.is<bool>()) return Elem::I1;
+  if (x.is<double>()) {
+    double d = x.as<double>();
+    bool fits = d == 0 || !std::isfinite(d) ||
+                (std::fabs(d) >= 1.1754943508222875e-38 && std::fabs(d) <= 3.4028234663852886e38);
+    return fits ? Elem::F32 : Elem::F64;
+  }
+  Int i = x.as<Int>();
+  if (i >= INT32_MIN && i <= INT32_MAX) return Elem::I32;
+  return i > 0 && i <= Int(UINT32_MAX) ? Elem::U32 : Elem::I64;
+}
+
+ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem) {
+  return x->type.pointer || x->type.elem == elem ? x : s.builder.cast(x, elem);
+}
+
+bool broadcast_pair(Sema& s, ir::Value*& a, ir::Value*& b) {
+  if (a->type.shape == b->type.shape) return true;
+  ir::Shape shape;
+  size_t rank = std::max(a->type.shape.size(), b->type.shape.size());
+  for (size_t i = 0; i < rank; ++i) {
+    auto extent = [&](const ir::Shape& sh) { return i + sh.size() < rank ? 1 : sh[i + sh.size() - rank]; };
+    int64_t x = extent(a->type.shape), y = extent(b->type.shape);
+    if (x != y && x != 1 && y != 1) {
+      s.error(fmt::format("shapes {} and {} do not fit together at dimension {}: {} and {}",
+                          ir::shape_to_string(a->type.shape), ir::shape_to_string(b->type.shape), i, x, y),
+              "extents must be equal or 1; x[:, None] and x[None, :] add a dimension of extent 1");
+      return false;
+    }
+    shape.push_back(std::max(x, y));
+  }
+  a = broadcast_value(s, a, shape);
+  b = broadcast_value(s, b, shape);
+  return a && b;
+}
+
+ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape) {
+  if (x->type.shape == shape) return x;
+  if (x->type.is_scalar()) return s.builder.splat(x, shape);
+  bool fits = x->type.shape.size() <= shape.size();
+  for (size_t i = 0; fits && i < x->type.shape.size(); ++i) {
+    int64_t from = x->type.shape[i], to = shape[i + shape.size() - x->type.shape.size()];
+    fits = from == to || from == 1;
+  }
+  if (!fits) {
+    s.error(fmt::format("cannot broadcast {} to {}", ir::shape_to_string(x->type.shape), ir::shape_to_string(shape)));
+    return nullptr;
+  }
+  while (x->type.shape.size() < shape.size()) x = s.builder.expand_dims(x, 0);
+  return x->type.shape == shape ? x : s.builder.broadcast(x, shape);
+}
+
+// Both operands as IR values of one type and shape. Pointers pass if allowed.
+std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
+                                                          OperandRules rules) {
+  auto elem_of = [](const Val& x) { return x.is_value() ? x.value()->type.elem : literal_type(x); };
+  for (const Val* x : {&lhs, &rhs}) {
+    if (!x->is_value() && !is_number(*x)) {
+      s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+      return std::nullopt;
+    }
+  }
+  bool lhs_ptr = lhs.is_value() && lhs.value()->type.pointer, rhs_ptr = rhs.is_value() && rhs.value()->type.pointer;
+  if (lhs_ptr || rhs_ptr) {
+    bool same_pointers = lhs_ptr && rhs_ptr && elem_of(lhs) == elem_of(rhs);
+    if (!rules.pointers || !same_pointers) {
+      s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
+              lhs_ptr && rhs_ptr ? "" : "load from the pointer first: tl.load(p)");
+      return std::nullopt;
+    }
+    ir::Value *a = lhs.value(), *b = rhs.value();
+    if (!broadcast_pair(s, a, b)) return std::nullopt;
+    return std::pair(a, b);
+  }
+  auto type = computation_type(elem_of(lhs), !lhs.is_value(), elem_of(rhs), !rhs.is_value(), rules.division);
+  if (!type) {
+    s.error(fmt::format("'{}' of {} and {}, which differ in sign", op, describe(lhs), describe(rhs)),
+            "convert one of them with .to(...)");
+    return std::nullopt;
+  }
+  for (const Val* x : {&lhs, &rhs}) {
+    if (x->is_value() || literal_fits(*x, *type)) continue;
+    s.error(fmt::format("the number {} does not fit {}", x->as<Int>(), elem_info(*type).tl),
+            "convert the other operand to a wider type first");
+    return std::nullopt;
+  }
+  auto value = [&](const Val& x) {
+    return x.is_value() ? cast_to(s, x.value(), *type) : constant(s, ir::Type::scalar(*type), x);
+  };
+  ir::Value *a = value(lhs), *b = value(rhs);
+  if (!broadcast_pair(s, a, b)) return std::nullopt;
+  return std::pair(a, b);
+}
+
+namespace {
+
+Val pointer_offset(Sema& s, const Val& pointer, const Val& offset, bool subtract) {
+  ir::Value* x = offset.is_value() ? offset.value() : to_value(s, offset, "a pointer's offset");
+  if (!x) return {};
+  if (!x->type.is_integer()) return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)));
+  if (x->type.bits() < 32) x = cast_to(s, x, Elem::I32);
+  ir::Value* p = pointer.value();
+  if (!broadcast_pair(s, p, x)) return {};
+  if (subtract) x = s.builder.neg(x);
+  return s.builder.addptr(p, x);
+}
+
+Val integer_only(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
+                 ir::Value* (ir::Builder::*make)(ir::Value*, ir::Value*)) {
+  auto ab = operands(s, op, lhs, rhs, {});
+  if (!ab) return {};
+  if (!ab->first->type.is_integer())
+    return s.error(fmt::format("'{}' takes integers, found {} and {}", op, describe(lhs), describe(rhs)));
+  return (s.builder.*make)(ab->first, ab->second);
+}
+
+}  // namespace
+
+Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  if (lhs.is_poison() || rhs.is_poison()) return {};
+  if (!lhs.is_value() && !rhs.is_value()) return fold_binary(s, op, lhs, rhs);
+  bool lhs_ptr = lhs.is_value() && lhs.value()->type.pointer, rhs_ptr = rhs.is_value() && rhs.value()->type.pointer;
+  if (op == "+" && lhs_ptr && !rhs_ptr) return pointer_offset(s, lhs, rhs, false);
+  if (op == "+" && rhs_ptr && !lhs_ptr) return pointer_offset(s, rhs, lhs, false);
+  if (op == "-" && lhs_ptr && !rhs_ptr) return pointer_offset(s, lhs, rhs, true);
+
+  if (op == "&") return integer_only(s, op, lhs, rhs, &ir::Builder::bit_and);
+  if (op == "|") return integer_only(s, op, lhs, rhs, &ir::Builder::bit_or);
+  if (op == "^") return integer_only(s, op, lhs, rhs, &ir::Builder::bit_xor);
+  if (op == "<<") return integer_only(s, op, lhs, rhs, &ir::Builder::shl);
+  if (op == ">>") return integer_only(s, op, lhs, rhs, &ir::Builder::shr);
+  if (op == "@") return s.error("'@' is not part of the kernel language", "write tl.dot(a, b)");
+  if (op == "**") {
+    auto ab = operands(s, op, lhs, rhs, {});
+    if (!ab) return {};
+    if (!ab->first->type.is_float())
+      return s.error("'**' takes floating-point values", "multiply, or convert with .to(tl.float32)");
+    return s.builder.pow(ab->first, ab->second);
+  }
+  bool division = op == "/" || op == "//" || op == "%";
+  auto ab = operands(s, op, lhs, rhs, {.division = division});
+  if (!ab) return {};
+  auto [a, b] = *ab;
+  bool real = a->type.is_float();
+  if (op == "+" || op == "-" || op == "*") {
+    if (a->type.is_bool() && op != "*") a = cast_to(s, a, Elem::I32), b = cast_to(s, b, Elem::I32);
+    return op == "+" ? s.builder.add(a, b) : op == "-" ? s.builder.sub(a, b) : s.builder.mul(a, b);
+  }
+  if (op == "/") {
+    if (!real) a = cast_to(s, a, Elem::F32), b = cast_to(s, b, Elem::F32);
+    return s.builder.div(a, b);
+  }
+  if (op == "//") {
+    if (real)
+      return s.error(fmt::format("'//' takes integers, found {} and {}", describe(lhs), describe(rhs)),
+                     "write tl.floor(a / b)");
+    return s.builder.div(a, b);
+  }
+  if (op == "%") return s.builder.rem(a, b);
+  return s.error(fmt::format("unknown operator '{}'", op));
+}
+
+Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  if (lhs.is_poison() || rhs.is_poison()) return {};
+  if (op == "is" || op == "is not") {
+    bool known = !lhs.is_value() && !rhs.is_value();
+    return (known && same(lhs, rhs)) == (op == "is");
+  }
+  if (op == "in" || op == "not in") {
+    if (!rhs.is<TupleVal>() || lhs.is_value())
+      return s.error(fmt::format("'{}' looks a compile-time value up in a tuple, found {} and {}", op, describe(lhs),
+                                 describe(rhs)));
+    bool found = false;
+    for (const Val& item : *rhs.as<TupleVal>().items) found |= same(lhs, item);
+    return found == (op == "in");
+  }
+  if (!lhs.is_value() && !rhs.is_value()) {
+    if (op == "==") return same(lhs, rhs);
+    if (op == "!=") return !same(lhs, rhs);
+    auto o = order(lhs, rhs);
+    if (!o) return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+    return op == "<" ? *o < 0 : op == "<=" ? *o <= 0 : op == ">" ? *o > 0 : *o >= 0;
+  }
+  // None, strings and types differ from every run-time value.
+  if ((op == "==" || op == "!=") && !((lhs.is_value() || is_number(lhs)) && (rhs.is_value() || is_number(rhs))))
+    return op == "!=";
+  auto ab = operands(s, op, lhs, rhs, {.pointers = true});
+  if (!ab) return {};
+  auto [a, b] = *ab;
+  if (op == "==") return s.builder.eq(a, b);
+  if (op == "!=") return s.builder.ne(a, b);
+  if (op == "<") return s.builder.lt(a, b);
+  if (op == "<=") return s.builder.le(a, b);
+  if (op == ">") return s.builder.gt(a, b);
+  if (op == ">=") return s.builder.ge(a, b);
+  return s.error(fmt::format("unknown comparison '{}'", op));
+}
+
+Val unary(Sema& s, std::string_view op, const Val& x) {
+  if (x.is_poison()) return {};
+  if (op == "not") {
+    if (!x.is_value()) return !truth(x);
+    ir::Value* b = to_bool(s, x.value());
+    return b ? Val(s.builder.bit_xor(b, s.builder.constant(b->type, 1))) : Val();
+  }
+  if (!x.is_value()) {
+    if (!is_number(x)) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
+    if (op == "+") return x;
+    if (op == "-") return x.is<double>() ? Val(-x.as<double>()) : Val(-as_int(x));
+    if (!x.is<double>()) return ~as_int(x);
+    return s.error("'~' takes integers, found a float");
+  }
+  ir::Value* v = x.value();
+  if (v->type.pointer) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
+  if (op == "+") return v;
+  if (op == "-") return s.builder.neg(v->type.is_bool() ? cast_to(s, v, Elem::I32) : v);
+  if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
+  return s.builder.bit_xor(v, s.builder.constant(v->type, v->type.is_bool() ? 1 : -1));
+}
+
+Val logical(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  if (lhs.is_poison() || rhs.is_poison()) return {};
+  auto as_bool = [&](const Val& x) -> ir::Value* {
+    if (!x.is_value()) return s.builder.constant(ir::Type::scalar(Elem::I1), truth(x));
+    return to_bool(s, x.value());
+  };
+  ir::Value *a = as_bool(lhs), *b = as_bool(rhs);
+  if (!a || !b || !broadcast_pair(s, a, b)) return {};
+  return op == "and" ? s.builder.bit_and(a, b) : s.builder.bit_or(a, b);
+}
+
+}  // namespace tegula::dsl

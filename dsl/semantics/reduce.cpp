@@ -1,0 +1,178 @@
+// Reductions, all of them through the one op `reduce` with its combining region.
+#include <fmt/format.h>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+using Group = std::vector<ir::Value*>;
+using Combine = std::function<Group(ir::Builder&, const Group& left, const Group& right)>;
+
+// Reduces along `axis` (None: all elements, as a tile of rank 1). Scalars come back as they are.
+std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool keep_dims, const char* function,
+                                  const Combine& combine) {
+  int rank = inputs[0]->type.rank();
+  if (rank == 0) {
+    s.error(fmt::format("{} takes a tile, found {}", function, describe(inputs[0])));
+    return std::nullopt;
+  }
+  int at = 0;
+  if (axis.is<None>()) {
+    for (ir::Value*& x : inputs)
+      if (rank > 1) x = s.builder.reshape(x, {x->type.num_elements()});
+  } else {
+    auto i = to_axis(s, axis, rank, function);
+    if (!i) return std::nullopt;
+    at = *i;
+  }
+  Group out = s.builder.reduce(inputs, at, [&](ir::Builder& b, const Group& args) {
+    size_t n = args.size() / 2;
+    return combine(b, Group(args.begin(), args.begin() + long(n)), Group(args.begin() + long(n), args.end()));
+  });
+  if (keep_dims) {
+    for (ir::Value*& x : out) {
+      if (axis.is<None>())
+        x = s.builder.splat(x, ir::Shape(size_t(rank), 1));
+      else
+        x = x->type.is_scalar() ? s.builder.splat(x, {1}) : s.builder.expand_dims(x, at);
+    }
+  }
+  return out;
+}
+
+Combine binary_combine(ir::Value* (ir::Builder::*op)(ir::Value*, ir::Value*)) {
+  return [op](ir::Builder& b, const Group& left, const Group& right) { return Group{(b.*op)(left[0], right[0])}; };
+}
+
+// 8- and 16-bit elements are compared in 32 bits, as Triton does.
+ir::Value* widened(Sema& s, ir::Value* x) {
+  if (x->type.pointer || x->type.bits() >= 32) return x;
+  return cast_to(s, x, x->type.is_float() ? Elem::F32 : Elem::I32);
+}
+
+// Extreme value and its index. Of equal values the lower index wins if tie_break_left; else either.
+std::optional<Group> extreme_with_index(Sema& s, ir::Value* x, const Val& axis, bool max, bool tie_break_left,
+                                        bool keep_dims, const char* function) {
+  if (x->type.elem == Elem::BF16) x = cast_to(s, x, Elem::F32);
+  Val along = axis;
+  if (along.is<None>()) {
+    if (x->type.rank() > 1) x = s.builder.reshape(x, {x->type.num_elements()});
+    along = Int(0);
+  }
+  if (x->type.is_scalar()) {
+    s.error(fmt::format("{} takes a tile, found {}", function, describe(x)));
+    return std::nullopt;
+  }
+  auto at = to_axis(s, along, x->type.rank(), function);
+  if (!at) return std::nullopt;
+  ir::Value* index = s.builder.arange(0, x->type.shape[*at]);
+  for (int i = 0; i < x->type.rank(); ++i)
+    if (i != *at) index = s.builder.expand_dims(index, i);
+  index = broadcast_value(s, index, x->type.shape);
+  return reduce_tiles(s, {x, index}, Int(*at), keep_dims, function,
+                      [&](ir::Builder& b, const Group& left, const Group& right) -> Group {
+                        ir::Value* wins = max ? b.gt(left[0], right[0]) : b.lt(left[0], right[0]);
+                        if (tie_break_left)
+                          wins = b.bit_or(wins, b.bit_and(b.eq(left[0], right[0]), b.lt(left[1], right[1])));
+                        return {b.select(wins, left[0], right[0]), b.select(wins, left[1], right[1])};
+                      });
+}
+
+Val extreme(Sema& s, Args args, bool max) {
+  const char* function = max ? "max" : "min";
+  // Of plain numbers, and of two values: the builtins of that name.
+  ir::Value* x = to_value(s, args[0], fmt::format("the input of {}", function));
+  if (!x) return {};
+  bool keep_dims = truth(args[4]);
+  if (truth(args[2])) {
+    auto out = extreme_with_index(s, x, args[1], max, truth(args[3]), keep_dims, function);
+    return out ? make_tuple({(*out)[0], (*out)[1]}) : Val();
+  }
+  auto out = reduce_tiles(s, {widened(s, x)}, args[1], keep_dims, function,
+                          binary_combine(max ? &ir::Builder::maximum : &ir::Builder::minimum));
+  return out ? Val((*out)[0]) : Val();
+}
+
+Val arg_extreme(Sema& s, Args args, bool max) {
+  const char* function = max ? "argmax" : "argmin";
+  ir::Value* x = to_value(s, args[0], fmt::format("the input of {}", function));
+  if (!x) return {};
+  auto out = extreme_with_index(s, x, args[1], max, truth(args[2]), truth(args[3]), function);
+  return out ? Val((*out)[1]) : Val();
+}
+
+}  // namespace
+
+Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims) {
+  return call_function(s, *find_function(name), {x, Int(axis)}, {{"keep_dims", keep_dims}});
+}
+
+Val fn_max(Sema& s, Args args) { return extreme(s, args, true); }
+Val fn_min(Sema& s, Args args) { return extreme(s, args, false); }
+Val fn_argmax(Sema& s, Args args) { return arg_extreme(s, args, true); }
+Val fn_argmin(Sema& s, Args args) { return arg_extreme(s, args, false); }
+
+Val fn_sum(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of sum");
+  if (!x) return {};
+  if (x->type.pointer) return s.error(fmt::format("sum of {}", describe(args[0])));
+  if (!args[3].is<None>()) {
+    auto elem = to_elem(s, args[3], "the dtype of sum");
+    if (!elem) return {};
+    x = cast_to(s, x, *elem);
+  } else if (x->type.is_integer() && x->type.bits() < 32) {
+    x = cast_to(s, x, is_signed(x->type.elem) || x->type.is_bool() ? Elem::I32 : Elem::U32);
+  }
+  auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), "sum", binary_combine(&ir::Builder::add));
+  return out ? Val((*out)[0]) : Val();
+}
+
+Val fn_xor_sum(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of xor_sum");
+  if (!x) return {};
+  if (!x->type.is_integer()) return s.error(fmt::format("xor_sum takes integers, found {}", describe(args[0])));
+  auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), "xor_sum", binary_combine(&ir::Builder::bit_xor));
+  return out ? Val((*out)[0]) : Val();
+}
+
+Val fn_reduce(Sema& s, Args args) {
+  if (!args[2].is<FunctionRef>() || !s.call)
+    return s.error(fmt::format("reduce combines by a @triton.jit function, found {}", describe(args[2])));
+  bool tuple = args[0].is<TupleVal>();
+  Group inputs;
+  for (const Val& item : tuple ? *args[0].as<TupleVal>().items : std::vector<Val>{args[0]}) {
+    ir::Value* x = to_value(s, item, "an input of reduce");
+    if (!x) return {};
+    inputs.push_back(x);
+  }
+  for (ir::Value*& x : inputs)
+    if (!broadcast_pair(s, inputs[0], x)) return {};
+  bool failed = false;
+  auto out = reduce_tiles(
+      s, inputs, args[1], truth(args[3]), "reduce", [&](ir::Builder& b, const Group& left, const Group& right) {
+        std::vector<Val> values(left.begin(), left.end());
+        values.insert(values.end(), right.begin(), right.end());
+        ir::Builder outside = s.builder;
+        s.builder = b;
+        Val combined = s.call(args[2].as<FunctionRef>(), std::move(values));
+        std::vector<Val> items = combined.is<TupleVal>() ? *combined.as<TupleVal>().items : std::vector<Val>{combined};
+        Group results;
+        if (!combined.is_poison() && items.size() != left.size())
+          s.error(fmt::format("the combine function gives {} values for {} inputs", items.size(), left.size()));
+        for (size_t i = 0; i < left.size(); ++i) {
+          Val v = i < items.size() && items.size() == left.size() ? convert(s, items[i], left[i]->type) : Val();
+          failed |= v.is_poison();
+          results.push_back(v.is_value() ? v.value() : left[i]);
+        }
+        b = s.builder;
+        s.builder = outside;
+        return results;
+      });
+  if (!out || failed) return {};
+  if (!tuple) return (*out)[0];
+  return make_tuple(std::vector<Val>(out->begin(), out->end()));
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,103 @@
+#include "dsl/semantics/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsl/semantics/sema.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+std::string signature(const FunctionInfo& f) {
+  std::string out = f.name + "(";
+  const char* separator = "";
+  for (const FunctionParam& p : f.params) {
+    out += separator + std::string(p.rest ? "*" : "") + p.name;
+    separator = ", ";
+    if (p.required || p.rest) continue;
+    if (p.fallback.is<None>())
+      out += "=None";
+    else if (p.fallback.is<bool>())
+      out += p.fallback.as<bool>() ? "=True" : "=False";
+    else if (p.fallback.is<Int>())
+      out += fmt::format("={}", p.fallback.as<Int>());
+    else if (p.fallback.is<std::string>())
+      out += fmt::format("='{}'", p.fallback.as<std::string>());
+    else
+      out += "=()";
+  }
+  return out + ")";
+}
+
+}  // namespace
+
+std::string language_reference() {
+  std::string out = R"(# The kernel language
+
+Kernels are Triton's: Python functions under `@triton.jit` on whole tiles. Files are ordinary Triton files; imports, host
+functions and decorators that are not Triton's are skipped. This page is written by `./dev docs` from the op table
+(codegen/ir/ops.def), the function table (dsl/semantics/functions.def) and the type table (runtime/base/elem.def).
+
+## Statements
+
+Assignment (also to tuples, augmented, annotated), `if`/`elif`/`else`, `for` over `range`, `tl.range` and
+`tl.static_range`, `while`, `return` (also early, outside loops), `assert`, `pass`, calls of `@triton.jit` functions,
+which are inlined. An `if` whose condition is known at compile time is decided there, and the branch not taken is not
+checked. A name assigned in both branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a
+compile-time value.
+
+## Element types
+
+| name | short | bits |
+|---|---|---|
+)";
+  for (int i = 0; i <= int(Elem::F64); ++i) {
+    const ElemInfo& e = elem_info(Elem(i));
+    out += fmt::format("| tl.{} | {} | {} |\n", e.tl, e.text, e.bits);
+  }
+  out += R"(
+## Operators
+
+`+ - * / // % ** & | ^ << >> == != < <= > >= and or not is`, the ternary `a if c else b`, and `x[:, None]`. Integer `//`
+and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. `/` gives a float. Types are
+promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a sum may be fused
+into one fma.
+
+## Functions
+
+Called as `tl.name(...)` or `tl.math.name(...)`; those marked `x.` also as methods. Error bounds in ulp are those of the
+tests. Transcendental functions take float32 and float64.
+
+| function | | meaning |
+|---|---|---|
+)";
+  std::vector<const FunctionInfo*> sorted;
+  for (const FunctionInfo& f : function_table()) sorted.push_back(&f);
+  std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  for (const FunctionInfo* f : sorted) {
+    std::string doc = f->doc;
+    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
+    out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", doc);
+  }
+  out += R"(
+## tile IR
+
+The operations that kernels are lowered to; `tegula compile --emit=tile` prints them.
+
+| op | operands | meaning |
+|---|---|---|
+)";
+  for (const ir::OpInfo& op : ir::op_table()) {
+    std::string operands;
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      operands += (i ? ", " : "") + op.operands[i] + (int(i) >= op.required && !op.variadic ? "?" : "");
+    std::string doc = op.doc;
+    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
+    out += fmt::format("| `{}` | {} | {} |\n", op.text, operands, doc);
+  }
+  return out;
+}
+
+}  // namespace tegula::dsl

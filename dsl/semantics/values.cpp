@@ -1,0 +1,247 @@
+// Conversions between compile-time values, literals and IR values; attributes and subscripts.
+#include <fmt/format.h>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+Val Sema::error(std::string message, std::string hint) {
+  Diag& diag = diags.error(loc, std::move(message));
+  if (!hint.empty()) diag.with_hint(std::move(hint));
+  return {};
+}
+
+namespace {
+
+std::string type_name(const ir::Type& type) {
+  std::string element = elem_info(type.elem).tl;
+  if (type.pointer) element = fmt::format("pointer to {}", element);
+  return type.is_scalar() ? element : fmt::format("tile of {} {}", ir::shape_to_string(type.shape), element);
+}
+
+}  // namespace
+
+std::string describe(const Val& x) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, Poison>)
+          return "an erroneous value";
+        else if constexpr (std::is_same_v<T, None>)
+          return "None";
+        else if constexpr (std::is_same_v<T, bool>)
+          return v ? "True" : "False";
+        else if constexpr (std::is_same_v<T, Int>)
+          return fmt::format("the int {}", v);
+        else if constexpr (std::is_same_v<T, double>)
+          return fmt::format("the float {}", v);
+        else if constexpr (std::is_same_v<T, std::string>)
+          return fmt::format("'{}'", v);
+        else if constexpr (std::is_same_v<T, DType>)
+          return fmt::format("the type {}", type_name(v.type));
+        else if constexpr (std::is_same_v<T, TupleVal>)
+          return fmt::format("a tuple of {}", v.items->size());
+        else if constexpr (std::is_same_v<T, FunctionRef>)
+          return fmt::format("the {} '{}'", v.kind == FunctionRef::Kind::Module ? "module" : "function", v.name);
+        else
+          return type_name(v->type);
+      },
+      x.v);
+}
+
+bool truth(const Val& x) {
+  if (auto* b = x.get_if<bool>()) return *b;
+  if (auto* i = x.get_if<Int>()) return *i != 0;
+  if (auto* d = x.get_if<double>()) return *d != 0;
+  if (auto* text = x.get_if<std::string>()) return !text->empty();
+  if (auto* tuple = x.get_if<TupleVal>()) return !tuple->items->empty();
+  return !x.is<None>();
+}
+
+ir::Value* to_value(Sema& s, const Val& x, std::string_view what) {
+  if (x.is_poison()) return nullptr;
+  if (x.is_value()) return x.value();
+  if (x.is<bool>() || x.is<Int>() || x.is<double>()) return constant(s, ir::Type::scalar(literal_type(x)), x);
+  s.error(fmt::format("{} must be a number or a tile, found {}", what, describe(x)));
+  return nullptr;
+}
+
+ir::Value* to_bool(Sema& s, ir::Value* x) {
+  if (x->type.is_bool()) return x;
+  if (x->type.pointer) x = s.builder.bitcast(x, ir::Type::scalar(Elem::I64));
+  ir::Value* zero = x->type.is_float() ? s.builder.constant_float(x->type, 0) : s.builder.constant(x->type, 0);
+  return s.builder.ne(x, zero);
+}
+
+ir::Value* to_condition(Sema& s, const Val& x) {
+  ir::Value* v = to_value(s, x, "a condition");
+  if (!v) return nullptr;
+  if (v->type.is_tile()) {
+    s.error(fmt::format("a condition must be one value, found a {}", describe(x)),
+            "use tl.where for a choice element by element, or reduce the tile first");
+    return nullptr;
+  }
+  return to_bool(s, v);
+}
+
+std::optional<ir::Type> join_types(Sema& s, std::string_view name, const ir::Type& a, const ir::Type& b) {
+  if (a.same_shape_and_elem(b)) return a;
+  Diag& diag = s.diags.error(
+      s.loc, fmt::format("'{}' would be {} on one path and {} on the other", name, type_name(a), type_name(b)));
+  diag.with_hint(a.shape == b.shape ? "give it one type on both with .to(...)" : "give it one shape on both");
+  return std::nullopt;
+}
+
+Val convert(Sema& s, const Val& x, const ir::Type& type) {
+  if (x.is_poison()) return {};
+  ir::Value* v = nullptr;
+  if (x.is<bool>() || x.is<Int>() || x.is<double>()) {
+    if (type.pointer) return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));
+    v = constant(s, type.element(), x);
+  } else {
+    v = to_value(s, x);
+    if (!v) return {};
+    if (v->type.pointer != type.pointer || (type.pointer && v->type.elem != type.elem))
+      return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));
+    v = cast_to(s, v, type.elem);
+  }
+  if (v->type.shape == type.shape) return v;
+  if (type.is_scalar()) return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));
+  v = broadcast_value(s, v, type.shape);
+  return v ? Val(v) : Val();
+}
+
+// ------------------------------------------------------------------------------------- compile-time arguments
+
+std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what) {
+  if (auto* i = x.get_if<Int>()) return *i;
+  if (auto* b = x.get_if<bool>()) return Int(*b);
+  if (!x.is_poison())
+    s.error(fmt::format("{} must be an int known at compile time, found {}", what, describe(x)),
+            x.is_value() ? "declare the parameter it comes from as tl.constexpr" : "");
+  return std::nullopt;
+}
+
+std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what) {
+  if (auto* t = x.get_if<DType>())
+    if (t->type.is_scalar() && !t->type.pointer) return t->type.elem;
+  if (auto* name = x.get_if<std::string>())
+    if (auto elem = elem_from_text(*name)) return elem;
+  if (!x.is_poison())
+    s.error(fmt::format("{} must be an element type such as tl.float32, found {}", what, describe(x)));
+  return std::nullopt;
+}
+
+std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view function) {
+  auto i = to_int(s, axis, fmt::format("the axis of {}", function));
+  if (!i) return std::nullopt;
+  if (*i < -rank || *i >= rank) {
+    s.error(fmt::format("axis {} of {} is out of range for a tile of rank {}", *i, function, rank),
+            rank > 0 ? fmt::format("axes are 0 to {}, or -{} to -1", rank - 1, rank) : "");
+    return std::nullopt;
+  }
+  return int(*i < 0 ? *i + rank : *i);
+}
+
+std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function) {
+  constexpr int64_t kMaxElements = 1 << 20;
+  std::vector<Val> one{shape};
+  const std::vector<Val>* items = shape.is<TupleVal>() ? shape.as<TupleVal>().items.get() : &one;
+  ir::Shape out;
+  int64_t total = 1;
+  for (const Val& item : *items) {
+    auto extent = to_int(s, item, fmt::format("each extent in the shape of {}", function));
+    if (!extent) return std::nullopt;
+    if (*extent <= 0 || (*extent & (*extent - 1))) {
+      s.error(fmt::format("extent {} in the shape of {} is no power of two", *extent, function),
+              "take the next power of two and mask the rest: triton.next_power_of_2(n)");
+      return std::nullopt;
+    }
+    out.push_back(*extent);
+    total = std::min<int64_t>(total * *extent, kMaxElements + 1);
+  }
+  if (total > kMaxElements) {
+    s.error(
+        fmt::format("a tile of {} in {} has more than {} elements", ir::shape_to_string(out), function, kMaxElements));
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_view function) {
+  if (rest.is<TupleVal>() && rest.as<TupleVal>().items->size() == 1)
+    return to_shape(s, rest.as<TupleVal>().items->front(), function);
+  return to_shape(s, rest, function);
+}
+
+// --------------------------------------------------------------------------------------- attributes, subscripts
+
+Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
+  if (x.is_poison()) return {};
+  for (const Val& i : indices)
+    if (i.is_poison()) return {};
+  if (auto* tuple = x.get_if<TupleVal>()) {
+    if (indices.size() != 1) return s.error("a tuple takes one index");
+    auto i = to_int(s, indices[0], "a tuple's index");
+    if (!i) return {};
+    Int size = Int(tuple->items->size());
+    if (*i < -size || *i >= size) return s.error(fmt::format("index {} is out of range for a tuple of {}", *i, size));
+    return (*tuple->items)[size_t(*i < 0 ? *i + size : *i)];
+  }
+  if (!x.is_value()) return s.error(fmt::format("{} cannot be indexed", describe(x)));
+  ir::Value* v = x.value();
+  int axis = 0;
+  for (const Val& i : indices) {
+    if (i.is<None>()) {
+      v = v->type.is_scalar() ? s.builder.splat(v, {1}) : s.builder.expand_dims(v, axis);
+    } else if (!i.is<std::string>()) {
+      return s.error(fmt::format("a tile is indexed by ':' and None only, found {}", describe(i)),
+                     "tl.load reads single elements; tl.sum(tl.where(...)) picks one out of a tile");
+    } else if (axis >= v->type.rank()) {
+      return s.error(fmt::format("too many indices for a tile of rank {}", x.value()->type.rank()));
+    }
+    ++axis;
+  }
+  return v;
+}
+
+Val attribute(Sema& s, const Val& x, std::string_view name) {
+  if (x.is_poison()) return {};
+  auto shape_of = [](const ir::Type& type) {
+    std::vector<Val> items;
+    for (int64_t extent : type.shape) items.emplace_back(Int(extent));
+    return make_tuple(std::move(items));
+  };
+  if (x.is_value()) {
+    const ir::Type& type = x.value()->type;
+    if (name == "dtype") return DType{type.element()};
+    if (name == "type") return DType{type};
+    if (name == "shape") return shape_of(type);
+    if (name == "numel") return Int(type.num_elements());
+    if (name == "T") return fn_trans(s, std::vector<Val>{x, make_tuple({})});
+  }
+  if (auto* dtype = x.get_if<DType>()) {
+    const ir::Type& type = dtype->type;
+    if (name == "element_ty") {
+      if (type.is_tile()) return DType{type.element()};
+      if (type.pointer) return DType{ir::Type::scalar(type.elem)};
+      return s.error(fmt::format("{} has no element_ty", type_name(type)),
+                     "element_ty belongs to pointer types: p.dtype.element_ty");
+    }
+    if (name == "scalar" || name == "dtype") return DType{type.element()};
+    if (name == "primitive_bitwidth") return Int(type.bits());
+    if (name == "itemsize") return Int(type.pointer ? 8 : elem_bytes(type.elem));
+    if (name == "shape") return shape_of(type);
+    if (name == "numel") return Int(type.num_elements());
+    if (name == "name") return std::string(elem_info(type.elem).text);
+  }
+  if (name == "value" && x.is_constant()) return x;  // constexpr.value
+  static const std::vector<std::string> known = {
+      "dtype",    "type", "shape", "numel", "T",      "element_ty", "scalar", "primitive_bitwidth",
+      "itemsize", "to",   "sum",   "max",   "reshape"};
+  auto near = nearest_name(name, known);
+  return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
+                 near ? fmt::format("did you mean '{}'?", *near) : "");
+}
+
+}  // namespace tegula::dsl

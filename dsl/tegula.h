@@ -1,0 +1,11 @@
+// The header that users include.
+#pragma once
+
+#include "dsl/kernel.h"
+#include "runtime/base/error.h"
+#include "runtime/base/float16.h"
+#include "runtime/device.h"
+#include "runtime/launch.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+#include "runtime/timing.h"

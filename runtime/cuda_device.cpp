@@ -1,0 +1,368 @@
+#include "runtime/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/check.h"
+#include "runtime/driver/link.h"
+
+namespace tegula {
+
+namespace {
+
+using cuda::Driver;
+using cuda::Result;
+
+// Dynamic shared memory that every GPU grants without being asked.
+constexpr int64_t kSharedWithoutAsking = 48 << 10;
+
+// Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
+// next use costs one comparison; another library's context comes back at the end.
+class CurrentContext {
+ public:
+  CurrentContext(const Driver& driver, cuda::Context context) : driver_(driver) {
+    cuda::Context current = nullptr;
+    driver.call(driver.ctx_get_current, &current);
+    if (current == context) return;
+    pushed_ = current != nullptr;
+    if (pushed_)
+      driver.call(driver.ctx_push_current, context);
+    else
+      driver.call(driver.ctx_set_current, context);
+  }
+  ~CurrentContext() {
+    cuda::Context popped;
+    if (pushed_) driver_.ctx_pop_current(&popped);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+};
+
+cuda::Stream as_stream(StreamHandle stream) { return static_cast<cuda::Stream>(stream); }
+cuda::Event as_event(EventHandle event) { return static_cast<cuda::Event>(event); }
+
+class CudaDevice;
+
+class CudaKernel final : public LoadedKernel {
+ public:
+  CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module);
+  ~CudaKernel() override;
+  CudaKernel(const CudaKernel&) = delete;
+  CudaKernel& operator=(const CudaKernel&) = delete;
+
+  void launch(Grid grid, void* const* args, StreamHandle stream) override;
+  const KernelImage& image() const override { return image_; }
+  std::string why_inaccessible(uint64_t address) const override;
+
+ private:
+  [[noreturn]] void launch_failed(Result result, Grid grid) const;
+
+  // What a launch reads, side by side.
+  decltype(Driver::launch_kernel.function) launch_kernel_;
+  decltype(Driver::ctx_get_current.function) get_current_;
+  cuda::Context context_;
+  cuda::Function function_ = nullptr;
+  unsigned threads_;
+  unsigned shared_bytes_;
+
+  const CudaDevice& device_;
+  cuda::Module module_;
+  KernelImage image_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(Driver driver, int ordinal, CudaOptions options)
+      : driver_(std::move(driver)), options_(std::move(options)) {
+    driver_.call(driver_.init, 0u);
+    int count = 0;
+    driver_.call(driver_.device_get_count, &count);
+    if (count == 0) driver_.fail(driver_.device_get_count.symbol, Result::NoDevice);
+    if (ordinal < 0 || ordinal >= count)
+      throw DeviceError(
+          fmt::format("there is no GPU {}: the driver has {}, counted from 0\n"
+                      "  hint: see CUDA_VISIBLE_DEVICES for which GPUs this process may use",
+                      ordinal, count));
+    driver_.call(driver_.device_get, &device_, ordinal);
+    read_info();
+    driver_.call(driver_.device_primary_ctx_retain, &context_, device_);
+    if (options_.warm_assembler) warm_up_ = std::thread([this] { warm_assembler(); });
+  }
+
+  ~CudaDevice() override {
+    if (warm_up_.joinable()) warm_up_.join();
+    driver_.device_primary_ctx_release(device_);
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  const Driver& driver() const { return driver_; }
+  cuda::Context context() const { return context_; }
+  /// The GPU reaches ordinary host memory by itself.
+  bool reads_host_memory() const { return reads_host_memory_; }
+  CurrentContext current() const { return CurrentContext(driver_, context_); }
+
+  uint64_t allocate(size_t bytes) override {
+    auto scope = current();
+    uint64_t address = 0;
+    Result result = driver_.mem_alloc(&address, std::max<size_t>(bytes, 1));  // the driver refuses 0 bytes
+    if (result != Result::Success) {
+      size_t free = 0, total = 0;
+      bool known = result == Result::OutOfMemory && driver_.mem_get_info(&free, &total) == Result::Success;
+      driver_.fail(driver_.mem_alloc.symbol, result,
+                   fmt::format("asked for {} bytes on {}{}", bytes, info_.name,
+                               known ? fmt::format(", which has {} of {} bytes free", free, total) : ""));
+    }
+    return address;
+  }
+
+  void free(uint64_t address) noexcept override {
+    quietly([&] { driver_.mem_free(address); });
+  }
+
+  // Copies end with a wait: from pinned memory the driver's asynchronous copies return before host memory was read.
+  void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
+    if (bytes == 0) return;
+    auto scope = current();
+    driver_.call(driver_.memcpy_to_device_async, to, from, bytes, as_stream(stream));
+    driver_.call(driver_.stream_synchronize, as_stream(stream));
+  }
+  void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
+    if (bytes == 0) return;
+    auto scope = current();
+    driver_.call(driver_.memcpy_to_host_async, to, from, bytes, as_stream(stream));
+    driver_.call(driver_.stream_synchronize, as_stream(stream));
+  }
+  void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
+    if (bytes == 0) return;
+    auto scope = current();
+    driver_.call(driver_.memset_d8_async, address, value, bytes, as_stream(stream));
+  }
+
+  std::unique_ptr<LoadedKernel> load(KernelImage image) override;
+
+  StreamHandle create_stream() override {
+    auto scope = current();
+    cuda::Stream stream = nullptr;
+    // A blocking stream: ordered with work on the default stream, as in CUDA C++.
+    driver_.call(driver_.stream_create, &stream, unsigned(cuda::kStreamDefault));
+    return stream;
+  }
+  void destroy_stream(StreamHandle stream) noexcept override {
+    quietly([&] { driver_.stream_destroy(as_stream(stream)); });
+  }
+  void synchronize(StreamHandle stream) override {
+    auto scope = current();
+    driver_.call(driver_.stream_synchronize, as_stream(stream));
+  }
+
+  EventHandle create_event() override {
+    auto scope = current();
+    cuda::Event event = nullptr;
+    driver_.call(driver_.event_create, &event, unsigned(cuda::kEventDefault));
+    return event;
+  }
+  void destroy_event(EventHandle event) noexcept override {
+    quietly([&] { driver_.event_destroy(as_event(event)); });
+  }
+  void record(EventHandle event, StreamHandle stream) override {
+    auto scope = current();
+    driver_.call(driver_.event_record, as_event(event), as_stream(stream));
+  }
+  double elapsed_ms(EventHandle start, EventHandle stop) override {
+    auto scope = current();
+    driver_.call(driver_.event_synchronize, as_event(stop));
+    float ms = 0;
+    driver_.call(driver_.event_elapsed_time, &ms, as_event(start), as_event(stop));
+    return ms;
+  }
+
+  void begin_capture(StreamHandle stream) override {
+    auto scope = current();
+    // Relaxed: a first launch inside the capture may have to load its kernel, which the stricter modes forbid.
+    driver_.call(driver_.stream_begin_capture, as_stream(stream), cuda::CaptureMode::Relaxed);
+  }
+  GraphHandle end_capture(StreamHandle stream) override {
+    auto scope = current();
+    cuda::Graph graph = nullptr;
+    driver_.call(driver_.stream_end_capture, as_stream(stream), &graph);
+    cuda::GraphExec exec = nullptr;
+    Result result = driver_.graph_instantiate(&exec, graph, 0ull);
+    driver_.graph_destroy(graph);
+    if (result != Result::Success) driver_.fail(driver_.graph_instantiate.symbol, result);
+    return exec;
+  }
+  void launch_graph(GraphHandle graph, StreamHandle stream) override {
+    auto scope = current();
+    driver_.call(driver_.graph_launch, static_cast<cuda::GraphExec>(graph), as_stream(stream));
+  }
+  void destroy_graph(GraphHandle graph) noexcept override {
+    quietly([&] { driver_.graph_exec_destroy(static_cast<cuda::GraphExec>(graph)); });
+  }
+
+  // Runs `release` in the context. What was wrong with the device has been said by the call that met it; giving things
+  // back stays silent.
+  template <class Release>
+  void quietly(Release release) const noexcept {
+    try {
+      auto scope = current();
+      release();
+    } catch (const DeviceError&) {
+    }
+  }
+
+ private:
+  int attribute(cuda::DeviceAttribute which) const {
+    int value = 0;
+    driver_.call(driver_.device_get_attribute, &value, which, device_);
+    return value;
+  }
+
+  void read_info() {
+    using enum cuda::DeviceAttribute;
+    char name[256] = {};
+    driver_.call(driver_.device_get_name, name, int(sizeof(name) - 1), device_);
+    size_t bytes = 0;
+    driver_.call(driver_.device_total_mem, &bytes, device_);
+    info_.name = name;
+    info_.sm = attribute(ComputeCapabilityMajor) * 10 + attribute(ComputeCapabilityMinor);
+    info_.num_sms = attribute(MultiprocessorCount);
+    info_.driver_version = driver_.version;
+    info_.memory_bytes = int64_t(bytes);
+    info_.l2_bytes = attribute(L2CacheSize);
+    info_.shared_per_program = attribute(MaxSharedMemoryPerBlockOptin);
+    reads_host_memory_ = attribute(PageableMemoryAccess) != 0;
+  }
+
+  // On a thread of its own. Whatever stands in the way here is told by the first kernel that meets it.
+  void warm_assembler() const noexcept {
+    try {
+      auto scope = current();
+      cuda::link_ptx(driver_, ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry warm() { ret; }\n",
+                     "warm");
+    } catch (const std::exception&) {
+    }
+  }
+
+  Driver driver_;
+  CudaOptions options_;
+  cuda::Device device_ = 0;
+  cuda::Context context_ = nullptr;
+  DeviceInfo info_;
+  std::thread warm_up_;
+  bool reads_host_memory_ = false;
+};
+
+std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
+  TEGULA_CHECK(!image.ptx.empty() || !image.cubin.empty(), "image of kernel '{}' holds no GPU code", image.kernel);
+  if (image.shared_bytes > info_.shared_per_program)
+    throw DeviceError(fmt::format(
+        "kernel '{}' needs {} bytes of shared memory a program, {} has {}\n  hint: try smaller tiles or fewer stages",
+        image.kernel, image.shared_bytes, info_.name, info_.shared_per_program));
+  auto scope = current();
+  cuda::Module module = nullptr;
+  if (!image.cubin.empty()) {
+    Result result = driver_.module_load_data(&module, image.cubin.data());
+    bool other_gpu = result == Result::NoBinaryForGpu || result == Result::InvalidImage;
+    if (result != Result::Success && !(other_gpu && !image.ptx.empty()))
+      driver_.fail(driver_.module_load_data.symbol, result,
+                   fmt::format("loading kernel '{}', built for {}, on {} (compute capability {}.{})", image.kernel,
+                               image.target, info_.name, info_.sm / 10, info_.sm % 10));
+    if (result == Result::Success) return std::make_unique<CudaKernel>(*this, std::move(image), module);
+  }
+  cuda::Linked linked = cuda::link_ptx(driver_, image.ptx, image.kernel);
+  if (options_.on_assembled) options_.on_assembled(image.kernel, linked.log);
+  image.cubin = std::move(linked.cubin);
+  image.registers = linked.registers;
+  image.spill_bytes = linked.spill_bytes;
+  Result result = driver_.module_load_data(&module, image.cubin.data());
+  if (result != Result::Success)
+    driver_.fail(driver_.module_load_data.symbol, result, fmt::format("loading kernel '{}'", image.kernel));
+  return std::make_unique<CudaKernel>(*this, std::move(image), module);
+}
+
+// Called with the device's context current; takes over `module`, also when it throws.
+CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module)
+    : launch_kernel_(device.driver().launch_kernel.function),
+      get_current_(device.driver().ctx_get_current.function),
+      context_(device.context()),
+      threads_(32u * unsigned(image.num_warps)),
+      shared_bytes_(unsigned(image.shared_bytes)),
+      device_(device),
+      module_(module),
+      image_(std::move(image)) {
+  const Driver& driver = device.driver();
+  auto checked = [&](const char* symbol, Result result) {
+    if (result == Result::Success) return;
+    driver.module_unload(module_);
+    driver.fail(symbol, result, fmt::format("kernel '{}'", image_.kernel));
+  };
+  checked(driver.module_get_function.symbol, driver.module_get_function(&function_, module_, image_.kernel.c_str()));
+  // Code may be loaded as late as the first launch, which a capture of that launch would not survive.
+  if (driver.func_load) checked(driver.func_load.symbol, driver.func_load(function_));
+  auto attribute = [&](cuda::FunctionAttribute which) {
+    int value = 0;
+    checked(driver.func_get_attribute.symbol, driver.func_get_attribute(&value, which, function_));
+    return value;
+  };
+  if (image_.registers < 0) image_.registers = attribute(cuda::FunctionAttribute::NumRegs);
+  if (image_.spill_bytes < 0) image_.spill_bytes = attribute(cuda::FunctionAttribute::LocalSizeBytes);
+  if (image_.shared_bytes > kSharedWithoutAsking)
+    checked(driver.func_set_attribute.symbol,
+            driver.func_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
+                                      int(image_.shared_bytes)));
+}
+
+CudaKernel::~CudaKernel() {
+  device_.quietly([&] { device_.driver().module_unload(module_); });
+}
+
+void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  auto start = [&] {
+    return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
+                          const_cast<void**>(args), nullptr);
+  };
+  cuda::Context current = nullptr;
+  Result result;
+  if (get_current_(&current) == Result::Success && current == context_) [[likely]] {
+    result = start();
+  } else {
+    auto scope = device_.current();
+    result = start();
+  }
+  if (result != Result::Success) [[unlikely]]
+    launch_failed(result, grid);
+}
+
+void CudaKernel::launch_failed(Result result, Grid grid) const {
+  device_.driver().fail(
+      device_.driver().launch_kernel.symbol, result,
+      fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program", image_.kernel,
+                  grid.x, grid.y, grid.z, threads_, shared_bytes_));
+}
+
+std::string CudaKernel::why_inaccessible(uint64_t address) const {
+  if (device_.reads_host_memory()) return {};
+  auto scope = device_.current();
+  unsigned type = 0;
+  Result result = device_.driver().pointer_get_attribute(&type, cuda::PointerAttribute::MemoryType, address);
+  // The driver knows no such memory: it was neither allocated nor registered through CUDA.
+  return result == Result::InvalidValue ? "host memory, or memory that was freed" : "";
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(int ordinal) { return open_cuda_device(Driver::open(), ordinal); }
+
+std::unique_ptr<Device> open_cuda_device(Driver driver, int ordinal, CudaOptions options) {
+  return std::make_unique<CudaDevice>(std::move(driver), ordinal, std::move(options));
+}
+
+}  // namespace tegula

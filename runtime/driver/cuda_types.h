@@ -1,0 +1,102 @@
+// The types of the CUDA driver API that Tegula uses, declared here so that the build needs no CUDA toolkit. Values and
+// sizes are those of the driver's binary interface; names are ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tegula::cuda {
+
+using Device = int;
+using DevicePtr = uint64_t;
+using Context = struct ContextTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+using Graph = struct GraphTag*;
+using GraphExec = struct GraphExecTag*;
+using LinkState = struct LinkStateTag*;
+
+/// Status of every driver call. Only the values that Tegula treats on their own have a name.
+enum class Result : int {
+  Success = 0,
+  InvalidValue = 1,
+  OutOfMemory = 2,
+  NotInitialized = 3,
+  Deinitialized = 4,
+  StubLibrary = 34,
+  CallRequiresNewerDriver = 36,
+  DeviceUnavailable = 46,
+  NoDevice = 100,
+  InvalidDevice = 101,
+  InvalidImage = 200,
+  InvalidContext = 201,
+  NoBinaryForGpu = 209,
+  EccUncorrectable = 214,
+  InvalidPtx = 218,
+  NvlinkUncorrectable = 220,
+  JitCompilerNotFound = 221,
+  UnsupportedPtxVersion = 222,
+  JitCompilationDisabled = 223,
+  Contained = 226,
+  InvalidSource = 300,
+  InvalidHandle = 400,
+  NotFound = 500,
+  NotReady = 600,
+  IllegalAddress = 700,
+  LaunchOutOfResources = 701,
+  LaunchTimeout = 702,
+  ContextIsDestroyed = 709,
+  Assert = 710,
+  HardwareStackError = 714,
+  IllegalInstruction = 715,
+  MisalignedAddress = 716,
+  InvalidAddressSpace = 717,
+  InvalidPc = 718,
+  LaunchFailed = 719,
+  NotSupported = 801,
+  SystemNotReady = 802,
+  SystemDriverMismatch = 803,
+  CompatNotSupportedOnDevice = 804,
+  StreamCaptureUnsupported = 900,
+  StreamCaptureInvalidated = 901,
+  StreamCaptureImplicit = 906,
+  Unknown = 999,
+};
+
+enum class DeviceAttribute : int {
+  MultiprocessorCount = 16,
+  L2CacheSize = 38,
+  ComputeCapabilityMajor = 75,
+  ComputeCapabilityMinor = 76,
+  PageableMemoryAccess = 88,
+  MaxSharedMemoryPerBlockOptin = 97,
+};
+
+enum class FunctionAttribute : int {
+  MaxThreadsPerBlock = 0,
+  LocalSizeBytes = 3,
+  NumRegs = 4,
+  MaxDynamicSharedSizeBytes = 8,
+};
+
+enum class PointerAttribute : int { MemoryType = 2 };
+
+enum class JitOption : int {
+  InfoLogBuffer = 3,
+  InfoLogBufferSizeBytes = 4,
+  ErrorLogBuffer = 5,
+  ErrorLogBufferSizeBytes = 6,
+  LogVerbose = 12,
+  GenerateLineInfo = 13,
+};
+
+enum class JitInputType : int { Cubin = 0, Ptx = 1 };
+
+enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
+
+enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
+enum EventFlags : unsigned { kEventDefault = 0, kEventDisableTiming = 2 };
+
+}  // namespace tegula::cuda

@@ -1,0 +1,121 @@
+#include "runtime/driver/link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr size_t kLogBytes = 64 << 10;
+
+// The number that stands directly before `unit` in `line`, as in "16 bytes spill stores"; -1 if there is none.
+int number_before(std::string_view line, std::string_view unit) {
+  size_t end = line.find(unit);
+  if (end == std::string_view::npos) return -1;
+  size_t begin = end;
+  while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
+  int value = -1;
+  std::from_chars(line.data() + begin, line.data() + end, value);
+  return value;
+}
+
+// 87 for a text with the directive ".version 8.7"; 0 if there is none.
+int ptx_version(std::string_view ptx) {
+  constexpr std::string_view kDirective = ".version ";
+  size_t at = ptx.find(kDirective);
+  if (at == std::string_view::npos) return 0;
+  int major = 0, minor = 0;
+  const char* end = ptx.data() + ptx.size();
+  auto [next, error] = std::from_chars(ptx.data() + at + kDirective.size(), end, major);
+  if (error == std::errc() && next != end && *next == '.') std::from_chars(next + 1, end, minor);
+  return major * 10 + minor;
+}
+
+std::string indented(std::string_view log) {
+  std::string out;
+  while (!log.empty()) {
+    size_t end = std::min(log.find('\n'), log.size());
+    if (end > 0) out += fmt::format("\n    {}", log.substr(0, end));
+    log.remove_prefix(std::min(end + 1, log.size()));
+  }
+  return out;
+}
+
+struct LinkStateOwner {
+  const Driver& driver;
+  LinkState state = nullptr;
+  ~LinkStateOwner() {
+    if (state) driver.link_destroy(state);
+  }
+};
+
+}  // namespace
+
+int cuda_version_for_ptx(int version) {
+  int major = version / 10, minor = version % 10;
+  if (major >= 9) return (major + 4) * 1000 + minor * 10;
+  if (major == 8) return 12000 + (minor <= 5 ? minor : minor + 1) * 10;  // CUDA 12.6 brought no new PTX
+  return (major + 4) * 1000;
+}
+
+void read_link_log(std::string_view log, Linked& linked) {
+  while (!log.empty()) {
+    size_t end = std::min(log.find('\n'), log.size());
+    std::string_view line = log.substr(0, end);
+    if (line.find("Used ") != line.npos)
+      linked.registers = std::max(linked.registers, number_before(line, " registers"));
+    linked.spill_bytes = std::max(linked.spill_bytes, number_before(line, " bytes spill stores"));
+    log.remove_prefix(std::min(end + 1, log.size()));
+  }
+}
+
+Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel) {
+  std::vector<char> info(kLogBytes), errors(kLogBytes);
+  auto number = [](size_t value) { return reinterpret_cast<void*>(value); };  // the driver takes numbers as pointers
+  std::vector<JitOption> options = {JitOption::InfoLogBuffer, JitOption::InfoLogBufferSizeBytes,
+                                    JitOption::ErrorLogBuffer, JitOption::ErrorLogBufferSizeBytes,
+                                    JitOption::LogVerbose};
+  std::vector<void*> values = {info.data(), number(info.size()), errors.data(), number(errors.size()), number(1)};
+  if (ptx.find(".loc") != std::string::npos) {
+    options.push_back(JitOption::GenerateLineInfo);
+    values.push_back(number(1));
+  }
+
+  LinkStateOwner owner{driver};
+  auto checked = [&](const char* symbol, Result result) {
+    if (result == Result::Success) return;
+    int version = ptx_version(ptx);
+    if (result == Result::UnsupportedPtxVersion)
+      throw DeviceError(
+          fmt::format("{} failed: {}\n  note: kernel '{}' is PTX {}.{}, and the driver supports CUDA {}\n"
+                      "  hint: update the NVIDIA driver to CUDA {} or later, or compile for a lower PTX version",
+                      symbol, driver.describe(result), kernel, version / 10, version % 10,
+                      cuda_version_text(driver.version), cuda_version_text(cuda_version_for_ptx(version))));
+    std::string note = fmt::format("assembling kernel '{}'", kernel);
+    std::string_view log(errors.data(), strnlen(errors.data(), errors.size()));
+    if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log);
+    driver.fail(symbol, result, note);
+  };
+
+  checked(driver.link_create.symbol,
+          driver.link_create(unsigned(options.size()), options.data(), values.data(), &owner.state));
+  checked(driver.link_add_data.symbol,
+          driver.link_add_data(owner.state, JitInputType::Ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
+                               std::string(kernel).c_str(), 0, nullptr, nullptr));
+  void* cubin = nullptr;
+  size_t bytes = 0;
+  checked(driver.link_complete.symbol, driver.link_complete(owner.state, &cubin, &bytes));
+
+  Linked linked;
+  auto* first = static_cast<const uint8_t*>(cubin);  // owned by the link state
+  linked.cubin.assign(first, first + bytes);
+  linked.log.assign(info.data(), strnlen(info.data(), info.size()));
+  read_link_log(linked.log, linked);
+  return linked;
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,30 @@
+// PTX to cubin through the linker of the driver, which holds its PTX compiler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/driver/driver.h"
+
+namespace tegula::cuda {
+
+struct Linked {
+  std::vector<uint8_t> cubin;
+  std::string log;       ///< the compiler's verbose report, warnings included
+  int registers = -1;    ///< per thread, the most of any function in the report; -1: the report does not say
+  int spill_bytes = -1;  ///< bytes of spill stores a thread; -1: the report does not say
+};
+
+/// Compiles `ptx` for the GPU of the current context. `kernel` names it in errors. Throws DeviceError with the
+/// compiler's log if it refuses, and with both versions if the driver is older than the PTX.
+Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel);
+
+/// Reads registers and spills out of a verbose report into `linked`.
+void read_link_log(std::string_view log, Linked& linked);
+
+/// The CUDA version (12080 for 12.8) whose driver first reads PTX `version` (87 for 8.7).
+int cuda_version_for_ptx(int version);
+
+}  // namespace tegula::cuda

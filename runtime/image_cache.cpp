@@ -1,0 +1,374 @@
+#include "runtime/image_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/image_format.h"
+
+namespace tegula {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kDefaultMaxBytes = int64_t(1) << 30;
+constexpr uint64_t kMaxEntryBytes = uint64_t(1) << 30;  // of one image, unpacked
+constexpr int kStoresBetweenLooks = 32;
+constexpr auto kTemporaryLife = std::chrono::hours(1);
+constexpr std::string_view kTemporaryPrefix = ".tmp-";
+constexpr char kMagic[8] = {'T', 'e', 'g', 'u', 'l', 'a', '\r', '\n'};
+
+// An entry file: this, the key, the stored payload.
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t kind;
+  uint32_t packed;  // 1: the payload is a zstd frame
+  uint32_t key_bytes;
+  uint64_t stored_bytes;   // of the payload in the file
+  uint64_t payload_bytes;  // unpacked
+  uint8_t digest[16];      // XXH3-128 of all of the file but this field
+};
+static_assert(sizeof(Header) == 56);
+
+std::string_view bytes_of(const Header& header) { return {reinterpret_cast<const char*>(&header), sizeof(Header)}; }
+
+class Digest {
+ public:
+  Digest() { XXH3_128bits_reset(&state_); }
+  void add(std::string_view bytes) { XXH3_128bits_update(&state_, bytes.data(), bytes.size()); }
+  XXH128_canonical_t value() const {
+    XXH128_canonical_t bytes;
+    XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(&state_));
+    return bytes;
+  }
+
+ private:
+  XXH3_state_t state_;
+};
+
+XXH128_canonical_t entry_digest(const Header& header, std::string_view key_and_payload) {
+  Digest digest;
+  digest.add(bytes_of(header).substr(0, offsetof(Header, digest)));
+  digest.add(key_and_payload);
+  return digest.value();
+}
+
+class File {
+ public:
+  File(const fs::path& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~File() { close(); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  explicit operator bool() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+  bool write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      bytes.remove_prefix(size_t(n));
+    }
+    return true;
+  }
+
+  std::optional<std::string> read_all() {
+    struct stat info;
+    if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    std::string bytes(size_t(info.st_size), '\0');
+    size_t have = 0;
+    while (have < bytes.size()) {
+      ssize_t n = ::read(fd_, bytes.data() + have, bytes.size() - have);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return std::nullopt;
+      if (n == 0) break;
+      have += size_t(n);
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
+
+// Empty if the environment names no place.
+fs::path default_folder() {
+  auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return fs::path(value ? value : "");
+  };
+  if (fs::path p = variable("TEGULA_CACHE_DIR"); !p.empty()) return p;
+  if (fs::path p = variable("XDG_CACHE_HOME"); !p.empty()) return p / "tegula";
+  if (fs::path p = variable("HOME"); !p.empty()) return p / ".cache" / "tegula";
+  return {};
+}
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random());
+}
+
+// One file of the cache.
+struct Entry {
+  fs::path path;
+  int64_t bytes;
+  fs::file_time_type last_used;
+};
+
+constexpr std::string_view kImageSuffix = ".image", kLinkSuffix = ".link";
+
+std::vector<Entry> list(const fs::path& folder, std::string_view suffix, std::string_view prefix = {}) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename();
+    if (!name.ends_with(suffix) || !name.starts_with(prefix)) continue;
+    std::error_code gone;  // another process may remove a file at any moment
+    Entry entry{it->path(), int64_t(it->file_size(gone)), {}};
+    if (!gone) entry.last_used = it->last_write_time(gone);
+    if (!gone) entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<Entry> list_all(const fs::path& folder) {
+  std::vector<Entry> entries = list(folder, kImageSuffix);
+  std::ranges::move(list(folder, kLinkSuffix), std::back_inserter(entries));
+  return entries;
+}
+
+// The payload of an entry's file; or why the file is not that entry.
+struct Parsed {
+  std::string payload;
+  const char* damage = nullptr;
+};
+
+Parsed parse(std::string_view file, std::string_view key, uint32_t kind) {
+  Header header;
+  if (file.size() < sizeof(Header)) return {{}, "it is truncated"};
+  std::memcpy(&header, file.data(), sizeof(Header));
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return {{}, "it is not a Tegula image"};
+  if (header.version != kImageFormatVersion) return {{}, "it has another format version"};
+  std::string_view rest = file.substr(sizeof(Header));
+  if (header.key_bytes > rest.size() || header.stored_bytes > rest.size() - header.key_bytes)
+    return {{}, "it is truncated"};
+  if (header.stored_bytes < rest.size() - header.key_bytes) return {{}, "bytes follow its end"};
+  XXH128_canonical_t digest = entry_digest(header, rest);
+  if (std::memcmp(digest.digest, header.digest, sizeof(header.digest)) != 0) return {{}, "its digest does not match"};
+  if (rest.substr(0, header.key_bytes) != key || header.kind != kind) return {{}, "it belongs to another key"};
+  std::string_view stored = rest.substr(header.key_bytes);
+  if (!header.packed) return {std::string(stored)};
+  Parsed parsed;
+  if (header.payload_bytes <= kMaxEntryBytes) {
+    parsed.payload.resize(header.payload_bytes);
+    size_t n = ZSTD_decompress(parsed.payload.data(), parsed.payload.size(), stored.data(), stored.size());
+    if (!ZSTD_isError(n) && n == header.payload_bytes) return parsed;
+  }
+  return {{}, "it cannot be unpacked"};
+}
+
+}  // namespace
+
+std::string content_key(std::initializer_list<std::string_view> parts) {
+  Digest digest;
+  for (std::string_view part : parts) {
+    uint64_t size = part.size();
+    digest.add({reinterpret_cast<const char*>(&size), sizeof(size)});
+    digest.add(part);
+  }
+  std::string key;
+  for (uint8_t byte : digest.value().digest) key += fmt::format("{:02x}", byte);
+  return key;
+}
+
+ImageCache::ImageCache(Options options)
+    : folder_(options.folder.empty() ? default_folder() : std::move(options.folder)),
+      max_bytes_(options.max_bytes),
+      warn_(std::move(options.warn)) {
+  if (!warn_) warn_ = [](const std::string& text) { std::fprintf(stderr, "tegula: warning: %s\n", text.c_str()); };
+  if (max_bytes_ < 0) {
+    max_bytes_ = kDefaultMaxBytes;
+    if (const char* text = std::getenv("TEGULA_CACHE_SIZE"); text && *text) {
+      const char* end = text + std::strlen(text);
+      int64_t value = 0;
+      auto [stop, error] = std::from_chars(text, end, value);
+      if (error == std::errc() && stop == end && value >= 0)
+        max_bytes_ = value;
+      else
+        warn_(fmt::format("TEGULA_CACHE_SIZE is '{}', expected a number of bytes; taking {}", text, max_bytes_));
+    }
+  }
+  if (folder_.empty()) give_up_writing("none of TEGULA_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+  if (max_bytes_ == 0) writable_ = false;
+}
+
+fs::path ImageCache::entry_path(std::string_view key, Kind kind) const {
+  TEGULA_CHECK(!key.empty() && key.find_first_not_of("0123456789abcdef") == key.npos, "cache key '{}'", key);
+  return folder_ / fmt::format("{}{}", key, kind == Kind::Image ? kImageSuffix : kLinkSuffix);
+}
+
+std::optional<KernelImage> ImageCache::find(std::string_view key) {
+  if (folder_.empty()) return std::nullopt;
+  std::string stored_under(key);
+  auto payload = read_entry(key, Kind::Image);
+  if (!payload) {
+    auto target = read_entry(key, Kind::Link);
+    if (!target) return std::nullopt;
+    stored_under = *target;
+    payload = read_entry(stored_under, Kind::Image);  // absent if it was removed to make room
+    if (!payload) return std::nullopt;
+  }
+  auto image = image_from_bytes(*payload);
+  if (!image) remove_damaged(entry_path(stored_under, Kind::Image), "it holds no image");
+  return image;
+}
+
+void ImageCache::store(std::string_view key, const KernelImage& image) {
+  if (!writable_) return;
+  write_entry(key, Kind::Image, to_bytes(image));
+}
+
+void ImageCache::link(std::string_view alias, std::string_view key) {
+  if (!writable_ || alias == key) return;
+  entry_path(key, Kind::Image);  // checks the key
+  std::error_code ignored;
+  fs::remove(entry_path(alias, Kind::Image), ignored);
+  write_entry(alias, Kind::Link, key);
+}
+
+std::optional<std::string> ImageCache::read_entry(std::string_view key, Kind kind) {
+  fs::path path = entry_path(key, kind);
+  File file(path, O_RDONLY);
+  if (!file) return std::nullopt;
+  auto bytes = file.read_all();
+  if (!bytes) return std::nullopt;
+  Parsed parsed = parse(*bytes, key, uint32_t(kind));
+  if (parsed.damage) {
+    remove_damaged(path, parsed.damage);
+    return std::nullopt;
+  }
+  futimens(file.fd(), nullptr);  // the time of the last use decides what goes first
+  return std::move(parsed.payload);
+}
+
+void ImageCache::remove_damaged(const fs::path& path, std::string_view why) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  warn_(fmt::format("cached image {} is damaged ({}); it was removed and is compiled again", path.string(), why));
+}
+
+void ImageCache::give_up_writing(const std::string& why) {
+  if (writable_.exchange(false)) warn_(fmt::format("compiled kernels are not kept on disk: {}", why));
+}
+
+void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view payload) {
+  std::string packed(ZSTD_compressBound(payload.size()), '\0');
+  size_t packed_bytes = ZSTD_compress(packed.data(), packed.size(), payload.data(), payload.size(), 3);
+  bool pays = !ZSTD_isError(packed_bytes) && packed_bytes < payload.size() / 10 * 9;
+
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.version = kImageFormatVersion;
+  header.kind = uint32_t(kind);
+  header.packed = pays;
+  header.key_bytes = uint32_t(key.size());
+  header.stored_bytes = pays ? packed_bytes : payload.size();
+  header.payload_bytes = payload.size();
+  std::string body(key);
+  body += pays ? std::string_view(packed).substr(0, packed_bytes) : payload;
+  XXH128_canonical_t digest = entry_digest(header, body);
+  std::memcpy(header.digest, digest.digest, sizeof(header.digest));
+  int64_t bytes = int64_t(sizeof(Header) + body.size());
+  if (bytes > max_bytes_) return;
+
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return give_up_writing(fmt::format("folder {} cannot be made ({})", folder_.string(), error.message()));
+  fs::path temporary = folder_ / random_name();
+  auto failed = [&] {
+    if (errno == ENOENT) return;  // the folder was cleared at this moment; the next store makes it again
+    std::string why = std::strerror(errno);
+    unlink(temporary.c_str());
+    give_up_writing(fmt::format("folder {} cannot be written to ({})", folder_.string(), why));
+  };
+  {
+    File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    if (!file || !file.write(bytes_of(header)) || !file.write(body) || !file.close()) return failed();
+  }
+  if (rename(temporary.c_str(), entry_path(key, kind).c_str()) != 0) return failed();
+
+  bool look;
+  {
+    std::lock_guard lock(mutex_);
+    known_bytes_ += bytes;
+    look = --stores_until_look_ < 0 || known_bytes_ > max_bytes_;
+    if (look) stores_until_look_ = kStoresBetweenLooks;
+  }
+  if (look) shrink();
+}
+
+// Counts the folder's files and removes those not used for longest until nine tenths of the bound are left, so that not
+// every store has to. One process at a time; who finds another at it leaves it to that one.
+void ImageCache::shrink() {
+  File lock(folder_ / ".lock", O_RDWR | O_CREAT);
+  if (!lock || flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) return;
+  std::error_code ignored;
+  // What processes left that were killed in the middle of a store.
+  for (const Entry& entry : list(folder_, "", kTemporaryPrefix))
+    if (fs::file_time_type::clock::now() - entry.last_used > kTemporaryLife) fs::remove(entry.path, ignored);
+
+  std::vector<Entry> entries = list_all(folder_);
+  int64_t bytes = 0;
+  for (const Entry& entry : entries) bytes += entry.bytes;
+  if (bytes > max_bytes_) {
+    std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.last_used, e.path); });
+    for (const Entry& entry : entries) {
+      if (bytes <= max_bytes_ / 10 * 9) break;
+      fs::remove(entry.path, ignored);
+      bytes -= entry.bytes;
+    }
+  }
+  std::lock_guard guard(mutex_);
+  known_bytes_ = bytes;
+}
+
+ImageCache::Stats ImageCache::stats() const {
+  Stats stats;
+  for (const Entry& entry : list_all(folder_)) {
+    ++(entry.path.extension() == kImageSuffix ? stats.images : stats.links);
+    stats.bytes += entry.bytes;
+  }
+  return stats;
+}
+
+void ImageCache::clear() {
+  std::error_code ignored;
+  for (const Entry& entry : list_all(folder_)) fs::remove(entry.path, ignored);
+  for (const Entry& entry : list(folder_, "", kTemporaryPrefix)) fs::remove(entry.path, ignored);
+  std::lock_guard lock(mutex_);
+  known_bytes_ = 0;
+}
+
+}  // namespace tegula

@@ -1,0 +1,84 @@
+// Compiled kernel images on disk, found again by content.
+//
+// One file an entry, named by its key. A file is written under another name and renamed, so that a reader sees all of
+// it or nothing; a digest over everything is checked on reading. Many processes may share a folder. Nothing here ever
+// throws for what is wrong with the folder: a cache that does not work is one warning, and compiling goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/kernel_image.h"
+
+namespace tegula {
+
+/// 32 hexadecimal digits: XXH3-128 over the parts and their lengths, so that {"ab", "c"} and {"a", "bc"} differ.
+std::string content_key(std::initializer_list<std::string_view> parts);
+
+class ImageCache {
+ public:
+  struct Options {
+    /// Empty: $TEGULA_CACHE_DIR, else $XDG_CACHE_HOME/tegula, else ~/.cache/tegula. Made when first written to.
+    std::filesystem::path folder;
+    /// Bytes on disk to stay under; below 0: $TEGULA_CACHE_SIZE, else 1 GiB.
+    int64_t max_bytes = -1;
+    /// Told of damaged entries and of a folder that cannot be used. Null: stderr.
+    std::function<void(const std::string&)> warn;
+  };
+  struct Stats {
+    int64_t images = 0;
+    int64_t links = 0;
+    int64_t bytes = 0;  ///< of all files of the cache
+  };
+
+  ImageCache() : ImageCache(Options()) {}
+  explicit ImageCache(Options options);
+
+  /// The image stored under `key` or under the key that it is linked to. A damaged entry is reported, removed, absent.
+  /// Keys are those that content_key makes.
+  std::optional<KernelImage> find(std::string_view key);
+
+  /// Stores `image` in place of what `key` had, then removes the entries that were not used for longest if the cache
+  /// has grown past its size.
+  void store(std::string_view key, const KernelImage& image);
+
+  /// From now on find(alias) finds what find(key) finds; the image is kept once.
+  void link(std::string_view alias, std::string_view key);
+
+  Stats stats() const;
+
+  /// Removes every entry, whichever process stored it. Other files in the folder stay.
+  void clear();
+
+  /// Empty if no place for a cache is known.
+  const std::filesystem::path& folder() const { return folder_; }
+  int64_t max_bytes() const { return max_bytes_; }
+
+ private:
+  enum class Kind : uint32_t { Image = 1, Link = 2 };
+
+  std::filesystem::path entry_path(std::string_view key, Kind kind) const;
+  std::optional<std::string> read_entry(std::string_view key, Kind kind);
+  void write_entry(std::string_view key, Kind kind, std::string_view payload);
+  void shrink();
+  void remove_damaged(const std::filesystem::path& path, std::string_view why);
+  void give_up_writing(const std::string& why);
+
+  std::filesystem::path folder_;
+  int64_t max_bytes_;
+  std::function<void(const std::string&)> warn_;
+  std::atomic<bool> writable_{true};
+
+  std::mutex mutex_;         ///< guards what follows
+  int64_t known_bytes_ = 0;  ///< of the folder when last looked at, and of what was stored since
+  int stores_until_look_ = 0;
+};
+
+}  // namespace tegula

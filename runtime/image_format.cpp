@@ -1,0 +1,153 @@
+#include "runtime/image_format.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+
+namespace tegula {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr int kElemCount = 0
+#define TEGULA_ELEM(Name, text, tl, bits, kind) +1
+#include "runtime/base/elem.def"
+    ;
+
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+  template <class Bytes>
+  void bytes(const Bytes& data) {
+    number(uint64_t(data.size()));
+    out_.append(reinterpret_cast<const char*>(data.data()), data.size());
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// Reads past the end give zeros and make good() false.
+class Reader {
+ public:
+  explicit Reader(std::string_view in) : in_(in) {}
+
+  template <class T>
+  T number() {
+    T value{};
+    std::string_view data = take(sizeof(T));
+    if (good_) std::memcpy(&value, data.data(), sizeof(T));
+    return value;
+  }
+  template <class Bytes>
+  Bytes bytes() {
+    std::string_view data = take(number<uint64_t>());
+    return Bytes(data.begin(), data.end());
+  }
+  // How many items of at least one byte follow.
+  size_t count() {
+    uint64_t n = number<uint64_t>();
+    if (n > in_.size()) good_ = false;
+    return good_ ? n : 0;
+  }
+  void require(bool condition) { good_ = good_ && condition; }
+  bool good() const { return good_; }
+  bool at_end() const { return in_.empty(); }
+
+ private:
+  std::string_view take(uint64_t size) {
+    if (size > in_.size()) good_ = false;
+    if (!good_) return {};
+    std::string_view data = in_.substr(0, size);
+    in_.remove_prefix(size);
+    return data;
+  }
+
+  std::string_view in_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+std::string to_bytes(const KernelImage& image) {
+  Writer w;
+  w.number(kImageFormatVersion);
+  w.bytes(image.kernel);
+  w.bytes(image.target);
+  w.number(uint64_t(image.params.size()));
+  for (const ImageParam& p : image.params) {
+    w.bytes(p.name);
+    w.number(uint8_t(p.elem));
+    w.number(uint8_t(p.pointer));
+    w.number(p.divisible_by);
+  }
+  w.number(int32_t(image.num_warps));
+  w.number(image.shared_bytes);
+  w.bytes(image.ptx);
+  w.bytes(image.cubin);
+  w.bytes(image.bitcode);
+
+  // Each file once; sites name it by its place in the list, counted from 1; 0 is no file.
+  std::vector<const std::string*> files;
+  for (const Loc& site : image.sites)
+    if (site.file && std::find(files.begin(), files.end(), site.file) == files.end()) files.push_back(site.file);
+  w.number(uint64_t(files.size()));
+  for (const std::string* file : files) w.bytes(*file);
+  w.number(uint64_t(image.sites.size()));
+  for (const Loc& site : image.sites) {
+    auto at = std::find(files.begin(), files.end(), site.file);
+    w.number(uint32_t(site.file ? at - files.begin() + 1 : 0));
+    w.number(int32_t(site.line));
+    w.number(int32_t(site.column));
+    w.number(int32_t(site.end_column));
+  }
+  w.number(int32_t(image.registers));
+  w.number(int32_t(image.spill_bytes));
+  return w.take();
+}
+
+std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
+  Reader r(bytes);
+  if (r.number<uint32_t>() != kImageFormatVersion) return std::nullopt;
+  KernelImage image;
+  image.kernel = r.bytes<std::string>();
+  image.target = r.bytes<std::string>();
+  image.params.resize(r.count());
+  for (ImageParam& p : image.params) {
+    p.name = r.bytes<std::string>();
+    uint8_t elem = r.number<uint8_t>();
+    r.require(elem < kElemCount);
+    p.elem = Elem(elem);
+    p.pointer = r.number<uint8_t>() != 0;
+    p.divisible_by = r.number<int64_t>();
+  }
+  image.num_warps = r.number<int32_t>();
+  image.shared_bytes = r.number<int64_t>();
+  image.ptx = r.bytes<std::string>();
+  image.cubin = r.bytes<std::vector<uint8_t>>();
+  image.bitcode = r.bytes<std::vector<uint8_t>>();
+
+  std::vector<const std::string*> files(r.count() + 1, nullptr);
+  for (size_t i = 1; i < files.size(); ++i) files[i] = intern_file(r.bytes<std::string>());
+  image.sites.resize(r.count());
+  for (Loc& site : image.sites) {
+    uint32_t file = r.number<uint32_t>();
+    r.require(file < files.size());
+    if (r.good()) site.file = files[file];
+    site.line = r.number<int32_t>();
+    site.column = r.number<int32_t>();
+    site.end_column = r.number<int32_t>();
+  }
+  image.registers = r.number<int32_t>();
+  image.spill_bytes = r.number<int32_t>();
+  if (!r.good() || !r.at_end()) return std::nullopt;
+  return image;
+}
+
+}  // namespace tegula

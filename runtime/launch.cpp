@@ -1,0 +1,216 @@
+#include "runtime/launch.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+namespace {
+
+// The bits of `value` in a floating type of `exponent_bits` and `mantissa_bits`, rounded to nearest, ties to even.
+// Rounds once, from double.
+uint64_t narrow_float(double value, int exponent_bits, int mantissa_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const uint64_t sign = uint64_t(std::signbit(value)) << (exponent_bits + mantissa_bits);
+  const uint64_t infinity = ((uint64_t(1) << exponent_bits) - 1) << mantissa_bits;
+  if (std::isnan(value)) return sign | infinity | uint64_t(1) << (mantissa_bits - 1);
+  double magnitude = std::fabs(value);
+  if (magnitude == 0) return sign;
+  if (std::isinf(magnitude)) return sign | infinity;
+  int exponent = std::max(std::ilogb(magnitude), 1 - bias);  // below that, subnormal: the exponent stays
+  // In units of the last place the value is an integer after rounding; a carry into the exponent comes out right.
+  uint64_t units = uint64_t(std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent)));
+  uint64_t bits = (uint64_t(exponent + bias - 1) << mantissa_bits) + units;
+  return sign | std::min(bits, infinity);
+}
+
+uint64_t float_bits(double value, Elem elem) {
+  switch (elem) {
+    case Elem::F64:
+      return std::bit_cast<uint64_t>(value);
+    case Elem::F32:
+      return std::bit_cast<uint32_t>(float(value));
+    case Elem::BF16:
+      return narrow_float(value, 8, 7);
+    default:
+      return narrow_float(value, 5, 10);
+  }
+}
+
+bool fits(const Arg& arg, Elem elem) {
+  int bits = elem_bits(elem);
+  bool into_signed = is_signed(elem);
+  if (arg.kind == Arg::Kind::Unsigned) return bits - into_signed == 64 || arg.u >> (bits - into_signed) == 0;
+  if (!into_signed) return arg.i >= 0 && (bits == 64 || arg.i >> bits == 0);
+  int64_t high = arg.i >> (bits - 1);  // all sign bits if it fits
+  return high == 0 || high == -1;
+}
+
+std::string type_text(const ImageParam& param) {
+  return fmt::format("{}{}", param.pointer ? "*" : "", elem_info(param.elem).text);
+}
+
+std::string found_text(const Arg& arg) {
+  switch (arg.kind) {
+    case Arg::Kind::Pointer:
+      return arg.elem ? fmt::format("a pointer to {}", elem_info(*arg.elem).text) : "a pointer";
+    case Arg::Kind::Signed:
+      return fmt::format("the integer {}", arg.i);
+    case Arg::Kind::Unsigned:
+      return fmt::format("the unsigned integer {}", arg.u);
+    case Arg::Kind::Float:
+      return fmt::format("the floating-point number {}", arg.f);
+    case Arg::Kind::Bool:
+      return arg.u ? "the bool true" : "the bool false";
+  }
+  return {};
+}
+
+std::string range_text(Elem elem) {
+  int bits = elem_bits(elem);
+  if (is_signed(elem)) {
+    int64_t low = std::numeric_limits<int64_t>::min() >> (64 - bits);
+    return fmt::format("{} to {}", low, ~low);
+  }
+  return fmt::format("0 to {}", std::numeric_limits<uint64_t>::max() >> (64 - bits));
+}
+
+bool is_int(const Arg& arg) { return arg.kind == Arg::Kind::Signed || arg.kind == Arg::Kind::Unsigned; }
+
+// Whether an argument of this kind may go to a parameter of this type, whatever its value.
+bool kind_fits(const Arg& arg, bool pointer, Elem elem) {
+  if (pointer) return arg.kind == Arg::Kind::Pointer && (!arg.elem || *arg.elem == elem);
+  switch (elem_info(elem).kind) {
+    case ElemKind::Bool:
+      return arg.kind == Arg::Kind::Bool;
+    case ElemKind::Float:
+      return arg.kind == Arg::Kind::Float;
+    default:
+      return is_int(arg);
+  }
+}
+
+// Why `arg` does not fit; null text if it does.
+std::string reason(const ImageParam& param, const Arg& arg) {
+  if (!kind_fits(arg, param.pointer, param.elem)) {
+    std::string text = fmt::format("expected {}, found {}", type_text(param), found_text(arg));
+    if (param.pointer && is_int(arg))
+      text += "\n  hint: pass a Buffer, a pointer to device memory, or Arg::pointer(address)";
+    return text;
+  }
+  uint64_t slot;
+  if (ArgRule(param).pack(arg, slot)) return {};
+  if (param.pointer) {
+    if (arg.u == 0) return fmt::format("expected {}, found a null pointer", type_text(param));
+    int64_t needed = std::max<int64_t>(param.divisible_by, elem_bytes(param.elem));
+    bool by_type = needed == elem_bytes(param.elem);
+    return fmt::format("address {:#x} is not a multiple of {}, which {}", arg.u, needed,
+                       by_type ? fmt::format("{} needs", type_text(param))
+                               : "the kernel was compiled for\n  hint: pass an aligned address, or compile the kernel "
+                                 "without this assumption");
+  }
+  if (!fits(arg, param.elem))
+    return fmt::format("{} does not fit {} ({})",
+                       arg.kind == Arg::Kind::Signed ? fmt::format("{}", arg.i) : fmt::format("{}", arg.u),
+                       type_text(param), range_text(param.elem));
+  return fmt::format(
+      "{} is not a multiple of {}, which the kernel was compiled for\n  hint: compile the kernel without this "
+      "assumption",
+      arg.kind == Arg::Kind::Signed ? fmt::format("{}", arg.i) : fmt::format("{}", arg.u), param.divisible_by);
+}
+
+[[noreturn]] void refuse_arg(const KernelImage& image, size_t index, std::string_view why) {
+  throw LaunchError(fmt::format("kernel '{}', argument '{}': {}", image.kernel, image.params[index].name, why));
+}
+
+}  // namespace
+
+ArgRule::ArgRule(const ImageParam& param) : elem(param.elem), pointer(param.pointer), low_bits(0), divisor(1) {
+  uint64_t multiple = uint64_t(std::max<int64_t>(param.divisible_by, 1));
+  if (pointer) multiple = std::max<uint64_t>(multiple, elem_bytes(elem));
+  if (std::has_single_bit(multiple))
+    low_bits = multiple - 1;
+  else
+    divisor = int64_t(multiple);
+}
+
+bool ArgRule::pack(const Arg& arg, uint64_t& slot) const {
+  if (!kind_fits(arg, pointer, elem)) return false;
+  slot = arg.u;
+  if (pointer) return arg.u != 0 && (arg.u & low_bits) == 0 && (divisor == 1 || arg.u % uint64_t(divisor) == 0);
+  if (arg.kind == Arg::Kind::Bool) return true;
+  if (arg.kind == Arg::Kind::Float) return slot = float_bits(arg.f, elem), true;
+  // The slot holds the value's low bits in its own size: two's complement, little-endian.
+  return fits(arg, elem) && (arg.u & low_bits) == 0 &&
+         (divisor == 1 || (arg.kind == Arg::Kind::Signed ? arg.i % divisor == 0 : arg.u % uint64_t(divisor) == 0));
+}
+
+void refuse_args(const KernelImage& image, std::span<const Arg> args) {
+  if (args.size() != image.params.size()) {
+    std::string expected;
+    for (const ImageParam& p : image.params)
+      expected += fmt::format("{}{}: {}", expected.empty() ? "" : ", ", p.name, type_text(p));
+    throw LaunchError(fmt::format("kernel '{}' takes {} argument{} ({}), found {}", image.kernel, image.params.size(),
+                                  image.params.size() == 1 ? "" : "s", expected, args.size()));
+  }
+  for (size_t i = 0; i < args.size(); ++i)
+    if (std::string why = reason(image.params[i], args[i]); !why.empty()) refuse_arg(image, i, why);
+  TEGULA_UNREACHABLE("kernel '{}': arguments refused without a reason", image.kernel);
+}
+
+ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) : slots_(args.size()), pointers_(args.size()) {
+  if (args.size() != image.params.size()) refuse_args(image, args);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!ArgRule(image.params[i]).pack(args[i], slots_[i])) refuse_args(image, args);
+    pointers_[i] = &slots_[i];
+  }
+}
+
+LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel) : kernel_(std::move(kernel)) {
+  for (const ImageParam& param : image().params) rules_.emplace_back(param);
+}
+
+LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
+  kernel_ = other.kernel_;
+  rules_ = other.rules_;
+  access_checked_ = false;
+  return *this;
+}
+
+void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const {
+  bool fits = args.size() == rules_.size();
+  for (size_t i = 0; fits && i < args.size(); ++i) {
+    fits = rules_[i].pack(args[i], slots[i]);
+    pointers[i] = &slots[i];
+  }
+  if (!fits) [[unlikely]]
+    refuse_args(image(), args);
+  if (!access_checked_.load(std::memory_order_relaxed)) [[unlikely]]
+    check_access(args);
+}
+
+void LaunchHandle::check_access(std::span<const Arg> args) const {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].kind != Arg::Kind::Pointer) continue;
+    if (std::string what = kernel_->why_inaccessible(args[i].u); !what.empty())
+      refuse_arg(image(), i,
+                 fmt::format("the device cannot reach address {:#x}: it is {}\n  hint: copy the data to a Buffer",
+                             args[i].u, what));
+  }
+  access_checked_.store(true, std::memory_order_relaxed);
+}
+
+void LaunchHandle::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
+  std::vector<uint64_t> slots(args.size());
+  std::vector<void*> pointers(args.size());
+  pack(args, slots.data(), pointers.data());
+  kernel_->launch(grid, pointers.data(), stream);
+}
+
+}  // namespace tegula

@@ -1,0 +1,146 @@
+// Launch arguments: checked against what a kernel image expects, then packed as cuLaunchKernel takes them.
+//
+//   LaunchHandle softmax(kernel);                          // once
+//   softmax(stream, {rows}, out, in, int64_t(stride), n);  // many times: compares, then cuLaunchKernel
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/memory.h"
+
+namespace tegula {
+
+/// The element type of a C++ scalar; none for other types.
+template <class T>
+constexpr std::optional<Elem> elem_of() {
+  using V = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<V, bool>) return Elem::I1;
+  if constexpr (std::is_integral_v<V>) {
+    constexpr bool is_signed = std::is_signed_v<V>;
+    switch (sizeof(V)) {
+      case 1:
+        return is_signed ? Elem::I8 : Elem::U8;
+      case 2:
+        return is_signed ? Elem::I16 : Elem::U16;
+      case 4:
+        return is_signed ? Elem::I32 : Elem::U32;
+      case 8:
+        return is_signed ? Elem::I64 : Elem::U64;
+    }
+  }
+  if constexpr (std::is_same_v<V, float>) return Elem::F32;
+  if constexpr (std::is_same_v<V, double>) return Elem::F64;
+  return std::nullopt;
+}
+
+/// A launch argument, made without a cast from C++ numbers, pointers to device memory and Buffers.
+struct Arg {
+  enum class Kind : uint8_t { Pointer, Signed, Unsigned, Float, Bool };
+
+  template <std::signed_integral T>
+  Arg(T value) : kind(Kind::Signed), elem(elem_of<T>()), i(value) {}
+  template <std::unsigned_integral T>
+  Arg(T value) : kind(Kind::Unsigned), elem(elem_of<T>()), u(value) {}
+  Arg(bool value) : kind(Kind::Bool), elem(Elem::I1), u(value) {}
+  Arg(float value) : kind(Kind::Float), elem(Elem::F32), f(value) {}
+  Arg(double value) : kind(Kind::Float), elem(Elem::F64), f(value) {}
+  template <class T>
+  Arg(T* device_address) : kind(Kind::Pointer), elem(elem_of<T>()), u(reinterpret_cast<uint64_t>(device_address)) {}
+  Arg(std::nullptr_t) : kind(Kind::Pointer), u(0) {}
+  Arg(const Buffer& buffer) : kind(Kind::Pointer), u(buffer.address()) {}
+
+  /// A device address as other libraries hold it; with an element type, the kernel's is compared with it.
+  static Arg pointer(uint64_t address, std::optional<Elem> elem = std::nullopt) {
+    Arg arg(nullptr);
+    arg.u = address;
+    arg.elem = elem;
+    return arg;
+  }
+
+  Kind kind;
+  std::optional<Elem> elem;  ///< type of the value or of what the pointer points to; none if not known
+  union {
+    uint64_t u;  ///< Pointer, Unsigned, Bool
+    int64_t i;   ///< Signed
+    double f;    ///< Float
+  };
+};
+
+/// What a launch compares for one parameter: ImageParam, boiled down.
+struct ArgRule {
+  explicit ArgRule(const ImageParam& param);
+
+  Elem elem;
+  bool pointer;
+  uint64_t low_bits;  ///< must be zero in a pointer or integer
+  int64_t divisor;    ///< an integer must be a multiple of it, where low_bits cannot say so; else 1
+
+  /// Packs `arg` into `slot` in the parameter's ABI; false if it does not fit the rule.
+  bool pack(const Arg& arg, uint64_t& slot) const;
+};
+
+/// Throws the LaunchError that says why `args` do not fit `image`.
+[[noreturn]] void refuse_args(const KernelImage& image, std::span<const Arg> args);
+
+/// Arguments packed for a launch, where their number is known at run time only.
+class ArgPack {
+ public:
+  /// Throws LaunchError: wrong count or type, null or misaligned pointer, a value that does not fit its type or that
+  /// the code's assumptions exclude.
+  ArgPack(const KernelImage& image, std::span<const Arg> args);
+  ArgPack(ArgPack&&) = default;
+  ArgPack& operator=(ArgPack&&) = default;
+
+  /// As LoadedKernel::launch takes them; valid as long as this object.
+  void* const* data() const { return pointers_.data(); }
+
+ private:
+  std::vector<uint64_t> slots_;
+  std::vector<void*> pointers_;
+};
+
+/// A kernel ready to be launched again and again, from any thread. A launch checks its arguments by compares, packs
+/// them on the stack and allocates nothing; only the first one asks the device whether it can reach the pointers.
+class LaunchHandle {
+ public:
+  explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel);
+  LaunchHandle(const LaunchHandle& other) : LaunchHandle(other.kernel_) {}
+  LaunchHandle& operator=(const LaunchHandle& other);
+
+  const KernelImage& image() const { return kernel_->image(); }
+
+  /// Launches on `stream`. Throws LaunchError as ArgPack does, and DeviceError when the device refuses.
+  template <class... Args>
+  requires(std::convertible_to<const Args&, Arg>&&...) void operator()(StreamHandle stream, Grid grid,
+                                                                       const Args&... values) const {
+    constexpr size_t kCount = sizeof...(Args);
+    const std::array<Arg, kCount> args{Arg(values)...};
+    std::array<uint64_t, kCount> slots;
+    std::array<void*, kCount> pointers;
+    pack(args, slots.data(), pointers.data());
+    kernel_->launch(grid, pointers.data(), stream);
+  }
+
+  /// The same with arguments whose number is known at run time only.
+  void launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const;
+
+ private:
+  void pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const;
+  void check_access(std::span<const Arg> args) const;
+
+  std::shared_ptr<LoadedKernel> kernel_;
+  std::vector<ArgRule> rules_;
+  mutable std::atomic<bool> access_checked_{false};
+};
+
+}  // namespace tegula

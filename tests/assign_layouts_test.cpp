@@ -1,0 +1,578 @@
+// Passes assign_layouts and simplify_layouts on small kernels.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <unordered_map>
+
+#include "codegen/ir/builder.h"
+#include "codegen/ir/printer.h"
+#include "codegen/layout/makers.h"
+#include "codegen/passes/dead_code.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+namespace {
+
+using ir::Attrs;
+using ir::Builder;
+using ir::Func;
+using ir::Op;
+using ir::Opcode;
+using ir::Shape;
+using ir::Type;
+using ir::Value;
+
+using Values = std::vector<Value*>;
+
+class Layouts : public testing::Test {
+ protected:
+  Func func;
+  Builder b{&func.body};
+  Diagnostics diags;
+
+  Layouts() { func.name = "kernel"; }
+  Value* pointer(Elem e = Elem::F32, int64_t divisor = 16) { return func.add_param(Type::pointer_to(e), "p", divisor); }
+  Value* i32(int64_t divisor = 1) { return func.add_param(Type::scalar(Elem::I32), "n", divisor); }
+  void warps(int64_t n) { func.attrs["num_warps"] = n; }
+  Value* c(int64_t v) { return b.constant(Type::scalar(Elem::I32), v); }
+
+  Value* row_pointers(Value* base, int64_t n) { return b.addptr(b.splat(base, {n}), b.arange(0, n)); }
+  /// base + row * stride + column for a tile.
+  Value* tile_pointers(Value* base, Value* stride, int64_t m, int64_t n) {
+    Value* rows = b.mul(b.expand_dims(b.arange(0, m), 1), b.splat(stride, {m, 1}));
+    Value* cols = b.expand_dims(b.arange(0, n), 0);
+    return b.addptr(b.splat(base, {m, n}), b.add(b.broadcast(rows, {m, n}), b.broadcast(cols, {m, n})));
+  }
+  static Value* reduce_in(Builder& at, Value* x, int axis = 0) {
+    return at.reduce({x}, axis, [](Builder& in, const Values& v) { return Values{in.add(v[0], v[1])}; })[0];
+  }
+  Value* reduce(Value* x, int axis) { return reduce_in(b, x, axis); }
+
+  void assign() {
+    b.create(Opcode::Return, {});
+    ASSERT_TRUE(ir::verify(func, ir::Stage::Tile, diags)) << diags.render();
+    PassContext context{*find_target("sm_80"), diags};
+    passes::assign_layouts(func, context);
+    check();
+  }
+  void simplify() {
+    PassContext context{*find_target("sm_80"), diags};
+    passes::simplify_layouts(func, context);
+    check();
+  }
+  void check() {
+    EXPECT_FALSE(diags.has_errors()) << diags.render();
+    EXPECT_TRUE(ir::verify(func, ir::Stage::LaidOut, diags)) << diags.render() << ir::print(func);
+  }
+  std::vector<Op*> ops(Opcode opcode) {
+    std::vector<Op*> found;
+    ir::walk(func.body, [&](Op& op) {
+      if (op.opcode == opcode) found.push_back(&op);
+    });
+    return found;
+  }
+  size_t conversions() { return ops(Opcode::ConvertLayout).size(); }
+  std::string layout(const Value* v) { return v->type.layout->to_string(); }
+};
+
+TEST_F(Layouts, RowKernelHasOneLayoutAndNoConversion) {
+  Value *in = pointer(), *out = pointer(), *n = i32(16);
+  Value* mask = b.lt(b.arange(0, 1024), b.splat(n, {1024}));
+  Value* x = b.load(row_pointers(in, 1024), mask, b.constant_float(Type::tile(Elem::F32, {1024}), 0));
+  Value* y = b.exp(b.sub(x, b.splat(reduce(x, 0), {1024})));
+  b.store(row_pointers(out, 1024), b.div(y, b.splat(reduce(y, 0), {1024})), mask);
+  assign();
+  EXPECT_EQ(conversions(), 0u);
+  EXPECT_EQ(layout(x), "register=[[1],[2],[512]], lane=[[4],[8],[16],[32],[64]], warp=[[128],[256]] -> dim0:1024");
+  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(layout(ops(Opcode::Store)[0]->operands[1]), layout(x));
+}
+
+TEST_F(Layouts, VectorsFollowAlignmentMaskAndSize) {
+  Value *aligned = pointer(), *odd = pointer(Elem::F32, 4), *n = i32(1);
+  Value* mask = b.lt(b.arange(0, 1024), b.splat(n, {1024}));
+  b.load(row_pointers(aligned, 1024), nullptr, nullptr);
+  b.load(row_pointers(odd, 1024), nullptr, nullptr);
+  b.load(row_pointers(aligned, 1024), mask, nullptr);
+  b.load(row_pointers(aligned, 256), nullptr, nullptr);  // two elements a thread
+  assign();
+  auto loads = ops(Opcode::Load);
+  EXPECT_EQ(loads[1]->attr_int("vector"), 1);
+  EXPECT_EQ(loads[2]->attr_int("vector"), 1);
+  EXPECT_EQ(loads[3]->attr_int("vector"), 2);
+  EXPECT_EQ(loads[3]->result()->type.layout->contiguous_registers(0), 2);
+}
+
+TEST_F(Layouts, UnalignedRowsPutLanesSideBySide) {
+  b.load(row_pointers(pointer(Elem::F32, 4), 1024), nullptr, nullptr);
+  assign();
+  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 1);
+  EXPECT_EQ(layout(ops(Opcode::Load)[0]->result()),
+            "register=[[128],[256],[512]], lane=[[1],[2],[4],[8],[16]], warp=[[32],[64]] -> dim0:1024");
+}
+
+TEST_F(Layouts, MixedElementTypesShareALayout) {
+  Value *half = pointer(Elem::F16), *full = pointer();
+  Value* x = b.load(row_pointers(half, 2048), nullptr, nullptr);
+  b.store(row_pointers(full, 2048), b.cast(x, Elem::F32), nullptr);
+  assign();
+  EXPECT_EQ(conversions(), 0u);
+  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+}
+
+TEST_F(Layouts, HalfAloneTakesEightElements) {
+  Value* x = b.load(row_pointers(pointer(Elem::F16), 2048), nullptr, nullptr);
+  assign();
+  EXPECT_EQ(x->def->attr_int("vector"), 8);
+}
+
+TEST_F(Layouts, RowsOfATileStayInsideWarps) {
+  Value *in = pointer(), *out = pointer(), *stride = i32(16);
+  Value* x = b.load(tile_pointers(in, stride, 16, 256), nullptr, nullptr);
+  Value* sum = b.broadcast(b.expand_dims(reduce(x, 1), 1), {16, 256});
+  b.store(tile_pointers(out, stride, 16, 256), b.div(x, sum), nullptr);
+  assign();
+  EXPECT_EQ(conversions(), 0u);
+  EXPECT_EQ(layout(x),
+            "register=[[0,1],[0,2],[0,128],[4,0],[8,0]], lane=[[0,4],[0,8],[0,16],[0,32],[0,64]], "
+            "warp=[[1,0],[2,0]] -> dim0:16, dim1:256");
+  Value* row = ops(Opcode::Reduce)[0]->result();
+  EXPECT_EQ(layout(row), "register=[[4],[8]], lane=[[0],[0],[0],[0],[0]], warp=[[1],[2]] -> dim0:16");
+  EXPECT_EQ(x->def->attr_int("vector"), 4);
+}
+
+TEST_F(Layouts, ColumnSumsKeepWarpsAlongTheRow) {
+  Value* x = b.load(tile_pointers(pointer(), i32(16), 16, 1024), nullptr, nullptr);
+  b.store(row_pointers(pointer(), 1024), reduce(x, 0), nullptr);
+  assign();
+  EXPECT_EQ(x->type.layout->drop_tile_dim(1).free_mask(Dim::Warp), 3);
+  EXPECT_EQ(conversions(), 0u);  // a small store takes the layout of what it stores
+  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+}
+
+TEST_F(Layouts, ShortRowsShareAWarp) {
+  Value* x = b.load(tile_pointers(pointer(), i32(16), 64, 32), nullptr, nullptr);
+  assign();
+  EXPECT_EQ(layout(x),
+            "register=[[0,1],[0,2],[16,0],[32,0]], lane=[[0,4],[0,8],[0,16],[1,0],[2,0]], warp=[[4,0],[8,0]] "
+            "-> dim0:64, dim1:32");
+}
+
+TEST_F(Layouts, WeightsFollowTheMatrix) {
+  Value *in = pointer(), *w = pointer(), *stats = pointer(), *stride = i32(16);
+  Value* x = b.load(tile_pointers(in, stride, 16, 256), nullptr, nullptr);
+  Value* weights = b.load(row_pointers(w, 256), nullptr, nullptr);
+  Value* scaled = b.mul(x, b.broadcast(b.expand_dims(weights, 0), {16, 256}));
+  b.store(tile_pointers(in, stride, 16, 256), scaled, nullptr);
+  b.store(row_pointers(stats, 16), reduce(scaled, 1), nullptr);
+  assign();
+  EXPECT_EQ(conversions(), 0u) << ir::print(func);
+  EXPECT_EQ(weights->def->attr_int("vector"), 4);
+}
+
+TEST_F(Layouts, TransposedCopyConvertsTheValueOnce) {
+  Value *in = pointer(), *out = pointer(), *stride = i32(16);
+  Value* x = b.load(tile_pointers(in, stride, 64, 64), nullptr, nullptr);
+  Value* turned = b.trans(tile_pointers(out, stride, 64, 64), {1, 0});
+  b.store(turned, x, nullptr);
+  assign();
+  simplify();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
+  EXPECT_EQ(x->def->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+}
+
+TEST_F(Layouts, CarriedValuesKeepOneLayout) {
+  Value *in = pointer(), *out = pointer(), *n = i32();
+  Value* ptr = row_pointers(in, 512);
+  Value* sum = b.constant_float(Type::tile(Elem::F32, {512}), 0);
+  Op* loop = b.create(Opcode::For, {c(0), n, c(1), ptr, sum}, {ptr->type, sum->type}, {}, 1);
+  ir::Block* body = loop->regions[0].get();
+  body->add_arg(Type::scalar(Elem::I32));
+  Value *p = body->add_arg(ptr->type), *s = body->add_arg(sum->type);
+  Builder in_loop(body);
+  Value* x = in_loop.load(p, nullptr, nullptr);
+  Value* next = in_loop.addptr(p, in_loop.constant(Type::tile(Elem::I32, {512}), 512));
+  in_loop.create(Opcode::Yield, {next, in_loop.add(s, x)});
+  Op* branch = b.create(Opcode::If, {b.lt(n, c(4))}, {sum->type}, {}, 2);
+  for (int r = 0; r < 2; ++r) {
+    Builder inner(branch->regions[r].get());
+    inner.create(Opcode::Yield, {r ? loop->result(1) : inner.neg(loop->result(1))});
+  }
+  Op* again = b.create(Opcode::While, {branch->result()}, {sum->type}, {}, 2);
+  Value* before = again->regions[0]->add_arg(sum->type);
+  Value* after = again->regions[1]->add_arg(sum->type);
+  Builder head(again->regions[0].get());
+  head.create(Opcode::Condition,
+              {head.lt(reduce_in(head, before), head.constant_float(Type::scalar(Elem::F32), 9)), before});
+  Builder tail(again->regions[1].get());
+  tail.create(Opcode::Yield, {tail.exp(after)});
+  b.store(row_pointers(out, 512), again->result(), nullptr);
+  assign();
+  EXPECT_EQ(conversions(), 0u) << ir::print(func);
+  EXPECT_EQ(x->def->attr_int("vector"), 4);
+}
+
+// ---- Dots
+
+class Dots : public Layouts {
+ protected:
+  Value *a_tile = nullptr, *b_tile = nullptr;
+  Op* loop = nullptr;
+
+  /// C = A x B with a loop over K, float16 in, float16 out.
+  void matmul(int64_t m, int64_t n, int64_t k, Elem elem = Elem::F16) {
+    Value *pa = pointer(elem), *pb = pointer(elem), *pc = pointer(Elem::F16);
+    Value *k_total = i32(16), *n_total = i32(16);
+    Value *a_ptr = tile_pointers(pa, k_total, m, k), *b_ptr = tile_pointers(pb, n_total, k, n);
+    Value* zero = b.constant_float(Type::tile(Elem::F32, {m, n}), 0);
+    loop =
+        b.create(Opcode::For, {c(0), k_total, c(k), a_ptr, b_ptr, zero}, {a_ptr->type, b_ptr->type, zero->type}, {}, 1);
+    ir::Block* body = loop->regions[0].get();
+    Value* i = body->add_arg(Type::scalar(Elem::I32));
+    Values args;
+    for (Value* v : {a_ptr, b_ptr, zero}) args.push_back(body->add_arg(v->type));
+    Builder in(body);
+    Value* left = in.sub(k_total, i);
+    Value* mask = in.lt(in.expand_dims(in.arange(0, k), 0), in.splat(left, {1, k}));
+    a_tile = in.load(args[0], in.broadcast(mask, {m, k}), in.constant_float(Type::tile(elem, {m, k}), 0));
+    b_tile = in.load(args[1], nullptr, nullptr);
+    Value* acc = in.dot(a_tile, b_tile, args[2]);
+    Value* step_b = in.splat(in.mul(n_total, in.constant(Type::scalar(Elem::I32), k)), {k, n});
+    in.create(Opcode::Yield,
+              {in.addptr(args[0], in.constant(Type::tile(Elem::I32, {m, k}), k)), in.addptr(args[1], step_b), acc});
+    Value* mask_c = b.broadcast(b.lt(b.expand_dims(b.arange(0, n), 0), b.splat(n_total, {1, n})), {m, n});
+    b.store(tile_pointers(pc, n_total, m, n), b.cast(loop->result(2), Elem::F16), mask_c);
+  }
+};
+
+TEST_F(Dots, MatmulConvertsOperandsAndTheNarrowResult) {
+  matmul(64, 64, 32);
+  assign();
+  simplify();
+  auto converts = ops(Opcode::ConvertLayout);
+  ASSERT_EQ(converts.size(), 3u) << ir::print(func);
+  Op* dot = ops(Opcode::Dot)[0];
+  EXPECT_EQ(converts[0]->operands[0], a_tile);
+  EXPECT_EQ(converts[1]->operands[0], b_tile);
+  EXPECT_EQ(*dot->operands[0]->type.layout, mma_operand_layout({64, 32}, 0, 16, 2, 2));
+  EXPECT_EQ(*dot->operands[1]->type.layout, mma_operand_layout({32, 64}, 1, 16, 2, 2));
+  EXPECT_EQ(*dot->result()->type.layout, mma_accumulator_layout({64, 64}, 2, 2));
+  EXPECT_EQ(converts[2]->result()->type.elem, Elem::F16);
+  EXPECT_EQ(a_tile->def->attr_int("vector"), 8);
+  EXPECT_EQ(b_tile->def->attr_int("vector"), 8);
+  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 8);
+  for (Value* carried : {loop->result(2), loop->regions[0]->args[3].get()})
+    EXPECT_EQ(*carried->type.layout, *dot->result()->type.layout);
+}
+
+TEST_F(Dots, ManyShapesAreValid) {
+  for (auto [m, n, k, w] :
+       {std::array{16, 8, 16, 1}, {16, 8, 16, 8}, {128, 16, 64, 4}, {16, 128, 32, 8}, {128, 128, 64, 8}}) {
+    func = Func();
+    func.name = "kernel";
+    b = Builder(&func.body);
+    warps(w);
+    matmul(m, n, k);
+    assign();
+    simplify();
+    // A result that is small beside the operands is stored as it lies.
+    EXPECT_EQ(conversions(), m * n * 2 < m * k ? 2u : 3u) << m << " " << n << " " << k << " " << w;
+  }
+}
+
+TEST_F(Dots, RowsThatAreReducedStayInAWarp) {
+  matmul(64, 64, 32);
+  b.store(row_pointers(pointer(), 64), reduce(loop->result(2), 1), nullptr);
+  assign();
+  EXPECT_EQ(*ops(Opcode::Dot)[0]->result()->type.layout, mma_accumulator_layout({64, 64}, 4, 1));
+}
+
+TEST_F(Dots, SmallOrStrangeOperandsAreTold) {
+  matmul(8, 64, 16);
+  PassContext context{*find_target("sm_80"), diags};
+  passes::assign_layouts(func, context);
+  ASSERT_EQ(diags.size(), 1u);
+  EXPECT_EQ(diags.list()[0].message,
+            "dot of [8, 16] by [16, 64]: M = 8, N = 64, K = 16, expected M >= 16, N >= 8, K >= 16");
+  EXPECT_EQ(diags.list()[0].hint, "use larger tiles, with masked loads that fill up with zeros");
+}
+
+TEST_F(Dots, UnsupportedElementsAreTold) {
+  matmul(64, 64, 32, Elem::F32);
+  PassContext context{*find_target("sm_80"), diags};
+  passes::assign_layouts(func, context);
+  ASSERT_EQ(diags.size(), 1u);
+  EXPECT_EQ(diags.list()[0].message,
+            "dot of float32 and float32 into float32: tensor cores take float16 or bfloat16 operands and accumulate in "
+            "float32 here");
+}
+
+TEST_F(Dots, Attention) {
+  const int64_t m = 64, n = 32, d = 64;
+  Value *stride = i32(16), *total = i32(16);
+  Value* q = b.load(tile_pointers(pointer(Elem::F16), stride, m, d), nullptr, nullptr);
+  Value* k_ptr = b.trans(tile_pointers(pointer(Elem::F16), stride, n, d), {1, 0});
+  Value* v_ptr = tile_pointers(pointer(Elem::F16), stride, n, d);
+  Value* sum = b.constant_float(Type::tile(Elem::F32, {m}), 0);
+  Value* zero = b.constant_float(Type::tile(Elem::F32, {m, d}), 0);
+  loop = b.create(Opcode::For, {c(0), total, c(int(n)), k_ptr, v_ptr, sum, zero},
+                  {k_ptr->type, v_ptr->type, sum->type, zero->type}, {}, 1);
+  ir::Block* body = loop->regions[0].get();
+  Value* i = body->add_arg(Type::scalar(Elem::I32));
+  Values args;
+  for (Value* v : {k_ptr, v_ptr, sum, zero}) args.push_back(body->add_arg(v->type));
+  Builder in(body);
+  Value* scores = in.dot(q, in.load(args[0], nullptr, nullptr), in.constant_float(Type::tile(Elem::F32, {m, n}), 0));
+  Value* p = in.exp(scores);
+  Value* next_sum = in.add(args[2], reduce_in(in, p, 1));
+  Value* scaled = in.mul(args[3], in.broadcast(in.expand_dims(next_sum, 1), {m, d}));
+  Value* acc = in.dot(in.cast(p, Elem::F16), in.load(args[1], nullptr, nullptr), scaled);
+  Value* step = in.mul(stride, i);
+  in.create(Opcode::Yield,
+            {in.addptr(args[0], in.splat(step, {d, n})), in.addptr(args[1], in.splat(step, {n, d})), next_sum, acc});
+  b.store(tile_pointers(pointer(Elem::F16), stride, m, d), b.cast(loop->result(3), Elem::F16), nullptr);
+  assign();
+  simplify();
+  // Three loaded operands and the result; nothing for the statistics, and p is where the second dot wants it.
+  EXPECT_EQ(conversions(), 4u) << ir::print(func);
+  size_t inside = 0;
+  ir::walk(*body, [&](Op& op) { inside += op.opcode == Opcode::ConvertLayout; });
+  EXPECT_EQ(inside, 2u);  // q is converted once, before the loop
+}
+
+// ---- Random functions: whatever they are, the result obeys the verifier and computes the same
+
+/// What a function does, whatever the layouts: one line for each op that reads, writes or decides, its operands written
+/// out as expressions (hashed) over results of such ops.
+std::vector<std::string> effects(const Func& func) {
+  std::unordered_map<const Value*, size_t> meaning;
+  std::vector<std::string> lines;
+  auto mean = [&](const Value* v, const std::string& text) { meaning[v] = std::hash<std::string>()(text); };
+  for (auto& arg : func.body.args) mean(arg.get(), fmt::format("param {}", arg->index));
+  ir::walk(func.body, [&](const Op& op) {
+    if (op.parent->parent && op.parent->parent->opcode == Opcode::Reduce) return;
+    if (op.opcode == Opcode::ConvertLayout) {
+      meaning[op.result()] = meaning.at(op.operands[0]);
+      return;
+    }
+    std::string text = op.info().text;
+    for (auto& [name, value] : op.attrs)
+      if (name != "vector")
+        text += fmt::format(" {}={}", name,
+                            std::visit(
+                                [](const auto& v) {
+                                  if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::vector<int64_t>>)
+                                    return ir::shape_to_string(v);
+                                  else
+                                    return fmt::format("{}", v);
+                                },
+                                value));
+    for (const Value* v : op.operands) text += fmt::format(" {}", v ? meaning.at(v) : 0);
+    for (auto& r : op.results) text += " : " + r->type.to_string();
+    bool effect = !op.has(ir::Pure);
+    if (effect) lines.push_back(text), text = fmt::format("line {}", lines.size());
+    for (auto& r : op.results) mean(r.get(), fmt::format("{} #{}", text, r->index));
+    for (auto& region : op.regions)
+      for (auto& arg : region->args) mean(arg.get(), fmt::format("{} ^{}", text, arg->index));
+  });
+  return lines;
+}
+
+class RandomFunctions : public Layouts, public testing::WithParamInterface<int> {};
+
+TEST_P(RandomFunctions, AreLaidOut) {
+  std::mt19937 random{uint32_t(GetParam())};
+  auto pick = [&](auto& from) { return from[random() % from.size()]; };
+  warps(1 << random() % 4);
+  Value *base = pointer(), *stride = i32(16), *n = i32();
+  Values pool;
+  auto shape_of = [&](int rank) {
+    Shape shape;
+    for (int i = 0; i < rank; ++i) shape.push_back(int64_t(1) << random() % (rank == 1 ? 10 : 6));
+    return shape;
+  };
+  auto load = [&](Builder& at, Shape shape) {
+    Value* offset = at.constant(Type::tile(Elem::I32, shape), 0);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      Value* index = at.arange(0, shape[axis]);
+      for (size_t other = 0; other < shape.size(); ++other)
+        if (other != axis) index = at.expand_dims(index, int(other));
+      if (random() % 2) index = at.mul(index, at.splat(stride, index->type.shape));
+      offset = at.add(offset, at.broadcast(index, shape));
+    }
+    Value* mask = random() % 2 ? at.lt(offset, at.splat(n, shape)) : nullptr;
+    return at.load(at.addptr(at.splat(base, shape), offset), mask, nullptr);
+  };
+  for (int i = 0; i < 3; ++i) pool.push_back(load(b, shape_of(1 + int(random() % 3))));
+  std::function<void(Builder&, Values, int)> grow = [&](Builder& at, Values pool, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      Value* x = pick(pool);
+      const Shape& shape = x->type.shape;
+      int rank = x->type.rank();
+      switch (random() % 9) {
+        case 0:
+          pool.push_back(at.exp(x));
+          break;
+        case 1:
+          for (Value* y : pool)
+            if (y != x && y->type.shape == shape) {
+              pool.push_back(at.add(x, y));
+              break;
+            }
+          break;
+        case 2:
+          if (rank < 4) pool.push_back(at.expand_dims(x, int(random() % uint32_t(rank + 1))));
+          break;
+        case 3: {
+          Shape grown = shape;
+          for (auto& extent : grown)
+            if (extent == 1 && random() % 2) extent = 8;
+          if (x->type.num_elements() < 4096) pool.push_back(at.broadcast(x, grown));
+          break;
+        }
+        case 4:
+          pool.push_back(random() % 2 || rank < 2 ? at.reshape(x, {x->type.num_elements()})
+                                                  : at.reshape(x, {shape[0], x->type.num_elements() / shape[0]}));
+          break;
+        case 5: {
+          std::vector<int64_t> order;
+          for (int k = 0; k < rank; ++k) order.push_back(k);
+          std::shuffle(order.begin(), order.end(), random);
+          pool.push_back(at.trans(x, order));
+          break;
+        }
+        case 6:
+          if (Value* r = reduce_in(at, x, int(random() % uint32_t(rank))); r->type.is_tile()) pool.push_back(r);
+          break;
+        case 7:
+          at.store(at.splat(base, shape), x, nullptr);
+          break;
+        case 8: {
+          if (steps < 4) break;
+          Value* y = at.exp(x);
+          Op* loop = at.create(Opcode::For, {n, n, n, x, y}, {x->type, y->type}, {}, 1);
+          ir::Block* body = loop->regions[0].get();
+          body->add_arg(n->type);
+          Values inner = pool;
+          for (Value* v : {x, y}) inner.push_back(body->add_arg(v->type));
+          Builder in(body);
+          grow(in, inner, steps / 2);
+          Value* swapped = body->args[1].get();
+          in.create(Opcode::Yield, {body->args[2].get(), in.add(swapped, load(in, shape))});
+          for (int r : {0, 1}) pool.push_back(loop->result(r));
+          break;
+        }
+      }
+    }
+    at.store(at.splat(base, pool.back()->type.shape), pool.back(), nullptr);
+  };
+  grow(b, pool, 16);
+  remove_dead_code(func);
+  std::vector<std::string> meant = effects(func);
+  assign();
+  EXPECT_EQ(effects(func), [&] {
+    meant.push_back("return");
+    return meant;
+  }());
+  size_t before = conversions();
+  simplify();
+  size_t after = conversions();
+  EXPECT_LE(after, before);
+  EXPECT_EQ(effects(func), meant);
+  std::string text = ir::print(func);
+  simplify();
+  EXPECT_EQ(ir::print(func), text) << "not idempotent";
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomFunctions, testing::Range(0, 80));
+
+// ---- Simplification, on functions that are laid out by hand
+
+class Simplify : public Layouts {
+ protected:
+  LayoutRef rows = std::make_shared<LinearLayout>(coalesced_layout({64, 64}, {1, 0}, 4, 4));
+  LayoutRef columns = std::make_shared<LinearLayout>(coalesced_layout({64, 64}, {0, 1}, 4, 4));
+
+  Value* laid(Value* v, LayoutRef layout) {
+    v->type.layout = std::move(layout);
+    return v;
+  }
+  Value* zeros(LayoutRef layout, Elem e = Elem::F32) {
+    return b.constant_float(Type::tile(e, {64, 64}).with_layout(layout), 0);
+  }
+  /// A loaded value, which nobody can recompute.
+  Value* loaded(LayoutRef layout, Elem e = Elem::F32) {
+    return b.load(laid(b.splat(pointer(e), {64, 64}), layout), nullptr, nullptr);
+  }
+  void keep(Value* v) { b.store(laid(b.splat(pointer(v->type.elem), {64, 64}), v->type.layout), v, nullptr); }
+  void finish() {
+    b.create(Opcode::Return, {});
+    check();
+    simplify();
+  }
+};
+
+TEST_F(Simplify, ThereAndBackAgain) {
+  Value* x = loaded(rows);
+  keep(b.convert_layout(b.convert_layout(x, columns), rows));
+  keep(b.convert_layout(x, rows));
+  finish();
+  EXPECT_EQ(conversions(), 0u);
+  EXPECT_EQ(ops(Opcode::Store)[0]->operands[1], x);
+}
+
+TEST_F(Simplify, EqualConversionsMerge) {
+  Value* x = loaded(rows);
+  keep(b.convert_layout(x, columns));
+  keep(b.convert_layout(x, columns));
+  finish();
+  EXPECT_EQ(conversions(), 1u);
+}
+
+TEST_F(Simplify, IndexArithmeticIsComputedAgain) {
+  LayoutRef side = std::make_shared<LinearLayout>(rows->drop_tile_dim(0).remove_zero_registers());
+  Value* cols = b.expand_dims(laid(b.arange(0, 64), side), 0);
+  cols->type.layout = std::make_shared<LinearLayout>(side->insert_tile_dim(0));
+  Value* tile = laid(b.broadcast(cols, {64, 64}), rows);
+  Value* mask = b.lt(b.mul(tile, b.constant(tile->type, 3)), b.constant(tile->type, 7));
+  Value* x = loaded(columns);
+  keep(b.select(b.convert_layout(mask, columns), x, zeros(columns)));
+  finish();
+  EXPECT_EQ(conversions(), 0u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::Arange).size(), 1u);
+}
+
+TEST_F(Simplify, ABroadcastRowIsConvertedBeforeItIsBroadcast) {
+  LayoutRef side = std::make_shared<LinearLayout>(rows->drop_tile_dim(0).remove_zero_registers());
+  Value* row = b.load(laid(b.splat(pointer(), {64}), side), nullptr, nullptr);
+  Value* one = b.expand_dims(row, 0);
+  one->type.layout = std::make_shared<LinearLayout>(side->insert_tile_dim(0));
+  keep(b.convert_layout(laid(b.broadcast(one, {64, 64}), rows), columns));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0]->type.num_elements(), 64);
+}
+
+TEST_F(Simplify, ExpensiveValuesAreNot) {
+  Value* x = b.exp(zeros(rows));
+  keep(b.convert_layout(x, columns));
+  finish();
+  ASSERT_EQ(conversions(), 1u);
+  EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
+}
+
+TEST_F(Simplify, NarrowElementsAreConverted) {
+  Value* x = loaded(rows, Elem::F16);
+  keep(b.convert_layout(b.cast(x, Elem::F32), columns));
+  finish();
+  ASSERT_EQ(conversions(), 1u);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
+}
+
+}  // namespace
+}  // namespace tegula

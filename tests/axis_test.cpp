@@ -1,0 +1,377 @@
+// Axis analysis: what is known of index tiles, pointers and masks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/ir/builder.h"
+#include "codegen/ir/printer.h"
+
+namespace tegula {
+namespace {
+
+using ir::Builder;
+using ir::Opcode;
+using ir::Shape;
+using ir::Type;
+using ir::Value;
+
+using Numbers = std::vector<int64_t>;
+
+class Axis : public testing::Test {
+ protected:
+  ir::Func func;
+  Builder b{&func.body};
+
+  Value* param(Type type, int64_t divisor) { return func.add_param(type, "p", divisor); }
+  Value* i32(int64_t divisor = 1) { return param(Type::scalar(Elem::I32), divisor); }
+  Value* pointer(Elem e = Elem::F32, int64_t divisor = 16) { return param(Type::pointer_to(e), divisor); }
+  Value* c(int64_t v) { return b.constant(Type::scalar(Elem::I32), v); }
+  Value* all(int64_t v, Shape shape) { return b.constant(Type::tile(Elem::I32, shape), v); }
+  Value* row(Value* base, int64_t n) { return b.add(b.splat(base, {n}), b.arange(0, n)); }
+
+  void expect(const Value* v, Numbers contiguity, Numbers divisibility, Numbers constancy) {
+    AxisAnalysis analysis(func);
+    const AxisInfo& info = analysis.info(v);
+    EXPECT_EQ(info.contiguity, contiguity) << "contiguity";
+    for (auto& d : divisibility) d = std::min<int64_t>(d, kAll);
+    Numbers found = info.divisibility;
+    for (auto& d : found) d = std::min<int64_t>(d, kAll);
+    EXPECT_EQ(found, divisibility) << "divisibility";
+    EXPECT_EQ(info.constancy, constancy) << "constancy";
+  }
+  int width(const Value* ptr, const Value* mask, int axis = 0) {
+    return AxisAnalysis(func).vector_width(ptr, mask, axis);
+  }
+  static constexpr int64_t kAll = int64_t(1) << 30;  // of zero
+};
+
+TEST_F(Axis, Sources) {
+  expect(i32(16), {1}, {16}, {1});
+  expect(i32(48), {1}, {16}, {1});
+  expect(c(24), {1}, {8}, {1});
+  expect(all(6, {32}), {1}, {2}, {32});
+  expect(b.arange(0, 64), {64}, {kAll}, {1});
+  expect(b.arange(8, 24), {16}, {8}, {1});
+  expect(b.program_id(0), {1}, {1}, {1});
+}
+
+TEST_F(Axis, BlockOffsets) {
+  Value* start = b.mul(b.program_id(0), c(1024));
+  expect(start, {1}, {1024}, {1});
+  expect(row(start, 1024), {1024}, {1024}, {1});
+  expect(b.sub(row(start, 64), all(3, {64})), {64}, {1}, {1});
+  expect(b.mul(row(start, 64), all(4, {64})), {1}, {4}, {1});
+  expect(b.sub(all(64, {64}), b.arange(0, 64)), {1}, {1}, {1});
+}
+
+TEST_F(Axis, PointersAreInBytes) {
+  Value* ptr = b.addptr(b.splat(pointer(), {128}), row(b.mul(b.program_id(0), c(128)), 128));
+  expect(ptr, {128}, {16}, {1});
+  EXPECT_EQ(width(ptr, nullptr), 4);
+  Value* half = b.addptr(b.splat(pointer(Elem::F16), {128}), b.arange(0, 128));
+  EXPECT_EQ(width(half, nullptr), 8);
+  Value* odd = b.addptr(b.splat(pointer(Elem::F32, 4), {128}), b.arange(0, 128));
+  EXPECT_EQ(width(odd, nullptr), 1);
+  Value* eight = b.addptr(b.splat(pointer(Elem::F32, 8), {128}), b.arange(0, 128));
+  EXPECT_EQ(width(eight, nullptr), 2);
+  Value* shifted = b.addptr(b.splat(b.addptr(pointer(), c(1)), {128}), b.arange(0, 128));
+  EXPECT_EQ(width(shifted, nullptr), 1);
+  Value* wide = b.addptr(b.splat(pointer(Elem::F64), {128}), b.arange(0, 128));
+  EXPECT_EQ(width(wide, nullptr), 2);
+}
+
+TEST_F(Axis, MasksOfBounds) {
+  Value* cols = b.arange(0, 128);
+  Value *by16 = b.splat(i32(16), {128}), *any = b.splat(i32(), {128});
+  expect(b.lt(cols, by16), {1}, {1}, {16});
+  expect(b.ge(cols, by16), {1}, {1}, {16});
+  expect(b.gt(by16, cols), {1}, {1}, {16});
+  expect(b.le(by16, cols), {1}, {1}, {16});
+  // One element of a group may equal the bound.
+  expect(b.le(cols, by16), {1}, {1}, {1});
+  expect(b.gt(cols, by16), {1}, {1}, {1});
+  expect(b.eq(cols, by16), {1}, {1}, {1});
+  expect(b.lt(cols, any), {1}, {1}, {1});
+  expect(b.lt(by16, any), {1}, {1}, {128});
+  expect(b.bit_and(b.lt(cols, by16), b.lt(cols, b.splat(i32(4), {128}))), {1}, {1}, {4});
+  Value* ptr = b.addptr(b.splat(pointer(), {128}), cols);
+  EXPECT_EQ(width(ptr, b.lt(cols, by16)), 4);
+  EXPECT_EQ(width(ptr, b.lt(cols, b.splat(i32(2), {128}))), 2);
+  EXPECT_EQ(width(ptr, b.lt(cols, any)), 1);
+}
+
+TEST_F(Axis, DivisionAndRemainder) {
+  Value* x = row(b.mul(b.program_id(0), c(64)), 64);
+  expect(b.div(x, all(16, {64})), {1}, {1}, {16});
+  expect(b.rem(x, all(16, {64})), {16}, {16}, {1});
+  expect(b.shr(x, all(3, {64})), {1}, {1}, {8});
+  expect(b.bit_and(x, all(7, {64})), {8}, {8}, {1});
+  expect(b.bit_and(x, all(-8, {64})), {1}, {8}, {8});
+  expect(b.shl(x, all(2, {64})), {1}, {4}, {1});
+  expect(b.rem(x, b.splat(i32(16), {64})), {16}, {16}, {1});
+  // C's division of a negative number is not the floor.
+  Value* negative = b.sub(x, all(1024, {64}));
+  expect(negative, {64}, {64}, {1});
+  expect(b.div(negative, all(16, {64})), {1}, {1}, {1});
+  expect(b.rem(negative, all(16, {64})), {1}, {1}, {1});
+  expect(b.shr(negative, all(3, {64})), {1}, {1}, {8});
+}
+
+TEST_F(Axis, TwoDimensions) {
+  Value* rows = b.broadcast(b.mul(b.expand_dims(b.arange(0, 16), 1), b.splat(i32(16), {16, 1})), {16, 64});
+  expect(rows, {1, 1}, {16, 16}, {1, 64});
+  Value* cols = b.broadcast(b.expand_dims(b.arange(0, 64), 0), {16, 64});
+  expect(cols, {1, 64}, {1, kAll}, {16, 1});
+  Value* offset = b.add(rows, cols);
+  expect(offset, {1, 64}, {1, 16}, {1, 1});
+  Value* ptr = b.addptr(b.splat(pointer(), {16, 64}), offset);
+  EXPECT_EQ(width(ptr, nullptr, 1), 4);
+  EXPECT_EQ(width(ptr, nullptr, 0), 1);
+  Value* turned = b.trans(ptr, {1, 0});
+  EXPECT_EQ(width(turned, nullptr, 0), 4);
+  expect(b.reshape(b.arange(0, 64), {8, 8}), {1, 8}, {1, 8}, {1, 1});
+}
+
+TEST_F(Axis, CastsSelectsAndHints) {
+  Value* x = b.arange(0, 64);
+  expect(b.cast(x, Elem::I64), {64}, {kAll}, {1});
+  expect(b.cast(all(4, {64}), Elem::F32), {1}, {1}, {64});
+  Value* mask = b.lt(x, all(16, {64}));
+  expect(mask, {1}, {1}, {16});
+  expect(b.select(mask, x, all(0, {64})), {1}, {1}, {1});
+  expect(b.select(mask, all(4, {64}), all(8, {64})), {1}, {4}, {16});
+  expect(b.select(mask, x, b.add(x, all(4, {64}))), {16}, {4}, {1});
+  expect(b.minimum(all(4, {64}), b.splat(i32(16), {64})), {1}, {4}, {64});
+  Value* loaded = b.load(b.addptr(b.splat(pointer(Elem::I32), {64}), x), nullptr, nullptr);
+  expect(loaded, {1}, {1}, {1});
+  Value* hinted = b.create(Opcode::Hint, {loaded}, {},
+                           {{"divisibility", Numbers{16}}, {"contiguity", Numbers{48}}, {"constancy", Numbers{1}}})
+                      ->result();
+  expect(hinted, {16}, {16}, {1});
+}
+
+TEST_F(Axis, LoopsReachAFixedPoint) {
+  Value* ptr = b.addptr(b.splat(pointer(), {64}), b.arange(0, 64));
+  Value* stride = i32(16);
+  Value *zero = c(0), *eight = c(8);
+  ir::Op* loop = b.create(Opcode::For, {zero, stride, eight, ptr, ptr}, {ptr->type, ptr->type}, {}, 1);
+  ir::Block* body = loop->regions[0].get();
+  Value* i = body->add_arg(Type::scalar(Elem::I32));
+  Value* aligned = body->add_arg(ptr->type);
+  Value* drifting = body->add_arg(ptr->type);
+  Builder inner(body);
+  Value* next = inner.addptr(aligned, inner.splat(stride, {64}));
+  Value* one = inner.constant(Type::tile(Elem::I32, {64}), 1);
+  Value* drifted = inner.addptr(drifting, one);
+  inner.create(Opcode::Yield, {next, drifted});
+  expect(i, {1}, {8}, {1});
+  expect(aligned, {64}, {16}, {1});
+  expect(loop->result(0), {64}, {16}, {1});
+  expect(drifting, {64}, {4}, {1});
+  expect(loop->result(1), {64}, {4}, {1});
+  EXPECT_EQ(width(drifting, nullptr), 1);
+}
+
+TEST_F(Axis, BranchesAndWhileJoin) {
+  Value* condition = b.lt(i32(), i32());
+  Value* twelve = i32(4);
+  ir::Op* branch = b.create(Opcode::If, {condition}, {Type::scalar(Elem::I32)}, {}, 2);
+  for (int r = 0; r < 2; ++r) {
+    Builder inner(branch->regions[r].get());
+    inner.create(Opcode::Yield, {r ? twelve : inner.constant(Type::scalar(Elem::I32), 16)});
+  }
+  expect(branch->result(), {1}, {4}, {1});
+
+  Value* start = c(64);
+  ir::Op* loop = b.create(Opcode::While, {start}, {Type::scalar(Elem::I32)}, {}, 2);
+  Value* before = loop->regions[0]->add_arg(Type::scalar(Elem::I32));
+  Value* after = loop->regions[1]->add_arg(Type::scalar(Elem::I32));
+  Builder head(loop->regions[0].get());
+  head.create(Opcode::Condition, {condition, before});
+  Builder body(loop->regions[1].get());
+  body.create(Opcode::Yield, {body.sub(after, body.constant(Type::scalar(Elem::I32), 2))});
+  expect(before, {1}, {2}, {1});
+  expect(loop->result(), {1}, {2}, {1});
+}
+
+// ---- Every fact holds: random index expressions, evaluated
+
+class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
+ protected:
+  std::map<const Value*, Numbers> values;  // row-major
+
+  void remember(Value* v, Numbers numbers) { values[v] = std::move(numbers); }
+
+  /// Checks all claims about one value.
+  void check(const Value* v, const AxisInfo& info) {
+    Shape shape = v->type.is_scalar() ? Shape{1} : v->type.shape;
+    const Numbers& x = values.at(v);
+    int64_t inner = int64_t(x.size());
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      inner /= shape[axis];
+      for (int64_t i = 0; i < int64_t(x.size()); ++i) {
+        int64_t at = i / inner % shape[axis];
+        int64_t in_run = at % info.contiguity[axis], in_group = at % info.constancy[axis];
+        ASSERT_EQ(x[i], x[i - in_run * inner] + in_run) << "contiguity " << info.contiguity[axis] << " of " << op(v);
+        ASSERT_EQ(x[i - in_run * inner] % info.divisibility[axis], 0)
+            << "divisibility " << info.divisibility[axis] << " of " << op(v);
+        ASSERT_EQ(x[i], x[i - in_group * inner]) << "constancy " << info.constancy[axis] << " of " << op(v);
+      }
+    }
+    for (int64_t e : x) {
+      ASSERT_EQ(e, info.constant.value_or(e)) << op(v);
+      ASSERT_TRUE(e >= 0 || !info.non_negative) << op(v);
+    }
+  }
+  static std::string op(const Value* v) { return v->def ? ir::print_line(*v->def) : "a parameter"; }
+};
+
+TEST_P(RandomExpressions, FactsHold) {
+  std::mt19937 random{uint32_t(GetParam())};
+  auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
+  const std::vector<Shape> shapes = {{16}, {8, 16}};
+  std::vector<Value*> scalars, tiles;
+  for (int i = 0; i < 3; ++i) {
+    int64_t divisor = int64_t(1) << below(6);
+    scalars.push_back(i32(divisor));
+    remember(scalars.back(), {divisor * (below(9) - 4)});
+  }
+  scalars.push_back(b.program_id(0));
+  remember(scalars.back(), {below(5)});
+  auto fill = [&](Shape shape, int64_t v) {
+    return Numbers(size_t(shape.size() == 1 ? shape[0] : shape[0] * shape[1]), v);
+  };
+  auto leaf = [&](const Shape& shape) -> Value* {
+    switch (below(4)) {
+      case 0: {
+        Value* s = scalars[below(4)];
+        Value* v = b.splat(s, shape);
+        remember(v, fill(shape, values[s][0]));
+        return v;
+      }
+      case 1: {
+        int64_t n = (below(9) - 2) << below(4);
+        Value* v = all(n, shape);
+        remember(v, fill(shape, n));
+        return v;
+      }
+      default: {
+        size_t axis = size_t(below(int64_t(shape.size())));
+        int64_t start = below(3) << below(5);
+        Value* v = b.arange(start, start + shape[axis]);
+        if (shape.size() == 2) v = b.broadcast(b.expand_dims(v, axis == 0 ? 1 : 0), shape);
+        Numbers x = fill(shape, start);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] += axis + 1 == shape.size() ? int64_t(i) % shape[axis] : int64_t(i) / 16;
+        remember(v, x);
+        return v;
+      }
+    }
+  };
+  for (const Shape& shape : shapes) {
+    tiles.clear();
+    for (int i = 0; i < 4; ++i) tiles.push_back(leaf(shape));
+    for (int i = 0; i < 12; ++i) {
+      Value *x = tiles[below(int64_t(tiles.size()))], *y = below(2) ? leaf(shape) : tiles[below(int64_t(tiles.size()))];
+      const Numbers a = values[x], c = values[y];
+      int64_t choice = below(15);
+      auto zip = [&](Value* v, auto f) {
+        Numbers r;
+        for (size_t k = 0; k < a.size(); ++k) r.push_back(f(a[k], c[k]));
+        remember(v, r);
+        return v;
+      };
+      bool has_zero = std::find(c.begin(), c.end(), 0) != c.end();
+      bool small = true;
+      for (int64_t e : a) small &= std::abs(e) < 10000;
+      for (int64_t e : c) small &= std::abs(e) < 10000;
+      Value* made = nullptr;
+      switch (choice) {
+        case 0:
+        case 1:
+          made = zip(b.add(x, y), [](int64_t p, int64_t q) { return p + q; });
+          break;
+        case 2:
+          made = zip(b.sub(x, y), [](int64_t p, int64_t q) { return p - q; });
+          break;
+        case 3:
+          if (small) made = zip(b.mul(x, y), [](int64_t p, int64_t q) { return p * q; });
+          break;
+        case 4:
+          if (!has_zero) made = zip(b.div(x, y), [](int64_t p, int64_t q) { return p / q; });
+          break;
+        case 5:
+          if (!has_zero) made = zip(b.rem(x, y), [](int64_t p, int64_t q) { return p % q; });
+          break;
+        case 6:
+          made = zip(b.bit_and(x, y), [](int64_t p, int64_t q) { return p & q; });
+          break;
+        case 7:
+          made = zip(b.bit_or(x, y), [](int64_t p, int64_t q) { return p | q; });
+          break;
+        case 8:
+          made = zip(b.bit_xor(x, y), [](int64_t p, int64_t q) { return p ^ q; });
+          break;
+        case 9:
+          made = zip(b.minimum(x, y), [](int64_t p, int64_t q) { return std::min(p, q); });
+          break;
+        case 10:
+          made = zip(b.maximum(x, y), [](int64_t p, int64_t q) { return std::max(p, q); });
+          break;
+        case 11: {
+          int64_t shift = below(4);
+          Value* by = all(shift, shape);
+          remember(by, fill(shape, shift));
+          if (below(2))
+            made = zip(b.shr(x, by), [&](int64_t p, int64_t) { return p >> shift; });
+          else if (small)
+            made = zip(b.shl(x, by), [&](int64_t p, int64_t) { return p << shift; });
+          break;
+        }
+        default: {
+          Value* mask;
+          int64_t kind = below(6);
+          auto compare = [&](int64_t p, int64_t q) {
+            return int64_t(kind == 0   ? p < q
+                           : kind == 1 ? p <= q
+                           : kind == 2 ? p > q
+                           : kind == 3 ? p >= q
+                           : kind == 4 ? p == q
+                                       : p != q);
+          };
+          mask = kind == 0   ? b.lt(x, y)
+                 : kind == 1 ? b.le(x, y)
+                 : kind == 2 ? b.gt(x, y)
+                 : kind == 3 ? b.ge(x, y)
+                 : kind == 4 ? b.eq(x, y)
+                             : b.ne(x, y);
+          zip(mask, compare);
+          made = zip(b.select(mask, x, y), [&](int64_t p, int64_t q) { return compare(p, q) ? p : q; });
+          break;
+        }
+      }
+      if (made) tiles.push_back(made);
+    }
+    Value* last = tiles.back();
+    if (shape.size() == 2) {
+      Value* turned = b.trans(last, {1, 0});
+      Numbers x(128);
+      for (int64_t r = 0; r < 8; ++r)
+        for (int64_t k = 0; k < 16; ++k) x[k * 8 + r] = values[last][r * 16 + k];
+      remember(turned, x);
+      for (Shape to : {Shape{128}, Shape{4, 32}, Shape{32, 4}, Shape{2, 4, 16}}) {
+        remember(b.reshape(last, to), values[last]);
+        remember(b.reshape(turned, to), x);
+      }
+    }
+  }
+  AxisAnalysis analysis(func);
+  for (auto& [v, numbers] : values) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomExpressions, testing::Range(0, 200));
+
+}  // namespace
+}  // namespace tegula

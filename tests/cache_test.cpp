@@ -1,0 +1,395 @@
+// The image cache: round trips, every kind of damage, folders that do not work, size, many processes at once.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "runtime/image_cache.h"
+#include "runtime/image_format.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+KernelImage sample(const std::string& name = "softmax", size_t code_bytes = 3000) {
+  KernelImage image;
+  image.kernel = name;
+  image.target = "sm_90a";
+  image.params = {{"out", Elem::BF16, true, 16}, {"n", Elem::I32, false, 1}, {"flag", Elem::I1, false, 1}};
+  image.num_warps = 8;
+  image.shared_bytes = int64_t(1) << 40;
+  image.ptx = ".version 8.0\n" + std::string(2000, 'x');
+  // Bytes that do not compress, so that both halves of "packed if it pays" are used.
+  uint64_t random = 88172645463325252ull + name.size();
+  for (size_t i = 0; i < code_bytes; ++i) {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    image.cubin.push_back(uint8_t(random));
+  }
+  image.bitcode = {'B', 'C', 0xc0, 0xde};
+  const std::string* file = intern_file("/kernels/softmax.py");
+  image.sites = {{file, 7, 3, 9}, {nullptr, 0, 0, 0}, {intern_file("other.py"), 1, 0, 0}, {file, 8, 1, 1}};
+  image.registers = 168;
+  image.spill_bytes = 0;
+  return image;
+}
+
+class CacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tegula-cache-test-XXXXXX";
+    root_ = mkdtemp(name);
+    folder_ = root_ / "cache";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  ImageCache cache(int64_t max_bytes = 1 << 20) { return cache_at(folder_, max_bytes); }
+  ImageCache cache_at(const fs::path& folder, int64_t max_bytes = 1 << 20) {
+    return ImageCache({folder, max_bytes, [this](const std::string& text) { warnings_.push_back(text); }});
+  }
+  fs::path entry(const std::string& key, const char* suffix = ".image") { return folder_ / (key + suffix); }
+  std::vector<std::string> files() {
+    std::vector<std::string> names;
+    for (const auto& file : fs::directory_iterator(folder_))
+      if (file.path().filename() != ".lock") names.push_back(file.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  static void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+  fs::path root_, folder_;
+  std::vector<std::string> warnings_;
+};
+
+TEST(ContentKey, DependsOnPartsAndTheirBorders) {
+  EXPECT_EQ(content_key({"ab", "c"}), content_key({"ab", "c"}));
+  EXPECT_NE(content_key({"ab", "c"}), content_key({"a", "bc"}));
+  EXPECT_NE(content_key({"ab", "c"}), content_key({"abc"}));
+  EXPECT_NE(content_key({"a"}), content_key({"a", ""}));
+  EXPECT_EQ(content_key({"a"}).size(), 32u);
+  EXPECT_EQ(content_key({}), "99aa06d3014798d86001c324468d497f");  // XXH3-128 of nothing
+}
+
+TEST(ImageBytes, RoundTrip) {
+  for (const KernelImage& image : {sample(), KernelImage()}) {
+    std::string bytes = to_bytes(image);
+    auto back = image_from_bytes(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(*back, image);  // sites by interned file
+    EXPECT_EQ(to_bytes(*back), bytes);
+    EXPECT_FALSE(image_from_bytes(bytes + 'x'));
+    for (size_t n = 0; n < bytes.size(); n = n < 300 || n + 300 > bytes.size() ? n + 1 : n + 97)
+      EXPECT_FALSE(image_from_bytes(bytes.substr(0, n))) << n;
+  }
+}
+
+TEST(ImageBytes, WildBytesAreRefusedOrRead) {
+  std::string bytes = to_bytes(sample());
+  for (size_t i = 0; i < bytes.size(); i = i < 300 || i + 300 > bytes.size() ? i + 1 : i + 97) {
+    std::string wild = bytes;
+    wild[i] = char(wild[i] ^ 0xff);
+    image_from_bytes(wild);  // must not crash or take much memory
+  }
+}
+
+TEST_F(CacheTest, StoresAndFinds) {
+  ImageCache a = cache();
+  std::string key = content_key({"a"});
+  EXPECT_FALSE(a.find(key));
+  a.store(key, sample());
+  ASSERT_TRUE(a.find(key));
+  EXPECT_EQ(*a.find(key), sample());
+  EXPECT_EQ(*cache().find(key), sample());
+  EXPECT_FALSE(a.find(content_key({"b"})));
+  a.store(key, sample("other"));
+  EXPECT_EQ(*a.find(key), sample("other"));
+  EXPECT_EQ(files(), std::vector{key + ".image"});
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(CacheTest, PacksWhatShrinks) {
+  KernelImage image = sample("text", 0);
+  image.ptx = std::string(100000, 'p');
+  cache().store(content_key({"a"}), image);
+  EXPECT_LT(fs::file_size(entry(content_key({"a"}))), 1000u);
+  EXPECT_EQ(*cache().find(content_key({"a"})), image);
+}
+
+TEST_F(CacheTest, Links) {
+  ImageCache c = cache();
+  std::string key = content_key({"content"}), first = content_key({"source"});
+  c.store(key, sample());
+  c.link(first, key);
+  EXPECT_EQ(*c.find(first), sample());
+  EXPECT_EQ(c.stats().images, 1);
+  EXPECT_EQ(c.stats().links, 1);
+  EXPECT_LT(fs::file_size(entry(first, ".link")), 200u);
+  // A link to an image that was removed to make room finds nothing, and says nothing.
+  fs::remove(entry(key));
+  EXPECT_FALSE(c.find(first));
+  EXPECT_TRUE(warnings_.empty());
+  c.store(key, sample("again"));
+  EXPECT_EQ(c.find(first)->kernel, "again");
+  // A link takes the place of an image.
+  c.store(first, sample("own"));
+  c.link(first, key);
+  EXPECT_EQ(c.find(first)->kernel, "again");
+}
+
+TEST_F(CacheTest, EveryDamagedByteIsNoticed) {
+  ImageCache c = cache();
+  std::string key = content_key({"a"});
+  c.store(key, sample("k", 300));
+  const std::string good = read(entry(key));
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = char(bad[i] ^ 0x10);
+    write(entry(key), bad);
+    warnings_.clear();
+    EXPECT_FALSE(c.find(key)) << "byte " << i;
+    ASSERT_EQ(warnings_.size(), 1u) << "byte " << i;
+    EXPECT_FALSE(fs::exists(entry(key))) << "byte " << i;
+  }
+  c.store(key, sample());
+  EXPECT_EQ(*c.find(key), sample());
+}
+
+TEST_F(CacheTest, DamageIsExplained) {
+  ImageCache c = cache();
+  std::string key = content_key({"a"});
+  c.store(key, sample());
+  const std::string good = read(entry(key));
+  auto warning_for = [&](const std::string& bytes) {
+    write(entry(key), bytes);
+    warnings_.clear();
+    EXPECT_FALSE(c.find(key));
+    return warnings_.empty() ? "(none)" : warnings_[0];
+  };
+  auto expected = [&](const std::string& why) {
+    return "cached image " + entry(key).string() + " is damaged (" + why + "); it was removed and is compiled again";
+  };
+  EXPECT_EQ(warning_for(""), expected("it is truncated"));
+  EXPECT_EQ(warning_for(good.substr(0, 30)), expected("it is truncated"));
+  EXPECT_EQ(warning_for(good.substr(0, 60)), expected("it is truncated"));
+  EXPECT_EQ(warning_for(good.substr(0, good.size() - 1)), expected("it is truncated"));
+  EXPECT_EQ(warning_for(good + "x"), expected("bytes follow its end"));
+  EXPECT_EQ(warning_for(std::string(500, 'z')), expected("it is not a Tegula image"));
+  std::string bad = good;
+  bad[8] = 99;
+  EXPECT_EQ(warning_for(bad), expected("it has another format version"));
+  bad = good;
+  bad.back() = char(bad.back() + 1);
+  EXPECT_EQ(warning_for(bad), expected("its digest does not match"));
+  // A good entry under a foreign name.
+  c.store(content_key({"b"}), sample());
+  EXPECT_EQ(warning_for(read(entry(content_key({"b"})))), expected("it belongs to another key"));
+  EXPECT_TRUE(c.find(content_key({"b"})));
+}
+
+TEST_F(CacheTest, FolderThatCannotBeMade) {
+  write(root_ / "file", "");
+  ImageCache c = cache_at(root_ / "file" / "cache");
+  c.store(content_key({"a"}), sample());
+  c.store(content_key({"b"}), sample());
+  c.link(content_key({"c"}), content_key({"a"}));
+  EXPECT_FALSE(c.find(content_key({"a"})));
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"compiled kernels are not kept on disk: folder " +
+                                     (root_ / "file" / "cache").string() + " cannot be made (Not a directory)"});
+  EXPECT_EQ(c.stats().images, 0);
+  c.clear();
+}
+
+TEST_F(CacheTest, FolderThatCannotBeWrittenTo) {
+  ImageCache c = cache_at("/sys/kernel");  // where not even root makes files
+  c.store(content_key({"a"}), sample());
+  c.store(content_key({"b"}), sample());
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_TRUE(
+      warnings_[0].starts_with("compiled kernels are not kept on disk: folder /sys/kernel cannot be written to ("))
+      << warnings_[0];
+  EXPECT_FALSE(c.find(content_key({"a"})));
+}
+
+// A disk that is full in the middle of a file: a limit on file size stands for it.
+TEST_F(CacheTest, FullDisk) {
+  cache().store(content_key({"before"}), sample("before", 100));
+  pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{2000, 2000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::vector<std::string> warnings;
+    ImageCache c({folder_, 1 << 20, [&](const std::string& text) { warnings.push_back(text); }});
+    c.store(content_key({"a"}), sample());
+    c.store(content_key({"b"}), sample());
+    bool good = warnings == std::vector<std::string>{"compiled kernels are not kept on disk: folder " +
+                                                     folder_.string() + " cannot be written to (File too large)"} &&
+                !c.find(content_key({"a"})) && c.find(content_key({"before"}));
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(files(), std::vector{content_key({"before"}) + ".image"});  // no partial file
+}
+
+TEST_F(CacheTest, OldestUsedGoFirst) {
+  std::vector<std::string> keys;
+  {
+    ImageCache c = cache();
+    for (int i = 0; i < 10; ++i) {
+      keys.push_back(content_key({std::to_string(i)}));
+      c.store(keys[i], sample("k" + std::to_string(i), 10000));
+      fs::last_write_time(entry(keys[i]), fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
+    }
+    EXPECT_EQ(c.stats().images, 10);
+  }
+  int64_t each = int64_t(fs::file_size(entry(keys[0])));
+  ImageCache c = cache(each * 10 + 500);
+  EXPECT_TRUE(c.find(keys[0]));  // used just now
+  std::string last = content_key({"last"});
+  c.store(last, sample("kx", 10000));
+  EXPECT_LE(c.stats().bytes, each * 10 + 500);
+  EXPECT_TRUE(c.find(keys[0]));
+  EXPECT_FALSE(c.find(keys[1]));
+  EXPECT_FALSE(c.find(keys[2]));  // one more than needed: a tenth is freed
+  EXPECT_TRUE(c.find(keys[3]));
+  EXPECT_TRUE(c.find(last));
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(CacheTest, StaysBoundedOverManyStores) {
+  ImageCache c = cache(100000);
+  for (int i = 0; i < 100; ++i) {
+    c.store(content_key({std::to_string(i)}), sample("k", 9000));
+    EXPECT_LE(c.stats().bytes, 100000);
+  }
+  EXPECT_GE(c.stats().images, 8);
+  c.store(content_key({"huge"}), sample("k", 200000));  // never fits
+  EXPECT_FALSE(c.find(content_key({"huge"})));
+  EXPECT_GE(c.stats().images, 8);
+}
+
+TEST_F(CacheTest, ClearLeavesOtherFiles) {
+  ImageCache c = cache();
+  c.store(content_key({"a"}), sample());
+  c.link(content_key({"b"}), content_key({"a"}));
+  write(folder_ / "mine.txt", "mine");
+  c.clear();
+  EXPECT_EQ(c.stats().images + c.stats().links, 0);
+  EXPECT_EQ(c.stats().bytes, 0);
+  EXPECT_EQ(files(), std::vector<std::string>{"mine.txt"});
+  c.store(content_key({"a"}), sample());
+  EXPECT_TRUE(c.find(content_key({"a"})));
+}
+
+TEST_F(CacheTest, LeftOversOfKilledProcessesGo) {
+  fs::create_directories(folder_);
+  write(folder_ / ".tmp-old", "half an entry");
+  fs::last_write_time(folder_ / ".tmp-old", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  write(folder_ / ".tmp-new", "being written");
+  cache().store(content_key({"a"}), sample());
+  EXPECT_EQ(files(), (std::vector<std::string>{".tmp-new", content_key({"a"}) + ".image"}));
+}
+
+TEST_F(CacheTest, Environment) {
+  auto set = [](const char* name, const char* value) { value ? setenv(name, value, 1) : unsetenv(name); };
+  auto folder = [&] { return ImageCache({{}, -1, [this](const std::string& t) { warnings_.push_back(t); }}).folder(); };
+  set("TEGULA_CACHE_DIR", "/a/b");
+  set("XDG_CACHE_HOME", "/xdg");
+  set("HOME", "/home/me");
+  EXPECT_EQ(folder(), "/a/b");
+  set("TEGULA_CACHE_DIR", nullptr);
+  EXPECT_EQ(folder(), "/xdg/tegula");
+  set("XDG_CACHE_HOME", nullptr);
+  EXPECT_EQ(folder(), "/home/me/.cache/tegula");
+  EXPECT_TRUE(warnings_.empty());
+  set("HOME", nullptr);
+  EXPECT_EQ(folder(), "");
+  EXPECT_EQ(warnings_, std::vector<std::string>{"compiled kernels are not kept on disk: none of TEGULA_CACHE_DIR, "
+                                                "XDG_CACHE_HOME and HOME is set"});
+  warnings_.clear();
+  set("TEGULA_CACHE_SIZE", "5000");
+  EXPECT_EQ(cache(-1).max_bytes(), 5000);
+  set("TEGULA_CACHE_SIZE", "5 GB");
+  EXPECT_EQ(cache(-1).max_bytes(), 1 << 30);
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"TEGULA_CACHE_SIZE is '5 GB', expected a number of bytes; taking 1073741824"});
+  set("TEGULA_CACHE_SIZE", nullptr);
+}
+
+// Eight processes store, link and find the same and different keys, in a folder so small that all of them evict.
+// Whatever is found must be right, and nobody may see damage.
+TEST_F(CacheTest, ManyProcesses) {
+  constexpr int kProcesses = 8, kRounds = 50;
+  for (int64_t max_bytes : {int64_t(1) << 30, int64_t(60000)}) {
+    std::vector<pid_t> children;
+    for (int p = 0; p < kProcesses; ++p) {
+      pid_t child = fork();
+      if (child == 0) {
+        int found = 0, wrong = 0, warned = 0;
+        ImageCache c({folder_, max_bytes, [&](const std::string& text) {
+                        ++warned;
+                        std::fprintf(stderr, "%s\n", text.c_str());
+                      }});
+        for (int i = 0; i < kRounds; ++i) {
+          for (int which : {i % 5, 100 + p * kRounds + i}) {
+            std::string name = std::to_string(which), key = content_key({name}), alias = content_key({"alias", name});
+            c.store(key, sample(name));
+            c.link(alias, key);
+            for (const std::string& k : {key, alias})
+              if (auto image = c.find(k)) {
+                ++found;
+                wrong += *image != sample(name);
+              }
+          }
+        }
+        bool roomy = max_bytes == int64_t(1) << 30;  // then nothing is evicted
+        _exit(wrong == 0 && warned == 0 && (roomy ? found == 4 * kRounds : found > 0) ? 0 : 1);
+      }
+      children.push_back(child);
+    }
+    for (pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+    for (const std::string& name : files()) EXPECT_FALSE(name.starts_with(".tmp-")) << name;
+  }
+  ImageCache c = cache(60000);
+  c.store(content_key({"end"}), sample());
+  EXPECT_LE(c.stats().bytes, 60000);
+}
+
+TEST_F(CacheTest, ManyThreads) {
+  ImageCache c = cache(60000);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        std::string name = std::to_string((i + t) % 30);
+        c.store(content_key({name}), sample(name));
+        if (auto image = c.find(content_key({name}))) wrong += *image != sample(name);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+}  // namespace
+}  // namespace tegula

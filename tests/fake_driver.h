@@ -1,0 +1,283 @@
+// A CUDA driver that lives in the test: it keeps what it was asked and fails where it is told to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/driver/driver.h"
+
+namespace tegula::cuda::fake {
+
+/// What the driver does and what it saw. One at a time in a process: the entries are plain functions.
+struct State {
+  int version = 12040;
+  int device_count = 1;
+  int pageable_access = 0;
+  std::map<std::string, Result> fail;  ///< symbol: what it returns
+  Result sticky = Result::Success;     ///< what every call on the context returns once a kernel has faulted
+  std::string info_log, error_log;     ///< what the linker reports
+  std::set<std::string> absent;        ///< symbols that the library does not have
+
+  std::mutex mutex;
+  std::vector<std::string> calls;  ///< symbols, in order, of all threads
+  std::map<uint64_t, std::vector<uint8_t>> memory;
+  std::string linked_ptx;
+  std::vector<JitOption> link_options;
+  std::map<FunctionAttribute, int> set_attributes;
+  std::atomic<int> links_open{0}, modules_open{0}, contexts_open{0};
+
+  unsigned grid[3] = {}, block[3] = {}, shared_bytes = 0;
+  cuda::Stream stream = nullptr;
+  void** params = nullptr;
+
+  int count(const std::string& symbol) {
+    std::lock_guard lock(mutex);
+    int n = 0;
+    for (const std::string& call : calls) n += call == symbol;
+    return n;
+  }
+};
+
+inline State* state = nullptr;
+inline thread_local Context current_context = nullptr;
+
+template <class Handle>
+Handle handle(uintptr_t value) {
+  return reinterpret_cast<Handle>(value);
+}
+inline const Context kPrimary = handle<Context>(0xc0);
+
+/// Notes the call; the result it must have.
+inline Result enter(const char* symbol, bool on_context = true) {
+  std::lock_guard lock(state->mutex);
+  state->calls.push_back(symbol);
+  if (auto it = state->fail.find(symbol); it != state->fail.end()) return it->second;
+  return on_context ? state->sticky : Result::Success;
+}
+
+#define ENTER(symbol, ...) \
+  if (Result entered = enter(symbol, ##__VA_ARGS__); entered != Result::Success) return entered
+
+inline const char* error_name(Result r) {
+  switch (r) {
+    case Result::OutOfMemory:
+      return "CUDA_ERROR_OUT_OF_MEMORY";
+    case Result::NoDevice:
+      return "CUDA_ERROR_NO_DEVICE";
+    case Result::InvalidValue:
+      return "CUDA_ERROR_INVALID_VALUE";
+    case Result::InvalidPtx:
+      return "CUDA_ERROR_INVALID_PTX";
+    case Result::UnsupportedPtxVersion:
+      return "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
+    case Result::NoBinaryForGpu:
+      return "CUDA_ERROR_NO_BINARY_FOR_GPU";
+    case Result::IllegalAddress:
+      return "CUDA_ERROR_ILLEGAL_ADDRESS";
+    case Result::LaunchOutOfResources:
+      return "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
+    case Result::NotFound:
+      return "CUDA_ERROR_NOT_FOUND";
+    case Result::StreamCaptureUnsupported:
+      return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
+    default:
+      return nullptr;
+  }
+}
+
+/// The functions by symbol. Their types are checked against the table.
+inline void* lookup(const char* symbol) {
+  if (state->absent.contains(symbol)) return nullptr;
+  static const std::map<std::string, void*> functions = [] {
+    Driver table;
+    std::map<std::string, void*> map;
+    auto put = [&](auto& entry, decltype(entry.function) function) {
+      map[entry.symbol] = reinterpret_cast<void*>(function);
+    };
+    put(table.init, [](unsigned) { return enter("cuInit", false); });
+    put(table.driver_get_version, [](int* v) { return *v = state->version, Result::Success; });
+    put(table.get_error_name, [](Result r, const char** text) {
+      *text = error_name(r);
+      return *text ? Result::Success : Result::InvalidValue;
+    });
+    put(table.get_error_string, [](Result r, const char** text) {
+      *text = r == Result::OutOfMemory ? "out of memory" : "the driver's words";
+      return Result::Success;
+    });
+    put(table.device_get_count, [](int* n) { return *n = state->device_count, Result::Success; });
+    put(table.device_get, [](Device* d, int ordinal) { return *d = ordinal, Result::Success; });
+    put(table.device_get_name,
+        [](char* name, int bytes, Device) { return std::strncpy(name, "Fake GPU", size_t(bytes)), Result::Success; });
+    put(table.device_get_attribute, [](int* v, DeviceAttribute a, Device) {
+      static const std::map<DeviceAttribute, int> values = {{DeviceAttribute::MultiprocessorCount, 132},
+                                                            {DeviceAttribute::L2CacheSize, 1 << 20},
+                                                            {DeviceAttribute::ComputeCapabilityMajor, 9},
+                                                            {DeviceAttribute::ComputeCapabilityMinor, 0},
+                                                            {DeviceAttribute::MaxSharedMemoryPerBlockOptin, 232448}};
+      *v = a == DeviceAttribute::PageableMemoryAccess ? state->pageable_access : values.at(a);
+      return Result::Success;
+    });
+    put(table.device_total_mem, [](size_t* n, Device) { return *n = 1 << 30, Result::Success; });
+    put(table.device_primary_ctx_retain, [](Context* c, Device) {
+      ENTER("cuDevicePrimaryCtxRetain", false);
+      ++state->contexts_open;
+      return *c = kPrimary, Result::Success;
+    });
+    put(table.device_primary_ctx_release, [](Device) { return --state->contexts_open, Result::Success; });
+    put(table.ctx_get_current, [](Context* c) { return *c = current_context, Result::Success; });
+    put(table.ctx_set_current, [](Context c) {
+      ENTER("cuCtxSetCurrent", false);
+      return current_context = c, Result::Success;
+    });
+    static thread_local std::vector<Context> stack;
+    put(table.ctx_push_current, [](Context c) {
+      ENTER("cuCtxPushCurrent_v2", false);
+      stack.push_back(current_context);
+      return current_context = c, Result::Success;
+    });
+    put(table.ctx_pop_current, [](Context* c) {
+      ENTER("cuCtxPopCurrent_v2", false);
+      *c = current_context;
+      current_context = stack.back();
+      return stack.pop_back(), Result::Success;
+    });
+    put(table.mem_alloc, [](DevicePtr* p, size_t bytes) {
+      ENTER("cuMemAlloc_v2");
+      if (bytes == 0) return Result::InvalidValue;
+      static uint64_t next = 0x1000000;
+      std::lock_guard lock(state->mutex);
+      *p = next;
+      next += (bytes + 511) / 256 * 256;
+      state->memory[*p].resize(bytes);
+      return Result::Success;
+    });
+    put(table.mem_free, [](DevicePtr p) {
+      ENTER("cuMemFree_v2");
+      std::lock_guard lock(state->mutex);
+      return state->memory.erase(p) ? Result::Success : Result::InvalidValue;
+    });
+    put(table.mem_get_info, [](size_t* free, size_t* total) {
+      *free = 4096;
+      *total = 1 << 30;
+      return Result::Success;
+    });
+    put(table.memcpy_to_device_async, [](DevicePtr to, const void* from, size_t bytes, cuda::Stream) {
+      ENTER("cuMemcpyHtoDAsync_v2");
+      return std::memcpy(state->memory.at(to).data(), from, bytes), Result::Success;
+    });
+    put(table.memcpy_to_host_async, [](void* to, DevicePtr from, size_t bytes, cuda::Stream) {
+      ENTER("cuMemcpyDtoHAsync_v2");
+      return std::memcpy(to, state->memory.at(from).data(), bytes), Result::Success;
+    });
+    put(table.memset_d8_async, [](DevicePtr to, unsigned char value, size_t bytes, cuda::Stream) {
+      ENTER("cuMemsetD8Async");
+      return std::memset(state->memory.at(to).data(), value, bytes), Result::Success;
+    });
+    put(table.pointer_get_attribute, [](void* value, PointerAttribute, DevicePtr address) {
+      ENTER("cuPointerGetAttribute");
+      std::lock_guard lock(state->mutex);
+      auto it = state->memory.upper_bound(address);
+      if (it == state->memory.begin() || address >= (--it)->first + it->second.size()) return Result::InvalidValue;
+      return *static_cast<unsigned*>(value) = 2, Result::Success;
+    });
+    put(table.stream_create, [](cuda::Stream* s, unsigned) {
+      ENTER("cuStreamCreate");
+      return *s = handle<cuda::Stream>(0x51), Result::Success;
+    });
+    put(table.stream_destroy, [](cuda::Stream) { return enter("cuStreamDestroy_v2"); });
+    put(table.stream_synchronize, [](cuda::Stream) { return enter("cuStreamSynchronize"); });
+    put(table.stream_begin_capture, [](cuda::Stream, CaptureMode) { return enter("cuStreamBeginCapture_v2"); });
+    put(table.stream_end_capture, [](cuda::Stream, cuda::Graph* g) {
+      ENTER("cuStreamEndCapture");
+      return *g = handle<cuda::Graph>(0x60), Result::Success;
+    });
+    put(table.graph_instantiate, [](GraphExec* e, cuda::Graph, unsigned long long) {
+      ENTER("cuGraphInstantiateWithFlags");
+      return *e = handle<GraphExec>(0x61), Result::Success;
+    });
+    put(table.graph_launch, [](GraphExec, cuda::Stream) { return enter("cuGraphLaunch"); });
+    put(table.graph_destroy, [](cuda::Graph) { return enter("cuGraphDestroy"); });
+    put(table.graph_exec_destroy, [](GraphExec) { return enter("cuGraphExecDestroy"); });
+    put(table.event_create, [](cuda::Event* e, unsigned) {
+      ENTER("cuEventCreate");
+      return *e = handle<cuda::Event>(0xe0), Result::Success;
+    });
+    put(table.event_destroy, [](cuda::Event) { return enter("cuEventDestroy_v2"); });
+    put(table.event_record, [](cuda::Event, cuda::Stream) { return enter("cuEventRecord"); });
+    put(table.event_synchronize, [](cuda::Event) { return enter("cuEventSynchronize"); });
+    put(table.event_elapsed_time, [](float* ms, cuda::Event, cuda::Event) {
+      ENTER("cuEventElapsedTime");
+      return *ms = float(state->count("cuEventElapsedTime")), Result::Success;  // 1, 2, 3, ...
+    });
+    static char *info = nullptr, *errors = nullptr;
+    put(table.link_create, [](unsigned n, JitOption* options, void** values, LinkState* s) {
+      ENTER("cuLinkCreate_v2");
+      state->link_options.assign(options, options + n);
+      for (unsigned i = 0; i < n; ++i) {
+        if (options[i] == JitOption::InfoLogBuffer) info = static_cast<char*>(values[i]);
+        if (options[i] == JitOption::ErrorLogBuffer) errors = static_cast<char*>(values[i]);
+      }
+      ++state->links_open;
+      return *s = handle<LinkState>(0x11), Result::Success;
+    });
+    put(table.link_add_data,
+        [](LinkState, JitInputType, void* data, size_t bytes, const char*, unsigned, JitOption*, void**) {
+          std::strcpy(errors, state->error_log.c_str());
+          ENTER("cuLinkAddData_v2");
+          return state->linked_ptx.assign(static_cast<char*>(data), bytes), Result::Success;
+        });
+    put(table.link_complete, [](LinkState, void** cubin, size_t* bytes) {
+      std::strcpy(info, state->info_log.c_str());
+      std::strcpy(errors, state->error_log.c_str());
+      ENTER("cuLinkComplete");
+      static char code[] = "cubin";
+      *cubin = code;
+      *bytes = 5;
+      return Result::Success;
+    });
+    put(table.link_destroy, [](LinkState) { return --state->links_open, Result::Success; });
+    put(table.module_load_data, [](cuda::Module* m, const void* image) {
+      ENTER("cuModuleLoadData");
+      if (std::memcmp(image, "other", 5) == 0) return Result::NoBinaryForGpu;
+      ++state->modules_open;
+      return *m = handle<cuda::Module>(0x40), Result::Success;
+    });
+    put(table.module_unload, [](cuda::Module) { return --state->modules_open, Result::Success; });
+    put(table.module_get_function, [](Function* f, cuda::Module, const char*) {
+      ENTER("cuModuleGetFunction");
+      return *f = handle<Function>(0xf0), Result::Success;
+    });
+    put(table.func_get_attribute, [](int* v, FunctionAttribute a, Function) {
+      ENTER("cuFuncGetAttribute");
+      return *v = a == FunctionAttribute::NumRegs ? 77 : 24, Result::Success;
+    });
+    put(table.func_set_attribute, [](Function, FunctionAttribute a, int v) {
+      ENTER("cuFuncSetAttribute");
+      return state->set_attributes[a] = v, Result::Success;
+    });
+    put(table.func_load, [](Function) { return enter("cuFuncLoad"); });
+    put(table.launch_kernel, [](Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                unsigned shared, cuda::Stream stream, void** params, void**) {
+      ENTER("cuLaunchKernel");
+      if (current_context != kPrimary) return Result::InvalidContext;
+      std::memcpy(state->grid, std::array{gx, gy, gz}.data(), sizeof(state->grid));
+      std::memcpy(state->block, std::array{bx, by, bz}.data(), sizeof(state->block));
+      state->shared_bytes = shared;
+      state->stream = stream;
+      state->params = params;
+      return Result::Success;
+    });
+    return map;
+  }();
+  auto it = functions.find(symbol);
+  return it == functions.end() ? nullptr : it->second;
+}
+#undef ENTER
+
+}  // namespace tegula::cuda::fake

@@ -1,0 +1,263 @@
+"""Branches, loops and early returns."""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def merge(x, n):
+    a = 1
+    b = tl.load(x)
+    if n > 0:
+        a = 2
+        t = b
+    elif n < -5:
+        a = n
+        t = b * 2
+    else:
+        b = b + 1
+        t = b * 3
+    tl.store(x, b * a + t)
+
+
+# check merge x=*f32 n=i32
+# func @merge(%0: ptr<f32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = load %0 : f32
+#   %3 = constant {value = 0} : i32
+#   %4 = gt %1, %3 : i1
+#   %5, %6, %7 = if %4 : i32, f32, f32 { ^():
+#     %8 = constant {value = 2} : i32
+#     yield %8, %2, %2
+#   } { ^():
+#     %9 = constant {value = -5} : i32
+#     %10 = lt %1, %9 : i1
+#     %11, %12, %13 = if %10 : i32, f32, f32 { ^():
+#       %14 = constant {value = 2} : i32
+#       %15 = cast %14 : f32
+#       %16 = mul %2, %15 : f32
+#       yield %1, %2, %16
+#     } { ^():
+#       %17 = constant {value = 1} : i32
+#       %18 = cast %17 : f32
+#       %19 = add %2, %18 : f32
+#       %20 = constant {value = 3} : i32
+#       %21 = cast %20 : f32
+#       %22 = mul %19, %21 : f32
+#       %23 = constant {value = 1} : i32
+#       yield %23, %19, %22
+#     }
+#     yield %11, %12, %13
+#   }
+#   %24 = cast %5 : f32
+#   %25 = mul %6, %24 : f32
+#   %26 = add %25, %7 : f32
+#   store %0, %26
+#   return
+# }
+
+
+@triton.jit
+def early(x, n, P):
+    i = tl.program_id(0)
+    if P is not None and i == 0:
+        return
+    if i >= n:
+        return
+    tl.store(x + i, i)
+
+
+# check early x=*i32 n=i32 P=None
+# func @early(%0: ptr<i32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = program_id {axis = 0} : i32
+#   %3 = ge %2, %1 : i1
+#   if %3 { ^():
+#     yield
+#   } { ^():
+#     %4 = addptr %0, %2 : ptr<i32>
+#     store %4, %2
+#     yield
+#   }
+#   return
+# }
+# check early x=*i32 n=i32 P=*i32
+# func @early(%0: ptr<i32> "x", %1: i32 "n", %2: ptr<i32> "P") {num_stages = 3, num_warps = 4} {
+#   %3 = program_id {axis = 0} : i32
+#   %4 = constant {value = 0} : i32
+#   %5 = eq %3, %4 : i1
+#   if %5 { ^():
+#     yield
+#   } { ^():
+#     %6 = ge %3, %1 : i1
+#     if %6 { ^():
+#       yield
+#     } { ^():
+#       %7 = addptr %0, %3 : ptr<i32>
+#       store %7, %3
+#       yield
+#     }
+#     yield
+#   }
+#   return
+# }
+
+
+@triton.jit
+def either(a, b, FLIP: tl.constexpr):
+    if FLIP:
+        return b, a
+    if a < 0:
+        return -a, b
+    elif b < 0:
+        b = -b
+    return a, b
+
+
+@triton.jit
+def helpers(x, n):
+    p, q = either(n, n + 1, FLIP=False)
+    r, s = either(p, q, True)
+    tl.store(x, r - s)
+
+
+# check helpers x=*i32 n=i32
+# func @helpers(%0: ptr<i32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 1} : i32
+#   %3 = add %1, %2 : i32
+#   %4 = constant {value = 0} : i32
+#   %5 = lt %1, %4 : i1
+#   %6, %7 = if %5 : i32, i32 { ^():
+#     %8 = neg %1 : i32
+#     yield %8, %3
+#   } { ^():
+#     %9 = constant {value = 0} : i32
+#     %10 = lt %3, %9 : i1
+#     %11 = if %10 : i32 { ^():
+#       %12 = neg %3 : i32
+#       yield %12
+#     } { ^():
+#       yield %3
+#     }
+#     yield %1, %11
+#   }
+#   %13 = sub %7, %6 : i32
+#   store %0, %13
+#   return
+# }
+
+
+@triton.jit
+def loops(x, n, m):
+    acc = 0.0
+    count = 0
+    first = (0, 1)
+    for i in tl.range(0, n, 4, num_stages=3):
+        v = tl.load(x + i)
+        acc += v
+        count = count + 1
+        first = (first[1], first[0] + i)
+        for j in range(m, 0, -1):
+            acc = acc * 2
+    for k in tl.static_range(2):
+        acc += k
+    tl.store(x, acc + count + first[0])
+
+
+# check loops x=*f32 n=i32 m=i64
+# func @loops(%0: ptr<f32> "x", %1: i32 "n", %2: i64 "m") {num_stages = 3, num_warps = 4} {
+#   %3 = constant {value = 0} : i32
+#   %4 = constant {value = 4} : i32
+#   %5 = constant {value = 0.0} : f32
+#   %6 = constant {value = 0} : i32
+#   %7 = constant {value = 0} : i32
+#   %8 = constant {value = 1} : i32
+#   %9, %10, %11, %12 = for %3, %1, %4, %5, %6, %7, %8 {num_stages = 3} : f32, i32, i32, i32 { ^(%13: i32, %14: f32, %15: i32, %16: i32, %17: i32):
+#     %18 = addptr %0, %13 : ptr<f32>
+#     %19 = load %18 : f32
+#     %20 = add %14, %19 : f32
+#     %21 = constant {value = 1} : i32
+#     %22 = add %15, %21 : i32
+#     %23 = add %16, %13 : i32
+#     %24 = constant {value = 0} : i64
+#     %25 = constant {value = -1} : i64
+#     %26 = for %2, %24, %25, %20 : f32 { ^(%27: i64, %28: f32):
+#       %29 = constant {value = 2} : i32
+#       %30 = cast %29 : f32
+#       %31 = mul %28, %30 : f32
+#       yield %31
+#     }
+#     yield %26, %22, %17, %23
+#   }
+#   %32 = constant {value = 0} : i32
+#   %33 = cast %32 : f32
+#   %34 = add %9, %33 : f32
+#   %35 = constant {value = 1} : i32
+#   %36 = cast %35 : f32
+#   %37 = add %34, %36 : f32
+#   %38 = cast %10 : f32
+#   %39 = add %37, %38 : f32
+#   %40 = cast %11 : f32
+#   %41 = add %39, %40 : f32
+#   store %0, %41
+#   return
+# }
+
+
+@triton.jit
+def whiles(x, n):
+    i = 0
+    while i < n:
+        if tl.load(x + i) > 0:
+            i += 2
+        else:
+            i += 1
+    while False:
+        nothing()
+    tl.store(x, i)
+
+
+# check whiles x=*i32 n=i32
+# func @whiles(%0: ptr<i32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0} : i32
+#   %3 = while %2 : i32 { ^(%4: i32):
+#     %5 = lt %4, %1 : i1
+#     condition %5, %4
+#   } { ^(%6: i32):
+#     %7 = addptr %0, %6 : ptr<i32>
+#     %8 = load %7 : i32
+#     %9 = constant {value = 0} : i32
+#     %10 = gt %8, %9 : i1
+#     %11 = if %10 : i32 { ^():
+#       %12 = constant {value = 2} : i32
+#       %13 = add %6, %12 : i32
+#       yield %13
+#     } { ^():
+#       %14 = constant {value = 1} : i32
+#       %15 = add %6, %14 : i32
+#       yield %15
+#     }
+#     yield %11
+#   }
+#   store %0, %3
+#   return
+# }
+
+
+@triton.jit
+def dead_assignment(x, n, B, HAS: tl.constexpr):
+    b = B
+    for i in range(n):
+        if HAS and i > 0:
+            b = tl.load(x)
+        tl.store(x + i, i)
+
+
+# check dead_assignment x=*i32 n=i32 B=None HAS=False
+# func @dead_assignment(%0: ptr<i32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0} : i32
+#   %3 = constant {value = 1} : i32
+#   for %2, %1, %3 { ^(%4: i32):
+#     %5 = addptr %0, %4 : ptr<i32>
+#     store %5, %4
+#     yield
+#   }
+#   return
+# }

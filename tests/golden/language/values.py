@@ -1,0 +1,136 @@
+"""Names at compile time and at run time."""
+import math
+import triton
+import triton.language as tl
+from triton.language import load as ld
+from triton.language.extra import libdevice
+
+WIDTH: tl.constexpr = 16
+TWICE = tl.constexpr(WIDTH * 2)
+NEG = -float("inf")
+
+
+@triton.jit
+def constants(x, ACT: tl.constexpr, PTR):
+    """Everything here is known before the program runs."""
+    a, (b, c) = 1, (2, 3)
+    a, b = b, a
+    shape = (a * WIDTH, TWICE)
+    n: tl.constexpr = shape[0] + len(shape) + int(math.log2(TWICE))
+    if ACT == "relu" and n > 4:
+        d = 5
+    elif ACT == "gelu":
+        d = undefined_name_in_a_dead_branch
+    else:
+        raise ValueError("unknown activation")
+    ok = PTR is None and 1 < d <= 5 and ACT in ("relu", "gelu")
+    tl.static_assert(ok, "constants")
+    assert ok, "constants"
+    tl.store(x, n + (d if ok else nothing) + triton.next_power_of_2(c + 2) + max(1, c, b))
+
+
+# check constants x=*i32 ACT='relu' PTR=None
+# func @constants(%0: ptr<i32> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = constant {value = 55} : i32
+#   store %0, %1
+#   return
+# }
+
+
+@triton.jit
+def modules(x, n):
+    i = tl.arange(0, triton.cdiv(31, 2) * WIDTH // 16)
+    v = ld(x + i, mask=i < n, other=NEG)
+    tl.store(x + i, libdevice.exp(v) + tl.math.exp2(v), mask=i < n)
+
+
+# check modules x=*f32/16 n=i32/16
+# func @modules(%0: ptr<f32> "x" div 16, %1: i32 "n" div 16) {num_stages = 3, num_warps = 4} {
+#   %2 = arange {end = 16, start = 0} : tile<16xi32>
+#   %3 = splat %0 : tile<16xptr<f32>>
+#   %4 = addptr %3, %2 : tile<16xptr<f32>>
+#   %5 = splat %1 : tile<16xi32>
+#   %6 = lt %2, %5 : tile<16xi1>
+#   %7 = constant {value = -inf} : f32
+#   %8 = splat %7 : tile<16xf32>
+#   %9 = load %4, %6, %8 : tile<16xf32>
+#   %10 = splat %0 : tile<16xptr<f32>>
+#   %11 = addptr %10, %2 : tile<16xptr<f32>>
+#   %12 = exp %9 : tile<16xf32>
+#   %13 = exp2 %9 : tile<16xf32>
+#   %14 = add %12, %13 : tile<16xf32>
+#   %15 = splat %1 : tile<16xi32>
+#   %16 = lt %2, %15 : tile<16xi1>
+#   store %11, %14, %16
+#   return
+# }
+
+
+@triton.jit
+def literals(x, s):
+    v = tl.load(x)
+    half = 0.5
+    tl.store(x, v * 0.5)  # the type of v
+    tl.store(x, v * half)  # float32, as an assigned number is a scalar of its own
+    tl.store(x, v * s)  # a compiled-in argument is as a literal
+
+
+# check literals x=*f16 s=0.5
+# func @literals(%0: ptr<f16> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = load %0 : f16
+#   %2 = constant {value = 0.5} : f32
+#   %3 = cast %2 : f16
+#   %4 = mul %1, %3 : f16
+#   store %0, %4
+#   %5 = constant {value = 0.5} : f32
+#   %6 = cast %1 : f32
+#   %7 = mul %6, %5 : f32
+#   %8 = cast %7 : f16
+#   store %0, %8
+#   %9 = constant {value = 0.5} : f32
+#   %10 = cast %9 : f16
+#   %11 = mul %1, %10 : f16
+#   store %0, %11
+#   return
+# }
+
+
+@triton.jit
+def ternaries(x, n, p):
+    a = n if n > 4 else 4
+    b = tl.load(p) if n > 0 else 0.0
+    tl.store(x, b + a)
+
+
+# check ternaries x=*f32 n=i32 p=*f32
+# func @ternaries(%0: ptr<f32> "x", %1: i32 "n", %2: ptr<f32> "p") {num_stages = 3, num_warps = 4} {
+#   %3 = constant {value = 4} : i32
+#   %4 = gt %1, %3 : i1
+#   %5 = constant {value = 4} : i32
+#   %6 = select %4, %1, %5 : i32
+#   %7 = constant {value = 0} : i32
+#   %8 = gt %1, %7 : i1
+#   %9 = if %8 : f32 { ^():
+#     %10 = load %2 : f32
+#     yield %10
+#   } { ^():
+#     %11 = constant {value = 0.0} : f32
+#     yield %11
+#   }
+#   %12 = cast %6 : f32
+#   %13 = add %9, %12 : f32
+#   store %0, %13
+#   return
+# }
+
+
+@triton.jit
+def types(x, n, DT: tl.constexpr):
+    a = tl.float32(0.0)
+    if x.dtype.element_ty == tl.float16 and DT == tl.float16:
+        a = tl.float32(n)
+    tl.store(x, a)
+
+
+# check types x=*f16 n=i32 DT=float16
+# check types x=*f32 n=i32 DT=float16

@@ -1,0 +1,218 @@
+// Checking and packing of launch arguments, without a device.
+#include "runtime/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace tegula {
+namespace {
+
+// Keeps what it was launched with.
+class RecordingKernel final : public LoadedKernel {
+ public:
+  explicit RecordingKernel(KernelImage image) : image_(std::move(image)) {}
+  void launch(Grid grid, void* const* args, StreamHandle stream) override {
+    ++launches;
+    this->grid = grid;
+    this->stream = stream;
+    values.clear();
+    for (size_t i = 0; i < image_.params.size(); ++i) {
+      uint64_t value = 0;  // read in the parameter's own size, as a kernel does
+      const ImageParam& p = image_.params[i];
+      std::memcpy(&value, args[i], p.pointer ? 8 : size_t(elem_bytes(p.elem)));
+      values.push_back(value);
+    }
+  }
+  const KernelImage& image() const override { return image_; }
+
+  int launches = 0;
+  Grid grid;
+  StreamHandle stream = nullptr;
+  std::vector<uint64_t> values;
+
+ private:
+  KernelImage image_;
+};
+
+KernelImage image_of(std::vector<ImageParam> params) {
+  KernelImage image;
+  image.kernel = "k";
+  image.params = std::move(params);
+  return image;
+}
+
+std::string refusal(const KernelImage& image, std::vector<Arg> args) {
+  std::string from_pack = "(accepted)", from_handle = "(accepted)";
+  try {
+    ArgPack(image, args);
+  } catch (const LaunchError& error) {
+    from_pack = error.what();
+  }
+  try {
+    LaunchHandle(std::make_shared<RecordingKernel>(image)).launch(nullptr, {1}, args);
+  } catch (const LaunchError& error) {
+    from_handle = error.what();
+  }
+  EXPECT_EQ(from_pack, from_handle);
+  return from_pack;
+}
+
+std::string refusal(ImageParam param, Arg arg) { return refusal(image_of({std::move(param)}), {arg}); }
+
+uint64_t packed(Elem elem, Arg arg) {
+  auto kernel = std::make_shared<RecordingKernel>(image_of({{"x", elem, false, 1}}));
+  LaunchHandle{kernel}(nullptr, {1}, arg);
+  return kernel->values.at(0);
+}
+
+TEST(Launch, PassesEverythingOn) {
+  auto kernel = std::make_shared<RecordingKernel>(image_of({{"p", Elem::F32, true, 16},
+                                                            {"n", Elem::I32, false, 1},
+                                                            {"m", Elem::U64, false, 1},
+                                                            {"eps", Elem::F32, false, 1},
+                                                            {"flag", Elem::I1, false, 1}}));
+  LaunchHandle handle(kernel);
+  int stream = 0;
+  handle(&stream, {2, 3, 4}, reinterpret_cast<float*>(0x100), -5, 7u, 1.5, true);
+  EXPECT_EQ(kernel->values, (std::vector<uint64_t>{0x100, uint32_t(-5), 7, std::bit_cast<uint32_t>(1.5f), 1}));
+  EXPECT_EQ(kernel->grid.x, 2u);
+  EXPECT_EQ(kernel->grid.z, 4u);
+  EXPECT_EQ(kernel->stream, &stream);
+  LaunchHandle copy = handle;
+  copy(&stream, {1}, Arg::pointer(0x200), int64_t(6), uint8_t(8), 2.5f, false);
+  EXPECT_EQ(kernel->values, (std::vector<uint64_t>{0x200, 6, 8, std::bit_cast<uint32_t>(2.5f), 0}));
+  EXPECT_EQ(kernel->launches, 2);
+}
+
+TEST(Launch, KernelWithoutArguments) {
+  auto kernel = std::make_shared<RecordingKernel>(image_of({}));
+  LaunchHandle{kernel}(nullptr, {1});
+  EXPECT_EQ(kernel->launches, 1);
+  EXPECT_EQ(refusal(kernel->image(), {1}), "kernel 'k' takes 0 arguments (), found 1");
+}
+
+TEST(Launch, WrongCount) {
+  KernelImage image = image_of({{"out", Elem::F32, true, 16}, {"n", Elem::I32, false, 1}});
+  EXPECT_EQ(refusal(image, {1}), "kernel 'k' takes 2 arguments (out: *f32, n: i32), found 1");
+  EXPECT_EQ(refusal(image_of({{"n", Elem::I32, false, 1}}), {}), "kernel 'k' takes 1 argument (n: i32), found 0");
+}
+
+TEST(Launch, WrongType) {
+  EXPECT_EQ(refusal({"n", Elem::I32, false, 1}, 1.5),
+            "kernel 'k', argument 'n': expected i32, found the floating-point number 1.5");
+  EXPECT_EQ(refusal({"n", Elem::I32, false, 1}, true), "kernel 'k', argument 'n': expected i32, found the bool true");
+  EXPECT_EQ(refusal({"eps", Elem::F32, false, 1}, 1), "kernel 'k', argument 'eps': expected f32, found the integer 1");
+  EXPECT_EQ(refusal({"flag", Elem::I1, false, 1}, 1u),
+            "kernel 'k', argument 'flag': expected i1, found the unsigned integer 1");
+  EXPECT_EQ(refusal({"n", Elem::I64, false, 1}, Arg::pointer(16)),
+            "kernel 'k', argument 'n': expected i64, found a pointer");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, uint64_t(4096)),
+            "kernel 'k', argument 'x': expected *f32, found the unsigned integer 4096\n"
+            "  hint: pass a Buffer, a pointer to device memory, or Arg::pointer(address)");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, reinterpret_cast<double*>(16)),
+            "kernel 'k', argument 'x': expected *f32, found a pointer to f64");
+  EXPECT_EQ(refusal({"x", Elem::F16, true, 1}, Arg::pointer(16, Elem::BF16)),
+            "kernel 'k', argument 'x': expected *f16, found a pointer to bf16");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, reinterpret_cast<void*>(16)), "(accepted)");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, reinterpret_cast<const float*>(16)), "(accepted)");
+}
+
+TEST(Launch, TheFirstWrongArgumentIsNamed) {
+  KernelImage image = image_of({{"a", Elem::I32, false, 1}, {"b", Elem::I32, false, 1}, {"c", Elem::I32, false, 1}});
+  EXPECT_EQ(refusal(image, {1, 2.0, 3.0}), "kernel 'k', argument 'b': expected i32, found the floating-point number 2");
+}
+
+TEST(Launch, Pointers) {
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, nullptr),
+            "kernel 'k', argument 'x': expected *f32, found a null pointer");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, Buffer()),
+            "kernel 'k', argument 'x': expected *f32, found a null pointer");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, Arg::pointer(0x7f0008)),
+            "kernel 'k', argument 'x': address 0x7f0008 is not a multiple of 16, which the kernel was compiled for\n"
+            "  hint: pass an aligned address, or compile the kernel without this assumption");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, Arg::pointer(0x7f0008)), "(accepted)");
+  EXPECT_EQ(refusal({"x", Elem::F64, true, 1}, Arg::pointer(0x7f0004)),
+            "kernel 'k', argument 'x': address 0x7f0004 is not a multiple of 8, which *f64 needs");
+}
+
+TEST(Launch, Divisibility) {
+  ImageParam n{"n", Elem::I32, false, 16};
+  EXPECT_EQ(refusal(n, 1000),
+            "kernel 'k', argument 'n': 1000 is not a multiple of 16, which the kernel was compiled for\n"
+            "  hint: compile the kernel without this assumption");
+  for (int value : {0, 16, -32, 1024}) EXPECT_EQ(refusal(n, value), "(accepted)") << value;
+  n.divisible_by = 12;
+  EXPECT_EQ(refusal(n, -24), "(accepted)");
+  EXPECT_EQ(refusal(n, 24u), "(accepted)");
+  EXPECT_EQ(refusal(n, 16).substr(0, 55), "kernel 'k', argument 'n': 16 is not a multiple of 12, w");
+}
+
+TEST(Launch, Ranges) {
+  EXPECT_EQ(refusal({"n", Elem::I32, false, 1}, int64_t(1) << 31),
+            "kernel 'k', argument 'n': 2147483648 does not fit i32 (-2147483648 to 2147483647)");
+  EXPECT_EQ(refusal({"n", Elem::U8, false, 1}, -1), "kernel 'k', argument 'n': -1 does not fit u8 (0 to 255)");
+  EXPECT_EQ(refusal({"n", Elem::U64, false, 1}, -1),
+            "kernel 'k', argument 'n': -1 does not fit u64 (0 to 18446744073709551615)");
+  EXPECT_EQ(refusal({"n", Elem::I64, false, 1}, std::numeric_limits<uint64_t>::max()),
+            "kernel 'k', argument 'n': 18446744073709551615 does not fit i64 (-9223372036854775808 to "
+            "9223372036854775807)");
+  // Each limit and its neighbour, from signed and unsigned values.
+  struct Limit {
+    Elem elem;
+    int64_t low;
+    uint64_t high;
+  };
+  for (Limit l : {Limit{Elem::I8, -128, 127},
+                  {Elem::I16, -32768, 32767},
+                  {Elem::U8, 0, 255},
+                  {Elem::U16, 0, 65535},
+                  {Elem::I32, INT32_MIN, INT32_MAX},
+                  {Elem::U32, 0, UINT32_MAX}}) {
+    ImageParam p{"n", l.elem, false, 1};
+    EXPECT_EQ(refusal(p, l.low), "(accepted)");
+    EXPECT_EQ(refusal(p, int64_t(l.high)), "(accepted)");
+    EXPECT_EQ(refusal(p, l.high), "(accepted)");
+    EXPECT_NE(refusal(p, l.low - 1), "(accepted)");
+    EXPECT_NE(refusal(p, int64_t(l.high + 1)), "(accepted)");
+    EXPECT_NE(refusal(p, l.high + 1), "(accepted)");
+  }
+  EXPECT_EQ(refusal({"n", Elem::I64, false, 1}, INT64_MIN), "(accepted)");
+  EXPECT_EQ(refusal({"n", Elem::U64, false, 1}, UINT64_MAX), "(accepted)");
+}
+
+TEST(Launch, FloatsAreRounded) {
+  EXPECT_EQ(packed(Elem::F64, 0.1), std::bit_cast<uint64_t>(0.1));
+  EXPECT_EQ(packed(Elem::F32, 0.1), std::bit_cast<uint32_t>(0.1f));
+  const double inf = std::numeric_limits<double>::infinity();
+  struct Case {
+    double value;
+    uint64_t half, brain;
+  };
+  for (Case c : {Case{0.0, 0x0000, 0x0000},
+                 {-0.0, 0x8000, 0x8000},
+                 {1.0, 0x3c00, 0x3f80},
+                 {-2.5, 0xc100, 0xc020},
+                 {65504, 0x7bff, 0x4780},
+                 {65519.9, 0x7bff, 0x4780},
+                 {65520, 0x7c00, 0x4780},          // half: ties to infinity
+                 {1.00048828125, 0x3c00, 0x3f80},  // half: 1 + 2^-11 ties to even, down
+                 {1.00146484375, 0x3c02, 0x3f80},  // half: 1 + 3 * 2^-11 ties to even, up
+                 {1.00390625, 0x3c04, 0x3f80},     // bf16: 1 + 2^-8 ties to even, down
+                 {0x1p-24, 0x0001, 0x3380},        // the smallest half
+                 {0x1p-25, 0x0000, 0x3300},
+                 {0x1p-14, 0x0400, 0x3880},
+                 {0x1.ffcp-15, 0x0400, 0x3880},  // subnormal that rounds up to the smallest normal
+                 {inf, 0x7c00, 0x7f80},
+                 {-inf, 0xfc00, 0xff80},
+                 {1e300, 0x7c00, 0x7f80}}) {
+    EXPECT_EQ(packed(Elem::F16, c.value), c.half) << c.value;
+    EXPECT_EQ(packed(Elem::BF16, c.value), c.brain) << c.value;
+  }
+  EXPECT_EQ(packed(Elem::F16, std::numeric_limits<double>::quiet_NaN()) & 0x7fff, 0x7e00u);
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,406 @@
+// Layout algebra: fixed cases as literal bases, and laws over all coordinates of random layouts.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "codegen/layout/gf2.h"
+#include "codegen/layout/linear_layout.h"
+#include "codegen/layout/makers.h"
+
+namespace tegula {
+
+void PrintTo(const LinearLayout& layout, std::ostream* os) { *os << layout.to_string(); }
+
+namespace {
+
+LinearLayout layout(std::string_view text) {
+  std::string why;
+  auto result = LinearLayout::parse(text, &why);
+  EXPECT_TRUE(result) << why << " in " << text;
+  return result.value_or(LinearLayout());
+}
+
+// ---- F2
+
+TEST(Gf2, SolveUsesIndependentGeneratorsOnly) {
+  gf2::Span span({0b011, 0b011, 0b110});
+  EXPECT_EQ(span.dimension(), 2);
+  EXPECT_EQ(span.solve(0b011), 0b001u);
+  EXPECT_EQ(span.solve(0b101), 0b101u);
+  EXPECT_EQ(span.solve(0b100), std::nullopt);
+}
+
+TEST(Gf2, ComplementMeetsNeitherSpan) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    int n = 1 + int(random() % 10), k = int(random() % (n + 1));
+    auto subspace = [&] {
+      gf2::Span span;
+      std::vector<gf2::Vector> basis;
+      while (int(basis.size()) < k)
+        if (gf2::Vector v = random() & ((1u << n) - 1); span.insert(v)) basis.push_back(v);
+      return basis;
+    };
+    auto a = subspace(), b = subspace();
+    auto c = gf2::common_complement(a, b, n);
+    EXPECT_EQ(int(c.size()), n - k);
+    for (auto with : {a, b}) {
+      with.insert(with.end(), c.begin(), c.end());
+      EXPECT_EQ(gf2::rank(with), n);
+    }
+    EXPECT_EQ(
+        int(gf2::intersection(a, b).size()), 2 * k - [&] {
+          auto both = a;
+          both.insert(both.end(), b.begin(), b.end());
+          return gf2::rank(both);
+        }());
+  }
+}
+
+// ---- The lesson's example
+
+const char* const kLesson = "register=[[0,1],[1,0]], lane=[[0,2],[2,0]] -> dim0:4, dim1:4";
+
+TEST(LinearLayout, Lesson) {
+  LinearLayout l = layout(kLesson);
+  EXPECT_EQ(l.to_string(), kLesson);
+  EXPECT_EQ(l.apply({{Dim::Register, 1}, {Dim::Lane, 3}}), (LinearLayout::Basis{2, 3}));
+  EXPECT_TRUE(l.is_invertible());
+  EXPECT_EQ(l.drop_tile_dim(1), layout("register=[[0],[1]], lane=[[0],[2]] -> dim0:4"));
+  EXPECT_EQ(l.drop_tile_dim(0), layout("register=[[1],[0]], lane=[[2],[0]] -> dim0:4"));
+  EXPECT_EQ(l.drop_tile_dim(1).free_mask(Dim::Lane), 1);
+  EXPECT_EQ(l.drop_tile_dim(1).free_mask(Dim::Register), 1);
+  EXPECT_EQ(l.reshape_tile({16}), layout("register=[[1],[4]], lane=[[2],[8]] -> dim0:16"));
+  EXPECT_EQ(l.reshape_tile({2, 8}), layout("register=[[0,1],[0,4]], lane=[[0,2],[1,0]] -> dim0:2, dim1:8"));
+  EXPECT_EQ(l.permute_tile({1, 0}), layout("register=[[1,0],[0,1]], lane=[[2,0],[0,2]] -> dim0:4, dim1:4"));
+  EXPECT_EQ(l.insert_tile_dim(1),
+            layout("register=[[0,0,1],[1,0,0]], lane=[[0,0,2],[2,0,0]] -> dim0:4, dim1:1, dim2:4"));
+  EXPECT_EQ(l.tile_shape(), (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(l.contiguous_registers(1), 2);
+  EXPECT_EQ(l.contiguous_registers(0), 1);
+}
+
+TEST(LinearLayout, Product) {
+  auto regs = LinearLayout::identity(4, Dim::Register, Dim::Dim0);
+  auto lanes = LinearLayout::identity(4, Dim::Lane, Dim::Dim0);
+  EXPECT_EQ(regs * lanes, layout("register=[[1],[2]], lane=[[4],[8]] -> dim0:16"));
+  EXPECT_EQ(regs * lanes * LinearLayout::zeros(2, Dim::Lane, Dim::Dim0),
+            layout("register=[[1],[2]], lane=[[4],[8],[0]] -> dim0:16"));
+  EXPECT_EQ(regs * LinearLayout::identity(2, Dim::Register, Dim::Dim1),
+            layout("register=[[1,0],[2,0],[0,1]] -> dim0:4, dim1:2"));
+}
+
+TEST(LinearLayout, BroadcastAndRegisters) {
+  LinearLayout l = layout("register=[[1],[0],[2],[3]], lane=[[4],[1]] -> dim0:8");
+  EXPECT_EQ(l.free_mask(Dim::Register), 0b1010);
+  EXPECT_EQ(l.free_mask(Dim::Lane), 0b10);
+  EXPECT_EQ(l.remove_zero_registers(), layout("register=[[1],[2]], lane=[[4],[1]] -> dim0:8"));
+  EXPECT_TRUE(l.is_surjective());
+  EXPECT_FALSE(l.is_injective());
+}
+
+TEST(LinearLayout, SwizzledGroupsAreNotContiguous) {
+  // Lane bit 1 exchanges neighbours, so a pair of registers is not two ascending elements in every lane.
+  EXPECT_EQ(layout("register=[[1],[2]], lane=[[4],[9]] -> dim0:16").contiguous_registers(0), 1);
+  EXPECT_EQ(layout("register=[[1],[2]], lane=[[4],[8]] -> dim0:16").contiguous_registers(0), 4);
+}
+
+TEST(LinearLayout, MistakesAreNamed) {
+  std::string why;
+  EXPECT_FALSE(LinearLayout::try_create({{Dim::Lane, {{4}}}}, {{Dim::Dim0, 4}}, &why));
+  EXPECT_EQ(why, "bit 0 of lane goes to 4 in dim0, which has size 4");
+  EXPECT_FALSE(LinearLayout::try_create({}, {{Dim::Dim0, 6}}, &why));
+  EXPECT_EQ(why, "size 6 of dim0 is not a power of two");
+  EXPECT_FALSE(LinearLayout::try_create({{Dim::Lane, {{1, 1}}}}, {{Dim::Dim0, 4}}, &why));
+  EXPECT_EQ(why, "bit 0 of lane has 2 coordinates; there are 1 outputs");
+  EXPECT_FALSE(LinearLayout::parse("lane=[[1] -> dim0:4", &why));
+  EXPECT_EQ(why, "expected ']' before '-> dim0:4'");
+  EXPECT_FALSE(LinearLayout::parse("thread=[[1]] -> dim0:4", &why));
+  EXPECT_EQ(why, "expected a dimension (register, lane, warp, block, offset, dim0, ...) before 'thread=[[1]] -> dim0'");
+  EXPECT_DEATH(LinearLayout({{Dim::Lane, {{4}}}}, {{Dim::Dim0, 4}}), "bit 0 of lane goes to 4 in dim0");
+}
+
+// ---- Laws over all coordinates
+
+class Laws : public testing::TestWithParam<int> {
+ protected:
+  std::mt19937 random{uint32_t(GetParam())};
+
+  std::vector<LinearLayout::Out> outs(int bits) {
+    std::vector<LinearLayout::Out> result = {{Dim::Dim0, 1}, {Dim::Dim1, 1}, {Dim::Dim2, 1}};
+    for (int i = 0; i < bits; ++i) result[random() % 3].size *= 2;
+    return result;
+  }
+  LinearLayout any(const std::vector<LinearLayout::Out>& outs, bool surjective, int extra_bits) {
+    int bits = 0;
+    for (auto& o : outs) bits += std::countr_zero(uint32_t(o.size));
+    for (;;) {
+      std::vector<LinearLayout::In> ins = {{Dim::Register, {}}, {Dim::Lane, {}}, {Dim::Warp, {}}};
+      for (int i = 0; i < bits + extra_bits; ++i) {
+        LinearLayout::Basis basis;
+        for (auto& o : outs) basis.push_back(int32_t(random() % uint32_t(o.size)));
+        ins[random() % 3].bases.push_back(std::move(basis));
+      }
+      LinearLayout l(std::move(ins), outs);
+      if (!surjective || l.is_surjective()) return l;
+    }
+  }
+  template <class F>
+  void each_input(const LinearLayout& l, F f) {
+    for (int r = 0; r < l.in_size(Dim::Register); ++r)
+      for (int t = 0; t < l.in_size(Dim::Lane); ++t)
+        for (int w = 0; w < l.in_size(Dim::Warp); ++w)
+          f(std::vector<std::pair<Dim, int32_t>>{{Dim::Register, r}, {Dim::Lane, t}, {Dim::Warp, w}});
+  }
+  static std::vector<std::pair<Dim, int32_t>> as_input(const LinearLayout& l, const LinearLayout::Basis& coords) {
+    std::vector<std::pair<Dim, int32_t>> in;
+    for (size_t i = 0; i < coords.size(); ++i) in.emplace_back(l.outs()[i].dim, coords[i]);
+    return in;
+  }
+};
+
+TEST_P(Laws, InvertAndCompose) {
+  auto tile = outs(6);
+  LinearLayout from = any(tile, false, 1), to = any(tile, true, 2);
+  LinearLayout x = from.invert_and_compose(to);
+  each_input(from, [&](const auto& in) {
+    auto at = as_input(x, x.apply(in));
+    EXPECT_EQ(to.apply(at), from.apply(in)) << from.to_string() << " ; " << to.to_string();
+    for (auto [dim, value] : at) EXPECT_EQ(value & to.free_mask(dim), 0);
+  });
+}
+
+TEST_P(Laws, InverseAndComposition) {
+  auto tile = outs(6);
+  LinearLayout l = any(tile, true, 0);
+  LinearLayout there_and_back = l.compose(l.invert());
+  each_input(l, [&](const auto& in) {
+    auto out = there_and_back.apply(in);
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], in[i].second);
+  });
+  LinearLayout m = any(tile, false, 1);
+  LinearLayout composed = m.compose(l.invert());
+  each_input(m, [&](const auto& in) { EXPECT_EQ(composed.apply(in), l.invert().apply(as_input(m, m.apply(in)))); });
+}
+
+TEST_P(Laws, ProductIsOuterAboveInner) {
+  auto tile = outs(3);
+  LinearLayout inner = any(tile, false, 0), outer = any(tile, false, 0);
+  LinearLayout product = inner * outer;
+  each_input(inner, [&](const auto& low) {
+    each_input(outer, [&](const auto& high) {
+      std::vector<std::pair<Dim, int32_t>> in;
+      for (size_t i = 0; i < low.size(); ++i)
+        in.emplace_back(low[i].first, low[i].second + high[i].second * inner.in_size(low[i].first));
+      auto a = inner.apply(low), b = outer.apply(high), c = product.apply(in);
+      for (size_t i = 0; i < c.size(); ++i) EXPECT_EQ(c[i], a[i] + b[i] * inner.outs()[i].size);
+    });
+  });
+}
+
+TEST_P(Laws, ReshapeKeepsRowMajorOrder) {
+  auto tile = outs(6);
+  LinearLayout l = any(tile, false, 0);
+  auto other = outs(6);
+  std::vector<int64_t> shape;
+  for (auto& o : other) shape.push_back(o.size);
+  LinearLayout reshaped = l.reshape_tile(shape);
+  auto flat = [](const LinearLayout& of, const LinearLayout::Basis& c) {
+    return (int64_t(c[0]) * of.outs()[1].size + c[1]) * of.outs()[2].size + c[2];
+  };
+  each_input(l, [&](const auto& in) { EXPECT_EQ(flat(reshaped, reshaped.apply(in)), flat(l, l.apply(in))); });
+  EXPECT_EQ(reshaped.reshape_tile(l.tile_shape()), l);
+}
+
+TEST_P(Laws, PermuteDropAndText) {
+  auto tile = outs(6);
+  LinearLayout l = any(tile, false, 1);
+  LinearLayout permuted = l.permute_tile({2, 0, 1});
+  LinearLayout dropped = l.drop_tile_dim(1);
+  each_input(l, [&](const auto& in) {
+    auto c = l.apply(in);
+    EXPECT_EQ(permuted.apply(in), (LinearLayout::Basis{c[2], c[0], c[1]}));
+    EXPECT_EQ(dropped.apply(in), (LinearLayout::Basis{c[0], c[2]}));
+  });
+  EXPECT_EQ(layout(l.to_string()), l);
+  EXPECT_EQ(l.drop_tile_dim(1).insert_tile_dim(1).drop_tile_dim(1), l.drop_tile_dim(1));
+}
+
+TEST_P(Laws, SharedLayoutsForConversionsAreConflictFree) {
+  // Blocked layouts of random shape and order, elements of random size.
+  int bits = 8 << random() % 4;
+  std::vector<int64_t> shape = {int64_t(8) << random() % 5, int64_t(8) << random() % 5};
+  auto blocked = [&] {
+    std::vector<int> order = random() % 2 ? std::vector{0, 1} : std::vector{1, 0};
+    return coalesced_layout(shape, order, 1 << random() % 4, 4);
+  };
+  LinearLayout src = blocked(), dst = blocked();
+  int vector = 0;
+  LinearLayout shared = shared_layout_for_conversion(src, dst, bits, &vector);
+  EXPECT_TRUE(shared.is_invertible());
+  EXPECT_LE(vector * bits, 128);
+  EXPECT_EQ(bank_conflicts(src, shared, bits, vector), 1) << src.to_string() << " ; " << shared.to_string();
+  EXPECT_EQ(bank_conflicts(dst, shared, bits, vector), 1) << dst.to_string() << " ; " << shared.to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Laws, testing::Range(0, 60));
+
+// ---- Makers
+
+TEST(Makers, Blocked) {
+  EXPECT_EQ(blocked_layout({64, 64}, {1, 4}, {8, 4}, {2, 2}, {1, 0}),
+            layout("register=[[0,1],[0,2],[0,32],[16,0],[32,0]], "
+                   "lane=[[0,4],[0,8],[1,0],[2,0],[4,0]], warp=[[0,16],[8,0]] -> dim0:64, dim1:64"));
+  // A tile smaller than the block: threads hold copies.
+  EXPECT_EQ(blocked_layout({16}, {2}, {32}, {2}, {0}),
+            layout("register=[[1]], lane=[[2],[4],[8],[0],[0]], warp=[[0]] -> dim0:16"));
+}
+
+TEST(Makers, Coalesced) {
+  EXPECT_EQ(coalesced_layout({1024}, {0}, 4, 4),
+            layout("register=[[1],[2],[512]], lane=[[4],[8],[16],[32],[64]], warp=[[128],[256]] -> dim0:1024"));
+  // A short row: a warp takes several.
+  EXPECT_EQ(coalesced_layout({32, 32}, {1, 0}, 4, 4),
+            layout("register=[[0,1],[0,2],[16,0]], lane=[[0,4],[0,8],[0,16],[1,0],[2,0]], warp=[[4,0],[8,0]] "
+                   "-> dim0:32, dim1:32"));
+  EXPECT_EQ(coalesced_layout({16, 64}, {0, 1}, 8, 1),
+            layout("register=[[1,0],[2,0],[4,0],[0,16],[0,32]], lane=[[8,0],[0,1],[0,2],[0,4],[0,8]], warp=[] "
+                   "-> dim0:16, dim1:64"));
+}
+
+TEST(Makers, MmaFragments) {
+  LinearLayout a = mma_operand_layout({16, 16}, 0, 16, 1, 1);
+  LinearLayout b = mma_operand_layout({16, 8}, 1, 16, 1, 1);
+  LinearLayout c = mma_accumulator_layout({16, 8}, 1, 1);
+  EXPECT_EQ(a.in_size(Dim::Register), 8);
+  EXPECT_EQ(b.in_size(Dim::Register), 4);
+  EXPECT_EQ(c.in_size(Dim::Register), 4);
+  for (int lane = 0; lane < 32; ++lane) {
+    int g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 8; ++i) {
+      int row = i % 4 < 2 ? g : g + 8;
+      int column = t * 2 + i % 2 + (i < 4 ? 0 : 8);
+      EXPECT_EQ(a.apply({{Dim::Register, i}, {Dim::Lane, lane}}), (LinearLayout::Basis{row, column}));
+    }
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(b.apply({{Dim::Register, i}, {Dim::Lane, lane}}),
+                (LinearLayout::Basis{t * 2 + i % 2 + (i < 2 ? 0 : 8), g}));
+      EXPECT_EQ(c.apply({{Dim::Register, i}, {Dim::Lane, lane}}),
+                (LinearLayout::Basis{i < 2 ? g : g + 8, t * 2 + i % 2}));
+    }
+  }
+}
+
+TEST(Makers, MmaWarpsAndRepeats) {
+  EXPECT_EQ(mma_accumulator_layout({64, 32}, 2, 2),
+            layout("register=[[0,1],[8,0],[0,16],[32,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+                   "warp=[[0,8],[16,0]] -> dim0:64, dim1:32"));
+  EXPECT_EQ(mma_operand_layout({64, 32}, 0, 16, 2, 2),
+            layout("register=[[0,1],[8,0],[0,8],[0,16],[32,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+                   "warp=[[0,0],[16,0]] -> dim0:64, dim1:32"));
+  EXPECT_EQ(mma_operand_layout({32, 32}, 1, 16, 2, 2),
+            layout("register=[[1,0],[8,0],[16,0],[0,16]], lane=[[2,0],[4,0],[0,1],[0,2],[0,4]], "
+                   "warp=[[0,8],[0,0]] -> dim0:32, dim1:32"));
+  EXPECT_EQ(mma_operand_layout({16, 32}, 0, 8, 1, 1),
+            layout("register=[[0,1],[0,2],[8,0],[0,16]], lane=[[0,4],[0,8],[1,0],[2,0],[4,0]], warp=[] "
+                   "-> dim0:16, dim1:32"));
+}
+
+TEST(Makers, Swizzle) {
+  // 4 rows of 8 elements, groups of 2: group ^= row.
+  LinearLayout s = swizzled_shared_layout({4, 8}, {1, 0}, 2, 1, 4);
+  EXPECT_EQ(s, layout("offset=[[0,1],[0,2],[0,4],[1,2],[2,4]] -> dim0:4, dim1:8"));
+  for (int row = 0; row < 4; ++row)
+    for (int column = 0; column < 8; ++column)
+      EXPECT_EQ(s.apply({{Dim::Offset, row * 8 + ((column / 2) ^ row) * 2 + column % 2}}),
+                (LinearLayout::Basis{row, column}));
+}
+
+TEST(BankConflicts, OfATranspositionWithoutSwizzle) {
+  LinearLayout rows = coalesced_layout({32, 32}, {1, 0}, 1, 1), columns = coalesced_layout({32, 32}, {0, 1}, 1, 1);
+  LinearLayout plain = swizzled_shared_layout({32, 32}, {1, 0}, 1, 1, 1);
+  EXPECT_EQ(bank_conflicts(rows, plain, 32, 1), 1);
+  EXPECT_EQ(bank_conflicts(columns, plain, 32, 1), 32);
+  EXPECT_EQ(bank_conflicts(columns, plain, 16, 1), 16);
+  EXPECT_EQ(bank_conflicts(columns, swizzled_shared_layout({32, 32}, {1, 0}, 1, 1, 32), 32, 1), 1);
+}
+
+TEST(SharedLayout, ForMmaFragments) {
+  LinearLayout accumulator = mma_accumulator_layout({64, 64}, 2, 2);
+  LinearLayout rows = coalesced_layout({64, 64}, {1, 0}, 4, 4);
+  for (int bits : {16, 32}) {
+    int vector = 0;
+    LinearLayout shared = shared_layout_for_conversion(accumulator, rows, bits, &vector);
+    EXPECT_EQ(vector, bits == 16 ? 8 : 4);  // Three register bits are common: column 1, rows 8 and 32.
+    EXPECT_EQ(bank_conflicts(accumulator, shared, bits, vector), 1);
+    EXPECT_EQ(bank_conflicts(rows, shared, bits, vector), 1);
+  }
+}
+
+TEST(SharedLayout, WithBroadcastLanes) {
+  LinearLayout src = coalesced_layout({64, 4}, {1, 0}, 4, 4).drop_tile_dim(1);
+  LinearLayout dst = coalesced_layout({64}, {0}, 1, 4);
+  int vector = 0;
+  LinearLayout shared = shared_layout_for_conversion(src, dst, 32, &vector);
+  EXPECT_EQ(vector, 1);
+  EXPECT_TRUE(shared.is_invertible());
+  EXPECT_EQ(bank_conflicts(dst, shared, 32, vector), 1);
+}
+
+// Runs the plan as the instruction is defined and compares with what each register should hold.
+void expect_ldmatrix(const LinearLayout& reg, const LinearLayout& shared, bool transposed, int matrices) {
+  auto plan = plan_ldmatrix(reg, shared);
+  ASSERT_TRUE(plan) << reg.to_string() << " ; " << shared.to_string();
+  EXPECT_EQ(plan->transposed, transposed);
+  EXPECT_EQ(plan->matrices, matrices);
+  int warps = reg.in_size(Dim::Warp);
+  for (int warp = 0; warp < warps; ++warp)
+    for (int first = 0; first < reg.in_size(Dim::Register); first += 2 * matrices) {
+      std::vector<int> address;
+      for (int lane = 0; lane < 32; ++lane)
+        address.push_back(plan->address.apply({{Dim::Register, first}, {Dim::Lane, lane}, {Dim::Warp, warp}})[0]);
+      for (int m = 0; m < matrices; ++m) {
+        std::vector<bool> bank(8);
+        for (int row = 0; row < 8; ++row) {
+          EXPECT_EQ(address[m * 8 + row] % 8, 0);
+          bank[address[m * 8 + row] / 8 % 8] = true;
+        }
+        for (int b = 0; b < 8; ++b) EXPECT_TRUE(bank[b]) << "bank conflict in " << shared.to_string();
+        for (int lane = 0; lane < 32; ++lane)
+          for (int e = 0; e < 2; ++e) {
+            int row = transposed ? lane % 4 * 2 + e : lane / 4;
+            int place = transposed ? lane / 4 : lane % 4 * 2 + e;
+            EXPECT_EQ(shared.apply({{Dim::Offset, address[m * 8 + row] + place}}),
+                      reg.apply({{Dim::Register, first + 2 * m + e}, {Dim::Lane, lane}, {Dim::Warp, warp}}));
+          }
+      }
+    }
+}
+
+TEST(Ldmatrix, DotOperands) {
+  for (int k : {16, 32, 64, 128}) {
+    for (int order : {0, 1}) {
+      std::vector<int> dims = order == 0 ? std::vector{1, 0} : std::vector{0, 1};
+      LinearLayout src_a = coalesced_layout({64, k}, dims, 8, 4);
+      LinearLayout shared_a = shared_layout_for_dot_operand(src_a, 16);
+      EXPECT_EQ(bank_conflicts(src_a, shared_a, 16, 8), 1) << shared_a.to_string();
+      expect_ldmatrix(mma_operand_layout({64, k}, 0, 16, 2, 2), shared_a, order == 1, 4);
+      LinearLayout src_b = coalesced_layout({k, 64}, dims, 8, 4);
+      LinearLayout shared_b = shared_layout_for_dot_operand(src_b, 16);
+      EXPECT_EQ(bank_conflicts(src_b, shared_b, 16, 8), 1) << shared_b.to_string();
+      expect_ldmatrix(mma_operand_layout({k, 64}, 1, 16, 2, 2), shared_b, order == 0, 4);
+    }
+  }
+  LinearLayout narrow = mma_operand_layout({16, 8}, 1, 16, 1, 1);
+  expect_ldmatrix(narrow, shared_layout_for_dot_operand(coalesced_layout({16, 8}, {0, 1}, 8, 1), 16), false, 2);
+}
+
+TEST(Ldmatrix, NotForEveryLayout) {
+  LinearLayout shared = swizzled_shared_layout({64, 64}, {1, 0}, 8, 1, 8);
+  EXPECT_FALSE(plan_ldmatrix(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));
+  EXPECT_FALSE(
+      plan_ldmatrix(mma_operand_layout({64, 64}, 0, 16, 2, 2), swizzled_shared_layout({64, 64}, {1, 0}, 4, 1, 8)));
+}
+
+}  // namespace
+}  // namespace tegula
