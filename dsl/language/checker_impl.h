@@ -22,6 +22,7 @@
 
 #include "dsl/language/ast.h"
 #include "dsl/language/checker.h"
+#include "dsl/language/parser.h"
 #include "dsl/semantics/sema.h"
 
 namespace tegula::language {
@@ -102,6 +103,8 @@ class Checker {
   // ---- Values at joins
   static bool same(const Val& a, const Val& b);
   static bool is_number(const Val& v);
+  /// A number that a value of `type` can stand for: where the two meet, it takes that type.
+  static bool fits(const Val& v, const ir::Type& type);
   /// A number, a run-time value or a tuple of such.
   static bool can_be_value(const Val& v);
   /// The run-time values that make up `v`, made in the current block. False after an error.
@@ -206,8 +209,6 @@ class Checker {
   int64_t steps_ = 0;
 };
 
-/// "tl.math.exp" for a chain of names and attributes; empty for anything else.
-std::string dotted(const Expr& e);
 /// `tl.constexpr`, `constexpr` or the string of it.
 bool is_constexpr_annotation(const Expr* annotation);
 /// "; did you mean 'x'?" as a hint, or `fallback`.

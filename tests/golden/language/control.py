@@ -31,26 +31,23 @@ def merge(x, n):
 #     %9 = constant {value = -5} : i32
 #     %10 = lt %1, %9 : i1
 #     %11, %12, %13 = if %10 : i32, f32, f32 { ^():
-#       %14 = constant {value = 2} : i32
-#       %15 = cast %14 : f32
-#       %16 = mul %2, %15 : f32
-#       yield %1, %2, %16
+#       %14 = constant {value = 2.0} : f32
+#       %15 = mul %2, %14 : f32
+#       yield %1, %2, %15
 #     } { ^():
-#       %17 = constant {value = 1} : i32
-#       %18 = cast %17 : f32
-#       %19 = add %2, %18 : f32
-#       %20 = constant {value = 3} : i32
-#       %21 = cast %20 : f32
-#       %22 = mul %19, %21 : f32
-#       %23 = constant {value = 1} : i32
-#       yield %23, %19, %22
+#       %16 = constant {value = 1.0} : f32
+#       %17 = add %2, %16 : f32
+#       %18 = constant {value = 3.0} : f32
+#       %19 = mul %17, %18 : f32
+#       %20 = constant {value = 1} : i32
+#       yield %20, %17, %19
 #     }
 #     yield %11, %12, %13
 #   }
-#   %24 = cast %5 : f32
-#   %25 = mul %6, %24 : f32
-#   %26 = add %25, %7 : f32
-#   store %0, %26
+#   %21 = cast %5 : f32
+#   %22 = mul %6, %21 : f32
+#   %23 = add %22, %7 : f32
+#   store %0, %23
 #   return
 # }
 
@@ -179,24 +176,21 @@ def loops(x, n, m):
 #     %24 = constant {value = 0} : i64
 #     %25 = constant {value = -1} : i64
 #     %26 = for %2, %24, %25, %20 : f32 { ^(%27: i64, %28: f32):
-#       %29 = constant {value = 2} : i32
-#       %30 = cast %29 : f32
-#       %31 = mul %28, %30 : f32
-#       yield %31
+#       %29 = constant {value = 2.0} : f32
+#       %30 = mul %28, %29 : f32
+#       yield %30
 #     }
 #     yield %26, %22, %17, %23
 #   }
-#   %32 = constant {value = 0} : i32
-#   %33 = cast %32 : f32
-#   %34 = add %9, %33 : f32
-#   %35 = constant {value = 1} : i32
-#   %36 = cast %35 : f32
-#   %37 = add %34, %36 : f32
-#   %38 = cast %10 : f32
-#   %39 = add %37, %38 : f32
-#   %40 = cast %11 : f32
-#   %41 = add %39, %40 : f32
-#   store %0, %41
+#   %31 = constant {value = 0.0} : f32
+#   %32 = add %9, %31 : f32
+#   %33 = constant {value = 1.0} : f32
+#   %34 = add %32, %33 : f32
+#   %35 = cast %10 : f32
+#   %36 = add %34, %35 : f32
+#   %37 = cast %11 : f32
+#   %38 = add %36, %37 : f32
+#   store %0, %38
 #   return
 # }
 

@@ -8,7 +8,7 @@ from other.file import helper
 def k(x, n):
     program = tl.program_id(0)
     a = progam + 1  # error: unknown name 'progam' (did you mean 'program'?)
-    b = tl.lod(x)  # error: unknown function 'tl.lod' (did you mean 'tl.load'?)
+    b = tl.loads(x)  # error: unknown function 'tl.loads' (did you mean 'tl.load'?)
     c = tl.math.expp(1.0)  # error: unknown function 'tl.math.expp' (did you mean 'tl.math.exp'?)
     d = a + b + c  # nothing more about these
     e = np.float32  # error: 'np.float32' is of no use in a kernel: it comes from 'numpy'
