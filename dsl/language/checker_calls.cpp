@@ -61,7 +61,7 @@ Val Checker::eval_call(const Expr& e) {
   std::optional<Val> object;  // of a method call
   Val target;
   if (callee.kind == Expr::Kind::Attribute) {
-    Val base = eval(*callee.children[0]);
+    Val base = eval_base(*callee.children[0]);
     if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == Kind::Module) {
       target = module_member(*f, callee, true);
     } else {
@@ -95,14 +95,8 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
   switch (f->kind) {
     case Kind::Jit:
       return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
-    case Kind::Module: {
-      std::string name = dotted_name(*e.children[0]);
-      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
-      if (f->name.starts_with("tl") || f->name == "math" || f->name == "triton")
-        return error(e.loc, fmt::format("'{}' is a module, not a function", name));
-      return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", name, f->name),
-                   "a kernel can call triton.language, math and the @triton.jit functions of its file");
-    }
+    case Kind::Module:
+      return error(e.loc, fmt::format("'{}' is a module, not a function", dotted_name(*e.children[0])));
     case Kind::Builtin:
       break;
   }

@@ -94,6 +94,8 @@ class Checker {
   Val global_value(const Global& global, const Expr& use);
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
+  /// A module, or a name imported from one, that a kernel cannot use.
+  static bool is_foreign(const FunctionRef& f);
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
@@ -126,6 +128,8 @@ class Checker {
   Val eval_bool_op(const Expr& e);
   Val eval_ternary(const Expr& e);
   Val eval_attribute(const Expr& e);
+  /// What stands before a dot: eval, and any module.
+  Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
   Val eval_tuple(const Expr& e);
   /// Whether a compile-time number that `e` gives has a type, see Binding::typed.

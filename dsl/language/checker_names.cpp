@@ -116,6 +116,11 @@ Val Checker::lookup(const Expr& e) {
     }
   }
   if (contains(kBuiltins, name)) return builtin_ref("python." + name);  // min is not tl.min
+  if (unknown_ && frame_->function) {  // the same unknown condition may be what gives it a value
+    std::vector<std::string> assigned;
+    collect_assigned(frame_->function->body, nullptr, true, assigned);
+    if (std::find(assigned.begin(), assigned.end(), name) != assigned.end()) return Val();
+  }
   std::string fallback;
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
@@ -191,13 +196,16 @@ std::optional<Val> Checker::resolve_path(std::string_view path) const {
   return value;
 }
 
+bool Checker::is_foreign(const FunctionRef& f) {
+  return f.kind == Kind::Module && f.name != "triton" && f.name != "math" && f.name != "tl" &&
+         !f.name.starts_with("tl.");
+}
+
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
-  bool known =
-      module.name == "triton" || module.name == "math" || module.name == "tl" || module.name.starts_with("tl.");
-  if (!known)
+  if (is_foreign(module))
     return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
-                 "a kernel can use triton.language, math and the @triton.jit functions of its file");
+                 "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
   std::string hint;
   if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);

@@ -2,6 +2,7 @@ import numpy as np
 import triton
 import triton.language as tl
 from other.file import helper
+from triton.language.math import sqroot
 
 
 @triton.jit
@@ -16,6 +17,8 @@ def k(x, n):
     x.stor(1)  # error: has no method 'stor'
     g = tl.floot32  # error: unknown name 'tl.floot32' (did you mean 'tl.float32'?)
     h = n.dtyp  # error: dtyp
+    i = n * helper  # error: 'helper' comes from 'other.file.helper', outside this file
+    j = sqroot(x)  # error: unknown name 'triton.language.math.sqroot'
     n()  # error: 'n' is no function, found int32
     tl.math(1)  # error: 'tl.math' is a module, not a function
 
