@@ -121,13 +121,13 @@ int main(int argc, char** argv) try {
   const double matrix = double(elements) * sizeof(float);
   const double row_results = double(shape.rows) * sizeof(float);
   Step naive[] = {
-      {"row maximum", matrix + row_results, program.kernel("row_max"), {column, x, cols}},
-      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between, x, column, cols}},
-      {"exp", 2 * matrix, program.kernel("exponential"), {y, between, cols}},
-      {"row sum", matrix + row_results, program.kernel("row_sum"), {column, y, cols}},
-      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
+      {"row maximum", matrix + row_results, program.kernel("row_max"), {column.as<float>(), x.as<float>(), cols}},
+      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between.as<float>(), x.as<float>(), column.as<float>(), cols}},
+      {"exp", 2 * matrix, program.kernel("exponential"), {y.as<float>(), between.as<float>(), cols}},
+      {"row sum", matrix + row_results, program.kernel("row_sum"), {column.as<float>(), y.as<float>(), cols}},
+      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between.as<float>(), y.as<float>(), column.as<float>(), cols}},
   };
-  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
+  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y.as<float>(), x.as<float>(), cols}};
   auto launch = [&](Step& step) { step.kernel.launch(device, grid, options, std::span<const Arg>(step.args)); };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
