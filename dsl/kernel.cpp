@@ -274,6 +274,10 @@ std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions&
   return ir::print(*build_tile_ir(*state_, types, options));
 }
 
+std::unique_ptr<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options) const {
+  return build_tile_ir(*state_, types, options);
+}
+
 KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                             bool emulator) const {
   auto row = find_target(target);

@@ -27,6 +27,10 @@
 
 namespace tegula {
 
+namespace ir {
+struct Func;
+}
+
 /// A compile-time argument: None, a bool, an integer, a float, a string, or an element type.
 using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem>;
 
@@ -82,6 +86,8 @@ class Kernel {
                       bool emulator = false) const;
   /// Canonical text of the kernel's tile IR. Throws CompileError.
   std::string tile_ir(std::span<const ArgType> types, const LaunchOptions& options) const;
+  /// The same as the function itself, for tools (codegen/compile.h takes it on). Throws CompileError.
+  std::unique_ptr<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options) const;
 
   /// The kernel for these types, ready on the device: from memory, from the cache on disk, or compiled now. Throws
   /// CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.

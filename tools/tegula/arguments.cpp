@@ -1,0 +1,153 @@
+#include "tools/tegula/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+namespace tegula::cli {
+
+namespace {
+
+std::optional<int64_t> parse_int(std::string_view text) {
+  int64_t value = 0;
+  int base = 10;
+  bool minus = !text.empty() && text[0] == '-';
+  if (minus) text.remove_prefix(1);
+  if (text.substr(0, 2) == "0x") text.remove_prefix(2), base = 16;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return minus ? -value : value;
+}
+
+std::optional<double> parse_double(const std::string& text) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> parse_bool(std::string_view text) {
+  if (text == "true" || text == "True") return true;
+  if (text == "false" || text == "False") return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+KernelName parse_kernel_name(const std::string& text) {
+  size_t colons = text.rfind("::");
+  if (colons == std::string::npos) return {text, ""};
+  KernelName name{text.substr(0, colons), text.substr(colons + 2)};
+  if (name.file.empty() || name.kernel.empty())
+    throw UsageError(fmt::format("'{}': expected FILE::KERNEL, such as softmax.py::softmax_kernel", text));
+  return name;
+}
+
+Kernel find_kernel(const Program& program, const KernelName& name) {
+  if (!name.kernel.empty()) return program.kernel(name.kernel);
+  std::vector<std::string> kernels = program.kernels();
+  if (kernels.empty()) throw UsageError(fmt::format("'{}' has no @triton.jit function", name.file));
+  if (kernels.size() > 1)
+    throw UsageError(
+        fmt::format("'{0}' has several kernels: name one as {0}::KERNEL ({1})", name.file, fmt::join(kernels, ", ")));
+  return program.kernel(kernels[0]);
+}
+
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
+  size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+    throw UsageError(fmt::format("{} '{}': expected NAME=VALUE", option, text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+Constexpr parse_constexpr(const std::string& text) {
+  if (text == "None") return std::monostate();
+  if (auto b = parse_bool(text)) return *b;
+  if (auto i = parse_int(text)) return *i;
+  std::string_view type = text;
+  if (type.substr(0, 3) == "tl.") type.remove_prefix(3);
+  if (auto elem = elem_from_text(type)) return *elem;
+  if (auto d = parse_double(text)) return *d;
+  bool quoted = text.size() >= 2 && (text[0] == '\'' || text[0] == '"') && text.back() == text[0];
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+std::optional<Arg> parse_scalar(const std::string& text) {
+  if (text == "None") return Arg(nullptr);
+  if (auto b = parse_bool(text)) return Arg(*b);
+  if (auto i = parse_int(text)) return Arg(*i);
+  if (auto d = parse_double(text)) return Arg(*d);
+  return std::nullopt;
+}
+
+std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  std::vector<ArgType> types;
+  for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr) continue;
+    names.push_back(p.name);
+    ArgType type;
+    type.elem = p.annotated.value_or(Elem::I32);
+    type.divisible_by = type.elem == Elem::I32 ? 16 : 1;
+    types.push_back(type);
+  }
+  for (const std::string& text : texts) {
+    auto [name, value] = split_assignment(text, "--arg");
+    auto it = std::find(names.begin(), names.end(), name);
+    if (it == names.end()) {
+      for (const KernelParam& p : kernel.params())
+        if (p.name == name)
+          throw UsageError(fmt::format(
+              "--arg '{0}': '{1}' is a compile-time argument: give it as --constexpr {1}=VALUE", text, name));
+      auto near = nearest_name(name, names);
+      throw UsageError(fmt::format(
+          "--arg '{}': kernel '{}' has no argument '{}'{}", text, kernel.name(), name,
+          near ? fmt::format("; did you mean '{}'?", *near) : fmt::format("; it has: {}", fmt::join(names, ", "))));
+    }
+    ArgType& type = types[size_t(it - names.begin())];
+    type = {};
+    if (value == "None") {
+      type.pointer = true;
+      type.constant = 0;
+      continue;
+    }
+    if (auto constant = parse_int(value)) {
+      type.constant = *constant;
+      continue;
+    }
+    size_t colon = value.find(':');
+    std::string_view elem_text = std::string_view(value).substr(0, colon);
+    type.pointer = elem_text[0] == '*';
+    if (type.pointer) elem_text.remove_prefix(1);
+    if (elem_text.substr(0, 3) == "tl.") elem_text.remove_prefix(3);
+    auto elem = elem_from_text(elem_text);
+    if (!elem)
+      throw UsageError(fmt::format(
+          "--arg '{}': '{}' is no type; expected f32, i64, *bf16, ... or *f32:4 with a divisor", text, value));
+    type.elem = *elem;
+    type.divisible_by = type.pointer || type.elem == Elem::I32 ? 16 : 1;
+    if (colon != std::string::npos) {
+      auto divisor = parse_int(std::string_view(value).substr(colon + 1));
+      if (!divisor || *divisor < 1 || !std::has_single_bit(uint64_t(*divisor)))
+        throw UsageError(fmt::format("--arg '{}': the divisor behind ':' must be a power of two", text));
+      type.divisible_by = *divisor;
+    }
+  }
+  return types;
+}
+
+LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages) {
+  LaunchOptions options;
+  for (const std::string& text : constexprs) {
+    auto [name, value] = split_assignment(text, "--constexpr");
+    options.constexprs.emplace_back(name, parse_constexpr(value));
+  }
+  options.num_warps = num_warps;
+  options.num_stages = num_stages;
+  return options;
+}
+
+}  // namespace tegula::cli

@@ -1,0 +1,44 @@
+// What the subcommands share: FILE::KERNEL, and the texts behind --arg and --constexpr.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsl/kernel.h"
+
+namespace tegula::cli {
+
+/// What was written on the command line does not make sense.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct KernelName {
+  std::string file;
+  std::string kernel;  ///< empty: the file's only kernel
+};
+/// Splits FILE::KERNEL.
+KernelName parse_kernel_name(const std::string& text);
+/// The kernel; if the name has none, the only one of the file. Throws UsageError, CompileError, FileError.
+Kernel find_kernel(const Program& program, const KernelName& name);
+
+/// Splits NAME=VALUE. `option` is for the message.
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
+
+/// The value of a compile-time argument: 1024, 1e-5, True, None, float32 or tl.float32, 'text' or text.
+Constexpr parse_constexpr(const std::string& text);
+
+/// A launch value: an integer, a float, true or false.
+std::optional<Arg> parse_scalar(const std::string& text);
+
+/// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
+/// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant.
+std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts);
+
+/// Constexprs, num_warps, num_stages.
+LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages);
+
+}  // namespace tegula::cli

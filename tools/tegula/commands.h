@@ -1,0 +1,22 @@
+// The subcommands. Each adds itself to the application; what it returns runs when it was the one chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace tegula::cli {
+
+/// Runs a subcommand after its options were read; the process's exit status. Throws Error.
+using Action = std::function<int()>;
+
+struct Command {
+  CLI::App* app;
+  Action action;
+};
+
+Command add_check(CLI::App& parent);
+Command add_compile(CLI::App& parent);
+Command add_run(CLI::App& parent);
+Command add_cache(CLI::App& parent);
+
+}  // namespace tegula::cli

@@ -1,0 +1,142 @@
+// tegula compile FILE::KERNEL: one kernel to tile IR, LLVM IR, PTX or machine code.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "codegen/compile.h"
+#include "codegen/ir/printer.h"
+#include "dsl/kernel.h"
+#include "tools/tegula/arguments.h"
+#include "tools/tegula/assembler.h"
+#include "tools/tegula/commands.h"
+
+namespace tegula::cli {
+
+namespace {
+
+struct Options {
+  std::string kernel;
+  std::string emit = "ptx";
+  std::string target = "sm_90a";
+  std::vector<std::string> args;
+  std::vector<std::string> constexprs;
+  int num_warps = 4;
+  int num_stages = 3;
+  std::string output;
+  bool times = false;
+};
+
+void write_output(const std::string& path, std::string_view data) {
+  if (path.empty()) {
+    std::fwrite(data.data(), 1, data.size(), stdout);
+    return;
+  }
+  std::ofstream out(path, std::ios::binary);
+  out.write(data.data(), std::streamsize(data.size()));
+  out.close();
+  if (!out) throw FileError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+}
+
+/// Prints what is known of the code; `assembled` may be null, then `why` says why.
+void report(const KernelImage& image, const Assembled* assembled, const std::string& why) {
+  fmt::print(stderr, "{} for {}: {} warps, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
+             image.shared_bytes);
+  if (assembled) {
+    fmt::print(stderr, ", {} registers a thread, {} bytes spilled (by {})\n", assembled->registers,
+               assembled->spill_bytes, assembled->by);
+  } else {
+    fmt::print(stderr, "\n  registers and spills are not known: {}\n", why);
+  }
+}
+
+Target wanted_target(const std::string& name) {
+  if (auto target = find_target(name)) return *target;
+  std::vector<std::string> names;
+  for (const Target& t : targets()) names.push_back(t.name);
+  throw UsageError(fmt::format("--target '{}' is not known; known are {}", name, fmt::join(names, ", ")));
+}
+
+void print_times(const std::vector<PassTime>& times) {
+  double sum = 0;
+  for (const PassTime& t : times) {
+    fmt::print(stderr, "{:8.3f} ms  {}\n", t.ms, t.pass);
+    sum += t.ms;
+  }
+  fmt::print(stderr, "{:8.3f} ms  together\n", sum);
+}
+
+int compile_command(const Options& o) {
+  if (o.emit == "cubin" && o.output.empty())
+    throw UsageError("--emit=cubin writes a binary file: name it with -o FILE");
+  KernelName name = parse_kernel_name(o.kernel);
+  CompileOptions options;
+  options.target = wanted_target(o.target);
+  Program program = Program::load(name.file);
+  Kernel kernel = find_kernel(program, name);
+  std::vector<ArgType> types = parse_arg_types(kernel, o.args);
+  LaunchOptions launch = parse_options(o.constexprs, o.num_warps, o.num_stages);
+  std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
+  if (o.emit == "tile") {
+    write_output(o.output, ir::print(*func));
+    return 0;
+  }
+
+  std::string llvm;
+  std::vector<PassTime> times;
+  if (o.emit == "llvm")
+    options.dump = [&](const std::string& pass, const std::string& text) {
+      if (pass == "llvm-opt") llvm = text;
+    };
+  if (o.times) options.times = &times;
+  Diagnostics diags;
+  std::optional<KernelImage> image = compile(*func, options, diags);
+  if (!image || diags.has_errors()) throw CompileError(diags);
+  if (o.emit == "llvm") write_output(o.output, llvm);
+  if (o.emit == "ptx") write_output(o.output, image->ptx);
+  if (o.times) print_times(times);
+
+  std::string why;
+  std::optional<Assembled> assembled = assemble(*image, why);
+  if (o.emit == "cubin") {
+    if (!assembled) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
+    write_output(o.output, {reinterpret_cast<const char*>(assembled->cubin.data()), assembled->cubin.size()});
+  }
+  report(*image, assembled ? &*assembled : nullptr, why);
+  return 0;
+}
+
+}  // namespace
+
+Command add_compile(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("compile", "Compile one kernel and print its code");
+  auto o = std::make_shared<Options>();
+  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel")->required();
+  app->add_option("--emit", o->emit, "tile (tile IR), llvm (LLVM IR), ptx, or cubin (machine code)")
+      ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin"}))
+      ->capture_default_str();
+  app->add_option("--target", o->target, "GPU architecture: sm_80, sm_90a, ...")->capture_default_str();
+  app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4'")
+      ->allow_extra_args(false);
+  app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
+  app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
+  app->add_option("--num-stages", o->num_stages, "Stages of prefetching loops")->capture_default_str();
+  app->add_option("-o,--output", o->output, "Output file; standard output if not given");
+  app->add_flag("--times", o->times, "Print the time of each pass");
+  app->footer(
+      "An argument without --arg is int32. Pointers and int32 are taken as multiples of 16 (bytes, for a pointer);\n"
+      "another power of two stands behind a colon: x='*f32:4', n=i32:1. A number is compiled in: stride=1.\n"
+      "Shared memory, and registers and spills if ptxas or a GPU is there, are printed to standard error.\n\n"
+      "Examples:\n"
+      "  tegula compile softmax.py::softmax --arg out='*f32' --arg x='*f32' --constexpr BLOCK=1024\n"
+      "  tegula compile softmax.py::softmax --arg out='*f16' --arg x='*f16' --constexpr BLOCK=4096 \\\n"
+      "      --emit=cubin --target=sm_80 --num-warps 8 -o softmax.cubin\n"
+      "  tegula compile norm.py --arg x='*bf16' --arg eps=f32 --constexpr BLOCK=1024 --emit=tile");
+  return {app, [o] { return compile_command(*o); }};
+}
+
+}  // namespace tegula::cli

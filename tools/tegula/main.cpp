@@ -1,0 +1,51 @@
+// The `tegula` command.
+#include <fmt/format.h>
+
+#include <exception>
+#include <vector>
+
+#include "codegen/compile.h"
+#include "runtime/base/error.h"
+#include "tools/tegula/arguments.h"
+#include "tools/tegula/commands.h"
+
+using namespace tegula;
+
+// Exit status: 0 success, 1 the kernel or its launch is wrong, 2 the command line is, 3 a device or file refused.
+int main(int argc, char** argv) {
+  CLI::App app("Compiles and runs Triton kernels without Python.", "tegula");
+  app.set_version_flag("--version", compiler_version());
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  tegula check softmax.py\n"
+      "  tegula compile softmax.py::softmax --emit=ptx --arg x='*f32' --arg out='*f32' --constexpr BLOCK=1024\n"
+      "  tegula run softmax.py::softmax --grid 64 --random x=f32[64,1024] --zeros out=f32[64,1024] ...\n"
+      "  tegula cache --clear\n"
+      "`tegula COMMAND --help` tells more of each.");
+  std::vector<cli::Command> commands = {cli::add_check(app), cli::add_compile(app), cli::add_run(app),
+                                        cli::add_cache(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    int status = app.exit(e);
+    return status == 0 ? 0 : 2;
+  }
+  try {
+    for (const cli::Command& c : commands)
+      if (c.app->parsed()) return c.action();
+  } catch (const CompileError& e) {
+    fmt::print(stderr, "{}", e.what());
+    return 1;
+  } catch (const cli::UsageError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return 2;
+  } catch (const LaunchError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return 1;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return 3;
+  }
+  return 2;
+}
