@@ -87,16 +87,14 @@ void print_row(const char* name, double bytes, double ms) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::string why;
-  const std::shared_ptr<Device> device_owner = default_device(&why);
-  Device& device = *device_owner;
-  const bool gpu = !device.info().emulator;
+  const std::shared_ptr<Device> device = default_device();
+  const bool gpu = !device->info().emulator;
   Shape shape = gpu ? Shape{4096, 4096} : Shape{1024, 1024};
   if (!read_arguments(argc, argv, shape)) {
     std::fprintf(stderr, "usage: %s [--rows M] [--cols N]   (1 to 1048576)\n", argv[0]);
     return 2;
   }
-  std::printf("%s\nSoftmax of a %d x %d fp32 matrix\n\n", why.c_str(), shape.rows, shape.cols);
+  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", shape.rows, shape.cols, device->info().name.c_str());
 
   // The matrix and the result; between them, what the naive way writes and reads again: a matrix and a column.
   const size_t elements = size_t(shape.rows) * shape.cols;
@@ -104,10 +102,15 @@ int main(int argc, char** argv) try {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 2);
   for (float& value : host) value = normal(random);
-  Buffer x(device, host);
-  Buffer y(device, elements * sizeof(float));
-  Buffer between(device, elements * sizeof(float));
-  Buffer column(device, shape.rows * sizeof(float));
+  Buffer x_buffer(*device, host);
+  Buffer y_buffer(*device, elements * sizeof(float));
+  Buffer between_buffer(*device, elements * sizeof(float));
+  Buffer column_buffer(*device, shape.rows * sizeof(float));
+
+  float* x = x_buffer.as<float>();  // addresses on the device
+  float* y = y_buffer.as<float>();
+  float* between = between_buffer.as<float>();
+  float* column = column_buffer.as<float>();
 
   // All kernels have one program a row, and take the row as one tile. A tile's extent is a power of two.
   Program program = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
@@ -128,7 +131,7 @@ int main(int argc, char** argv) try {
       {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
   };
   Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
-  auto launch = [&](Step& step) { step.kernel.launch(device, grid, options, std::span<const Arg>(step.args)); };
+  auto launch = [&](Step& step) { step.kernel.launch(*device, grid, options, std::span<const Arg>(step.args)); };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
   // above those and far below any mistake.
@@ -138,9 +141,9 @@ int main(int argc, char** argv) try {
     return error < 1e-5;
   };
   for (Step& step : naive) launch(step);
-  bool right = check("naive", between);
+  bool right = check("naive", between_buffer);
   launch(fused);
-  right = check("fused", y) && right;
+  right = check("fused", y_buffer) && right;
   if (!right) {
     std::printf("WRONG: an error above 1e-5\n");
     return 1;
