@@ -9,6 +9,7 @@
 #include "codegen/ir/builder.h"
 #include "codegen/ir/printer.h"
 #include "codegen/layout/makers.h"
+#include "codegen/passes/dead_code.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -472,6 +473,7 @@ TEST_P(RandomFunctions, AreLaidOut) {
     at.store(at.splat(base, pool.back()->type.shape), pool.back(), nullptr);
   };
   grow(b, pool, 16);
+  remove_dead_code(func);
   std::vector<std::string> meant = effects(func);
   assign();
   EXPECT_EQ(effects(func), [&] {

@@ -1,8 +1,13 @@
 // Axis analysis: what is known of index tiles, pointers and masks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+
 #include "codegen/analysis/axis_info.h"
 #include "codegen/ir/builder.h"
+#include "codegen/ir/printer.h"
 
 namespace tegula {
 namespace {
@@ -191,6 +196,182 @@ TEST_F(Axis, BranchesAndWhileJoin) {
   expect(before, {1}, {2}, {1});
   expect(loop->result(), {1}, {2}, {1});
 }
+
+// ---- Every fact holds: random index expressions, evaluated
+
+class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
+ protected:
+  std::map<const Value*, Numbers> values;  // row-major
+
+  void remember(Value* v, Numbers numbers) { values[v] = std::move(numbers); }
+
+  /// Checks all claims about one value.
+  void check(const Value* v, const AxisInfo& info) {
+    Shape shape = v->type.is_scalar() ? Shape{1} : v->type.shape;
+    const Numbers& x = values.at(v);
+    int64_t inner = int64_t(x.size());
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      inner /= shape[axis];
+      for (int64_t i = 0; i < int64_t(x.size()); ++i) {
+        int64_t at = i / inner % shape[axis];
+        int64_t in_run = at % info.contiguity[axis], in_group = at % info.constancy[axis];
+        ASSERT_EQ(x[i], x[i - in_run * inner] + in_run) << "contiguity " << info.contiguity[axis] << " of " << op(v);
+        ASSERT_EQ(x[i - in_run * inner] % info.divisibility[axis], 0)
+            << "divisibility " << info.divisibility[axis] << " of " << op(v);
+        ASSERT_EQ(x[i], x[i - in_group * inner]) << "constancy " << info.constancy[axis] << " of " << op(v);
+      }
+    }
+    for (int64_t e : x) {
+      ASSERT_EQ(e, info.constant.value_or(e)) << op(v);
+      ASSERT_TRUE(e >= 0 || !info.non_negative) << op(v);
+    }
+  }
+  static std::string op(const Value* v) { return v->def ? ir::print_line(*v->def) : "a parameter"; }
+};
+
+TEST_P(RandomExpressions, FactsHold) {
+  std::mt19937 random{uint32_t(GetParam())};
+  auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
+  const std::vector<Shape> shapes = {{16}, {8, 16}};
+  std::vector<Value*> scalars, tiles;
+  for (int i = 0; i < 3; ++i) {
+    int64_t divisor = int64_t(1) << below(6);
+    scalars.push_back(i32(divisor));
+    remember(scalars.back(), {divisor * (below(9) - 4)});
+  }
+  scalars.push_back(b.program_id(0));
+  remember(scalars.back(), {below(5)});
+  auto fill = [&](Shape shape, int64_t v) {
+    return Numbers(size_t(shape.size() == 1 ? shape[0] : shape[0] * shape[1]), v);
+  };
+  auto leaf = [&](const Shape& shape) -> Value* {
+    switch (below(4)) {
+      case 0: {
+        Value* s = scalars[below(4)];
+        Value* v = b.splat(s, shape);
+        remember(v, fill(shape, values[s][0]));
+        return v;
+      }
+      case 1: {
+        int64_t n = (below(9) - 2) << below(4);
+        Value* v = all(n, shape);
+        remember(v, fill(shape, n));
+        return v;
+      }
+      default: {
+        size_t axis = size_t(below(int64_t(shape.size())));
+        int64_t start = below(3) << below(5);
+        Value* v = b.arange(start, start + shape[axis]);
+        if (shape.size() == 2) v = b.broadcast(b.expand_dims(v, axis == 0 ? 1 : 0), shape);
+        Numbers x = fill(shape, start);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] += axis + 1 == shape.size() ? int64_t(i) % shape[axis] : int64_t(i) / 16;
+        remember(v, x);
+        return v;
+      }
+    }
+  };
+  for (const Shape& shape : shapes) {
+    tiles.clear();
+    for (int i = 0; i < 4; ++i) tiles.push_back(leaf(shape));
+    for (int i = 0; i < 12; ++i) {
+      Value *x = tiles[below(int64_t(tiles.size()))], *y = below(2) ? leaf(shape) : tiles[below(int64_t(tiles.size()))];
+      const Numbers a = values[x], c = values[y];
+      int64_t choice = below(15);
+      auto zip = [&](Value* v, auto f) {
+        Numbers r;
+        for (size_t k = 0; k < a.size(); ++k) r.push_back(f(a[k], c[k]));
+        remember(v, r);
+        return v;
+      };
+      bool has_zero = std::find(c.begin(), c.end(), 0) != c.end();
+      bool small = true;
+      for (int64_t e : a) small &= std::abs(e) < 10000;
+      for (int64_t e : c) small &= std::abs(e) < 10000;
+      Value* made = nullptr;
+      switch (choice) {
+        case 0:
+        case 1:
+          made = zip(b.add(x, y), [](int64_t p, int64_t q) { return p + q; });
+          break;
+        case 2:
+          made = zip(b.sub(x, y), [](int64_t p, int64_t q) { return p - q; });
+          break;
+        case 3:
+          if (small) made = zip(b.mul(x, y), [](int64_t p, int64_t q) { return p * q; });
+          break;
+        case 4:
+          if (!has_zero) made = zip(b.div(x, y), [](int64_t p, int64_t q) { return p / q; });
+          break;
+        case 5:
+          if (!has_zero) made = zip(b.rem(x, y), [](int64_t p, int64_t q) { return p % q; });
+          break;
+        case 6:
+          made = zip(b.bit_and(x, y), [](int64_t p, int64_t q) { return p & q; });
+          break;
+        case 7:
+          made = zip(b.bit_or(x, y), [](int64_t p, int64_t q) { return p | q; });
+          break;
+        case 8:
+          made = zip(b.bit_xor(x, y), [](int64_t p, int64_t q) { return p ^ q; });
+          break;
+        case 9:
+          made = zip(b.minimum(x, y), [](int64_t p, int64_t q) { return std::min(p, q); });
+          break;
+        case 10:
+          made = zip(b.maximum(x, y), [](int64_t p, int64_t q) { return std::max(p, q); });
+          break;
+        case 11: {
+          int64_t shift = below(4);
+          Value* by = all(shift, shape);
+          remember(by, fill(shape, shift));
+          if (below(2))
+            made = zip(b.shr(x, by), [&](int64_t p, int64_t) { return p >> shift; });
+          else if (small)
+            made = zip(b.shl(x, by), [&](int64_t p, int64_t) { return p << shift; });
+          break;
+        }
+        default: {
+          Value* mask;
+          int64_t kind = below(6);
+          auto compare = [&](int64_t p, int64_t q) {
+            return int64_t(kind == 0   ? p < q
+                           : kind == 1 ? p <= q
+                           : kind == 2 ? p > q
+                           : kind == 3 ? p >= q
+                           : kind == 4 ? p == q
+                                       : p != q);
+          };
+          mask = kind == 0   ? b.lt(x, y)
+                 : kind == 1 ? b.le(x, y)
+                 : kind == 2 ? b.gt(x, y)
+                 : kind == 3 ? b.ge(x, y)
+                 : kind == 4 ? b.eq(x, y)
+                             : b.ne(x, y);
+          zip(mask, compare);
+          made = zip(b.select(mask, x, y), [&](int64_t p, int64_t q) { return compare(p, q) ? p : q; });
+          break;
+        }
+      }
+      if (made) tiles.push_back(made);
+    }
+    Value* last = tiles.back();
+    if (shape.size() == 2) {
+      Value* turned = b.trans(last, {1, 0});
+      Numbers x(128);
+      for (int64_t r = 0; r < 8; ++r)
+        for (int64_t k = 0; k < 16; ++k) x[k * 8 + r] = values[last][r * 16 + k];
+      remember(turned, x);
+      for (Shape to : {Shape{128}, Shape{4, 32}, Shape{32, 4}, Shape{2, 4, 16}}) {
+        remember(b.reshape(last, to), values[last]);
+        remember(b.reshape(turned, to), x);
+      }
+    }
+  }
+  AxisAnalysis analysis(func);
+  for (auto& [v, numbers] : values) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomExpressions, testing::Range(0, 200));
 
 }  // namespace
 }  // namespace tegula

@@ -1,12 +1,12 @@
 // Golden files: tests/golden/FOLDER/*.tile.
 //
 // FOLDER is the pass that runs on the text above the line `// ---- expected`; the text below is what must come out.
-// ir/ runs nothing: its files show the canonical text. The files of verify/ have no such line: behind each offending
-// line stands `// error: part of the message`, once for each message; `// stage: laid_out` asks for that stage.
+// ir/ runs nothing: its files show the canonical text. Files of verify/ have no such line: behind an offending line
+// stands `// error: part of the message` for each message; `// stage: laid_out` asks for that stage.
 // TEGULA_BLESS=1 writes what came out into the files.
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -19,6 +19,7 @@
 namespace tegula {
 namespace {
 
+const std::filesystem::path kRoot = TEGULA_SOURCE_DIR "/tests/golden";
 constexpr char kMarker[] = "// ---- expected\n";
 
 std::string slurp(const std::filesystem::path& path) {
@@ -34,10 +35,7 @@ std::unique_ptr<ir::Func> read_round_trip(const std::string& text, const std::st
     std::string printed = ir::print(*func, {locations});
     Diagnostics again_diags;
     auto again = ir::read(printed, "printed", again_diags);
-    EXPECT_TRUE(again) << again_diags.render();
-    if (again) {
-      EXPECT_EQ(ir::print(*again, {locations}), printed);
-    }
+    EXPECT_EQ(again ? ir::print(*again, {locations}) : again_diags.render(), printed);
   }
   return func;
 }
@@ -51,10 +49,8 @@ void check_pass(const std::string& pass, const std::filesystem::path& path) {
   auto func = read_round_trip(input, path.filename(), diags);
   ASSERT_TRUE(func) << diags.render();
   if (pass != "ir") {
-    const PassInfo* info = nullptr;
-    for (const PassInfo& row : pass_table())
-      if (row.name == pass) info = &row;
-    ASSERT_TRUE(info) << "no pass is called " << pass;
+    auto info = std::find_if(pass_table().begin(), pass_table().end(), [&](auto& row) { return row.name == pass; });
+    ASSERT_NE(info, pass_table().end()) << "no pass is called " << pass;
     ASSERT_TRUE(ir::verify(*func, info->before, diags)) << diags.render();
     PassContext context{*find_target("sm_90a"), diags};
     info->run(*func, context);
@@ -64,11 +60,10 @@ void check_pass(const std::string& pass, const std::filesystem::path& path) {
     EXPECT_EQ(ir::print(*func), once) << "a second run changes the function";
   }
   std::string actual = ir::print(*func, {pass == "ir"});
-  if (std::getenv("TEGULA_BLESS")) {
+  if (std::getenv("TEGULA_BLESS"))
     std::ofstream(path, std::ios::binary) << input << kMarker << actual;
-  } else {
+  else
     EXPECT_EQ(actual, expected) << path << ": TEGULA_BLESS=1 accepts the new text";
-  }
 }
 
 void check_errors(const std::filesystem::path& path) {
@@ -85,8 +80,8 @@ void check_errors(const std::filesystem::path& path) {
   Diagnostics diags;
   auto func = ir::read(text, path.filename().string(), diags, {.text_locations = true});
   if (func) {
-    auto stage = text.find("// stage: laid_out") != text.npos ? ir::Stage::LaidOut : ir::Stage::Tile;
-    EXPECT_EQ(ir::verify(*func, stage, diags), expected.empty());
+    bool laid_out = text.find("// stage: laid_out") != text.npos;
+    EXPECT_EQ(ir::verify(*func, laid_out ? ir::Stage::LaidOut : ir::Stage::Tile, diags), expected.empty());
     EXPECT_EQ(ir::print(*read_round_trip(ir::print(*func), "printed", diags)), ir::print(*func));
   }
   for (const Diag& diag : diags.list()) {
@@ -101,18 +96,16 @@ void check_errors(const std::filesystem::path& path) {
 }
 
 class Golden : public testing::TestWithParam<std::string> {};
-
 TEST_P(Golden, File) {
-  std::filesystem::path path = std::filesystem::path(TEGULA_SOURCE_DIR) / "tests/golden" / GetParam();
+  std::filesystem::path path = kRoot / GetParam();
   std::string folder = path.parent_path().filename();
   folder == "verify" ? check_errors(path) : check_pass(folder, path);
 }
 
 std::vector<std::string> files() {
   std::vector<std::string> found;
-  std::filesystem::path root = std::filesystem::path(TEGULA_SOURCE_DIR) / "tests/golden";
-  for (auto& entry : std::filesystem::recursive_directory_iterator(root))
-    if (entry.path().extension() == ".tile") found.push_back(std::filesystem::relative(entry.path(), root));
+  for (auto& entry : std::filesystem::recursive_directory_iterator(kRoot))
+    if (entry.path().extension() == ".tile") found.push_back(std::filesystem::relative(entry.path(), kRoot));
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "codegen/ir/builder.h"
@@ -350,6 +352,19 @@ TEST(PassManager, RunsDumpsAndTimesEveryPass) {
     EXPECT_GE(times[i].ms, 0);
   }
   EXPECT_TRUE(verify(*func, pass_table().back().after, diags)) << diags.render();
+}
+
+// What prefetch makes of loops passes through the rest of the pipeline.
+TEST(PassManager, PipelinedLoops) {
+  for (auto& entry : std::filesystem::directory_iterator(TEGULA_SOURCE_DIR "/tests/golden/prefetch")) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    Diagnostics diags;
+    auto func = read(text.substr(0, text.find("// ----")), entry.path().string(), diags);
+    ASSERT_TRUE(func) << diags.render();
+    PassContext context{*find_target("sm_90a"), diags};
+    EXPECT_TRUE(run_passes(*func, context)) << diags.render();
+  }
 }
 
 TEST(PassManager, RefusesABrokenFunction) {

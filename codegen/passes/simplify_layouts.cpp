@@ -10,10 +10,10 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "codegen/ir/builder.h"
+#include "codegen/passes/dead_code.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
 
@@ -71,8 +71,7 @@ class Simplifier {
       simplify(*op);
     }
     merge(func_.body, {});
-    uses_ = ir::count_uses(func_.body);
-    drop_dead(func_.body);
+    remove_dead_code(func_);
   }
 
  private:
@@ -176,25 +175,10 @@ class Simplifier {
     }
   }
 
-  void drop_dead(Block& block) {
-    for (auto it = block.ops.end(); it != block.ops.begin();) {
-      --it;
-      Op& op = **it;
-      for (auto& region : op.regions) drop_dead(*region);
-      bool used = !op.has(ir::Pure);
-      for (auto& r : op.results) used |= uses_[r.get()] > 0;
-      if (used) continue;
-      for (Value* operand : op.operands)
-        if (operand) --uses_[operand];
-      it = block.ops.erase(it);
-    }
-  }
-
   Func& func_;
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
-  std::unordered_map<const Value*, int> uses_;
 };
 
 }  // namespace

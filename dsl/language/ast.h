@@ -22,11 +22,14 @@ struct Keyword {
 
 struct Expr {
   enum class Kind {
-    Name,       ///< text
-    Int,        ///< integer (as written; up to 2^64 - 1)
-    Float,      ///< number
-    String,     ///< text, unescaped
-    True, False, None, Ellipsis,
+    Name,    ///< text
+    Int,     ///< integer (as written; up to 2^64 - 1)
+    Float,   ///< number
+    String,  ///< text, unescaped
+    True,
+    False,
+    None,
+    Ellipsis,
     Tuple,      ///< children
     List,       ///< children
     Dict,       ///< children: key, value, key, value, ...
@@ -41,8 +44,8 @@ struct Expr {
     Slice,      ///< children: lower, upper, step; null where absent (within Subscript only)
     Starred,    ///< *children[0]
     Lambda,     ///< names are the parameters; children[0] the body
-    Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i] ("for",
-                    ///< "if") with its children: target and iterable, or condition
+    Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i]
+                    ///< ("for", "if") with its children: target and iterable, or condition
   };
   Kind kind;
   Loc loc;  ///< the whole expression if it fits on one line, else its first token
@@ -69,10 +72,12 @@ struct Stmt {
     If,         ///< value is the condition; body, orelse (elif: one nested If)
     For,        ///< targets[0] in value: body
     While,      ///< value: body
-    Pass, Break, Continue,
-    Assert,     ///< value; message may be null
-    Raise,      ///< legal only where it is never reached at compile time
-    Import,     ///< skipped inside functions; bindings of a module are in Module::imports
+    Pass,
+    Break,
+    Continue,
+    Assert,  ///< value; message may be null
+    Raise,   ///< legal only where it is never reached at compile time
+    Import,  ///< skipped inside functions; bindings of a module are in Module::imports
   };
   Kind kind;
   Loc loc;

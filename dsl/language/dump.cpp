@@ -34,34 +34,53 @@ class Dumper {
 
   std::string operator()(const Expr& e) const {
     switch (e.kind) {
-      case Expr::Kind::Name: return e.text + place(e.loc);
-      case Expr::Kind::Int: return fmt::format("{}{}", e.integer, place(e.loc));
-      case Expr::Kind::Float: return fmt::format("{:#}{}", e.number, place(e.loc));
-      case Expr::Kind::String: return quote(e.text) + place(e.loc);
-      case Expr::Kind::True: return "True" + place(e.loc);
-      case Expr::Kind::False: return "False" + place(e.loc);
-      case Expr::Kind::None: return "None" + place(e.loc);
-      case Expr::Kind::Ellipsis: return "..." + place(e.loc);
-      case Expr::Kind::Tuple: return list("tuple", e);
-      case Expr::Kind::List: return list("list", e);
-      case Expr::Kind::Dict: return list("dict", e);
+      case Expr::Kind::Name:
+        return e.text + place(e.loc);
+      case Expr::Kind::Int:
+        return fmt::format("{}{}", e.integer, place(e.loc));
+      case Expr::Kind::Float:
+        return fmt::format("{:#}{}", e.number, place(e.loc));
+      case Expr::Kind::String:
+        return quote(e.text) + place(e.loc);
+      case Expr::Kind::True:
+        return "True" + place(e.loc);
+      case Expr::Kind::False:
+        return "False" + place(e.loc);
+      case Expr::Kind::None:
+        return "None" + place(e.loc);
+      case Expr::Kind::Ellipsis:
+        return "..." + place(e.loc);
+      case Expr::Kind::Tuple:
+        return list("tuple", e);
+      case Expr::Kind::List:
+        return list("list", e);
+      case Expr::Kind::Dict:
+        return list("dict", e);
       case Expr::Kind::Unary:
       case Expr::Kind::Binary:
-      case Expr::Kind::BoolOp: return list(e.text, e);
-      case Expr::Kind::Ternary: return list("if", e);
-      case Expr::Kind::Starred: return list("*", e);
-      case Expr::Kind::Slice: return list("slice", e);
-      case Expr::Kind::Subscript: return list("index", e);
-      case Expr::Kind::Attribute: return fmt::format("(. {} {}){}", (*this)(e.children[0]), e.text, place(e.loc));
+      case Expr::Kind::BoolOp:
+        return list(e.text, e);
+      case Expr::Kind::Ternary:
+        return list("if", e);
+      case Expr::Kind::Starred:
+        return list("*", e);
+      case Expr::Kind::Slice:
+        return list("slice", e);
+      case Expr::Kind::Subscript:
+        return list("index", e);
+      case Expr::Kind::Attribute:
+        return fmt::format("(. {} {}){}", (*this)(e.children[0]), e.text, place(e.loc));
       case Expr::Kind::Call: {
         std::string out = "(call";
         for (const ExprPtr& c : e.children) out += " " + (*this)(c);
-        for (const Keyword& k : e.keywords) out += fmt::format(" {}={}", k.name.empty() ? "**" : k.name + place(k.loc), (*this)(k.value));
+        for (const Keyword& k : e.keywords)
+          out += fmt::format(" {}={}", k.name.empty() ? "**" : k.name + place(k.loc), (*this)(k.value));
         return out + ")" + place(e.loc);
       }
       case Expr::Kind::Compare: {
         std::string out = "(compare " + (*this)(e.children[0]);
-        for (size_t i = 0; i < e.operators.size(); ++i) out += fmt::format(" {} {}", e.operators[i], (*this)(e.children[i + 1]));
+        for (size_t i = 0; i < e.operators.size(); ++i)
+          out += fmt::format(" {} {}", e.operators[i], (*this)(e.children[i + 1]));
         return out + ")" + place(e.loc);
       }
       case Expr::Kind::Lambda:
@@ -91,17 +110,27 @@ class Dumper {
     for (const ExprPtr& t : s.targets) targets += " " + (*this)(t);
     std::string value = s.value ? " " + (*this)(s.value) : "";
     switch (s.kind) {
-      case Stmt::Kind::Assign: return line(depth, fmt::format("assign{}{} ={}", at, targets, value));
-      case Stmt::Kind::AugAssign: return line(depth, fmt::format("augment{}{} {}={}", at, targets, s.text, value));
+      case Stmt::Kind::Assign:
+        return line(depth, fmt::format("assign{}{} ={}", at, targets, value));
+      case Stmt::Kind::AugAssign:
+        return line(depth, fmt::format("augment{}{} {}={}", at, targets, s.text, value));
       case Stmt::Kind::AnnAssign:
-        return line(depth, fmt::format("annotate{}{} : {}{}", at, targets, (*this)(s.annotation), s.value ? " =" + value : ""));
-      case Stmt::Kind::Expr: return line(depth, fmt::format("expr{}{}", at, value));
-      case Stmt::Kind::Return: return line(depth, fmt::format("return{}{}", at, value));
-      case Stmt::Kind::Pass: return line(depth, "pass" + at);
-      case Stmt::Kind::Break: return line(depth, "break" + at);
-      case Stmt::Kind::Continue: return line(depth, "continue" + at);
-      case Stmt::Kind::Import: return line(depth, "import" + at);
-      case Stmt::Kind::Raise: return line(depth, fmt::format("raise{}{}", at, value));
+        return line(
+            depth, fmt::format("annotate{}{} : {}{}", at, targets, (*this)(s.annotation), s.value ? " =" + value : ""));
+      case Stmt::Kind::Expr:
+        return line(depth, fmt::format("expr{}{}", at, value));
+      case Stmt::Kind::Return:
+        return line(depth, fmt::format("return{}{}", at, value));
+      case Stmt::Kind::Pass:
+        return line(depth, "pass" + at);
+      case Stmt::Kind::Break:
+        return line(depth, "break" + at);
+      case Stmt::Kind::Continue:
+        return line(depth, "continue" + at);
+      case Stmt::Kind::Import:
+        return line(depth, "import" + at);
+      case Stmt::Kind::Raise:
+        return line(depth, fmt::format("raise{}{}", at, value));
       case Stmt::Kind::Assert:
         return line(depth, fmt::format("assert{}{}{}", at, value, s.message ? ", " + (*this)(s.message) : ""));
       case Stmt::Kind::If:
@@ -148,7 +177,8 @@ std::string dump(const Expr& expr, bool locations) { return Dumper(locations)(ex
 
 std::string dump(const Module& module, bool locations) {
   Dumper d(locations);
-  for (const ImportBinding& b : module.imports) d.line(0, fmt::format("import{} {} = {}", d.place(b.loc), b.name, b.path));
+  for (const ImportBinding& b : module.imports)
+    d.line(0, fmt::format("import{} {} = {}", d.place(b.loc), b.name, b.path));
   for (const Global& g : module.globals) {
     std::string annotation = g.annotation ? " : " + d(g.annotation) : "";
     d.line(0, fmt::format("global{} {}{} = {}", d.place(g.loc), g.name, annotation, d(g.value)));

@@ -1,13 +1,33 @@
 // The grammar of expressions and statements. Each rule's name is what an error message says was expected.
 #include "dsl/language/grammar.h"
 
+#include <algorithm>
+#include <array>
 #include <boost/fusion/include/at_c.hpp>
 #include <boost/spirit/home/x3.hpp>
 
-#include <algorithm>
-#include <array>
-
 #include "dsl/language/grammar_support.h"
+
+// An expectation names what was expected; one on an action or a sequence means its first part.
+namespace boost::spirit::x3 {
+
+template <class Subject, class Action>
+struct get_info<action<Subject, Action>> {
+  using result_type = std::string;
+  std::string operator()(action<Subject, Action> const& p) const { return what(p.subject); }
+};
+template <class Left, class Right>
+struct get_info<sequence<Left, Right>> {
+  using result_type = std::string;
+  std::string operator()(sequence<Left, Right> const& p) const { return what(p.left); }
+};
+template <class Left, class Right>
+struct get_info<alternative<Left, Right>> {
+  using result_type = std::string;
+  std::string operator()(alternative<Left, Right> const& p) const { return what(p.left); }
+};
+
+}  // namespace boost::spirit::x3
 
 namespace tegula::language {
 
@@ -27,9 +47,10 @@ using Range = boost::iterator_range<const char*>;
 using Clauses = std::vector<std::pair<std::string, Node>>;
 
 constexpr std::array<std::string_view, 35> kReserved = {
-    "False", "None",   "True",  "and",    "as",   "assert", "async", "await",    "break",  "class", "continue", "def",
-    "del",   "elif",   "else",  "except", "finally", "for", "from",  "global",   "if",     "import", "in",      "is",
-    "lambda", "nonlocal", "not", "or",    "pass", "raise",  "return", "try",     "while",  "with",  "yield"};
+    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // ---- What actions use.
 
@@ -84,7 +105,9 @@ struct StringParser : x3::parser<StringParser> {
     if (p == last || (*p != '"' && *p != '\'')) return false;
     char quote = *p;
     std::ptrdiff_t width = last - p >= 3 && p[1] == quote && p[2] == quote ? 3 : 1;
-    auto closes = [&](Iterator q) { return last - q >= width && std::all_of(q, q + width, [&](char c) { return c == quote; }); };
+    auto closes = [&](Iterator q) {
+      return last - q >= width && std::all_of(q, q + width, [&](char c) { return c == quote; });
+    };
     for (p += width; p < last; ++p) {
       if (closes(p)) return first = p + width, true;
       if (*p == '\\') ++p;
@@ -101,6 +124,27 @@ struct WordEndParser : x3::parser<WordEndParser> {
     return first == last || !is_word_char(*first);
   }
 };
+
+/// Parses the subject one level deeper; too many levels end the parse before they end the stack.
+template <class Subject>
+struct DeeperDirective : x3::unary_parser<Subject, DeeperDirective<Subject>> {
+  using base_type = x3::unary_parser<Subject, DeeperDirective<Subject>>;
+  static bool const is_pass_through_unary = true;
+  static bool const handles_container = Subject::handles_container;
+  explicit DeeperDirective(Subject const& subject) : base_type(subject) {}
+  template <class Iterator, class Context, class RuleContext, class Attribute>
+  bool parse(Iterator& first, Iterator const& last, Context const& context, RuleContext& rule,
+             Attribute& attribute) const {
+    auto level = x3::get<line_tag>(context).deeper(first);
+    return this->subject.parse(first, last, context, rule, attribute);
+  }
+};
+struct DeeperGenerator {
+  template <class Subject>
+  auto operator[](Subject const& subject) const {
+    return DeeperDirective<typename x3::extension::as_parser<Subject>::value_type>(x3::as_parser(subject));
+  }
+} const deeper;
 
 /// A word of the language.
 auto kw(const char* word) { return lexeme[lit(word) >> WordEndParser()]; }
@@ -170,8 +214,8 @@ struct CompareOperators : x3::symbols<std::string> {
 
 x3::rule<struct compare_operator_id, std::string> const compare_operator{"a comparison"};
 auto const word_operator = [](const char* op) { return [op](auto& ctx) { _val(ctx) = op; }; };
-auto const compare_operator_def = (!lit("<<=") >> !lit(">>=") >> compare_operators)[set] | kw("in")[word_operator("in")] |
-                                  (kw("not") >> kw("in"))[word_operator("not in")] |
+auto const compare_operator_def = (!lit("<<=") >> !lit(">>=") >> compare_operators)[set] |
+                                  kw("in")[word_operator("in")] | (kw("not") >> kw("in"))[word_operator("not in")] |
                                   (kw("is") >> kw("not"))[word_operator("is not")] | kw("is")[word_operator("is")];
 
 // ---- Expressions.
@@ -206,7 +250,9 @@ x3::rule<struct names_id, std::vector<std::string>> const lambda_names{"paramete
 auto const make_name = [](auto& ctx) { _val(ctx) = line(ctx).name(text(_attr(ctx))); };
 auto const make_number = [](auto& ctx) { _val(ctx) = line(ctx).number(text(_attr(ctx))); };
 auto const make_strings = [](auto& ctx) { _val(ctx) = line(ctx).strings(_attr(ctx)); };
-auto const make_ellipsis = [](auto& ctx) { _val(ctx) = line(ctx).make(Kind::Ellipsis, _attr(ctx).begin(), _attr(ctx).end()); };
+auto const make_ellipsis = [](auto& ctx) {
+  _val(ctx) = line(ctx).make(Kind::Ellipsis, _attr(ctx).begin(), _attr(ctx).end());
+};
 auto const push_text = [](auto& ctx) { _val(ctx).push_back(text(_attr(ctx))); };
 auto const push_name = [](auto& ctx) { _val(ctx).emplace_back(text(_attr(ctx))); };
 /// Keeps where an expression that begins with a bracket or word starts.
@@ -214,8 +260,8 @@ auto const start = [](auto& ctx) { _val(ctx).first = _attr(ctx).begin(); };
 
 auto const constant = span(kw("True") | kw("False") | kw("None"));
 auto const strings_def = +string_text[push_text];
-auto const atom_def = strings[make_strings] | number_text[make_number] | span(lit("..."))[make_ellipsis] | constant[make_name] |
-                      name_text[make_name] | paren[set] | list[set] | dict[set];
+auto const atom_def = strings[make_strings] | number_text[make_number] | span(lit("..."))[make_ellipsis] |
+                      constant[make_name] | name_text[make_name] | paren[set] | list[set] | dict[set];
 
 // Brackets. The elements wait in the node as a tuple's children until it is known what the brackets mean.
 auto const item_def = (span(lit('*')) > operation)[([](auto& ctx) {
@@ -228,10 +274,10 @@ auto const item_def = (span(lit('*')) > operation)[([](auto& ctx) {
                       })] |
                       expression[set];
 auto const push_item = [](auto& ctx) { _val(ctx).nodes.push_back(std::move(_attr(ctx))); };
-auto const trailing_comma = [](auto& ctx) { _val(ctx).comma = true; };
+auto const trailing_comma = [](auto& ctx) { _val(ctx).comma = matched_end(ctx); };
 auto const items_def = item[push_item] >> *(lit(',') >> item[push_item]) >> -lit(',')[trailing_comma];
-auto const targets_def = (primary[push_item] | item[push_item]) >> *(lit(',') >> (primary[push_item] | item[push_item])) >>
-                         -lit(',')[trailing_comma];
+auto const targets_def = (primary[push_item] | item[push_item]) >>
+                         *(lit(',') >> (primary[push_item] | item[push_item])) >> -lit(',')[trailing_comma];
 
 auto const push_for = [](auto& ctx) {
   Node target = line(ctx).tuple_or_single(std::move(at_c<0>(_attr(ctx))));
@@ -359,7 +405,8 @@ auto const slice_rest = span(lit(':'))[slice_start] >> -expression[slice_part<1>
                         -(span(lit(':'))[slice_step_colon] >> -expression[slice_part<2>]);
 auto const index_def = slice_rest | (item[slice_part<0>] >> -slice_rest);
 auto const push_index = [](auto& ctx) { _val(ctx).push_back(std::move(_attr(ctx))); };
-auto const index_list_def = lit('[') > index[push_index] >> *(lit(',') >> index[push_index]) >> -lit(',') > close_bracket;
+auto const index_list_def = lit('[') > index[push_index] >> *(lit(',') >> index[push_index]) >>
+                            -lit(',') > close_bracket;
 
 auto const attribute_of = [](auto& ctx) {
   const Range& r = _attr(ctx);
@@ -369,17 +416,24 @@ auto const attribute_of = [](auto& ctx) {
   _val(ctx) = line(ctx).make(Kind::Attribute, first, r.end(), std::move(children));
   _val(ctx).expr->text = std::string(text(r));
 };
-auto const call_of = [](auto& ctx) { _val(ctx) = line(ctx).call(std::move(_val(ctx)), std::move(_attr(ctx)), matched_end(ctx)); };
+auto const call_of = [](auto& ctx) {
+  _val(ctx) = line(ctx).call(std::move(_val(ctx)), std::move(_attr(ctx)), matched_end(ctx));
+};
 auto const subscript_of = [](auto& ctx) {
   _val(ctx) = line(ctx).subscript(std::move(_val(ctx)), std::move(_attr(ctx)), matched_end(ctx));
 };
-auto const primary_def = atom[set] >> *((lit('.') > name_text[attribute_of]) | argument_list[call_of] | index_list[subscript_of]);
+auto const primary_def = atom[set] >>
+                         *((lit('.') > name_text[attribute_of]) | argument_list[call_of] | index_list[subscript_of]);
 
 // Operators, from the tightest to the loosest.
-auto const power_of = [](auto& ctx) { _val(ctx) = line(ctx).binary(std::move(_val(ctx)), "**", std::move(_attr(ctx))); };
-auto const unary_of = [](auto& ctx) { _val(ctx) = line(ctx).unary(text(at_c<0>(_attr(ctx))), std::move(at_c<1>(_attr(ctx)))); };
-auto const power_def = primary[set] >> -(lit("**") >> !lit('=') > factor[power_of]);
-auto const factor_def = (span(x3::char_("+~-")) > factor)[unary_of] | power[set];
+auto const power_of = [](auto& ctx) {
+  _val(ctx) = line(ctx).binary(std::move(_val(ctx)), "**", std::move(_attr(ctx)));
+};
+auto const unary_of = [](auto& ctx) {
+  _val(ctx) = line(ctx).unary(text(at_c<0>(_attr(ctx))), std::move(at_c<1>(_attr(ctx))));
+};
+auto const power_def = primary[set] >> -(lit("**") >> !lit('=') > deeper[factor][power_of]);
+auto const factor_def = (span(x3::char_("+~-")) > deeper[factor])[unary_of] | power[set];
 
 auto const first_operand = [](auto& ctx) { _val(ctx).operands.push_back(std::move(_attr(ctx))); };
 auto const next_operand = [](auto& ctx) {
@@ -398,7 +452,7 @@ auto const not_of = [](auto& ctx) {
   const Range& word = at_c<0>(_attr(ctx));
   _val(ctx) = line(ctx).unary(text(word), std::move(at_c<1>(_attr(ctx))));
 };
-auto const inversion_def = (span(kw("not")) > inversion)[not_of] | comparison[set];
+auto const inversion_def = (span(kw("not")) > deeper[inversion])[not_of] | comparison[set];
 auto const bool_of = [](const char* word) {
   return [word](auto& ctx) {
     Node& left = _val(ctx);
@@ -442,7 +496,8 @@ auto const lambda_name = -(lit("**") | lit('*')) >> name_text[push_name] >> -(li
 auto const lambda_names_def = -(lambda_name >> *(lit(',') >> lambda_name) >> -lit(','));
 auto const lambda_def = (span(kw("lambda")) > lambda_names > lambda_colon > expression)[make_lambda];
 auto const expression_def =
-    lambda[set] | (disjunction[set] >> -((kw("if") > disjunction) > (else_word > expression))[ternary]);
+    deeper[lambda][set] |
+    (deeper[disjunction][set] >> -((kw("if") > disjunction) > (else_word > deeper[expression]))[ternary]);
 
 // ---- Statements.
 
@@ -453,7 +508,7 @@ struct FromImport {
 
 x3::rule<struct statement_id, Statement> const statement{"a statement"};
 x3::rule<struct expression_statement_id, Statement> const expression_statement{"a statement"};
-x3::rule<struct function_id, Function> const function{"a function"};
+x3::rule<struct function_id, Function> const function{"a name for the function"};
 x3::rule<struct param_id, Param> const param{"a parameter"};
 x3::rule<struct path_id, Range> const import_path{"the name of a module"};
 x3::rule<struct import_name_id, ImportBinding> const import_name{"the name of a module"};
@@ -478,7 +533,9 @@ auto const begins = [](StmtKind kind, Statement::Form form = Statement::Form::Si
     _val(ctx).form = form;
   };
 };
-auto const value_items = [](auto& ctx) { _val(ctx).stmt->value = line(ctx).tuple_or_single(std::move(_attr(ctx))).expr; };
+auto const value_items = [](auto& ctx) {
+  _val(ctx).stmt->value = line(ctx).tuple_or_single(std::move(_attr(ctx))).expr;
+};
 auto const value_node = [](auto& ctx) { _val(ctx).stmt->value = std::move(_attr(ctx).expr); };
 auto const message_node = [](auto& ctx) { _val(ctx).stmt->message = std::move(_attr(ctx).expr); };
 auto const target_items = [](auto& ctx) {
@@ -511,9 +568,10 @@ auto const annotate = [](auto& ctx) {
   s.annotation = std::move(_attr(ctx).expr);
 };
 auto const equals = lit('=') >> !lit('=');
-auto const expression_statement_def =
-    items[first_value] >> (+(equals > items[assign_next]) | (augmented_operators > items)[augment_by] |
-                           (lit(':') > expression[annotate] > -(equals > items[value_items])) | x3::eps);
+auto const expression_statement_def = items[first_value] >>
+                                      (+(equals > items[assign_next]) | (augmented_operators > items)[augment_by] |
+                                       (lit(':') >> !lit('=') > expression[annotate] > -(equals > items[value_items])) |
+                                       x3::eps);
 
 // Imports.
 auto const import_path_def = raw[lexeme[*lit('.') >> -(WordParser() >> *(lit('.') >> WordParser()))]];
@@ -544,8 +602,7 @@ auto const push_from = [](auto& ctx) {
   _val(ctx).names.push_back(std::move(b));
 };
 auto const from_names = from_name[push_from] >> *(lit(',') >> from_name[push_from]) >> -lit(',');
-auto const from_import_def =
-    import_path[set_path] > import_word > ((lit('(') > from_names > close_paren) | from_names);
+auto const from_import_def = import_path[set_path] > import_word > ((lit('(') > from_names > close_paren) | from_names);
 auto const push_import = [](auto& ctx) { _val(ctx).imports.push_back(std::move(_attr(ctx))); };
 auto const set_imports = [](auto& ctx) { _val(ctx).imports = std::move(_attr(ctx).names); };
 
@@ -557,8 +614,8 @@ auto const param_name = [](auto& ctx) {
 };
 auto const param_annotation = [](auto& ctx) { _val(ctx).annotation = std::move(_attr(ctx).expr); };
 auto const param_default = [](auto& ctx) { _val(ctx).default_value = std::move(_attr(ctx).expr); };
-auto const param_def =
-    name_text[param_name] >> -(lit(':') > expression[param_annotation]) >> -(lit('=') > expression[param_default]);
+auto const param_def = name_text[param_name] >> -(lit(':') > expression[param_annotation]) >>
+                       -(lit('=') > expression[param_default]);
 auto const push_param = [](auto& ctx) {
   Param& p = _attr(ctx);
   for (const Param& other : _val(ctx).params)
@@ -572,7 +629,8 @@ auto const variadic_param = [](auto& ctx) {
   const Range& r = _attr(ctx);
   _val(ctx).variadic = line(ctx).loc(r.begin(), r.end());
 };
-auto const any_param = span((lit("**") | lit('*')) >> x3::omit[name_text])[variadic_param] >> -(lit(':') > x3::omit[expression]) |
+auto const any_param = span((lit("**") | lit('*')) >> x3::omit[name_text])[variadic_param] >>
+                           -(lit(':') > x3::omit[expression]) |
                        lit('*')[star_param] | lit('/') | param[push_param];
 auto const set_function_name = [](auto& ctx) {
   const Range& r = _attr(ctx);
@@ -622,7 +680,9 @@ BOOST_SPIRIT_DEFINE(statement, expression_statement, function, param, import_pat
 
 }  // namespace
 
-bool is_reserved_word(std::string_view word) { return std::find(kReserved.begin(), kReserved.end(), word) != kReserved.end(); }
+bool is_reserved_word(std::string_view word) {
+  return std::find(kReserved.begin(), kReserved.end(), word) != kReserved.end();
+}
 
 std::optional<Statement> parse_statement(const LogicalLine& line, size_t begin, size_t end, Diagnostics& diags) {
   LineContext context(line, begin, end);

@@ -14,6 +14,7 @@ namespace {
 
 // Deeper trees would make recursion over them overflow the stack.
 constexpr int kMaxHeight = 400;
+constexpr int kMaxDepth = 150;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\f' || c == '\v' || c == '\n'; }
 
@@ -46,22 +47,37 @@ void append_utf8(std::string& out, uint32_t code) {
 
 std::string describe_kind(const Expr& e) {
   switch (e.kind) {
-    case Expr::Kind::Call: return "a call";
+    case Expr::Kind::Call:
+      return "a call";
     case Expr::Kind::Int:
-    case Expr::Kind::Float: return "a number";
-    case Expr::Kind::String: return "a string";
-    case Expr::Kind::True: return "True";
-    case Expr::Kind::False: return "False";
-    case Expr::Kind::None: return "None";
-    case Expr::Kind::Ellipsis: return "'...'";
-    case Expr::Kind::Compare: return "a comparison";
-    case Expr::Kind::Ternary: return "a conditional expression";
-    case Expr::Kind::Lambda: return "a lambda";
-    case Expr::Kind::Dict: return "a dict";
-    case Expr::Kind::Tuple: return "a tuple";
-    case Expr::Kind::List: return "a list";
-    case Expr::Kind::Comprehension: return "a comprehension";
-    default: return "an expression";
+    case Expr::Kind::Float:
+      return "a number";
+    case Expr::Kind::String:
+      return "a string";
+    case Expr::Kind::True:
+      return "True";
+    case Expr::Kind::False:
+      return "False";
+    case Expr::Kind::None:
+      return "None";
+    case Expr::Kind::Ellipsis:
+      return "'...'";
+    case Expr::Kind::Compare:
+      return "a comparison";
+    case Expr::Kind::Ternary:
+      return "a conditional expression";
+    case Expr::Kind::Lambda:
+      return "a lambda";
+    case Expr::Kind::Dict:
+      return "a dict";
+    case Expr::Kind::Tuple:
+      return "a tuple";
+    case Expr::Kind::List:
+      return "a list";
+    case Expr::Kind::Comprehension:
+      return "a comprehension";
+    default:
+      return "an expression";
   }
 }
 
@@ -106,7 +122,8 @@ Node LineContext::number(std::string_view text) const {
     while (last < end() && is_word_char(*last)) ++last;
     fail(first, last, fmt::format("'{}' is not a number", std::string_view(first, size_t(last - first))));
   }
-  if (text.back() == 'j' || text.back() == 'J') fail(first, last, "complex numbers are not part of the kernel language");
+  if (text.back() == 'j' || text.back() == 'J')
+    fail(first, last, "complex numbers are not part of the kernel language");
   std::string digits;
   std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c != '_'; });
   int base = 10;
@@ -120,7 +137,8 @@ Node LineContext::number(std::string_view text) const {
     return n;
   }
   if (base == 10 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos)
-    fail(first, last, "an integer cannot begin with 0", fmt::format("write 0o{} for an octal number", digits.substr(1)));
+    fail(first, last, "an integer cannot begin with 0",
+         fmt::format("write 0o{} for an octal number", digits.substr(1)));
   Node n = make(Expr::Kind::Int, first, last);
   const char* from = digits.data() + (base == 10 ? 0 : 2);
   auto [end, error] = std::from_chars(from, digits.data() + digits.size(), n.expr->integer, base);
@@ -190,7 +208,7 @@ Node LineContext::tuple_or_single(Items items) const {
       fail(items.nodes[0].first, items.nodes[0].last, "a starred expression cannot stand alone here");
     return std::move(items.nodes.front());
   }
-  const char *first = items.nodes.front().first, *last = items.nodes.back().last;
+  const char *first = items.nodes.front().first, *last = items.comma ? items.comma : items.nodes.back().last;
   return make(Expr::Kind::Tuple, first, last, std::move(items.nodes));
 }
 
@@ -242,7 +260,8 @@ void LineContext::check_target(const Expr& target, bool augmented) const {
   switch (target.kind) {
     case Expr::Kind::Name:
     case Expr::Kind::Attribute:
-    case Expr::Kind::Subscript: return;
+    case Expr::Kind::Subscript:
+      return;
     case Expr::Kind::Tuple:
     case Expr::Kind::List:
       if (augmented) break;
@@ -251,7 +270,8 @@ void LineContext::check_target(const Expr& target, bool augmented) const {
     case Expr::Kind::Starred:
       if (augmented) break;
       return check_target(*target.children[0]);
-    default: break;
+    default:
+      break;
   }
   std::string hint;
   if (target.kind == Expr::Kind::Compare) hint = "a value is assigned to a name: name = value";
@@ -260,6 +280,14 @@ void LineContext::check_target(const Expr& target, bool augmented) const {
 
 void LineContext::fail(const char* first, const char* last, std::string message, std::string hint) const {
   throw SyntaxError{loc(first, last), std::move(message), std::move(hint)};
+}
+
+LineContext::Level LineContext::deeper(const char* where) const {
+  if (depth_ == kMaxDepth) {
+    std::string_view t = token(where);
+    fail(t.data(), t.data() + t.size(), "the expression is nested too deeply", "assign parts of it to variables");
+  }
+  return Level(*this);
 }
 
 std::string_view LineContext::token(const char* at) const {
@@ -293,8 +321,9 @@ std::string_view LineContext::token(const char* at) const {
     ++p;
     while (p < end() && (*p & 0xC0) == 0x80) ++p;
   } else {
-    static const char* const kLong[] = {"**=", "//=", ">>=", "<<=", "...", "**", "//", ">>", "<<", "==", "!=", "<=", ">=",
-                                        "->",  "+=",  "-=",  "*=",  "/=",  "%=", "&=", "|=", "^=", "@=", ":=", "&&", "||"};
+    static const char* const kLong[] = {"**=", "//=", ">>=", "<<=", "...", "**", "//", ">>", "<<",
+                                        "==",  "!=",  "<=",  ">=",  "->",  "+=", "-=", "*=", "/=",
+                                        "%=",  "&=",  "|=",  "^=",  "@=",  ":=", "&&", "||"};
     ++p;
     for (const char* s : kLong) {
       std::string_view op = s;
@@ -311,8 +340,8 @@ std::string_view LineContext::token_before(const char* at) const {
   std::string_view before;
   for (const char* p = begin(); p < end();) {
     std::string_view t = token(p);
-    if (t.empty() || t.data() + t.size() > at) break;
-    before = t;
+    if (t.empty() || t.data() >= at) break;
+    before = t.substr(0, size_t(at - t.data()));
     p = t.data() + t.size();
   }
   return before;
@@ -355,14 +384,14 @@ SyntaxError LineContext::expected(const std::string& what, const char* where) co
   if (wanted.compare(0, 7, "',' or ") == 0 && after_opening) wanted.replace(0, 3, "an expression");
   std::string after;
   if (!before.empty() && wanted.find(" after ") == std::string::npos) after = fmt::format(" after {}", quoted(before));
-  return {loc(found.data(), found.data() + found.size()), fmt::format("expected {}{}, found {}", wanted, after, quoted(found)),
-          hint_for(wanted, before, found)};
+  return {loc(found.data(), found.data() + found.size()),
+          fmt::format("expected {}{}, found {}", wanted, after, quoted(found)), hint_for(wanted, before, found)};
 }
 
 SyntaxError LineContext::unexpected(const char* where) const {
   std::string_view found = token(where), before = token_before(where);
-  return {loc(found.data(), found.data() + found.size()), fmt::format("unexpected {} after {}", quoted(found), quoted(before)),
-          hint_for({}, before, found)};
+  return {loc(found.data(), found.data() + found.size()),
+          fmt::format("unexpected {} after {}", quoted(found), quoted(before)), hint_for({}, before, found)};
 }
 
 std::string unescape(std::string_view s) {

@@ -25,10 +25,10 @@ struct Node {
   const char* last = nullptr;
 };
 
-/// a, *b, c: the elements of a tuple, list or subscript, and whether a comma follows the last one.
+/// a, *b, c: the elements of a tuple, list or subscript, and the end of the comma behind the last one (or null).
 struct Items {
   std::vector<Node> nodes;
-  bool comma = false;
+  const char* comma = nullptr;
 };
 
 /// operand op operand op operand ..., before precedence is applied.
@@ -91,12 +91,22 @@ class LineContext {
   /// The same for text left over behind a complete statement.
   SyntaxError unexpected(const char* where) const;
 
+  /// Counts a level of nesting while the result lives; throws SyntaxError at `where` past the limit.
+  struct Level {
+    const LineContext& context;
+    explicit Level(const LineContext& c) : context(c) { ++context.depth_; }
+    Level(const Level&) = delete;
+    ~Level() { --context.depth_; }
+  };
+  Level deeper(const char* where) const;
+
  private:
   std::string_view token(const char* at) const;  ///< the token at `at` (blanks before it are skipped); empty at the end
   std::string_view token_before(const char* at) const;
 
   const LogicalLine& line_;
   size_t begin_, end_;
+  mutable int depth_ = 0;
 };
 
 /// The value of a string literal with its prefix and quotes.

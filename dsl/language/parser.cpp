@@ -1,5 +1,5 @@
-// Logical lines to blocks: finds the jit functions of a file and parses them; the rest of the file is looked at only for
-// imports, decorators and global values.
+// Logical lines to blocks: finds the jit functions of a file and parses them; the rest of the file is looked at only
+// for imports, decorators and global values.
 #include "dsl/language/parser.h"
 
 #include <fmt/format.h>
@@ -20,10 +20,12 @@ constexpr int kMaxBlocks = 100;
 constexpr int kMaxElif = 300;
 
 // Python statements that kernels cannot have; a compound one takes its block with it.
-constexpr std::string_view kForeign[] = {"del",     "global",  "nonlocal", "with", "try",   "except",
-                                         "finally", "class",   "async",    "def",  "yield", "await"};
+constexpr std::string_view kForeign[] = {"del",     "global", "nonlocal", "with", "try",   "except",
+                                         "finally", "class",  "async",    "def",  "yield", "await"};
 
-bool is_foreign(std::string_view word) { return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign); }
+bool is_foreign(std::string_view word) {
+  return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign);
+}
 
 /// a.b.c as text; empty for anything else.
 std::string dotted_name(const Expr& e) {
@@ -35,7 +37,8 @@ std::string dotted_name(const Expr& e) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string* file, Diagnostics& diags) : diags_(diags), lines_(split(text, file)) {
+  Parser(std::string_view text, const std::string* file, Diagnostics& diags)
+      : diags_(diags), lines_(split(text, file)) {
     module_.file = file;
   }
 
@@ -113,7 +116,9 @@ class Parser {
     if (!path && name == "jit") return true;
     std::string full = "." + (path ? *path : top) + rest + ".";
     bool ends_in_jit = full.size() >= 5 && full.compare(full.size() - 5, 5, ".jit.") == 0;
-    return ends_in_jit && full.find(".triton.") != std::string::npos && full.find(".gluon.") == std::string::npos;
+    bool relative = path && path->front() == '.';  // inside a package: taken as Triton's
+    return ends_in_jit && (relative || full.find(".triton.") != std::string::npos) &&
+           full.find(".gluon.") == std::string::npos;
   }
 
   void scan_host() {
@@ -128,15 +133,22 @@ class Parser {
       if (line.text[0] == '@') {
         ++next_;
         Diagnostics& errors = decorator_errors;
-        if (!line.errors.empty()) {
+        std::optional<Statement> s;
+        if (line.errors.empty()) {
+          s = parse_statement(line, line.pieces[0].first, line.pieces.back().second, errors);
+        } else {
           copy_errors(line.errors, errors);
-        } else if (auto s = parse_statement(line, line.pieces[0].first, line.pieces.back().second, errors); s && s->decorator) {
+        }
+        if (s && s->decorator) {
           jit = jit || is_jit(*s->decorator);
           decorators.push_back({s->decorator->loc, std::move(s->decorator)});
+        } else {
+          jit = jit || line.text.find("triton.jit") != std::string::npos;
         }
         continue;
       }
-      if (word == "def" && (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
+      if (word == "def" &&
+          (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
         copy_errors(decorator_errors.list(), diags_);
         parse_function(std::move(decorators));
       } else {
@@ -148,7 +160,8 @@ class Parser {
         }
         ++next_;
         // A line that swallows the rest of the file may hide kernels: told even though it is no kernel's.
-        if (next_ == lines_.size() && !line.errors.empty() && line.segments.size() > 1) copy_errors(line.errors, diags_);
+        if (next_ == lines_.size() && !line.errors.empty() && line.segments.size() > 1)
+          copy_errors(line.errors, diags_);
       }
       decorators.clear();
       decorator_errors = {};
@@ -169,22 +182,24 @@ class Parser {
     }
   }
 
-  /// An assignment of the module becomes a global. One under an `if` or in a loop makes the name unknown: which value it
-  /// has is decided by host code that is not run here.
+  /// An assignment of the module becomes a global. One under an `if` or in a loop makes the name unknown: which value
+  /// it has is decided by host code that is not run here.
   void module_statement(const LogicalLine& line) {
-    if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0]) ||
-        is_reserved_word(line.word()))
-      return;
+    if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
+    bool decided = line.indent == 0;
     for (auto [begin, end] : line.pieces) {
       Diagnostics ignored;
       auto s = parse_statement(line, begin, end, ignored);
+      if (s && s->form != Form::Simple && s->end < end) {
+        decided = false;
+        s = parse_statement(line, word_after(line, s->end), end, ignored);
+      }
       if (!s || !s->stmt) {
         forget_global(std::string(line.word(begin)));
         continue;
       }
       Stmt& stmt = *s->stmt;
-      bool known = line.indent == 0 && stmt.value &&
-                   (stmt.kind == Stmt::Kind::Assign || stmt.kind == Stmt::Kind::AnnAssign);
+      bool known = decided && (stmt.kind == Stmt::Kind::Assign || stmt.kind == Stmt::Kind::AnnAssign);
       for (ExprPtr& t : stmt.targets) add_global(*t, known ? stmt.value.get() : nullptr, stmt.annotation.get());
     }
   }
@@ -269,7 +284,8 @@ class Parser {
       return body;
     }
     if (line.pieces.size() > 1 && head.ok()) {
-      for (size_t i = 1; i < line.pieces.size(); ++i) parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
+      for (size_t i = 1; i < line.pieces.size(); ++i)
+        parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
       return body;
     }
     if (!more(line.indent)) {
@@ -277,7 +293,8 @@ class Parser {
       if (head.ok()) {
         Loc at = next_ < lines_.size() ? first_token(lines_[next_])
                                        : line.loc(line.pieces.back().second - 1, line.pieces.back().second);
-        diags_.error(at, fmt::format("expected an indented block after {}", owner)).with_note(first_token(line), "it begins here");
+        diags_.error(at, fmt::format("expected an indented block after {}", owner))
+            .with_note(first_token(line), "it begins here");
       }
       return body;
     }
@@ -312,8 +329,8 @@ class Parser {
               .with_hint(fmt::format("statements of this block begin in column {}", indent + 1));
         } else {
           diags_.error(first_token(line), "unindent does not match any outer indentation level")
-              .with_hint(fmt::format("the block around it begins in column {}, the one outside it in column {}", indent + 1,
-                                     head.indent + 1));
+              .with_hint(fmt::format("the block around it begins in column {}, the one outside it in column {}",
+                                     indent + 1, head.indent + 1));
         }
       }
       parse_line(body);
@@ -330,7 +347,9 @@ class Parser {
     LogicalLine& line = lines_[next_];
     std::string_view word = line.word();
     if (is_foreign(word) || line.text[0] == '@') {
-      std::string what = line.text[0] == '@' ? "a decorated function" : word == "def" ? "a nested function" : fmt::format("'{}'", word);
+      std::string what = line.text[0] == '@' ? "a decorated function"
+                         : word == "def"     ? "a nested function"
+                                             : fmt::format("'{}'", word);
       if (word == "except" || word == "finally") {
         // Told at `try`.
       } else {
@@ -375,7 +394,8 @@ class Parser {
       }
       default:
         body.push_back(std::move(head.statement->stmt));
-        for (size_t i = 1; i < line.pieces.size(); ++i) parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
+        for (size_t i = 1; i < line.pieces.size(); ++i)
+          parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
         ++next_;
     }
   }

@@ -14,7 +14,8 @@ constexpr size_t kMaxBrackets = 64;
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\f' || c == '\v'; }
 
 int count_characters(std::string_view text) {
-  return int(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return int(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 template <size_t N>
@@ -24,10 +25,11 @@ bool contains(const std::array<std::string_view, N>& words, std::string_view wor
 
 // Words that begin a statement and can never stand inside brackets.
 constexpr std::array<std::string_view, 18> kStatementWords = {
-    "def",    "class", "return", "while", "import", "pass",   "break", "continue", "assert",
-    "raise",  "with",  "try",    "except", "finally", "del", "global", "nonlocal", "elif"};
+    "def",   "class", "return", "while",  "import",  "pass", "break",  "continue", "assert",
+    "raise", "with",  "try",    "except", "finally", "del",  "global", "nonlocal", "elif"};
 // Words that may follow an operand inside brackets.
-constexpr std::array<std::string_view, 9> kOperatorWords = {"and", "or", "not", "in", "is", "if", "else", "for", "async"};
+constexpr std::array<std::string_view, 9> kOperatorWords = {"and", "or",   "not", "in",   "is",
+                                                            "if",  "else", "for", "async"};
 
 class Splitter {
  public:
@@ -144,7 +146,8 @@ class Splitter {
     start_segment();
   }
 
-  // At a line end inside brackets. False if what follows shows that a bracket was forgotten: then a new line starts there.
+  // At a line end inside brackets. False if what follows shows that a bracket was forgotten: then a new line starts
+  // there.
   bool continue_line() {
     size_t pos = pos_, start = line_start_;
     int number = line_number_;
@@ -162,9 +165,15 @@ class Splitter {
     char before = last == std::string::npos ? '\0' : line_->text[last];
     bool after_operand = is_word_char(before) || std::string_view(")]}\"'").find(before) != std::string_view::npos;
     bool starts_statement = contains(kStatementWords, word);
-    if (!word.empty() && is_word_start(word[0]) && indent <= line_->indent && after_operand &&
-        !contains(kOperatorWords, word))
-      starts_statement = true;
+    if (!word.empty() && is_word_start(word[0]) && indent <= line_->indent) {
+      size_t next = text_.find_first_not_of(" \t", end);
+      bool assigns =
+          open_.back().bracket != '(' && next + 1 < text_.size() && text_[next] == '=' && text_[next + 1] != '=';
+      size_t line_end = std::min(text_.find_first_of("\r\n#", pos_), text_.size());
+      size_t last_char = text_.find_last_not_of(" \t", line_end - 1);
+      bool head = (word == "if" || word == "for") && text_[last_char] == ':';
+      if (assigns || head || (after_operand && !contains(kOperatorWords, word))) starts_statement = true;
+    }
     if (peek() == '@' && indent < line_->indent) starts_statement = true;
     if (starts_statement) {
       pos_ = pos, line_start_ = start, line_number_ = number;
@@ -177,7 +186,8 @@ class Splitter {
 
   void open(char c) {
     if (open_.size() == kMaxBrackets)
-      error(line_->text.size(), line_->text.size() + 1, fmt::format("brackets are nested more than {} deep", kMaxBrackets));
+      error(line_->text.size(), line_->text.size() + 1,
+            fmt::format("brackets are nested more than {} deep", kMaxBrackets));
     open_.push_back({c, line_->text.size()});
   }
 
@@ -190,7 +200,8 @@ class Splitter {
     if (c != expected) {
       bool first = line_->errors.empty();
       error(here, here + 1, fmt::format("expected '{}' to close '{}', found '{}'", expected, o.bracket, c));
-      if (first) line_->errors.back().with_note(line_->loc(o.offset, o.offset + 1), fmt::format("'{}' is here", o.bracket));
+      if (first)
+        line_->errors.back().with_note(line_->loc(o.offset, o.offset + 1), fmt::format("'{}' is here", o.bracket));
     }
   }
 

@@ -10,8 +10,8 @@
 
 namespace tegula::language {
 
-/// A statement, or several between semicolons, as one string: comments are gone, and a line end inside brackets or after
-/// a backslash is one space. Line ends inside strings stay, as '\n'.
+/// A statement, or several between semicolons, as one string: comments are gone, and a line end inside brackets or
+/// after a backslash is one space. Line ends inside strings stay, as '\n'.
 struct LogicalLine {
   /// From `offset` on (up to the next segment) text stands on this source line, its first character in this column.
   struct Segment {

@@ -1,0 +1,474 @@
+#include "codegen/ir/op_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/ir/printer.h"
+
+namespace tegula::ir {
+
+namespace {
+
+std::string full_type(const Type& t) {
+  return t.layout ? fmt::format("{} with layout {{{}}}", t.to_string(), t.layout->to_string()) : t.to_string();
+}
+
+// The layout with coordinates along the axes in `held` at 0: what a tile of extent 1 there shows.
+LinearLayout hold_axes(const LinearLayout& layout, const std::vector<bool>& held) {
+  auto ins = layout.ins();
+  auto outs = layout.outs();
+  for (size_t axis = 0; axis < held.size() && axis < outs.size(); ++axis) {
+    if (!held[axis]) continue;
+    outs[axis].size = 1;
+    for (auto& in : ins)
+      for (auto& basis : in.bases) basis[axis] = 0;
+  }
+  return LinearLayout(std::move(ins), std::move(outs));
+}
+
+bool same_but_copies(const LinearLayout& a, const LinearLayout& b) {
+  return a == b || a.remove_zero_registers() == b.remove_zero_registers();
+}
+
+struct AttrKind {
+  std::string_view operator()(bool) const { return "a bool"; }
+  std::string_view operator()(int64_t) const { return "an integer"; }
+  std::string_view operator()(double) const { return "a floating-point number"; }
+  std::string_view operator()(const std::string&) const { return "a string"; }
+  std::string_view operator()(const std::vector<int64_t>&) const { return "a list of integers"; }
+};
+
+}  // namespace
+
+std::string_view attr_kind(const Attr& attr) { return std::visit(AttrKind(), attr); }
+
+void OpRules::report(const std::string& message) {
+  good_ = false;
+  Diag& diag = diags_.error(op_ ? op_->loc : func_.loc, message);
+  diag.with_note({}, op_ ? fmt::format("in `{}`", print_line(*op_)) : fmt::format("in function '{}'", func_.name));
+}
+
+bool OpRules::want(bool condition, const std::string& message) {
+  if (!condition) report(message);
+  return condition;
+}
+
+bool OpRules::want_same(const Type& found, const Type& expected, std::string_view what) {
+  return found == expected ||
+         want(false, fmt::format("{} is {}, expected {}", what, full_type(found), full_type(expected)));
+}
+
+bool OpRules::want_same_shape(const Type& found, const Type& expected, std::string_view what) {
+  return want(
+      found.shape == expected.shape,
+      fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape), shape_to_string(expected.shape)));
+}
+
+const int64_t* OpRules::attr_in(std::string_view name, int64_t low, int64_t high) {
+  auto* v = attr<int64_t>(name);
+  if (!v || want(*v >= low && *v <= high, fmt::format("attribute '{}' is {}, expected {} to {}", name, *v, low, high)))
+    return v;
+  return nullptr;
+}
+
+void OpRules::attr_one_of(std::string_view name, const std::vector<std::string>& choices, bool required) {
+  auto* v = attr<std::string>(name, required);
+  if (v)
+    want(std::find(choices.begin(), choices.end(), *v) != choices.end(),
+         fmt::format("attribute '{}' is \"{}\", expected {}", name, *v, fmt::join(choices, ", ")));
+}
+
+std::string OpRules::operand_name(size_t i) const {
+  const OpInfo& info = op_->info();
+  if (i < info.operands.size() && !(info.variadic && i + 1 == info.operands.size()))
+    return fmt::format("operand '{}'", info.operands[i]);
+  return info.variadic && info.operands.size() == 1
+             ? fmt::format("operand {}", i)
+             : fmt::format("operand '{}' {}", info.operands.back(), i + 1 - info.operands.size());
+}
+
+bool OpRules::laid_out(const Value* a, const Value* b) const {
+  return stage_ == Stage::LaidOut && a->type.layout && b->type.layout;
+}
+
+void OpRules::one_layout(size_t begin) {
+  if (stage_ != Stage::LaidOut) return;
+  std::vector<const Value*> values;
+  for (size_t i = begin; i < op_->operands.size(); ++i)
+    if (op_->operands[i]) values.push_back(op_->operands[i]);
+  for (auto& r : op_->results) values.push_back(r.get());
+  for (const Value* v : values)
+    if (laid_out(values[0], v) && !(*values[0]->type.layout == *v->type.layout))
+      return report(fmt::format("operands and results must share one layout, found {{{}}} and {{{}}}",
+                                values[0]->type.layout->to_string(), v->type.layout->to_string()));
+}
+
+void OpRules::follows(const LinearLayout& found, const LinearLayout& expected, std::string_view what) {
+  if (same_but_copies(found, expected)) return;
+  report(fmt::format("{} has layout {{{}}}, which does not follow from {{{}}}", what, found.to_string(),
+                     expected.to_string()));
+}
+
+const Type& OpRules::in(int i) const { return op_->operands[i]->type; }
+
+const Type& OpRules::out(int i) const { return op_->results[i]->type; }
+
+void OpRules::mask(const Value* m, const Type& like, std::string_view what) {
+  if (!m) return;
+  want(m->type.is_bool(), fmt::format("{} is {}, expected i1 elements", what, m->type.to_string()));
+  want_same_shape(m->type, like, what);
+}
+
+void OpRules::elementwise() {
+  for (size_t i = 0; i < op_->operands.size(); ++i) want_same_shape(in(int(i)), out(), operand_name(i));
+  one_layout();
+  switch (op_->opcode) {
+    case Opcode::Select:
+      want(in(0).is_bool(), fmt::format("the condition is {}, expected i1 elements", in(0).to_string()));
+      for (int i : {1, 2})
+        want(in(i).elem == out().elem && in(i).pointer == out().pointer,
+             fmt::format("{} is {}, expected the result's type {}", operand_name(i), in(i).to_string(),
+                         out().to_string()));
+      return;
+    case Opcode::AddPtr:
+      want(in(0).pointer, fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
+      want(!in(1).pointer && (in(1).elem == Elem::I32 || in(1).elem == Elem::I64),
+           fmt::format("operand 'offset' is {}, expected i32 or i64", in(1).to_string()));
+      return;
+    case Opcode::Cast:
+      want(!in(0).pointer && !out().pointer, "cast does not take or give pointers (use bitcast)");
+      attr_one_of("rounding", {"rtne", "rtz"});
+      if (op_->attrs.contains("rounding"))
+        want(in(0).is_float() && out().is_float() && out().bits() < in(0).bits(),
+             "attribute 'rounding' is for a float to a narrower float");
+      return;
+    case Opcode::Bitcast:
+      want(in(0).bits() == out().bits(), fmt::format("bitcast of {} bits to {}", in(0).bits(), out().bits()));
+      return;
+    case Opcode::Hint:
+      for (const char* name : {"divisibility", "contiguity", "constancy"}) {
+        auto* list = attr<std::vector<int64_t>>(name, false);
+        if (!list) continue;
+        want(int(list->size()) == std::max(1, out().rank()),
+             fmt::format("attribute '{}' has {} numbers, expected one a dimension", name, list->size()));
+        for (int64_t n : *list) want(n >= 1, fmt::format("attribute '{}' has {}, expected positive numbers", name, n));
+      }
+      return;
+    default:
+      break;
+  }
+  for (size_t i = 0; i < op_->operands.size(); ++i) {
+    const Type& t = in(int(i));
+    std::string what = operand_name(i);
+    if (op_->has(FloatOnly) && !want(t.is_float(), fmt::format("{} is {}, expected floats", what, t.to_string())))
+      continue;
+    if (op_->has(IntOnly) && !want(t.is_integer(), fmt::format("{} is {}, expected integers", what, t.to_string())))
+      continue;
+    if (op_->info().rule != ResultRule::Bool &&
+        !want(!t.pointer, fmt::format("{} is {}, expected numbers", what, t.to_string())))
+      continue;
+    if (i)
+      want(t.elem == in(0).elem && t.pointer == in(0).pointer,
+           fmt::format("{} is {}, expected the type of {}, {}", what, t.to_string(), operand_name(0),
+                       in(0).to_string()));
+  }
+  if (op_->opcode == Opcode::Minimum || op_->opcode == Opcode::Maximum) attr<bool>("nan", false);
+}
+
+void OpRules::constant() {
+  if (!want(!out().pointer, "a constant is a number, not a pointer")) return;
+  if (out().is_float()) {
+    attr<double>("value");
+  } else if (auto* v = attr<int64_t>("value")) {
+    int bits = out().bits();
+    if (bits == 64) return;
+    int64_t low = is_signed(out().elem) ? -(int64_t(1) << (bits - 1)) : 0;
+    int64_t high = low + (int64_t(1) << bits) - 1;
+    want(*v >= low && *v <= high,
+         fmt::format("{} does not fit {}: expected {} to {}", *v, elem_info(out().elem).text, low, high));
+  }
+}
+
+void OpRules::shape_op() {
+  const Type &x = in(0), &r = out();
+  want(x.elem == r.elem && x.pointer == r.pointer,
+       fmt::format("the result is {}, expected elements of {}", r.to_string(), x.element().to_string()));
+  if (op_->opcode == Opcode::Splat) {
+    want(x.is_scalar(), fmt::format("operand 'x' is {}, expected a scalar", x.to_string()));
+    want(r.is_tile(), fmt::format("the result is {}, expected a tile", r.to_string()));
+    return;
+  }
+  if (!want(x.is_tile(), fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
+  std::optional<LinearLayout> follow;
+  const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
+  switch (op_->opcode) {
+    case Opcode::Broadcast: {
+      bool good = x.rank() == r.rank();
+      std::vector<bool> held;
+      for (int i = 0; good && i < x.rank(); ++i) {
+        good = x.shape[i] == r.shape[i] || x.shape[i] == 1;
+        held.push_back(x.shape[i] != r.shape[i]);
+      }
+      if (!want(good, fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
+                                  shape_to_string(x.shape), shape_to_string(r.shape))))
+        return;
+      if (source) follows(*source, hold_axes(*r.layout, held), "operand 'x'");
+      return;
+    }
+    case Opcode::ExpandDims: {
+      auto* axis = attr_in("axis", 0, x.rank());
+      if (!axis) return;
+      Shape shape = x.shape;
+      shape.insert(shape.begin() + *axis, 1);
+      if (!want(r.shape == shape,
+                fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))))
+        return;
+      if (source) follows(*source, r.layout->drop_tile_dim(int(*axis)), "operand 'x'");
+      return;
+    }
+    case Opcode::Reshape:
+      if (want(x.num_elements() == r.num_elements() && r.is_tile(),
+               fmt::format("reshape of {} elements to {}", x.num_elements(), r.num_elements())) &&
+          source)
+        follow = source->reshape_tile(r.shape);
+      break;
+    case Opcode::Trans: {
+      auto* order = attr<std::vector<int64_t>>("order");
+      if (!order) return;
+      std::vector<int64_t> sorted = *order;
+      std::sort(sorted.begin(), sorted.end());
+      bool permutation = int(sorted.size()) == x.rank();
+      for (size_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == int64_t(i);
+      if (!want(permutation, fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions",
+                                         shape_to_string(*order), x.rank())))
+        return;
+      Shape shape;
+      for (int64_t from : *order) shape.push_back(x.shape[from]);
+      if (want(r.shape == shape,
+               fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))) &&
+          source)
+        follow = source->permute_tile(std::vector<int>(order->begin(), order->end()));
+      break;
+    }
+    default:
+      break;
+  }
+  if (follow) follows(*r.layout, *follow, "the result");
+}
+
+void OpRules::reduce() {
+  size_t n = op_->operands.size();
+  if (!want(n > 0, "reduce without operands")) return;
+  if (!want(op_->results.size() == n, fmt::format("{} results for {} operands", op_->results.size(), n))) return;
+  if (!want(in(0).is_tile(), fmt::format("operand 0 is {}, expected a tile", in(0).to_string()))) return;
+  auto* axis = attr_in("axis", 0, in(0).rank() - 1);
+  if (!axis) return;
+  Shape shape = in(0).shape;
+  shape.erase(shape.begin() + *axis);
+  const Block& region = *op_->regions[0];
+  bool args = want(region.args.size() == 2 * n,
+                   fmt::format("the region takes {} values, expected {}", region.args.size(), 2 * n));
+  for (size_t i = 0; i < n; ++i) {
+    Type element = in(int(i)).element();
+    element.layout = nullptr;
+    want_same_shape(in(int(i)), in(0), fmt::format("operand {}", i));
+    if (laid_out(op_->operands[0], op_->operands[i]))
+      want(*in(0).layout == *in(int(i)).layout, "the operands must share one layout");
+    want(out(int(i)).same_shape_and_elem(Type{element.elem, element.pointer, shape, nullptr}),
+         fmt::format("result {} is {}, expected {} of shape {}", i, out(int(i)).to_string(), element.to_string(),
+                     shape_to_string(shape)));
+    if (laid_out(op_->operands[i], op_->result(int(i))) && out(int(i)).shape == shape)
+      follows(*out(int(i)).layout, in(int(i)).layout->drop_tile_dim(int(*axis)), fmt::format("result {}", i));
+    for (size_t side = 0; args && side < 2; ++side)
+      want_same(region.args[side * n + i]->type, element, fmt::format("the region's argument {}", side * n + i));
+  }
+  std::vector<Type> elements;
+  for (size_t i = 0; i < n; ++i) elements.push_back(in(int(i)).element());
+  for (Type& t : elements) t.layout = nullptr;
+  passes_on(*region.terminator(), 0, elements, "the region's value");
+  const Op* op = op_;
+  walk(region, [&](const Op& inner) {
+    bool scalar = inner.has(Pure) || inner.has(Terminator);
+    for (auto& r : inner.results) scalar &= r->type.is_scalar();
+    op_ = &inner;
+    want(scalar, "a reduction's region holds pure scalar ops alone");
+  });
+  op_ = op;
+}
+
+void OpRules::dot() {
+  const Type &a = in(0), &b = in(1), &acc = in(2);
+  if (want(a.rank() == 2 && b.rank() == 2 && acc.rank() == 2, "dot wants tiles of rank 2"))
+    want(a.shape[0] == acc.shape[0] && a.shape[1] == b.shape[0] && b.shape[1] == acc.shape[1],
+         fmt::format("dot of {} and {} into {}: expected M x K, K x N, M x N", shape_to_string(a.shape),
+                     shape_to_string(b.shape), shape_to_string(acc.shape)));
+  want(a.elem == b.elem && !a.pointer && !b.pointer,
+       fmt::format("operand 'b' is {}, expected elements as of 'a', {}", b.to_string(), a.to_string()));
+  std::vector<Elem> allowed;
+  switch (a.elem) {
+    case Elem::F16:
+      allowed = {Elem::F32, Elem::F16};
+      break;
+    case Elem::BF16:
+    case Elem::F32:
+      allowed = {Elem::F32};
+      break;
+    case Elem::F64:
+      allowed = {Elem::F64};
+      break;
+    case Elem::I8:
+    case Elem::U8:
+      allowed = {Elem::I32};
+      break;
+    default:
+      report(fmt::format("dot of {}, expected f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
+      break;
+  }
+  if (!allowed.empty())
+    want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
+         fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
+  want_same(out(), acc, "the result");
+}
+
+void OpRules::memory() {
+  const Type& ptr = in(0);
+  if (!want(ptr.pointer, fmt::format("operand 'ptr' is {}, expected pointers", ptr.to_string()))) return;
+  Type value{ptr.elem, false, ptr.shape, nullptr};
+  auto is_value = [&](const Type& t, std::string_view what) {
+    want(t.same_shape_and_elem(value), fmt::format("{} is {}, expected {}", what, t.to_string(), value.to_string()));
+  };
+  one_layout();
+  switch (op_->opcode) {
+    case Opcode::Load:
+      mask(op_->operand(1), ptr);
+      if (op_->operand(2)) {
+        is_value(in(2), "operand 'other'");
+        want(op_->operand(1), "operand 'other' without a mask");
+      }
+      is_value(out(), "the result");
+      attr_one_of("cache", {".ca", ".cg", ".cs", ".cv"});
+      attr_one_of("evict", {"evict_first", "evict_last", "evict_normal"});
+      attr<bool>("volatile", false);
+      break;
+    case Opcode::Store:
+      is_value(in(1), "operand 'value'");
+      mask(op_->operand(2), ptr);
+      attr_one_of("cache", {".wb", ".cg", ".cs", ".wt"});
+      attr_one_of("evict", {"evict_first", "evict_last", "evict_normal"});
+      break;
+    default:
+      is_value(in(1), "operand 'value'");
+      mask(op_->operand(2), ptr);
+      is_value(out(), "the result");
+      attr<std::string>("kind");
+      attr_one_of("sem", {"relaxed", "acquire", "release", "acq_rel"});
+      attr_one_of("scope", {"cta", "gpu", "sys"});
+  }
+}
+
+void OpRules::passes_on(const Op& from, size_t begin, const std::vector<Type>& types, std::string_view what) {
+  const Op* op = std::exchange(op_, &from);
+  size_t count = from.operands.size() < begin ? 0 : from.operands.size() - begin;
+  if (want(count == types.size(),
+           fmt::format("{} passes on {} values, expected {}", from.info().text, count, types.size())))
+    for (size_t i = 0; i < count; ++i)
+      if (const Value* v = from.operands[begin + i]) want_same(v->type, types[i], fmt::format("{} {}", what, i));
+  op_ = op;
+}
+
+std::vector<Type> OpRules::types_of(const std::vector<std::unique_ptr<Value>>& values, size_t begin) {
+  std::vector<Type> types;
+  for (size_t i = begin; i < values.size(); ++i) types.push_back(values[i]->type);
+  return types;
+}
+
+void OpRules::for_loop() {
+  const Block& body = *op_->regions[0];
+  for (int i = 0; i < 3; ++i) {
+    want(in(i).is_scalar() && in(i).is_integer() && !in(i).is_bool(),
+         fmt::format("{} is {}, expected a scalar integer", operand_name(i), in(i).to_string()));
+    want(in(i) == in(0), fmt::format("{} is {}, expected the type of 'lower', {}", operand_name(i), in(i).to_string(),
+                                     in(0).to_string()));
+  }
+  size_t carried = op_->operands.size() - 3;
+  if (want(body.args.size() == carried + 1,
+           fmt::format("the body takes {} values, expected the induction variable and {} carried ones",
+                       body.args.size(), carried))) {
+    want_same(body.args[0]->type, in(0), "the induction variable");
+    passes_on(*op_, 3, types_of(body.args, 1), "initial value");
+  }
+  passes_on(*op_, 3, types_of(op_->results), "initial value for result");
+  passes_on(*body.terminator(), 0, types_of(op_->results), "yielded value");
+  if (auto* stages = attr<int64_t>("num_stages", false))
+    want(*stages >= 1, fmt::format("num_stages is {}, expected at least 1", *stages));
+}
+
+void OpRules::while_loop() {
+  const Block &before = *op_->regions[0], &after = *op_->regions[1];
+  passes_on(*op_, 0, types_of(before.args), "initial value");
+  passes_on(*before.terminator(), 1, types_of(after.args), "value for the body");
+  passes_on(*before.terminator(), 1, types_of(op_->results), "value for the result");
+  passes_on(*after.terminator(), 0, types_of(before.args), "yielded value");
+}
+
+void OpRules::semantics() {
+  const Op& op = *op_;
+  if (op.info().rule == ResultRule::Same) want_same(out(), in(0), "the result");
+  if (op.info().rule == ResultRule::Bool) want_same(out(), in(0).with_elem(Elem::I1), "the result");
+  if (op.has(Elementwise)) return elementwise();
+  switch (op.opcode) {
+    case Opcode::Constant:
+      return constant();
+    case Opcode::ProgramId:
+    case Opcode::NumPrograms:
+      attr_in("axis", 0, 2);
+      want_same(out(), Type::scalar(Elem::I32), "the result");
+      return;
+    case Opcode::Arange: {
+      auto *start = attr_in("start", INT32_MIN, INT32_MAX), *end = attr_in("end", INT32_MIN, INT32_MAX);
+      if (start && end)
+        want(out().same_shape_and_elem(Type::tile(Elem::I32, {*end - *start})),
+             fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), *end - *start));
+      return;
+    }
+    case Opcode::Splat:
+    case Opcode::Broadcast:
+    case Opcode::ExpandDims:
+    case Opcode::Reshape:
+    case Opcode::Trans:
+      return shape_op();
+    case Opcode::Reduce:
+      return reduce();
+    case Opcode::Dot:
+      return dot();
+    case Opcode::Load:
+    case Opcode::Store:
+    case Opcode::AtomicRmw:
+      return memory();
+    case Opcode::For:
+      return for_loop();
+    case Opcode::While:
+      return while_loop();
+    case Opcode::If:
+      want(in(0) == Type::scalar(Elem::I1),
+           fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
+      for (auto& region : op.regions) {
+        want(region->args.empty(), "a region of if takes no arguments");
+        passes_on(*region->terminator(), 0, types_of(op.results), "yielded value");
+      }
+      return;
+    case Opcode::Condition:
+      want(in(0) == Type::scalar(Elem::I1),
+           fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
+      return;
+    case Opcode::ConvertLayout:
+      if (want(stage_ == Stage::LaidOut, "convert_layout before layouts are assigned"))
+        want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
+             fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace tegula::ir
