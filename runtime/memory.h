@@ -47,6 +47,11 @@ class Buffer {
   explicit operator bool() const { return device_; }
   uint64_t address() const { return address_; }
   size_t bytes() const { return bytes_; }
+  /// The address as a launch argument: a kernel that has not been compiled yet learns the element type from it.
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(address_);
+  }
 
   /// Copies all of `host` to the start of the buffer; `host` may be reused at once. Throws DeviceError if it is larger.
   template <HostData Range>
