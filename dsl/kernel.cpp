@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -92,11 +93,16 @@ std::string text_of(const Constexpr& value) {
   return std::visit(
       [](const auto& v) -> std::string {
         using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>) return "None";
-        else if constexpr (std::is_same_v<T, Elem>) return elem_info(v).tl;
-        else if constexpr (std::is_same_v<T, double>) return fmt::format("{:a}", v);
-        else if constexpr (std::is_same_v<T, std::string>) return fmt::format("'{}'", v);
-        else return fmt::format("{}", v);
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return "None";
+        else if constexpr (std::is_same_v<T, Elem>)
+          return elem_info(v).tl;
+        else if constexpr (std::is_same_v<T, double>)
+          return fmt::format("{:a}", v);
+        else if constexpr (std::is_same_v<T, std::string>)
+          return fmt::format("'{}'", v);
+        else
+          return fmt::format("{}", v);
       },
       value);
 }
@@ -138,7 +144,8 @@ std::vector<const KernelParam*> runtime_params(const KernelState& kernel, size_t
   if (count < required || count > params.size()) {
     std::string names;
     for (const KernelParam* p : params) names += (names.empty() ? "" : ", ") + p->name;
-    fail(fmt::format("kernel '{}' takes {} arguments ({}), found {}", kernel.function->name, params.size(), names, count));
+    fail(fmt::format("kernel '{}' takes {} arguments ({}), found {}", kernel.function->name, params.size(), names,
+                     count));
   }
   params.resize(count);
   return params;
@@ -172,18 +179,18 @@ std::unique_ptr<ir::Func> build_tile_ir(const KernelState& kernel, std::span<con
                                         const LaunchOptions& options) {
   check_options(kernel, options);
   Diagnostics diags = kernel.program->diagnostics();
-  auto func = language::check(kernel.program->module, kernel.function->name,
-                              specialization(kernel, types, options), diags);
+  auto func =
+      language::check(kernel.program->module, kernel.function->name, specialization(kernel, types, options), diags);
   if (!func || diags.has_errors()) throw CompileError(diags);
   return func;
 }
 
-// What a launch passes: all arguments of the signature but the constexprs; those compiled in are compared only.
-std::vector<ImageParam> image_params(const KernelState& kernel, std::span<const ArgType> types) {
-  std::vector<ImageParam> out;
+// Arguments whose values are compiled in: a launch still gives them.
+std::vector<ImageConstant> image_constants(const KernelState& kernel, std::span<const ArgType> types) {
+  std::vector<ImageConstant> out;
   auto params = runtime_params(kernel, types.size());
   for (size_t i = 0; i < types.size(); ++i)
-    out.push_back({params[i]->name, types[i].elem, types[i].pointer, types[i].divisible_by, types[i].constant});
+    if (types[i].constant) out.push_back({int(i), params[i]->name, types[i].pointer, *types[i].constant});
   return out;
 }
 
@@ -195,7 +202,7 @@ KernelImage compile_func(const KernelState& kernel, const ir::Func& func, std::s
   options.emulator = emulator;
   auto image = compile(func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
-  image->params = image_params(kernel, types);
+  image->constants = image_constants(kernel, types);
   return std::move(*image);
 }
 
@@ -230,16 +237,21 @@ std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOpt
         if (arg.u == 0 && !arg.elem) {
           type.constant = 0;  // None
         } else if (!arg.elem) {
-          fail(fmt::format("kernel '{}': argument {} ('{}') points to elements of unknown type; pass a typed pointer, "
-                           "such as buffer.as<float>()",
-                           name(), i + 1, param.name));
+          fail(
+              fmt::format("kernel '{}': argument {} ('{}') points to elements of unknown type; pass a typed pointer, "
+                          "such as buffer.as<float>()",
+                          name(), i + 1, param.name));
         } else {
           type.elem = *arg.elem;
           type.divisible_by = arg.u % 16 == 0 ? 16 : 1;
         }
         break;
-      case Arg::Kind::Bool: type.elem = Elem::I1; break;
-      case Arg::Kind::Float: type.elem = param.annotated.value_or(Elem::F32); break;
+      case Arg::Kind::Bool:
+        type.elem = Elem::I1;
+        break;
+      case Arg::Kind::Float:
+        type.elem = param.annotated.value_or(Elem::F32);
+        break;
       case Arg::Kind::Signed:
       case Arg::Kind::Unsigned: {
         bool fits_i32 = arg.kind == Arg::Kind::Signed ? arg.i == int32_t(arg.i) : arg.u <= uint64_t(INT32_MAX);

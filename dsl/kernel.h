@@ -3,7 +3,8 @@
 //   auto device = tegula::default_device();
 //   auto program = tegula::Program::load("softmax.py");
 //   auto softmax = program.kernel("softmax_kernel");
-//   softmax.launch(*device, {rows}, {.constexprs = {{"BLOCK", 1024}}, .num_warps = 8}, out.as<float>(), in.as<float>(), n);
+//   softmax.launch(*device, {rows}, {.constexprs = {{"BLOCK", 1024}}, .num_warps = 8}, out.as<float>(), in.as<float>(),
+//   n);
 //
 // A kernel is compiled for the types of its arguments and for a few facts about their values, as Triton does: pointers
 // and integers that are multiples of 16, integers equal to 1, null pointers. What is compiled is kept in memory and on

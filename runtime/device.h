@@ -16,17 +16,18 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
-/// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at once and ignores it.
+/// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at
+/// once and ignores it.
 using StreamHandle = void*;
 using EventHandle = void*;
 using GraphHandle = void*;
 
 struct DeviceInfo {
-  std::string name;       ///< "NVIDIA H200", "emulator (sm_90a)"
+  std::string name;  ///< "NVIDIA H200", "emulator (sm_90a)"
   bool emulator = false;
-  int sm = 90;            ///< compute capability: 90 for 9.0
+  int sm = 90;  ///< compute capability: 90 for 9.0
   int num_sms = 1;
-  int driver_version = 0; ///< 13000 for CUDA 13.0; 0 for the emulator
+  int driver_version = 0;  ///< 13000 for CUDA 13.0; 0 for the emulator
   int64_t memory_bytes = 0;
   int64_t l2_bytes = 0;
   int64_t shared_per_program = 0;
@@ -36,7 +37,8 @@ struct DeviceInfo {
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
-  /// Starts the kernel; a grid without programs starts nothing. `args` points to one pointer an argument, as cuLaunchKernel takes them. Does not wait on a GPU.
+  /// Starts the kernel; a grid without programs starts nothing. `args` points to one pointer an argument, as
+  /// cuLaunchKernel takes them. Does not wait on a GPU.
   virtual void launch(Grid grid, void* const* args, StreamHandle stream) = 0;
   virtual const KernelImage& image() const = 0;
   /// Empty if the kernel may use this address; else what it is instead ("host memory"). Launches ask once a kernel.

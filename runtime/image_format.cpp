@@ -87,6 +87,13 @@ std::string to_bytes(const KernelImage& image) {
     w.number(uint8_t(p.pointer));
     w.number(p.divisible_by);
   }
+  w.number(uint64_t(image.constants.size()));
+  for (const ImageConstant& c : image.constants) {
+    w.number(int32_t(c.position));
+    w.bytes(c.name);
+    w.number(uint8_t(c.pointer));
+    w.number(c.value);
+  }
   w.number(int32_t(image.num_warps));
   w.number(image.shared_bytes);
   w.bytes(image.ptx);
@@ -126,6 +133,16 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
     p.elem = Elem(elem);
     p.pointer = r.number<uint8_t>() != 0;
     p.divisible_by = r.number<int64_t>();
+  }
+  image.constants.resize(r.count());
+  int previous = -1;
+  for (ImageConstant& c : image.constants) {
+    c.position = r.number<int32_t>();
+    r.require(c.position > previous && size_t(c.position) < image.params.size() + image.constants.size());
+    previous = c.position;
+    c.name = r.bytes<std::string>();
+    c.pointer = r.number<uint8_t>() != 0;
+    c.value = r.number<int64_t>();
   }
   image.num_warps = r.number<int32_t>();
   image.shared_bytes = r.number<int64_t>();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,23 +16,32 @@ struct ImageParam {
   Elem elem = Elem::I32;
   bool pointer = false;
   int64_t divisible_by = 1;  ///< what the code relies on: a launch with another value is refused
-  /// The value is compiled in: a launch gives exactly this one (0 for a null pointer), and the code does not take it.
-  std::optional<int64_t> constant = {};
   bool operator==(const ImageParam&) const = default;
 };
 
+/// An argument of a launch whose value is compiled in: a launch gives exactly this value, and the code does not take
+/// it.
+struct ImageConstant {
+  int position = 0;  ///< among all arguments of a launch
+  std::string name;
+  bool pointer = false;
+  int64_t value = 0;  ///< 0 for a null pointer
+  bool operator==(const ImageConstant&) const = default;
+};
+
 struct KernelImage {
-  std::string kernel;  ///< the user's name of the kernel, and the entry symbol
-  std::string target;  ///< "sm_90a"
-  std::vector<ImageParam> params;
+  std::string kernel;                    ///< the user's name of the kernel, and the entry symbol
+  std::string target;                    ///< "sm_90a"
+  std::vector<ImageParam> params;        ///< what the code takes
+  std::vector<ImageConstant> constants;  ///< by position
   int num_warps = 4;
   int64_t shared_bytes = 0;
-  std::string ptx;                ///< for GPUs; may be empty when cubin is there
-  std::vector<uint8_t> cubin;     ///< what the driver's assembler made of ptx; may be empty
-  std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
-  std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
-  int registers = -1;             ///< per thread; -1: not known yet
-  int spill_bytes = -1;  ///< per thread; -1: not known yet
+  std::string ptx;               ///< for GPUs; may be empty when cubin is there
+  std::vector<uint8_t> cubin;    ///< what the driver's assembler made of ptx; may be empty
+  std::vector<uint8_t> bitcode;  ///< for the emulator: LLVM bitcode that calls tegula.hw functions
+  std::vector<Loc> sites;        ///< source places that `site` operands of bitcode name
+  int registers = -1;            ///< per thread; -1: not known yet
+  int spill_bytes = -1;          ///< per thread; -1: not known yet
   bool operator==(const KernelImage&) const = default;
 };
 

@@ -125,13 +125,35 @@ std::string reason(const ImageParam& param, const Arg& arg) {
       arg.kind == Arg::Kind::Signed ? fmt::format("{}", arg.i) : fmt::format("{}", arg.u), param.divisible_by);
 }
 
+// The parameter or constant that argument `index` of a launch belongs to; the other one is null.
+std::pair<const ImageParam*, const ImageConstant*> launch_argument(const KernelImage& image, size_t index) {
+  size_t before = 0;
+  for (const ImageConstant& c : image.constants) {
+    if (size_t(c.position) == index) return {nullptr, &c};
+    before += size_t(c.position) < index;
+  }
+  return {&image.params[index - before], nullptr};
+}
+
+size_t launch_argument_count(const KernelImage& image) { return image.params.size() + image.constants.size(); }
+
+std::string reason(const ImageConstant& constant, const Arg& arg) {
+  uint64_t slot;
+  if (ArgRule(constant).pack(arg, slot)) return {};
+  return fmt::format("expected {}, which is compiled in, found {}\n  hint: compile the kernel for this argument",
+                     constant.pointer ? std::string("None") : fmt::format("{}", constant.value), found_text(arg));
+}
+
 [[noreturn]] void refuse_arg(const KernelImage& image, size_t index, std::string_view why) {
-  throw LaunchError(fmt::format("kernel '{}', argument '{}': {}", image.kernel, image.params[index].name, why));
+  auto [param, constant] = launch_argument(image, index);
+  throw LaunchError(
+      fmt::format("kernel '{}', argument '{}': {}", image.kernel, param ? param->name : constant->name, why));
 }
 
 }  // namespace
 
-ArgRule::ArgRule(const ImageParam& param) : elem(param.elem), pointer(param.pointer), low_bits(0), divisor(1) {
+ArgRule::ArgRule(const ImageParam& param)
+    : elem(param.elem), pointer(param.pointer), low_bits(0), divisor(1), passed(true) {
   uint64_t multiple = uint64_t(std::max<int64_t>(param.divisible_by, 1));
   if (pointer) multiple = std::max<uint64_t>(multiple, elem_bytes(elem));
   if (std::has_single_bit(multiple))
@@ -140,7 +162,20 @@ ArgRule::ArgRule(const ImageParam& param) : elem(param.elem), pointer(param.poin
     divisor = int64_t(multiple);
 }
 
+ArgRule::ArgRule(const ImageConstant& c)
+    : elem(Elem::I64), pointer(c.pointer), low_bits(0), divisor(1), passed(false), constant(uint64_t(c.value)) {}
+
+std::vector<ArgRule> launch_rules(const KernelImage& image) {
+  std::vector<ArgRule> rules;
+  for (size_t i = 0; i < launch_argument_count(image); ++i) {
+    auto [param, constant] = launch_argument(image, i);
+    rules.push_back(param ? ArgRule(*param) : ArgRule(*constant));
+  }
+  return rules;
+}
+
 bool ArgRule::pack(const Arg& arg, uint64_t& slot) const {
+  if (!passed) return (pointer ? arg.kind == Arg::Kind::Pointer : is_int(arg)) && arg.u == constant;
   if (!kind_fits(arg, pointer, elem)) return false;
   slot = arg.u;
   if (pointer) return arg.u != 0 && (arg.u & low_bits) == 0 && (divisor == 1 || arg.u % uint64_t(divisor) == 0);
@@ -151,30 +186,49 @@ bool ArgRule::pack(const Arg& arg, uint64_t& slot) const {
          (divisor == 1 || (arg.kind == Arg::Kind::Signed ? arg.i % divisor == 0 : arg.u % uint64_t(divisor) == 0));
 }
 
-void refuse_args(const KernelImage& image, std::span<const Arg> args) {
-  if (args.size() != image.params.size()) {
-    std::string expected;
-    for (const ImageParam& p : image.params)
-      expected += fmt::format("{}{}: {}", expected.empty() ? "" : ", ", p.name, type_text(p));
-    throw LaunchError(fmt::format("kernel '{}' takes {} argument{} ({}), found {}", image.kernel, image.params.size(),
-                                  image.params.size() == 1 ? "" : "s", expected, args.size()));
+namespace {
+
+// Packs the arguments that the code takes, in their order; false if one does not fit.
+bool pack_args(std::span<const ArgRule> rules, std::span<const Arg> args, uint64_t* slots, void** pointers) {
+  if (args.size() != rules.size()) return false;
+  size_t taken = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!rules[i].pack(args[i], slots[taken])) return false;
+    if (!rules[i].passed) continue;
+    pointers[taken] = &slots[taken];
+    ++taken;
   }
-  for (size_t i = 0; i < args.size(); ++i)
-    if (std::string why = reason(image.params[i], args[i]); !why.empty()) refuse_arg(image, i, why);
+  return true;
+}
+
+}  // namespace
+
+void refuse_args(const KernelImage& image, std::span<const Arg> args) {
+  size_t count = launch_argument_count(image);
+  if (args.size() != count) {
+    std::string expected;
+    for (size_t i = 0; i < count; ++i) {
+      auto [param, constant] = launch_argument(image, i);
+      expected += fmt::format("{}{}", expected.empty() ? "" : ", ",
+                              param ? fmt::format("{}: {}", param->name, type_text(*param)) : constant->name);
+    }
+    throw LaunchError(fmt::format("kernel '{}' takes {} argument{} ({}), found {}", image.kernel, count,
+                                  count == 1 ? "" : "s", expected, args.size()));
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    auto [param, constant] = launch_argument(image, i);
+    std::string why = param ? reason(*param, args[i]) : reason(*constant, args[i]);
+    if (!why.empty()) refuse_arg(image, i, why);
+  }
   TEGULA_UNREACHABLE("kernel '{}': arguments refused without a reason", image.kernel);
 }
 
 ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) : slots_(args.size()), pointers_(args.size()) {
-  if (args.size() != image.params.size()) refuse_args(image, args);
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (!ArgRule(image.params[i]).pack(args[i], slots_[i])) refuse_args(image, args);
-    pointers_[i] = &slots_[i];
-  }
+  if (!pack_args(launch_rules(image), args, slots_.data(), pointers_.data())) refuse_args(image, args);
 }
 
-LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel) : kernel_(std::move(kernel)) {
-  for (const ImageParam& param : image().params) rules_.emplace_back(param);
-}
+LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel)
+    : kernel_(std::move(kernel)), rules_(launch_rules(kernel_->image())) {}
 
 LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
   kernel_ = other.kernel_;
@@ -184,12 +238,7 @@ LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
 }
 
 void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const {
-  bool fits = args.size() == rules_.size();
-  for (size_t i = 0; fits && i < args.size(); ++i) {
-    fits = rules_[i].pack(args[i], slots[i]);
-    pointers[i] = &slots[i];
-  }
-  if (!fits) [[unlikely]]
+  if (!pack_args(rules_, args, slots, pointers)) [[unlikely]]
     refuse_args(image(), args);
   if (!access_checked_.load(std::memory_order_relaxed)) [[unlikely]]
     check_access(args);
@@ -197,7 +246,7 @@ void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** point
 
 void LaunchHandle::check_access(std::span<const Arg> args) const {
   for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].kind != Arg::Kind::Pointer) continue;
+    if (args[i].kind != Arg::Kind::Pointer || !rules_[i].passed) continue;
     if (std::string what = kernel_->why_inaccessible(args[i].u); !what.empty())
       refuse_arg(image(), i,
                  fmt::format("the device cannot reach address {:#x}: it is {}\n  hint: copy the data to a Buffer",

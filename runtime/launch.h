@@ -38,6 +38,7 @@ constexpr std::optional<Elem> elem_of() {
         return is_signed ? Elem::I64 : Elem::U64;
     }
   }
+  if constexpr (requires { V::kElem; }) return V::kElem;  // float16, bfloat16
   if constexpr (std::is_same_v<V, float>) return Elem::F32;
   if constexpr (std::is_same_v<V, double>) return Elem::F64;
   return std::nullopt;
@@ -76,18 +77,24 @@ struct Arg {
   };
 };
 
-/// What a launch compares for one parameter: ImageParam, boiled down.
+/// What a launch compares for one argument: ImageParam or ImageConstant, boiled down.
 struct ArgRule {
   explicit ArgRule(const ImageParam& param);
+  explicit ArgRule(const ImageConstant& constant);
 
   Elem elem;
   bool pointer;
   uint64_t low_bits;  ///< must be zero in a pointer or integer
   int64_t divisor;    ///< an integer must be a multiple of it, where low_bits cannot say so; else 1
+  bool passed;        ///< the code takes it; else it must equal `constant`
+  uint64_t constant = 0;
 
   /// Packs `arg` into `slot` in the parameter's ABI; false if it does not fit the rule.
   bool pack(const Arg& arg, uint64_t& slot) const;
 };
+
+/// The rules of all arguments of a launch, in order.
+std::vector<ArgRule> launch_rules(const KernelImage& image);
 
 /// Throws the LaunchError that says why `args` do not fit `image`.
 [[noreturn]] void refuse_args(const KernelImage& image, std::span<const Arg> args);

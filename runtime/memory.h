@@ -46,12 +46,12 @@ class Buffer {
 
   explicit operator bool() const { return device_; }
   uint64_t address() const { return address_; }
-  size_t bytes() const { return bytes_; }
-  /// The address as a launch argument: a kernel that has not been compiled yet learns the element type from it.
+  /// The device address as a typed pointer, for launches; not to be dereferenced on the host.
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(address_);
   }
+  size_t bytes() const { return bytes_; }
 
   /// Copies all of `host` to the start of the buffer; `host` may be reused at once. Throws DeviceError if it is larger.
   template <HostData Range>
