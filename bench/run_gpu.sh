@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests tutorials sanitizer launch first softmax; all of them by default. A step that fails does not stop the others.
+# Steps: tests tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
@@ -205,7 +205,7 @@ for name in $steps; do
     launch) run_bench launch_overhead 40 ;;
     first) run_bench first_call 60 ;;
     softmax) run_softmax ;;
-    *) row "$name" UNKNOWN 0 "steps: tests tutorials sanitizer launch first softmax" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests tutorials launch first softmax sanitizer" ;;
   esac
 done
 
