@@ -206,7 +206,7 @@ class Triton:
 
 def tune(case, side, configs, failures):
     """Right entries, fastest first; the fastest few were timed again, interleaved."""
-    quick = harness.Interleaved("graph", len(case.x), 0, math.ceil(5e8 / case.bytes))
+    quick = harness.Interleaved("graph", len(case.x), 0, min(64, math.ceil(5e8 / case.bytes)))
     entries, graphs = [], {}
     for entry in side.entries(case, configs, failures):
         try:
