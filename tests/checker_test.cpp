@@ -216,6 +216,23 @@ TEST(Checker, FunctionHasParametersLocationsAndOptions) {
   EXPECT_EQ(func->body.ops.front()->loc.line, 6);
 }
 
+TEST(Checker, ValuesCarryTheNamesOfTheProgram) {
+  auto func = check_ok(
+      "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, n):\n"
+      "    s = 0.0\n    for i in range(n):\n        s += tl.load(x + i)\n    t = 1\n    if n > 3:\n        t = n\n"
+      "    tl.store(x, s + t)\n",
+      "k", {.args = {parse_arg("x=*f32"), parse_arg("n=i32")}});
+  ASSERT_TRUE(func);
+  std::vector<std::string> names;
+  ir::walk(func->body, [&](const ir::Op& op) {
+    if (!op.has(ir::Control)) return;
+    for (auto& result : op.results) names.push_back(result->name);
+    for (auto& region : op.regions)
+      for (auto& arg : region->args) names.push_back(arg->name);
+  });
+  EXPECT_EQ(names, (std::vector<std::string>{"s", "i", "s", "t"}));
+}
+
 TEST(Checker, UnknownKernelNamesTheNearest) {
   std::string out = check_text("import triton\n@triton.jit\ndef softmax(x):\n    pass\n", "sofmax x=*f32");
   EXPECT_NE(out.find("no @triton.jit function 'sofmax'"), out.npos) << out;

@@ -21,12 +21,10 @@
 using namespace tegula;
 
 int main() try {
-  // The device: the first GPU whose driver answers, else the emulator. `why` says which, and why not the other.
-  std::string why;
-  const std::shared_ptr<Device> device_owner = default_device(&why);
-  Device& device = *device_owner;
-  const bool gpu = !device.info().emulator;
-  std::printf("%s\n", why.c_str());
+  // The device: the first GPU whose driver answers, else the emulator.
+  const std::shared_ptr<Device> device = default_device();
+  const bool gpu = !device->info().emulator;
+  std::printf("Running on %s\n", device->info().name.c_str());
 
   // Two vectors on the host, and their copies on the device. A Buffer owns device memory and frees it. The length is
   // no multiple of the tile below, so that the mask in the kernel has something to do.
@@ -36,9 +34,9 @@ int main() try {
   std::uniform_real_distribution<float> uniform(-1, 1);
   for (float& value : x) value = uniform(random);
   for (float& value : y) value = uniform(random);
-  Buffer device_x(device, x);
-  Buffer device_y(device, y);
-  Buffer out(device, n * sizeof(float));
+  Buffer device_x(*device, x);
+  Buffer device_y(*device, y);
+  Buffer out(*device, n * sizeof(float));
 
   // The kernel's text is an ordinary Triton file; read 01_vector_add.py now. Loading it parses it: a mistake in the
   // text is thrown as a CompileError that shows the line.
@@ -46,12 +44,14 @@ int main() try {
   Kernel vector_add = program.kernel("vector_add");
 
   // Each program of the grid adds one tile of BLOCK elements. BLOCK is a tl.constexpr: the kernel is compiled for its
-  // value. The other arguments are passed at each launch, in the order of the kernel's parameters. The first launch
-  // compiles; later ones with arguments of the same kinds find the result.
+  // value. The other arguments are passed at each launch, in the order of the kernel's parameters; as<float>() says
+  // what the memory holds. The first launch compiles; later ones with arguments of the same kinds find the result.
   const int block = 1024;
   const LaunchOptions options{.constexprs = {{"BLOCK", block}}, .num_warps = 4};
   const Grid grid{unsigned((n + block - 1) / block)};
-  auto launch = [&] { vector_add.launch(device, grid, options, device_x, device_y, out, n); };
+  auto launch = [&] {
+    vector_add.launch(*device, grid, options, device_x.as<float>(), device_y.as<float>(), out.as<float>(), n);
+  };
   launch();
 
   // The result, against a sum in double precision: one rounding to float is all that may differ.
@@ -69,7 +69,7 @@ int main() try {
 
   // Two reads and a write of 4 bytes an element: the kernel does so little arithmetic that memory is all its time. What
   // there is to reach is the memory's bandwidth.
-  const Timing timing = time_on_device(device, launch, {.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu});
+  const Timing timing = time_on_device(*device, launch, {.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu});
   const double bytes = 3.0 * n * sizeof(float);
   std::printf("%12s %12s %12s %12s %14s\n", "elements", "MB moved", "time (ms)", "GB/s", "largest error");
   std::printf("%12d %12.1f %12.4f %12.1f %14.2g\n", n, bytes / 1e6, timing.median_ms, bytes / timing.median_ms / 1e6,

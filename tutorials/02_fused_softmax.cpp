@@ -87,16 +87,14 @@ void print_row(const char* name, double bytes, double ms) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::string why;
-  const std::shared_ptr<Device> device_owner = default_device(&why);
-  Device& device = *device_owner;
-  const bool gpu = !device.info().emulator;
+  const std::shared_ptr<Device> device = default_device();
+  const bool gpu = !device->info().emulator;
   Shape shape = gpu ? Shape{4096, 4096} : Shape{1024, 1024};
   if (!read_arguments(argc, argv, shape)) {
     std::fprintf(stderr, "usage: %s [--rows M] [--cols N]   (1 to 1048576)\n", argv[0]);
     return 2;
   }
-  std::printf("%s\nSoftmax of a %d x %d fp32 matrix\n\n", why.c_str(), shape.rows, shape.cols);
+  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", shape.rows, shape.cols, device->info().name.c_str());
 
   // The matrix and the result; between them, what the naive way writes and reads again: a matrix and a column.
   const size_t elements = size_t(shape.rows) * shape.cols;
@@ -104,10 +102,15 @@ int main(int argc, char** argv) try {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 2);
   for (float& value : host) value = normal(random);
-  Buffer x(device, host);
-  Buffer y(device, elements * sizeof(float));
-  Buffer between(device, elements * sizeof(float));
-  Buffer column(device, shape.rows * sizeof(float));
+  Buffer x_buffer(*device, host);
+  Buffer y_buffer(*device, elements * sizeof(float));
+  Buffer between_buffer(*device, elements * sizeof(float));
+  Buffer column_buffer(*device, shape.rows * sizeof(float));
+
+  float* x = x_buffer.as<float>();  // addresses on the device
+  float* y = y_buffer.as<float>();
+  float* between = between_buffer.as<float>();
+  float* column = column_buffer.as<float>();
 
   // All kernels have one program a row, and take the row as one tile. A tile's extent is a power of two.
   Program program = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
@@ -121,14 +124,14 @@ int main(int argc, char** argv) try {
   const double matrix = double(elements) * sizeof(float);
   const double row_results = double(shape.rows) * sizeof(float);
   Step naive[] = {
-      {"row maximum", matrix + row_results, program.kernel("row_max"), {column.as<float>(), x.as<float>(), cols}},
-      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between.as<float>(), x.as<float>(), column.as<float>(), cols}},
-      {"exp", 2 * matrix, program.kernel("exponential"), {y.as<float>(), between.as<float>(), cols}},
-      {"row sum", matrix + row_results, program.kernel("row_sum"), {column.as<float>(), y.as<float>(), cols}},
-      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between.as<float>(), y.as<float>(), column.as<float>(), cols}},
+      {"row maximum", matrix + row_results, program.kernel("row_max"), {column, x, cols}},
+      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between, x, column, cols}},
+      {"exp", 2 * matrix, program.kernel("exponential"), {y, between, cols}},
+      {"row sum", matrix + row_results, program.kernel("row_sum"), {column, y, cols}},
+      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
   };
-  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y.as<float>(), x.as<float>(), cols}};
-  auto launch = [&](Step& step) { step.kernel.launch(device, grid, options, std::span<const Arg>(step.args)); };
+  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
+  auto launch = [&](Step& step) { step.kernel.launch(*device, grid, options, std::span<const Arg>(step.args)); };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
   // above those and far below any mistake.
@@ -138,9 +141,9 @@ int main(int argc, char** argv) try {
     return error < 1e-5;
   };
   for (Step& step : naive) launch(step);
-  bool right = check("naive", between);
+  bool right = check("naive", between_buffer);
   launch(fused);
-  right = check("fused", y) && right;
+  right = check("fused", y_buffer) && right;
   if (!right) {
     std::printf("WRONG: an error above 1e-5\n");
     return 1;
@@ -149,9 +152,8 @@ int main(int argc, char** argv) try {
   // Then the times: medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
   const TimingOptions timing{.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu};
   auto median_ms = [&](Step& step) {
-    return time_on_device(
-               device, [&] { launch(step); }, timing)
-        .median_ms;
+    auto work = [&] { launch(step); };
+    return time_on_device(*device, work, timing).median_ms;
   };
   std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
   double naive_bytes = 0, naive_ms = 0;
@@ -164,8 +166,12 @@ int main(int argc, char** argv) try {
   print_row("naive, five kernels", naive_bytes, naive_ms);
   const double fused_ms = median_ms(fused);
   print_row(fused.name, fused.bytes, fused_ms);
-  std::printf("\nspeed-up %.2f; the traffic says %.2f\n", naive_ms / fused_ms, naive_bytes / fused.bytes);
-  if (!gpu) std::printf("(The emulator checks results; its times say nothing about a GPU.)\n");
+  std::printf("\nThe traffic says that fusing is %.2f times as fast", naive_bytes / fused.bytes);
+  if (gpu) {
+    std::printf("; measured: %.2f.\n", naive_ms / fused_ms);
+  } else {
+    std::printf(" on a GPU.\n(The emulator checks results; its times say nothing about a GPU.)\n");
+  }
   return 0;
 } catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 
@@ -62,7 +61,7 @@ Val Checker::eval_call(const Expr& e) {
   std::optional<Val> object;  // of a method call
   Val target;
   if (callee.kind == Expr::Kind::Attribute) {
-    Val base = eval(*callee.children[0]);
+    Val base = eval_base(*callee.children[0]);
     if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == Kind::Module) {
       target = module_member(*f, callee, true);
     } else {
@@ -89,28 +88,19 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
   }
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
-    std::string name = dotted(*e.children[0]);
+    std::string name = dotted_name(*e.children[0]);
     return error(e.loc, fmt::format("{} is no function, found {}", name.empty() ? "this" : "'" + name + "'",
                                     dsl::describe(callee)));
   }
   switch (f->kind) {
     case Kind::Jit:
       return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
-    case Kind::Module: {
-      std::string name = dotted(*e.children[0]);
-      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
-      if (f->name.starts_with("tl") || f->name == "math" || f->name == "triton")
-        return error(e.loc, fmt::format("'{}' is a module, not a function", name));
-      return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", name, f->name),
-                   "a kernel can call triton.language, math and the @triton.jit functions of its file");
-    }
+    case Kind::Module:
+      return error(e.loc, fmt::format("'{}' is a module, not a function", dotted_name(*e.children[0])));
     case Kind::Builtin:
       break;
   }
-  if (const dsl::FunctionInfo* info = dsl::find_function(f->name)) {
-    bool constants = std::all_of(args.begin(), args.end(), [](const Argument& a) { return a.value.is_constant(); });
-    if (f->name != "abs" || !constants) return call_table(*info, std::move(args), e.loc);
-  }
+  if (const dsl::FunctionInfo* info = dsl::find_function(f->name)) return call_table(*info, std::move(args), e.loc);
   return call_builtin(f->name, args, e.loc);
 }
 
@@ -324,7 +314,9 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
   return result;
 }
 
-Val Checker::call_builtin(const std::string& name, std::vector<Argument>& args, Loc loc) {
+Val Checker::call_builtin(const std::string& function, std::vector<Argument>& args, Loc loc) {
+  bool python = function.starts_with("python.");
+  std::string name = python ? function.substr(7) : function;
   if (name.starts_with("tl.")) {
     std::string base = name.substr(3);
     if (base == "static_assert") return static_assert_(args, loc);
@@ -343,10 +335,7 @@ Val Checker::call_builtin(const std::string& name, std::vector<Argument>& args, 
   for (const Argument& a : args)
     if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no keyword argument '{}'", name, a.name));
   if (name == "min" || name == "max") return call_min_max(name, args, loc);
-  if (name == "triton.cdiv" || name.starts_with("math.")) {
-    if (name != "triton.cdiv") return call_math(name.substr(5), args, loc);
-    return call_table(*dsl::find_function("cdiv"), std::move(args), loc);
-  }
+  if (name.starts_with("math.")) return call_math(name.substr(5), args, loc);
   if (args.size() != 1) return error(loc, fmt::format("{} takes 1 argument, found {}", name, args.size()));
   const Val& x = args[0].value;
   if (name == "tl.constexpr") {
@@ -360,16 +349,11 @@ Val Checker::call_builtin(const std::string& name, std::vector<Argument>& args, 
                  "the extent of a tile is x.shape[axis]");
   }
   if (name == "abs") {
+    if (x.is_value()) return call_table(*dsl::find_function("abs"), std::move(args), loc);
     if (!is_number(x)) return error(args[0].loc, fmt::format("abs takes a number, found {}", dsl::describe(x)));
     if (x.is<double>()) return std::abs(x.as<double>());
     dsl::Int n = x.is<bool>() ? dsl::Int(x.as<bool>()) : x.as<dsl::Int>();
     return n < 0 ? -n : n;
-  }
-  if (name == "triton.next_power_of_2") {
-    if (!x.is<dsl::Int>() || x.as<dsl::Int>() > int64_t(1) << 62)
-      return error(args[0].loc,
-                   fmt::format("next_power_of_2 takes a compile-time integer, found {}", dsl::describe(x)));
-    return dsl::Int(std::bit_ceil(uint64_t(std::max<dsl::Int>(x.as<dsl::Int>(), 1))));
   }
   return call_number(name, x, loc);
 }

@@ -24,8 +24,14 @@ bool mentions(const Expr& e, const NameSet& names) {
 
 Val Checker::eval(const Expr& e) {
   switch (e.kind) {
-    case Kind::Name:
-      return lookup(e);
+    case Kind::Name: {
+      Val v = lookup(e);
+      const auto* f = v.get_if<FunctionRef>();
+      if (!f || !is_foreign(*f)) return v;
+      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
+      return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", e.text, f->name),
+                   "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
+    }
     case Kind::Int:
       return dsl::Int(e.integer);
     case Kind::Float:
@@ -255,8 +261,10 @@ Val Checker::eval_ternary(const Expr& e) {
   return sema_.builder.select(value, join.yields[0][0], join.yields[1][0]);
 }
 
+Val Checker::eval_base(const Expr& e) { return e.kind == Kind::Name ? lookup(e) : eval(e); }
+
 Val Checker::eval_attribute(const Expr& e) {
-  Val base = eval(*e.children[0]);
+  Val base = eval_base(*e.children[0]);
   if (base.is_poison()) return base;
   if (const auto* f = base.get_if<FunctionRef>()) {
     if (f->kind == FunctionRef::Kind::Module) return module_member(*f, e);

@@ -22,6 +22,7 @@
 
 #include "dsl/language/ast.h"
 #include "dsl/language/checker.h"
+#include "dsl/language/parser.h"
 #include "dsl/semantics/sema.h"
 
 namespace tegula::language {
@@ -93,6 +94,8 @@ class Checker {
   Val global_value(const Global& global, const Expr& use);
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
+  /// A module, or a name imported from one, that a kernel cannot use.
+  static bool is_foreign(const FunctionRef& f);
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
@@ -102,6 +105,8 @@ class Checker {
   // ---- Values at joins
   static bool same(const Val& a, const Val& b);
   static bool is_number(const Val& v);
+  /// A number that a value of `type` can stand for: where the two meet, it takes that type.
+  static bool fits(const Val& v, const ir::Type& type);
   /// A number, a run-time value or a tuple of such.
   static bool can_be_value(const Val& v);
   /// The run-time values that make up `v`, made in the current block. False after an error.
@@ -123,6 +128,8 @@ class Checker {
   Val eval_bool_op(const Expr& e);
   Val eval_ternary(const Expr& e);
   Val eval_attribute(const Expr& e);
+  /// What stands before a dot: eval, and any module.
+  Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
   Val eval_tuple(const Expr& e);
   /// Whether a compile-time number that `e` gives has a type, see Binding::typed.
@@ -206,8 +213,6 @@ class Checker {
   int64_t steps_ = 0;
 };
 
-/// "tl.math.exp" for a chain of names and attributes; empty for anything else.
-std::string dotted(const Expr& e);
 /// `tl.constexpr`, `constexpr` or the string of it.
 bool is_constexpr_annotation(const Expr* annotation);
 /// "; did you mean 'x'?" as a hint, or `fallback`.

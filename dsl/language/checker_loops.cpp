@@ -118,10 +118,7 @@ bool Checker::match_carried(const std::string& name, const Val& before, const Va
   if (tb || ta || !before.is_value()) return false;
   const ir::Type& type = before.value()->type;
   ir::Value* value = after.value();
-  if (is_number(after)) {  // a literal takes the type of the name, if that can hold it
-    bool fits = !type.pointer && (type.is_float() || !after.is<double>()) && (!type.is_bool() || after.is<bool>());
-    value = fits ? dsl::convert(sema_, after, type).value() : nullptr;
-  }
+  if (fits(after, type)) value = dsl::convert(sema_, after, type).value();
   if (!value || !value->type.same_shape_and_elem(type)) return false;
   out.push_back(value);
   return true;
@@ -260,10 +257,11 @@ void Checker::execute_for(const Stmt& s) {
   const Expr& source = *s.value;
   auto callee = source.kind == Expr::Kind::Call ? peek(*source.children[0], {}) : std::nullopt;
   const FunctionRef* f = callee ? callee->get_if<FunctionRef>() : nullptr;
-  if (f && (f->name == "range" || f->name == "tl.range" || f->name == "tl.static_range")) {
+  if (f && (f->name == "python.range" || f->name == "tl.range" || f->name == "tl.static_range")) {
     std::vector<Argument> args;
     std::optional<Range> range;
-    if (eval_arguments(source, args)) range = parse_range(f->name, args, source.loc);
+    if (eval_arguments(source, args))
+      range = parse_range(f->name == "python.range" ? "range" : f->name, args, source.loc);
     if (f->name == "tl.static_range") {
       static_for(s, range);
     } else {

@@ -59,16 +59,9 @@ std::vector<std::string> member_names(std::string_view module) {
 
 }  // namespace
 
-std::string dotted(const Expr& e) {
-  if (e.kind == Expr::Kind::Name) return e.text;
-  if (e.kind != Expr::Kind::Attribute) return {};
-  std::string base = dotted(*e.children[0]);
-  return base.empty() ? base : base + "." + e.text;
-}
-
 bool is_constexpr_annotation(const Expr* annotation) {
   if (!annotation) return false;
-  std::string text = annotation->kind == Expr::Kind::String ? annotation->text : dotted(*annotation);
+  std::string text = annotation->kind == Expr::Kind::String ? annotation->text : dotted_name(*annotation);
   return text == "constexpr" || text.ends_with(".constexpr");
 }
 
@@ -122,7 +115,12 @@ Val Checker::lookup(const Expr& e) {
       return module_ref(name);
     }
   }
-  if (contains(kBuiltins, name)) return builtin_ref(name);
+  if (contains(kBuiltins, name)) return builtin_ref("python." + name);  // min is not tl.min
+  if (unknown_ && frame_->function) {  // the same unknown condition may be what gives it a value
+    std::vector<std::string> assigned;
+    collect_assigned(frame_->function->body, nullptr, true, assigned);
+    if (std::find(assigned.begin(), assigned.end(), name) != assigned.end()) return Val();
+  }
   std::string fallback;
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
@@ -153,7 +151,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
 std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {
   if (module == "triton") {
     if (name == "language") return module_ref("tl");
-    if (name == "cdiv" || name == "next_power_of_2") return builtin_ref("triton." + std::string(name));
+    if (name == "cdiv" || name == "next_power_of_2") return builtin_ref(std::string(name));
     return std::nullopt;
   }
   if (module == "math") {
@@ -198,17 +196,20 @@ std::optional<Val> Checker::resolve_path(std::string_view path) const {
   return value;
 }
 
+bool Checker::is_foreign(const FunctionRef& f) {
+  return f.kind == Kind::Module && f.name != "triton" && f.name != "math" && f.name != "tl" &&
+         !f.name.starts_with("tl.");
+}
+
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
-  bool known =
-      module.name == "triton" || module.name == "math" || module.name == "tl" || module.name.starts_with("tl.");
-  if (!known)
-    return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted(e), module.name),
-                 "a kernel can use triton.language, math and the @triton.jit functions of its file");
+  if (is_foreign(module))
+    return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
+                 "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
   std::string hint;
   if (auto near = nearest_name(e.text, member_names(module.name)))
-    hint = fmt::format("did you mean '{}.{}'?", dotted(*e.children[0]), *near);
-  return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted(e)), hint);
+    hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
+  return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted_name(e)), hint);
 }
 
 }  // namespace tegula::language

@@ -115,7 +115,7 @@ void Checker::assign_statement(const Stmt& s) {
   if (constexpr_name && value.is_value())
     value = error(s.value->loc,
                   fmt::format("'{}' is annotated tl.constexpr, but its value is known at run time only: {}",
-                              dotted(*s.targets[0]), dsl::describe(value)),
+                              dotted_name(*s.targets[0]), dsl::describe(value)),
                   "drop the annotation");
   // tl.constexpr(x) makes a constexpr as the annotation does.
   bool wrapped = s.value->kind == Expr::Kind::Call && is_constexpr_annotation(s.value->children[0].get());

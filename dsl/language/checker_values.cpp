@@ -18,6 +18,10 @@ bool Checker::can_be_value(const Val& v) {
   return is_number(v) || v.is_value();
 }
 
+bool Checker::fits(const Val& v, const ir::Type& type) {
+  return is_number(v) && !type.pointer && (type.is_float() || !v.is<double>()) && (!type.is_bool() || v.is<bool>());
+}
+
 bool Checker::same(const Val& a, const Val& b) {
   if (a.v.index() != b.v.index()) return false;
   if (a.is<dsl::None>()) return true;
@@ -97,8 +101,11 @@ std::optional<Val> Checker::merge(Join& join, const std::string& name, const Val
   const Val* sides[2] = {&a, &b};
   ir::Value* values[2];
   for (int side : {0, 1}) {
+    const ir::Value* other = sides[1 - side]->value();
     enter(join, side);
-    values[side] = dsl::to_value(sema_, *sides[side], name);
+    Val value =
+        other && fits(*sides[side], other->type) ? dsl::convert(sema_, *sides[side], other->type) : *sides[side];
+    values[side] = dsl::to_value(sema_, value, name);
   }
   std::optional<ir::Type> type;
   if (values[0] && values[1]) type = dsl::join_types(sema_, name, values[0]->type, values[1]->type);

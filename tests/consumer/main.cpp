@@ -13,7 +13,7 @@ int main() {
     for (size_t i = 0; i < host.size(); ++i) host[i] = float(i);
     tegula::Buffer x(*device, host);
     tegula::Kernel twice = tegula::Program::load(KERNELS).kernel("double");
-    twice.launch(*device, {4}, {.constexprs = {{"BLOCK", 256}}}, x, int(host.size()));
+    twice.launch(*device, {4}, {.constexprs = {{"BLOCK", 256}}}, x.as<float>(), int(host.size()));
     const std::vector<float> result = x.download<float>();
     for (size_t i = 0; i < host.size(); ++i) {
       if (result[i] != 2 * host[i]) {

@@ -56,12 +56,45 @@ def methods(x, y):
 
 
 # check methods x=*f16 y=*bf16
-# calls.py:30:17: error: shapes differ
-#         v = tl.load(x + i * 32 + j).to(tl.float32)
-#                     ^~~~~~~~~~~~~~
-# calls.py:32:14: error: shapes differ
-#         tl.store(x + j.T * 16 + i.T, v.T)
-#                  ^~~~~~~~~~~~~~~~~~
+# func @methods(%0: ptr<f16> "x", %1: ptr<bf16> "y") {num_stages = 3, num_warps = 4} {
+#   %2 = arange {end = 16, start = 0} : tile<16xi32>
+#   %3 = expand_dims %2 {axis = 1} : tile<16x1xi32>
+#   %4 = arange {end = 32, start = 0} : tile<32xi32>
+#   %5 = expand_dims %4 {axis = 0} : tile<1x32xi32>
+#   %6 = constant {value = 32} : i32
+#   %7 = splat %6 : tile<16x1xi32>
+#   %8 = mul %3, %7 : tile<16x1xi32>
+#   %9 = splat %0 : tile<16x1xptr<f16>>
+#   %10 = addptr %9, %8 : tile<16x1xptr<f16>>
+#   %11 = broadcast %10 : tile<16x32xptr<f16>>
+#   %12 = broadcast %5 : tile<16x32xi32>
+#   %13 = addptr %11, %12 : tile<16x32xptr<f16>>
+#   %14 = load %13 : tile<16x32xf16>
+#   %15 = cast %14 : tile<16x32xf32>
+#   %16 = arange {end = 16, start = 0} : tile<16xi32>
+#   %17 = splat %1 : tile<16xptr<bf16>>
+#   %18 = addptr %17, %16 : tile<16xptr<bf16>>
+#   %19 = reduce %15 {axis = 1} : tile<16xf32> { ^(%20: f32, %21: f32):
+#     %22 = add %20, %21 : f32
+#     yield %22
+#   }
+#   %23 = cast %19 : tile<16xbf16>
+#   store %18, %23
+#   %24 = trans %5 {order = [1, 0]} : tile<32x1xi32>
+#   %25 = constant {value = 16} : i32
+#   %26 = splat %25 : tile<32x1xi32>
+#   %27 = mul %24, %26 : tile<32x1xi32>
+#   %28 = splat %0 : tile<32x1xptr<f16>>
+#   %29 = addptr %28, %27 : tile<32x1xptr<f16>>
+#   %30 = trans %3 {order = [1, 0]} : tile<1x16xi32>
+#   %31 = broadcast %29 : tile<32x16xptr<f16>>
+#   %32 = broadcast %30 : tile<32x16xi32>
+#   %33 = addptr %31, %32 : tile<32x16xptr<f16>>
+#   %34 = trans %15 {order = [1, 0]} : tile<32x16xf32>
+#   %35 = cast %34 : tile<32x16xf16>
+#   store %33, %35
+#   return
+# }
 
 
 @triton.jit

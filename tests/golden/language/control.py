@@ -31,26 +31,23 @@ def merge(x, n):
 #     %9 = constant {value = -5} : i32
 #     %10 = lt %1, %9 : i1
 #     %11, %12, %13 = if %10 : i32, f32, f32 { ^():
-#       %14 = constant {value = 2} : i32
-#       %15 = cast %14 : f32
-#       %16 = mul %2, %15 : f32
-#       yield %1, %2, %16
+#       %14 = constant {value = 2.0} : f32
+#       %15 = mul %2, %14 : f32
+#       yield %1, %2, %15
 #     } { ^():
-#       %17 = constant {value = 1} : i32
-#       %18 = cast %17 : f32
-#       %19 = add %2, %18 : f32
-#       %20 = constant {value = 3} : i32
-#       %21 = cast %20 : f32
-#       %22 = mul %19, %21 : f32
-#       %23 = constant {value = 1} : i32
-#       yield %23, %19, %22
+#       %16 = constant {value = 1.0} : f32
+#       %17 = add %2, %16 : f32
+#       %18 = constant {value = 3.0} : f32
+#       %19 = mul %17, %18 : f32
+#       %20 = constant {value = 1} : i32
+#       yield %20, %17, %19
 #     }
 #     yield %11, %12, %13
 #   }
-#   %24 = cast %5 : f32
-#   %25 = mul %6, %24 : f32
-#   %26 = add %25, %7 : f32
-#   store %0, %26
+#   %21 = cast %5 : f32
+#   %22 = mul %6, %21 : f32
+#   %23 = add %22, %7 : f32
+#   store %0, %23
 #   return
 # }
 
@@ -179,24 +176,21 @@ def loops(x, n, m):
 #     %24 = constant {value = 0} : i64
 #     %25 = constant {value = -1} : i64
 #     %26 = for %2, %24, %25, %20 : f32 { ^(%27: i64, %28: f32):
-#       %29 = constant {value = 2} : i32
-#       %30 = cast %29 : f32
-#       %31 = mul %28, %30 : f32
-#       yield %31
+#       %29 = constant {value = 2.0} : f32
+#       %30 = mul %28, %29 : f32
+#       yield %30
 #     }
 #     yield %26, %22, %17, %23
 #   }
-#   %32 = constant {value = 0} : i32
-#   %33 = cast %32 : f32
-#   %34 = add %9, %33 : f32
-#   %35 = constant {value = 1} : i32
-#   %36 = cast %35 : f32
-#   %37 = add %34, %36 : f32
-#   %38 = cast %10 : f32
-#   %39 = add %37, %38 : f32
-#   %40 = cast %11 : f32
-#   %41 = add %39, %40 : f32
-#   store %0, %41
+#   %31 = constant {value = 0.0} : f32
+#   %32 = add %9, %31 : f32
+#   %33 = constant {value = 1.0} : f32
+#   %34 = add %32, %33 : f32
+#   %35 = cast %10 : f32
+#   %36 = add %34, %35 : f32
+#   %37 = cast %11 : f32
+#   %38 = add %36, %37 : f32
+#   store %0, %38
 #   return
 # }
 
@@ -259,5 +253,160 @@ def dead_assignment(x, n, B, HAS: tl.constexpr):
 #     store %5, %4
 #     yield
 #   }
+#   return
+# }
+
+
+@triton.jit
+def unrolled(x, FIRST: tl.constexpr):
+    sizes = (1, 2)
+    for size in sizes:
+        for i in tl.static_range(3, 0, -2):
+            if i == FIRST:
+                start = i  # decided at compile time: visible behind the loop
+            tl.store(x + size, i * size)
+    tl.store(x, start)
+
+
+# check unrolled x=*i32 FIRST=3
+# func @unrolled(%0: ptr<i32> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = constant {value = 1} : i32
+#   %2 = addptr %0, %1 : ptr<i32>
+#   %3 = constant {value = 3} : i32
+#   store %2, %3
+#   %4 = constant {value = 1} : i32
+#   %5 = addptr %0, %4 : ptr<i32>
+#   %6 = constant {value = 1} : i32
+#   store %5, %6
+#   %7 = constant {value = 2} : i32
+#   %8 = addptr %0, %7 : ptr<i32>
+#   %9 = constant {value = 6} : i32
+#   store %8, %9
+#   %10 = constant {value = 2} : i32
+#   %11 = addptr %0, %10 : ptr<i32>
+#   %12 = constant {value = 2} : i32
+#   store %11, %12
+#   %13 = constant {value = 3} : i32
+#   store %0, %13
+#   return
+# }
+
+
+@triton.jit
+def partly(x, n, m):
+    if n > 0:
+        tl.store(x, 1)
+        if m > 0:
+            return
+        tl.store(x, 2)
+    tl.store(x, 3)
+
+
+# check partly x=*i32 n=i32 m=i32
+# func @partly(%0: ptr<i32> "x", %1: i32 "n", %2: i32 "m") {num_stages = 3, num_warps = 4} {
+#   %3 = constant {value = 0} : i32
+#   %4 = gt %1, %3 : i1
+#   if %4 { ^():
+#     %5 = constant {value = 1} : i32
+#     store %0, %5
+#     %6 = constant {value = 0} : i32
+#     %7 = gt %2, %6 : i1
+#     if %7 { ^():
+#       yield
+#     } { ^():
+#       %8 = constant {value = 2} : i32
+#       store %0, %8
+#       %9 = constant {value = 3} : i32
+#       store %0, %9
+#       yield
+#     }
+#     yield
+#   } { ^():
+#     %10 = constant {value = 3} : i32
+#     store %0, %10
+#     yield
+#   }
+#   return
+# }
+
+
+@triton.jit
+def short_circuit(x, p, n, FLAG: tl.constexpr):
+    if p is not None and tl.load(p) > 0:
+        tl.store(x, 1)
+    if n > 0 and FLAG and n < 9:
+        tl.store(x, nothing_of_that_name)
+    if 0 < n < 9 or FLAG:
+        tl.store(x, 2)
+    if not FLAG:
+        tl.store(x, 3)
+
+
+# check short_circuit x=*i32 p=None n=i32 FLAG=False
+# func @short_circuit(%0: ptr<i32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0} : i32
+#   %3 = gt %1, %2 : i1
+#   %4 = constant {value = 0} : i32
+#   %5 = lt %4, %1 : i1
+#   %6 = constant {value = 9} : i32
+#   %7 = lt %1, %6 : i1
+#   %8 = bit_and %5, %7 : i1
+#   if %8 { ^():
+#     %9 = constant {value = 2} : i32
+#     store %0, %9
+#     yield
+#   } { ^():
+#     yield
+#   }
+#   %10 = constant {value = 3} : i32
+#   store %0, %10
+#   return
+# }
+
+
+@triton.jit
+def literals_take_the_type(x, n):
+    a = tl.load(x)
+    b = 0
+    if n > 0:
+        a = 0
+        b = tl.load(x + 1)
+    for i in range(n):
+        a = a + b
+        if i == 3:
+            a = 1
+    tl.store(x, a)
+
+
+# check literals_take_the_type x=*f16 n=i32
+# func @literals_take_the_type(%0: ptr<f16> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = load %0 : f16
+#   %3 = constant {value = 0} : i32
+#   %4 = gt %1, %3 : i1
+#   %5, %6 = if %4 : f16, f16 { ^():
+#     %7 = constant {value = 1} : i32
+#     %8 = addptr %0, %7 : ptr<f16>
+#     %9 = load %8 : f16
+#     %10 = constant {value = 0.0} : f16
+#     yield %10, %9
+#   } { ^():
+#     %11 = constant {value = 0.0} : f16
+#     yield %2, %11
+#   }
+#   %12 = constant {value = 0} : i32
+#   %13 = constant {value = 1} : i32
+#   %14 = for %12, %1, %13, %5 : f16 { ^(%15: i32, %16: f16):
+#     %17 = add %16, %6 : f16
+#     %18 = constant {value = 3} : i32
+#     %19 = eq %15, %18 : i1
+#     %20 = if %19 : f16 { ^():
+#       %21 = constant {value = 1.0} : f16
+#       yield %21
+#     } { ^():
+#       yield %17
+#     }
+#     yield %20
+#   }
+#   store %0, %14
 #   return
 # }

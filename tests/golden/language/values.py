@@ -78,19 +78,17 @@ def literals(x, s):
 # check literals x=*f16 s=0.5
 # func @literals(%0: ptr<f16> "x") {num_stages = 3, num_warps = 4} {
 #   %1 = load %0 : f16
-#   %2 = constant {value = 0.5} : f32
-#   %3 = cast %2 : f16
-#   %4 = mul %1, %3 : f16
-#   store %0, %4
-#   %5 = constant {value = 0.5} : f32
-#   %6 = cast %1 : f32
-#   %7 = mul %6, %5 : f32
-#   %8 = cast %7 : f16
-#   store %0, %8
-#   %9 = constant {value = 0.5} : f32
-#   %10 = cast %9 : f16
-#   %11 = mul %1, %10 : f16
-#   store %0, %11
+#   %2 = constant {value = 0.5} : f16
+#   %3 = mul %1, %2 : f16
+#   store %0, %3
+#   %4 = constant {value = 0.5} : f32
+#   %5 = cast %1 : f32
+#   %6 = mul %5, %4 : f32
+#   %7 = cast %6 : f16
+#   store %0, %7
+#   %8 = constant {value = 0.5} : f16
+#   %9 = mul %1, %8 : f16
+#   store %0, %9
 #   return
 # }
 
@@ -133,4 +131,16 @@ def types(x, n, DT: tl.constexpr):
 
 
 # check types x=*f16 n=i32 DT=float16
+# func @types(%0: ptr<f16> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0.0} : f32
+#   %3 = cast %1 : f32
+#   %4 = cast %3 : f16
+#   store %0, %4
+#   return
+# }
 # check types x=*f32 n=i32 DT=float16
+# func @types(%0: ptr<f32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0.0} : f32
+#   store %0, %2
+#   return
+# }

@@ -14,6 +14,7 @@ def k(x, n, B: tl.constexpr):
     tl.static_assert(B == 5, "B is five")  # error: static_assert failed: B is five
     tl.static_assert(n > 0)  # error: static_assert needs a compile-time condition
     assert B == 5, "five"  # error: the assertion fails: five
+    *p, q = (1, 2)  # error: a starred name cannot be assigned to in a kernel
     missing += 1  # error: unknown name 'missing'
     g = lambda q: q  # error: a lambda is not supported in a kernel
     h = {"a": 1}  # error: a dictionary is not supported in a kernel

@@ -38,6 +38,17 @@ def kernel(x, n, B: tl.constexpr, STEPS: tl.constexpr):
 
 
 @triton.jit
+def flags(x, n, FLAG: tl.constexpr):
+    if FLAG:
+        a = tl.program_id(0)
+        if a > n:
+            return
+    if FLAG:
+        tl.store(x, a)
+    tl.store(x, b)  # error: unknown name 'b'
+
+
+@triton.jit
 def second(x):
     return y  # error: unknown name 'y'
 
