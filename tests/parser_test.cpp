@@ -178,6 +178,19 @@ kernel = tr.autotune([], key=[])(tr.jit(h))
   EXPECT_EQ(m.functions[2].decorators.size(), 3u);
 }
 
+TEST(Parser, SignatureWithoutTheRest) {
+  std::string text = input_of("softmax_places.txt") + "\ndef broken(:\n";
+  auto f = parse_signature(text, "k.py", "softmax");
+  ASSERT_TRUE(f);
+  EXPECT_EQ(f->params.size(), 5u);
+  EXPECT_EQ(dotted_name(*f->params[4].annotation), "tl.constexpr");
+  ASSERT_EQ(f->decorators.size(), 2u);
+  EXPECT_EQ(dotted_name(*f->decorators[1].value), "triton.jit");
+  EXPECT_TRUE(f->body.empty());
+  EXPECT_FALSE(parse_signature(text, "k.py", "softma"));
+  EXPECT_FALSE(parse_signature(text, "k.py", "broken"));
+}
+
 TEST(Parser, GlobalsAndImports) {
   const std::string text = R"(
 import a.b, c.d as e
