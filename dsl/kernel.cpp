@@ -37,7 +37,7 @@ struct KernelState {
   std::vector<KernelParam> params;
 
   std::mutex mutex;  ///< guards what follows
-  std::map<std::pair<Device*, std::string>, LaunchHandle> ready;
+  std::map<std::pair<uint64_t, std::string>, LaunchHandle> ready;  ///< by device and specialisation
 };
 
 }  // namespace detail
@@ -294,7 +294,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   KernelState& state = *state_;
   std::string spec = specialization_text(types, options);
   std::lock_guard lock(state.mutex);
-  auto it = state.ready.find({&device, spec});
+  auto it = state.ready.find({device.serial(), spec});
   if (it != state.ready.end()) return it->second;
 
   check_options(state, options);
@@ -307,7 +307,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   std::optional<KernelImage> image = cache ? cache->find(source_key) : std::nullopt;
   if (image) {
     LaunchHandle handle(device.load(std::move(*image)));
-    state.ready.emplace(std::pair(&device, spec), handle);
+    state.ready.emplace(std::pair(device.serial(), spec), handle);
     return handle;
   }
 
@@ -323,7 +323,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
     cache->link(source_key, image_key);
   }
   LaunchHandle handle(std::move(loaded));
-  state.ready.emplace(std::pair(&device, spec), handle);
+  state.ready.emplace(std::pair(device.serial(), spec), handle);
   return handle;
 }
 

@@ -2,6 +2,7 @@
 // (codegen/exec/emulator). Every function may throw DeviceError.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,12 @@ class LoadedKernel {
 
 class Device {
  public:
+  Device() : serial_(next_serial()) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
+  /// Differs for every device ever opened by the process, unlike an address.
+  uint64_t serial() const { return serial_; }
   virtual const DeviceInfo& info() const = 0;
 
   /// Device memory. Addresses are aligned to 256 bytes; 0 bytes give a valid address as well.
@@ -80,6 +86,12 @@ class Device {
   virtual GraphHandle end_capture(StreamHandle stream) = 0;
   virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
+ private:
+  static uint64_t next_serial() {
+    static std::atomic<uint64_t> next{1};
+    return next++;
+  }
+  const uint64_t serial_;
 };
 
 }  // namespace tegula
