@@ -68,7 +68,8 @@ llvm::Value* cast_element(Lowering& l, llvm::Value* x, const ir::Type& from, con
     if (from.bits() == to.bits()) return l.b.CreateFPTrunc(l.b.CreateFPExt(x, l.b.getFloatTy()), type);
     if (from.bits() < to.bits()) return l.b.CreateFPExt(x, type);
     if (rounding == "rtz") {
-      if (from.elem == Elem::F64) x = l.b.CreateFPTrunc(x, l.b.getFloatTy());
+      if (from.elem == Elem::F64) x = l.hw("cvt_rz_f32_f64", {x});
+      if (to.elem == Elem::F32) return x;
       return l.hw(to.elem == Elem::F16 ? "cvt_rz_f16_f32" : "cvt_rz_bf16_f32", {x});
     }
     return l.b.CreateFPTrunc(x, type);
@@ -116,9 +117,31 @@ TEGULA_LOWER_COMPARE(Ge, FCMP_OGE, ICMP_SGE, ICMP_UGE)
 void lower_Minimum(Lowering& l, const ir::Op& op) { min_max(l, op, false); }
 void lower_Maximum(Lowering& l, const ir::Op& op) { min_max(l, op, true); }
 
+namespace {
+
+// The divisor, or 1 where LLVM leaves the quotient undefined (and a CPU traps): for 0, and for -1 under the smallest
+// integer, whose quotient by 1 is the wrapped one. Masked-off elements divide by anything.
+llvm::Value* safe_divisor(Lowering& l, llvm::Value* x, llvm::Value* y, bool sign) {
+  llvm::Type* type = y->getType();
+  llvm::Value* one = llvm::ConstantInt::get(type, 1);
+  llvm::Value* undefined = l.b.CreateICmpEQ(y, llvm::Constant::getNullValue(type));
+  if (sign) {
+    auto least = llvm::APInt::getSignedMinValue(type->getIntegerBitWidth());
+    llvm::Value* wraps = l.b.CreateAnd(l.b.CreateICmpEQ(x, llvm::ConstantInt::get(type, least)),
+                                       l.b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(type)));
+    undefined = l.b.CreateOr(undefined, wraps);
+  }
+  return l.b.CreateSelect(undefined, one, y);
+}
+
+}  // namespace
+
 void lower_Div(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
-    if (!is_float(op)) return is_signed(op) ? l.b.CreateSDiv(x[0], x[1]) : l.b.CreateUDiv(x[0], x[1]);
+    if (!is_float(op)) {
+      llvm::Value* y = safe_divisor(l, x[0], x[1], is_signed(op));
+      return is_signed(op) ? l.b.CreateSDiv(x[0], y) : l.b.CreateUDiv(x[0], y);
+    }
     if (x[0]->getType()->isDoubleTy()) return l.b.CreateFDiv(x[0], x[1]);
     return in_f32(l, x, [&](auto&& y) { return l.hw("div_full_f32", {y[0], y[1]}); });
   });
@@ -131,7 +154,8 @@ void lower_DivRn(Lowering& l, const ir::Op& op) {
 void lower_Rem(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
     if (is_float(op)) return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], y[1]}); });
-    return is_signed(op) ? l.b.CreateSRem(x[0], x[1]) : l.b.CreateURem(x[0], x[1]);
+    llvm::Value* y = safe_divisor(l, x[0], x[1], is_signed(op));
+    return is_signed(op) ? l.b.CreateSRem(x[0], y) : l.b.CreateURem(x[0], y);
   });
 }
 

@@ -306,6 +306,12 @@ float emu_ex2_approx_f32(float value) {
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
 float emu_div_full_f32(float a, float b) { return a / b; }
+float emu_cvt_rz_f32_f64(double value) {
+  float nearest = float(value);
+  // Not for infinities and NaNs that are so already; an overflow is rounded back to the largest value.
+  bool away = std::isfinite(value) && std::abs(double(nearest)) > std::abs(value);
+  return away ? std::nextafter(nearest, 0.0f) : nearest;
+}
 uint32_t emu_cvt_rz_f16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_half_rz(value); }
 uint32_t emu_cvt_rz_bf16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_bfloat_rz(value); }
 
