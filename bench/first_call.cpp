@@ -169,9 +169,14 @@ int parent(int runs, const std::string& file) {
   // An empty folder for each cold process, in which a warm one follows.
   std::string scratch = (fs::temp_directory_path() / "first_call-XXXXXX").string();
   if (!mkdtemp(scratch.data())) throw Error(fmt::format("cannot make the folder {}", scratch));
+  // The driver keeps a cache of its own of what it assembled: there a first call would find what the last process left.
+  setenv("CUDA_CACHE_DISABLE", "1", 1);
   Figures cold_now, warm_now, cold_later, warm_later, steps;
   for (int i = 0; i < runs; ++i) {
     for (bool later : {false, true}) {
+      // The driver keeps a cache of its own of what it assembled; a first call would find there what the last process
+      // left.
+      setenv("CUDA_CACHE_DISABLE", "1", 1);
       setenv("TEGULA_CACHE_DIR", fmt::format("{}/{}-{}", scratch, later ? "later" : "now", i).c_str(), 1);
       run_child(later ? "later" : "now", file, later ? cold_later : cold_now);
       run_child(later ? "later" : "now", file, later ? warm_later : warm_now);
