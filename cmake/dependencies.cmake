@@ -23,7 +23,7 @@ add_library(tegula_options INTERFACE)
 # g++ 12 sees overlapping, boundless and uninitialised copies inside std::string and std::variant.
 target_compile_options(tegula_options INTERFACE
   -Wall -Wextra -Werror=return-type
-  "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-maybe-uninitialized>")
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-maybe-uninitialized>")
 target_include_directories(tegula_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 target_link_libraries(tegula_options INTERFACE
   fmt::fmt-header-only nlohmann_json::nlohmann_json Boost::headers Threads::Threads)

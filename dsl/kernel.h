@@ -93,7 +93,8 @@ class Kernel {
   /// CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
   LaunchHandle prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
-  /// Prepares for these arguments and launches with them. Throws what prepare() and LaunchHandle do.
+  /// Prepares for these arguments and launches with them. The device must outlive the kernel, which keeps what it has
+  /// prepared. Throws what prepare() and LaunchHandle do.
   void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const;
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void launch(Device& device, Grid grid,

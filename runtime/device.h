@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/kernel_image.h"
@@ -50,6 +53,7 @@ class LoadedKernel {
 
 class Device {
  public:
+  Device() = default;
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
 
@@ -80,6 +84,22 @@ class Device {
   virtual GraphHandle end_capture(StreamHandle stream) = 0;
   virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
+
+  /// Has `drop` called before the device ends, unless `owner` has ended by then: for what others keep of this device,
+  /// such as kernels made ready on it. `drop` must not throw.
+  void before_end(std::weak_ptr<void> owner, std::function<void()> drop);
+
+ protected:
+  /// Calls what before_end() was given. The first thing that the destructor of every device does.
+  void drop_kept() noexcept;
+
+ private:
+  struct Kept {
+    std::weak_ptr<void> owner;
+    std::function<void()> drop;
+  };
+  std::mutex kept_mutex_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace tegula

@@ -373,7 +373,10 @@ std::vector<std::string> effects(const Func& func) {
                                     return fmt::format("{}", v);
                                 },
                                 value));
-    for (const Value* v : op.operands) text += fmt::format(" {}", v ? meaning.at(v) : 0);
+    std::vector<size_t> operands;
+    for (const Value* v : op.operands) operands.push_back(v ? meaning.at(v) : 0);
+    if (op.has(ir::Commutative)) std::sort(operands.begin(), operands.begin() + 2);
+    for (size_t v : operands) text += fmt::format(" {}", v);
     for (auto& r : op.results) text += " : " + r->type.to_string();
     bool effect = !op.has(ir::Pure);
     if (effect) lines.push_back(text), text = fmt::format("line {}", lines.size());

@@ -7,6 +7,8 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
+#include <algorithm>
+#include <cctype>
 #include <mutex>
 
 #include "codegen/lower/hw.h"
@@ -25,26 +27,67 @@ std::string replace_all(std::string text, std::string_view what, std::string_vie
   return text;
 }
 
-// The row's PTX as inline assembly.
-llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const std::string& modifiers) {
-  bool is_volatile = modifiers == ".volatile";
-  std::string text = replace_all(row.assembly, "{mod}", is_volatile ? "" : modifiers);
-  text = replace_all(text, "{order}", is_volatile ? ".volatile" : "");
-  llvm::SmallVector<llvm::Value*> args;
-  llvm::SmallVector<llvm::Type*> types;
-  for (size_t i = 0; i < row.args.size(); ++i) {
-    if (row.args[i] == HwType::Site) continue;
-    args.push_back(f->getArg(unsigned(i)));
-    types.push_back(args.back()->getType());
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < list.size();) {
+    size_t end = std::min(list.find(',', at), list.size());
+    parts.emplace_back(list.substr(at, end - at));
+    at = end + 1;
   }
+  return parts;
+}
+
+// A row's assembly with the operands that it names, results first.
+struct Assembly {
+  std::string text;
+  std::vector<std::string> constraints;
+  std::vector<llvm::Value*> inputs;
+};
+
+// Where the predicate is true there is no need of it, nor of the values that a load gives where it is false: these are
+// tied to the results.
+void drop_predicate(Assembly& assembly) {
+  const size_t results = assembly.constraints.size() - assembly.inputs.size();
+  assembly.text.erase(0, assembly.text.find(' ') + 1);
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < assembly.constraints.size(); ++i)
+    if (i < results || (assembly.constraints[i] != "b" && !std::isdigit(assembly.constraints[i][0]))) kept.push_back(i);
+  Assembly out;
+  for (size_t i = 0; i < assembly.text.size(); ++i) {
+    out.text += assembly.text[i];
+    if (assembly.text[i] != '$') continue;
+    size_t operand = 0;
+    for (; i + 1 < assembly.text.size() && std::isdigit(assembly.text[i + 1]); ++i)
+      operand = operand * 10 + size_t(assembly.text[i + 1] - '0');
+    out.text += std::to_string(std::find(kept.begin(), kept.end(), operand) - kept.begin());
+  }
+  for (size_t i : kept) {
+    out.constraints.push_back(assembly.constraints[i]);
+    if (i >= results) out.inputs.push_back(assembly.inputs[i - results]);
+  }
+  assembly = std::move(out);
+}
+
+// The row's PTX as inline assembly; `always`: its predicate is true.
+llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const std::string& modifiers,
+                           bool always) {
+  bool is_volatile = modifiers == ".volatile";
+  Assembly assembly{replace_all(row.assembly, "{mod}", is_volatile ? "" : modifiers), split(row.constraints), {}};
+  assembly.text = replace_all(assembly.text, "{order}", is_volatile ? ".volatile" : "");
+  for (size_t i = 0; i < row.args.size(); ++i)
+    if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
+  if (always) drop_predicate(assembly);
+  bool effects = row.effects & (lower::Write | lower::Read) || is_volatile;
+  if (effects) assembly.constraints.push_back("~{memory}");
+
+  llvm::SmallVector<llvm::Type*> types;
+  for (llvm::Value* input : assembly.inputs) types.push_back(input->getType());
   bool single = row.result_count == 1;
   llvm::Type* result = single ? f->getReturnType()->getStructElementType(0) : f->getReturnType();
-  std::string constraints = row.constraints;
-  bool effects = row.effects & (lower::Write | lower::Read) || is_volatile;
-  if (effects) constraints += constraints.empty() ? "~{memory}" : ",~{memory}";
-  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints,
-                                        (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
-  auto* call = b.CreateCall(assembly, args);
+  auto* callee = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), assembly.text,
+                                      fmt::format("{}", fmt::join(assembly.constraints, ",")),
+                                      (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
+  auto* call = b.CreateCall(callee, assembly.inputs);
   call->setDoesNotThrow();
   if (!effects && !(row.effects & lower::Convergent)) call->setDoesNotAccessMemory();
   if (row.effects & lower::Convergent) call->setConvergent();
@@ -81,23 +124,50 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
+namespace {
+
+// The argument that predicates a row, or -1.
+int predicate_of(const HwInfo& row) {
+  if (!row.assembly.starts_with('@')) return -1;
+  return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
+}
+
+void define(llvm::Function& f, const HwInfo& row, const std::string& modifiers, bool always) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
+  llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
+                                                  : call_assembly(b, &f, row, modifiers, always);
+  if (f.getReturnType()->isVoidTy())
+    b.CreateRetVoid();
+  else
+    b.CreateRet(result);
+  f.setLinkage(llvm::GlobalValue::InternalLinkage);
+  f.addFnAttr(llvm::Attribute::AlwaysInline);
+  f.removeFnAttr(llvm::Attribute::Memory);
+  f.removeFnAttr(llvm::Attribute::Speculatable);
+}
+
+}  // namespace
+
 void link_ptx_bodies(llvm::Module& module, const Target& target) {
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
     if (!row || !f.isDeclaration()) continue;
     TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
-    llvm::IRBuilder<> b(llvm::BasicBlock::Create(module.getContext(), "", &f));
-    llvm::Value* result =
-        row->name == "shared_base" ? shared_array_address(b, module) : call_assembly(b, &f, *row, modifiers);
-    if (f.getReturnType()->isVoidTy())
-      b.CreateRetVoid();
-    else
-      b.CreateRet(result);
-    f.setLinkage(llvm::GlobalValue::InternalLinkage);
-    f.addFnAttr(llvm::Attribute::AlwaysInline);
-    f.removeFnAttr(llvm::Attribute::Memory);
-    f.removeFnAttr(llvm::Attribute::Speculatable);
+    if (int predicate = predicate_of(*row); predicate >= 0) {
+      llvm::SmallVector<llvm::CallInst*> always;
+      for (llvm::User* user : f.users())
+        if (auto* call = llvm::dyn_cast<llvm::CallInst>(user))
+          if (auto* p = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(unsigned(predicate))); p && p->isOne())
+            always.push_back(call);
+      if (!always.empty()) {
+        auto* plain = llvm::Function::Create(f.getFunctionType(), f.getLinkage(), f.getName() + ".always", module);
+        plain->copyAttributesFrom(&f);
+        for (llvm::CallInst* call : always) call->setCalledFunction(plain);
+        define(*plain, *row, modifiers, true);
+      }
+    }
+    define(f, *row, modifiers, false);
   }
 }
 

@@ -60,30 +60,29 @@ llvm::Value* predicate(Lowering& l, const ir::Value* mask, int r) { return mask 
 
 }  // namespace
 
+// Vectors have the elements' own type: the back end then sees pairs of fp16 and bf16 as such.
 llvm::SmallVector<llvm::Value*> Lowering::pack(llvm::ArrayRef<llvm::Value*> elements, int word_bits) {
-  llvm::SmallVector<llvm::Value*> ints;
+  llvm::SmallVector<llvm::Value*> values;
   for (llvm::Value* x : elements) {
-    if (x->getType()->isPointerTy())
-      x = b.CreatePtrToInt(x, b.getInt64Ty());
-    else
-      x = b.CreateBitCast(x, b.getIntNTy(x->getType()->getPrimitiveSizeInBits()));
-    if (x->getType()->getIntegerBitWidth() < 8) x = b.CreateZExt(x, b.getInt8Ty());
-    ints.push_back(x);
+    if (x->getType()->isPointerTy()) x = b.CreatePtrToInt(x, b.getInt64Ty());
+    if (x->getType()->isIntegerTy(1)) x = b.CreateZExt(x, b.getInt8Ty());
+    values.push_back(x);
   }
-  int bits = int(ints[0]->getType()->getIntegerBitWidth());
+  int bits = int(values[0]->getType()->getPrimitiveSizeInBits());
+  auto as_int = [&](llvm::Value* x) { return b.CreateBitCast(x, b.getIntNTy(unsigned(bits))); };
   llvm::Type* word = b.getIntNTy(unsigned(word_bits));
   llvm::SmallVector<llvm::Value*> words;
   if (bits >= word_bits) {
-    for (llvm::Value* x : ints)
+    for (llvm::Value* x : values)
       for (int part = 0; part < bits / word_bits; ++part)
-        words.push_back(b.CreateTrunc(b.CreateLShr(x, uint64_t(part * word_bits)), word));
+        words.push_back(b.CreateTrunc(b.CreateLShr(as_int(x), uint64_t(part * word_bits)), word));
     return words;
   }
   size_t per_word = size_t(word_bits / bits);
-  if (ints.size() < per_word) return {b.CreateZExt(ints[0], word)};  // a lone byte
-  for (size_t i = 0; i < ints.size(); i += per_word) {
-    llvm::Value* v = llvm::PoisonValue::get(llvm::FixedVectorType::get(ints[0]->getType(), unsigned(per_word)));
-    for (size_t j = 0; j < per_word; ++j) v = b.CreateInsertElement(v, ints[i + j], j);
+  if (values.size() < per_word) return {b.CreateZExt(as_int(values[0]), word)};  // a lone byte
+  for (size_t i = 0; i < values.size(); i += per_word) {
+    llvm::Value* v = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), unsigned(per_word)));
+    for (size_t j = 0; j < per_word; ++j) v = b.CreateInsertElement(v, values[i + j], j);
     words.push_back(b.CreateBitCast(v, word));
   }
   return words;
@@ -92,6 +91,7 @@ llvm::SmallVector<llvm::Value*> Lowering::pack(llvm::ArrayRef<llvm::Value*> elem
 Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, int count) {
   int bits = memory_bits(element), word_bits = int(words[0]->getType()->getIntegerBitWidth());
   llvm::Type* as_int = b.getIntNTy(unsigned(bits));
+  llvm::Type* stored = element->isPointerTy() || element->isIntegerTy(1) ? as_int : element;
   Regs out;
   for (int i = 0; i < count; ++i) {
     llvm::Value* x = nullptr;
@@ -100,17 +100,16 @@ Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, i
       x = b.CreateZExt(words[i * parts], as_int);
       for (int p = 1; p < parts; ++p)
         x = b.CreateOr(x, b.CreateShl(b.CreateZExt(words[i * parts + p], as_int), uint64_t(p * word_bits)));
+      x = b.CreateBitCast(x, stored);
     } else {
       int per_word = word_bits / bits;
-      auto* vector = llvm::FixedVectorType::get(as_int, unsigned(per_word));
+      auto* vector = llvm::FixedVectorType::get(stored, unsigned(per_word));
       x = b.CreateExtractElement(b.CreateBitCast(words[i / per_word], vector), uint64_t(i % per_word));
     }
     if (element->isPointerTy())
       x = b.CreateIntToPtr(x, element);
     else if (element->isIntegerTy(1))
       x = b.CreateICmpNE(x, llvm::Constant::getNullValue(as_int));
-    else
-      x = b.CreateBitCast(x, element);
     out.push_back(x);
   }
   return out;

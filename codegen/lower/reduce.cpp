@@ -57,8 +57,11 @@ class Reduction {
     return out;
   }
 
-  // As a balanced tree, so that independent combinations overlap.
+  // In a few chains, then as a tree. Chains let a product that is summed become an fma; several of them overlap.
   Group combine_all(std::vector<Group> groups) {
+    constexpr size_t kChains = 4;
+    for (size_t i = kChains; i < groups.size(); ++i) groups[i % kChains] = combine(groups[i % kChains], groups[i]);
+    groups.resize(std::min(groups.size(), kChains));
     while (groups.size() > 1) {
       std::vector<Group> next;
       for (size_t i = 0; i + 1 < groups.size(); i += 2) next.push_back(combine(groups[i], groups[i + 1]));

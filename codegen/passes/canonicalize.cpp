@@ -8,6 +8,7 @@
 
 #include "codegen/passes/constant_fold.h"
 #include "codegen/passes/dead_code.h"
+#include "codegen/passes/equal_ops.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -141,28 +142,7 @@ class Canonicalizer {
 
   // ---- Equal ops
   void merge(Op& op) {
-    std::string key = fmt::format("{}", int(op.opcode));
-    std::vector<uintptr_t> operands;
-    for (Value* v : op.operands) operands.push_back(reinterpret_cast<uintptr_t>(v));
-    if (op.has(Commutative)) std::sort(operands.begin(), operands.begin() + 2);
-    for (uintptr_t v : operands) key += fmt::format(" {}", v);
-    for (auto& [name, attr] : op.attrs) {
-      key += fmt::format(" {}={}:", name, attr.index());
-      std::visit(
-          [&](auto& v) {
-            using T = std::decay_t<decltype(v)>;
-            if constexpr (std::is_same_v<T, double>)
-              key += fmt::format("{}", std::bit_cast<uint64_t>(v));
-            else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
-              key += fmt::format("{}", fmt::join(v, ","));
-            else
-              key += fmt::format("{}", v);
-          },
-          attr);
-    }
-    const Type& type = op.result()->type;
-    key += type.to_string();
-    if (type.layout) key += type.layout->to_string();
+    std::string key = equality_key(op);
     for (Equals& scope : scopes_)
       if (auto it = scope.find(key); it != scope.end()) return replace(op.result(), it->second);
     scopes_.back().emplace(std::move(key), op.result());

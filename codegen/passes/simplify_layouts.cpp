@@ -14,6 +14,7 @@
 
 #include "codegen/ir/builder.h"
 #include "codegen/passes/dead_code.h"
+#include "codegen/passes/equal_ops.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
 
@@ -154,23 +155,13 @@ class Simplifier {
     return result;
   }
 
-  using OpKey = std::tuple<Opcode, std::vector<Value*>, ir::Attrs, Elem, bool, ir::Shape, std::string>;
-
   /// Replaces a pure op by an equal one above it in this block or an enclosing one.
-  void merge(Block& block, std::map<OpKey, Value*> above) {
+  void merge(Block& block, std::unordered_map<std::string, Value*> above) {
     for (auto& op : block.ops) {
       for (auto& region : op->regions)
         if (op->opcode != Opcode::Reduce) merge(*region, above);
       if (!op->has(ir::Pure) || !op->regions.empty() || op->results.size() != 1) continue;
-      const ir::Type& type = op->result()->type;
-      OpKey key{op->opcode,
-                op->operands,
-                op->attrs,
-                type.elem,
-                type.pointer,
-                type.shape,
-                type.layout ? type.layout->to_string() : std::string()};
-      auto [it, is_new] = above.emplace(std::move(key), op->result());
+      auto [it, is_new] = above.emplace(equality_key(*op), op->result());
       if (!is_new) ir::replace_uses(func_.body, op->result(), it->second);
     }
   }

@@ -83,6 +83,18 @@ std::optional<Arg> parse_scalar(const std::string& text) {
   return std::nullopt;
 }
 
+void check_argument_name(const Kernel& kernel, const std::string& name) {
+  std::vector<std::string> names;
+  for (const KernelParam& p : kernel.params()) {
+    if (!p.is_constexpr) names.push_back(p.name);
+    if (p.name != name) continue;
+    if (!p.is_constexpr) return;
+    throw UsageError(fmt::format("'{0}' is a compile-time argument: give it as --constexpr {0}=VALUE", name));
+  }
+  throw UsageError(
+      fmt::format("kernel '{}' has no argument '{}'; it has: {}", kernel.name(), name, fmt::join(names, ", ")));
+}
+
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts) {
   std::vector<std::string> names;
   std::vector<ArgType> types;
@@ -96,17 +108,8 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
   }
   for (const std::string& text : texts) {
     auto [name, value] = split_assignment(text, "--arg");
+    check_argument_name(kernel, name);
     auto it = std::find(names.begin(), names.end(), name);
-    if (it == names.end()) {
-      for (const KernelParam& p : kernel.params())
-        if (p.name == name)
-          throw UsageError(fmt::format(
-              "--arg '{0}': '{1}' is a compile-time argument: give it as --constexpr {1}=VALUE", text, name));
-      auto near = nearest_name(name, names);
-      throw UsageError(fmt::format(
-          "--arg '{}': kernel '{}' has no argument '{}'{}", text, kernel.name(), name,
-          near ? fmt::format("; did you mean '{}'?", *near) : fmt::format("; it has: {}", fmt::join(names, ", "))));
-    }
     ArgType& type = types[size_t(it - names.begin())];
     type = {};
     if (value == "None") {

@@ -34,6 +34,9 @@ Constexpr parse_constexpr(const std::string& text);
 /// A launch value: an integer, a float, true or false.
 std::optional<Arg> parse_scalar(const std::string& text);
 
+/// Throws UsageError unless `name` is one of the kernel's launch arguments (constexprs are not).
+void check_argument_name(const Kernel& kernel, const std::string& name);
+
 /// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
 /// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant.
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts);

@@ -110,18 +110,6 @@ Values read_values(const Options& o) {
   return values;
 }
 
-void check_names(const Kernel& kernel, const Values& values) {
-  std::vector<std::string> names;
-  for (const KernelParam& p : kernel.params())
-    if (!p.is_constexpr) names.push_back(p.name);
-  for (const auto& [name, value] : values) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    auto near = nearest_name(name, names);
-    throw UsageError(fmt::format("kernel '{}' has no argument '{}'{}", kernel.name(), name,
-                                 near ? fmt::format("; did you mean '{}'?", *near) : ""));
-  }
-}
-
 void print_summary(const std::string& name, const Array& array, const std::string& file) {
   double least = INFINITY, most = -INFINITY, sum = 0;
   int64_t n = array.size(), not_finite = 0;
@@ -143,13 +131,14 @@ void print_summary(const std::string& name, const Array& array, const std::strin
 }
 
 int run_command(const Options& o) {
+  std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
   Grid grid = parse_grid(o.grid);
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions launch = parse_options(o.constexprs, o.num_warps, o.num_stages);
   Values values = read_values(o);
-  check_names(kernel, values);
+  for (const auto& [argument, value] : values) check_argument_name(kernel, argument);
   std::map<std::string, std::string, std::less<>> files;
   for (const std::string& text : o.out) {
     auto [array, file] = split_assignment(text, "--out");
@@ -161,7 +150,7 @@ int run_command(const Options& o) {
   }
 
   std::string why;
-  std::shared_ptr<Device> device = open_device(o, why);
+  device = open_device(o, why);
   fmt::print("{}\n", why);
   std::vector<Arg> args;
   for (const KernelParam& p : kernel.params()) {

@@ -1,0 +1,229 @@
+"""What the side-by-side benchmarks share: Tegula's kernels on torch tensors, and interleaved timing.
+
+Tegula's command compiles a kernel to PTX; the CUDA driver links it in this process, in the primary context that torch
+and Triton use, so both sides work on the same tensors and streams.
+"""
+
+import ctypes
+import hashlib
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+import torch
+
+# ---- The CUDA driver.
+
+NUM_REGS, LOCAL_BYTES, MAX_DYNAMIC_SHARED = 4, 3, 8  # CU_FUNC_ATTRIBUTE_...
+JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6  # CU_JIT_...
+
+
+class Driver:
+    """libcuda, called through ctypes (which lets other threads run meanwhile). Every failed call raises."""
+
+    def __init__(self):
+        torch.zeros(1, device="cuda")  # torch's context: the primary one
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.library.cuLaunchKernel.argtypes = (
+            [ctypes.c_void_p] + [ctypes.c_uint] * 7 + [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p])
+        context = ctypes.c_void_p()
+        self.call("cuCtxGetCurrent", ctypes.byref(context))
+        if not context.value:
+            raise RuntimeError("torch made no CUDA context current")
+        self.context = context
+
+    def call(self, name, *args):
+        result = getattr(self.library, name)(*args)
+        if result:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorName(result, ctypes.byref(text))
+            raise RuntimeError(f"{name}: {(text.value or b'unknown error').decode()} ({result})")
+
+    def load(self, ptx, name):
+        """Links PTX; the function, as a handle. May be called from any thread."""
+        self.call("cuCtxSetCurrent", self.context)
+        log = ctypes.create_string_buffer(16 << 10)
+        options = (ctypes.c_int * 2)(JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        try:
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), ctypes.c_char_p(ptx), ctypes.c_uint(2), options, values)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name.encode()))
+        return function
+
+    def attribute(self, function, which):
+        value = ctypes.c_int()
+        self.call("cuFuncGetAttribute", ctypes.byref(value), ctypes.c_int(which), function)
+        return value.value
+
+    def programs_per_sm(self, function, warps, shared):
+        """How many programs of `warps` warps and `shared` bytes of dynamic shared memory an SM runs at a time."""
+        value = ctypes.c_int()
+        self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(value), function,
+                  ctypes.c_int(32 * warps), ctypes.c_size_t(shared))
+        return max(1, value.value)
+
+
+# ---- Kernels of Tegula.
+
+
+@dataclass
+class Code:
+    """PTX of one kernel, and what a launch has to know of it."""
+    kernel: str
+    ptx: bytes
+    warps: int
+    shared: int
+
+    def digest(self):
+        return hashlib.sha256(self.ptx + b"%d %d" % (self.warps, self.shared)).hexdigest()
+
+
+def compile_kernel(tegula, file, kernel, args, constexprs, warps, target):
+    """Code from `tegula compile`; args: a name -> type ("*f32", "i32:16") mapping. Raises with the compiler's words."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder) / "kernel.ptx"
+        command = [os.path.abspath(tegula), "compile", f"{file}::{kernel}", "--emit=ptx", f"--target={target}"]
+        for name, kind in args.items():
+            command += ["--arg", f"{name}={kind}"]
+        for name, value in constexprs.items():
+            command += ["--constexpr", f"{name}={value}"]
+        command += ["--num-warps", str(warps), "-o", str(output)]
+        # The command reports registers if it finds an assembler or a GPU, which takes time; here the driver tells.
+        env = dict(os.environ, PATH="", CUDA_VISIBLE_DEVICES="")
+        run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        if run.returncode:
+            raise RuntimeError(f"tegula compile, exit status {run.returncode}: {(run.stderr or run.stdout).strip()}")
+        shared = re.search(r"(\d+) bytes of shared memory", run.stderr)
+        if not shared:
+            raise RuntimeError(f"tegula compile told no shared memory: {run.stderr.strip()!r}")
+        return Code(kernel, output.read_bytes(), warps, int(shared.group(1)))
+
+
+class LoadedKernel:
+    """Code on the GPU."""
+
+    def __init__(self, driver, code):
+        self.driver, self.code = driver, code
+        self.function = driver.load(code.ptx + b"\0", code.kernel)
+        self.registers = driver.attribute(self.function, NUM_REGS)
+        self.local_bytes = driver.attribute(self.function, LOCAL_BYTES)
+        if code.shared > 48 << 10:
+            driver.call("cuFuncSetAttribute", self.function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(code.shared))
+
+    def launcher(self, grid, *args):
+        """A function that launches on torch's current stream. args: tensors, and ints for int32."""
+        values = [ctypes.c_uint64(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int32(a) for a in args]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        launch_kernel, function, threads, shared = (
+            self.driver.library.cuLaunchKernel, self.function, 32 * self.code.warps, self.code.shared)
+
+        def launch(keep=(values, args)):
+            stream = torch.cuda.current_stream().cuda_stream
+            result = launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, pointers, None)
+            if result:
+                raise RuntimeError(f"cuLaunchKernel of {self.code.kernel}: error {result}")
+
+        return launch
+
+
+# ---- Timing.
+
+
+class Graph:
+    """`works`, called one after another on a stream of its own, as a graph."""
+    stream = None
+
+    def __init__(self, works):
+        Graph.stream = Graph.stream or torch.cuda.Stream()
+        torch.cuda.synchronize()
+        self.launches = len(works)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(Graph.stream):
+            self.graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for work in works:
+                    work()
+            finally:
+                self.graph.capture_end()
+
+    def __call__(self):
+        self.graph.replay()
+
+
+class Interleaved:
+    """Times several ways of the same work in rounds, each round all of them; every other round in reverse order.
+
+    graph:  a sample is a replay of a graph with many launches, which go round the tensor sets. These are larger than
+            twice the L2 cache between two uses of a set, so each launch finds its data cold.
+    flush:  a sample is the mean of a few launches, each after twice the L2 cache was overwritten.
+    """
+
+    def __init__(self, method, sets, flush_bytes, launches):
+        """`sets`: number of tensor sets; `launches` of a sample (graph: rounded up to a multiple of `sets`)."""
+        self.method, self.sets = method, sets
+        self.launches = -(-launches // sets) * sets if method == "graph" else launches
+        self.scratch = torch.empty(flush_bytes // 4, dtype=torch.int32, device="cuda") if method == "flush" else None
+
+    def prepare(self, works):
+        """`works`: one launching function a tensor set. Returns what rounds() takes."""
+        for work in works:
+            work()
+        torch.cuda.synchronize()
+        if self.method == "flush":
+            return works
+        graph = Graph([works[i % self.sets] for i in range(self.launches)])
+        graph()
+        torch.cuda.synchronize()
+        return graph
+
+    def sample(self, prepared):
+        """Queues one sample; returns pairs of events."""
+        events = []
+
+        def timed(work):
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            work()
+            stop.record()
+            events.append((start, stop))
+
+        if self.method == "graph":
+            timed(prepared)
+        else:
+            for i in range(self.launches):
+                self.scratch.zero_()
+                timed(prepared[i % self.sets])
+        return events
+
+    def rounds(self, arms, count):
+        """Microseconds a launch: {name: one figure a round}. `arms`: {name: prepared}."""
+        out = {name: [] for name in arms}
+        names = list(arms)
+        for number in range(count):
+            order = names if number % 2 == 0 else names[::-1]
+            events = {name: self.sample(arms[name]) for name in order}
+            torch.cuda.synchronize()
+            for name in names:
+                together = sum(start.elapsed_time(stop) for start, stop in events[name])
+                out[name].append(together * 1000 / self.launches)
+        return out
+
+
+def ratio(slow, fast):
+    """Of paired figures: {median, low, high} of slow / fast, low and high being the quartiles."""
+    values = [a / b for a, b in zip(slow, fast)]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return {"median": middle, "low": low, "high": high, "pairs": len(values)}
+
+
+def relative_error(out, exact):
+    """||out - exact|| / ||exact|| in double precision; NaN if anything in `out` is."""
+    exact = exact.double()
+    return ((out.double() - exact).norm() / exact.norm()).item()

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# Runs everything that was built on a machine with a GPU: tests, tutorials, sanitizers, benchmarks.
+#
+#   bench/run_gpu.sh WHERE [STEP...]
+#
+# WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
+# Steps: tests tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
+# Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
+#
+#   TIME_LIMIT      seconds for everything (520)
+#   TEGULA_DEVICE   gpu (default) or emulator, as the library takes it
+#   SANITIZE        what runs under compute-sanitizer: program:filter, program:filter, ... (filter: of GoogleTest)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [ $# -lt 1 ]; then
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" >&2
+  exit 2
+fi
+where=$1
+shift
+steps=${*:-tests tutorials launch first softmax sanitizer}
+: "${OUT:=out}"
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+: "${TIME_LIMIT:=520}"
+export TEGULA_DEVICE=${TEGULA_DEVICE:-gpu}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+if [ -f "$where" ]; then
+  tar -C "$scratch" -xJf "$where" 2>/dev/null ||
+    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$where" "$scratch" ||
+    { echo "cannot unpack '$where'"; exit 2; }
+  where=$scratch/tegula
+fi
+[ -d "$where" ] || { echo "there is no folder '$where'"; exit 2; }
+where=$(cd "$where" && pwd)
+export LD_LIBRARY_PATH=$where${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export TEGULA_CACHE_DIR=$scratch/cache
+
+# The tests know the source tree and the tegula command by their places where they were built.
+link_place() { # link_place PLACE TARGET
+  [ -n "$1" ] && [ ! -e "$1" ] || return 0
+  mkdir -p "$(dirname "$1")" && ln -sfn "$2" "$1" || echo "cannot link '$1' to '$2'"
+}
+place() { # place FILE VARIABLE-OF-CMAKE
+  if [ -f "$where/$1" ]; then
+    cat "$where/$1"
+  elif [ -f "$where/CMakeCache.txt" ]; then
+    sed -n "s/^$2:INTERNAL=//p" "$where/CMakeCache.txt"
+  fi
+}
+link_place "$(place SOURCE_DIR CMAKE_HOME_DIRECTORY)" "$PWD"
+build_dir=$(place BUILD_DIR CMAKE_CACHEFILE_DIR)
+link_place "$build_dir" "$where"
+# The link of an unpacked archive goes when the archive does.
+if [ -L "$build_dir" ] && [ "$(readlink "$build_dir")" = "$where" ]; then trap 'rm -rf "$scratch" "$build_dir"' EXIT; fi
+
+# find_program NAME FOLDER: its path, in the build's structure or side by side; nothing if it is not there.
+find_program() {
+  local file
+  for file in "$where/$2/$1" "$where/$1"; do
+    [ -f "$file" ] && [ -x "$file" ] && { echo "$file"; return; }
+  done
+}
+# find_programs PATTERN FOLDER
+find_programs() {
+  local file
+  for file in "$where"/$2/$1 "$where"/$1; do
+    if [ -f "$file" ] && [ -x "$file" ]; then echo "$file"; fi
+  done
+}
+
+rows=()
+failures=0
+row() { # row NAME RESULT SECONDS DETAIL
+  local line
+  printf -v line '%-30s %-8s %5s s  %s' "$@"
+  rows+=("$line")
+  case $2 in ok | skipped) ;; *) failures=$((failures + 1)) ;; esac
+  echo "$line"
+}
+# seconds_left LIMIT: the smaller of LIMIT and what is left of the whole.
+seconds_left() {
+  local left=$((TIME_LIMIT - SECONDS))
+  [ "$left" -lt "$1" ] && echo "$left" || echo "$1"
+}
+outcome() { # of an exit status
+  case $1 in 0) echo ok ;; 124 | 137) echo TIMEOUT ;; *) echo "FAIL:$1" ;; esac
+}
+# step NAME LIMIT LOG COMMAND...: runs it with its output appended to LOG; sets `status`, and makes a row whose detail
+# is the last line that it printed.
+step() {
+  local name=$1 limit log=$OUT/$3 start=$SECONDS text=$scratch/step
+  limit=$(seconds_left "$2")
+  shift 3
+  if [ "$limit" -lt 3 ]; then row "$name" "NO TIME" 0 ""; status=1; return; fi
+  timeout -k 5 "$limit" "$@" >"$text" 2>&1 </dev/null
+  status=$?
+  { printf '\n######## %s: %s\n' "$name" "$*"; cat "$text"; printf '######## exit status %d\n' $status; } >>"$log"
+  row "$name" "$(outcome $status)" $((SECONDS - start)) "$(grep -v '^[[:space:]]*$' "$text" | tail -n 1 | cut -c1-100)"
+}
+
+# ---- tests: several programs at a time, each with a log of its own until all are done.
+run_tests() {
+  local limit tests test name total_passed=0 jobs
+  jobs=$(($(nproc) / 4))
+  [ $jobs -ge 1 ] || jobs=1
+  limit=$(seconds_left 180)
+  mapfile -t tests < <(find_programs '*_test' tests)
+  [ ${#tests[@]} -gt 0 ] || { row tests MISSING 0 "no *_test in $where"; return; }
+  mkdir -p "$scratch/tests"
+  printf '%s\n' "${tests[@]}" | LIMIT=$limit LOGS=$scratch/tests xargs -P "$jobs" -I{} bash -c '
+    name=$(basename {}) start=$SECONDS
+    left=$((LIMIT - (SECONDS - start)))
+    TEGULA_CACHE_DIR=$LOGS/$name.cache timeout -k 5 "$left" {} --gtest_output=json:$LOGS/$name.json >$LOGS/$name.log 2>&1 </dev/null
+    echo "$? $((SECONDS - start))" >$LOGS/$name.status'
+  for test in "${tests[@]}"; do
+    name=$(basename "$test")
+    local log=$scratch/tests/$name.log status=1 seconds=0 passed failed skipped
+    [ -f "$scratch/tests/$name.status" ] && read -r status seconds <"$scratch/tests/$name.status"
+    { printf '\n######## %s: exit status %d\n' "$name" "$status"; grep -vE '^\[( RUN     |       OK |---------)' "$log"; } >>"$OUT/tests.log"
+    passed=$(grep -cE '^\[       OK \]' "$log")
+    skipped=$(grep -cE '^\[  SKIPPED \] .*\([0-9]+ ms\)' "$log")
+    failed=$(grep -cE '^\[  FAILED  \] .*\([0-9]+ ms\)' "$log")
+    row "$name" "$(outcome "$status")" "$seconds" "passed $passed failed $failed skipped $skipped"
+    grep -E '^\[  FAILED  \] .*\([0-9]+ ms\)' "$log" | head -n 8
+  done
+}
+
+run_tutorials() {
+  local program
+  for program in $(find_programs '[0-9][0-9]_*' tutorials); do
+    step "$(basename "$program")" 60 tutorials.log "$program"
+  done
+}
+
+# ---- compute-sanitizer: what it says counts even where the time ran out.
+run_sanitizer() {
+  local tool sanitizer entry name filter program limit start log
+  sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+  [ -x "$sanitizer" ] || { row sanitizer MISSING 0 "no compute-sanitizer"; return; }
+  local work=()
+  if [ -n "${SANITIZE:-}" ]; then
+    IFS=', ' read -ra work <<<"$SANITIZE"
+  else
+    work=(01_vector_add: 02_fused_softmax:)
+    for program in $(find_programs '*_test' tests); do
+      name=$(basename "$program")
+      case $name in
+        *emulat* | *golden* | *parser* | *driver* | *cache* | *checker* | *fault*) ;;
+        *kernels* | *ops_* | *dot* | *matmul* | *softmax* | *reduc* | *scan* | *atomic*) work+=("$name:") ;;
+      esac
+    done
+  fi
+  # Each tool has its share of what is left; so has each program.
+  for tool in memcheck racecheck; do
+    local deadline=$((SECONDS + $(seconds_left 120)))
+    [ $tool = memcheck ] && deadline=$((SECONDS + $(seconds_left 120) / 2))
+    local count=${#work[@]}
+    for entry in "${work[@]}"; do
+      name=${entry%%:*} filter=${entry#*:}
+      program=$(find_program "$name" tests)
+      [ -n "$program" ] || program=$(find_program "$name" tutorials)
+      [ -n "$program" ] || { row "$tool $name" MISSING 0 ""; continue; }
+      limit=$(((deadline - SECONDS) / count))
+      count=$((count - 1))
+      [ "$limit" -ge 5 ] || { row "$tool $name" skipped 0 "no time left"; continue; }
+      local command=("$program")
+      case $name in
+        *_test) command+=(--gtest_brief=1 --gtest_filter="${filter:-*}") ;;
+        02_fused_softmax) command+=(--rows 64 --cols 781) ;;
+      esac
+      start=$SECONDS log=$scratch/sanitizer.txt
+      timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
+      local status=$? result
+      { printf '\n######## %s %s\n' $tool "${command[*]}"; head -c 1000000 "$log"; printf '######## exit status %d\n' $status; } >>"$OUT/sanitizer.log"
+      result=$(outcome $status)
+      # Cut short, it has still checked what ran until then.
+      if [ $result = TIMEOUT ] && ! grep -qE '^=+ (Invalid|Error|Warning|Race|Program hit)' "$log"; then result=ok; fi
+      row "$tool $name" "$result" $((SECONDS - start)) \
+        "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/=//g')$([ $status -eq 124 ] && echo ' no error until cut short')"
+    done
+  done
+}
+
+run_bench() { # run_bench NAME LIMIT ARGUMENTS...
+  local program
+  program=$(find_program "$1" bench)
+  if [ -z "$program" ]; then row "$1" MISSING 0 ""; return; fi
+  step "$1" "$2" bench.log "$program" "${@:3}"
+}
+run_softmax() {
+  local compiler
+  compiler=$(find_program tegula .)
+  if [ -z "$compiler" ]; then row softmax.py MISSING 0 "no tegula command"; return; fi
+  step softmax.py 200 bench.log env PYTHONUNBUFFERED=1 TRITON_CACHE_DIR="$scratch/triton" \
+    python3 bench/softmax.py --tegula "$compiler" --out "$OUT/softmax.json"
+}
+
+{
+  date -u
+  nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --format=csv 2>&1
+  git rev-parse HEAD 2>/dev/null
+} >"$OUT/summary.txt"
+for name in $steps; do
+  case $name in
+    tests) run_tests ;;
+    tutorials) run_tutorials ;;
+    sanitizer) run_sanitizer ;;
+    launch) run_bench launch_overhead 40 ;;
+    first) run_bench first_call 60 ;;
+    softmax) run_softmax ;;
+    *) row "$name" UNKNOWN 0 "steps: tests tutorials launch first softmax sanitizer" ;;
+  esac
+done
+
+[ -f "$OUT/bench.log" ] && cat "$OUT/bench.log"
+{
+  printf '\n'
+  printf '%s\n' "${rows[@]}"
+  printf '\n%d rows, %d not ok, %d s together\n' ${#rows[@]} $failures $SECONDS
+} | tee -a "$OUT/summary.txt"
+[ $failures -eq 0 ]

@@ -1,0 +1,332 @@
+// The tegula command, run as a user runs it: output, messages, exit status; and its .npy files.
+#include <gtest/gtest.h>
+
+#ifdef TEGULA_COMMAND
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <tuple>
+#include <vector>
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Result {
+  int status = -1;
+  std::string out, err;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+const std::string kSource = R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(out + i, tl.load(x + i, mask=m) + tl.load(y + i, mask=m), mask=m)
+
+
+@triton.jit
+def scale(x, factor, n, BLOCK: tl.constexpr, TYPE: tl.constexpr = tl.float32):
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, (tl.load(x + i, mask=i < n).to(TYPE) * factor), mask=i < n)
+
+
+@triton.jit
+def leave(x):
+    pass
+)";
+
+/// An .npy file of version 1 whose header is padded as NumPy does.
+std::string npy(std::string header, const std::string& data) {
+  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00", 8) + char(header.size()) + char(0) + header + data;
+}
+std::string npy_f32(const std::vector<float>& values) {
+  std::string data(values.size() * 4, '\0');
+  std::memcpy(data.data(), values.data(), data.size());
+  return npy(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", values.size()), data);
+}
+
+/// A folder of its own with add.py in it, and the command run there.
+class Command : public testing::Test {
+ protected:
+  Command() {
+    std::string name = (fs::temp_directory_path() / "tegula-cli-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    write("add.py", kSource);
+  }
+  ~Command() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string file(const std::string& name) { return read(folder_ / name); }
+
+  /// Without a GPU, with a cache of its own and, unless said otherwise, no program in PATH.
+  Result tegula(const std::string& arguments, const std::string& path = "/nonexistent") {
+    std::string command =
+        fmt::format("cd '{0}' && PATH='{1}' TEGULA_DEVICE=emulator TEGULA_CACHE_DIR='{0}/cache' '" TEGULA_COMMAND
+                    "' {2} >out.txt 2>err.txt",
+                    folder_.string(), path, arguments);
+    int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file("out.txt"), file("err.txt")};
+  }
+
+  fs::path folder_;
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+#define EXPECT_HAS(text, part) EXPECT_TRUE(has(text, part)) << text
+
+const std::string kTypes = " --arg x='*f32' --arg y='*f32' --arg out='*f32' ";
+
+TEST_F(Command, HelpHasExamples) {
+  Result r = tegula("--help");
+  EXPECT_EQ(r.status, 0);
+  for (const char* word : {"check", "compile", "run", "cache", "Examples:"}) EXPECT_HAS(r.out, word);
+  for (const char* command : {"check", "compile", "run", "cache"}) {
+    r = tegula(fmt::format("{} --help", command));
+    EXPECT_EQ(r.status, 0);
+    EXPECT_HAS(r.out, fmt::format("Examples:\n  tegula {}", command));
+  }
+  EXPECT_EQ(tegula("").status, 2);
+  EXPECT_EQ(tegula("frobnicate").status, 2);
+}
+
+TEST_F(Command, CheckTellsMistakesAndGoesOn) {
+  write("wrong.py", "import triton\n@triton.jit\ndef k(x):\n    y = x +\n");
+  Result r = tegula("check wrong.py add.py");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.err,
+            "wrong.py:4:12: error: expected an expression after '+', found end of line\n"
+            "        y = x +\n"
+            "               ^\n");
+  EXPECT_EQ(r.out, "add.py: 3 kernels, no errors\n");
+  r = tegula("check nothing.py");
+  EXPECT_EQ(r.status, 3);
+  EXPECT_HAS(r.err, "nothing.py");
+}
+
+TEST_F(Command, CompileEmitsEachForm) {
+  Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=tile" + kTypes);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out,
+             "func @add(%0: ptr<f32> \"x\" div 16, %1: ptr<f32> \"y\" div 16, %2: ptr<f32> \"out\" div 16, %3: i32 "
+             "\"n\" div 16)");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=llvm" + kTypes);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "target triple = \"nvptx64-nvidia-cuda\"");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 --target=sm_80 --num-warps 8 -o add.ptx" + kTypes);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, "");
+  EXPECT_HAS(file("add.ptx"), ".target sm_80");
+  EXPECT_HAS(r.err, "add for sm_80: 8 warps, 0 bytes of shared memory");
+}
+
+TEST_F(Command, CompileTakesDivisorsAndConstants) {
+  Result r = tegula(
+      "compile add.py::add --constexpr BLOCK=256 --emit=tile --arg x=*f16:4 --arg y=*bf16 --arg out=*f32 --arg n=1");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "func @add(%0: ptr<f16> \"x\" div 4, %1: ptr<bf16> \"y\" div 16, %2: ptr<f32> \"out\" div 16)");
+  r = tegula(
+      "compile add.py::scale --constexpr BLOCK=256 --constexpr TYPE=fp64 --emit=tile --arg x=*f32 --arg factor=f64 "
+      "--arg n=i64");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "%1: f64 \"factor\", %2: i64 \"n\")");
+}
+
+TEST_F(Command, CompileAsksPtxasWhenItIsThere) {
+  fs::create_directory(folder_ / "bin");
+  // Stands in for the assembler: the last argument names its output.
+  write("bin/ptxas",
+        "#!/bin/sh\n"
+        "for last; do :; done\n"
+        "echo machine code of $3 > \"$last\"\n"
+        "echo 'ptxas info : 16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads'\n"
+        "echo 'ptxas info : Used 42 registers, 0 bytes smem'\n");
+  fs::permissions(folder_ / "bin/ptxas", fs::perms::owner_all);
+  std::string path = (folder_ / "bin").string();
+  Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=cubin -o add.cubin" + kTypes, path);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.err, "42 registers a thread, 20 bytes spilled (by ptxas)");
+  EXPECT_EQ(file("add.cubin"), "machine code of sm_90a\n");
+  write("bin/ptxas", "#!/bin/sh\necho 'ptxas fatal : no good'\nexit 7\n");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 -o add.ptx" + kTypes, path);
+  EXPECT_EQ(r.status, 3);
+  EXPECT_HAS(r.err, "refused the PTX of 'add' (exit status 7)");
+  EXPECT_HAS(r.err, "ptxas fatal : no good");
+}
+
+TEST_F(Command, CompileSaysWhatIsWrong) {
+  auto error = [&](const std::string& arguments, int status) {
+    Result r = tegula("compile " + arguments);
+    EXPECT_EQ(r.status, status) << r.err;
+    return r.err;
+  };
+  EXPECT_HAS(error("add.py", 2), "'add.py' has several kernels: name one as add.py::KERNEL (add, scale, leave)");
+  EXPECT_HAS(error("add.py::", 2), "expected FILE::KERNEL");
+  EXPECT_HAS(error("add.py::scal", 1), "did you mean 'scale'?");
+  EXPECT_HAS(error("add.py::add" + kTypes, 1), "constexpr parameter 'BLOCK' has no value");
+  EXPECT_HAS(error("add.py::add --constexpr BLOK=1" + kTypes, 1), "did you mean 'BLOCK'?");
+  EXPECT_HAS(error("add.py::add --arg z='*f32'", 2), "kernel 'add' has no argument 'z'; it has: x, y, out, n");
+  EXPECT_HAS(error("add.py::add --arg BLOCK=3", 2), "give it as --constexpr BLOCK=VALUE");
+  EXPECT_HAS(error("add.py::add --arg x='*float'", 2), "'*float' is no type");
+  EXPECT_HAS(error("add.py::add --arg x='*f32:3'", 2), "must be a power of two");
+  EXPECT_HAS(error("add.py::add --arg x", 2), "expected NAME=VALUE");
+  EXPECT_HAS(error("add.py::add --target=sm_1", 2), "--target 'sm_1' is not known; known are sm_80, ");
+  EXPECT_HAS(error("add.py::add --emit=cubin", 2), "name it with -o FILE");
+  EXPECT_HAS(error("add.py::add --emit=sass", 2), "--emit");
+  EXPECT_HAS(error("add.py::add --constexpr BLOCK=256 -o no/folder/x.ptx" + kTypes, 3),
+             "cannot write 'no/folder/x.ptx'");
+}
+
+TEST_F(Command, RunOnFiles) {
+  std::vector<float> x(1000), y(1000), sum(1000);
+  for (int i = 0; i < 1000; ++i) x[i] = float(i), y[i] = 0.5f * float(i), sum[i] = i < 999 ? 1.5f * float(i) : 0;
+  write("x.npy", npy_f32(x));
+  write("y.npy", npy_f32(y));
+  Result r = tegula(
+      "run add.py::add --grid 4 --in x=x.npy --in y=y.npy --zeros out=f32[1000] --arg n=999 --constexpr BLOCK=256 "
+      "--out out=out.npy");
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "emulator");
+  EXPECT_HAS(r.out, "out: float32 [1000], from 0 to 1497, mean ");
+  EXPECT_TRUE(file("out.npy") == npy_f32(sum));
+}
+
+TEST_F(Command, RunOnRandomDataIsRepeatable) {
+  std::string arguments =
+      "run add.py::scale --random x=bf16[100] --arg factor=2.0 --arg n=100 --constexpr BLOCK=128 --device emulator "
+      "--seed ";
+  for (const char* seed : {"1 --out x=a.npy", "1 --out x=b.npy", "2 --out x=c.npy --target sm_80"}) {
+    Result r = tegula(arguments + seed);
+    ASSERT_EQ(r.status, 0) << r.err;
+  }
+  EXPECT_EQ(file("a.npy"), file("b.npy"));
+  EXPECT_NE(file("a.npy"), file("c.npy"));
+  EXPECT_HAS(file("a.npy"), "{'descr': '|V2', 'fortran_order': False, 'shape': (100,), }");
+}
+
+TEST_F(Command, RunSaysWhatIsWrong) {
+  auto error = [&](const std::string& arguments, int status) {
+    Result r = tegula("run add.py::add --constexpr BLOCK=256 " + arguments);
+    EXPECT_EQ(r.status, status) << r.err;
+    return r.err;
+  };
+  std::string arrays = "--random x=f32[9] --random y=f32[9] --zeros out=f32[9] ";
+  EXPECT_HAS(error(arrays, 2), "the argument 'n' has no value");
+  EXPECT_HAS(error(arrays + "--arg m=9", 2), "kernel 'add' has no argument 'm'; it has: x, y, out, n");
+  EXPECT_HAS(error(arrays + "--arg n=nine", 2), "'nine' is no number");
+  EXPECT_HAS(error(arrays + "--arg n=9 --grid 1x2", 2), "--grid '1x2': expected X, X,Y or X,Y,Z");
+  EXPECT_HAS(error(arrays + "--arg n=9 --out n=n.npy", 2), "'n' is no array");
+  EXPECT_HAS(error(arrays + "--arg n=9 --arg n=8", 2), "the argument 'n' is given twice");
+  EXPECT_HAS(error("--random x=f33[9]", 2), "'f33[9]' is no array type");
+  EXPECT_HAS(error("--in x=missing.npy", 3), "cannot read 'missing.npy'");
+  EXPECT_HAS(error(arrays + "--arg n=9 --target sm_80", 2), "--target is for --device=emulator");
+}
+
+TEST_F(Command, CacheShowsAndClears) {
+  Result r = tegula("cache");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "kernels  0\n");
+  r = tegula("run add.py::scale --random x=f32[100] --arg factor=2.0 --arg n=100 --constexpr BLOCK=128");
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(tegula("cache").out, "kernels  1\n");
+  r = tegula("cache --clear");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_HAS(r.out, "cleared\n");
+  EXPECT_HAS(tegula("cache").out, "kernels  0\n");
+}
+
+// ---- .npy files
+
+TEST_F(Command, NpyOfEveryTypeComesBack) {
+  for (const auto& [descr, name, bytes] :
+       std::vector<std::tuple<const char*, const char*, int>>{{"|b1", "int1", 1},
+                                                              {"|i1", "int8", 1},
+                                                              {"<i2", "int16", 2},
+                                                              {"<i4", "int32", 4},
+                                                              {"<i8", "int64", 8},
+                                                              {"|u1", "uint8", 1},
+                                                              {"<u2", "uint16", 2},
+                                                              {"<u4", "uint32", 4},
+                                                              {"<u8", "uint64", 8},
+                                                              {"<f2", "float16", 2},
+                                                              {"|V2", "bfloat16", 2},
+                                                              {"<f4", "float32", 4},
+                                                              {"<f8", "float64", 8}}) {
+    SCOPED_TRACE(descr);
+    // The bits of these bytes are numbers in every type.
+    std::string data;
+    for (int i = 0; i < 6 * bytes; ++i) data += char(descr[1] == 'b' ? i % 2 : i % 50);
+    std::string text = npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2, 3), }}", descr), data);
+    write("a.npy", text);
+    Result r = tegula("run add.py::leave --in x=a.npy --out x=b.npy");
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_HAS(r.out, fmt::format("x: {} [2, 3], from ", name));
+    EXPECT_TRUE(file("b.npy") == text);
+  }
+  for (const char* shape : {"()", "(0, 4)", "(1,)", "(1, 2, 1)"}) {
+    std::string text = npy(fmt::format("{{'descr': '|i1', 'fortran_order': False, 'shape': {}, }}", shape), "ab");
+    if (std::string(shape) == "()" || std::string(shape) == "(1,)") text.pop_back();
+    if (std::string(shape) == "(0, 4)") text.resize(text.size() - 2);
+    write("a.npy", text);
+    Result r = tegula("run add.py::leave --in x=a.npy --out x=b.npy");
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_TRUE(file("b.npy") == text) << shape;
+  }
+}
+
+TEST_F(Command, BadNpyFilesAreRefused) {
+  auto error_of = [&](const std::string& bytes) {
+    write("bad.npy", bytes);
+    Result r = tegula("run add.py::leave --in x=bad.npy");
+    EXPECT_EQ(r.status, 3);
+    return r.err;
+  };
+  EXPECT_HAS(error_of("hello"), "'bad.npy' is not an .npy file");
+  EXPECT_HAS(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234")),
+             "is truncated: 4 of 8 bytes of data are there");
+  EXPECT_HAS(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "1234")),
+             "has elements of type '>f4', which is not supported");
+  EXPECT_HAS(error_of(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "1234")), "type '<c8'");
+  EXPECT_HAS(error_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234")),
+             "structured type");
+  EXPECT_HAS(error_of(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "1234")),
+             "is in Fortran order");
+  EXPECT_HAS(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999, 9999999999), }", "")),
+             "is too large");
+  EXPECT_HAS(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1", "")), "without a shape");
+  EXPECT_HAS(error_of(std::string("\x93NUMPY\x01\x00\xff\x00{", 11)), "its header is incomplete");
+  EXPECT_HAS(error_of(std::string("\x93NUMPY\x09\x00\xff\x00{", 11)), "has .npy version 9");
+}
+
+}  // namespace
+}  // namespace tegula
+
+#else
+
+TEST(Command, IsNotBuilt) { GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)"; }
+
+#endif

@@ -1,0 +1,187 @@
+// label: device
+// Tensor-core products: a plain matrix product, one product that feeds another, transposed operands.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+
+namespace tegula {
+namespace {
+
+// The GPU if there is one; else one emulator for each generation of tensor cores.
+std::vector<std::shared_ptr<Device>> devices() {
+  static const auto all = [] {
+    std::vector<std::shared_ptr<Device>> list{default_device()};
+    if (list[0]->info().emulator) {
+      list.clear();
+      for (const char* target : {"sm_80", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
+    }
+    return list;
+  }();
+  return all;
+}
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
+  return p;
+}
+
+template <class T>
+std::vector<T> random_values(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<T> values(count);
+  for (T& v : values) v = T(normal(random));
+  return values;
+}
+
+// Frobenius norm of the difference over that of the exact result.
+template <class T>
+double relative_error(const std::vector<T>& found, const std::vector<double>& exact) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (double(float(found[i])) - exact[i]) * (double(float(found[i])) - exact[i]);
+    norm += exact[i] * exact[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Unit roundoff of an output type, below which the error of a correct rounding stays in this norm; for fp32 the
+// accumulation's own.
+template <class T>
+constexpr double tolerance() {
+  if constexpr (std::is_same_v<T, float16>) return 4e-4;
+  if constexpr (std::is_same_v<T, bfloat16>) return 2.5e-3;
+  return 1e-6;
+}
+
+struct Problem {
+  int m, n, k;
+  int block_m, block_n, block_k;
+  int num_warps;
+  bool transposed_b = false;
+};
+
+template <class In, class Out>
+void check_matmul(Device& device, const Problem& p, Elem out_type) {
+  const int m = p.m, n = p.n, k = p.k;
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps{}", device.info().name, m, n, k, p.block_m,
+                           p.block_n, p.block_k, p.num_warps, p.transposed_b ? ", B transposed" : ""));
+  auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
+  const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
+  std::vector<double> exact(size_t(m) * n);
+  for (int i = 0; i < m; ++i)
+    for (int l = 0; l < k; ++l) {
+      const double x = float(a[size_t(i) * k + l]);
+      for (int j = 0; j < n; ++j)
+        exact[size_t(i) * n + j] += x * float(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
+    }
+  Buffer da(device, a), db(device, b), dc(device, exact.size() * sizeof(Out));
+  device.fill(dc.address(), 0xff, dc.bytes());
+  const unsigned programs = unsigned((m + p.block_m - 1) / p.block_m * ((n + p.block_n - 1) / p.block_n));
+  program().kernel("matmul").launch(
+      device, {programs},
+      {.constexprs =
+           {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"GROUP_M", 2}, {"OUT", out_type}},
+       .num_warps = p.num_warps},
+      da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, k, 1, stride_bk, stride_bn, n, 1);
+  EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance<Out>());
+}
+
+TEST(Matmul, ShapesAndTypes) {
+  const Problem problems[] = {
+      {32, 32, 32, 16, 16, 16, 1},           {50, 39, 70, 16, 16, 16, 1},
+      {64, 64, 64, 32, 32, 16, 2, true},     {96, 80, 48, 32, 64, 32, 4},
+      {100, 72, 136, 64, 32, 32, 4, true},   {130, 140, 72, 128, 128, 64, 8},
+      {128, 128, 128, 128, 64, 32, 4, true}, {65, 33, 17, 64, 64, 32, 2},
+      {33, 47, 40, 16, 32, 64, 8},           {48, 24, 96, 32, 8, 16, 1},
+  };
+  for (auto& device : devices())
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      check_matmul<bfloat16, float>(*device, p, Elem::F32);
+    }
+}
+
+TEST(Matmul, EveryNumberOfWarps) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8, 16})
+      for (bool transposed : {false, true}) {
+        check_matmul<float16, float>(*device, {64, 96, 80, 32, 32, 32, num_warps, transposed}, Elem::F32);
+        check_matmul<bfloat16, bfloat16>(*device, {72, 64, 64, 64, 64, 16, num_warps, transposed}, Elem::BF16);
+      }
+}
+
+// Softmax's tile is the left operand of a second product.
+template <class T>
+void check_attention(Device& device, int rows, int keys, int depth, int num_warps) {
+  SCOPED_TRACE(
+      fmt::format("{}: {} rows, {} keys, depth {}, {} warps", device.info().name, rows, keys, depth, num_warps));
+  const int blocks = 2;
+  auto q = random_values<T>(size_t(blocks) * rows * depth, 3);
+  auto k = random_values<T>(size_t(keys) * depth, 4), v = random_values<T>(size_t(keys) * depth, 5);
+  const float scale = 1 / std::sqrt(float(depth));
+  std::vector<double> exact(q.size());
+  for (int i = 0; i < blocks * rows; ++i) {
+    std::vector<double> weights(keys);
+    double total = 0;
+    for (int j = 0; j < keys; ++j) {
+      double score = 0;
+      for (int d = 0; d < depth; ++d) score += double(q[size_t(i) * depth + d]) * k[size_t(j) * depth + d];
+      total += weights[j] = std::exp(score * scale);
+    }
+    for (int j = 0; j < keys; ++j)
+      for (int d = 0; d < depth; ++d) exact[size_t(i) * depth + d] += weights[j] / total * v[size_t(j) * depth + d];
+  }
+  Buffer dq(device, q), dk(device, k), dv(device, v), out(device, exact.size() * sizeof(float));
+  program()
+      .kernel("attention")
+      .launch(device, {blocks},
+              {.constexprs = {{"ROWS", rows}, {"KEYS", keys}, {"DEPTH", depth}}, .num_warps = num_warps}, dq.as<T>(),
+              dk.as<T>(), dv.as<T>(), out.as<float>(), scale);
+  // The weights are rounded to T before the second product.
+  EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<T>());
+}
+
+TEST(Matmul, ChainedDots) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8}) {
+      check_attention<float16>(*device, 64, 32, 64, num_warps);
+      check_attention<float16>(*device, 16, 64, 16, num_warps);
+      check_attention<bfloat16>(*device, 32, 128, 32, num_warps);
+    }
+}
+
+template <class T>
+void check_gram(Device& device, int r, int c, int num_warps) {
+  SCOPED_TRACE(fmt::format("{}: {} x {}, {} warps", device.info().name, r, c, num_warps));
+  auto x = random_values<T>(size_t(r) * c, 6);
+  auto start = random_values<float>(size_t(c) * c, 7);
+  std::vector<double> exact(start.begin(), start.end());
+  for (int l = 0; l < r; ++l)
+    for (int i = 0; i < c; ++i)
+      for (int j = 0; j < c; ++j) exact[size_t(i) * c + j] += double(x[size_t(l) * c + i]) * x[size_t(l) * c + j];
+  Buffer dx(device, x), dc(device, start), out(device, exact.size() * sizeof(float));
+  program().kernel("gram").launch(device, {1}, {.constexprs = {{"R", r}, {"C", c}}, .num_warps = num_warps}, dx.as<T>(),
+                                  dc.as<float>(), out.as<float>());
+  EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<float>());
+}
+
+TEST(Matmul, TransposedOperandAndAccumulator) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8}) {
+      check_gram<float16>(*device, 16, 16, num_warps);
+      check_gram<float16>(*device, 64, 32, num_warps);
+      check_gram<bfloat16>(*device, 32, 128, num_warps);
+    }
+}
+
+}  // namespace
+}  // namespace tegula

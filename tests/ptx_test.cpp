@@ -1,0 +1,337 @@
+// label: unit
+// The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
+// equal bytes, and its line table names the user's lines.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A kernel with the arguments that it is compiled for. Arguments not named are int32 multiples of 16; "=1" compiles the
+// value in, ":1" promises no divisibility. Constexprs look the same.
+struct Case {
+  const char* file;
+  const char* kernel;
+  const char* arguments;  ///< empty: a helper that other kernels call
+  int num_warps;
+};
+
+constexpr Case kCases[] = {
+    {"tutorials/01_vector_add.py", "vector_add", "x_ptr=*f32 y_ptr=*f32 out_ptr=*f32 BLOCK=1024", 4},
+    {"tutorials/02_fused_softmax.py", "load_row", "", 0},
+    {"tutorials/02_fused_softmax.py", "store_row", "", 0},
+    {"tutorials/02_fused_softmax.py", "row_max", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "subtract", "out_ptr=*f32 x_ptr=*f32 max_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "exponential", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "row_sum", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "divide", "out_ptr=*f32 x_ptr=*f32 sum_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tests/kernels/elementwise.py", "vector_add", "x_ptr=*f16 y_ptr=*f16 out_ptr=*f16 n=i32:1 BLOCK=1024", 4},
+    {"tests/kernels/elementwise.py", "swiglu", "gate_ptr=*bf16 up_ptr=*bf16 out_ptr=*bf16 BLOCK=4096", 8},
+    {"tests/kernels/elementwise.py", "math", "x_ptr=*f32 out_ptr=*f32 BLOCK=512", 4},
+    {"tests/kernels/elementwise.py", "math", "x_ptr=*f64 out_ptr=*f64 BLOCK=128", 4},
+    {"tests/kernels/elementwise.py", "powers", "x_ptr=*f32 out_ptr=*f32 iterations=i32:1 BLOCK=1024 LEAKY=1", 4},
+    {"tests/kernels/elementwise.py", "histogram", "x_ptr=*i32 counts_ptr=*i32 total_ptr=*f32 BINS=64 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 cols=i32:1 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=16384", 16},
+    {"tests/kernels/rows.py", "softmax_rows", "out_ptr=*f32 x_ptr=*f32 rows=i32:1 ROWS=16 BLOCK=128", 4},
+    {"tests/kernels/rows.py", "softmax_persistent", "out_ptr=*f32 x_ptr=*f32 rows=i32:1 BLOCK=4096 num_stages=3", 8},
+    {"tests/kernels/rows.py", "rms_norm", "x_ptr=*f16 w_ptr=*f16 out_ptr=*f16 eps=f32 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "add_rms_norm_silu",
+     "x_ptr=*bf16 residual_ptr=*bf16 w_ptr=*bf16 out_ptr=*bf16 eps=f32 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "layer_norm",
+     "x_ptr=*f16 w_ptr=*f16 b_ptr=*f16 out_ptr=*f16 mean_ptr=*f32 rstd_ptr=*f32 eps=f32 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "cross_entropy", "logits_ptr=*bf16 target_ptr=*i64 loss_ptr=*f32 ignore=i32:1 BLOCK=4096",
+     8},
+    {"tests/kernels/rows.py", "argmax", "x_ptr=*f32 value_ptr=*f32 index_ptr=*i32 BLOCK=4096", 8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+     "BLOCK_K=32 GROUP_M=8 OUT=f16",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*f32 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=64 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f32",
+     8},
+    {"tests/kernels/matmul.py", "attention",
+     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
+    {"tests/kernels/matmul.py", "gram", "x_ptr=*f16 c_ptr=*f32 out_ptr=*f32 R=64 C=64", 4},
+};
+
+constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+std::string label(const Case& c, int num_warps) {
+  return fmt::format("{}::{} ({}) with {} warps", c.file, c.kernel, c.arguments, num_warps);
+}
+
+std::optional<Elem> elem_of_name(const std::string& name) {
+  static const std::map<std::string, Elem> names = {{"i32", Elem::I32}, {"i64", Elem::I64},   {"f16", Elem::F16},
+                                                    {"f32", Elem::F32}, {"bf16", Elem::BF16}, {"f64", Elem::F64}};
+  auto it = names.find(name);
+  return it == names.end() ? std::nullopt : std::optional(it->second);
+}
+
+ArgType arg_type(std::string text) {
+  static const std::regex form(R"((\*?)(\w+)(?:([:=])(\d+))?)");
+  std::smatch match;
+  if (!std::regex_match(text, match, form)) throw std::invalid_argument(text);
+  ArgType type{.elem = elem_of_name(match[2]).value(), .pointer = match[1].length() > 0};
+  if (type.pointer || type.elem == Elem::I32) type.divisible_by = 16;
+  if (match[3] == ":") type.divisible_by = std::stoll(match[4]);
+  if (match[3] == "=") type.constant = std::stoll(match[4]);
+  return type;
+}
+
+KernelImage compile(const Case& c, int num_warps, const char* target) {
+  const Kernel kernel = Program::load(std::string(TEGULA_SOURCE_DIR "/") + c.file).kernel(c.kernel);
+  std::map<std::string, std::string> given;
+  std::istringstream words(c.arguments);
+  for (std::string word; words >> word;) given[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  LaunchOptions options{.num_warps = num_warps};
+  std::vector<ArgType> types;
+  for (const KernelParam& p : kernel.params()) {
+    const std::string text = given.contains(p.name) ? given[p.name] : "i32";
+    if (!p.is_constexpr)
+      types.push_back(arg_type(text));
+    else if (auto elem = elem_of_name(text))
+      options.constexprs.emplace_back(p.name, Constexpr(*elem));
+    else
+      options.constexprs.emplace_back(p.name, std::stoi(text));
+  }
+  return kernel.compile(types, options, target);
+}
+
+std::string run_command(const std::string& command, int* status) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+  *status = pclose(pipe);
+  return output;
+}
+
+// Calls work(i) for 0 <= i < count on all cores.
+void in_parallel(size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (size_t i; (i = next++) < count;) work(i);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+struct Job {
+  const Case* c;
+  int num_warps;
+  const char* target;
+};
+
+// Every case for every target with its own number of warps; with other numbers for the two targets that differ most.
+std::vector<Job> jobs() {
+  std::vector<Job> list;
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    for (const char* target : kTargets) list.push_back({&c, c.num_warps, target});
+    list.push_back({&c, c.num_warps * 2, "sm_80"});
+    list.push_back({&c, 1, "sm_120a"});
+  }
+  return list;
+}
+
+TEST(Ptx, EveryKernelTextHasACase) {
+  for (const char* folder : {"tutorials", "tests/kernels"})
+    for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".py") continue;
+      const std::string file = fmt::format("{}/{}", folder, entry.path().filename().string());
+      for (const std::string& kernel : Program::load(entry.path().string()).kernels()) {
+        const bool found = std::any_of(std::begin(kCases), std::end(kCases),
+                                       [&](const Case& c) { return c.file == file && c.kernel == kernel; });
+        EXPECT_TRUE(found) << file << "::" << kernel << " needs a row in kCases of tests/ptx_test.cpp";
+      }
+    }
+}
+
+TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
+  int status = 0;
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  const std::string version = run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+
+  const std::vector<Job> list = jobs();
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  std::set<std::string> unknown_targets;
+  in_parallel(list.size(), [&](size_t i) {
+    const Job& job = list[i];
+    const bool own_warps = job.num_warps == job.c->num_warps;
+    std::string problem;
+    try {
+      const KernelImage image = compile(*job.c, job.num_warps, job.target);
+      const std::string file = fmt::format("{}/{}.ptx", folder, i);
+      std::ofstream(file) << image.ptx;
+      int failed = 0;
+      const std::string log = run_command(
+          fmt::format("{} timeout 20 ptxas -v -arch={} {} -o {}.cubin", path, job.target, file, file), &failed);
+      if (failed && log.find("is not defined for option 'gpu-name'") != std::string::npos) {
+        std::lock_guard lock(mutex);
+        unknown_targets.insert(job.target);
+        return;
+      }
+      if (failed) problem = "ptxas refuses it: " + log;
+      if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
+        problem = "spills: " + log;
+      if (!failed && own_warps && log.find(" 0 bytes stack frame") == std::string::npos)
+        problem = "uses local memory: " + log;
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (problem.empty()) return;
+    std::lock_guard lock(mutex);
+    problems.push_back(fmt::format("{} for {}: {}", label(*job.c, job.num_warps), job.target, problem));
+  });
+  fs::remove_all(folder);
+  EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
+  EXPECT_LT(unknown_targets.size(), std::size(kTargets)) << version;
+}
+
+// The PTX of all cases for one target.
+std::vector<std::string> all_ptx() {
+  std::vector<std::string> texts;
+  for (const Case& c : kCases)
+    if (*c.arguments) texts.push_back(compile(c, c.num_warps, "sm_90a").ptx);
+  return texts;
+}
+
+// Not a test of its own: what a second process runs for SameBytesEveryTime.
+TEST(Ptx, DISABLED_WriteAll) {
+  const char* file = std::getenv("TEGULA_TEST_OUTPUT");
+  ASSERT_TRUE(file);
+  std::ofstream out(file);
+  for (const std::string& text : all_ptx()) out << text;
+}
+
+TEST(Ptx, SameBytesEveryTime) {
+  const std::vector<std::string> first = all_ptx();
+  std::vector<std::string> in_threads(first.size());
+  std::vector<const Case*> cases;
+  for (const Case& c : kCases)
+    if (*c.arguments) cases.push_back(&c);
+  in_parallel(cases.size(), [&](size_t i) {
+    const size_t backwards = cases.size() - 1 - i;
+    in_threads[backwards] = compile(*cases[backwards], cases[backwards]->num_warps, "sm_90a").ptx;
+  });
+  std::string together;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(first[i], in_threads[i]) << label(*cases[i], cases[i]->num_warps);
+    together += first[i];
+  }
+
+  std::string file = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  const int descriptor = mkstemp(file.data());
+  ASSERT_GE(descriptor, 0);
+  close(descriptor);
+  int status = 0;
+  const std::string log = run_command(
+      fmt::format("TEGULA_TEST_OUTPUT={} '{}' --gtest_filter=Ptx.DISABLED_WriteAll --gtest_also_run_disabled_tests",
+                  file, fs::read_symlink("/proc/self/exe").string()),
+      &status);
+  EXPECT_EQ(status, 0) << log;
+  std::stringstream second;
+  second << std::ifstream(file).rdbuf();
+  fs::remove(file);
+  EXPECT_TRUE(second.str() == together) << "another process compiled other bytes";
+}
+
+// 1-based lines of a kernel's body with memory accesses, reductions or mathematical functions.
+std::set<int> lines_with_work(const Case& c) {
+  static const std::regex work(R"(tl\.(load|store|atomic_add|dot|sum|max|exp|log|sin|cos|erf|sqrt|rsqrt|sigmoid)\()");
+  std::ifstream in(std::string(TEGULA_SOURCE_DIR "/") + c.file);
+  std::set<int> lines;
+  std::string text;
+  bool inside = false;
+  for (int line = 1; std::getline(in, text); ++line) {
+    if (text.starts_with("def ")) inside = text.starts_with(fmt::format("def {}(", c.kernel));
+    if (inside && std::regex_search(text, work)) lines.insert(line);
+  }
+  return lines;
+}
+
+TEST(Ptx, LineTableNamesTheUsersLines) {
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    const std::string ptx = compile(c, c.num_warps, "sm_90a").ptx;
+    std::smatch file;
+    ASSERT_TRUE(std::regex_search(ptx, file, std::regex(R"re(\.file\s+(\d+)\s+"([^"]*)")re"))) << ptx;
+    EXPECT_EQ(file[2].str(), std::string(TEGULA_SOURCE_DIR "/") + c.file);
+    std::set<int> lines;
+    const std::regex loc(fmt::format(R"(\.loc\s+{}\s+(\d+)\s+\d+)", file[1].str()));
+    for (std::sregex_iterator it(ptx.begin(), ptx.end(), loc), end; it != end; ++it) lines.insert(std::stoi((*it)[1]));
+    for (int line : lines_with_work(c))
+      EXPECT_TRUE(lines.contains(line)) << label(c, c.num_warps) << ": no .loc names line " << line;
+  }
+}
+
+// What the lowering is there for: wide accesses, tensor-core instructions, and predicates only where a mask may be
+// false.
+TEST(Ptx, InstructionsThatMatter) {
+  auto count = [](const std::string& text, const char* what) {
+    const std::regex form(what);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
+  std::string ptx = compile(softmax, 8, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
+  EXPECT_EQ(count(ptx, "bar\\.sync"), 2) << "one barrier a reduction\n" << ptx;
+  EXPECT_EQ(count(ptx, "local"), 0) << ptx;
+
+  // The transposed form of ldmatrix where K is not the contiguous axis of the operand in memory.
+  for (bool transposed_b : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f32",
+        transposed_b ? "stride_bk" : "stride_bn");
+    const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile(matmul, 4, target).ptx;
+      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 16) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), transposed_b ? 8 : 4) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), transposed_b ? 0 : 4) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
+    }
+  }
+
+  const Case attention{"tests/kernels/matmul.py", "attention",
+                       "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};
+  ptx = compile(attention, 4, "sm_80").ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 64) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), 4 + 16) << "q and k";
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
+  EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
+  EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+}  // namespace
+}  // namespace tegula
