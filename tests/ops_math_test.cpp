@@ -68,6 +68,19 @@ void check_functions() {
 TEST(Math, Float32) { check_functions<float>(); }
 TEST(Math, Float64) { check_functions<double>(); }
 
+// A kernel's own products and sums may become one fma. Those of the library's functions must not: their exact
+// remainders of products would be lost, and sin of a large argument with them.
+TEST(Math, OnlyTheKernelsOwnProductsAreFused) {
+  const char* text =
+      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 128)\n    a = tl.load(x + i)\n    tl.store(y + i, {})\n";
+  std::string own = ptx_of<float>(fmt::format(fmt::runtime(text), "a * 3.5 + a"), 2);
+  EXPECT_NE(own.find("fma.rn.f32"), std::string::npos) << own;
+  std::string library = ptx_of<float>(fmt::format(fmt::runtime(text), "tl.sin(a)"), 2);
+  EXPECT_NE(library.find("sub.rn.f32"), std::string::npos) << library;
+  // Without a rounding the assembler is free to fuse.
+  for (const char* op : {"add.f32", "sub.f32", "mul.f32"}) EXPECT_EQ(library.find(op), std::string::npos) << op;
+}
+
 TEST(Math, Sigmoid) {
   auto x = random_values<float>(1000, 41);
   auto out = evaluate<float>({"tl.sigmoid(a)"}, x)[0];

@@ -88,6 +88,7 @@ TEST(Memory, CacheAndEvictionModifiers) {
       {"eviction_policy='evict_normal'", "eviction_policy='evict_normal'"},
       {"volatile=True", "eviction_policy=''"},
       {"cache_modifier='.ca', eviction_policy='evict_last'", "cache_modifier='.wb', eviction_policy='evict_first'"},
+      {"cache_modifier='.cg', eviction_policy='evict_last'", "cache_modifier='.cs', eviction_policy='evict_first'"},
   };
   for (auto& [load, store] : modifiers) {
     SCOPED_TRACE(load);
@@ -103,6 +104,25 @@ def kernel(x, y, n):
         {.num_warps = next_warps()}, {2}, in, out, 1000);
     expect_equal(out.values(), load, [&](size_t i) { return x[i]; });
   }
+}
+
+// PTX allows one of them only.
+TEST(Memory, CacheOperatorOrEvictionPriority) {
+  auto ptx = [](const char* load, const char* store) {
+    return ptx_of<float>(
+        fmt::format(
+            "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 512)\n    tl.store(y + i, tl.load(x + i, {}), {})\n",
+            load, store),
+        2);
+  };
+  std::string text =
+      ptx("cache_modifier='.ca', eviction_policy='evict_last'", "cache_modifier='.wb', eviction_policy='evict_first'");
+  EXPECT_NE(text.find("ld.global.L1::evict_last.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("st.global.L1::evict_first.v4"), std::string::npos) << text;
+  text =
+      ptx("cache_modifier='.cg', eviction_policy='evict_last'", "cache_modifier='.cs', eviction_policy='evict_first'");
+  EXPECT_NE(text.find("ld.global.cg.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("st.global.cs.v4"), std::string::npos) << text;
 }
 
 TEST(Memory, ScalarPointers) {

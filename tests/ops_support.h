@@ -276,6 +276,14 @@ void run(const std::string& body, const LaunchOptions& options, Grid grid, const
   }
 }
 
+/// PTX of the function `kernel` of `body` whose arguments all are pointers to T.
+template <class T>
+std::string ptx_of(const std::string& body, size_t arguments) {
+  Program program = Program::parse("import triton\nimport triton.language as tl\n\n" + body, "kernel.py");
+  std::vector<ArgType> types(arguments, ArgType{.elem = elem<T>, .pointer = true, .divisible_by = 16});
+  return program.kernel("kernel").compile(types, {}, "sm_90a").ptx;
+}
+
 /// num_warps to try where all of them would take too long: one of 1, 4, 8, another at each call.
 inline int next_warps() {
   static int calls = 0;

@@ -45,7 +45,11 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       diags(diags),
       b(context),
       shared(plan_shared(func)),
-      uses(ir::count_uses(func.body)) {}
+      uses(ir::count_uses(func.body)) {
+  llvm::FastMathFlags flags;
+  flags.setAllowContract();  // a * b + c of a kernel may become one fma, as in Triton
+  b.setFastMathFlags(flags);
+}
 
 bool Lowering::run() {
   if (shared.bytes > target.shared_per_program) {

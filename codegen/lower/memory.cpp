@@ -45,12 +45,12 @@ llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
   return out;
 }
 
+// PTX takes either a cache operator or an eviction priority: the priority where the operator is the default one anyway.
 std::string cache_modifiers(const ir::Op& op) {
-  std::string mods = op.attr_string("cache");
-  std::string evict = op.attr_string("evict");
   if (op.attr_bool("volatile")) return ".volatile";
-  if (!evict.empty()) mods += ".L1::" + evict;
-  return mods;
+  std::string cache = op.attr_string("cache"), evict = op.attr_string("evict");
+  bool by_default = cache.empty() || cache == ".ca" || cache == ".wb";
+  return by_default && !evict.empty() ? ".L1::" + evict : cache;
 }
 
 // Elements of one access of a memory op.
