@@ -175,10 +175,13 @@ class Triton:
                                            **config.constexprs(case.block), num_warps=config.warps, **options)
 
         try:  # compile all of them side by side; what fails here is told below
-            from triton.runtime._async_compile import AsyncCompileMode
-            with ThreadPoolExecutor(WORKERS) as pool, AsyncCompileMode(pool, ignore_errors=True):
-                for config in configs:
-                    call(config, "warmup", 0, grid=(1,))
+            from triton.runtime import _async_compile
+            try:
+                with ThreadPoolExecutor(WORKERS) as pool, _async_compile.AsyncCompileMode(pool, ignore_errors=True):
+                    for config in configs:
+                        call(config, "warmup", 0, grid=(1,))
+            finally:
+                _async_compile.active_mode.set(None)
         except Exception as error:
             print(f"  (Triton compiles one by one: {type(error).__name__}: {error})")
         for config in configs:
@@ -203,7 +206,7 @@ class Triton:
 
 def tune(case, side, configs, failures):
     """Right entries, fastest first; the fastest few were timed again, interleaved."""
-    quick = harness.Interleaved("graph", len(case.x), 0, len(case.x))
+    quick = harness.Interleaved("graph", len(case.x), 0, min(64, math.ceil(5e8 / case.bytes)))
     entries, graphs = [], {}
     for entry in side.entries(case, configs, failures):
         try:

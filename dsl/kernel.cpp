@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <set>
+#include <system_error>
 
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
@@ -18,26 +22,47 @@ namespace tegula {
 
 namespace detail {
 
-struct ProgramState {
+struct ProgramState;
+
+/// Lives in its program.
+struct KernelState {
+  ProgramState* program = nullptr;
+  const language::Function* function = nullptr;
+  std::vector<KernelParam> params;
+
+  std::mutex mutex;  ///< guards what follows
+  std::map<std::pair<Device*, std::string>, LaunchHandle> ready;
+};
+
+struct ProgramState : std::enable_shared_from_this<ProgramState> {
   std::string text;
   std::string file;
   language::Module module;
   std::shared_ptr<ImageCache> cache;
+  std::map<std::string, KernelState, std::less<>>
+      kernels;  ///< all of them, made once: what is ready is ready for every Kernel
+  std::mutex devices_mutex;
+  std::set<Device*> devices;  ///< those that kernels are ready on; guarded by devices_mutex
+
+  /// From now on what is ready on the device goes before the device does.
+  void note_device(Device& device) {
+    std::lock_guard lock(devices_mutex);
+    if (!devices.insert(&device).second) return;
+    device.before_end(weak_from_this(), [this, &device] {
+      for (auto& [name, kernel] : kernels) {
+        std::lock_guard lock(kernel.mutex);
+        std::erase_if(kernel.ready, [&](const auto& entry) { return entry.first.first == &device; });
+      }
+      std::lock_guard lock(devices_mutex);
+      devices.erase(&device);
+    });
+  }
   /// Sources of the text, for diagnostics made later.
   Diagnostics diagnostics() const {
     Diagnostics diags;
     diags.sources().add(module.file, text);
     return diags;
   }
-};
-
-struct KernelState {
-  std::shared_ptr<ProgramState> program;
-  const language::Function* function = nullptr;
-  std::vector<KernelParam> params;
-
-  std::mutex mutex;  ///< guards what follows
-  std::map<std::pair<uint64_t, std::string>, LaunchHandle> ready;  ///< by device and specialisation
 };
 
 }  // namespace detail
@@ -109,28 +134,39 @@ std::string text_of(const Constexpr& value) {
 
 [[noreturn]] void fail(const std::string& message) { throw LaunchError(message); }
 
+// The options of a launch against the kernel's signature: all mistakes in one LaunchError.
 void check_options(const KernelState& kernel, const LaunchOptions& options) {
   const std::string& name = kernel.function->name;
+  std::string mistakes;
+  auto wrong = [&](const std::string& what, const std::string& hint = {}) {
+    mistakes += fmt::format("{}kernel '{}': {}", mistakes.empty() ? "" : "\n", name, what);
+    if (!hint.empty()) mistakes += "\n  hint: " + hint;
+  };
   int warps = options.num_warps;
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
-    fail(fmt::format("kernel '{}': num_warps is {}, expected 1, 2, 4, 8, 16 or 32", name, warps));
+    wrong(fmt::format("num_warps is {}, expected 1, 2, 4, 8, 16 or 32", warps));
   if (options.num_stages < 1 || options.num_stages > 8)
-    fail(fmt::format("kernel '{}': num_stages is {}, expected 1 to 8", name, options.num_stages));
-  std::vector<std::string> known;
-  for (const KernelParam& p : kernel.params)
-    if (p.is_constexpr) known.push_back(p.name);
+    wrong(fmt::format("num_stages is {}, expected 1 to 8", options.num_stages));
+  std::vector<std::string> known, runtime;
+  for (const KernelParam& p : kernel.params) (p.is_constexpr ? known : runtime).push_back(p.name);
+  std::set<std::string> given;
   for (const ConstexprArg& c : options.constexprs) {
+    if (!given.insert(c.name).second) wrong(fmt::format("the constexpr parameter '{}' is given twice", c.name));
     if (std::find(known.begin(), known.end(), c.name) != known.end()) continue;
+    bool is_runtime = std::find(runtime.begin(), runtime.end(), c.name) != runtime.end();
     auto near = nearest_name(c.name, known);
-    fail(fmt::format("kernel '{}' has no constexpr parameter '{}'{}", name, c.name,
-                     near ? fmt::format("; did you mean '{}'?", *near) : ""));
+    wrong(is_runtime ? fmt::format("the parameter '{}' is no tl.constexpr", c.name)
+                     : fmt::format("there is no constexpr parameter '{}'", c.name),
+          is_runtime      ? "pass its value with the arguments of the launch, or annotate it with tl.constexpr"
+          : near          ? fmt::format("did you mean '{}'?", *near)
+          : known.empty() ? "the kernel has none"
+                          : fmt::format("the kernel has {}", fmt::join(known, ", ")));
   }
-  for (const KernelParam& p : kernel.params) {
-    if (!p.is_constexpr || p.has_default) continue;
-    bool given = std::any_of(options.constexprs.begin(), options.constexprs.end(),
-                             [&](const ConstexprArg& c) { return c.name == p.name; });
-    if (!given) fail(fmt::format("kernel '{}': constexpr parameter '{}' has no value", name, p.name));
-  }
+  for (const KernelParam& p : kernel.params)
+    if (p.is_constexpr && !p.has_default && !given.contains(p.name))
+      wrong(fmt::format("the constexpr parameter '{}' has no value", p.name),
+            fmt::format("give it in the launch's options: .constexprs = {{{{\"{}\", value}}}}", p.name));
+  if (!mistakes.empty()) fail(mistakes);
 }
 
 // The parameters that take a launch argument, with a check that `count` arguments fit: those with a default may be
@@ -144,8 +180,13 @@ std::vector<const KernelParam*> runtime_params(const KernelState& kernel, size_t
   if (count < required || count > params.size()) {
     std::string names;
     for (const KernelParam* p : params) names += (names.empty() ? "" : ", ") + p->name;
-    fail(fmt::format("kernel '{}' takes {} arguments ({}), found {}", kernel.function->name, params.size(), names,
-                     count));
+    bool has_constexpr = params.size() < kernel.params.size();
+    fail(fmt::format("kernel '{}' takes {}{} argument{} ({}), found {}{}", kernel.function->name,
+                     required < params.size() ? fmt::format("{} to ", required) : "", params.size(),
+                     params.size() == 1 ? "" : "s", names, count,
+                     count > params.size() && has_constexpr
+                         ? "\n  hint: values of tl.constexpr parameters are no arguments: give them in the options"
+                         : ""));
   }
   params.resize(count);
   return params;
@@ -233,21 +274,25 @@ std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOpt
     ArgType type;
     switch (arg.kind) {
       case Arg::Kind::Pointer:
+        if (param.annotated)
+          fail(fmt::format("kernel '{}', argument '{}': expected {}, found a pointer{}", name(), param.name,
+                           elem_info(*param.annotated).text,
+                           arg.elem ? fmt::format(" to {}", elem_info(*arg.elem).text) : ""));
         type.pointer = true;
         if (arg.u == 0 && !arg.elem) {
           type.constant = 0;  // None
         } else if (!arg.elem) {
           fail(
-              fmt::format("kernel '{}': argument {} ('{}') points to elements of unknown type; pass a typed pointer, "
-                          "such as buffer.as<float>()",
-                          name(), i + 1, param.name));
+              fmt::format("kernel '{}', argument '{}': a pointer to elements of unknown type\n"
+                          "  hint: pass a typed pointer, such as buffer.as<float>() or Arg::pointer(address, type)",
+                          name(), param.name));
         } else {
           type.elem = *arg.elem;
           type.divisible_by = arg.u % 16 == 0 ? 16 : 1;
         }
         break;
       case Arg::Kind::Bool:
-        type.elem = Elem::I1;
+        type.elem = param.annotated.value_or(Elem::I1);
         break;
       case Arg::Kind::Float:
         type.elem = param.annotated.value_or(Elem::F32);
@@ -284,7 +329,9 @@ KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions&
   if (!row) {
     std::vector<std::string> names;
     for (const Target& t : targets()) names.push_back(t.name);
-    fail(fmt::format("unknown target '{}'; known: {}", target, fmt::join(names, ", ")));
+    auto near = nearest_name(target, names);
+    fail(fmt::format("unknown target '{}'\n  hint: {}Tegula knows {}", target,
+                     near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
   }
   auto func = build_tile_ir(*state_, types, options);
   return compile_func(*state_, *func, types, *row, emulator);
@@ -294,10 +341,11 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   KernelState& state = *state_;
   std::string spec = specialization_text(types, options);
   std::lock_guard lock(state.mutex);
-  auto it = state.ready.find({device.serial(), spec});
+  auto it = state.ready.find({&device, spec});
   if (it != state.ready.end()) return it->second;
 
   check_options(state, options);
+  state.program->note_device(device);
   const DeviceInfo& info = device.info();
   const Target& target = target_for_sm(info.sm);
   std::string platform = fmt::format("{} {} driver {} {}", target.name, compiler_version(), info.driver_version,
@@ -307,7 +355,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   std::optional<KernelImage> image = cache ? cache->find(source_key) : std::nullopt;
   if (image) {
     LaunchHandle handle(device.load(std::move(*image)));
-    state.ready.emplace(std::pair(device.serial(), spec), handle);
+    state.ready.emplace(std::pair(&device, spec), handle);
     return handle;
   }
 
@@ -323,7 +371,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
     cache->link(source_key, image_key);
   }
   LaunchHandle handle(std::move(loaded));
-  state.ready.emplace(std::pair(device.serial(), spec), handle);
+  state.ready.emplace(std::pair(&device, spec), handle);
   return handle;
 }
 
@@ -334,9 +382,15 @@ void Kernel::launch(Device& device, Grid grid, const LaunchOptions& options, std
 // -------------------------------------------------------------------------------------------------------- Program
 
 Program Program::load(const std::string& path) {
+  auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw FileError(fmt::format("cannot open '{}'", path));
-  return parse(std::string((std::istreambuf_iterator<char>(in)), {}), path);
+  std::string text;
+  if (in) text.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
+  return parse(std::move(text), path);
 }
 
 Program Program::parse(std::string text, std::string name) {
@@ -347,30 +401,34 @@ Program Program::parse(std::string text, std::string name) {
   state->text = std::move(text);
   state->file = std::move(name);
   state->cache = process_cache();
+  for (const language::Function& f : state->module.functions) {  // the last one of a name counts, as in Python
+    KernelState& kernel = state->kernels[f.name];
+    kernel.program = state.get();
+    kernel.function = &f;
+    kernel.params.clear();
+    for (const auto& p : f.params) kernel.params.push_back(make_param(p));
+  }
   return Program(std::move(state));
 }
 
 std::vector<std::string> Program::kernels() const {
   std::vector<std::string> names;
-  for (const auto& f : state_->module.functions) names.push_back(f.name);
+  for (const auto& f : state_->module.functions)
+    if (state_->kernels.at(f.name).function == &f) names.push_back(f.name);
   return names;
 }
 
 Kernel Program::kernel(std::string_view name) const {
-  for (const auto& f : state_->module.functions) {
-    if (f.name != name) continue;
-    auto state = std::make_shared<KernelState>();
-    state->program = state_;
-    state->function = &f;
-    for (const auto& p : f.params) state->params.push_back(make_param(p));
-    return Kernel(std::move(state));
-  }
+  if (auto it = state_->kernels.find(name); it != state_->kernels.end())
+    return Kernel(std::shared_ptr<KernelState>(state_, &it->second));  // shares the program
   Diagnostics diags;
   Diag& diag = diags.error({state_->module.file, 0, 0, 0}, fmt::format("no @triton.jit function '{}'", name));
   if (auto near = nearest_name(name, kernels()))
     diag.with_hint(fmt::format("did you mean '{}'?", *near));
   else if (!kernels().empty())
-    diag.with_hint(fmt::format("the file has: {}", fmt::join(kernels(), ", ")));
+    diag.with_hint(fmt::format("the file has {}", fmt::join(kernels(), ", ")));
+  else
+    diag.with_hint("the file has none at all: kernels are functions under @triton.jit");
   throw CompileError(diags);
 }
 

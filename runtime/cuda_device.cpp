@@ -97,6 +97,7 @@ class CudaDevice final : public Device {
   }
 
   ~CudaDevice() override {
+    drop_kept();
     if (warm_up_.joinable()) warm_up_.join();
     driver_.device_primary_ctx_release(device_);
   }

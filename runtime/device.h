@@ -2,11 +2,13 @@
 // (codegen/exec/emulator). Every function may throw DeviceError.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/kernel_image.h"
@@ -51,12 +53,8 @@ class LoadedKernel {
 
 class Device {
  public:
-  Device() : serial_(next_serial()) {}
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  Device() = default;
   virtual ~Device() = default;
-  /// Differs for every device ever opened by the process, unlike an address.
-  uint64_t serial() const { return serial_; }
   virtual const DeviceInfo& info() const = 0;
 
   /// Device memory. Addresses are aligned to 256 bytes; 0 bytes give a valid address as well.
@@ -86,12 +84,22 @@ class Device {
   virtual GraphHandle end_capture(StreamHandle stream) = 0;
   virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
+
+  /// Has `drop` called before the device ends, unless `owner` has ended by then: for what others keep of this device,
+  /// such as kernels made ready on it. `drop` must not throw.
+  void before_end(std::weak_ptr<void> owner, std::function<void()> drop);
+
+ protected:
+  /// Calls what before_end() was given. The first thing that the destructor of every device does.
+  void drop_kept() noexcept;
+
  private:
-  static uint64_t next_serial() {
-    static std::atomic<uint64_t> next{1};
-    return next++;
-  }
-  const uint64_t serial_;
+  struct Kept {
+    std::weak_ptr<void> owner;
+    std::function<void()> drop;
+  };
+  std::mutex kept_mutex_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace tegula

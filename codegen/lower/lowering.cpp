@@ -49,10 +49,23 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
 
 bool Lowering::run() {
   if (shared.bytes > target.shared_per_program) {
-    diags
-        .error(func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program", func.name,
-                                     shared.bytes, target.name, target.shared_per_program))
-        .with_hint("use smaller tiles, or fewer num_stages");
+    // The place to change is the op that takes most of it.
+    const ir::Op* largest = nullptr;
+    int64_t most = 0;
+    ir::walk(func.body, [&](const ir::Op& op) {
+      int64_t bytes = shared.offset.count(&op) ? scratch_bytes(op, func.num_warps()) : 0;
+      if (bytes > most) most = bytes, largest = &op;
+    });
+    Diag& diag =
+        diags.error(func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program",
+                                          func.name, shared.bytes, target.name, target.shared_per_program));
+    diag.with_hint("use smaller tiles, or fewer num_stages");
+    if (largest && largest->loc) {
+      const ir::Type& type = (largest->opcode == ir::Opcode::Reduce ? largest->operand(0) : largest->result())->type;
+      diag.with_note(largest->loc,
+                     fmt::format("{} bytes are for this: threads exchange a tile of {} {} here", most,
+                                 ir::shape_to_string(type.shape), type.pointer ? "pointers" : elem_info(type.elem).tl));
+    }
     return false;
   }
   llvm::SmallVector<llvm::Type*> types;

@@ -21,6 +21,58 @@ constexpr const char* kBuiltins[] = {"abs", "bool", "float", "int", "len", "max"
 constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "device_print", "range",
                                              "static_assert", "static_print",  "static_range"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
+// What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
+constexpr const char* kTritonOnly[] = {"advance",
+                                       "associative_scan",
+                                       "async_task",
+                                       "atomic_and",
+                                       "atomic_cas",
+                                       "atomic_max",
+                                       "atomic_min",
+                                       "atomic_or",
+                                       "atomic_xchg",
+                                       "atomic_xor",
+                                       "bitonic_merge",
+                                       "cat",
+                                       "const",
+                                       "cumprod",
+                                       "cumsum",
+                                       "dot_scaled",
+                                       "flip",
+                                       "float8e4b15",
+                                       "float8e4b8",
+                                       "float8e4nv",
+                                       "float8e5",
+                                       "float8e5b16",
+                                       "gather",
+                                       "histogram",
+                                       "inline_asm_elementwise",
+                                       "interleave",
+                                       "join",
+                                       "load_tensor_descriptor",
+                                       "make_block_ptr",
+                                       "make_tensor_descriptor",
+                                       "map_elementwise",
+                                       "pair_uniform_to_normal",
+                                       "permute",
+                                       "philox",
+                                       "philox_impl",
+                                       "rand",
+                                       "rand4x",
+                                       "randint",
+                                       "randint4x",
+                                       "randn",
+                                       "randn4x",
+                                       "reduce_or",
+                                       "sort",
+                                       "split",
+                                       "store_tensor_descriptor",
+                                       "swizzle2d",
+                                       "tensor",
+                                       "tensor_descriptor",
+                                       "topk",
+                                       "uint_to_uniform_float",
+                                       "xor_sum"};
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 
 template <size_t n>
@@ -51,7 +103,7 @@ std::vector<std::string> member_names(std::string_view module) {
   for (const dsl::FunctionInfo& f : dsl::function_table()) names.push_back(f.name);
   if (module != "tl") return names;
   for (const char* name : kLanguageBuiltins) names.emplace_back(name);
-  for (const char* name : {"math", "extra"}) names.emplace_back(name);
+  for (const char* name : {"math", "extra", "PropagateNan"}) names.emplace_back(name);
 #define TEGULA_ELEM(Name, text, tl, bits, kind) names.emplace_back(tl);
 #include "runtime/base/elem.def"
   return names;
@@ -96,7 +148,7 @@ Val Checker::lookup(const Expr& e) {
   const std::string& name = e.text;
   if (auto it = frame_->scope.find(name); it != frame_->scope.end()) {
     const Binding& b = it->second;
-    if (!b.unusable.empty()) return error(e.loc, b.unusable, "give it a value on every way to this line");
+    if (!b.unusable.empty()) return error(e.loc, b.unusable, "give it a value of one type on every way to this line");
     return b.value;
   }
   for (size_t i = module_.globals.size(); i-- > 0;)
@@ -124,7 +176,9 @@ Val Checker::lookup(const Expr& e) {
   std::string fallback;
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
-  return error(e.loc, fmt::format("unknown name '{}'", name), nearest_hint(name, visible_names(), fallback));
+  if (name == "math") fallback = "write 'import math' at the top of the file, or use tl.exp, tl.log, ...";
+  return error(e.loc, fmt::format("unknown name '{}'", name),
+               fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
 }
 
 Val Checker::global_value(const Global& global, const Expr& use) {
@@ -167,7 +221,11 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
     if (name == "core" || name == "standard") return module_ref("tl");
     if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
+    if (name == "PropagateNan") return module_ref("tl.PropagateNan");
     if (auto type = find_type(name)) return type;
+  } else if (module == "tl.PropagateNan") {
+    if (name == "ALL" || name == "NONE") return Val(name == "ALL");
+    return std::nullopt;
   } else if (module == "tl.extra") {
     if (contains(kExtraModules, name)) return module_ref("tl.extra");
     if (name == "libdevice") return module_ref("tl.libdevice");
@@ -207,8 +265,13 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
     return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
                  "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
   std::string hint;
+  if (module.name == "tl" && contains(kTritonOnly, e.text))
+    return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),
+                 "docs/language.md lists what there is");
   if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
+  else if (module.name == "tl")
+    hint = "docs/language.md lists what there is";
   return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted_name(e)), hint);
 }
 

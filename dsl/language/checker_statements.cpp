@@ -158,7 +158,9 @@ Val Checker::execute_return(const Stmt& s) {
   Val value = s.value ? eval(*s.value) : Val(dsl::None{});
   if (frame_->loops)
     return error(s.loc, "'return' inside a loop is not supported",
-                 "keep the result in a variable and return it after the loop");
+                 s.value ? "keep the result in a variable and return it after the loop"
+                         : "leave the loop by its bounds or by the condition of a 'while', or put the rest of its body "
+                           "under an 'if'");
   if (frame_->is_kernel && !value.is<dsl::None>() && !value.is_poison())
     return error(s.loc,
                  fmt::format("kernel '{}' returns {}, but a kernel returns nothing", frame_->function->name,

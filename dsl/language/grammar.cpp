@@ -138,7 +138,12 @@ auto const push_pair = [](auto& ctx) {
 };
 auto const pair = (expression > dict_colon > expression)[push_pair];
 auto const set_clauses = [](auto& ctx) { _val(ctx).clauses = std::move(_attr(ctx)); };
-auto const dict_items_def = pair >> (clauses[set_clauses] | (*(lit(',') >> pair) >> -lit(',')));
+auto const set_display = [](auto& ctx) {
+  const Node& n = _attr(ctx);
+  line(ctx).fail(n.first, n.last, "a set is not part of the kernel language", "write a tuple: (a, b)");
+};
+auto const set_element = (expression >> &(lit(',') | lit('}')))[set_display];
+auto const dict_items_def = set_element | pair >> (clauses[set_clauses] | (*(lit(',') >> pair) >> -lit(',')));
 auto const make_dict = [](auto& ctx) {
   DictItems& d = _attr(ctx);
   const char* first = _val(ctx).first;

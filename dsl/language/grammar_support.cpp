@@ -363,6 +363,7 @@ std::string quoted(std::string_view token) {
 
 std::string hint_for(std::string_view what, std::string_view before, std::string_view found) {
   if (found == "=" && what.find("condition") != std::string_view::npos) return "'==' compares";
+  if (before == "match" || before == "case") return "'match' is not part of the kernel language: write if and elif";
   if (found == "if" && before == "else") return "write 'elif'";
   if (found == "&&" || (found == "&" && before == "&")) return "write 'and' for conditions, '&' for tiles";
   if (found == "||" || (found == "|" && before == "|")) return "write 'or' for conditions, '|' for tiles";

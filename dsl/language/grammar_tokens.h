@@ -12,9 +12,21 @@
 #include "dsl/language/grammar.h"
 #include "dsl/language/grammar_support.h"
 
-// An expectation names what was expected; one on an action or a sequence means its first part.
+namespace tegula::language {
+namespace {
+template <class Subject>
+struct DeeperDirective;
+}
+}  // namespace tegula::language
+
+// An expectation names what was expected; one on an action, a directive or a sequence means its first part.
 namespace boost::spirit::x3 {
 
+template <class Subject>
+struct get_info<tegula::language::DeeperDirective<Subject>> {
+  using result_type = std::string;
+  std::string operator()(tegula::language::DeeperDirective<Subject> const& p) const { return what(p.subject); }
+};
 template <class Subject, class Action>
 struct get_info<action<Subject, Action>> {
   using result_type = std::string;

@@ -368,6 +368,14 @@ class Parser {
       bool decorator = line.text[0] == '@';
       ++next_;
       skip_block(line.indent);
+      // The branches of a `try` go with it.
+      auto at = [&](std::string_view keyword) {
+        return next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == keyword;
+      };
+      while ((word == "try" || word == "except") && (at("except") || at("else") || at("finally"))) {
+        ++next_;
+        skip_block(line.indent);
+      }
       if (decorator && next_ < lines_.size() && lines_[next_].word() == "def") skip_block(lines_[next_++].indent);
       return;
     }
@@ -471,11 +479,39 @@ class Parser {
   std::set<std::string> wrapped_;
 };
 
+// Where the text stops being UTF-8 without NULs; its size if it does not.
+size_t first_bad_byte(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t at = 0; at < text.size();) {
+    size_t count = byte(at) < 0x80 ? 1 : byte(at) >= 0xf0 ? 4 : byte(at) >= 0xe0 ? 3 : byte(at) >= 0xc2 ? 2 : 0;
+    if (count == 0 || byte(at) == 0 || byte(at) > 0xf4 || at + count > text.size()) return at;
+    for (size_t i = 1; i < count; ++i)
+      if ((byte(at + i) & 0xc0) != 0x80) return at;
+    at += count;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 Module parse(std::string_view text, std::string_view file, Diagnostics& diags) {
   const std::string* name = intern_file(file);
   diags.sources().add(name, std::string(text));
+  if (size_t bad = first_bad_byte(text); bad < text.size()) {
+    std::string_view before = text.substr(0, bad);
+    auto line = 1 + int(std::count(before.begin(), before.end(), '\n'));
+    size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+    diags
+        .error({name, line,
+                1 + int(std::count_if(before.begin() + start, before.end(),
+                                      [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; })),
+                0},
+               fmt::format("the byte 0x{:02x} is no UTF-8 text", static_cast<unsigned char>(text[bad])))
+        .with_hint("is this a kernel file? It has to be a Triton source file in UTF-8");
+    Module empty;
+    empty.file = name;
+    return empty;
+  }
   return Parser(text, name, diags).run();
 }
 

@@ -77,7 +77,7 @@ Val call_op(Sema& s, Args args) {
     if (!ab) return {};
     values = {math_operand(s, ab->first, info.language_name, info),
               math_operand(s, ab->second, info.language_name, info)};
-    if (args.size() == 3) {
+    if (args.size() == 3 && values[0] && values[1]) {
       auto ac = operands(s, info.language_name, values[0], args[2], {});
       if (!ac) return {};
       auto bc = operands(s, info.language_name, values[1], ac->second, {});

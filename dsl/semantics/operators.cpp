@@ -376,7 +376,9 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   if (op == "+") return v;
   if (op == "-") return s.builder.neg(v->type.is_bool() ? cast_to(s, v, Elem::I32) : v);
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
-  return s.builder.bit_xor(v, s.builder.constant(v->type, v->type.is_bool() ? 1 : -1));
+  // All bits set, as a number of the type.
+  bool narrow = is_unsigned(v->type.elem) && v->type.bits() < 64;
+  return s.builder.bit_xor(v, s.builder.constant(v->type, narrow ? (Int(1) << v->type.bits()) - 1 : -1));
 }
 
 Val logical(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {

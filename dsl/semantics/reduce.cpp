@@ -123,7 +123,7 @@ Val fn_sum(Sema& s, Args args) {
     if (!elem) return {};
     x = cast_to(s, x, *elem);
   } else if (x->type.is_integer() && x->type.bits() < 32) {
-    x = cast_to(s, x, is_signed(x->type.elem) || x->type.is_bool() ? Elem::I32 : Elem::U32);
+    x = cast_to(s, x, is_signed(x->type.elem) ? Elem::I32 : Elem::U32);
   }
   auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), "sum", binary_combine(&ir::Builder::add));
   return out ? Val((*out)[0]) : Val();

@@ -1,6 +1,7 @@
 #include "runtime/base/diag.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "runtime/base/check.h"
 
@@ -69,14 +71,54 @@ Diag& Diagnostics::warning(Loc loc, std::string message) {
 
 namespace {
 
-// The source line and a caret line under the token. Tabs are kept so that the caret stays under its column.
+constexpr size_t kMaxRendered = 50;  // diagnostics
+constexpr int kMaxLine = 160;        // characters of a source line
+constexpr int kLead = 60;            // of them before the place, where the line is cut
+
+// The bytes of the character that begins at text[at]; 0 if it is no printable UTF-8.
+size_t character_bytes(std::string_view text, size_t at) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(at) < 0x80) return byte(at) >= 0x20 && byte(at) != 0x7f ? 1 : 0;
+  size_t count = byte(at) >= 0xf0 ? 4 : byte(at) >= 0xe0 ? 3 : byte(at) >= 0xc2 ? 2 : 0;
+  if (count == 0 || byte(at) > 0xf4 || at + count > text.size()) return 0;
+  for (size_t i = 1; i < count; ++i)
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  if (count == 2 && byte(at) == 0xc2 && byte(at + 1) < 0xa0) return 0;
+  return count;
+}
+
+// The characters of a text; what cannot be printed is one '?' a byte, tabs and line ends stay.
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < text.size();) {
+    size_t bytes = character_bytes(text, at);
+    bool keep = bytes || text[at] == '\t' || text[at] == '\n';
+    bytes = std::max<size_t>(bytes, 1);
+    out.emplace_back(keep ? text.substr(at, bytes) : "?");
+    at += bytes;
+  }
+  return out;
+}
+
+std::string printable(std::string_view text) { return fmt::format("{}", fmt::join(characters(text), "")); }
+
+// The source line and a caret line under the token. Tabs are kept so that the caret stays under its column; of a long
+// line the part around the token is shown.
 std::string excerpt(const SourceMap& sources, const Loc& loc) {
-  auto line = sources.line(loc.file, loc.line);
-  if (!line || loc.column <= 0) return {};
-  std::string pad;
-  for (int i = 0; i + 1 < loc.column; ++i) pad += (i < int(line->size()) && (*line)[i] == '\t') ? '\t' : ' ';
-  int width = std::max(1, std::min(loc.end_column, int(line->size()) + 1) - loc.column);
-  return fmt::format("    {}\n    {}^{}\n", *line, pad, std::string(width - 1, '~'));
+  auto text = sources.line(loc.file, loc.line);
+  if (!text || loc.column <= 0) return {};
+  std::vector<std::string> line = characters(*text);
+  int size = int(line.size()), from = 0, to = size;
+  if (size > kMaxLine) {
+    from = std::max(0, std::min(loc.column - 1 - kLead, size - kMaxLine));
+    to = std::min(size, from + kMaxLine);
+  }
+  std::string shown = from > 0 ? "..." : "", pad(shown.size(), ' ');
+  for (int i = from; i < to; ++i) shown += line[i];
+  for (int i = from; i + 1 < loc.column; ++i) pad += i < size && line[i] == "\t" ? '\t' : ' ';
+  if (to < size) shown += "...";
+  int width = std::max(1, std::min(loc.end_column, to + 1) - loc.column);
+  return fmt::format("    {}\n    {}^{}\n", shown, pad, std::string(width - 1, '~'));
 }
 
 }  // namespace
@@ -90,35 +132,50 @@ std::string Diagnostics::render() const {
     };
     return key(a) < key(b);
   });
+  // Warnings give way to errors where there are too many.
+  size_t left_out = 0;
+  if (order.size() > kMaxRendered) {
+    if (errors_ > 0) std::erase_if(order, [](const Diag* d) { return d->severity != Severity::Error; });
+    if (order.size() > kMaxRendered) {
+      left_out = order.size() - kMaxRendered;
+      order.erase(order.begin() + kMaxRendered, order.end());
+    }
+  }
   std::string out;
   for (const Diag* d : order) {
     const char* kind = d->severity == Severity::Error ? "error" : "warning";
-    out += d->loc.file ? fmt::format("{}: {}: {}\n", d->loc.to_string(), kind, d->message)
-                       : fmt::format("{}: {}\n", kind, d->message);
+    out += d->loc.file ? fmt::format("{}: {}: {}\n", d->loc.to_string(), kind, printable(d->message))
+                       : fmt::format("{}: {}\n", kind, printable(d->message));
     out += excerpt(sources_, d->loc);
     for (const Note& n : d->notes) {
-      out += n.loc ? fmt::format("  {}: note: {}\n", n.loc.to_string(), n.message)
-                   : fmt::format("  note: {}\n", n.message);
+      out += n.loc ? fmt::format("  {}: note: {}\n", n.loc.to_string(), printable(n.message))
+                   : fmt::format("  note: {}\n", printable(n.message));
       out += excerpt(sources_, n.loc);
     }
-    if (!d->hint.empty()) out += fmt::format("  hint: {}\n", d->hint);
+    if (!d->hint.empty()) out += fmt::format("  hint: {}\n", printable(d->hint));
   }
+  if (left_out > 0) out += fmt::format("... and {} more {}\n", left_out, errors_ > 0 ? "errors" : "warnings");
   return out;
 }
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? char(c + ('a' - 'A')) : c; };
   std::optional<std::string> best;
-  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
+  // One or two letters are near to everything: there only upper and lower case may differ.
+  size_t best_distance = name.size() < 3 ? 1 : std::max<size_t>(1, name.size() / 3) + 1;
   for (const std::string& c : candidates) {
-    std::vector<size_t> row(c.size() + 1);
+    if (c.size() > name.size() + best_distance || name.size() > c.size() + best_distance) continue;
+    // Edits: a letter more, less or another one, two neighbours swapped.
+    std::vector<size_t> before, last, row(c.size() + 1);
     for (size_t j = 0; j <= c.size(); ++j) row[j] = j;
     for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
+      before = std::exchange(last, row);
       row[0] = i;
       for (size_t j = 1; j <= c.size(); ++j) {
-        size_t above = row[j];
-        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (name[i - 1] != c[j - 1])});
-        diagonal = above;
+        char a = lower(name[i - 1]), b = lower(c[j - 1]);
+        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b)});
+        if (i > 1 && j > 1 && a == lower(c[j - 2]) && lower(name[i - 2]) == b)
+          row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
     if (row[c.size()] < best_distance) best_distance = row[c.size()], best = c;

@@ -74,6 +74,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     info_.shared_per_program = target.shared_per_program;
   }
 
+  ~EmulatorDeviceImpl() override { drop_kept(); }
+
   const DeviceInfo& info() const override { return info_; }
 
   // ---- Memory
