@@ -4,7 +4,7 @@
 #   bench/pack.sh [BUILD [ARCHIVE]]     default: build/release, .dist/tegula.tar.xz
 #
 # The archive holds stripped copies of the library, the tegula command, the tests, the tutorials and the bench programs
-# in the build folder's structure, and the place of the sources they were built from. bench/run_gpu.sh takes it.
+# in the build folder's structure, and the places of the sources and of the build. bench/run_gpu.sh takes it.
 # Fails if a program needs a library beyond the C and C++ run time, or if the archive is too large to carry.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,6 +38,7 @@ done
 [ ${#programs[@]} -gt 0 ] || fail "there are no programs in '$build'"
 strip --strip-unneeded "$root/libtegula.so.0" "${programs[@]}"
 sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$root/SOURCE_DIR"
+sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$build/CMakeCache.txt" >"$root/BUILD_DIR"
 
 for file in "$root/libtegula.so.0" "${programs[@]}"; do
   while read -r needed; do

@@ -39,16 +39,23 @@ where=$(cd "$where" && pwd)
 export LD_LIBRARY_PATH=$where${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export TEGULA_CACHE_DIR=$scratch/cache
 
-# The tests read files of the source tree at the place where they were built.
-source_dir=
-if [ -f "$where/SOURCE_DIR" ]; then
-  source_dir=$(cat "$where/SOURCE_DIR")
-elif [ -f "$where/CMakeCache.txt" ]; then
-  source_dir=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$where/CMakeCache.txt")
-fi
-if [ -n "$source_dir" ] && [ ! -e "$source_dir" ]; then
-  mkdir -p "$(dirname "$source_dir")" && ln -s "$PWD" "$source_dir" || echo "cannot link '$source_dir' to the sources"
-fi
+# The tests know the source tree and the tegula command by their places where they were built.
+link_place() { # link_place PLACE TARGET
+  [ -n "$1" ] && [ ! -e "$1" ] || return 0
+  mkdir -p "$(dirname "$1")" && ln -sfn "$2" "$1" || echo "cannot link '$1' to '$2'"
+}
+place() { # place FILE VARIABLE-OF-CMAKE
+  if [ -f "$where/$1" ]; then
+    cat "$where/$1"
+  elif [ -f "$where/CMakeCache.txt" ]; then
+    sed -n "s/^$2:INTERNAL=//p" "$where/CMakeCache.txt"
+  fi
+}
+link_place "$(place SOURCE_DIR CMAKE_HOME_DIRECTORY)" "$PWD"
+build_dir=$(place BUILD_DIR CMAKE_CACHEFILE_DIR)
+link_place "$build_dir" "$where"
+# The link of an unpacked archive goes when the archive does.
+if [ -L "$build_dir" ] && [ "$(readlink "$build_dir")" = "$where" ]; then trap 'rm -rf "$scratch" "$build_dir"' EXIT; fi
 
 # find_program NAME FOLDER: its path, in the build's structure or side by side; nothing if it is not there.
 find_program() {

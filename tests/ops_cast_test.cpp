@@ -42,8 +42,9 @@ TEST(Casts, BetweenAllTypes) {
         auto r = evaluate<To>({fmt::format("a.to({})", tl<To>())}, x)[0];
         for (size_t i = 0; i < x.size(); ++i)
           if (!convertible<To>(x[i])) r[i] = To(0);
-        expect_equal(r, tl<From>() + " to " + tl<To>(), [&](size_t i) { return converted<To>(x[i]); },
-                     [&](size_t i) { return " of " + show(x[i]); });
+        expect_equal(
+            r, tl<From>() + " to " + tl<To>(), [&](size_t i) { return converted<To>(x[i]); },
+            [&](size_t i) { return " of " + show(x[i]); });
       }
     });
   });
@@ -84,12 +85,16 @@ TEST(Casts, TowardsZero) {
                            fmt::format("tl.cast(a, {}, fp_downcast_rounding='rtne')", tl<To>())},
                           x);
     auto at = [&](size_t i) { return " of " + show(x[i]); };
-    expect_equal(r[0], tl<From>() + " to " + tl<To>() + " rtz", [&](size_t i) {
-      long double w = wide(x[i]);
-      if (std::isfinite(w) && std::fabs(w) > largest) return round_to<To>(std::copysign(largest, w));
-      return round_to<To>(w, true);
-    }, at);
-    expect_equal(r[1], tl<From>() + " to " + tl<To>() + " rtne", [&](size_t i) { return round_to<To>(wide(x[i])); }, at);
+    expect_equal(
+        r[0], tl<From>() + " to " + tl<To>() + " rtz",
+        [&](size_t i) {
+          long double w = wide(x[i]);
+          if (std::isfinite(w) && std::fabs(w) > largest) return round_to<To>(std::copysign(largest, w));
+          return round_to<To>(w, true);
+        },
+        at);
+    expect_equal(
+        r[1], tl<From>() + " to " + tl<To>() + " rtne", [&](size_t i) { return round_to<To>(wide(x[i])); }, at);
   };
   test(float(), float16());
   test(float(), bfloat16());

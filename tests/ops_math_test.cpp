@@ -22,17 +22,17 @@ const std::vector<Function>& functions() {
   static const std::vector<Function> list = {
       {"tl.sqrt(a)", [](Real x, Real) { return std::sqrt(x); }, 2, 0.5, 0, 10},
       {"tl.sqrt_rn(a)", [](Real x, Real) { return std::sqrt(x); }, 0.5, 0.5, 0, 10},
-      {"tl.rsqrt(a)", [](Real x, Real) { return 1 / std::sqrt(x); }, 2, 1.5, 0.01, 10},
+      {"tl.rsqrt(a)", [](Real x, Real) { return 1 / std::sqrt(x); }, 2, 2, 0.01, 10},
       {"tl.exp(a)", [](Real x, Real) { return std::exp(x); }, 2, 1, -20, 20, 1.25},
       {"tl.exp2(a)", [](Real x, Real) { return std::exp2(x); }, 2, 1, -30, 30},
-      {"tl.log(a)", [](Real x, Real) { return std::log(x); }, 3, 1, 0.01, 10},
-      {"tl.log2(a)", [](Real x, Real) { return std::log2(x); }, 3, 1, 0.01, 10},
-      {"tl.sin(a)", [](Real x, Real) { return std::sin(x); }, 4, 4, -20, 20},
-      {"tl.cos(a)", [](Real x, Real) { return std::cos(x); }, 4, 4, -20, 20},
-      {"tl.tanh(a)", [](Real x, Real) { return std::tanh(x); }, 5, 5, -5, 5},
-      {"tl.erf(a)", [](Real x, Real) { return std::erf(x); }, 16, 16, -4, 4},
-      {"tl.pow(a, b)", [](Real x, Real y) { return std::pow(x, y); }, 16, 16, 0, 10},
-      {"a ** b", [](Real x, Real y) { return std::pow(x, y); }, 16, 16, 0, 10},
+      {"tl.log(a)", [](Real x, Real) { return std::log(x); }, 2, 2, 0.01, 10},
+      {"tl.log2(a)", [](Real x, Real) { return std::log2(x); }, 2, 2, 0.01, 10},
+      {"tl.sin(a)", [](Real x, Real) { return std::sin(x); }, 2, 2, -20, 20},
+      {"tl.cos(a)", [](Real x, Real) { return std::cos(x); }, 2, 2, -20, 20},
+      {"tl.tanh(a)", [](Real x, Real) { return std::tanh(x); }, 3, 3, -5, 5},
+      {"tl.erf(a)", [](Real x, Real) { return std::erf(x); }, 2, 2, -4, 4},
+      {"tl.pow(a, b)", [](Real x, Real y) { return std::pow(x, y); }, 2, 2, 0, 10},
+      {"a ** b", [](Real x, Real y) { return std::pow(x, y); }, 2, 2, 0, 10},
   };
   return list;
 }
@@ -52,7 +52,8 @@ void check_functions() {
     for (size_t i = 0; i < out.size(); ++i) {
       double error = ulp_error(out[i], f.exact(wide(a[i]), wide(b[i])));
       if constexpr (!std::is_same_v<T, double>) {
-        if (std::isfinite(error)) error = std::max(0.0, error - f.per_magnitude * double(std::min(std::fabs(wide(a[i])), 110.0L)));
+        if (std::isfinite(error))
+          error = std::max(0.0, error - f.per_magnitude * double(std::min(std::fabs(wide(a[i])), 110.0L)));
       }
       if (error > worst) worst = error, where = i;
     }

@@ -1,4 +1,5 @@
-// Support for the tests of operations: kernels as text, run on the default device, compared with references on the host.
+// Support for the tests of operations: kernels as text, run on the default device, compared with references on the
+// host.
 #pragma once
 
 #include <fmt/format.h>
@@ -59,11 +60,18 @@ std::string tl() {
 
 /// Bits of the significand, the hidden one included, and the smallest normal exponent.
 template <class T>
-constexpr int kPrecision = std::is_same_v<T, float16> ? 11 : std::is_same_v<T, bfloat16> ? 8 : std::is_same_v<T, float> ? 24 : 53;
+constexpr int kPrecision = std::is_same_v<T, float16>    ? 11
+                           : std::is_same_v<T, bfloat16> ? 8
+                           : std::is_same_v<T, float>    ? 24
+                                                         : 53;
 template <class T>
-constexpr int kMinExponent = std::is_same_v<T, float16> ? -14 : std::is_same_v<T, double> ? -1022 : -126;
+constexpr int kMinExponent = std::is_same_v<T, float16>  ? -14
+                             : std::is_same_v<T, double> ? -1022
+                                                         : -126;
 template <class T>
-constexpr int kMaxExponent = std::is_same_v<T, float16> ? 15 : std::is_same_v<T, double> ? 1023 : 127;
+constexpr int kMaxExponent = std::is_same_v<T, float16>  ? 15
+                             : std::is_same_v<T, double> ? 1023
+                                                         : 127;
 
 /// The distance of neighbouring values of T around x.
 template <class T>
@@ -161,9 +169,9 @@ std::vector<T> specials() {
   } else if constexpr (is_real<T>) {
     std::vector<T> out;
     long double largest = (2 - std::ldexp(1.0L, 1 - kPrecision<T>)) * std::ldexp(1.0L, kMaxExponent<T>);
-    for (long double x : {0.0L, -0.0L, 1.0L, -1.0L, (long double)INFINITY, -(long double)INFINITY, (long double)NAN,
-                          largest, -largest, std::ldexp(1.0L, kMinExponent<T>), ulp_at<T>(0), -ulp_at<T>(0), 0.5L, 1.5L,
-                          2.0L, 3.0L, -7.25L, 100.0L})
+    for (long double x :
+         {0.0L, -0.0L, 1.0L, -1.0L, (long double)INFINITY, -(long double)INFINITY, (long double)NAN, largest, -largest,
+          std::ldexp(1.0L, kMinExponent<T>), ulp_at<T>(0), -ulp_at<T>(0), 0.5L, 1.5L, 2.0L, 3.0L, -7.25L, 100.0L})
       out.push_back(round_to<T>(x));
     return out;
   } else {
@@ -254,8 +262,8 @@ inline std::string indented(const std::string& body) {
   return out;
 }
 
-/// Compiles `body` (functions of the kernel language, imports left out) and launches its function `kernel`; what is wrong
-/// with the text is a failure with the compiler's words.
+/// Compiles `body` (functions of the kernel language, imports left out) and launches its function `kernel`; what is
+/// wrong with the text is a failure with the compiler's words.
 template <class... Args>
 void run(const std::string& body, const LaunchOptions& options, Grid grid, const Args&... args) {
   std::string text = "import triton\nimport triton.language as tl\n\n" + body;
@@ -275,8 +283,8 @@ inline int next_warps() {
   return kWarps[calls++ % 3];
 }
 
-/// The values of expressions of a, b, ... (tiles of the inputs' elements), each of type R. Programs of 256 elements, the
-/// last of them masked.
+/// The values of expressions of a, b, ... (tiles of the inputs' elements), each of type R. Programs of 256 elements,
+/// the last of them masked.
 template <class R, class... In>
 std::vector<std::vector<R>> evaluate(const std::vector<std::string>& expressions, const std::vector<In>&... in) {
   size_t n = std::min({in.size()...});
@@ -287,13 +295,14 @@ std::vector<std::vector<R>> evaluate(const std::vector<std::string>& expressions
   }
   for (size_t k = 0; k < expressions.size(); ++k)
     body += fmt::format(
-        "r{0} = {1}\ntl.static_assert(r{0}.dtype == {2}, 'type of expression {0}')\ntl.store(out + {0} * n + i, r{0}, mask=m)\n",
+        "r{0} = {1}\ntl.static_assert(r{0}.dtype == {2}, 'type of expression {0}')\ntl.store(out + {0} * n + i, r{0}, "
+        "mask=m)\n",
         k, expressions[k], tl<R>());
   std::string text = fmt::format("@triton.jit\ndef kernel({}out, n, BLOCK: tl.constexpr):\n{}\n", params,
                                  indented("i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\nm = i < n\n" + body));
   Array<R> out(n * expressions.size());
-  run(text, {.constexprs = {{"BLOCK", 256}}, .num_warps = next_warps()}, {unsigned((n + 255) / 256)}, Array<In>(in)..., out,
-      int(n));
+  run(text, {.constexprs = {{"BLOCK", 256}}, .num_warps = next_warps()}, {unsigned((n + 255) / 256)}, Array<In>(in)...,
+      out, int(n));
   std::vector<R> all = out.values();
   std::vector<std::vector<R>> results;
   for (size_t k = 0; k < expressions.size(); ++k)

@@ -306,6 +306,23 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "bar\\.sync"), 2) << "one barrier a reduction\n" << ptx;
   EXPECT_EQ(count(ptx, "local"), 0) << ptx;
 
+  // The transposed form of ldmatrix where K is not the contiguous axis of the operand in memory.
+  for (bool transposed_b : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f32",
+        transposed_b ? "stride_bk" : "stride_bn");
+    const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile(matmul, 4, target).ptx;
+      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 16) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), transposed_b ? 8 : 4) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), transposed_b ? 0 : 4) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
+    }
+  }
+
   const Case attention{"tests/kernels/matmul.py", "attention",
                        "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};
   ptx = compile(attention, 4, "sm_80").ptx;

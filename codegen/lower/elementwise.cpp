@@ -184,8 +184,7 @@ void lower_MulHi(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) {
     unsigned bits = x[0]->getType()->getIntegerBitWidth();
     llvm::Type* wide = l.b.getIntNTy(2 * bits);
-    bool sign = is_signed(op);
-    llvm::Value* product = l.b.CreateMul(l.b.CreateIntCast(x[0], wide, sign), l.b.CreateIntCast(x[1], wide, sign));
+    llvm::Value* product = l.b.CreateMul(l.b.CreateZExt(x[0], wide), l.b.CreateZExt(x[1], wide));
     return l.b.CreateTrunc(l.b.CreateLShr(product, bits), x[0]->getType());
   });
 }
@@ -303,6 +302,19 @@ void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }
 void lower_Cos(Lowering& l, const ir::Op& op) { libclc_math(l, op, "cos"); }
 void lower_Tanh(Lowering& l, const ir::Op& op) { libclc_math(l, op, "tanh"); }
 void lower_Erf(Lowering& l, const ir::Op& op) { libclc_math(l, op, "erf"); }
-void lower_Pow(Lowering& l, const ir::Op& op) { libclc_math(l, op, "pow"); }
+
+// libclc's fp64 pow goes wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite and the same
+// for all even y, as all y are there.
+void lower_Pow(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.libclc("pow", x); },
+      [&](auto& x) {
+        llvm::Value* large = llvm::ConstantFP::get(x[1]->getType(), 0x1p64);
+        llvm::Value* beyond = l.b.CreateFCmpOGT(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x[1]), large);
+        llvm::Value* limit = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, x[1]);
+        llvm::Value* args[] = {x[0], l.b.CreateSelect(beyond, limit, x[1])};
+        return l.libclc("pow", args);
+      });
+}
 
 }  // namespace tegula::lower

@@ -22,6 +22,38 @@ llvm::Value* Lowering::libclc(std::string_view name, llvm::ArrayRef<llvm::Value*
   return b.CreateCall(callee, args);
 }
 
+namespace {
+
+// The error that a division or square root of the library may have, in ulp; 0: none beyond rounding. The library's own
+// bounds hold with it.
+double allowed_error(const llvm::Instruction& op) {
+  const llvm::MDNode* node = op.getMetadata(llvm::LLVMContext::MD_fpmath);
+  return node ? llvm::mdconst::extract<llvm::ConstantFP>(node->getOperand(0))->getValueAPF().convertToFloat() : 0;
+}
+
+// Takes the hardware's fast fp32 forms, which are within 2 ulp, where that is allowed: exact ones are calls of some
+// twenty instructions.
+void use_fast_forms(llvm::Function& f) {
+  llvm::IRBuilder<> b(f.getContext());
+  for (llvm::BasicBlock& block : f)
+    for (llvm::Instruction& op : llvm::make_early_inc_range(block)) {
+      if (!op.getType()->isFloatTy() || allowed_error(op) < 2) continue;
+      const char* row = nullptr;
+      if (op.getOpcode() == llvm::Instruction::FDiv) row = "div_full_f32";
+      if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op);
+          call && call->getIntrinsicID() == llvm::Intrinsic::sqrt)
+        row = "sqrt_approx_f32";
+      if (!row) continue;
+      b.SetInsertPoint(&op);
+      llvm::SmallVector<llvm::Value*, 2> args{op.getOperand(0)};
+      if (op.getOpcode() == llvm::Instruction::FDiv) args.push_back(op.getOperand(1));
+      op.replaceAllUsesWith(b.CreateCall(declare_hw(*f.getParent(), *find_hw(row)), args));
+      op.eraseFromParent();
+    }
+}
+
+}  // namespace
+
 void link_libclc(llvm::Module& module) {
   bool wanted = false;
   std::set<std::string> own;
@@ -37,13 +69,16 @@ void link_libclc(llvm::Module& module) {
   library->setDataLayout(module.getDataLayout());
   bool failed = llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded);
   TEGULA_CHECK(!failed, "linking libclc failed");
+  std::vector<llvm::Function*> linked;
   for (llvm::Function& f : module) {
     if (f.isDeclaration() || own.count(f.getName().str())) continue;
     f.setLinkage(llvm::GlobalValue::InternalLinkage);
     f.removeFnAttr(llvm::Attribute::NoInline);
     f.removeFnAttr(llvm::Attribute::OptimizeNone);
     f.addFnAttr(llvm::Attribute::AlwaysInline);
+    linked.push_back(&f);
   }
+  for (llvm::Function* f : linked) use_fast_forms(*f);
 }
 
 }  // namespace tegula::lower

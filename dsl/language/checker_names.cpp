@@ -63,7 +63,6 @@ constexpr const char* kTritonOnly[] = {"advance",
                                        "randint4x",
                                        "randn",
                                        "randn4x",
-                                       "reduce_or",
                                        "sort",
                                        "split",
                                        "store_tensor_descriptor",
@@ -103,7 +102,7 @@ std::vector<std::string> member_names(std::string_view module) {
   for (const dsl::FunctionInfo& f : dsl::function_table()) names.push_back(f.name);
   if (module != "tl") return names;
   for (const char* name : kLanguageBuiltins) names.emplace_back(name);
-  for (const char* name : {"math", "extra"}) names.emplace_back(name);
+  for (const char* name : {"math", "extra", "PropagateNan"}) names.emplace_back(name);
 #define TEGULA_ELEM(Name, text, tl, bits, kind) names.emplace_back(tl);
 #include "runtime/base/elem.def"
   return names;
@@ -221,7 +220,11 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
     if (name == "core" || name == "standard") return module_ref("tl");
     if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
+    if (name == "PropagateNan") return module_ref("tl.PropagateNan");
     if (auto type = find_type(name)) return type;
+  } else if (module == "tl.PropagateNan") {
+    if (name == "ALL" || name == "NONE") return Val(name == "ALL");
+    return std::nullopt;
   } else if (module == "tl.extra") {
     if (contains(kExtraModules, name)) return module_ref("tl.extra");
     if (name == "libdevice") return module_ref("tl.libdevice");
