@@ -141,7 +141,6 @@ def literals(out, x_ptr, N: tl.constexpr, INT: tl.constexpr, SIGNED: tl.constexp
             emit(out, 36, x >> 1, N)
             emit(out, 37, x << 2, N)
             emit(out, 38, x >> 5, N)
-    emit(out, 39, not (tl.max(x, 0) > 0), N)
 
 
 @triton.jit
@@ -152,9 +151,9 @@ def wide_literals(out, x_ptr, N: tl.constexpr):
     emit(out, 1, x.to(tl.uint32) + 4294967295, N)
     emit(out, 2, x.to(tl.float32) + 16777217, N)
     emit(out, 3, x.to(tl.int64) * 9223372036854775807, N)
-    emit(out, 4, x.to(tl.int64) - 9223372036854775808, N)
+    emit(out, 4, x.to(tl.int64) - 9223372036854775807, N)
     emit(out, 5, n + 0x7fffffff, N)
-    emit(out, 6, x.to(tl.uint64) + 18446744073709551615, N)
+    emit(out, 6, x.to(tl.uint64) + 9223372036854775807, N)
     emit(out, 7, tl.full((N, ), 3000000000, tl.uint32), N)
     emit(out, 8, tl.full((N, ), -1, tl.int64), N)
     emit(out, 9, tl.full((N, ), 1.1, tl.float64), N)
@@ -238,7 +237,7 @@ def bools(out, b_ptr, c_ptr, N: tl.constexpr):
     c = tl.load(c_ptr + i)
     emit(out, 0, b, N)
     emit(out, 1, b & c, N)
-    emit(out, 2, b | (not c), N)
+    emit(out, 2, b | ~c, N)
     emit(out, 3, b ^ c, N)
     emit(out, 4, ~b, N)
     emit(out, 5, b.to(tl.int32), N)
@@ -250,12 +249,26 @@ def bools(out, b_ptr, c_ptr, N: tl.constexpr):
     emit(out, 11, b * c, N)
     emit(out, 12, b.to(tl.int8), N)
     emit(out, 13, b & (i < 5), N)
-    emit(out, 14, b and c, N)
-    emit(out, 15, b or c, N)
-    emit(out, 16, tl.sum(b, 0), N)
-    emit(out, 17, tl.max(b, 0), N)
-    emit(out, 18, tl.xor_sum(b, 0), N)
+    emit(out, 14, tl.sum(b, 0), N)
+    emit(out, 15, tl.max(b, 0), N)
+    emit(out, 16, tl.xor_sum(b, 0), N)
     tl.store(c_ptr + i, b & ~c)
+
+
+@triton.jit
+def bool_words(out, b_ptr, c_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    b = tl.load(b_ptr + i)
+    c = tl.load(c_ptr + i)
+    emit(out, 0, b and c, N)
+    emit(out, 1, b or c, N)
+    emit(out, 2, not c, N)
+    emit(out, 3, b and not c or i > 20, N)
+    emit(out, 4, i < n and i > 3, N)
+    emit(out, 5, n > 2 and n < 5, N)
+    emit(out, 6, not n > 2, N)
+    emit(out, 7, (n > 2) + (n > 3), N)
+    emit(out, 8, tl.where(not (n > 2), b, c), N)
 
 
 # ------------------------------------------------------------------------------------------------------ reductions
@@ -346,7 +359,7 @@ def nan_rules(out, x_ptr, y_ptr, N: tl.constexpr):
     emit(out, 6, x < y, N)
     emit(out, 7, x >= y, N)
     emit(out, 8, x == x, N)
-    emit(out, 9, tl.clamp(x, -1.0, 1.0), N)
+    emit(out, 9, tl.clamp(x, -1.0, 2.0), N)
     emit(out, 10, tl.max(x, 0), N)
     emit(out, 11, tl.min(y, 0), N)
     emit(out, 12, tl.abs(x), N)
@@ -374,7 +387,7 @@ def math_functions(out, x_ptr, N: tl.constexpr):
     emit(out, 14, tl.fdiv(x, positive), N)
     emit(out, 15, tl.softmax(x), N)
     emit(out, 16, x.exp().sum(0), N)
-    emit(out, 17, tl.clamp(x, -0.5, 0.5), N)
+    emit(out, 17, tl.clamp(x, -0.5, 0.75), N)
     emit(out, 18, 1 / positive, N)
 
 
@@ -396,7 +409,7 @@ def math_half(out, x_ptr, N: tl.constexpr):
     emit(out, 2, tl.fma(x, x, x), N)
     emit(out, 3, x * x + x, N)
     emit(out, 4, tl.fdiv(x, x * x + 1), N)
-    emit(out, 5, tl.clamp(x, -0.5, 0.5), N)
+    emit(out, 5, tl.clamp(x, -0.5, 0.75), N)
     emit(out, 6, -x, N)
     emit(out, 7, x / 3, N)
     emit(out, 8, x % 0.75, N)
@@ -459,11 +472,11 @@ def shapes(out, x_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     emit(out, 7, tl.expand_dims(flat, 0).reshape(N), N)
     emit(out, 8, tl.zeros_like(x).reshape(N) + 1, N)
     emit(out, 9, flat[:, None].reshape(N) + flat[None, :].reshape(N), N)
-    emit(out, 10, tl.view(flat, (B, A * C)).sum(1)[:, None].broadcast_to(B, A * C).reshape(N), N)
+    emit(out, 10, tl.reshape(flat, (B, A * C)).sum(1)[:, None].broadcast_to(B, A * C).reshape(N), N)
 
 
 @triton.jit
-def masks(out, x_ptr, n, N: tl.constexpr, FLOAT: tl.constexpr):
+def masks(out, y_ptr, x_ptr, n, N: tl.constexpr, FLOAT: tl.constexpr):
     i = tl.arange(0, N)
     emit(out, 0, tl.load(x_ptr + i, mask=i < n, other=0), N)
     emit(out, 1, tl.load(x_ptr + i, mask=i < n, other=1.0), N)
@@ -475,7 +488,7 @@ def masks(out, x_ptr, n, N: tl.constexpr, FLOAT: tl.constexpr):
     emit(out, 7, tl.load(x_ptr + i % n), N)
     if FLOAT:
         emit(out, 8, tl.load(x_ptr + i, mask=i < n, other=-float("inf")), N)
-    tl.store(x_ptr + i, i, mask=(i % 3 == 0) & (i < n))
+    tl.store(y_ptr + i, i, mask=(i % 3 == 0) & (i < n))
 
 
 # --------------------------------------------------------------------------------------------------------- control
@@ -651,12 +664,11 @@ def compile_time(out, N: tl.constexpr, K: tl.constexpr, X: tl.constexpr, FLAG: t
     tl.static_assert(B == 2)
     tl.static_assert(C == 3.5)
     tl.static_assert(N & (N - 1) == 0, "a power of two")
-    tl.static_assert(tl.cdiv(K, 4) * 4 >= K and K > 0)
-    tl.static_assert(not (K == 3 or K in (1, 2)))
+    tl.static_assert(triton.cdiv(K, 4) * 4 >= K and K > 0)
+    tl.static_assert(not (K == 3 or K == 2))
     tl.static_assert(X * 2 == 0.5)
-    tl.static_assert(min(K, 3) == 3 and max(K, 3, 99) == 99)
     tl.static_assert(triton.next_power_of_2(K) >= K)
-    tl.static_assert(1 < K <= 99 and K is not None)
+    tl.static_assert(1 < K and K is not None)
     tl.static_assert(i.shape[0] == N and i.dtype == tl.int32 and len(i.shape) == 1)
     tl.static_assert(T == tl.float16 and T.primitive_bitwidth == 16)
     emit(out, 0, i + A, N)
@@ -675,6 +687,170 @@ def compile_time(out, N: tl.constexpr, K: tl.constexpr, X: tl.constexpr, FLAG: t
     if T == tl.float32:
         emit(out, 12, i + undefined_name, N)
     emit(out, 13, i + int(FLAG), N)
+
+
+@triton.jit
+def more_control(out, x_ptr, n, wide, step, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    emit(out, 0, i + wide, N)
+    last = wide
+    for k in range(wide - 4, wide):
+        last += k
+    emit(out, 1, i + last, N)
+    visits = i * 0
+    for k in range(2, n, step):
+        visits = visits * 10 + k
+    emit(out, 2, visits, N)
+    for k in range(n, 2, -step):
+        visits += k
+    emit(out, 3, visits, N)
+    total = 0.0
+    largest = float("-inf")
+    for k in tl.range(0, n):
+        v = tl.load(x_ptr + k)
+        total += v
+        largest = max(largest, v)
+    emit(out, 4, total + x, N)
+    emit(out, 5, largest + x, N)
+    y = i
+    y = y * 1.5
+    y += n
+    emit(out, 6, y, N)
+    y = y.to(tl.int32)
+    y //= 2
+    emit(out, 7, y, N)
+    found = -1
+    k = 0
+    while k < n and found < 0:
+        if k * k > 20:
+            found = k
+        k += 1
+    emit(out, 8, found + i * k, N)
+    t = (x, n, 5)
+    a, b, c = t
+    emit(out, 9, a * b + c, N)
+    emit(out, 10, tl.where(n > 2, x, 0.0), N)
+    emit(out, 11, tl.where(i % 3, x, 1), N)
+    parity = n % 2 == 0
+    if parity:
+        z = x + 1
+    else:
+        z = x - 1
+    emit(out, 12, z, N)
+    if parity and n > 4:
+        emit(out, 13, x, N)
+    elif n == 3:
+        emit(out, 13, x * 3, N)
+    else:
+        pass
+    u = 1
+    for k in range(n):
+        if k % 2 == 0:
+            u = u * 3
+        else:
+            u += k
+    emit(out, 14, u + i, N)
+    acc = tl.zeros((N, ), dtype=tl.float16)
+    for k in range(n):
+        acc += (x * 0.25).to(tl.float16)
+    emit(out, 15, acc, N)
+    emit(out, 16, tl.sum(tl.where(i == n, x, 0), 0), N)
+    for k in range(0):
+        emit(out, 17, x, N)
+    for k in tl.static_range(0, 6, 3):
+        emit(out, 18 + k, x + k, N)
+    emit(out, 19, tl.full((N, ), n, tl.float32) / 3, N)
+    emit(out, 20, (n / 4).to(tl.int32) + i, N)
+    emit(out, 22, x.to(tl.float32) * (n * 0.1), N)
+
+
+@triton.jit
+def rejected(out, x_ptr, f_ptr, h_ptr, u_ptr, n, CASE: tl.constexpr, N: tl.constexpr):
+    """One mistake a CASE, which both compilers have to reject; CASE 0 is right."""
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    f = tl.load(f_ptr + i)
+    h = tl.load(h_ptr + i)
+    u = tl.load(u_ptr + i)
+    if CASE == 1:
+        emit(out, 0, x // u, N)
+    if CASE == 2:
+        emit(out, 0, x & f, N)
+    if CASE == 3:
+        emit(out, 0, f // f, N)
+    if CASE == 4:
+        emit(out, 0, u + -1, N)
+    if CASE == 5:
+        emit(out, 0, x.to(tl.int8) + 300, N)
+    if CASE == 6:
+        emit(out, 0, x + tl.arange(0, 2 * N), N)
+    if CASE == 7:
+        if n > 3:
+            y = x
+        else:
+            y = f
+        emit(out, 0, y, N)
+    if CASE == 8:
+        y = x
+        for k in range(n):
+            y = y * 0.5
+        emit(out, 0, y, N)
+    if CASE == 9:
+        emit(out, 0, tl.arange(0, 24) + 1, N)
+    if CASE == 10:
+        emit(out, 0, x.reshape(N // 2, 4), N)
+    if CASE == 11:
+        emit(out, 0, tl.exp(x), N)
+    if CASE == 12:
+        emit(out, 0, tl.exp(h), N)
+    if CASE == 13:
+        tl.static_assert(N == 7)
+    if CASE == 14:
+        tl.store(x_ptr + 1.5, x)
+    if CASE == 15:
+        emit(out, 0, ~f, N)
+    if CASE == 16:
+        emit(out, 0, missing + x, N)
+    if CASE == 17:
+        y = 0
+        for k in range(n):
+            y += x
+        emit(out, 0, y, N)
+    if CASE == 18:
+        emit(out, 0, tl.clamp(x, 1, 2), N)
+    if CASE == 19:
+        emit(out, 0, tl.sum(x, 1), N)
+    if CASE == 20:
+        emit(out, 0, tl.load(x_ptr + i, other=1), N)
+    if CASE == 21:
+        emit(out, 0, tl.dot(h.reshape(4, 8), h.reshape(8, 4)), N)
+    if CASE == 22:
+        emit(out, 0, x.to(tl.float64, bitcast=True), N)
+    if CASE == 23:
+        emit(out, 0, x + x_ptr + x_ptr, N)
+    if CASE == 24:
+        emit(out, 0, tl.zeros((N, n), tl.int32), N)
+    if CASE == 25:
+        emit(out, 0, f.to(tl.float64, fp_downcast_rounding="rtz"), N)
+    if CASE == 26:
+        emit(out, 0, tl.load(f + i), N)
+    if CASE == 27:
+        emit(out, 0, tl.load(x_ptr), mask=i)
+    if CASE == 28:
+        emit(out, 0, f << 1, N)
+    if CASE == 29:
+        if x > 0:
+            emit(out, 0, x, N)
+    if CASE == 30:
+        emit(out, 0, tl.trans(x.reshape(4, N // 4), 0, 0), N)
+    if CASE == 31:
+        emit(out, 0, tl.xor_sum(f, 0), N)
+    if CASE == 32:
+        emit(out, 0, x ** 2, N)
+    if CASE == 33:
+        tl.store(x_ptr, x)
+    emit(out, 1, x, N)
 
 
 # ---------------------------------------------------------------------------------------------- programs and memory
@@ -716,7 +892,7 @@ def pointers(out, x_ptr, y_ptr, n, N: tl.constexpr):
     emit(out, 6, tl.load(x_ptr.to(tl.pointer_type(tl.int32)) + i), N)
     r = tl.where(i % 2 == 0, x_ptr + i, y_ptr + i)
     emit(out, 7, tl.load(r), N)
-    emit(out, 8, p + i == x_ptr + (i + n), N)
+    emit(out, 8, tl.load(q, mask=i < n, other=tl.load(y_ptr + n)), N)
 
 
 @triton.jit
