@@ -818,7 +818,7 @@ def rejected(out, x_ptr, f_ptr, h_ptr, u_ptr, n, CASE: tl.constexpr, N: tl.const
             y += x
         emit(out, 0, y, N)
     if CASE == 18:
-        emit(out, 0, tl.clamp(x, 1, 2), N)
+        emit(out, 0, x.to(tl.float32, bitcast=True) % u_ptr, N)
     if CASE == 19:
         emit(out, 0, tl.sum(x, 1), N)
     if CASE == 20:
