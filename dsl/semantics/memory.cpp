@@ -114,8 +114,12 @@ Val fn_store(Sema& s, Args args) {
       !choice(s, args[5], "store", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
     return {};
   auto mask = mask_for(s, args[2], p, "store");
-  ir::Value* value = element_value(s, args[1], p, p->type.elem, "the value of store");
+  // Memory holds an int1 as a byte, and numbers of other types are stored there as that byte.
+  bool is_bool = args[1].is<bool>() || (args[1].is_value() && args[1].value()->type.is_bool());
+  bool byte = p->type.elem == Elem::I1 && !is_bool;
+  ir::Value* value = element_value(s, args[1], p, byte ? Elem::I8 : p->type.elem, "the value of store");
   if (!mask || !value) return {};
+  if (byte) p = s.builder.bitcast(p, ir::Type::pointer_to(Elem::I8));
   s.builder.store(p, value, *mask, std::move(attrs));
   return None{};
 }

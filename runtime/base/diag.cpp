@@ -71,7 +71,7 @@ Diag& Diagnostics::warning(Loc loc, std::string message) {
 
 namespace {
 
-constexpr size_t kMaxRendered = 100;  // diagnostics
+constexpr size_t kMaxRendered = 50;  // diagnostics
 constexpr int kMaxLine = 160;         // characters of a source line
 constexpr int kLead = 60;             // of them before the place, where the line is cut
 
