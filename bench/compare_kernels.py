@@ -8,6 +8,9 @@ the type of an expression is compared as well as its values. A slot has 1 + N pl
 import triton
 import triton.language as tl
 
+SEVEN: tl.constexpr = 7
+HALF = tl.constexpr(0.5)
+
 
 @triton.jit
 def emit(out, slot, x, N: tl.constexpr):
@@ -200,6 +203,29 @@ def casts_unsigned(out, x_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     emit(out, 0, x.to(tl.uint8), N)
     emit(out, 1, x.to(tl.uint16), N)
+    emit(out, 2, x.to(tl.uint32), N)
+    emit(out, 3, x.to(tl.uint64), N)
+
+
+@triton.jit
+def float_casts(out, x_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    emit(out, 0, x.to(tl.float16), N)
+    emit(out, 1, x.to(tl.bfloat16), N)
+    emit(out, 2, x.to(tl.float32), N)
+    emit(out, 3, x.to(tl.float64), N)
+    emit(out, 4, x.to(tl.int1), N)
+    emit(out, 5, x.to(tl.float16) + x.to(tl.bfloat16), N)
+    emit(out, 6, x.to(tl.float16) * x.to(tl.float16), N)
+    emit(out, 7, x.to(tl.bfloat16) * 1.01, N)
+    emit(out, 8, x.to(tl.bfloat16) - x.to(tl.bfloat16) * x.to(tl.bfloat16), N)
+
+
+@triton.jit
+def float_to_int_limits(out, x_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    emit(out, 0, x.to(tl.int32), N)
+    emit(out, 1, x.to(tl.int64), N)
     emit(out, 2, x.to(tl.uint32), N)
     emit(out, 3, x.to(tl.uint64), N)
 
@@ -408,7 +434,7 @@ def math_half(out, x_ptr, N: tl.constexpr):
     emit(out, 1, tl.exp(x.to(tl.float32)).to(x.dtype), N)
     emit(out, 2, tl.fma(x, x, x), N)
     emit(out, 3, x * x + x, N)
-    emit(out, 4, tl.fdiv(x, x * x + 1), N)
+    emit(out, 4, x / (x * x + 1), N)
     emit(out, 5, tl.clamp(x, -0.5, 0.75), N)
     emit(out, 6, -x, N)
     emit(out, 7, x / 3, N)
@@ -491,7 +517,101 @@ def masks(out, y_ptr, x_ptr, n, N: tl.constexpr, FLOAT: tl.constexpr):
     tl.store(y_ptr + i, i, mask=(i % 3 == 0) & (i < n))
 
 
+@triton.jit
+def softmax_rank2(out, x_ptr, A: tl.constexpr, B: tl.constexpr):
+    N: tl.constexpr = A * B
+    x = tl.load(x_ptr + tl.arange(0, A)[:, None] * B + tl.arange(0, B))
+    emit(out, 0, tl.softmax(x).reshape(N), N)
+    emit(out, 1, tl.softmax(x, 0).reshape(N), N)
+    emit(out, 2, tl.softmax(x, 1, keep_dims=True).reshape(N), N)
+    e = tl.exp(x - tl.max(x, 1)[:, None])
+    emit(out, 3, (e / tl.sum(e, 1)[:, None]).reshape(N), N)
+    emit(out, 4, x.sigmoid().reshape(N), N)
+
+
+@triton.jit
+def ties(out, x_ptr, A: tl.constexpr, B: tl.constexpr):
+    N: tl.constexpr = A * B
+    x = tl.load(x_ptr + tl.arange(0, A)[:, None] * B + tl.arange(0, B))
+    emit(out, 0, tl.broadcast_to(tl.argmax(x, 1, keep_dims=True), A, B).reshape(N), N)
+    emit(out, 1, tl.broadcast_to(tl.argmin(x, 0, keep_dims=True), A, B).reshape(N), N)
+    value, index = tl.max(x, 0, return_indices=True, keep_dims=True)
+    emit(out, 2, tl.broadcast_to(value, A, B).reshape(N), N)
+    emit(out, 3, tl.broadcast_to(index, A, B).reshape(N), N)
+    emit(out, 4, tl.argmax(x.reshape(N), 0), N)
+    emit(out, 5, tl.argmin(tl.where(x > 2, 1, 0).reshape(N), 0), N)
+    emit(out, 6, tl.argmax((x == tl.max(x)).reshape(N).to(tl.int32), axis=0), N)
+
+
 # --------------------------------------------------------------------------------------------------------- control
+
+
+@triton.jit
+def nothing(x):
+    """Returns nothing."""
+    x + 1
+
+
+@triton.jit
+def swapped(pair_of_values, scale=HALF, *, shift=0):
+    a, b = pair_of_values
+    return b * scale + shift, a
+
+
+@triton.jit
+def apply(f: tl.constexpr, x):
+    return f(x)
+
+
+@triton.jit
+def language(out, x_ptr, n, N: tl.constexpr, NOTHING: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    emit(out, 0, x + SEVEN, N)
+    emit(out, 1, x * HALF, N)
+    a = b = n
+    a += 1
+    emit(out, 2, i * a + b, N)
+    emit(out, 3, i + 0x1F + 0b101 + 1_000, N)
+    emit(out, 4, (x + 1e-3) * 2.5e2, N)
+    emit(out, 5, tl.where(i == 2, float("nan"), x), N)
+    nothing(x)
+    c, d = swapped((x, i))
+    emit(out, 6, c, N)
+    emit(out, 7, d, N)
+    emit(out, 8, apply(halves, x), N)
+    if NOTHING is None:
+        emit(out, 9, +x, N)
+    else:
+        emit(out, 9, NOTHING, N)
+    e = (i
+         + n *
+         2)
+    emit(out, 10, e, N)
+    f: tl.float32 = 3
+    emit(out, 11, x + f, N)
+    if not NOTHING:
+        g = 1.5
+    else:
+        g = 2
+    emit(out, 12, i * g, N)
+    h = x
+    for k in tl.static_range(1, 4):
+        if k % 2 == 1:
+            h = h * k
+    emit(out, 13, h, N)
+    emit(out, 14, -2**2 + i, N)
+    emit(out, 15, i - -3 % 5 * 2 // 3, N)
+    emit(out, 16, (n + 1) * 2 % 5 + i, N)
+    emit(out, 17, i & 3 | 4 ^ 1, N)
+    emit(out, 18, 1 + 2 << 1 | i, N)
+    emit(out, 19, -x + -(-x) * 2, N)
+    emit(out, 20, (i < 5) == (i > 2), N)
+    emit(out, 21, tl.zeros([N], dtype=x.dtype) + tl.full([N], 2, x.dtype), N)
+    emit(out, 22, x.to(out.dtype.element_ty), N)
+    emit(out, 23, i + (n if n > 3 else -n) * (1 if NOTHING is None else 2), N)
+    emit(out, 24, n * 1.0 + i, N)
+    emit(out, 25, i * n * 1000000000 * 7, N)
 
 
 @triton.jit
@@ -702,7 +822,7 @@ def more_control(out, x_ptr, n, wide, step, N: tl.constexpr):
     for k in range(2, n, step):
         visits = visits * 10 + k
     emit(out, 2, visits, N)
-    for k in range(n, 2, -step):
+    for k in range(n, 2, -2):
         visits += k
     emit(out, 3, visits, N)
     total = 0.0

@@ -208,6 +208,22 @@ def make_cases():
     add("atomics", "", {"f32": array(np.arange(64), "f32"), "i32": array(np.arange(64), "i32"),
                         "f16": array(np.arange(N) / 4, "f16"), "x_ptr": array(np.arange(N) / 8, "f32")}, slots=2)
     add("programs", "", {"x_ptr": array(np.arange(6 * N), "i32"), "n": 5 * N + 3}, slots=12, grid=(3, 2))
+    for a in ("f32", "i32"):
+        for n in (1, 3, 8):
+            add("language", f"{a},{n}", {"x_ptr": plain(a), "n": n}, {"N": N, "NOTHING": None}, slots=26, ulps=1,
+                interpreter="nothing")
+    for A, B in ((4, 8), (8, 8), (1, 32)):
+        add("softmax_rank2", f"{A}x{B}", {"x_ptr": normal(64, "f32")}, {"A": A, "B": B}, size=A * B, slots=5, ulps=8, atol=1e-6)
+        for a in ("i8", "u8", "i64", "f16", "f32"):
+            add("ties", f"{a},{A}x{B}", {"x_ptr": array(np.arange(64) * 7 % 5, a)}, {"A": A, "B": B}, size=A * B, slots=7)
+    edges = [1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 65519, 65520, 65504, 6e-8, 2.9e-8, 3e-8, 1e-8, 6.1e-5, 3.3e38,
+             3.4e38, 1e-40, np.inf, -np.inf, np.nan, -0.0, 0.1, 1 / 3, -2.7, 1 + 2**-8 + 2**-40, 1 + 2**-11 + 2**-40]
+    for a in FLOATS:
+        add("float_casts", a, {"x_ptr": array(edges + [1, 2, 3, 4, 5, 6, 7, 8], a)}, slots=9, interpreter="types")
+    limits = [2.0**31, 2.0**32, 2.0**33, 2.0**63, 2.0**64, 1e30, np.inf, np.nan, -1, -2.0**31, -2.0**32, -2.0**63, -1e30,
+              -np.inf, 2.0**31 - 256, -0.5] * 2
+    for a in ("f32", "f64"):
+        add("float_to_int_limits", a, {"x_ptr": array(limits, a)}, slots=4, interpreter="types")
     for n, step in ((6, 2), (3, 1), (9, 4)):
         add("more_control", str(n), {"x_ptr": plain("f32"), "n": n, "wide": 2**34 + 5, "step": step}, slots=23, ulps=4, atol=1e-3,
             interpreter="nothing")
