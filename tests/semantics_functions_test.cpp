@@ -239,11 +239,13 @@ TEST_F(SemanticsFunctions, ComposedFunctions) {
   EXPECT_EQ(
       ops(),
       "cast reduce{maximum yield} expand_dims cast broadcast sub exp reduce{add yield} expand_dims broadcast div");
-  EXPECT_EQ(type_of(call("fdiv", {scalar(Elem::F16), scalar(Elem::F16)})), "f32");
+  EXPECT_EQ(type_of(call("fdiv", {scalar(Elem::F16), scalar(Elem::F16)})), "f16");
   EXPECT_EQ(type_of(call("add", {scalar(Elem::F16), Int(1)})), "f16");
   EXPECT_EQ(errors(), "");
-  call("fdiv", {scalar(Elem::I32), Int(2)});
-  EXPECT_EQ(errors(), "fdiv takes floats, found int32 and the int 2 (write x / y, or convert with .to(tl.float32))");
+  call("fdiv", {scalar(Elem::F16), Int(2)});
+  EXPECT_EQ(
+      errors(),
+      "fdiv takes two floats of one type, found float16 and the int 2 (cast both to one float type, or write x / y)");
   call("sigmoid", {scalar(Elem::F16)});
   EXPECT_EQ(errors(), "exp takes float32 or float64, found float16 (convert with .to(tl.float32) first)");
 }

@@ -243,12 +243,14 @@ Val fn_sub(Sema& s, Args args) { return binary(s, "-", args[0], args[1]); }
 Val fn_mul(Sema& s, Args args) { return binary(s, "*", args[0], args[1]); }
 
 Val fn_fdiv(Sema& s, Args args) {
-  auto ab = operands(s, "fdiv", args[0], args[1], {.division = true});
-  if (!ab) return {};
-  if (!ab->first->type.is_float())
-    return s.error(fmt::format("fdiv takes floats, found {} and {}", describe(args[0]), describe(args[1])),
-                   "write x / y, or convert with .to(tl.float32)");
-  return truth(args[2]) ? s.builder.div_rn(ab->first, ab->second) : s.builder.div(ab->first, ab->second);
+  ir::Value *x = to_value(s, args[0], "an argument of fdiv"), *y = to_value(s, args[1], "an argument of fdiv");
+  if (!x || !y) return {};
+  if (!x->type.is_float() || x->type.pointer || y->type.pointer || x->type.elem != y->type.elem)
+    return s.error(
+        fmt::format("fdiv takes two floats of one type, found {} and {}", describe(args[0]), describe(args[1])),
+        "cast both to one float type, or write x / y");
+  if (!broadcast_pair(s, x, y)) return {};
+  return truth(args[2]) ? s.builder.div_rn(x, y) : s.builder.div(x, y);
 }
 
 Val fn_cdiv(Sema& s, Args args) {
