@@ -45,13 +45,12 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       diags(diags),
       b(context),
       shared(plan_shared(func)),
-      uses(ir::count_uses(func.body)) {
-  llvm::FastMathFlags flags;
-  flags.setAllowContract();  // a * b + c of a kernel may become one fma, as in Triton
-  b.setFastMathFlags(flags);
-}
+      uses(ir::count_uses(func.body)) {}
 
 bool Lowering::run() {
+  llvm::FastMathFlags flags;
+  flags.setAllowContract();  // a * b + c may become one fma, as in Triton
+  b.setFastMathFlags(flags);
   if (shared.bytes > target.shared_per_program) {
     // The place to change is the op that takes most of it.
     const ir::Op* largest = nullptr;

@@ -2,6 +2,7 @@
 // themselves; binding of arguments to parameters.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -50,13 +51,18 @@ ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::O
   if (!v) return nullptr;
   bool narrow = v->type.is_float() && v->type.bits() < 32;
   bool takes_narrow = info.opcode == ir::Opcode::Fma || info.opcode == ir::Opcode::Abs;
+  if (v->type.pointer && !(info.traits & (ir::FloatOnly | ir::IntOnly))) {
+    s.error(fmt::format("{} takes numbers, found {}", function, describe(v)),
+            "load from the pointer first: tl.load(p)");
+    return nullptr;
+  }
   if ((info.traits & ir::FloatOnly) && (!v->type.is_float() || (narrow && !takes_narrow))) {
     s.error(fmt::format("{} takes float32 or float64, found {}", function, describe(v)),
             "convert with .to(tl.float32) first");
     return nullptr;
   }
-  if ((info.traits & ir::IntOnly) && !v->type.is_integer()) {
-    s.error(fmt::format("{} takes integers, found {}", function, describe(v)));
+  if ((info.traits & ir::IntOnly) && (!v->type.is_integer() || v->type.bits() < 32)) {
+    s.error(fmt::format("{} takes integers of 32 or 64 bits, found {}", function, describe(v)));
     return nullptr;
   }
   return v;
@@ -73,12 +79,18 @@ Val call_op(Sema& s, Args args) {
   if (args.size() == 1) {
     values = {math_operand(s, args[0], info.language_name, info)};
   } else {
-    auto ab = operands(s, info.language_name, args[0], args[1], {});
+    // Arguments are values first: unlike an operator's, a literal is not weak.
+    std::vector<ir::Value*> given;
+    for (const Val& arg : args) {
+      given.push_back(to_value(s, arg, fmt::format("an argument of {}", info.language_name)));
+      if (!given.back()) return {};
+    }
+    auto ab = operands(s, info.language_name, given[0], given[1], {});
     if (!ab) return {};
-    values = {math_operand(s, ab->first, info.language_name, info),
-              math_operand(s, ab->second, info.language_name, info)};
+    values = {math_operand(s, ab->first, info.language_name, info)};
+    if (values[0]) values.push_back(math_operand(s, ab->second, info.language_name, info));
     if (args.size() == 3 && values[0] && values[1]) {
-      auto ac = operands(s, info.language_name, values[0], args[2], {});
+      auto ac = operands(s, info.language_name, values[0], given[2], {});
       if (!ac) return {};
       auto bc = operands(s, info.language_name, values[1], ac->second, {});
       if (!bc) return {};
@@ -87,6 +99,7 @@ Val call_op(Sema& s, Args args) {
   }
   for (ir::Value* v : values)
     if (!v) return {};
+  if (opcode == ir::Opcode::Abs && values[0]->type.is_integer() && is_unsigned(values[0]->type.elem)) return values[0];
   return s.builder.create(opcode, values)->result();
 }
 
@@ -112,6 +125,12 @@ std::vector<FunctionInfo> make_table() {
   }
 #include "dsl/semantics/functions.def"
   return table;
+}
+
+// Whether x is Poison or a tuple with one in it.
+bool holds_poison(const Val& x) {
+  if (auto* tuple = x.get_if<TupleVal>()) return std::any_of(tuple->items->begin(), tuple->items->end(), holds_poison);
+  return x.is_poison();
 }
 
 }  // namespace
@@ -145,7 +164,8 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     }
   }
   if (next < positional.size())
-    return s.error(fmt::format("{} takes {} arguments, found {}", function.name, params.size(), positional.size()));
+    return s.error(fmt::format("{} takes {} argument{}, found {}", function.name, params.size(),
+                               params.size() == 1 ? "" : "s", positional.size()));
   for (auto& [name, value] : keywords) {
     std::vector<std::string> names;
     size_t i = 0;
@@ -166,7 +186,7 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     if (!bound[i] && params[i].required)
       return s.error(fmt::format("{} lacks its argument '{}'", function.name, params[i].name));
     args.push_back(bound[i] ? *bound[i] : params[i].rest ? make_tuple({}) : params[i].fallback);
-    if (args.back().is_poison()) return {};
+    if (holds_poison(args.back())) return {};
   }
   return function.call(s, args);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "dsl/semantics/internal.h"
@@ -36,11 +37,25 @@ Val select_extreme(Sema& s, const Val& x, const Val& y, bool nan, ir::Opcode opc
     if (less.is_poison()) return {};
     return truth(less) == (opcode == ir::Opcode::Minimum) ? x : y;
   }
-  auto ab = operands(s, function, x, y, {});
+  // Arguments are values first: unlike an operator's, a literal is not weak.
+  ir::Value *a = to_value(s, x, fmt::format("an argument of {}", function)),
+            *b = to_value(s, y, fmt::format("an argument of {}", function));
+  if (!a || !b) return {};
+  auto ab = operands(s, function, widen_bfloat16(s, a), widen_bfloat16(s, b), {});
   if (!ab) return {};
   ir::Attrs attrs;
-  if (nan) attrs["nan"] = true;
+  if (nan && ab->first->type.is_float()) attrs["nan"] = true;
   return s.builder.create(opcode, {ab->first, ab->second}, {}, std::move(attrs))->result();
+}
+
+// propagate_nan: a bool, or tl.PropagateNan.ALL or NONE by its name.
+std::optional<bool> propagates_nan(Sema& s, const Val& x, const char* function) {
+  if (x.is<None>()) return false;
+  if (auto* choice = x.get_if<bool>()) return *choice;
+  if (auto* name = x.get_if<std::string>(); name && (*name == "ALL" || *name == "NONE")) return *name == "ALL";
+  s.error(fmt::format("the propagate_nan of {} is {}", function, describe(x)),
+          "it is tl.PropagateNan.ALL or tl.PropagateNan.NONE");
+  return std::nullopt;
 }
 
 Val permuted(Sema& s, ir::Value* x, const Val& dims, const char* function) {
@@ -66,8 +81,6 @@ Val permuted(Sema& s, ir::Value* x, const Val& dims, const char* function) {
 }
 
 Val hint(Sema& s, Args args, const char* attribute) {
-  ir::Value* x = to_value(s, args[0]);
-  if (!x) return {};
   std::vector<Val> items = args[1].is<TupleVal>() ? *args[1].as<TupleVal>().items : std::vector<Val>{args[1]};
   std::vector<int64_t> values;
   for (const Val& item : items) {
@@ -76,8 +89,10 @@ Val hint(Sema& s, Args args, const char* attribute) {
     if (*i <= 0) return s.error(fmt::format("a hint must be positive, found {}", *i));
     values.push_back(*i & -*i);  // facts are powers of two
   }
-  size_t rank = std::max(1, x->type.rank());
-  if (values.size() == 1) values.resize(rank, values[0]);
+  if (args[0].is<Int>() || args[0].is<bool>()) return args[0];
+  ir::Value* x = to_value(s, args[0]);
+  if (!x) return {};
+  size_t rank = size_t(std::max(1, x->type.rank()));
   if (values.size() != rank)
     return s.error(fmt::format("{} values for {}", values.size(), describe(args[0])), "give one number a dimension");
   return s.builder.create(ir::Opcode::Hint, {x}, {}, {{attribute, values}})->result();
@@ -126,6 +141,12 @@ Val fn_full(Sema& s, Args args) {
   if (!shape || !elem) return {};
   if (args[1].is_value() && args[1].value()->type.is_tile())
     return s.error(fmt::format("full takes a scalar value, found {}", describe(args[1])));
+  if (args[1].is<double>() && is_integer(*elem))
+    return s.error(fmt::format("the value of full, {}, is no {}", args[1].as<double>(), elem_info(*elem).tl),
+                   "take a float dtype");
+  if (!literal_fits(args[1], *elem))
+    return s.error(fmt::format("the number {} does not fit {}", args[1].as<Int>(), elem_info(*elem).tl),
+                   "take a wider dtype");
   Val scalar = convert(s, args[1], ir::Type::scalar(*elem));
   if (scalar.is_poison()) return {};
   if (!args[1].is_value()) return constant(s, ir::Type::tile(*elem, *shape), args[1]);
@@ -147,24 +168,30 @@ Val fn_zeros_like(Sema& s, Args args) {
 Val fn_cast(Sema& s, Args args) {
   bool bitcast = truth(args[3]);
   const ir::Type* target = args[1].is<DType>() ? &args[1].as<DType>().type : nullptr;
+  bool number = args[0].is<bool>() || args[0].is<Int>() || args[0].is<double>();
+  if (number && target && target->is_scalar() && !target->pointer && !bitcast && args[2].is<None>())
+    return constant(s, *target, args[0]);
   ir::Value* x = to_value(s, args[0], "the input of a cast");
   if (!x) return {};
   if (target && target->pointer) {
-    if (x->type.pointer || x->type.bits() == 64) return s.builder.bitcast(x, target->element());
+    if (x->type.pointer || (x->type.is_integer() && x->type.bits() == 64))
+      return s.builder.bitcast(x, target->element());
     return s.error(fmt::format("cannot cast {} to {}", describe(args[0]), describe(args[1])));
   }
   auto elem = to_elem(s, args[1], "the target of a cast");
   if (!elem) return {};
   if (x->type.pointer) {
+    if (*elem == Elem::I1) return to_bool(s, x);
     if (*elem != Elem::I64 && *elem != Elem::U64)
       return s.error(fmt::format("cannot cast {} to {}", describe(args[0]), elem_info(*elem).tl),
-                     "pointers convert to int64");
+                     "pointers convert to int64, uint64, int1 and other pointers");
     return s.builder.bitcast(x, ir::Type::scalar(*elem));
   }
   if (bitcast) {
     if (x->type.bits() != elem_bits(*elem))
       return s.error(fmt::format("cannot bitcast {} ({} bits) to {} ({} bits)", elem_info(x->type.elem).tl,
-                                 x->type.bits(), elem_info(*elem).tl, elem_bits(*elem)));
+                                 x->type.bits(), elem_info(*elem).tl, elem_bits(*elem)),
+                     "both types must have the same width");
     return x->type.elem == *elem ? Val(x) : Val(s.builder.bitcast(x, ir::Type::scalar(*elem)));
   }
   std::string rounding;
@@ -197,15 +224,18 @@ Val fn_where(Sema& s, Args args) {
 }
 
 Val fn_minimum(Sema& s, Args args) {
-  return select_extreme(s, args[0], args[1], truth(args[2]), ir::Opcode::Minimum, "minimum");
+  auto nan = propagates_nan(s, args[2], "minimum");
+  return nan ? select_extreme(s, args[0], args[1], *nan, ir::Opcode::Minimum, "minimum") : Val();
 }
 Val fn_maximum(Sema& s, Args args) {
-  return select_extreme(s, args[0], args[1], truth(args[2]), ir::Opcode::Maximum, "maximum");
+  auto nan = propagates_nan(s, args[2], "maximum");
+  return nan ? select_extreme(s, args[0], args[1], *nan, ir::Opcode::Maximum, "maximum") : Val();
 }
 Val fn_clamp(Sema& s, Args args) {
-  bool nan = truth(args[3]);
-  return select_extreme(s, select_extreme(s, args[0], args[1], nan, ir::Opcode::Maximum, "clamp"), args[2], nan,
-                        ir::Opcode::Minimum, "clamp");
+  auto nan = propagates_nan(s, args[3], "clamp");
+  if (!nan) return {};
+  Val low = select_extreme(s, args[0], args[1], *nan, ir::Opcode::Maximum, "clamp");
+  return low.is_poison() ? Val() : select_extreme(s, low, args[2], *nan, ir::Opcode::Minimum, "clamp");
 }
 
 Val fn_add(Sema& s, Args args) { return binary(s, "+", args[0], args[1]); }
@@ -213,11 +243,14 @@ Val fn_sub(Sema& s, Args args) { return binary(s, "-", args[0], args[1]); }
 Val fn_mul(Sema& s, Args args) { return binary(s, "*", args[0], args[1]); }
 
 Val fn_fdiv(Sema& s, Args args) {
-  auto ab = operands(s, "fdiv", args[0], args[1], {.division = true});
-  if (!ab) return {};
-  if (!ab->first->type.is_float())
-    return s.error(fmt::format("fdiv takes floats, found {} and {}", describe(args[0]), describe(args[1])));
-  return truth(args[2]) ? s.builder.div_rn(ab->first, ab->second) : s.builder.div(ab->first, ab->second);
+  ir::Value *x = to_value(s, args[0], "an argument of fdiv"), *y = to_value(s, args[1], "an argument of fdiv");
+  if (!x || !y) return {};
+  if (!x->type.is_float() || x->type.pointer || y->type.pointer || x->type.elem != y->type.elem)
+    return s.error(
+        fmt::format("fdiv takes two floats of one type, found {} and {}", describe(args[0]), describe(args[1])),
+        "cast both to one float type, or write x / y");
+  if (!broadcast_pair(s, x, y)) return {};
+  return truth(args[2]) ? s.builder.div_rn(x, y) : s.builder.div(x, y);
 }
 
 Val fn_cdiv(Sema& s, Args args) {
@@ -242,9 +275,8 @@ Val fn_softmax(Sema& s, Args args) {
 Val fn_next_power_of_2(Sema& s, Args args) {
   auto n = to_int(s, args[0], "the argument of next_power_of_2");
   if (!n) return {};
-  Int p = 1;
-  while (p < *n) p *= 2;
-  return p;
+  if (*n > Int(1) << 62) return s.error(fmt::format("the next power of two of {} does not fit 64 bits", *n));
+  return Int(std::bit_ceil(uint64_t(std::max<Int>(*n, 1))));
 }
 
 // ----------------------------------------------------------------------------------------------------------- shape
@@ -275,6 +307,8 @@ Val fn_expand_dims(Sema& s, Args args) {
     at.push_back(*axis);
   }
   std::sort(at.begin(), at.end());
+  if (std::adjacent_find(at.begin(), at.end()) != at.end())
+    return s.error("expand_dims has an axis twice", "the axes are those of the result");
   for (int axis : at) x = x->type.is_scalar() ? s.builder.splat(x, {1}) : s.builder.expand_dims(x, axis);
   return x;
 }
@@ -291,6 +325,12 @@ Val fn_reshape(Sema& s, Args args) {
 }
 
 Val fn_view(Sema& s, Args args) { return fn_reshape(s, args); }
+
+Val fn_item(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of item");
+  if (x) x = single_element(s, x);
+  return x ? Val(x) : Val();
+}
 
 Val fn_ravel(Sema& s, Args args) {
   ir::Value* x = tile(s, args[0], "ravel");
@@ -364,7 +404,7 @@ Val fn_static_assert_(Sema& s, Args args) {
                    "declare the parameters it uses as tl.constexpr");
   if (truth(args[0])) return None{};
   std::string message = args[1].is<std::string>() ? args[1].as<std::string>() : std::string();
-  return s.error(message.empty() ? "static assertion failed" : fmt::format("static assertion failed: {}", message));
+  return s.error(message.empty() ? "static_assert failed" : fmt::format("static_assert failed: {}", message));
 }
 
 Val fn_static_print(Sema&, Args args) {
@@ -392,19 +432,51 @@ Val fn_assume(Sema& s, Args args) {
   return None{};
 }
 
-Val fn_is_floating(Sema& s, Args args) {
-  return type_query(s, args[0], [](const ir::Type& t) { return t.is_float(); });
-}
-Val fn_is_int(Sema& s, Args args) {
-  return type_query(s, args[0], [](const ir::Type& t) { return t.is_integer(); });
-}
-Val fn_is_ptr(Sema& s, Args args) {
-  return type_query(s, args[0], [](const ir::Type& t) { return t.pointer; });
-}
+#define TEGULA_TYPE_QUERY(name, query)                                      \
+  Val fn_##name(Sema& s, Args args) {                                       \
+    return type_query(s, args[0], [](const ir::Type& t) { return query; }); \
+  }
+#define TEGULA_ELEM_QUERY(name, e) TEGULA_TYPE_QUERY(name, t.is_scalar() && !t.pointer && t.elem == Elem::e)
+TEGULA_TYPE_QUERY(is_floating, t.is_float())
+TEGULA_TYPE_QUERY(is_int, t.is_integer())
+TEGULA_TYPE_QUERY(is_int_signed, t.is_integer() && is_signed(t.elem))
+TEGULA_TYPE_QUERY(is_int_unsigned, t.is_integer() && is_unsigned(t.elem))
+TEGULA_TYPE_QUERY(is_ptr, t.pointer)
+TEGULA_TYPE_QUERY(is_block, t.is_tile())
+TEGULA_TYPE_QUERY(is_fp8, (void(t), false))
+TEGULA_ELEM_QUERY(is_bool, I1)
+TEGULA_ELEM_QUERY(is_int1, I1)
+TEGULA_ELEM_QUERY(is_int8, I8)
+TEGULA_ELEM_QUERY(is_int16, I16)
+TEGULA_ELEM_QUERY(is_int32, I32)
+TEGULA_ELEM_QUERY(is_int64, I64)
+TEGULA_ELEM_QUERY(is_uint8, U8)
+TEGULA_ELEM_QUERY(is_uint16, U16)
+TEGULA_ELEM_QUERY(is_uint32, U32)
+TEGULA_ELEM_QUERY(is_uint64, U64)
+TEGULA_ELEM_QUERY(is_fp16, F16)
+TEGULA_ELEM_QUERY(is_bf16, BF16)
+TEGULA_ELEM_QUERY(is_fp32, F32)
+TEGULA_ELEM_QUERY(is_fp64, F64)
+#undef TEGULA_ELEM_QUERY
+#undef TEGULA_TYPE_QUERY
 
 Val fn_pointer_type(Sema& s, Args args) {
   auto elem = to_elem(s, args[0], "the argument of pointer_type");
   return elem ? Val(DType{ir::Type::pointer_to(*elem)}) : Val();
+}
+
+Val fn_get_int_dtype(Sema& s, Args args) {
+  auto bits = to_int(s, args[0], "the bitwidth of get_int_dtype");
+  if (!bits) return {};
+  if (!args[1].is<bool>())
+    return s.error(fmt::format("signed of get_int_dtype is a bool, found {}", describe(args[1])));
+  bool with_sign = args[1].as<bool>();
+  auto elem = elem_from_text(*bits == 1 ? "i1" : fmt::format("{}{}", with_sign ? "i" : "u", *bits));
+  if (!elem || (*bits == 1 && with_sign))
+    return s.error(fmt::format("there is no {} integer of {} bits", with_sign ? "signed" : "unsigned", *bits),
+                   "8, 16, 32 or 64");
+  return DType{ir::Type::scalar(*elem)};
 }
 
 }  // namespace tegula::dsl

@@ -10,8 +10,12 @@ namespace tegula::dsl {
 
 /// The type Triton gives a literal that stands alone: int1, int32, uint32, int64, float32, float64.
 Elem literal_type(const Val& x);
-/// A number as a constant of `type`, scalar or splat.
+/// Whether a number can be had in `elem` as it is: the range of integers.
+bool literal_fits(const Val& literal, Elem elem);
+/// A number as a constant of `type`, scalar or splat; integers wrap.
 ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal);
+/// x itself, or float32 for a bfloat16.
+ir::Value* widen_bfloat16(Sema& s, ir::Value* x);
 /// x with another element type; pointers and equal types stay.
 ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem);
 /// x != 0 as i1; null after an error (a pointer is compared with null).
@@ -40,6 +44,9 @@ std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view 
 /// A compile-time integer.
 std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what);
 std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what);
+
+/// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
+ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 
 /// max, min or sum along an axis, as the functions of that name do it (for softmax).
 Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims);

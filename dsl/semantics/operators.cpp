@@ -2,7 +2,9 @@
 // computation type rules.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "dsl/semantics/internal.h"
 
@@ -20,17 +22,66 @@ double as_double(const Val& x) {
 }
 Int as_int(const Val& x) { return x.is<Int>() ? x.as<Int>() : Int(x.as<bool>()); }
 
-// Python's floor division and modulo: the remainder has the sign of the divisor.
+// Python's floor division and modulo: the remainder has the sign of the divisor. b is neither 0 nor -1.
 Int floor_div(Int a, Int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 Int floor_mod(Int a, Int b) { return a - floor_div(a, b) * b; }
 
-Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
-  if (op == "+" && lhs.is<std::string>() && rhs.is<std::string>()) return lhs.as<std::string>() + rhs.as<std::string>();
-  if (op == "+" && lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
-    std::vector<Val> items = *lhs.as<TupleVal>().items;
-    items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
-    return make_tuple(std::move(items));
+// The same for floats; the remainder is exact.
+double floor_mod(double a, double b) {
+  double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+double floor_div(double a, double b) { return std::floor((a - floor_mod(a, b)) / b + 0.5); }
+
+// base ** exponent by squaring; true if it overflows.
+bool power_overflow(Int base, Int exponent, Int* result) {
+  bool overflow = false;
+  for (*result = 1; exponent > 0 && !overflow; exponent >>= 1) {
+    if (exponent & 1) overflow = __builtin_mul_overflow(*result, base, result);
+    if (exponent > 1) overflow = overflow || __builtin_mul_overflow(base, base, &base);
   }
+  return overflow;
+}
+
+// A string or tuple repeated, or two of them joined; nullopt if that is not what `op` asks for.
+std::optional<Val> fold_sequences(std::string_view op, const Val& lhs, const Val& rhs) {
+  constexpr size_t kMaxLength = 1 << 16;
+  auto sequence = [](const Val& x) { return x.is<std::string>() || x.is<TupleVal>(); };
+  auto count = [](const Val& x) { return x.is<Int>() || x.is<bool>(); };
+  if (op == "*" && count(lhs) && sequence(rhs)) return fold_sequences(op, rhs, lhs);
+  if (op == "*" && sequence(lhs) && count(rhs)) {
+    size_t times = size_t(std::max<Int>(0, as_int(rhs)));
+    auto too_long = [&](size_t length) { return length > 0 && times > kMaxLength / length; };
+    if (auto* text = lhs.get_if<std::string>()) {
+      if (too_long(text->size())) return std::nullopt;
+      std::string out;
+      for (size_t i = 0; i < times && !text->empty(); ++i) out += *text;
+      return Val(std::move(out));
+    }
+    auto& items = *lhs.as<TupleVal>().items;
+    if (too_long(items.size())) return std::nullopt;
+    std::vector<Val> out;
+    for (size_t i = 0; i < times && !items.empty(); ++i) out.insert(out.end(), items.begin(), items.end());
+    return make_tuple(std::move(out));
+  }
+  if (op != "+") return std::nullopt;
+  if (lhs.is<std::string>() && rhs.is<std::string>()) return Val(lhs.as<std::string>() + rhs.as<std::string>());
+  if (!lhs.is<TupleVal>() || !rhs.is<TupleVal>()) return std::nullopt;
+  std::vector<Val> items = *lhs.as<TupleVal>().items;
+  items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
+  return make_tuple(std::move(items));
+}
+
+Val fold_pow(Sema& s, double a, double b) {
+  if (a == 0 && b < 0) return s.error("division by zero");
+  double power = std::pow(a, b);
+  if (std::isnan(power) && !std::isnan(a) && !std::isnan(b))
+    return s.error(fmt::format("the result of {} ** {} is no real number", a, b));
+  return power;
+}
+
+Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  if (auto sequence = fold_sequences(op, lhs, rhs)) return *sequence;
   if (!is_number(lhs) || !is_number(rhs))
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
   bool real = lhs.is<double>() || rhs.is<double>();
@@ -42,9 +93,9 @@ Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     if (op == "+") return a + b;
     if (op == "-") return a - b;
     if (op == "*") return a * b;
-    if (op == "//") return std::floor(a / b);
-    if (op == "%") return a - std::floor(a / b) * b;
-    if (op == "**") return std::pow(a, b);
+    if (op == "//") return floor_div(a, b);
+    if (op == "%") return floor_mod(a, b);
+    if (op == "**") return fold_pow(s, a, b);
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
   }
   Int a = as_int(lhs), b = as_int(rhs);
@@ -56,20 +107,21 @@ Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     overflow = __builtin_sub_overflow(a, b, &wrapped);
   else if (op == "*")
     overflow = __builtin_mul_overflow(a, b, &wrapped);
+  else if (op == "//" && b == -1)
+    overflow = __builtin_sub_overflow(Int(0), a, &wrapped);
   else if (op == "//")
     wrapped = floor_div(a, b);
   else if (op == "%")
-    wrapped = floor_mod(a, b);
+    wrapped = b == -1 ? 0 : floor_mod(a, b);
   else if (op == "**") {
-    if (b < 0) return std::pow(double(a), double(b));
-    wrapped = 1;
-    for (Int i = 0; i < b && !overflow; ++i) overflow = __builtin_mul_overflow(wrapped, a, &wrapped);
+    if (b < 0) return fold_pow(s, double(a), double(b));
+    overflow = power_overflow(a, b, &wrapped);
   } else if (op == "<<" || op == ">>") {
     if (b < 0) return s.error("negative shift count");
     if (op == ">>")
       wrapped = a >> std::min<Int>(b, 63);
     else
-      overflow = b >= 63 || __builtin_mul_overflow(a, Int(1) << b, &wrapped);
+      overflow = a != 0 && (b >= 63 || __builtin_mul_overflow(a, Int(1) << b, &wrapped));
   } else if (lhs.is<bool>() && rhs.is<bool>()) {
     if (op == "&") return bool(a & b);
     if (op == "|") return bool(a | b);
@@ -98,7 +150,9 @@ std::optional<int> order(const Val& lhs, const Val& rhs) {
 }
 
 bool same(const Val& lhs, const Val& rhs) {
-  if (auto o = order(lhs, rhs)) return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>()));
+  if (auto o = order(lhs, rhs))
+    return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>())) &&
+           !(rhs.is<double>() && std::isnan(rhs.as<double>()));
   if (lhs.is<None>() || rhs.is<None>()) return lhs.is<None>() && rhs.is<None>();
   if (lhs.is<DType>() && rhs.is<DType>()) return lhs.as<DType>().type.same_shape_and_elem(rhs.as<DType>().type);
   if (lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
@@ -140,7 +194,15 @@ std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_lite
   return integer_promote(a, b);
 }
 
-// The limits of an integer type as doubles are exact enough here: literals have 63 bits.
+// A float as an integer: NaN gives 0, and what is out of range the nearest limit.
+int64_t truncated(double x) {
+  if (std::isnan(x)) return 0;
+  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  return x < -0x1p63 ? std::numeric_limits<int64_t>::min() : int64_t(x);
+}
+
+}  // namespace
+
 bool literal_fits(const Val& literal, Elem elem) {
   if (!literal.is<Int>() || tegula::is_float(elem)) return true;
   Int x = literal.as<Int>();
@@ -150,12 +212,13 @@ bool literal_fits(const Val& literal, Elem elem) {
   return bits == 64 || (x >= -(Int(1) << (bits - 1)) && x < (Int(1) << (bits - 1)));
 }
 
-}  // namespace
-
 ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal) {
   if (type.is_float()) return s.builder.constant_float(type, as_double(literal));
-  if (literal.is<double>()) return s.builder.constant(type, int64_t(literal.as<double>()));
-  return s.builder.constant(type, as_int(literal));
+  if (type.is_bool()) return s.builder.constant(type, truth(literal));
+  int64_t value = literal.is<double>() ? truncated(literal.as<double>()) : as_int(literal);
+  int unused = 64 - elem_bits(type.elem);
+  value = int64_t(uint64_t(value) << unused);
+  return s.builder.constant(type, is_unsigned(type.elem) ? int64_t(uint64_t(value) >> unused) : value >> unused);
 }
 
 Elem literal_type(const Val& x) {
@@ -170,6 +233,8 @@ Elem literal_type(const Val& x) {
   if (i >= INT32_MIN && i <= INT32_MAX) return Elem::I32;
   return i > 0 && i <= Int(UINT32_MAX) ? Elem::U32 : Elem::I64;
 }
+
+ir::Value* widen_bfloat16(Sema& s, ir::Value* x) { return x->type.elem == Elem::BF16 ? cast_to(s, x, Elem::F32) : x; }
 
 ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem) {
   return x->type.pointer || x->type.elem == elem ? x : s.builder.cast(x, elem);
@@ -204,7 +269,8 @@ ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape) {
     fits = from == to || from == 1;
   }
   if (!fits) {
-    s.error(fmt::format("cannot broadcast {} to {}", ir::shape_to_string(x->type.shape), ir::shape_to_string(shape)));
+    s.error(fmt::format("cannot broadcast {} to {}", ir::shape_to_string(x->type.shape), ir::shape_to_string(shape)),
+            "only extents of 1 repeat");
     return nullptr;
   }
   while (x->type.shape.size() < shape.size()) x = s.builder.expand_dims(x, 0);
@@ -226,7 +292,9 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     bool same_pointers = lhs_ptr && rhs_ptr && elem_of(lhs) == elem_of(rhs);
     if (!rules.pointers || !same_pointers) {
       s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
-              lhs_ptr && rhs_ptr ? "" : "load from the pointer first: tl.load(p)");
+              lhs_ptr && rhs_ptr     ? ""
+              : op == "-" && rhs_ptr ? "the pointer stands on the left: p - n"
+                                     : "load from the pointer first: tl.load(p)");
       return std::nullopt;
     }
     ir::Value *a = lhs.value(), *b = rhs.value();
@@ -236,13 +304,14 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
   auto type = computation_type(elem_of(lhs), !lhs.is_value(), elem_of(rhs), !rhs.is_value(), rules.division);
   if (!type) {
     s.error(fmt::format("'{}' of {} and {}, which differ in sign", op, describe(lhs), describe(rhs)),
-            "convert one of them with .to(...)");
+            "convert one of them with .to(...) so that both have the same sign");
     return std::nullopt;
   }
   for (const Val* x : {&lhs, &rhs}) {
     if (x->is_value() || literal_fits(*x, *type)) continue;
     s.error(fmt::format("the number {} does not fit {}", x->as<Int>(), elem_info(*type).tl),
-            "convert the other operand to a wider type first");
+            x->as<Int>() < 0 && is_unsigned(*type) ? "convert the unsigned operand to a signed type first"
+                                                   : "convert the other operand to a wider type first");
     return std::nullopt;
   }
   auto value = [&](const Val& x) {
@@ -259,7 +328,11 @@ Val pointer_offset(Sema& s, const Val& pointer, const Val& offset, bool subtract
   ir::Value* x = offset.is_value() ? offset.value() : to_value(s, offset, "a pointer's offset");
   if (!x) return {};
   if (!x->type.is_integer()) return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)));
-  if (x->type.bits() < 32) x = cast_to(s, x, Elem::I32);
+  // An unsigned offset stays positive.
+  if (is_unsigned(x->type.elem))
+    x = cast_to(s, x, Elem::I64);
+  else if (x->type.bits() < 32)
+    x = cast_to(s, x, Elem::I32);
   ir::Value* p = pointer.value();
   if (!broadcast_pair(s, p, x)) return {};
   if (subtract) x = s.builder.neg(x);
@@ -271,8 +344,21 @@ Val integer_only(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
   auto ab = operands(s, op, lhs, rhs, {});
   if (!ab) return {};
   if (!ab->first->type.is_integer())
-    return s.error(fmt::format("'{}' takes integers, found {} and {}", op, describe(lhs), describe(rhs)));
+    return s.error(fmt::format("'{}' takes integers, found {} and {}", op, describe(lhs), describe(rhs)),
+                   op == "&" || op == "|" ? "it binds tighter than comparisons: write (a < b) & (c < d)" : "");
   return (s.builder.*make)(ab->first, ab->second);
+}
+
+// The left operand's own sign chooses the kind of shift, also where the common type is unsigned.
+Val shift_right(Sema& s, const Val& lhs, const Val& rhs) {
+  Val out = integer_only(s, ">>", lhs, rhs, &ir::Builder::shr);
+  if (!out.is_value() || !lhs.is_value() || !is_signed(lhs.value()->type.elem)) return out;
+  Elem common = out.value()->type.elem;
+  if (is_signed(common)) return out;
+  Elem with_sign = *elem_from_text(fmt::format("i{}", elem_bits(common)));
+  ir::Op* shift = out.value()->def;
+  ir::Value *a = cast_to(s, shift->operand(0), with_sign), *b = cast_to(s, shift->operand(1), with_sign);
+  return cast_to(s, s.builder.shr(a, b), common);
 }
 
 }  // namespace
@@ -289,8 +375,8 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (op == "|") return integer_only(s, op, lhs, rhs, &ir::Builder::bit_or);
   if (op == "^") return integer_only(s, op, lhs, rhs, &ir::Builder::bit_xor);
   if (op == "<<") return integer_only(s, op, lhs, rhs, &ir::Builder::shl);
-  if (op == ">>") return integer_only(s, op, lhs, rhs, &ir::Builder::shr);
-  if (op == "@") return s.error("'@' is not part of the kernel language", "write tl.dot(a, b)");
+  if (op == ">>") return shift_right(s, lhs, rhs);
+  if (op == "@") return call_function(s, *find_function("dot"), {lhs, rhs}, {});
   if (op == "**") {
     auto ab = operands(s, op, lhs, rhs, {});
     if (!ab) return {};
@@ -304,7 +390,6 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   auto [a, b] = *ab;
   bool real = a->type.is_float();
   if (op == "+" || op == "-" || op == "*") {
-    if (a->type.is_bool() && op != "*") a = cast_to(s, a, Elem::I32), b = cast_to(s, b, Elem::I32);
     return op == "+" ? s.builder.add(a, b) : op == "-" ? s.builder.sub(a, b) : s.builder.mul(a, b);
   }
   if (op == "/") {
@@ -324,7 +409,8 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
 Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (lhs.is_poison() || rhs.is_poison()) return {};
   if (op == "is" || op == "is not") {
-    bool known = !lhs.is_value() && !rhs.is_value();
+    // A run-time value is never the same object as a constant, as with Triton; 1 is neither 1.0 nor True.
+    bool known = !lhs.is_value() && !rhs.is_value() && lhs.v.index() == rhs.v.index();
     return (known && same(lhs, rhs)) == (op == "is");
   }
   if (op == "in" || op == "not in") {
@@ -366,15 +452,19 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   }
   if (!x.is_value()) {
     if (!is_number(x)) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
-    if (op == "+") return x;
-    if (op == "-") return x.is<double>() ? Val(-x.as<double>()) : Val(-as_int(x));
+    if (op == "+") return x.is<bool>() ? Val(as_int(x)) : x;
+    if (op == "-" && x.is<double>()) return -x.as<double>();
+    Int negative = 0;
+    if (op == "-" && __builtin_sub_overflow(Int(0), as_int(x), &negative))
+      return s.error(fmt::format("the result of -({}) does not fit 64 bits", as_int(x)));
+    if (op == "-") return negative;
     if (!x.is<double>()) return ~as_int(x);
     return s.error("'~' takes integers, found a float");
   }
   ir::Value* v = x.value();
   if (v->type.pointer) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
   if (op == "+") return v;
-  if (op == "-") return s.builder.neg(v->type.is_bool() ? cast_to(s, v, Elem::I32) : v);
+  if (op == "-") return s.builder.neg(v);
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
   // All bits set, as a number of the type.
   bool narrow = is_unsigned(v->type.elem) && v->type.bits() < 64;

@@ -18,6 +18,11 @@ std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool k
     s.error(fmt::format("{} takes a tile, found {}", function, describe(inputs[0])));
     return std::nullopt;
   }
+  for (const ir::Value* x : inputs) {
+    if (!x->type.pointer) continue;
+    s.error(fmt::format("{} takes numbers, found {}", function, describe(inputs[0])));
+    return std::nullopt;
+  }
   int at = 0;
   if (axis.is<None>()) {
     for (ir::Value*& x : inputs)
@@ -55,7 +60,7 @@ ir::Value* widened(Sema& s, ir::Value* x) {
 // Extreme value and its index. Of equal values the lower index wins if tie_break_left; else either.
 std::optional<Group> extreme_with_index(Sema& s, ir::Value* x, const Val& axis, bool max, bool tie_break_left,
                                         bool keep_dims, const char* function) {
-  if (x->type.elem == Elem::BF16) x = cast_to(s, x, Elem::F32);
+  x = widen_bfloat16(s, x);
   Val along = axis;
   if (along.is<None>()) {
     if (x->type.rank() > 1) x = s.builder.reshape(x, {x->type.num_elements()});
@@ -82,7 +87,6 @@ std::optional<Group> extreme_with_index(Sema& s, ir::Value* x, const Val& axis, 
 
 Val extreme(Sema& s, Args args, bool max) {
   const char* function = max ? "max" : "min";
-  // Of plain numbers, and of two values: the builtins of that name.
   ir::Value* x = to_value(s, args[0], fmt::format("the input of {}", function));
   if (!x) return {};
   bool keep_dims = truth(args[4]);
@@ -103,7 +107,28 @@ Val arg_extreme(Sema& s, Args args, bool max) {
   return out ? Val((*out)[1]) : Val();
 }
 
+Val integer_reduction(Sema& s, Args args, const char* function, ir::Value* (ir::Builder::*op)(ir::Value*, ir::Value*)) {
+  ir::Value* x = to_value(s, args[0], fmt::format("the input of {}", function));
+  if (!x) return {};
+  if (!x->type.is_integer()) return s.error(fmt::format("{} takes integers, found {}", function, describe(args[0])));
+  auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), function, binary_combine(op));
+  return out ? Val((*out)[0]) : Val();
+}
+
 }  // namespace
+
+ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function) {
+  if (x->type.is_scalar()) return x;
+  if (x->type.num_elements() != 1) {
+    s.error(fmt::format("{} takes a tile of one element, found {}", function, describe(x)));
+    return nullptr;
+  }
+  ir::Type type = x->type.element();
+  if (type.pointer) x = s.builder.bitcast(x, ir::Type::scalar(Elem::I64));
+  auto first = [](ir::Builder&, const Group& left, const Group&) { return left; };
+  ir::Value* out = (*reduce_tiles(s, {x}, None{}, false, "item", first))[0];
+  return type.pointer ? s.builder.bitcast(out, type) : out;
+}
 
 Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims) {
   return call_function(s, *find_function(name), {x, Int(axis)}, {{"keep_dims", keep_dims}});
@@ -117,7 +142,6 @@ Val fn_argmin(Sema& s, Args args) { return arg_extreme(s, args, false); }
 Val fn_sum(Sema& s, Args args) {
   ir::Value* x = to_value(s, args[0], "the input of sum");
   if (!x) return {};
-  if (x->type.pointer) return s.error(fmt::format("sum of {}", describe(args[0])));
   if (!args[3].is<None>()) {
     auto elem = to_elem(s, args[3], "the dtype of sum");
     if (!elem) return {};
@@ -129,17 +153,13 @@ Val fn_sum(Sema& s, Args args) {
   return out ? Val((*out)[0]) : Val();
 }
 
-Val fn_xor_sum(Sema& s, Args args) {
-  ir::Value* x = to_value(s, args[0], "the input of xor_sum");
-  if (!x) return {};
-  if (!x->type.is_integer()) return s.error(fmt::format("xor_sum takes integers, found {}", describe(args[0])));
-  auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), "xor_sum", binary_combine(&ir::Builder::bit_xor));
-  return out ? Val((*out)[0]) : Val();
-}
+Val fn_xor_sum(Sema& s, Args args) { return integer_reduction(s, args, "xor_sum", &ir::Builder::bit_xor); }
+Val fn_reduce_or(Sema& s, Args args) { return integer_reduction(s, args, "reduce_or", &ir::Builder::bit_or); }
 
 Val fn_reduce(Sema& s, Args args) {
   if (!args[2].is<FunctionRef>() || !s.call)
     return s.error(fmt::format("reduce combines by a @triton.jit function, found {}", describe(args[2])));
+  const auto& function = args[2].as<FunctionRef>();
   bool tuple = args[0].is<TupleVal>();
   Group inputs;
   for (const Val& item : tuple ? *args[0].as<TupleVal>().items : std::vector<Val>{args[0]}) {
@@ -147,8 +167,9 @@ Val fn_reduce(Sema& s, Args args) {
     if (!x) return {};
     inputs.push_back(x);
   }
-  for (ir::Value*& x : inputs)
-    if (!broadcast_pair(s, inputs[0], x)) return {};
+  for (ir::Value* x : inputs)
+    if (x->type.shape != inputs[0]->type.shape)
+      return s.error(fmt::format("reduce takes tiles of one shape, found {} and {}", describe(inputs[0]), describe(x)));
   bool failed = false;
   auto out = reduce_tiles(
       s, inputs, args[1], truth(args[3]), "reduce", [&](ir::Builder& b, const Group& left, const Group& right) {
@@ -156,13 +177,23 @@ Val fn_reduce(Sema& s, Args args) {
         values.insert(values.end(), right.begin(), right.end());
         ir::Builder outside = s.builder;
         s.builder = b;
-        Val combined = s.call(args[2].as<FunctionRef>(), std::move(values));
+        Val combined = s.call(function, std::move(values));
         std::vector<Val> items = combined.is<TupleVal>() ? *combined.as<TupleVal>().items : std::vector<Val>{combined};
         Group results;
         if (!combined.is_poison() && items.size() != left.size())
-          s.error(fmt::format("the combine function gives {} values for {} inputs", items.size(), left.size()));
+          s.error(fmt::format("the combine function '{}' gives {} values for {} inputs", function.name, items.size(),
+                              left.size()));
         for (size_t i = 0; i < left.size(); ++i) {
-          Val v = i < items.size() && items.size() == left.size() ? convert(s, items[i], left[i]->type) : Val();
+          bool fits =
+              i >= items.size() || !items[i].is_value() || items[i].value()->type.same_shape_and_elem(left[i]->type);
+          if (!fits)
+            s.error(fmt::format("the combine function '{}' gives {}, expected {}", function.name, describe(items[i]),
+                                describe(left[i])),
+                    "it combines two values of one type to one of that type");
+          failed |= !fits;
+          Val v = !fits                                             ? Val()
+                  : i < items.size() && items.size() == left.size() ? convert(s, items[i], left[i]->type)
+                                                                    : Val();
           failed |= v.is_poison();
           results.push_back(v.is_value() ? v.value() : left[i]);
         }

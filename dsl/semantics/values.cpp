@@ -19,6 +19,31 @@ std::string type_name(const ir::Type& type) {
   return type.is_scalar() ? element : fmt::format("tile of {} {}", ir::shape_to_string(type.shape), element);
 }
 
+// Triton's names of types: fp32, int8, uint8, pointer<fp32>.
+std::string short_name(const ir::Type& type) {
+  std::string element = elem_info(type.elem).tl;
+  if (tegula::is_float(type.elem))
+    element = fmt::format("{}{}", type.elem == Elem::BF16 ? "bf" : "fp", elem_bits(type.elem));
+  if (type.pointer) element = fmt::format("pointer<{}>", element);
+  return type.is_tile() ? fmt::format("<{}, {}>", ir::shape_to_string(type.shape), element) : element;
+}
+
+// (1, 2.5, 'abc'), as Python writes it; long ones by their number.
+std::string describe_items(const std::vector<Val>& items) {
+  if (items.size() > 8) return fmt::format("a tuple of {}", items.size());
+  std::string out = "(";
+  for (const Val& item : items) {
+    if (out.size() > 1) out += ", ";
+    if (auto* i = item.get_if<Int>())
+      out += fmt::format("{}", *i);
+    else if (auto* d = item.get_if<double>())
+      out += fmt::format("{}", *d);
+    else
+      out += describe(item);
+  }
+  return out + (items.size() == 1 ? ",)" : ")");
+}
+
 }  // namespace
 
 std::string describe(const Val& x) {
@@ -40,7 +65,7 @@ std::string describe(const Val& x) {
         else if constexpr (std::is_same_v<T, DType>)
           return fmt::format("the type {}", type_name(v.type));
         else if constexpr (std::is_same_v<T, TupleVal>)
-          return fmt::format("a tuple of {}", v.items->size());
+          return describe_items(*v.items);
         else if constexpr (std::is_same_v<T, FunctionRef>)
           return fmt::format("the {} '{}'", v.kind == FunctionRef::Kind::Module ? "module" : "function", v.name);
         else
@@ -76,6 +101,7 @@ ir::Value* to_bool(Sema& s, ir::Value* x) {
 ir::Value* to_condition(Sema& s, const Val& x) {
   ir::Value* v = to_value(s, x, "a condition");
   if (!v) return nullptr;
+  if (v->type.is_tile() && v->type.num_elements() == 1) v = single_element(s, v);
   if (v->type.is_tile()) {
     s.error(fmt::format("a condition must be one value, found a {}", describe(x)),
             "use tl.where for a choice element by element, or reduce the tile first");
@@ -218,6 +244,7 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
     if (name == "type") return DType{type};
     if (name == "shape") return shape_of(type);
     if (name == "numel") return Int(type.num_elements());
+    if (name == "rank") return Int(type.rank());
     if (name == "T") return fn_trans(s, std::vector<Val>{x, make_tuple({})});
   }
   if (auto* dtype = x.get_if<DType>()) {
@@ -233,12 +260,19 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
     if (name == "itemsize") return Int(type.pointer ? 8 : elem_bytes(type.elem));
     if (name == "shape") return shape_of(type);
     if (name == "numel") return Int(type.num_elements());
-    if (name == "name") return std::string(elem_info(type.elem).text);
+    if (name == "rank") return Int(type.rank());
+    if (name == "int_bitwidth" && type.is_integer()) return Int(type.bits());
+    if (name == "name") return short_name(type);
   }
   if (name == "value" && x.is_constant()) return x;  // constexpr.value
-  static const std::vector<std::string> known = {
-      "dtype",    "type", "shape", "numel", "T",      "element_ty", "scalar", "primitive_bitwidth",
-      "itemsize", "to",   "sum",   "max",   "reshape"};
+  if (x.is_value() && (name == "primitive_bitwidth" || name == "itemsize" || name == "element_ty" || name == "scalar"))
+    return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
+                   fmt::format("its type has: x.dtype.{}", name));
+  if (const FunctionInfo* f = find_function(name); f && f->method)
+    return s.error(fmt::format("'{}' is a method", name), fmt::format("call it: x.{}(...)", name));
+  static const std::vector<std::string> known = {"dtype",  "type", "shape",    "numel",        "rank",
+                                                 "T",      "name", "itemsize", "int_bitwidth", "element_ty",
+                                                 "scalar", "to",   "sum",      "max",          "primitive_bitwidth"};
   auto near = nearest_name(name, known);
   return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
                  near ? fmt::format("did you mean '{}'?", *near) : "");
