@@ -118,7 +118,9 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
   TEGULA_CHECK(backend, "{}", error);
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;  // a * b + c may become one fma, as in Triton
+  // Only what carries the flag `contract` may become one fma: the kernel's own a * b + c, never libclc's arithmetic on
+  // values in two parts, which relies on each rounding.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(
       backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", target.ptx), options, llvm::Reloc::PIC_,
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));

@@ -1,5 +1,6 @@
 // Calls of libclc's functions, and linking what they need into a kernel's module.
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/MemoryBuffer.h>
 

@@ -45,12 +45,12 @@ llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
   return out;
 }
 
+// PTX takes a cache operator or an eviction priority, not both: the priority is a hint, so it gives way to any operator
+// but the default of loads.
 std::string cache_modifiers(const ir::Op& op) {
-  std::string mods = op.attr_string("cache");
-  std::string evict = op.attr_string("evict");
   if (op.attr_bool("volatile")) return ".volatile";
-  if (!evict.empty()) mods += ".L1::" + evict;
-  return mods;
+  std::string cache = op.attr_string("cache"), evict = op.attr_string("evict");
+  return evict.empty() || (!cache.empty() && cache != ".ca") ? cache : ".L1::" + evict;
 }
 
 // Elements of one access of a memory op.

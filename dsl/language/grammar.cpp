@@ -259,13 +259,11 @@ auto const bool_of = [](const char* word) {
     Node& left = _val(ctx);
     Node& right = _attr(ctx);
     const char *first = left.first, *last = right.last;
-    std::vector<Node> children;
     // a and b and c is one node; (a and b) and c, which covers a bracket, stays two.
-    bool same = left.expr->kind == Kind::BoolOp && left.expr->text == word && *first != '(';
-    if (same)
-      for (ExprPtr& c : left.expr->children) children.push_back({std::move(c), first, last});
-    else
-      children.push_back(std::move(left));
+    if (left.expr->kind == Kind::BoolOp && left.expr->text == word && *first != '(')
+      return line(ctx).append(left, std::move(right));
+    std::vector<Node> children;
+    children.push_back(std::move(left));
     children.push_back(std::move(right));
     left = line(ctx).make(Kind::BoolOp, first, last, std::move(children));
     left.expr->text = word;

@@ -101,9 +101,21 @@ Node LineContext::make(Expr::Kind kind, const char* first, const char* last, std
     if (c.expr) n.expr->height = std::max(n.expr->height, c.expr->height + 1);
     n.expr->children.push_back(std::move(c.expr));
   }
-  if (n.expr->height > kMaxHeight)
-    throw SyntaxError{n.expr->loc, "the expression is nested too deeply", "assign parts of it to variables"};
+  check_height(*n.expr);
   return n;
+}
+
+void LineContext::append(Node& parent, Node child) const {
+  parent.last = child.last;
+  parent.expr->loc = loc(parent.first, parent.last);
+  parent.expr->height = std::max(parent.expr->height, child.expr->height + 1);
+  parent.expr->children.push_back(std::move(child.expr));
+  check_height(*parent.expr);
+}
+
+void LineContext::check_height(const Expr& e) const {
+  if (e.height > kMaxHeight)
+    throw SyntaxError{e.loc, "the expression is nested too deeply", "assign parts of it to variables"};
 }
 
 Node LineContext::name(std::string_view text) const {

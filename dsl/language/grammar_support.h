@@ -67,6 +67,8 @@ class LineContext {
   Loc loc(const char* first, const char* last) const;
 
   Node make(Expr::Kind kind, const char* first, const char* last, std::vector<Node> children = {}) const;
+  /// Makes `child`, which follows it in the text, the last child of `parent`.
+  void append(Node& parent, Node child) const;
   Node name(std::string_view text) const;
   Node number(std::string_view text) const;
   Node strings(const std::vector<std::string_view>& literals) const;
@@ -101,6 +103,7 @@ class LineContext {
   Level deeper(const char* where) const;
 
  private:
+  void check_height(const Expr& e) const;        ///< throws SyntaxError past the greatest height of a tree
   std::string_view token(const char* at) const;  ///< the token at `at` (blanks before it are skipped); empty at the end
   std::string_view token_before(const char* at) const;
 

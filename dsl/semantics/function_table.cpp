@@ -87,8 +87,8 @@ Val call_op(Sema& s, Args args) {
     }
     auto ab = operands(s, info.language_name, given[0], given[1], {});
     if (!ab) return {};
-    values = {math_operand(s, ab->first, info.language_name, info),
-              math_operand(s, ab->second, info.language_name, info)};
+    values = {math_operand(s, ab->first, info.language_name, info)};
+    if (values[0]) values.push_back(math_operand(s, ab->second, info.language_name, info));
     if (args.size() == 3 && values[0] && values[1]) {
       auto ac = operands(s, info.language_name, values[0], given[2], {});
       if (!ac) return {};
@@ -164,7 +164,8 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     }
   }
   if (next < positional.size())
-    return s.error(fmt::format("{} takes {} arguments, found {}", function.name, params.size(), positional.size()));
+    return s.error(fmt::format("{} takes {} argument{}, found {}", function.name, params.size(),
+                               params.size() == 1 ? "" : "s", positional.size()));
   for (auto& [name, value] : keywords) {
     std::vector<std::string> names;
     size_t i = 0;

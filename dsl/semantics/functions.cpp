@@ -245,7 +245,7 @@ Val fn_mul(Sema& s, Args args) { return binary(s, "*", args[0], args[1]); }
 Val fn_fdiv(Sema& s, Args args) {
   ir::Value *x = to_value(s, args[0], "an argument of fdiv"), *y = to_value(s, args[1], "an argument of fdiv");
   if (!x || !y) return {};
-  if (!x->type.is_float() || x->type.elem != y->type.elem)
+  if (!x->type.is_float() || x->type.pointer || y->type.pointer || x->type.elem != y->type.elem)
     return s.error(
         fmt::format("fdiv takes two floats of one type, found {} and {}", describe(args[0]), describe(args[1])),
         "cast both to one float type, or write x / y");

@@ -18,9 +18,17 @@ ir::Value* pointer(Sema& s, const Val& x, const char* function) {
   return nullptr;
 }
 
-// The mask, brought to the pointers' shape; nullopt after an error, null where there is none.
+// Whether extents of 1 of `from` can be repeated to `to`.
+bool repeats_to(const ir::Shape& from, const ir::Shape& to) {
+  if (from.size() > to.size()) return false;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] != to[i + to.size() - from.size()] && from[i] != 1) return false;
+  return true;
+}
+
+// The mask, brought to the pointers' shape; nullopt after an error, null where there is none or it is True.
 std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* ptr, const char* function) {
-  if (mask.is<None>()) return nullptr;
+  if (mask.is<None>() || (mask.is<bool>() && mask.as<bool>())) return nullptr;
   ir::Value* m = mask.is<bool>() ? constant(s, ir::Type::scalar(Elem::I1), mask) : to_value(s, mask, "a mask");
   if (!m) return std::nullopt;
   const ir::Shape& shape = ptr->type.shape;
@@ -29,12 +37,7 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
             "add offsets to the pointer: p + tl.arange(0, BLOCK)");
     return std::nullopt;
   }
-  bool fits = m->type.shape.size() <= shape.size();
-  for (size_t i = 0; fits && i < m->type.shape.size(); ++i) {
-    int64_t from = m->type.shape[i], to = shape[i + shape.size() - m->type.shape.size()];
-    fits = from == to || from == 1;
-  }
-  if (!fits) {
+  if (!repeats_to(m->type.shape, shape)) {
     s.error(fmt::format("the mask of {} has shape {}, the pointers have {}", function,
                         ir::shape_to_string(m->type.shape), ir::shape_to_string(shape)),
             "a mask has the pointers' shape, or extents of 1 that repeat");
@@ -95,13 +98,19 @@ Val fn_load(Sema& s, Args args) {
       !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
     return {};
   if (truth(args[7])) attrs["volatile"] = true;
+  // Pointers repeat to the mask, too.
+  if (const ir::Value* m = args[1].value(); m && m->type.rank() == p->type.rank()) {
+    ir::Shape common = p->type.shape;
+    for (size_t i = 0; i < common.size(); ++i) common[i] = std::max(common[i], m->type.shape[i]);
+    if (repeats_to(p->type.shape, common) && repeats_to(m->type.shape, common)) p = broadcast_value(s, p, common);
+  }
   auto mask = mask_for(s, args[1], p, "load");
   if (!mask) return {};
   ir::Value* other = nullptr;
   if (!args[2].is<None>()) {
-    if (!*mask) return s.error("load has `other` without a mask", "give mask=..., or leave `other` out");
-    other = element_value(s, args[2], p, p->type.elem, "`other` of load");
-    if (!other) return {};
+    if (args[1].is<None>()) return s.error("load has `other` without a mask", "give mask=..., or leave `other` out");
+    if (*mask) other = element_value(s, args[2], p, p->type.elem, "`other` of load");
+    if (*mask && !other) return {};
   }
   return s.builder.load(p, *mask, other, std::move(attrs));
 }

@@ -269,7 +269,8 @@ ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape) {
     fits = from == to || from == 1;
   }
   if (!fits) {
-    s.error(fmt::format("cannot broadcast {} to {}", ir::shape_to_string(x->type.shape), ir::shape_to_string(shape)));
+    s.error(fmt::format("cannot broadcast {} to {}", ir::shape_to_string(x->type.shape), ir::shape_to_string(shape)),
+            "only extents of 1 repeat");
     return nullptr;
   }
   while (x->type.shape.size() < shape.size()) x = s.builder.expand_dims(x, 0);
@@ -291,7 +292,9 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     bool same_pointers = lhs_ptr && rhs_ptr && elem_of(lhs) == elem_of(rhs);
     if (!rules.pointers || !same_pointers) {
       s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
-              lhs_ptr && rhs_ptr ? "" : "load from the pointer first: tl.load(p)");
+              lhs_ptr && rhs_ptr     ? ""
+              : op == "-" && rhs_ptr ? "the pointer stands on the left: p - n"
+                                     : "load from the pointer first: tl.load(p)");
       return std::nullopt;
     }
     ir::Value *a = lhs.value(), *b = rhs.value();

@@ -28,6 +28,22 @@ std::string short_name(const ir::Type& type) {
   return type.is_tile() ? fmt::format("<{}, {}>", ir::shape_to_string(type.shape), element) : element;
 }
 
+// (1, 2.5, 'abc'), as Python writes it; long ones by their number.
+std::string describe_items(const std::vector<Val>& items) {
+  if (items.size() > 8) return fmt::format("a tuple of {}", items.size());
+  std::string out = "(";
+  for (const Val& item : items) {
+    if (out.size() > 1) out += ", ";
+    if (auto* i = item.get_if<Int>())
+      out += fmt::format("{}", *i);
+    else if (auto* d = item.get_if<double>())
+      out += fmt::format("{}", *d);
+    else
+      out += describe(item);
+  }
+  return out + (items.size() == 1 ? ",)" : ")");
+}
+
 }  // namespace
 
 std::string describe(const Val& x) {
@@ -49,7 +65,7 @@ std::string describe(const Val& x) {
         else if constexpr (std::is_same_v<T, DType>)
           return fmt::format("the type {}", type_name(v.type));
         else if constexpr (std::is_same_v<T, TupleVal>)
-          return fmt::format("a tuple of {}", v.items->size());
+          return describe_items(*v.items);
         else if constexpr (std::is_same_v<T, FunctionRef>)
           return fmt::format("the {} '{}'", v.kind == FunctionRef::Kind::Module ? "module" : "function", v.name);
         else

@@ -72,8 +72,8 @@ Diag& Diagnostics::warning(Loc loc, std::string message) {
 namespace {
 
 constexpr size_t kMaxRendered = 50;  // diagnostics
-constexpr int kMaxLine = 160;        // characters of a source line
-constexpr int kLead = 60;            // of them before the place, where the line is cut
+constexpr int kMaxLine = 160;         // characters of a source line
+constexpr int kLead = 60;             // of them before the place, where the line is cut
 
 // The bytes of the character that begins at text[at]; 0 if it is no printable UTF-8.
 size_t character_bytes(std::string_view text, size_t at) {
@@ -123,6 +123,8 @@ std::string excerpt(const SourceMap& sources, const Loc& loc) {
 
 }  // namespace
 
+// Of very many diagnostics the first ones and how many more there are; of a long line the part around the place; as
+// printable text, whatever the source holds.
 std::string Diagnostics::render() const {
   std::vector<const Diag*> order;
   for (const Diag& d : list_) order.push_back(&d);
