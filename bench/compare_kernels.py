@@ -8,7 +8,7 @@ the type of an expression is compared as well as its values. A slot has 1 + N pl
 import triton
 import triton.language as tl
 
-SEVEN: tl.constexpr = 7
+SEVEN = tl.constexpr(7)
 HALF = tl.constexpr(0.5)
 
 
@@ -218,7 +218,7 @@ def float_casts(out, x_ptr, N: tl.constexpr):
     emit(out, 5, x.to(tl.float16) + x.to(tl.bfloat16), N)
     emit(out, 6, x.to(tl.float16) * x.to(tl.float16), N)
     emit(out, 7, x.to(tl.bfloat16) * 1.01, N)
-    emit(out, 8, x.to(tl.bfloat16) - x.to(tl.bfloat16) * x.to(tl.bfloat16), N)
+    emit(out, 8, x.to(tl.bfloat16) - x.to(tl.float16), N)
 
 
 @triton.jit
@@ -569,8 +569,8 @@ def language(out, x_ptr, n, N: tl.constexpr, NOTHING: tl.constexpr):
     x = tl.load(x_ptr + i)
     emit(out, 0, x + SEVEN, N)
     emit(out, 1, x * HALF, N)
-    a = b = n
-    a += 1
+    a = n + 1
+    b = n
     emit(out, 2, i * a + b, N)
     emit(out, 3, i + 0x1F + 0b101 + 1_000, N)
     emit(out, 4, (x + 1e-3) * 2.5e2, N)
