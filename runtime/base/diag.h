@@ -72,7 +72,7 @@ class Diagnostics {
   const std::vector<Diag>& list() const { return list_; }
   SourceMap& sources() { return sources_; }
 
-  /// All diagnostics in order of position, with source lines and carets.
+  /// The diagnostics in order of position, with source lines and carets; of very many the first, and how many more.
   std::string render() const;
 
  private:

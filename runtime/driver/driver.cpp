@@ -15,7 +15,7 @@ const char* hint_for(Result result) {
     case Result::OutOfMemory:
       return "free device memory (other processes on this GPU hold some too: see nvidia-smi) or work on smaller pieces";
     case Result::StubLibrary:
-      return "libcuda.so.1 is the toolkit's stub, not a driver: take its folder out of LD_LIBRARY_PATH";
+      return "libcuda.so.1 is the toolkit's link library, not a driver: take its folder out of LD_LIBRARY_PATH";
     case Result::NoDevice:
       return "the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, use the emulator";
     case Result::InvalidDevice:
