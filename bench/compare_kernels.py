@@ -553,7 +553,7 @@ def nothing(x):
 
 
 @triton.jit
-def swapped(pair_of_values, scale=HALF, *, shift=0):
+def swapped(pair_of_values, scale=0.5, shift=0):
     a, b = pair_of_values
     return b * scale + shift, a
 
@@ -581,7 +581,7 @@ def language(out, x_ptr, n, N: tl.constexpr, NOTHING: tl.constexpr):
     emit(out, 7, d, N)
     emit(out, 8, apply(halves, x), N)
     if NOTHING is None:
-        emit(out, 9, +x, N)
+        emit(out, 9, -x, N)
     else:
         emit(out, 9, NOTHING, N)
     e = (i
