@@ -125,7 +125,7 @@ std::string text_of(const Constexpr& value) {
         else if constexpr (std::is_same_v<T, double>)
           return fmt::format("{:a}", v);
         else if constexpr (std::is_same_v<T, std::string>)
-          return fmt::format("'{}'", v);
+          return fmt::format("{}:'{}'", v.size(), v);  // with its length, so that no text can imitate another
         else
           return fmt::format("{}", v);
       },

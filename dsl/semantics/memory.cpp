@@ -31,6 +31,10 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
   if (mask.is<None>() || (mask.is<bool>() && mask.as<bool>())) return nullptr;
   ir::Value* m = mask.is<bool>() ? constant(s, ir::Type::scalar(Elem::I1), mask) : to_value(s, mask, "a mask");
   if (!m) return std::nullopt;
+  if (m->type.pointer) {
+    s.error(fmt::format("the mask of {} is a {}", function, describe(m)), "compare offsets: offsets < n");
+    return std::nullopt;
+  }
   const ir::Shape& shape = ptr->type.shape;
   if (ptr->type.is_scalar() && m->type.is_tile()) {
     s.error(fmt::format("the mask of {} is a {}, but the pointer is a single one", function, describe(m)),
