@@ -9,6 +9,7 @@ find_package(LLVM 22.1 REQUIRED CONFIG)  # compatible are versions of the same m
 find_library(BOOST_CONTEXT libboost_context.a REQUIRED)
 find_library(ZSTD libzstd.a REQUIRED)
 find_library(ZLIB_ARCHIVE libz.a REQUIRED)
+find_library(SQLITE libsqlite3.a REQUIRED)
 
 llvm_map_components_to_libnames(LLVM_LIBRARIES
   core support analysis passes ipo linker bitreader bitwriter irreader nvptxcodegen nvptxinfo nvptxdesc

@@ -26,7 +26,8 @@ struct CompileOptions {
   Target target;
   bool emulator = false;  ///< fill image.bitcode instead of image.ptx
   /// Called with a pass's name and the function (or LLVM module) text after it; null: no dumps. Passes: those of
-  /// passes.def, then "llvm" (lowered), "llvm-opt" (after O3), "ptx". TEGULA_DUMP=all or a list of names prints to stderr.
+  /// passes.def, then "llvm" (lowered), "llvm-opt" (after O3), "ptx". TEGULA_DUMP=all or a list of names prints to
+  /// stderr.
   std::function<void(const std::string& pass, const std::string& text)> dump;
   std::vector<PassTime>* times = nullptr;  ///< time of each pass, in order
 };

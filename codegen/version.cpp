@@ -1,8 +1,7 @@
 // The identity of this build of the compiler: its linker build id, a hash of everything linked in.
 #include <elf.h>
-#include <link.h>
-
 #include <fmt/format.h>
+#include <link.h>
 
 #include <cstring>
 

@@ -3,65 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <map>
 #include <mutex>
 #include <set>
-#include <system_error>
 
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/target/target.h"
-#include "dsl/language/checker.h"
-#include "dsl/language/parser.h"
+#include "dsl/kernel_source.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
 
 namespace detail {
 
-struct ProgramState;
-
-/// Lives in its program.
-struct KernelState {
-  ProgramState* program = nullptr;
-  const language::Function* function = nullptr;
-  std::vector<KernelParam> params;
+struct KernelState : std::enable_shared_from_this<KernelState> {
+  std::shared_ptr<const dsl::KernelSource> source;
+  std::shared_ptr<ImageCache> cache;
 
   std::mutex mutex;  ///< guards what follows
   std::map<std::pair<Device*, std::string>, LaunchHandle> ready;
-};
+  std::set<Device*> devices;  ///< those that the kernel is ready on
 
-struct ProgramState : std::enable_shared_from_this<ProgramState> {
-  std::string text;
-  std::string file;
-  language::Module module;
-  std::shared_ptr<ImageCache> cache;
-  std::map<std::string, KernelState, std::less<>>
-      kernels;  ///< all of them, made once: what is ready is ready for every Kernel
-  std::mutex devices_mutex;
-  std::set<Device*> devices;  ///< those that kernels are ready on; guarded by devices_mutex
+  const std::string& name() const { return source->name(); }
+  const std::vector<KernelParam>& params() const { return source->params(); }
 
-  /// From now on what is ready on the device goes before the device does.
+  /// From now on what is ready on the device goes before the device does. With the mutex held.
   void note_device(Device& device) {
-    std::lock_guard lock(devices_mutex);
     if (!devices.insert(&device).second) return;
     device.before_end(weak_from_this(), [this, &device] {
-      for (auto& [name, kernel] : kernels) {
-        std::lock_guard lock(kernel.mutex);
-        std::erase_if(kernel.ready, [&](const auto& entry) { return entry.first.first == &device; });
-      }
-      std::lock_guard lock(devices_mutex);
+      std::lock_guard lock(mutex);
+      std::erase_if(ready, [&](const auto& entry) { return entry.first.first == &device; });
       devices.erase(&device);
     });
-  }
-  /// Sources of the text, for diagnostics made later.
-  Diagnostics diagnostics() const {
-    Diagnostics diags;
-    diags.sources().add(module.file, text);
-    return diags;
   }
 };
 
@@ -70,34 +44,10 @@ struct ProgramState : std::enable_shared_from_this<ProgramState> {
 namespace {
 
 using detail::KernelState;
-using detail::ProgramState;
 
 std::shared_ptr<ImageCache> process_cache() {
   static auto cache = std::make_shared<ImageCache>();
   return cache;
-}
-
-// The last name of an annotation: `tl.constexpr` -> "constexpr", `int` -> "int".
-std::string annotation_name(const language::Expr* annotation) {
-  if (!annotation) return {};
-  using Kind = language::Expr::Kind;
-  if (annotation->kind == Kind::Name || annotation->kind == Kind::Attribute || annotation->kind == Kind::String) {
-    const std::string& text = annotation->text;
-    return text.substr(text.rfind('.') + 1);
-  }
-  return {};
-}
-
-KernelParam make_param(const language::Param& param) {
-  std::string annotation = annotation_name(param.annotation.get());
-  KernelParam out{param.name, annotation == "constexpr", param.default_value != nullptr};
-  if (annotation == "int")
-    out.annotated = Elem::I32;
-  else if (annotation == "float")
-    out.annotated = Elem::F32;
-  else if (auto elem = elem_from_text(annotation))
-    out.annotated = elem;
-  return out;
 }
 
 dsl::Val to_val(const Constexpr& value) {
@@ -136,7 +86,7 @@ std::string text_of(const Constexpr& value) {
 
 // The options of a launch against the kernel's signature: all mistakes in one LaunchError.
 void check_options(const KernelState& kernel, const LaunchOptions& options) {
-  const std::string& name = kernel.function->name;
+  const std::string& name = kernel.name();
   std::string mistakes;
   auto wrong = [&](const std::string& what, const std::string& hint = {}) {
     mistakes += fmt::format("{}kernel '{}': {}", mistakes.empty() ? "" : "\n", name, what);
@@ -145,10 +95,12 @@ void check_options(const KernelState& kernel, const LaunchOptions& options) {
   int warps = options.num_warps;
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     wrong(fmt::format("num_warps is {}, expected 1, 2, 4, 8, 16 or 32", warps));
+  if (options.maxnreg < 0 || (options.maxnreg > 0 && options.maxnreg < 16) || options.maxnreg > 255)
+    wrong(fmt::format("maxnreg is {}, expected 16 to 255, or 0 for no limit", options.maxnreg));
   if (options.num_stages < 1 || options.num_stages > 8)
     wrong(fmt::format("num_stages is {}, expected 1 to 8", options.num_stages));
   std::vector<std::string> known, runtime;
-  for (const KernelParam& p : kernel.params) (p.is_constexpr ? known : runtime).push_back(p.name);
+  for (const KernelParam& p : kernel.params()) (p.is_constexpr ? known : runtime).push_back(p.name);
   std::set<std::string> given;
   for (const ConstexprArg& c : options.constexprs) {
     if (!given.insert(c.name).second) wrong(fmt::format("the constexpr parameter '{}' is given twice", c.name));
@@ -162,7 +114,7 @@ void check_options(const KernelState& kernel, const LaunchOptions& options) {
           : known.empty() ? "the kernel has none"
                           : fmt::format("the kernel has {}", fmt::join(known, ", ")));
   }
-  for (const KernelParam& p : kernel.params)
+  for (const KernelParam& p : kernel.params())
     if (p.is_constexpr && !p.has_default && !given.contains(p.name))
       wrong(fmt::format("the constexpr parameter '{}' has no value", p.name),
             fmt::format("give it in the launch's options: .constexprs = {{{{\"{}\", value}}}}", p.name));
@@ -173,15 +125,15 @@ void check_options(const KernelState& kernel, const LaunchOptions& options) {
 // missing at the end.
 std::vector<const KernelParam*> runtime_params(const KernelState& kernel, size_t count) {
   std::vector<const KernelParam*> params;
-  for (const KernelParam& p : kernel.params)
+  for (const KernelParam& p : kernel.params())
     if (!p.is_constexpr) params.push_back(&p);
   size_t required = params.size();
   while (required > 0 && params[required - 1]->has_default) --required;
   if (count < required || count > params.size()) {
     std::string names;
     for (const KernelParam* p : params) names += (names.empty() ? "" : ", ") + p->name;
-    bool has_constexpr = params.size() < kernel.params.size();
-    fail(fmt::format("kernel '{}' takes {}{} argument{} ({}), found {}{}", kernel.function->name,
+    bool has_constexpr = params.size() < kernel.params().size();
+    fail(fmt::format("kernel '{}' takes {}{} argument{} ({}), found {}{}", kernel.name(),
                      required < params.size() ? fmt::format("{} to ", required) : "", params.size(),
                      params.size() == 1 ? "" : "s", names, count,
                      count > params.size() && has_constexpr
@@ -192,15 +144,16 @@ std::vector<const KernelParam*> runtime_params(const KernelState& kernel, size_t
   return params;
 }
 
-language::Specialization specialization(const KernelState& kernel, std::span<const ArgType> types,
-                                        const LaunchOptions& options) {
-  language::Specialization spec;
+dsl::Specialization specialization(const KernelState& kernel, std::span<const ArgType> types,
+                                   const LaunchOptions& options) {
+  dsl::Specialization spec;
   spec.num_warps = options.num_warps;
   spec.num_stages = options.num_stages;
+  spec.maxnreg = options.maxnreg;
   auto params = runtime_params(kernel, types.size());
   for (size_t i = 0; i < types.size(); ++i) {
     const ArgType& type = types[i];
-    language::ArgSpec arg;
+    dsl::ArgSpec arg;
     arg.name = params[i]->name;
     arg.type = type.pointer ? ir::Type::pointer_to(type.elem) : ir::Type::scalar(type.elem);
     arg.divisible_by = type.divisible_by;
@@ -208,7 +161,7 @@ language::Specialization specialization(const KernelState& kernel, std::span<con
     spec.args.push_back(std::move(arg));
   }
   for (const ConstexprArg& c : options.constexprs) {
-    language::ArgSpec arg;
+    dsl::ArgSpec arg;
     arg.name = c.name;
     arg.constant = to_val(c.value);
     spec.args.push_back(std::move(arg));
@@ -219,9 +172,8 @@ language::Specialization specialization(const KernelState& kernel, std::span<con
 std::unique_ptr<ir::Func> build_tile_ir(const KernelState& kernel, std::span<const ArgType> types,
                                         const LaunchOptions& options) {
   check_options(kernel, options);
-  Diagnostics diags = kernel.program->diagnostics();
-  auto func =
-      language::check(kernel.program->module, kernel.function->name, specialization(kernel, types, options), diags);
+  Diagnostics diags = kernel.source->diagnostics();
+  auto func = kernel.source->build(specialization(kernel, types, options), diags);
   if (!func || diags.has_errors()) throw CompileError(diags);
   return func;
 }
@@ -237,7 +189,7 @@ std::vector<ImageConstant> image_constants(const KernelState& kernel, std::span<
 
 KernelImage compile_func(const KernelState& kernel, const ir::Func& func, std::span<const ArgType> types,
                          const Target& target, bool emulator) {
-  Diagnostics diags = kernel.program->diagnostics();
+  Diagnostics diags = kernel.source->diagnostics();
   CompileOptions options;
   options.target = target;
   options.emulator = emulator;
@@ -248,7 +200,8 @@ KernelImage compile_func(const KernelState& kernel, const ir::Func& func, std::s
 }
 
 std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
-  std::string text = fmt::format("warps {} stages {};", options.num_warps, options.num_stages);
+  std::string text =
+      fmt::format("warps {} stages {} registers {};", options.num_warps, options.num_stages, options.maxnreg);
   for (const ArgType& t : types) {
     text += fmt::format(" {}{}/{}", elem_info(t.elem).text, t.pointer ? "*" : "", t.divisible_by);
     if (t.constant) text += fmt::format("={}", *t.constant);
@@ -261,8 +214,14 @@ std::string specialization_text(std::span<const ArgType> types, const LaunchOpti
 
 // --------------------------------------------------------------------------------------------------------- Kernel
 
-const std::string& Kernel::name() const { return state_->function->name; }
-const std::vector<KernelParam>& Kernel::params() const { return state_->params; }
+Kernel::Kernel(std::shared_ptr<const dsl::KernelSource> source) : state_(std::make_shared<KernelState>()) {
+  state_->source = std::move(source);
+  state_->cache = process_cache();
+}
+
+const std::string& Kernel::name() const { return state_->name(); }
+const std::vector<KernelParam>& Kernel::params() const { return state_->params(); }
+void Kernel::set_cache(std::shared_ptr<ImageCache> cache) { state_->cache = std::move(cache); }
 
 std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOptions& options) const {
   check_options(*state_, options);
@@ -345,14 +304,15 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   if (it != state.ready.end()) return it->second;
 
   check_options(state, options);
-  state.program->note_device(device);
+  state.note_device(device);
   const DeviceInfo& info = device.info();
   const Target& target = target_for_sm(info.sm);
   std::string platform = fmt::format("{} {} driver {} {}", target.name, compiler_version(), info.driver_version,
                                      info.emulator ? "emulator" : "gpu");
-  ImageCache* cache = state.program->cache.get();
-  std::string source_key = content_key({"source", state.program->text, state.program->file, name(), spec, platform});
-  std::optional<KernelImage> image = cache ? cache->find(source_key) : std::nullopt;
+  ImageCache* cache = state.cache.get();
+  std::string identity = state.source->identity();
+  std::string source_key = identity.empty() ? "" : content_key({"source", identity, name(), spec, platform});
+  std::optional<KernelImage> image = cache && !source_key.empty() ? cache->find(source_key) : std::nullopt;
   if (image) {
     LaunchHandle handle(device.load(std::move(*image)));
     state.ready.emplace(std::pair(&device, spec), handle);
@@ -368,7 +328,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
-    cache->link(source_key, image_key);
+    if (!source_key.empty()) cache->link(source_key, image_key);
   }
   LaunchHandle handle(std::move(loaded));
   state.ready.emplace(std::pair(&device, spec), handle);
@@ -378,66 +338,5 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
 void Kernel::launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const {
   prepare(device, classify(args, options), options).launch(options.stream, grid, args);
 }
-
-// -------------------------------------------------------------------------------------------------------- Program
-
-Program Program::load(const std::string& path) {
-  auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  if (in) text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
-  return parse(std::move(text), path);
-}
-
-Program Program::parse(std::string text, std::string name) {
-  auto state = std::make_shared<ProgramState>();
-  Diagnostics diags;
-  state->module = language::parse(text, name, diags);
-  if (diags.has_errors()) throw CompileError(diags);
-  state->text = std::move(text);
-  state->file = std::move(name);
-  state->cache = process_cache();
-  for (const language::Function& f : state->module.functions) {  // the last one of a name counts, as in Python
-    KernelState& kernel = state->kernels[f.name];
-    kernel.program = state.get();
-    kernel.function = &f;
-    kernel.params.clear();
-    for (const auto& p : f.params) kernel.params.push_back(make_param(p));
-  }
-  return Program(std::move(state));
-}
-
-std::vector<std::string> Program::kernels() const {
-  std::vector<std::string> names;
-  for (const auto& f : state_->module.functions)
-    if (state_->kernels.at(f.name).function == &f) names.push_back(f.name);
-  return names;
-}
-
-Kernel Program::kernel(std::string_view name) const {
-  if (auto it = state_->kernels.find(name); it != state_->kernels.end())
-    return Kernel(std::shared_ptr<KernelState>(state_, &it->second));  // shares the program
-  Diagnostics diags;
-  Diag& diag = diags.error({state_->module.file, 0, 0, 0}, fmt::format("no @triton.jit function '{}'", name));
-  if (auto near = nearest_name(name, kernels()))
-    diag.with_hint(fmt::format("did you mean '{}'?", *near));
-  else if (!kernels().empty())
-    diag.with_hint(fmt::format("the file has {}", fmt::join(kernels(), ", ")));
-  else
-    diag.with_hint("the file has none at all: kernels are functions under @triton.jit");
-  throw CompileError(diags);
-}
-
-void Program::check() const {
-  Diagnostics diags = state_->diagnostics();
-  language::check_all(state_->module, diags);
-  if (diags.has_errors()) throw CompileError(diags);
-}
-
-void Program::set_cache(std::shared_ptr<ImageCache> cache) { state_->cache = std::move(cache); }
 
 }  // namespace tegula

@@ -1,24 +1,20 @@
-// Kernels from text: load a file, pick a kernel, launch it.
-//
-//   auto device = tegula::default_device();
-//   auto program = tegula::Program::load("softmax.py");
-//   auto softmax = program.kernel("softmax_kernel");
-//   softmax.launch(*device, {rows}, {.constexprs = {{"BLOCK", 1024}}, .num_warps = 8}, out.as<float>(), in.as<float>(),
-//   n);
+// Kernels: compiled for the arguments that they are launched with.
 //
 // A kernel is compiled for the types of its arguments and for a few facts about their values, as Triton does: pointers
 // and integers that are multiples of 16, integers equal to 1, null pointers. What is compiled is kept in memory and on
 // disk. For the hot path take the LaunchHandle that prepare() returns.
 #pragma once
 
-#include <map>
+#include <array>
+#include <concepts>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "dsl/config.h"
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
@@ -30,23 +26,15 @@ namespace tegula {
 namespace ir {
 struct Func;
 }
-
-/// A compile-time argument: None, a bool, an integer, a float, a string, or an element type.
-using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem>;
-
-struct ConstexprArg {
-  std::string name;
-  Constexpr value;
-
-  ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
-  ConstexprArg(std::string name, int value) : ConstexprArg(std::move(name), Constexpr(int64_t(value))) {}
-  ConstexprArg(std::string name, const char* value) : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
-};
+namespace dsl {
+class KernelSource;
+}
 
 struct LaunchOptions {
   std::vector<ConstexprArg> constexprs = {};
   int num_warps = 4;   ///< a power of two up to 32
-  int num_stages = 3;  ///< iterations that loops with prefetching run ahead, plus one
+  int num_stages = 3;  ///< of loops that do not say their own number in tl.range(..., num_stages=)
+  int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
   StreamHandle stream = nullptr;
 };
 
@@ -68,12 +56,14 @@ struct ArgType {
 };
 
 namespace detail {
-struct ProgramState;
 struct KernelState;
 }  // namespace detail
 
+/// A kernel, of a text file (Program) or of a C++ function (dsl/embedded). Copies share what has been made ready.
 class Kernel {
  public:
+  explicit Kernel(std::shared_ptr<const dsl::KernelSource> source);
+
   const std::string& name() const;
   /// The signature, in order.
   const std::vector<KernelParam>& params() const;
@@ -104,32 +94,11 @@ class Kernel {
     launch(device, grid, options, std::span<const Arg>(args));
   }
 
- private:
-  friend class Program;
-  explicit Kernel(std::shared_ptr<detail::KernelState> state) : state_(std::move(state)) {}
-  std::shared_ptr<detail::KernelState> state_;
-};
-
-class Program {
- public:
-  /// Parses a Triton source file. Throws FileError, or CompileError with all syntax errors.
-  static Program load(const std::string& path);
-  /// The same from text; `name` stands for the file in messages.
-  static Program parse(std::string text, std::string name = "<text>");
-
-  /// Names of the @triton.jit functions, helpers included, in the order of the file.
-  std::vector<std::string> kernels() const;
-  /// Throws CompileError for an unknown name, with the nearest known one.
-  Kernel kernel(std::string_view name) const;
-  /// Checks all functions as far as that goes without argument types. Throws CompileError.
-  void check() const;
-
-  /// The cache that kernels of this program use; the process's default one unless set. Null: none.
+  /// The cache that this kernel uses; the process's default one unless set. Null: none.
   void set_cache(std::shared_ptr<ImageCache> cache);
 
  private:
-  explicit Program(std::shared_ptr<detail::ProgramState> state) : state_(std::move(state)) {}
-  std::shared_ptr<detail::ProgramState> state_;
+  std::shared_ptr<detail::KernelState> state_;
 };
 
 /// The device to use when the user names none: the first GPU if there is one, else the emulator. The environment's

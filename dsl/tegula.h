@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/kernel.h"
+#include "dsl/program.h"
 #include "runtime/base/error.h"
 #include "runtime/base/float16.h"
 #include "runtime/device.h"

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "dsl/kernel.h"
+#include "dsl/program.h"
 #include "runtime/base/float16.h"
 
 namespace tegula::ops {

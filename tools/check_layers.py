@@ -25,6 +25,7 @@ ALLOWED = {
     "boost/spirit": ["dsl/language"],
     "boost/fusion": ["dsl/language"],
     "boost/context": ["codegen/exec"],
+    "sqlite3": ["runtime/tuning"],
     "CLI": ["tools"],
     "gtest": ["tests"],
     "gmock": ["tests"],

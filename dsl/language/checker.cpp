@@ -70,6 +70,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   func_->loc = function->loc;
   func_->attrs["num_warps"] = int64_t(spec.num_warps);
   func_->attrs["num_stages"] = int64_t(spec.num_stages);
+  if (spec.maxnreg) func_->attrs["maxnreg"] = int64_t(spec.maxnreg);
   sema_.builder.set_end(&func_->body);
 
   std::vector<std::string> names;

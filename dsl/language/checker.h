@@ -8,25 +8,14 @@
 #include <vector>
 
 #include "codegen/ir/ir.h"
+#include "dsl/kernel_source.h"
 #include "dsl/language/ast.h"
-#include "dsl/semantics/val.h"
 #include "runtime/base/diag.h"
 
 namespace tegula::language {
 
-/// What a kernel is compiled for in one of its arguments.
-struct ArgSpec {
-  std::string name;
-  std::optional<dsl::Val> constant;  ///< the value of a compile-time argument
-  ir::Type type;                     ///< scalar or pointer, used when there is no constant
-  int64_t divisible_by = 1;          ///< the value or address is a multiple of it, a power of two
-};
-
-struct Specialization {
-  std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
-  int num_warps = 4;
-  int num_stages = 3;
-};
+using dsl::ArgSpec;
+using dsl::Specialization;
 
 /// The tile IR of `kernel` for `spec`, with the helpers it calls inlined. The parameters are the arguments without a
 /// constant, in the order of the signature. Null after errors in `diags`: an unknown kernel or argument, an argument

@@ -42,15 +42,21 @@ struct Val {
   /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
   Val() : v(Poison{}) {}
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Val>)
-  Val(T&& x) : v(std::forward<T>(x)) {}  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Val>) Val(T&& x)
+      : v(std::forward<T>(x)) {}  // NOLINT: implicit on purpose
 
   template <class T>
-  bool is() const { return std::holds_alternative<T>(v); }
+  bool is() const {
+    return std::holds_alternative<T>(v);
+  }
   template <class T>
-  const T& as() const { return std::get<T>(v); }
+  const T& as() const {
+    return std::get<T>(v);
+  }
   template <class T>
-  const T* get_if() const { return std::get_if<T>(&v); }
+  const T* get_if() const {
+    return std::get_if<T>(&v);
+  }
 
   bool is_poison() const { return is<Poison>(); }
   bool is_value() const { return is<ir::Value*>(); }

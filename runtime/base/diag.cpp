@@ -72,8 +72,8 @@ Diag& Diagnostics::warning(Loc loc, std::string message) {
 namespace {
 
 constexpr size_t kMaxRendered = 50;  // diagnostics
-constexpr int kMaxLine = 160;         // characters of a source line
-constexpr int kLead = 60;             // of them before the place, where the line is cut
+constexpr int kMaxLine = 160;        // characters of a source line
+constexpr int kLead = 60;            // of them before the place, where the line is cut
 
 // The bytes of the character that begins at text[at]; 0 if it is no printable UTF-8.
 size_t character_bytes(std::string_view text, size_t at) {

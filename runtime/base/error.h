@@ -36,7 +36,8 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
-/// A kernel that ran earlier faulted and took its context with it: every further call on that GPU fails in this process.
+/// A kernel that ran earlier faulted and took its context with it: every further call on that GPU fails in this
+/// process.
 class DeviceLostError : public DeviceError {
  public:
   using DeviceError::DeviceError;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsl/kernel.h"
+#include "dsl/program.h"
 
 namespace tegula::cli {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "dsl/kernel.h"
+#include "dsl/program.h"
 #include "tools/tegula/commands.h"
 
 namespace tegula::cli {

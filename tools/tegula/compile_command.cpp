@@ -10,7 +10,7 @@
 
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
-#include "dsl/kernel.h"
+#include "dsl/program.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/assembler.h"
 #include "tools/tegula/commands.h"

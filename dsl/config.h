@@ -1,0 +1,125 @@
+// Configurations of a kernel, and how it is tuned over them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/elem.h"
+
+namespace tegula {
+
+/// A compile-time argument: None, a bool, an integer, a float, a string, or an element type.
+using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem>;
+
+struct ConstexprArg {
+  std::string name;
+  Constexpr value;
+
+  ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
+  ConstexprArg(std::string name, int value) : ConstexprArg(std::move(name), Constexpr(int64_t(value))) {}
+  ConstexprArg(std::string name, const char* value) : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
+  bool operator==(const ConstexprArg&) const = default;
+};
+
+/// A pointer argument, as heuristics and pruning functions see it.
+struct PointerArg {
+  std::optional<Elem> elem;  ///< what it points to; none if not known
+  uint64_t address = 0;      ///< 0 for None
+  bool operator==(const PointerArg&) const = default;
+};
+
+/// The arguments of a launch by name: run-time and compile-time ones. Names that are not there are a LaunchError with
+/// the nearest known one.
+class LaunchArgs {
+ public:
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, PointerArg>;
+
+  const Value* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const Value& operator[](std::string_view name) const;
+  /// An integer or bool argument. Throws LaunchError if it is something else.
+  int64_t integer(std::string_view name) const;
+  const PointerArg& pointer(std::string_view name) const;
+  /// Adds an argument or replaces its value.
+  void set(std::string_view name, Value value);
+  void set(std::string_view name, const Constexpr& value);
+
+  const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
+
+ private:
+  std::vector<std::pair<std::string, Value>> items_;
+};
+
+/// One way to compile and launch a kernel: values of constexpr parameters, and options.
+struct Config {
+  std::vector<ConstexprArg> constexprs;
+  std::optional<int> num_warps;   ///< unset: the launch's
+  std::optional<int> num_stages;  ///< unset: the launch's
+  std::optional<int> maxnreg;     ///< registers a thread at most; unset: the launch's
+
+  /// The integer (or bool) value of a constexpr: `config["BLOCK"]`, for grids. Throws LaunchError for other names.
+  int64_t operator[](std::string_view name) const;
+  const Constexpr* find(std::string_view name) const;
+  /// "BLOCK=1024 num_warps=4 num_stages=3": equal configs have equal text, whatever the order of their constexprs.
+  std::string to_string() const;
+  bool operator==(const Config& other) const { return to_string() == other.to_string(); }
+};
+
+/// An option of a configuration: num_warps(4), num_stages(2), maxnreg(64).
+struct ConfigOption {
+  std::optional<int> Config::*field;
+  int value;
+};
+inline ConfigOption num_warps(int n) { return {&Config::num_warps, n}; }
+inline ConfigOption num_stages(int n) { return {&Config::num_stages, n}; }
+inline ConfigOption maxnreg(int n) { return {&Config::maxnreg, n}; }
+
+/// config({{"BLOCK", 1024}}, num_warps(4), num_stages(2))
+template <class... Options>
+Config config(std::vector<ConstexprArg> constexprs, Options... options) {
+  Config c;
+  c.constexprs = std::move(constexprs);
+  ((c.*(options.field) = options.value), ...);
+  return c;
+}
+
+/// The values that one constexpr parameter or option of a search space runs over.
+struct SearchAxis {
+  std::string name;  ///< of a constexpr parameter, or num_warps, num_stages, maxnreg
+  std::vector<Constexpr> values;
+};
+/// low, 2 * low, ... up to high.
+SearchAxis powers_of_two(std::string name, int64_t low, int64_t high);
+/// low, low + step, ... up to high.
+SearchAxis steps(std::string name, int64_t low, int64_t high, int64_t step = 1);
+/// All combinations of the axes' values.
+std::vector<Config> search_space(const std::vector<SearchAxis>& axes);
+
+/// How a kernel is tuned: for each new combination of the key arguments' values and of the arguments' types, the
+/// configurations are timed and the best one is used and remembered.
+struct Autotune {
+  std::vector<Config> configs;             ///< at least one
+  std::vector<std::string> key;            ///< names of arguments
+  std::vector<std::string> reset_to_zero;  ///< pointer arguments whose buffers are zeroed before each timed run
+  std::vector<std::string> restore_value;  ///< pointer arguments whose buffers get their contents back after each run
+  double warmup_ms = 5;                    ///< device time of runs before those that count, at most
+  double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
+  /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
+  std::function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
+};
+
+/// A constexpr parameter whose value follows from the other arguments and from the configuration, as
+/// @triton.heuristics.
+struct Heuristic {
+  std::string param;
+  std::function<Constexpr(const LaunchArgs&)> value;
+};
+
+}  // namespace tegula

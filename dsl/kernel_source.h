@@ -1,0 +1,53 @@
+// Where the tile IR of a kernel comes from: a function of a Triton file, or a C++ function that is traced.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "dsl/config.h"
+#include "dsl/kernel.h"
+#include "dsl/semantics/val.h"
+#include "runtime/base/diag.h"
+
+namespace tegula::dsl {
+
+/// What a kernel is compiled for in one of its arguments.
+struct ArgSpec {
+  std::string name;
+  std::optional<Val> constant;  ///< the value of a compile-time argument
+  ir::Type type;                ///< scalar or pointer, used when there is no constant
+  int64_t divisible_by = 1;     ///< the value or address is a multiple of it, a power of two
+};
+
+struct Specialization {
+  std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
+  int num_warps = 4;
+  int num_stages = 3;
+  int maxnreg = 0;  ///< registers a thread at most; 0: as many as the target has
+};
+
+class KernelSource {
+ public:
+  virtual ~KernelSource() = default;
+
+  virtual const std::string& name() const = 0;
+  /// The signature, in order.
+  virtual const std::vector<KernelParam>& params() const = 0;
+  /// The kernel's tile IR, its parameters being the arguments without a constant, in the order of the signature. Null
+  /// after errors in `diags`.
+  virtual std::unique_ptr<ir::Func> build(const Specialization& spec, Diagnostics& diags) const = 0;
+  /// Text that, with the specialisation, decides what build() makes; empty if there is none.
+  virtual std::string identity() const { return {}; }
+  /// A list that shows source lines of this kernel.
+  virtual Diagnostics diagnostics() const { return {}; }
+
+  /// How the source itself says that it is to be tuned (@triton.autotune), and constexprs that follow from arguments
+  /// (@triton.heuristics, in the order of evaluation). Throw CompileError with the place of what is not understood.
+  virtual std::optional<Autotune> autotune() const { return std::nullopt; }
+  virtual std::vector<Heuristic> heuristics() const { return {}; }
+};
+
+}  // namespace tegula::dsl

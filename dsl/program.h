@@ -1,0 +1,45 @@
+// Kernels from text: load a file, pick a kernel, launch it.
+//
+//   auto device = tegula::default_device();
+//   auto program = tegula::Program::load("softmax.py");
+//   auto softmax = program.kernel("softmax_kernel");
+//   softmax.launch(*device, {rows}, {.constexprs = {{"BLOCK", 1024}}, .num_warps = 8}, out.as<float>(), in.as<float>(),
+//                  n);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsl/kernel.h"
+
+namespace tegula {
+
+namespace detail {
+struct ProgramState;
+}  // namespace detail
+
+class Program {
+ public:
+  /// Parses a Triton source file. Throws FileError, or CompileError with all syntax errors.
+  static Program load(const std::string& path);
+  /// The same from text; `name` stands for the file in messages.
+  static Program parse(std::string text, std::string name = "<text>");
+
+  /// Names of the @triton.jit functions, helpers included, in the order of the file.
+  std::vector<std::string> kernels() const;
+  /// Throws CompileError for an unknown name, with the nearest known one.
+  Kernel kernel(std::string_view name) const;
+  /// Checks all functions as far as that goes without argument types. Throws CompileError.
+  void check() const;
+
+  /// The cache that kernels of this program use; the process's default one unless set. Null: none.
+  void set_cache(std::shared_ptr<ImageCache> cache);
+
+ private:
+  explicit Program(std::shared_ptr<detail::ProgramState> state) : state_(std::move(state)) {}
+  std::shared_ptr<detail::ProgramState> state_;
+};
+
+}  // namespace tegula

@@ -1,0 +1,52 @@
+// Finds the fastest of many candidates with few measurements. Knows nothing of kernels: what it needs done, it is given
+// as functions.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/tuning/tuning_store.h"
+
+namespace tegula {
+
+/// A candidate made ready to be timed.
+struct PreparedCandidate {
+  TuningResult facts;  ///< registers, spills, shared memory; or Status::Failed with the reason
+  /// Device time of one run in microseconds, with a cold L2 cache. Throws Error. Null for a failed one.
+  std::function<std::vector<double>(int runs)> time;
+};
+
+struct SearchOptions {
+  int compile_threads = 0;  ///< 0: one a core
+  double warmup_ms = 5;
+  double rep_ms = 20;          ///< device time for a candidate in the running
+  double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up
+  double significance = 0.05;  ///< of the test by which a candidate replaces the leader
+  bool only_prepare = false;   ///< time nothing
+  /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
+  std::function<void(const TuningResult&, size_t left)> progress;
+};
+
+struct SearchOutcome {
+  std::vector<TuningResult> results;  ///< one a candidate, in the order given
+  int best = -1;                      ///< index in results; -1 when none could be timed
+  int timed = 0;                      ///< how many were timed in this search (not known before)
+};
+
+/// Times the candidates and picks one.
+///
+/// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
+/// results from before, which are not measured again. `prepare` is called from several threads; timing happens on the
+/// calling thread, in order, while later candidates are still being prepared. A candidate that spills is timed only if
+/// all spill. `finished` is called with each new result at once, so that it can be stored.
+SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
+                     const std::vector<TuningResult>& known,
+                     const std::function<PreparedCandidate(size_t candidate)>& prepare,
+                     const std::function<void(const TuningResult&)>& finished, const SearchOptions& options);
+
+/// Whether samples `a` are smaller than samples `b` at the given level: one-sided Mann-Whitney U test, with the normal
+/// approximation and correction for ties.
+bool significantly_smaller(const std::vector<double>& a, const std::vector<double>& b, double level);
+
+}  // namespace tegula

@@ -1,0 +1,103 @@
+// What tuning has measured, in an SQLite file: one row a candidate, with the distribution of its times.
+//
+// The store knows nothing of kernels: a problem is four texts, a candidate is one. Rows are written as soon as a
+// candidate is measured, each in a transaction of its own, so that a killed process loses the candidate in flight
+// alone. Many processes may share a file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tegula {
+
+/// What is tuned, and where.
+struct TuningProblem {
+  std::string kernel;  ///< readable name, and digest of its source: "softmax_kernel 8f0c..."
+  std::string key;     ///< types and key values of the arguments: "*f32 *f32 i32 i32 | cols=4096"
+  std::string gpu;     ///< "NVIDIA H200"
+  std::string driver;  ///< versions of the driver and of the compiler
+  bool operator==(const TuningProblem&) const = default;
+};
+
+/// What became of a candidate.
+struct TuningResult {
+  enum class Status {
+    Timed,    ///< `times_us` holds its runs
+    Stopped,  ///< timed too slow to go on: the few runs are in `times_us`
+    Spilled,  ///< dropped: registers spilled (never timed unless all candidates spill)
+    Failed,   ///< did not compile, link or launch: `reason` says why
+  };
+  std::string config;  ///< canonical text
+  Status status = Status::Timed;
+  std::string reason;  ///< why it was dropped; empty for a timed one
+  std::vector<double> times_us;
+  double predicted_us = 0;  ///< the model's; 0: none
+  int registers = -1;       ///< a thread; -1: not known
+  int spill_bytes = -1;
+  int64_t shared_bytes = -1;
+  int64_t measured_at = 0;  ///< seconds since 1970; set by the store when 0
+
+  double median_us() const;  ///< infinity when nothing was timed
+};
+
+std::string_view to_string(TuningResult::Status status);
+
+class TuningStore {
+ public:
+  struct Options {
+    std::filesystem::path file;                    ///< empty: tuning.sqlite in the folder of the image cache
+    std::function<void(const std::string&)> warn;  ///< told of a file that cannot be used; null: stderr
+  };
+  TuningStore() : TuningStore(Options()) {}
+  explicit TuningStore(Options options);
+  ~TuningStore();
+  TuningStore(const TuningStore&) = delete;
+
+  /// All rows of a problem, in the order of measuring.
+  std::vector<TuningResult> results(const TuningProblem& problem);
+  /// Adds a row, or replaces that of the same config.
+  void put(const TuningProblem& problem, const TuningResult& result);
+  /// The config that was chosen for the problem, once its tuning ended.
+  std::optional<std::string> winner(const TuningProblem& problem);
+  void set_winner(const TuningProblem& problem, std::string_view config);
+
+  /// Held by the one process that tunes a problem; others wait in claim() until it is released or its holder is gone.
+  class Claim {
+   public:
+    Claim(Claim&&) noexcept;
+    Claim& operator=(Claim&&) noexcept;
+    ~Claim();
+
+   private:
+    friend class TuningStore;
+    Claim() = default;
+    int lock_ = -1;
+  };
+  /// Waits for the right to tune `problem`. What another holder measured meanwhile is in results() afterwards.
+  Claim claim(const TuningProblem& problem);
+
+  /// All problems, with their number of rows.
+  std::vector<std::pair<TuningProblem, int64_t>> problems();
+  /// One line a row, to be read by import_text() on another machine, and to be looked at in a diff. Returns the number
+  /// of rows.
+  int64_t export_text(std::ostream& out);
+  /// Takes in rows; of two for the same problem and config the later measured one stays. Throws FileError that names
+  /// the line of what is not understood, and then takes nothing in.
+  int64_t import_text(std::istream& in, std::string_view name);
+  void clear();
+
+  const std::filesystem::path& file() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tegula
