@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -120,10 +122,24 @@ class CudaDevice final : public Device {
                    fmt::format("asked for {} bytes on {}{}", bytes, info_.name,
                                known ? fmt::format(", which has {} of {} bytes free", free, total) : ""));
     }
+    std::lock_guard lock(blocks_mutex_);
+    blocks_[address] = bytes;
     return address;
   }
 
+  size_t allocated_bytes(uint64_t address) override {
+    std::lock_guard lock(blocks_mutex_);
+    auto after = blocks_.upper_bound(address);
+    if (after == blocks_.begin()) return 0;
+    auto [begin, bytes] = *std::prev(after);
+    return address - begin < bytes ? begin + bytes - address : 0;
+  }
+
   void free(uint64_t address) noexcept override {
+    {
+      std::lock_guard lock(blocks_mutex_);
+      blocks_.erase(address);
+    }
     quietly([&] { driver_.mem_free(address); });
   }
 
@@ -139,6 +155,11 @@ class CudaDevice final : public Device {
     auto scope = current();
     driver_.call(driver_.memcpy_to_host_async, to, from, bytes, as_stream(stream));
     driver_.call(driver_.stream_synchronize, as_stream(stream));
+  }
+  void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
+    if (bytes == 0) return;
+    auto scope = current();
+    driver_.call(driver_.memcpy_on_device_async, to, from, bytes, as_stream(stream));
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     if (bytes == 0) return;
@@ -199,6 +220,12 @@ class CudaDevice final : public Device {
     if (result != Result::Success) driver_.fail(driver_.graph_instantiate.symbol, result);
     return exec;
   }
+  bool is_capturing(StreamHandle stream) override {
+    auto scope = current();
+    auto status = cuda::CaptureStatus::None;
+    driver_.call(driver_.stream_is_capturing, as_stream(stream), &status);
+    return status != cuda::CaptureStatus::None;
+  }
   void launch_graph(GraphHandle graph, StreamHandle stream) override {
     auto scope = current();
     driver_.call(driver_.graph_launch, static_cast<cuda::GraphExec>(graph), as_stream(stream));
@@ -258,6 +285,8 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   std::thread warm_up_;
   bool reads_host_memory_ = false;
+  std::mutex blocks_mutex_;
+  std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes
 };
 
 std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {

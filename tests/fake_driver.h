@@ -175,6 +175,10 @@ inline void* lookup(const char* symbol) {
       ENTER("cuMemcpyDtoHAsync_v2");
       return std::memcpy(to, state->memory.at(from).data(), bytes), Result::Success;
     });
+    put(table.memcpy_on_device_async, [](DevicePtr to, DevicePtr from, size_t bytes, cuda::Stream) {
+      ENTER("cuMemcpyDtoDAsync_v2");
+      return std::memcpy(state->memory.at(to).data(), state->memory.at(from).data(), bytes), Result::Success;
+    });
     put(table.memset_d8_async, [](DevicePtr to, unsigned char value, size_t bytes, cuda::Stream) {
       ENTER("cuMemsetD8Async");
       return std::memset(state->memory.at(to).data(), value, bytes), Result::Success;
@@ -196,6 +200,10 @@ inline void* lookup(const char* symbol) {
     put(table.stream_end_capture, [](cuda::Stream, cuda::Graph* g) {
       ENTER("cuStreamEndCapture");
       return *g = handle<cuda::Graph>(0x60), Result::Success;
+    });
+    put(table.stream_is_capturing, [](cuda::Stream, cuda::CaptureStatus* status) {
+      ENTER("cuStreamIsCapturing");
+      return *status = cuda::CaptureStatus::None, Result::Success;
     });
     put(table.graph_instantiate, [](GraphExec* e, cuda::Graph, unsigned long long) {
       ENTER("cuGraphInstantiateWithFlags");

@@ -94,6 +94,7 @@ enum class JitOption : int {
 
 enum class JitInputType : int { Cubin = 0, Ptx = 1 };
 
+enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
 enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
 enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
