@@ -175,6 +175,7 @@ std::unique_ptr<ir::Func> build_tile_ir(const KernelState& kernel, std::span<con
   Diagnostics diags = kernel.source->diagnostics();
   auto func = kernel.source->build(specialization(kernel, types, options), diags);
   if (!func || diags.has_errors()) throw CompileError(diags);
+  if (!options.dependent_launch) func->attrs["dependent_launch"] = false;
   return func;
 }
 
@@ -200,8 +201,8 @@ KernelImage compile_func(const KernelState& kernel, const ir::Func& func, std::s
 }
 
 std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
-  std::string text =
-      fmt::format("warps {} stages {} registers {};", options.num_warps, options.num_stages, options.maxnreg);
+  std::string text = fmt::format("warps {} stages {} registers {}{};", options.num_warps, options.num_stages,
+                                 options.maxnreg, options.dependent_launch ? "" : " alone");
   for (const ArgType& t : types) {
     text += fmt::format(" {}{}/{}", elem_info(t.elem).text, t.pointer ? "*" : "", t.divisible_by);
     if (t.constant) text += fmt::format("={}", *t.constant);
