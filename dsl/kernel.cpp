@@ -69,6 +69,7 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   Diagnostics diags = source->diagnostics();
   auto func = source->build(dsl::specialization(*source, types, options), diags);
   if (!func || diags.has_errors()) throw CompileError(diags);
+  if (!options.dependent_launch) func->attrs["dependent_launch"] = false;
   return func;
 }
 

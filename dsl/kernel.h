@@ -38,6 +38,9 @@ struct LaunchOptions {
   int num_warps = 4;   ///< a power of two up to 32
   int num_stages = 3;  ///< of loops that do not say their own number in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
+  /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
+  /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
+  bool dependent_launch = true;
   StreamHandle stream = nullptr;
 };
 

@@ -47,7 +47,7 @@ LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::sp
   }
   hash_ = mix(reinterpret_cast<uintptr_t>(&device), options.constexprs.size());
   add(uint64_t(options.num_warps) | uint64_t(options.num_stages) << 8 | uint64_t(options.maxnreg) << 16 |
-      uint64_t(args.size()) << 32);
+      uint64_t(options.dependent_launch) << 31 | uint64_t(args.size()) << 32);
   uint64_t word = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     word |= class_of(args[i]) << 16 * (i % 4);

@@ -162,13 +162,19 @@ std::vector<ArgType> classify(const KernelSource& kernel, std::span<const Arg> a
   return types;
 }
 
-std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
-  std::string text =
-      fmt::format("warps {} stages {} registers {};", options.num_warps, options.num_stages, options.maxnreg);
+std::string types_text(std::span<const ArgType> types) {
+  std::string text;
   for (const ArgType& t : types) {
-    text += fmt::format(" {}{}/{}", elem_info(t.elem).text, t.pointer ? "*" : "", t.divisible_by);
+    text +=
+        fmt::format("{}{}{}/{}", text.empty() ? "" : " ", t.pointer ? "*" : "", elem_info(t.elem).text, t.divisible_by);
     if (t.constant) text += fmt::format("={}", *t.constant);
   }
+  return text;
+}
+
+std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
+  std::string text = fmt::format("warps {} stages {} registers {}{}; {}", options.num_warps, options.num_stages,
+                                 options.maxnreg, options.dependent_launch ? "" : " alone", types_text(types));
   for (const ConstexprArg& c : options.constexprs) text += fmt::format(" {}={}", c.name, to_string(c.value));
   return text;
 }

@@ -21,6 +21,12 @@ using cuda::Result;
 // Dynamic shared memory that every GPU grants without being asked.
 constexpr int64_t kSharedWithoutAsking = 48 << 10;
 
+// The first CUDA version whose drivers capture overlapping launches into graphs.
+constexpr int kDependentLaunchVersion = 12030;
+
+// The next kernel of the stream may start before the one ahead of it is done: its code waits.
+constexpr cuda::LaunchAttribute kMayOverlap{cuda::LaunchAttributeId::ProgrammaticStreamSerialization, 0, 1};
+
 // Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
 // next use costs one comparison; another library's context comes back at the end.
 class CurrentContext {
@@ -68,6 +74,7 @@ class CudaKernel final : public LoadedKernel {
 
   // What a launch reads, side by side.
   decltype(Driver::launch_kernel.function) launch_kernel_;
+  decltype(Driver::launch_kernel_ex.function) launch_overlapping_;  // null: launches do not overlap
   decltype(Driver::ctx_get_current.function) get_current_;
   cuda::Context context_;
   cuda::Function function_ = nullptr;
@@ -320,6 +327,9 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
 // Called with the device's context current; takes over `module`, also when it throws.
 CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module)
     : launch_kernel_(device.driver().launch_kernel.function),
+      launch_overlapping_(image.dependent_launch && device.driver().version >= kDependentLaunchVersion
+                              ? device.driver().launch_kernel_ex.function
+                              : nullptr),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
       threads_(32u * unsigned(image.num_warps)),
@@ -356,6 +366,11 @@ CudaKernel::~CudaKernel() {
 void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   auto start = [&] {
+    if (launch_overlapping_) {
+      const cuda::LaunchConfig config{grid.x,       grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
+                                      &kMayOverlap, 1};
+      return launch_overlapping_(&config, function_, const_cast<void**>(args), nullptr);
+    }
     return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
                           const_cast<void**>(args), nullptr);
   };
@@ -372,10 +387,10 @@ void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
 }
 
 void CudaKernel::launch_failed(Result result, Grid grid) const {
-  device_.driver().fail(
-      device_.driver().launch_kernel.symbol, result,
-      fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program", image_.kernel,
-                  grid.x, grid.y, grid.z, threads_, shared_bytes_));
+  const Driver& driver = device_.driver();
+  driver.fail(launch_overlapping_ ? driver.launch_kernel_ex.symbol : driver.launch_kernel.symbol, result,
+              fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program",
+                          image_.kernel, grid.x, grid.y, grid.z, threads_, shared_bytes_));
 }
 
 std::string CudaKernel::why_inaccessible(uint64_t address) const {

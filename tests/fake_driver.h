@@ -35,6 +35,7 @@ struct State {
   unsigned grid[3] = {}, block[3] = {}, shared_bytes = 0;
   cuda::Stream stream = nullptr;
   void** params = nullptr;
+  std::vector<LaunchAttribute> attributes;
 
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
@@ -279,6 +280,17 @@ inline void* lookup(const char* symbol) {
       state->shared_bytes = shared;
       state->stream = stream;
       state->params = params;
+      return Result::Success;
+    });
+    put(table.launch_kernel_ex, [](const LaunchConfig* c, Function, void** params, void**) {
+      ENTER("cuLaunchKernelEx");
+      if (current_context != kPrimary) return Result::InvalidContext;
+      std::memcpy(state->grid, &c->grid_x, sizeof(state->grid));
+      std::memcpy(state->block, &c->block_x, sizeof(state->block));
+      state->shared_bytes = c->shared_bytes;
+      state->stream = c->stream;
+      state->params = params;
+      state->attributes.assign(c->attributes, c->attributes + c->attribute_count);
       return Result::Success;
     });
     return map;
