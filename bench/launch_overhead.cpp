@@ -1,4 +1,5 @@
-// Host time of a launch: a ready LaunchHandle beside the bare cuLaunchKernel with the same function and arguments.
+// Host time of a launch: a ready LaunchHandle, and a tuned Kernel that looks its configuration up by key and asks for
+// the grid each time, beside the bare cuLaunchKernel with the same function and arguments.
 //
 //   launch_overhead [--pairs 51] [--launches 500]
 //
@@ -64,6 +65,15 @@ int run(int pairs, int launches) {
   const LaunchHandle handle = kernel.prepare(*device, kernel.classify(args, options), options);
   const KernelImage& image = handle.image();
 
+  Autotune tuning;
+  tuning.configs = {config({{"BLOCK", kStride}}, num_warps(4))};
+  tuning.key = {"stride", "cols"};
+  Kernel tuned = kernel.autotune(tuning);
+  tuned.set_tuning_store(nullptr);
+  const LaunchOptions open{.stream = stream.get()};
+  auto grid = [](const Config& c) { return Grid{unsigned((kCols + c["BLOCK"] - 1) / c["BLOCK"])}; };
+  tuned.launch(*device, grid, open, out, x, kStride, kCols);
+
   // The same code once more, as a program without Tegula would hold it.
   cuda::Module module = nullptr;
   cuda::Function function = nullptr;
@@ -92,6 +102,10 @@ int run(int pairs, int launches) {
        [&](int count) {
          for (int i = 0; i < count; ++i) kernel.launch(*device, {1}, options, out, x, kStride, kCols);
        }},
+      {"Kernel::launch, tuned, grid function",
+       [&](int count) {
+         for (int i = 0; i < count; ++i) tuned.launch(*device, grid, open, out, x, kStride, kCols);
+       }},
       {"cuLaunchKernel again", bare},
   };
   auto time = [&](Way& way) {
@@ -118,9 +132,10 @@ int run(int pairs, int launches) {
   fmt::print("{}: host time of a launch, {} arguments, medians of {} blocks of {} launches\n", device->info().name,
              args.size(), pairs, launches);
   for (const Way& way : ways)
-    fmt::print("  {:34} {:7.3f} us   {:.3f} of the bare call\n", way.name, median(way.us), median_ratio(way, ways[0]));
-  fmt::print("LaunchHandle / cuLaunchKernel {:.3f}, +{:.0f} ns; A/A {:.3f}\n", median_ratio(ways[1], ways[0]),
-             (median(ways[1].us) - median(ways[0].us)) * 1000, median_ratio(ways.back(), ways[0]));
+    fmt::print("  {:38} {:7.3f} us   {:.3f} of the bare call\n", way.name, median(way.us), median_ratio(way, ways[0]));
+  const Way& tuned_way = ways[ways.size() - 2];
+  fmt::print("LaunchHandle / cuLaunchKernel {:.3f}, tuned Kernel::launch / cuLaunchKernel {:.3f}; A/A {:.3f}\n",
+             median_ratio(ways[1], ways[0]), median_ratio(tuned_way, ways[0]), median_ratio(ways.back(), ways[0]));
   return 0;
 }
 

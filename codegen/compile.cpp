@@ -24,6 +24,7 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
   }
   image.num_warps = func.num_warps();
   image.shared_bytes = code->shared_bytes;
+  image.dependent_launch = code->dependent_launch;
   image.ptx = std::move(code->ptx);
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);

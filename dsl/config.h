@@ -17,6 +17,8 @@ namespace tegula {
 
 /// A compile-time argument: None, a bool, an integer, a float, a string, or an element type.
 using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem>;
+/// As the kernel language writes it: equal values have equal text, different ones differ.
+std::string to_string(const Constexpr& value);
 
 struct ConstexprArg {
   std::string name;

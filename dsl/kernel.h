@@ -7,11 +7,13 @@
 
 #include <array>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "dsl/config.h"
@@ -20,6 +22,7 @@
 #include "runtime/device.h"
 #include "runtime/image_cache.h"
 #include "runtime/launch.h"
+#include "runtime/tuning/tuning_store.h"
 
 namespace tegula {
 
@@ -35,6 +38,9 @@ struct LaunchOptions {
   int num_warps = 4;   ///< a power of two up to 32
   int num_stages = 3;  ///< of loops that do not say their own number in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
+  /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
+  /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
+  bool dependent_launch = true;
   StreamHandle stream = nullptr;
 };
 
@@ -57,7 +63,54 @@ struct ArgType {
 
 namespace detail {
 struct KernelState;
+
+/// The grid of a launch: extents, or a function of the configuration. Valid as long as what it was made of.
+class GridRef {
+ public:
+  GridRef(const Grid& grid)
+      : object_(&grid), call_([](GridRef r, const Config&) { return *static_cast<const Grid*>(r.object_); }) {}
+  template <class F>
+  requires std::is_invocable_r_v<Grid, const F&, const Config&>
+  explicit GridRef(const F& f)
+      : object_(&f), call_([](GridRef r, const Config& c) -> Grid { return (*static_cast<const F*>(r.object_))(c); }) {}
+  explicit GridRef(Grid (*f)(const Config&))
+      : function_(f), call_([](GridRef r, const Config& c) { return r.function_(c); }) {}
+
+  Grid operator()(const Config& config) const { return call_(*this, config); }
+
+ private:
+  union {
+    const void* object_;
+    Grid (*function_)(const Config&);
+  };
+  Grid (*call_)(GridRef, const Config&);
+};
+
 }  // namespace detail
+
+/// How a kernel is tuned when a launch needs it, or when tune() is called.
+struct TuneOptions {
+  enum class Mode {
+    Normal,   ///< what is not known yet is timed
+    Pinned,   ///< nothing is ever timed: the known winner, else the best of what is known, else the model's choice
+    Refresh,  ///< everything is timed anew
+  };
+  Mode mode = Mode::Normal;
+  int compile_threads = 0;                 ///< 0: one a core
+  std::vector<Device*> more_devices = {};  ///< GPUs of the same kind that share the work of timing
+  /// Told of each candidate when it is finished, and how many are still to come. Null: nobody.
+  std::function<void(const TuningResult&, size_t left)> progress = {};
+};
+
+/// What tuning found out.
+struct TuneReport {
+  TuningProblem problem;
+  std::vector<TuningResult> results;  ///< one a candidate, in the order in which they were tried
+  Config best;                        ///< all constexprs and options of the winner
+  std::string winner;                 ///< its text in `results`
+  int timed = 0;                      ///< candidates timed now, the others being known
+  double seconds = 0;
+};
 
 /// A kernel, of a text file (Program) or of a C++ function (dsl/embedded). Copies share what has been made ready.
 class Kernel {
@@ -83,21 +136,50 @@ class Kernel {
   /// CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
   LaunchHandle prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
-  /// Prepares for these arguments and launches with them. The device must outlive the kernel, which keeps what it has
-  /// prepared. Throws what prepare() and LaunchHandle do.
-  void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const;
+  /// The same kernel, tuned from now on over the given configurations (which take the place of those in its source): a
+  /// launch that leaves the constexprs of the configurations open picks the best one for its arguments' types and for
+  /// the values of the key arguments. The first launch for new ones times the configurations on the device, with its
+  /// own arguments; what it finds is stored and is not timed again. On the emulator nothing is timed: the model picks.
+  /// The environment's TEGULA_TUNING = pinned forbids timing. Throws LaunchError for names the kernel does not have.
+  Kernel autotune(Autotune tuning) const;
+  /// The same kernel with constexprs that follow from other arguments, in the order of evaluation. A launch may still
+  /// give such a constexpr itself.
+  Kernel heuristics(std::vector<Heuristic> heuristics) const;
+  /// How launches are tuned; null if they are not. Throws CompileError if the source's declaration is not understood.
+  const Autotune* autotuning() const;
+
+  /// Tunes for these arguments now. Throws LaunchError if the kernel has no configurations or none of them works.
+  TuneReport tune(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
+                  const TuneOptions& tuning = {}) const;
+
+  /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by
+  /// prepare(), or by tuning. The device must outlive the launch. Throws what prepare(), tune() and LaunchHandle do.
+  void launch(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void launch(Device& device, Grid grid,
                                                                    const LaunchOptions& options,
                                                                    const Args&... values) const {
     const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
-    launch(device, grid, options, std::span<const Arg>(args));
+    launch(device, detail::GridRef(grid), options, std::span<const Arg>(args));
+  }
+  /// The grid as a function of the configuration that the launch runs with:
+  /// `[&](const Config& c) { return Grid{unsigned((n + c["BLOCK"] - 1) / c["BLOCK"])}; }`
+  template <class F, class... Args>
+  requires(std::is_invocable_r_v<Grid, const F&, const Config&> &&
+           (std::convertible_to<const Args&, Arg> && ...)) void launch(Device& device, const F& grid,
+                                                                       const LaunchOptions& options,
+                                                                       const Args&... values) const {
+    const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
+    launch(device, detail::GridRef(grid), options, std::span<const Arg>(args));
   }
 
   /// The cache that this kernel uses; the process's default one unless set. Null: none.
   void set_cache(std::shared_ptr<ImageCache> cache);
+  /// Where this kernel's tuning results are kept; the process's default store unless set. Null: nowhere.
+  void set_tuning_store(std::shared_ptr<TuningStore> store);
 
  private:
+  Kernel copy() const;
   std::shared_ptr<detail::KernelState> state_;
 };
 

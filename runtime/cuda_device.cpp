@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,12 @@ using cuda::Result;
 
 // Dynamic shared memory that every GPU grants without being asked.
 constexpr int64_t kSharedWithoutAsking = 48 << 10;
+
+// The first CUDA version whose drivers capture overlapping launches into graphs.
+constexpr int kDependentLaunchVersion = 12030;
+
+// The next kernel of the stream may start before the one ahead of it is done: its code waits.
+constexpr cuda::LaunchAttribute kMayOverlap{cuda::LaunchAttributeId::ProgrammaticStreamSerialization, 0, 1};
 
 // Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
 // next use costs one comparison; another library's context comes back at the end.
@@ -66,6 +74,7 @@ class CudaKernel final : public LoadedKernel {
 
   // What a launch reads, side by side.
   decltype(Driver::launch_kernel.function) launch_kernel_;
+  decltype(Driver::launch_kernel_ex.function) launch_overlapping_;  // null: launches do not overlap
   decltype(Driver::ctx_get_current.function) get_current_;
   cuda::Context context_;
   cuda::Function function_ = nullptr;
@@ -120,10 +129,24 @@ class CudaDevice final : public Device {
                    fmt::format("asked for {} bytes on {}{}", bytes, info_.name,
                                known ? fmt::format(", which has {} of {} bytes free", free, total) : ""));
     }
+    std::lock_guard lock(blocks_mutex_);
+    blocks_[address] = bytes;
     return address;
   }
 
+  size_t allocated_bytes(uint64_t address) override {
+    std::lock_guard lock(blocks_mutex_);
+    auto after = blocks_.upper_bound(address);
+    if (after == blocks_.begin()) return 0;
+    auto [begin, bytes] = *std::prev(after);
+    return address - begin < bytes ? begin + bytes - address : 0;
+  }
+
   void free(uint64_t address) noexcept override {
+    {
+      std::lock_guard lock(blocks_mutex_);
+      blocks_.erase(address);
+    }
     quietly([&] { driver_.mem_free(address); });
   }
 
@@ -139,6 +162,11 @@ class CudaDevice final : public Device {
     auto scope = current();
     driver_.call(driver_.memcpy_to_host_async, to, from, bytes, as_stream(stream));
     driver_.call(driver_.stream_synchronize, as_stream(stream));
+  }
+  void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
+    if (bytes == 0) return;
+    auto scope = current();
+    driver_.call(driver_.memcpy_on_device_async, to, from, bytes, as_stream(stream));
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     if (bytes == 0) return;
@@ -199,6 +227,12 @@ class CudaDevice final : public Device {
     if (result != Result::Success) driver_.fail(driver_.graph_instantiate.symbol, result);
     return exec;
   }
+  bool is_capturing(StreamHandle stream) override {
+    auto scope = current();
+    auto status = cuda::CaptureStatus::None;
+    driver_.call(driver_.stream_is_capturing, as_stream(stream), &status);
+    return status != cuda::CaptureStatus::None;
+  }
   void launch_graph(GraphHandle graph, StreamHandle stream) override {
     auto scope = current();
     driver_.call(driver_.graph_launch, static_cast<cuda::GraphExec>(graph), as_stream(stream));
@@ -258,6 +292,8 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   std::thread warm_up_;
   bool reads_host_memory_ = false;
+  std::mutex blocks_mutex_;
+  std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes
 };
 
 std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
@@ -291,6 +327,9 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
 // Called with the device's context current; takes over `module`, also when it throws.
 CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module)
     : launch_kernel_(device.driver().launch_kernel.function),
+      launch_overlapping_(image.dependent_launch && device.driver().version >= kDependentLaunchVersion
+                              ? device.driver().launch_kernel_ex.function
+                              : nullptr),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
       threads_(32u * unsigned(image.num_warps)),
@@ -327,6 +366,11 @@ CudaKernel::~CudaKernel() {
 void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   auto start = [&] {
+    if (launch_overlapping_) {
+      const cuda::LaunchConfig config{grid.x,       grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
+                                      &kMayOverlap, 1};
+      return launch_overlapping_(&config, function_, const_cast<void**>(args), nullptr);
+    }
     return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
                           const_cast<void**>(args), nullptr);
   };
@@ -343,10 +387,10 @@ void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
 }
 
 void CudaKernel::launch_failed(Result result, Grid grid) const {
-  device_.driver().fail(
-      device_.driver().launch_kernel.symbol, result,
-      fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program", image_.kernel,
-                  grid.x, grid.y, grid.z, threads_, shared_bytes_));
+  const Driver& driver = device_.driver();
+  driver.fail(launch_overlapping_ ? driver.launch_kernel_ex.symbol : driver.launch_kernel.symbol, result,
+              fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program",
+                          image_.kernel, grid.x, grid.y, grid.z, threads_, shared_bytes_));
 }
 
 std::string CudaKernel::why_inaccessible(uint64_t address) const {

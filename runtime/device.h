@@ -60,9 +60,12 @@ class Device {
   /// Device memory. Addresses are aligned to 256 bytes; 0 bytes give a valid address as well.
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void free(uint64_t address) noexcept = 0;
+  /// Bytes from `address` to the end of the block of allocate() that it lies in; 0 if it lies in none.
+  virtual size_t allocated_bytes(uint64_t address) = 0;
   /// Ordered on the stream; when they return, host memory may be reused (to_device) or holds the data (to_host).
   virtual void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream = nullptr) = 0;
   virtual void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream = nullptr) = 0;
+  virtual void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream = nullptr) = 0;
   virtual void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream = nullptr) = 0;
 
   /// Makes the image ready: on a GPU from its cubin, else by the driver's assembler from its PTX. What the assembler
@@ -82,6 +85,8 @@ class Device {
   /// What is launched on `stream` between begin and end becomes a graph instead of running.
   virtual void begin_capture(StreamHandle stream) = 0;
   virtual GraphHandle end_capture(StreamHandle stream) = 0;
+  /// Whether what is put on `stream` is being captured.
+  virtual bool is_capturing(StreamHandle stream) = 0;
   virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
 

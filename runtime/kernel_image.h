@@ -36,12 +36,13 @@ struct KernelImage {
   std::vector<ImageConstant> constants;  ///< by position
   int num_warps = 4;
   int64_t shared_bytes = 0;
-  std::string ptx;               ///< for GPUs; may be empty when cubin is there
-  std::vector<uint8_t> cubin;    ///< what the driver's assembler made of ptx; may be empty
-  std::vector<uint8_t> bitcode;  ///< for the emulator: LLVM bitcode that calls tegula.hw functions
-  std::vector<Loc> sites;        ///< source places that `site` operands of bitcode name
-  int registers = -1;            ///< per thread; -1: not known yet
-  int spill_bytes = -1;          ///< per thread; -1: not known yet
+  bool dependent_launch = false;  ///< the code waits for earlier kernels itself: a launch may overlap their end
+  std::string ptx;                ///< for GPUs; may be empty when cubin is there
+  std::vector<uint8_t> cubin;     ///< what the driver's assembler made of ptx; may be empty
+  std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
+  std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
+  int registers = -1;             ///< per thread; -1: not known yet
+  int spill_bytes = -1;           ///< per thread; -1: not known yet
   bool operator==(const KernelImage&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -256,6 +257,14 @@ void LaunchHandle::check_access(std::span<const Arg> args) const {
 }
 
 void LaunchHandle::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
+  constexpr size_t kInline = 32;
+  if (args.size() <= kInline) [[likely]] {
+    std::array<uint64_t, kInline> slots;
+    std::array<void*, kInline> pointers;
+    pack(args, slots.data(), pointers.data());
+    kernel_->launch(grid, pointers.data(), stream);
+    return;
+  }
   std::vector<uint64_t> slots(args.size());
   std::vector<void*> pointers(args.size());
   pack(args, slots.data(), pointers.data());

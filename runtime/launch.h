@@ -58,13 +58,15 @@ struct Arg {
   template <class T>
   Arg(T* device_address) : kind(Kind::Pointer), elem(elem_of<T>()), u(reinterpret_cast<uint64_t>(device_address)) {}
   Arg(std::nullptr_t) : kind(Kind::Pointer), u(0) {}
-  Arg(const Buffer& buffer) : kind(Kind::Pointer), u(buffer.address()) {}
+  Arg(const Buffer& buffer) : kind(Kind::Pointer), u(buffer.address()), bytes(buffer.bytes()) {}
 
-  /// A device address as other libraries hold it; with an element type, the kernel's is compared with it.
-  static Arg pointer(uint64_t address, std::optional<Elem> elem = std::nullopt) {
+  /// A device address as other libraries hold it; with an element type, the kernel's is compared with it. `bytes` is
+  /// the size of what may be read and written there, if known.
+  static Arg pointer(uint64_t address, std::optional<Elem> elem = std::nullopt, size_t bytes = 0) {
     Arg arg(nullptr);
     arg.u = address;
     arg.elem = elem;
+    arg.bytes = bytes;
     return arg;
   }
 
@@ -75,6 +77,7 @@ struct Arg {
     int64_t i;   ///< Signed
     double f;    ///< Float
   };
+  size_t bytes = 0;  ///< of what a pointer points to; 0: not known
 };
 
 /// What a launch compares for one argument: ImageParam or ImageConstant, boiled down.

@@ -305,6 +305,46 @@ TEST_F(DriverTest, Launch) {
   EXPECT_EQ(count("cuLaunchKernel"), 1);
 }
 
+TEST_F(DriverTest, LaunchesOverlapWhereTheCodeWaitsAndTheDriverCan) {
+  void* args[] = {nullptr};
+  auto stream = fake::handle<cuda::Stream>(0x77);
+  KernelImage waits = softmax_image();
+  waits.dependent_launch = true;
+  {
+    auto device = open();
+    auto kernel = device->load(waits);
+    kernel->launch({7, 8, 9}, args, stream);
+    EXPECT_EQ(count("cuLaunchKernel"), 0);
+    EXPECT_EQ(count("cuLaunchKernelEx"), 1);
+    EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{7u, 8u, 9u}));
+    EXPECT_EQ(std::vector(driver_.block, driver_.block + 3), (std::vector{256u, 1u, 1u}));
+    EXPECT_EQ(driver_.shared_bytes, 1024u);
+    EXPECT_EQ(driver_.stream, stream);
+    EXPECT_EQ(driver_.params, args);
+    ASSERT_EQ(driver_.attributes.size(), 1u);
+    EXPECT_EQ(int(driver_.attributes[0].id), 6);  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    EXPECT_EQ(driver_.attributes[0].value, 1);
+    driver_.fail["cuLaunchKernelEx"] = Result::LaunchOutOfResources;
+    EXPECT_EQ(message_of<DeviceError>([&] { kernel->launch({4096}, nullptr, nullptr); }).substr(0, 60),
+              "cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES ");
+    device->load(softmax_image())->launch({1}, args, stream);  // code that does not wait
+    EXPECT_EQ(count("cuLaunchKernel"), 1);
+  }
+  driver_.fail.clear();
+  auto plain_launches = [&] {
+    const int before = count("cuLaunchKernel");
+    auto device = open();
+    device->load(waits)->launch({1}, args, stream);
+    return count("cuLaunchKernel") - before;
+  };
+  EXPECT_EQ(plain_launches(), 0);
+  driver_.version = 12020;  // which would not capture it
+  EXPECT_EQ(plain_launches(), 1);
+  driver_.version = 12040;
+  driver_.absent = {"cuLaunchKernelEx"};
+  EXPECT_EQ(plain_launches(), 1);
+}
+
 TEST_F(DriverTest, LaunchFails) {
   auto device = open();
   auto kernel = device->load(softmax_image());

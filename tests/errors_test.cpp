@@ -512,7 +512,7 @@ TEST_F(ErrorsTest, NoGpuOrNoDriverForIt) {
     Program program = program_of(kAdd);
     program.set_cache(nullptr);
     EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "(no error)");
-    EXPECT_EQ(fake.state.count("cuLaunchKernel"), 1);
+    EXPECT_EQ(fake.state.count("cuLaunchKernelEx"), 1);
     EXPECT_EQ(fake.state.block[0], 128u);
   }
   auto emulator = make_emulator();
@@ -544,9 +544,9 @@ TEST_F(ErrorsTest, TheDriverRefuses) {
             "pieces");
   fake.state.fail.clear();
   // The launch itself.
-  fake.state.fail["cuLaunchKernel"] = cuda::Result::LaunchOutOfResources;
+  fake.state.fail["cuLaunchKernelEx"] = cuda::Result::LaunchOutOfResources;
   EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2),
-            "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (the driver's words)\n"
+            "cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (the driver's words)\n"
             "  note: kernel 'add', grid 8 x 1 x 1, 128 threads and 0 bytes of shared memory a program\n"
             "  hint: the kernel needs more registers or shared memory than one program may have: try fewer warps, "
             "smaller tiles or fewer stages");

@@ -35,6 +35,7 @@ struct State {
   unsigned grid[3] = {}, block[3] = {}, shared_bytes = 0;
   cuda::Stream stream = nullptr;
   void** params = nullptr;
+  std::vector<LaunchAttribute> attributes;
 
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
@@ -175,6 +176,10 @@ inline void* lookup(const char* symbol) {
       ENTER("cuMemcpyDtoHAsync_v2");
       return std::memcpy(to, state->memory.at(from).data(), bytes), Result::Success;
     });
+    put(table.memcpy_on_device_async, [](DevicePtr to, DevicePtr from, size_t bytes, cuda::Stream) {
+      ENTER("cuMemcpyDtoDAsync_v2");
+      return std::memcpy(state->memory.at(to).data(), state->memory.at(from).data(), bytes), Result::Success;
+    });
     put(table.memset_d8_async, [](DevicePtr to, unsigned char value, size_t bytes, cuda::Stream) {
       ENTER("cuMemsetD8Async");
       return std::memset(state->memory.at(to).data(), value, bytes), Result::Success;
@@ -196,6 +201,10 @@ inline void* lookup(const char* symbol) {
     put(table.stream_end_capture, [](cuda::Stream, cuda::Graph* g) {
       ENTER("cuStreamEndCapture");
       return *g = handle<cuda::Graph>(0x60), Result::Success;
+    });
+    put(table.stream_is_capturing, [](cuda::Stream, cuda::CaptureStatus* status) {
+      ENTER("cuStreamIsCapturing");
+      return *status = cuda::CaptureStatus::None, Result::Success;
     });
     put(table.graph_instantiate, [](GraphExec* e, cuda::Graph, unsigned long long) {
       ENTER("cuGraphInstantiateWithFlags");
@@ -271,6 +280,17 @@ inline void* lookup(const char* symbol) {
       state->shared_bytes = shared;
       state->stream = stream;
       state->params = params;
+      return Result::Success;
+    });
+    put(table.launch_kernel_ex, [](const LaunchConfig* c, Function, void** params, void**) {
+      ENTER("cuLaunchKernelEx");
+      if (current_context != kPrimary) return Result::InvalidContext;
+      std::memcpy(state->grid, &c->grid_x, sizeof(state->grid));
+      std::memcpy(state->block, &c->block_x, sizeof(state->block));
+      state->shared_bytes = c->shared_bytes;
+      state->stream = c->stream;
+      state->params = params;
+      state->attributes.assign(c->attributes, c->attributes + c->attribute_count);
       return Result::Success;
     });
     return map;

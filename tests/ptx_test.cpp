@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "codegen/target/target.h"
 #include "dsl/tegula.h"
 
 namespace tegula {
@@ -331,6 +332,46 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
   EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
   EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+// Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may
+// start.
+TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    for (const char* target : kTargets) {
+      const KernelImage image = compile(c, c.num_warps, target);
+      const std::string what = label(c, c.num_warps) + " for " + target + "\n" + image.ptx;
+      const bool overlaps = find_target(target)->sm >= 90;
+      EXPECT_EQ(image.dependent_launch, overlaps) << what;
+      const size_t wait = image.ptx.find("griddepcontrol.wait");
+      const size_t next = image.ptx.find("griddepcontrol.launch_dependents");
+      ASSERT_EQ(wait != std::string::npos, overlaps) << what;
+      ASSERT_EQ(next != std::string::npos, overlaps) << what;
+      if (!overlaps) continue;
+      EXPECT_LT(wait, next) << what;
+      std::smatch access;
+      ASSERT_TRUE(std::regex_search(image.ptx, access, std::regex(R"((ld|st|atom)[.\w]*\.global)"))) << what;
+      EXPECT_LT(next, size_t(access.position())) << what;
+      // In the first block, which every thread runs.
+      EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
+    }
+  }
+  const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
+  const ArgType n{.elem = Elem::I32};
+  EXPECT_NE(kernel.compile(std::span(&n, 1), {}, "sm_90a").ptx.find("griddepcontrol.wait"), std::string::npos);
+  const KernelImage alone = kernel.compile(std::span(&n, 1), {.dependent_launch = false}, "sm_90a");
+  EXPECT_EQ(alone.ptx.find("griddepcontrol"), std::string::npos);
+  EXPECT_FALSE(alone.dependent_launch);
+}
+
+TEST(Ptx, RegisterLimit) {
+  const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
+  const ArgType n{.elem = Elem::I32};
+  EXPECT_EQ(kernel.compile(std::span(&n, 1), {}, "sm_80").ptx.find(".maxnreg"), std::string::npos);
+  const std::string ptx = kernel.compile(std::span(&n, 1), {.maxnreg = 40}, "sm_80").ptx;
+  EXPECT_NE(ptx.find(".maxnreg 40"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(".reqntid 128"), std::string::npos) << ptx;
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
 
   GeneratedCode code;
   code.shared_bytes = lowering.shared.bytes;
+  code.dependent_launch = lowering.dependent_launch();
   code.sites = lowering.sites;
   if (options.emulator) {
     llvm::SmallString<0> bitcode;

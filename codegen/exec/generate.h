@@ -13,6 +13,7 @@ struct GeneratedCode {
   std::string ptx;               ///< for a GPU
   std::vector<uint8_t> bitcode;  ///< for the emulator
   int64_t shared_bytes = 0;
+  bool dependent_launch = false;
   std::vector<Loc> sites;
 };
 

@@ -78,6 +78,8 @@ bool Lowering::run() {
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->addFnAttr("nvvm.reqntid", fmt::format("{}", num_warps() * 32));
+  if (auto it = func.attrs.find("maxnreg"); it != func.attrs.end())
+    function_->addFnAttr("nvvm.maxnreg", fmt::format("{}", std::get<int64_t>(it->second)));
   function_->setDoesNotThrow();
   debug_ = std::make_unique<DebugInfo>(module, function_, func);
 
@@ -96,9 +98,31 @@ bool Lowering::run() {
     set_scalar(param, param->type.is_bool() ? b.CreateTrunc(arg, b.getInt1Ty()) : static_cast<llvm::Value*>(arg));
   }
   b.SetInsertPoint(body);
-  lower_block(func.body);
+  lower_body();
   debug_->finalize();
   return !diags.has_errors();
+}
+
+bool Lowering::dependent_launch() const {
+  auto it = func.attrs.find("dependent_launch");
+  bool wanted = it == func.attrs.end() || std::get<bool>(it->second);
+  return wanted && target.has(Feature::DependentLaunch);
+}
+
+// The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
+// program waits, also one that touches none, or the next kernel could overtake the one ahead. The next kernel is let go
+// after the wait: what it does before its own wait then sees all that is older than this kernel.
+void Lowering::lower_body() {
+  bool waited = !dependent_launch();
+  for (auto& op : func.body.ops) {
+    if (!waited && !op->has(ir::Pure)) {
+      b.SetCurrentDebugLocation(debug_->at(op->loc));
+      hw("wait_for_earlier", {});
+      hw("let_next_start", {});
+      waited = true;
+    }
+    lower_op(*op);
+  }
 }
 
 void Lowering::lower_block(const ir::Block& block) {

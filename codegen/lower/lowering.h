@@ -75,6 +75,8 @@ class Lowering {
   llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
   llvm::Value* site(const Loc& loc);
   void barrier(const Loc& loc);
+  /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
+  bool dependent_launch() const;
   /// Index of the thread within the program.
   llvm::Value* thread();
 
@@ -108,6 +110,8 @@ class Lowering {
   llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args);
 
  private:
+  void lower_body();
+
   std::unordered_map<const ir::Value*, Regs> values_;
   std::map<std::pair<std::string, int>, llvm::Value*> thread_parts_;
   llvm::Function* function_ = nullptr;

@@ -20,6 +20,7 @@ enum class Feature : uint32_t {
   Wgmma = 64,
   Tma = 128,
   Cluster = 256,
+  DependentLaunch = 512,
 };
 
 struct Target {

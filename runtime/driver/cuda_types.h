@@ -94,9 +94,30 @@ enum class JitOption : int {
 
 enum class JitInputType : int { Cubin = 0, Ptx = 1 };
 
+enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
 enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
 enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
 enum EventFlags : unsigned { kEventDefault = 0, kEventDisableTiming = 2 };
+
+enum class LaunchAttributeId : int { ProgrammaticStreamSerialization = 6 };
+
+/// CUlaunchAttribute: an identifier and 64 bytes of value, of which the attributes above take the first four.
+struct LaunchAttribute {
+  LaunchAttributeId id;
+  int padding = 0;
+  int value = 0;
+  char rest[60] = {};
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  Stream stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(LaunchConfig) == 56);
 
 }  // namespace tegula::cuda

@@ -27,6 +27,8 @@ struct Options {
   std::vector<std::string> constexprs;
   int num_warps = 4;
   int num_stages = 3;
+  int maxnreg = 0;
+  bool no_dependent_launch = false;
   std::string output;
   bool times = false;
 };
@@ -80,6 +82,8 @@ int compile_command(const Options& o) {
   Kernel kernel = find_kernel(program, name);
   std::vector<ArgType> types = parse_arg_types(kernel, o.args);
   LaunchOptions launch = parse_options(o.constexprs, o.num_warps, o.num_stages);
+  launch.maxnreg = o.maxnreg;
+  launch.dependent_launch = !o.no_dependent_launch;
   std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));
@@ -125,6 +129,9 @@ Command add_compile(CLI::App& parent) {
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
   app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
   app->add_option("--num-stages", o->num_stages, "Stages of prefetching loops")->capture_default_str();
+  app->add_option("--maxnreg", o->maxnreg, "Registers a thread at most; 0: no limit")->capture_default_str();
+  app->add_flag("--no-dependent-launch", o->no_dependent_launch,
+                "The code does not wait for earlier kernels itself: launches cannot overlap");
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(

@@ -82,6 +82,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   uint64_t allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void free(uint64_t address) noexcept override { memory_.free(address); }
+  size_t allocated_bytes(uint64_t address) override { return memory_.allocated_bytes(address); }
 
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the device", to, bytes, stream);
@@ -90,6 +91,13 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the host", from, bytes, stream);
     if (bytes) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  }
+  void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
+    check_range("copy on the device", to, bytes);
+    check_range("copy on the device", from, bytes);
+    run_or_capture(stream, [=] {
+      if (bytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    });
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     check_range("fill", address, bytes);
@@ -168,6 +176,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (!capturing(stream)) throw DeviceError("end of a capture that did not begin");
     return static_cast<Stream*>(stream)->capture.release();
   }
+  bool is_capturing(StreamHandle stream) override { return capturing(stream); }
   void launch_graph(GraphHandle graph, StreamHandle stream) override {
     refuse_in_capture("launch of a graph", stream);
     for (auto& node : static_cast<Graph*>(graph)->nodes) node();

@@ -197,6 +197,10 @@ uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
 uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
+// Launches do not overlap here.
+void emu_wait_for_earlier() {}
+void emu_let_next_start() {}
+
 void emu_barrier(uint32_t site, uint32_t place) { this_worker->barrier({site, place}); }
 
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {

@@ -62,6 +62,14 @@ void GlobalMemory::free(uint64_t address) noexcept {
   std::free(reinterpret_cast<void*>(address));
 }
 
+size_t GlobalMemory::allocated_bytes(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return 0;
+  auto [begin, bytes] = *std::prev(after);
+  return address - begin < bytes ? begin + bytes - address : 0;
+}
+
 void GlobalMemory::add_host(uint64_t begin, size_t bytes) {
   std::lock_guard lock(mutex_);
   host_.emplace(begin, bytes);

@@ -34,6 +34,8 @@ class GlobalMemory {
   /// 256-byte-aligned memory, poisoned. Throws DeviceError if the host has none.
   uint64_t allocate(size_t bytes);
   void free(uint64_t address) noexcept;
+  /// Bytes from `address` to the end of its allocation; 0 if it lies in none.
+  size_t allocated_bytes(uint64_t address) const;
   void add_host(uint64_t begin, size_t bytes);
   void remove_host(uint64_t begin);
 

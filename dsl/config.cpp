@@ -1,0 +1,155 @@
+#include "dsl/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+#include "runtime/base/diag.h"
+#include "runtime/base/error.h"
+
+namespace tegula {
+
+namespace {
+
+template <class Items, class NameOf>
+[[noreturn]] void no_such_name(std::string_view what, std::string_view name, const Items& items, NameOf name_of) {
+  std::vector<std::string> known;
+  for (const auto& item : items) known.push_back(name_of(item));
+  auto near = nearest_name(name, known);
+  throw LaunchError(fmt::format("{} '{}'\n  hint: {}", what, name,
+                                near            ? fmt::format("did you mean '{}'?", *near)
+                                : known.empty() ? std::string("there are none")
+                                                : fmt::format("there are {}", fmt::join(known, ", "))));
+}
+
+}  // namespace
+
+std::string to_string(const Constexpr& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return "None";
+        if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";
+        if constexpr (std::is_same_v<T, Elem>) return elem_info(v).tl;
+        if constexpr (std::is_same_v<T, std::string>) return fmt::format("{:?}", v);
+        if constexpr (std::is_same_v<T, int64_t>) return fmt::format("{}", v);
+        if constexpr (std::is_same_v<T, double>) return fmt::format("{:#}", v);  // 1.0 is not 1
+        return {};
+      },
+      value);
+}
+
+// ---- LaunchArgs
+
+const LaunchArgs::Value* LaunchArgs::find(std::string_view name) const {
+  for (const auto& [known, value] : items_)
+    if (known == name) return &value;
+  return nullptr;
+}
+
+const LaunchArgs::Value& LaunchArgs::operator[](std::string_view name) const {
+  if (const Value* value = find(name)) return *value;
+  no_such_name("the launch has no argument", name, items_, [](const auto& item) { return item.first; });
+}
+
+int64_t LaunchArgs::integer(std::string_view name) const {
+  const Value& value = (*this)[name];
+  if (const auto* i = std::get_if<int64_t>(&value)) return *i;
+  if (const auto* b = std::get_if<bool>(&value)) return *b;
+  throw LaunchError(fmt::format("the argument '{}' is no integer", name));
+}
+
+const PointerArg& LaunchArgs::pointer(std::string_view name) const {
+  if (const auto* pointer = std::get_if<PointerArg>(&(*this)[name])) return *pointer;
+  throw LaunchError(fmt::format("the argument '{}' is no pointer", name));
+}
+
+void LaunchArgs::set(std::string_view name, Value value) {
+  for (auto& [known, old] : items_)
+    if (known == name) {
+      old = std::move(value);
+      return;
+    }
+  items_.emplace_back(name, std::move(value));
+}
+
+void LaunchArgs::set(std::string_view name, const Constexpr& value) {
+  set(name, std::visit([](const auto& v) -> Value { return v; }, value));
+}
+
+// ---- Config
+
+const Constexpr* Config::find(std::string_view name) const {
+  for (const ConstexprArg& c : constexprs)
+    if (c.name == name) return &c.value;
+  return nullptr;
+}
+
+int64_t Config::operator[](std::string_view name) const {
+  const Constexpr* value = find(name);
+  if (!value)
+    no_such_name("the configuration has no constexpr", name, constexprs, [](const ConstexprArg& c) { return c.name; });
+  if (const auto* i = std::get_if<int64_t>(value)) return *i;
+  if (const auto* b = std::get_if<bool>(value)) return *b;
+  throw LaunchError(fmt::format("the constexpr '{}' is {}, no integer", name, tegula::to_string(*value)));
+}
+
+std::string Config::to_string() const {
+  std::vector<std::string> parts;
+  for (const ConstexprArg& c : constexprs) parts.push_back(fmt::format("{}={}", c.name, tegula::to_string(c.value)));
+  std::sort(parts.begin(), parts.end());
+  if (num_warps) parts.push_back(fmt::format("num_warps={}", *num_warps));
+  if (num_stages) parts.push_back(fmt::format("num_stages={}", *num_stages));
+  if (maxnreg) parts.push_back(fmt::format("maxnreg={}", *maxnreg));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+// ---- Search spaces
+
+SearchAxis powers_of_two(std::string name, int64_t low, int64_t high) {
+  if (low < 1 || high < low)
+    throw LaunchError(fmt::format("powers_of_two(\"{}\", {}, {}): expected 1 <= low <= high", name, low, high));
+  SearchAxis axis{std::move(name), {}};
+  for (int64_t v = low; v <= high; v *= 2) {
+    axis.values.emplace_back(v);
+    if (v > INT64_MAX / 2) break;
+  }
+  return axis;
+}
+
+SearchAxis steps(std::string name, int64_t low, int64_t high, int64_t step) {
+  if (step < 1 || high < low)
+    throw LaunchError(
+        fmt::format("steps(\"{}\", {}, {}, {}): expected low <= high and a step of 1 or more", name, low, high, step));
+  SearchAxis axis{std::move(name), {}};
+  for (int64_t v = low; v <= high; v += step) axis.values.emplace_back(v);
+  return axis;
+}
+
+std::vector<Config> search_space(const std::vector<SearchAxis>& axes) {
+  std::vector<Config> configs(1);
+  for (const SearchAxis& axis : axes) {
+    std::optional<int> Config::*option = axis.name == "num_warps"    ? &Config::num_warps
+                                         : axis.name == "num_stages" ? &Config::num_stages
+                                         : axis.name == "maxnreg"    ? &Config::maxnreg
+                                                                     : nullptr;
+    std::vector<Config> longer;
+    for (const Config& config : configs) {
+      for (const Constexpr& value : axis.values) {
+        Config& next = longer.emplace_back(config);
+        if (!option) {
+          next.constexprs.emplace_back(axis.name, value);
+        } else if (const auto* i = std::get_if<int64_t>(&value)) {
+          next.*option = int(*i);
+        } else {
+          throw LaunchError(fmt::format("the axis '{}' of a search space takes integers", axis.name));
+        }
+      }
+    }
+    configs = std::move(longer);
+  }
+  return configs;
+}
+
+}  // namespace tegula

@@ -1,0 +1,58 @@
+// What the copies of a Kernel share.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+#include "dsl/kernel.h"
+#include "dsl/kernel_source.h"
+#include "dsl/ready_table.h"
+
+namespace tegula::detail {
+
+struct KernelState : std::enable_shared_from_this<KernelState> {
+  std::shared_ptr<const dsl::KernelSource> source;
+  std::shared_ptr<ImageCache> cache;
+  std::shared_ptr<TuningStore> store;  ///< null: nothing is remembered
+
+  /// Where the configurations come from: the user's words, else the source's (read when first needed).
+  std::optional<Autotune> autotune;
+  std::vector<Heuristic> heuristics;
+  std::vector<int> key_args;  ///< positions of autotune->key among the launch's arguments
+
+  dsl::ReadyTable ready;  ///< by launch
+
+  std::mutex mutex;                                                 ///< guards what follows
+  std::map<std::pair<Device*, std::string>, LaunchHandle> handles;  ///< by specialisation
+  std::set<Device*> devices;                                        ///< those that the kernel is ready on
+  std::atomic<bool> declarations_read{false};
+  std::exception_ptr
+      declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
+
+  std::mutex tuning;  ///< held while a launch is tuned
+
+  const std::string& name() const { return source->name(); }
+  const std::vector<KernelParam>& params() const { return source->params(); }
+
+  /// Reads what the source says of tuning and heuristics unless the user said it. Throws CompileError.
+  void read_declarations();
+  /// From now on what is ready on the device goes before the device does.
+  void note_device(Device& device);
+
+  std::unique_ptr<ir::Func> build(std::span<const ArgType> types, const LaunchOptions& options) const;
+  KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const Target& target, bool emulator) const;
+  /// Made ready on the device: from the cache on disk, or compiled now. May be called from several threads.
+  std::shared_ptr<LoadedKernel> load(Device& device, std::span<const ArgType> types,
+                                     const LaunchOptions& options) const;
+};
+
+}  // namespace tegula::detail

@@ -1,0 +1,110 @@
+#include "dsl/ready_table.h"
+
+#include <algorithm>
+
+namespace tegula::dsl {
+
+namespace {
+
+// What classify() looks at in an argument, and a little more: kind, type, and the facts about its value.
+uint64_t class_of(const Arg& arg) {
+  uint64_t elem = arg.elem ? uint64_t(*arg.elem) + 1 : 0;
+  uint64_t facts = 0;
+  switch (arg.kind) {
+    case Arg::Kind::Pointer:
+      facts = arg.u == 0 ? 1 : arg.u % 16 == 0 ? 2 : 3;
+      break;
+    case Arg::Kind::Signed:
+      facts = (arg.u == 1 ? 1 : arg.u % 16 == 0 ? 2 : 3) | uint64_t(arg.i == int32_t(arg.i)) << 2;
+      break;
+    case Arg::Kind::Unsigned:
+      facts = (arg.u == 1        ? 1
+               : arg.u % 16 == 0 ? 2
+                                 : 3) |
+              uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 | uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
+      break;
+    case Arg::Kind::Float:
+    case Arg::Kind::Bool:
+      break;
+  }
+  return uint64_t(arg.kind) | elem << 4 | facts << 12;
+}
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 29;
+}
+
+}  // namespace
+
+LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::span<const Arg> args,
+                     std::span<const int> key_args)
+    : device_(&device) {
+  size_t needed = 2 + (args.size() + 3) / 4 + key_args.size();
+  if (needed > kInline) {
+    more_.resize(needed);
+    words_ = more_.data();
+  }
+  hash_ = mix(reinterpret_cast<uintptr_t>(&device), options.constexprs.size());
+  add(uint64_t(options.num_warps) | uint64_t(options.num_stages) << 8 | uint64_t(options.maxnreg) << 16 |
+      uint64_t(options.dependent_launch) << 31 | uint64_t(args.size()) << 32);
+  uint64_t word = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    word |= class_of(args[i]) << 16 * (i % 4);
+    if (i % 4 == 3 || i + 1 == args.size()) add(word), word = 0;
+  }
+  for (int i : key_args)
+    if (size_t(i) < args.size()) add(args[size_t(i)].kind == Arg::Kind::Pointer ? 0 : args[size_t(i)].u);
+  for (const ConstexprArg& c : options.constexprs)
+    if (const auto* i = std::get_if<int64_t>(&c.value)) hash_ = mix(hash_, uint64_t(*i));
+}
+
+void LaunchKey::add(uint64_t word) {
+  words_[count_++] = word;
+  hash_ = mix(hash_, word);
+}
+
+ReadyLaunch::ReadyLaunch(const LaunchKey& key, const LaunchOptions& options, LaunchHandle handle, Config config)
+    : device(key.device()),
+      hash(key.hash()),
+      words(key.words().begin(), key.words().end()),
+      constexprs(options.constexprs),
+      handle(std::move(handle)),
+      config(std::move(config)) {}
+
+ReadyTable::~ReadyTable() {
+  for (auto& bucket : buckets_)
+    for (ReadyLaunch* launch = bucket.load(); launch;) delete std::exchange(launch, launch->next);
+}
+
+const ReadyLaunch* ReadyTable::find(const LaunchKey& key, const LaunchOptions& options) const {
+  for (const ReadyLaunch* r = buckets_[key.hash() % kBuckets].load(std::memory_order_acquire); r; r = r->next)
+    if (r->hash == key.hash() && r->device.load(std::memory_order_relaxed) == key.device() &&
+        std::ranges::equal(r->words, key.words()) && r->constexprs == options.constexprs)
+      return r;
+  return nullptr;
+}
+
+const ReadyLaunch* ReadyTable::insert(std::unique_ptr<ReadyLaunch> launch) {
+  std::lock_guard lock(writing_);
+  std::atomic<ReadyLaunch*>& bucket = buckets_[launch->hash % kBuckets];
+  for (const ReadyLaunch* r = bucket.load(std::memory_order_relaxed); r; r = r->next)
+    if (r->hash == launch->hash && r->device == launch->device && r->words == launch->words &&
+        r->constexprs == launch->constexprs)
+      return r;
+  launch->next = bucket.load(std::memory_order_relaxed);
+  bucket.store(launch.get(), std::memory_order_release);
+  return launch.release();
+}
+
+void ReadyTable::drop(const Device& device) {
+  std::lock_guard lock(writing_);
+  for (auto& bucket : buckets_)
+    for (ReadyLaunch* r = bucket.load(std::memory_order_relaxed); r; r = r->next)
+      if (r->device == &device) {
+        r->device = nullptr;
+        r->handle.reset();
+      }
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,464 @@
+#include "dsl/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "codegen/compile.h"
+#include "codegen/ir/printer.h"
+#include "dsl/specialize.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+#include "runtime/timing.h"
+#include "runtime/tuning/search.h"
+
+namespace tegula::dsl {
+
+using detail::GridRef;
+using detail::KernelState;
+
+namespace {
+
+[[noreturn]] void fail(const KernelSource& kernel, const std::string& message) {
+  throw LaunchError(fmt::format("kernel '{}': {}", kernel.name(), message));
+}
+
+const KernelParam* find_param(const KernelSource& kernel, std::string_view name) {
+  for (const KernelParam& p : kernel.params())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+// Throws unless the kernel has such a parameter, of the kind that `wanted` takes.
+void check_name(const KernelSource& kernel, std::string_view name, std::string_view where, std::string_view expected,
+                bool (*wanted)(const KernelParam&)) {
+  if (const KernelParam* p = find_param(kernel, name); p && wanted(*p)) return;
+  std::vector<std::string> names;
+  for (const KernelParam& p : kernel.params())
+    if (wanted(p)) names.push_back(p.name);
+  auto near = nearest_name(name, names);
+  fail(kernel, fmt::format("{} names '{}', which is no {}\n  hint: {}", where, name, expected,
+                           near            ? fmt::format("did you mean '{}'?", *near)
+                           : names.empty() ? std::string("the kernel has none")
+                                           : fmt::format("the kernel has {}", fmt::join(names, ", "))));
+}
+
+LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
+  LaunchArgs out;
+  auto params = runtime_params(kernel, args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    LaunchArgs::Value value;
+    switch (arg.kind) {
+      case Arg::Kind::Pointer:
+        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
+        break;
+      case Arg::Kind::Signed:
+      case Arg::Kind::Unsigned:
+        value = arg.i;
+        break;
+      case Arg::Kind::Float:
+        value = arg.f;
+        break;
+      case Arg::Kind::Bool:
+        value = arg.u != 0;
+        break;
+    }
+    out.set(params[i]->name, std::move(value));
+  }
+  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
+  return out;
+}
+
+std::set<std::string> tuned_names(const Autotune& tuning) {
+  std::set<std::string> names;
+  for (const Config& config : tuning.configs)
+    for (const ConstexprArg& c : config.constexprs) names.insert(c.name);
+  return names;
+}
+
+bool pinned_by_environment() {
+  const char* mode = std::getenv("TEGULA_TUNING");
+  return mode && std::string_view(mode) == "pinned";
+}
+
+std::string value_text(const LaunchArgs::Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, PointerArg>)
+          return v.address ? "pointer" : "None";
+        else
+          return to_string(Constexpr(v));
+      },
+      value);
+}
+
+/// One configuration of one launch, with everything that a launch needs.
+struct Candidate {
+  LaunchOptions options;  ///< all constexprs given
+  Config config;          ///< the same as a configuration
+  std::string id;         ///< canonical text, and for a kernel without text the digest of its tile IR
+  double predicted_us = 0;
+};
+
+/// Buffers that timed runs would spoil: zeroed before each run, or set back to what they held.
+class Guard {
+ public:
+  Guard(const KernelState& state, Device& device, std::span<const Arg> args, StreamHandle stream)
+      : device_(device), stream_(stream) {
+    const Autotune& tuning = *state.autotune;
+    auto params = runtime_params(*state.source, args.size());
+    auto add = [&](const std::vector<std::string>& names, const char* what, bool keep) {
+      for (const std::string& name : names) {
+        size_t i = 0;
+        while (i < params.size() && params[i]->name != name) ++i;
+        if (i == params.size() || args[i].u == 0) continue;
+        size_t bytes = args[i].bytes ? args[i].bytes : device.allocated_bytes(args[i].u);
+        if (!bytes)
+          fail(*state.source,
+               fmt::format("{} names '{}', but how large its buffer is is not known\n  hint: pass a Buffer, "
+                           "or Arg::pointer(address, type, bytes)",
+                           what, name));
+        Item& item = items_.emplace_back(Item{args[i].u, bytes, {}});
+        if (!keep) continue;
+        item.saved = Buffer(device, bytes);
+        device.copy_on_device(item.saved.address(), item.address, bytes, stream);
+      }
+    };
+    add(tuning.reset_to_zero, "reset_to_zero", false);
+    add(tuning.restore_value, "restore_value", true);
+    device.synchronize(stream);
+  }
+  ~Guard() {
+    try {
+      before_run();
+      device_.synchronize(stream_);
+    } catch (const Error&) {  // the device is lost: what the launch does next will say so
+    }
+  }
+  Guard(const Guard&) = delete;
+
+  void before_run() {
+    for (Item& item : items_) {
+      if (item.saved)
+        device_.copy_on_device(item.address, item.saved.address(), item.bytes, stream_);
+      else
+        device_.fill(item.address, 0, item.bytes, stream_);
+    }
+  }
+
+ private:
+  struct Item {
+    uint64_t address;
+    size_t bytes;
+    Buffer saved;  ///< what it held; none: it is zeroed
+  };
+
+  Device& device_;
+  StreamHandle stream_;
+  std::vector<Item> items_;
+};
+
+class Tuning {
+ public:
+  Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
+         const TuneOptions& how)
+      : state_(state), device_(device), grid_(grid), options_(options), args_(args), how_(how) {}
+
+  TuneReport run() {
+    auto start = std::chrono::steady_clock::now();
+    types_ = classify(*state_.source, args_);
+    collect();
+    describe_problem();
+    bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
+    if (device_.info().emulator) {
+      choose(best_predicted());
+    } else if (pinned) {
+      choose_known();
+    } else if (how_.mode == TuneOptions::Mode::Refresh || !remembered()) {
+      measure();
+    }
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(report_);
+  }
+
+ private:
+  void collect() {
+    LaunchArgs view = launch_args(*state_.source, args_, options_);
+    const Autotune& tuning = *state_.autotune;
+    std::vector<Config> configs = tuning.prune ? tuning.prune(tuning.configs, view) : tuning.configs;
+    if (configs.empty()) fail(*state_.source, "no configuration is left after pruning");
+    std::set<std::string> seen;
+    for (const Config& config : configs) {
+      Candidate c;
+      c.options = with_heuristics(state_, args_, options_of(config, options_));
+      c.config = config_of(c.options);
+      c.id = config.to_string();
+      if (!seen.insert(c.id).second) continue;
+      rank(c);
+      candidates_.push_back(std::move(c));
+    }
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
+  }
+
+  // Tile IR tells apart kernels that have no text.
+  void rank(Candidate& c) {
+    if (!state_.source->identity().empty()) return;
+    try {
+      auto func = state_.build(types_, c.options);
+      c.id += " @" + content_key({ir::print(*func)}).substr(0, 12);
+    } catch (const CompileError&) {  // told when it is compiled
+    }
+  }
+
+  void describe_problem() {
+    const DeviceInfo& info = device_.info();
+    std::string identity = state_.source->identity();
+    std::string key = types_text(types_);
+    std::set<std::string> tuned = tuned_names(*state_.autotune);
+    LaunchArgs view = launch_args(*state_.source, args_, options_);
+    std::string values;
+    for (const std::string& name : state_.autotune->key)
+      if (const auto* value = view.find(name)) values += fmt::format(" {}={}", name, value_text(*value));
+    for (const ConstexprArg& c : options_.constexprs)  // those that are not tuned are part of what is
+      if (std::find(state_.autotune->key.begin(), state_.autotune->key.end(), c.name) == state_.autotune->key.end())
+        values += fmt::format(" {}={}", c.name, to_string(c.value));
+    report_.problem = {state_.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
+                       key + " |" + values, info.name,
+                       fmt::format("driver {}, {}", info.driver_version, compiler_version())};
+  }
+
+  const Candidate& best_predicted() const { return candidates_.front(); }
+
+  const Candidate* find(std::string_view id) const {
+    for (const Candidate& c : candidates_)
+      if (c.id == id) return &c;
+    return nullptr;
+  }
+
+  void choose(const Candidate& c) {
+    report_.best = c.config;
+    report_.winner = c.id;
+  }
+
+  std::vector<TuningResult> known() {
+    std::vector<TuningResult> all = state_.store ? state_.store->results(report_.problem) : std::vector<TuningResult>();
+    std::erase_if(all, [&](const TuningResult& r) { return !find(r.config); });
+    return all;
+  }
+
+  void choose_known() {
+    report_.results = known();
+    auto winner = state_.store ? state_.store->winner(report_.problem) : std::nullopt;
+    const Candidate* best = winner ? find(*winner) : nullptr;
+    double least = INFINITY;
+    for (const TuningResult& r : report_.results)
+      if (!best && r.status == TuningResult::Status::Timed && r.median_us() < least) least = r.median_us();
+    for (const TuningResult& r : report_.results)
+      if (!best && r.status == TuningResult::Status::Timed && r.median_us() == least) best = find(r.config);
+    choose(best ? *best : best_predicted());
+  }
+
+  // Whether the winner among exactly these candidates is known.
+  bool remembered() {
+    if (!state_.store) return false;
+    auto winner = state_.store->winner(report_.problem);
+    const Candidate* best = winner ? find(*winner) : nullptr;
+    if (!best) return false;
+    std::vector<TuningResult> rows = known();
+    if (rows.size() < candidates_.size()) return false;
+    report_.results = std::move(rows);
+    choose(*best);
+    return true;
+  }
+
+  void measure() {
+    if (device_.is_capturing(options_.stream))
+      fail(*state_.source,
+           "its configuration is not known yet, and it cannot be tuned while its stream is captured into a graph\n  "
+           "hint: "
+           "launch it once, or call tune(), before the capture");
+    std::optional<TuningStore::Claim> claim;
+    if (state_.store) {
+      claim = state_.store->claim(report_.problem);
+      if (how_.mode != TuneOptions::Mode::Refresh && remembered()) return;  // another process was first
+    }
+    std::vector<TuningResult> rows;
+    if (how_.mode != TuneOptions::Mode::Refresh) rows = known();
+    std::vector<std::string> ids;
+    std::vector<double> predicted;
+    for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
+
+    guard_.emplace(state_, device_, args_, options_.stream);
+    if (device_.info().l2_bytes > 0) flush_ = Buffer(device_, size_t(2 * device_.info().l2_bytes));
+    SearchOptions search_options;
+    search_options.compile_threads = how_.compile_threads;
+    search_options.warmup_ms = state_.autotune->warmup_ms;
+    search_options.rep_ms = state_.autotune->rep_ms;
+    search_options.progress = how_.progress;
+    SearchOutcome outcome = search(
+        ids, predicted, rows, [&](size_t i) { return prepare(candidates_[i]); },
+        [&](const TuningResult& r) {
+          if (state_.store) state_.store->put(report_.problem, r);
+        },
+        search_options);
+    guard_.reset();
+    report_.results = std::move(outcome.results);
+    report_.timed = outcome.timed;
+    if (outcome.best < 0) {
+      std::string reasons;
+      for (const TuningResult& r : report_.results) reasons += fmt::format("\n  {}: {}", r.config, r.reason);
+      fail(*state_.source, fmt::format("none of its {} configurations works{}", report_.results.size(), reasons));
+    }
+    const Candidate* best = find(report_.results[size_t(outcome.best)].config);
+    choose(*best);
+    if (state_.store) state_.store->set_winner(report_.problem, best->id);
+  }
+
+  PreparedCandidate prepare(const Candidate& c) {
+    PreparedCandidate out;
+    out.facts.config = c.id;
+    out.facts.predicted_us = c.predicted_us;
+    auto handle = std::make_shared<LaunchHandle>(state_.load(device_, types_, c.options));
+    out.facts.registers = handle->image().registers;
+    out.facts.spill_bytes = handle->image().spill_bytes;
+    out.facts.shared_bytes = handle->image().shared_bytes;
+    out.time = [this, handle, &c](int runs) { return time(*handle, c, runs); };
+    return out;
+  }
+
+  std::vector<double> time(const LaunchHandle& handle, const Candidate& c, int runs) {
+    Grid grid = grid_(c.config);
+    std::vector<Event> starts, stops;
+    for (int i = 0; i < runs; ++i) {
+      starts.emplace_back(device_);
+      stops.emplace_back(device_);
+    }
+    for (int i = 0; i < runs; ++i) {
+      guard_->before_run();
+      flush_.fill(uint8_t(i), options_.stream);
+      starts[size_t(i)].record(options_.stream);
+      handle.launch(options_.stream, grid, args_);
+      stops[size_t(i)].record(options_.stream);
+    }
+    device_.synchronize(options_.stream);
+    std::vector<double> us;
+    for (int i = 0; i < runs; ++i) us.push_back(1000 * stops[size_t(i)].ms_since(starts[size_t(i)]));
+    return us;
+  }
+
+  KernelState& state_;
+  Device& device_;
+  GridRef grid_;
+  const LaunchOptions& options_;
+  std::span<const Arg> args_;
+  const TuneOptions& how_;
+
+  std::vector<ArgType> types_;
+  std::vector<Candidate> candidates_;
+  std::optional<Guard> guard_;
+  Buffer flush_;
+  TuneReport report_;
+};
+
+}  // namespace
+
+void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
+  if (tuning.configs.empty()) fail(kernel, "autotune() takes at least one configuration, found none");
+  auto is_constexpr = [](const KernelParam& p) { return p.is_constexpr; };
+  auto is_runtime = [](const KernelParam& p) { return !p.is_constexpr; };
+  for (const std::string& name : tuned_names(tuning))
+    check_name(kernel, name, "a configuration", "constexpr parameter", is_constexpr);
+  for (const std::string& name : tuning.key)
+    check_name(kernel, name, "the key", "parameter", [](const KernelParam&) { return true; });
+  for (const std::string& name : tuning.reset_to_zero)
+    check_name(kernel, name, "reset_to_zero", "argument", is_runtime);
+  for (const std::string& name : tuning.restore_value)
+    check_name(kernel, name, "restore_value", "argument", is_runtime);
+}
+
+void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics) {
+  for (const Heuristic& h : heuristics)
+    check_name(kernel, h.param, "a heuristic", "constexpr parameter",
+               [](const KernelParam& p) { return p.is_constexpr; });
+}
+
+std::vector<int> key_positions(const KernelSource& kernel, const Autotune& tuning) {
+  std::vector<int> positions;
+  int position = 0;
+  for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr) continue;
+    if (std::find(tuning.key.begin(), tuning.key.end(), p.name) != tuning.key.end()) positions.push_back(position);
+    ++position;
+  }
+  return positions;
+}
+
+bool leaves_open(const KernelState& state, const LaunchOptions& options) {
+  auto is_given = [&](const std::string& name) {
+    return std::any_of(options.constexprs.begin(), options.constexprs.end(),
+                       [&](const ConstexprArg& c) { return c.name == name; });
+  };
+  if (state.declaration_error)
+    for (const KernelParam& p : state.params())
+      if (p.is_constexpr && !p.has_default && !is_given(p.name)) std::rethrow_exception(state.declaration_error);
+  if (!state.autotune) return false;
+  std::set<std::string> tuned = tuned_names(*state.autotune);
+  std::vector<std::string> given, open;
+  for (const std::string& name : tuned) (is_given(name) ? given : open).push_back(name);
+  if (!given.empty() && !open.empty())
+    fail(*state.source,
+         fmt::format("the launch gives {}, which the configurations give too, but not {}\n  hint: give all "
+                     "of them to choose yourself, or none to have the best configuration chosen",
+                     fmt::join(given, ", "), fmt::join(open, ", ")));
+  return given.empty();
+}
+
+LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> args, const LaunchOptions& options) {
+  LaunchOptions out = options;
+  if (state.heuristics.empty()) return out;
+  LaunchArgs view = launch_args(*state.source, args, options);
+  for (const Heuristic& h : state.heuristics) {
+    if (std::any_of(options.constexprs.begin(), options.constexprs.end(),
+                    [&](const ConstexprArg& c) { return c.name == h.param; }))
+      continue;
+    Constexpr value = h.value(view);
+    view.set(h.param, value);
+    out.constexprs.emplace_back(h.param, value);
+  }
+  return out;
+}
+
+Config config_of(const LaunchOptions& options) {
+  Config config;
+  config.constexprs = options.constexprs;
+  config.num_warps = options.num_warps;
+  config.num_stages = options.num_stages;
+  if (options.maxnreg) config.maxnreg = options.maxnreg;
+  return config;
+}
+
+LaunchOptions options_of(const Config& config, const LaunchOptions& launch) {
+  LaunchOptions options = launch;
+  for (const ConstexprArg& c : config.constexprs) {
+    std::erase_if(options.constexprs, [&](const ConstexprArg& old) { return old.name == c.name; });
+    options.constexprs.push_back(c);
+  }
+  if (config.num_warps) options.num_warps = *config.num_warps;
+  if (config.num_stages) options.num_stages = *config.num_stages;
+  if (config.maxnreg) options.maxnreg = *config.maxnreg;
+  return options;
+}
+
+TuneReport tune(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
+                std::span<const Arg> args, const TuneOptions& tuning) {
+  return Tuning(state, device, grid, options, args, tuning).run();
+}
+
+}  // namespace tegula::dsl

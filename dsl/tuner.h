@@ -1,0 +1,32 @@
+// Choosing the configuration of a launch.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "dsl/kernel_state.h"
+
+namespace tegula::dsl {
+
+/// Throw LaunchError for names that the kernel does not have, and for configurations that cannot be.
+void check_autotune(const KernelSource& kernel, const Autotune& tuning);
+void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics);
+/// Positions of the key arguments among the arguments of a launch. Constexprs may be in a key as well: they have none.
+std::vector<int> key_positions(const KernelSource& kernel, const Autotune& tuning);
+
+/// Whether the launch leaves it to tuning to give the constexprs of the configurations. Throws LaunchError if it gives
+/// some of them, and what was wrong with the source's declaration if constexprs are missing that it might have given.
+bool leaves_open(const detail::KernelState& state, const LaunchOptions& options);
+/// The options with every constexpr that heuristics make and that the launch does not give.
+LaunchOptions with_heuristics(const detail::KernelState& state, std::span<const Arg> args,
+                              const LaunchOptions& options);
+
+/// Everything that a launch runs with, as a configuration, and back (the stream is that of `launch`).
+Config config_of(const LaunchOptions& options);
+LaunchOptions options_of(const Config& config, const LaunchOptions& launch);
+
+/// With state.tuning held.
+TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,
+                std::span<const Arg> args, const TuneOptions& tuning);
+
+}  // namespace tegula::dsl
