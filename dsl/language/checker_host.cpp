@@ -58,25 +58,6 @@ std::string to_text(const Val& v) {
   return dsl::describe(v);
 }
 
-Val launch_value(const std::string& name, const LaunchArgs::Value& value) {
-  if (const auto* pointer = std::get_if<PointerArg>(&value)) {
-    if (pointer->address == 0) return dsl::None{};
-    PointerObject object;
-    object.name = name;
-    object.pointer = *pointer;
-    return make_host(std::move(object));
-  }
-  return std::visit(
-      [](const auto& v) -> Val {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, PointerArg>)
-          return {};
-        else
-          return constexpr_to_val(v);
-      },
-      value);
-}
-
 }  // namespace
 
 const Val* DictObject::find(const Val& key) const {
@@ -104,6 +85,25 @@ Val constexpr_to_val(const Constexpr& value) {
           return dsl::DType{ir::Type::scalar(v)};
         else
           return v;
+      },
+      value);
+}
+
+Val launch_value(const std::string& name, const LaunchArgs::Value& value) {
+  if (const auto* pointer = std::get_if<PointerArg>(&value)) {
+    if (pointer->address == 0) return dsl::None{};
+    PointerObject object;
+    object.name = name;
+    object.pointer = *pointer;
+    return make_host(std::move(object));
+  }
+  return std::visit(
+      [](const auto& v) -> Val {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, PointerArg>)
+          return {};
+        else
+          return constexpr_to_val(v);
       },
       value);
 }

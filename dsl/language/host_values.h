@@ -59,6 +59,8 @@ const T* get_host(const Val& v) {
   return ref ? dynamic_cast<const T*>(ref->get()) : nullptr;
 }
 
+/// An argument of a launch as host code sees it.
+Val launch_value(const std::string& name, const LaunchArgs::Value& value);
 Val constexpr_to_val(const Constexpr& value);
 /// Nothing for a value that no constexpr argument can have.
 std::optional<Constexpr> val_to_constexpr(const Val& v);
