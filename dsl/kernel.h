@@ -124,6 +124,9 @@ class Kernel {
   /// Types of launch arguments in the order of the signature without its constexpr parameters.
   std::vector<ArgType> classify(std::span<const Arg> args, const LaunchOptions& options) const;
 
+  /// The arguments of a launch by the names of the signature.
+  LaunchArgs named(std::span<const Arg> args) const;
+
   /// Compiles for a target without a device or the cache. Throws CompileError.
   KernelImage compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                       bool emulator = false) const;

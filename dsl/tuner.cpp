@@ -55,33 +55,6 @@ int LaunchOptions::*option_field(std::string_view name) {
                                 : nullptr;
 }
 
-LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
-  LaunchArgs out;
-  auto params = runtime_params(kernel, args.size());
-  for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    LaunchArgs::Value value;
-    switch (arg.kind) {
-      case Arg::Kind::Pointer:
-        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
-        break;
-      case Arg::Kind::Signed:
-      case Arg::Kind::Unsigned:
-        value = arg.i;
-        break;
-      case Arg::Kind::Float:
-        value = arg.f;
-        break;
-      case Arg::Kind::Bool:
-        value = arg.u != 0;
-        break;
-    }
-    out.set(params[i]->name, std::move(value));
-  }
-  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
-  return out;
-}
-
 std::set<std::string> tuned_names(const Autotune& tuning) {
   std::set<std::string> names;
   for (const Config& config : tuning.configs)
@@ -376,6 +349,33 @@ class Tuning {
 };
 
 }  // namespace
+
+LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
+  LaunchArgs out;
+  auto params = runtime_params(kernel, args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    LaunchArgs::Value value;
+    switch (arg.kind) {
+      case Arg::Kind::Pointer:
+        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
+        break;
+      case Arg::Kind::Signed:
+      case Arg::Kind::Unsigned:
+        value = arg.i;
+        break;
+      case Arg::Kind::Float:
+        value = arg.f;
+        break;
+      case Arg::Kind::Bool:
+        value = arg.u != 0;
+        break;
+    }
+    out.set(params[i]->name, std::move(value));
+  }
+  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
+  return out;
+}
 
 void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
   if (tuning.configs.empty()) fail(kernel, "autotune() takes at least one configuration, found none");
