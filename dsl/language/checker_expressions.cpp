@@ -96,6 +96,7 @@ Val Checker::eval_tuple(const Expr& e) {
   for (const ExprPtr& child : e.children) {
     if (child->kind != Kind::Starred) {
       items.push_back(eval(*child));
+      if (host_ && items.back().is_poison()) return Val();
       continue;
     }
     Val rest = eval(*child->children[0]);

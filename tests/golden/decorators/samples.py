@@ -148,3 +148,68 @@ def plain(x, n, BLOCK: tl.constexpr):
     pass
 
 # ---- expected
+# kernel inline_list
+#   key n
+#   config BLOCK=128 num_warps=4 num_stages=3
+#   config BLOCK=1024 UNROLL=True num_warps=8 num_stages=2 maxnreg=64
+#   config BLOCK=256 UNROLL=False num_warps=4 num_stages=3
+# kernel comprehension
+#   key M N
+#   restore_value y
+#   config BM=64 BN=64 num_warps=4 num_stages=2
+#   config BM=64 BN=64 num_warps=8 num_stages=3
+#   config BM=64 BN=128 num_warps=8 num_stages=3
+#   config BM=128 BN=32 num_warps=4 num_stages=2
+#   config BM=128 BN=32 num_warps=8 num_stages=3
+#   config BM=128 BN=64 num_warps=4 num_stages=2
+#   config BM=128 BN=64 num_warps=8 num_stages=3
+#   config BM=128 BN=128 num_warps=8 num_stages=3
+# kernel named_list
+#   key N
+#   reset_to_zero y
+#   config num_warps=2 num_stages=3
+#   config num_warps=4 num_stages=3
+#   config num_warps=8 num_stages=3
+#   config num_warps=16 num_stages=3
+#   heuristic BLOCK=512
+#   heuristic EVEN=True
+#   heuristic HAS_BIAS=False
+# kernel function_configs
+#   key M N K
+#   config BK=32 BM=32 GROUP=8 num_warps=4 num_stages=2
+#   config BK=32 BM=32 GROUP=8 num_warps=4 num_stages=3
+#   config BK=64 BM=32 GROUP=8 num_warps=4 num_stages=2
+#   config BK=64 BM=32 GROUP=8 num_warps=4 num_stages=3
+#   config BK=32 BM=64 GROUP=8 num_warps=8 num_stages=2
+#   config BK=32 BM=64 GROUP=8 num_warps=8 num_stages=3
+#   config BK=64 BM=64 GROUP=8 num_warps=8 num_stages=2
+#   config BK=64 BM=128 GROUP=4 num_warps=8 num_stages=3
+#   heuristic EVEN_K=True
+# kernel stacked
+#   heuristic BLOCK=1024
+#   heuristic VEC=8
+#   heuristic num_warps=4
+#   heuristic HALF=True
+#   heuristic WIDE=False
+#   heuristic ROUND=2
+#   heuristic NAME="small"
+# kernel pruned
+#   key
+#   config BLOCK=256 num_warps=4 num_stages=3
+#   config BLOCK=256 num_warps=16 num_stages=3
+#   config BLOCK=512 num_warps=4 num_stages=3
+#   config BLOCK=512 num_warps=16 num_stages=3
+#   config BLOCK=1024 num_warps=4 num_stages=3
+#   config BLOCK=1024 num_warps=16 num_stages=3
+#   config BLOCK=2048 num_warps=4 num_stages=3
+#   config BLOCK=2048 num_warps=16 num_stages=3
+#   config BLOCK=4096 num_warps=4 num_stages=3
+#   config BLOCK=4096 num_warps=16 num_stages=3
+#   kept BLOCK=512 num_warps=4 num_stages=3
+#   kept BLOCK=512 num_warps=16 num_stages=3
+#   kept BLOCK=1024 num_warps=4 num_stages=3
+#   kept BLOCK=1024 num_warps=16 num_stages=3
+# kernel empty
+#   key n
+#   config num_warps=4 num_stages=3
+# kernel plain
