@@ -21,12 +21,16 @@ function(tegula_header_closure result)
   set(${result} ${done} PARENT_SCOPE)
 endfunction()
 
-file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h bindings/*.h)
+file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h)
 tegula_header_closure(public_headers ${roots})
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula/${folder})
 endforeach()
+
+# <tegula/tegula.h> is C; the Python file looks for the library from where it stands.
+install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+install(FILES bindings/python/tegula.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/kernels)
   install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")

@@ -212,7 +212,8 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
 
-void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const {
+Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& options,
+                            std::span<const Arg> args) const {
   KernelState& state = *state_;
   if (!state.declarations_read.load(std::memory_order_acquire)) [[unlikely]]
     state.read_declarations();
@@ -233,7 +234,12 @@ void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, 
           state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), dsl::config_of(full)));
     }
   }
-  ready->handle->launch(options.stream, grid(ready->config), args);
+  return {&*ready->handle, &ready->config};
+}
+
+void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const {
+  const Ready found = ready(device, grid, options, args);
+  found.handle->launch(options.stream, grid(*found.config), args);
 }
 
 }  // namespace tegula

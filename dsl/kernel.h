@@ -155,6 +155,15 @@ class Kernel {
   TuneReport tune(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
                   const TuneOptions& tuning = {}) const;
 
+  /// What launches run, valid as long as the kernel and the device.
+  struct Ready {
+    const LaunchHandle* handle;
+    const Config* config;  ///< everything that it runs with
+  };
+  /// What launch() would run with these arguments, made ready in the same way. Throws what launch() does before it
+  /// starts anything.
+  Ready ready(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
+
   /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by
   /// prepare(), or by tuning. The device must outlive the launch. Throws what prepare(), tune() and LaunchHandle do.
   void launch(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;

@@ -1,0 +1,991 @@
+"""Tegula from Python: kernels in the Triton language, launched as Triton launches them.
+
+    import tegula
+    softmax = tegula.load("softmax.py").softmax_kernel
+    softmax[(rows,)](out, x, x.stride(0), cols, BLOCK_SIZE=1024, num_warps=4)
+
+Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface__ or __array_interface__, numbers, bools
+and None, by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
+memory is worked on where it is, by the emulator. The grid is a tuple, or a function of a dictionary of all arguments.
+
+This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY, beside
+itself, in the installation or build that it belongs to, and where the system looks.
+"""
+
+import ctypes
+import difflib
+import glob
+import itertools
+import operator
+import os
+import pathlib
+import struct
+import sys
+
+__all__ = ["load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
+           "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"]
+
+_ABI = 1
+
+# ---- Errors
+
+
+class Error(Exception):
+    """Base of what the library reports; the text is its full diagnostic."""
+
+
+class CompileError(Error):
+    """The kernel's text, or what it is compiled for, is wrong."""
+
+
+class LaunchError(Error):
+    """The arguments or options of a launch do not fit the kernel."""
+
+
+class DeviceError(Error):
+    """A device or its driver refused."""
+
+
+class DeviceLostError(DeviceError):
+    """A kernel that ran earlier faulted: the GPU cannot be used by this process any more."""
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+
+_ERRORS = {1: CompileError, 2: LaunchError, 3: DeviceError, 4: DeviceLostError, 5: FileError}
+_USAGE_ERROR = 6
+
+
+def _check(status):
+    if status:
+        raise _ERRORS.get(status, Error)(_lib.tegula_last_error().decode(errors="replace"))
+
+
+# ---- The library
+
+
+def _candidates():
+    """(path, why) of each place to look in, in order."""
+    if named := os.environ.get("TEGULA_LIBRARY"):
+        yield named, "TEGULA_LIBRARY"
+        return
+    here = pathlib.Path(__file__).resolve().parent
+    yield here / "libtegula.so", "beside tegula.py"
+    if (here.parent.parent / "CMakeLists.txt").exists():  # a source tree: the build that was made last
+        builds = glob.glob(str(here.parent.parent / "build*" / "libtegula.so"))
+        builds += glob.glob(str(here.parent.parent / "build*" / "*" / "libtegula.so"))
+        yield from ((path, "a build folder") for path in sorted(builds, key=os.path.getmtime, reverse=True))
+        if not builds:
+            yield here.parent.parent / "build" / "release" / "libtegula.so", "the build folder"
+    prefix = here.parent.parent.parent  # of share/tegula/python
+    for folder in ("lib", "lib64", "lib/x86_64-linux-gnu"):
+        yield prefix / folder / "libtegula.so.0", "the installation"
+    yield "libtegula.so.0", "the system's search path"
+
+
+def _open_library():
+    looked = []
+    for path, why in _candidates():
+        if os.sep in str(path) and not os.path.exists(path):
+            looked.append(f"{path} ({why}): not there")
+            continue
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            looked.append(f"{path} ({why}): {error}")
+    raise ImportError("libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n  " + "\n  ".join(looked))
+
+
+class _ConstexprStruct(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("tag", ctypes.c_int64), ("bits", ctypes.c_int64), ("bytes", ctypes.c_uint64)]
+
+
+class _OptionsStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
+                ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
+                ("maxnreg", ctypes.c_int32)]
+
+
+class _DeviceStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("target", ctypes.c_char_p),
+                ("emulator", ctypes.c_int32), ("sm", ctypes.c_int32), ("num_sms", ctypes.c_int32),
+                ("driver_version", ctypes.c_int32), ("memory_bytes", ctypes.c_int64), ("l2_bytes", ctypes.c_int64),
+                ("shared_per_program", ctypes.c_int64)]
+
+
+class _ImageStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("target", ctypes.c_char_p), ("num_warps", ctypes.c_int32),
+                ("registers", ctypes.c_int32), ("spill_bytes", ctypes.c_int32), ("shared_bytes", ctypes.c_int64)]
+
+
+class _ParamStruct(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32)]
+
+
+_GridFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32))
+
+
+def _declare(lib):
+    p, size, u32, i32, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_int32, ctypes.c_char_p
+
+    def function(name, result, *args):
+        try:
+            f = getattr(lib, "tegula_" + name)
+        except AttributeError:
+            raise ImportError(f"{lib._name} has no function tegula_{name}: it is not of the version that tegula.py is "
+                              "of") from None
+        f.restype, f.argtypes = result, args
+
+    function("version", text)
+    function("abi", i32)
+    if lib.tegula_abi() != _ABI:
+        raise ImportError(f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
+    function("last_error", text)
+    function("set_error", None, text)
+    function("device_default", i32, p)
+    function("device_cuda", i32, i32, p)
+    function("device_emulator", i32, text, p)
+    function("device_describe", i32, p, p)
+    function("device_synchronize", i32, p, p)
+    function("device_register_host", i32, p, p, size)
+    function("device_unregister_host", i32, p, p)
+    function("device_release", None, p)
+    function("buffer_create", i32, p, size, p)
+    function("buffer_address", ctypes.c_uint64, p)
+    function("buffer_upload", i32, p, size, p, size, p)
+    function("buffer_download", i32, p, size, p, size, p)
+    function("buffer_release", None, p)
+    function("program_load", i32, text, p)
+    function("program_parse", i32, text, text, p)
+    function("program_num_kernels", size, p)
+    function("program_kernel_name", text, p, size)
+    function("program_kernel", i32, p, text, p)
+    function("program_release", None, p)
+    function("kernel_num_params", size, p)
+    function("kernel_param", i32, p, size, p)
+    function("kernel_is_tuned", i32, p, p)
+    function("kernel_release", None, p)
+    function("config_num_constexprs", size, p)
+    function("config_constexpr", i32, p, size, p)
+    function("config_int", i32, p, text, p)
+    function("kernel_launch", i32, p, p, u32, u32, u32, p, p, p, size)
+    function("kernel_launch_with", i32, p, p, _GridFunction, p, p, p, p, size)
+    function("kernel_compile", i32, p, text, p, p, size, p)
+    function("kernel_prepare", i32, p, p, _GridFunction, p, p, p, p, size, p, p)
+    function("image_describe", i32, p, p)
+    function("image_ptx", text, p)
+    function("image_release", None, p)
+    return lib
+
+
+_lib = _declare(_open_library())
+_kernel_launch = _lib.tegula_kernel_launch
+
+
+def version():
+    """The library's version, such as "0.1.0"."""
+    return _lib.tegula_version().decode()
+
+
+def _make(function, *args):
+    """The handle that a function of the library makes."""
+    handle = ctypes.c_void_p()
+    _check(function(*args, ctypes.byref(handle)))
+    return handle.value
+
+
+def cdiv(a, b):
+    """a / b, rounded up: the number of blocks of b that a elements need."""
+    return -(-a // b)
+
+
+def next_power_of_2(n):
+    """The power of two at or above n."""
+    return 1 << max(0, int(n) - 1).bit_length()
+
+
+# ---- Element types and values. A value travels as three words: tag (kind, and dtype above it), bits, bytes.
+
+_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE = range(8)
+
+
+class dtype:
+    """An element type: tegula.float32 and so on. A constexpr, and what reinterpret() takes."""
+
+    def __init__(self, name, number, itemsize, typestr):
+        self.name, self.itemsize, self.typestr = name, itemsize, typestr
+        self._pointer, self._tag = _POINTER | number << 32, _DTYPE | number << 32
+
+    def __repr__(self):
+        return f"tegula.{self.name}"
+
+
+_DTYPES = {}
+for _number, (_name, _typestr) in enumerate(
+        [("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"), ("int64", "<i8"), ("uint8", "|u1"),
+         ("uint16", "<u2"), ("uint32", "<u4"), ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
+         ("float32", "<f4"), ("float64", "<f8")], 1):
+    _DTYPES[_name] = globals()[_name] = dtype(_name, _number, int(_typestr[2:]) if _typestr else 2, _typestr)
+    __all__.append(_name)
+_BY_TYPESTR = {d.typestr: d for d in _DTYPES.values() if d.typestr}
+# As Triton, torch and PTX say it besides.
+_OTHER_NAMES = {"bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
+                "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32",
+                "f64": "float64", **{f"{k[0]}{b}": f"{k}{b}" for k in ("int", "uint") for b in (8, 16, 32, 64)}}
+_SUPPORTED = "bool, " + ", ".join(list(_DTYPES)[1:])
+
+
+def _dtype_named(name):
+    return _DTYPES.get(_OTHER_NAMES.get(name, name))
+
+
+def _dtype_of(x):
+    """The dtype that an object of ours, torch, numpy or Triton stands for; None if it is none."""
+    if isinstance(x, dtype):
+        return x
+    origin = type(x).__module__.partition(".")[0]
+    if origin == "torch" and type(x).__name__ == "dtype":
+        return _dtype_named(str(x)[len("torch."):])
+    if origin == "numpy" and hasattr(x, "byteorder"):
+        return _dtype_named(x.name) if x.byteorder in "=<|" else None
+    if isinstance(x, type) and x.__module__ in ("numpy", "ml_dtypes"):
+        return _dtype_named(x.__name__)
+    if origin == "triton" and type(x).__name__ == "dtype":
+        return _dtype_named(x.name)
+    return None
+
+
+_DOUBLE_STRUCT, _WORD_STRUCT = struct.Struct("d"), struct.Struct("q")
+
+
+def _double_bits(x):
+    return _WORD_STRUCT.unpack(_DOUBLE_STRUCT.pack(x))[0]
+
+
+class _Wrong(Exception):
+    """What is wrong with a value, for a sentence that begins with whose it is."""
+
+
+def _constexpr_words(value, keep):
+    """(tag, bits) of a compile-time argument. What they point to is added to `keep`."""
+    if hasattr(value, "value") and type(value).__name__ == "constexpr":  # tl.constexpr(...)
+        value = value.value
+    if value is None:
+        return _NONE, 0
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value, "item"):
+        return _BOOL, int(value)
+    if isinstance(value, str):
+        text = ctypes.create_string_buffer(value.encode())
+        keep.append(text)
+        return _STRING, ctypes.addressof(text)
+    if isinstance(value, float) or hasattr(value, "dtype") and hasattr(value, "__float__") and value.dtype.kind == "f":
+        return _DOUBLE, _double_bits(float(value))
+    if found := _dtype_of(value):
+        return found._tag, 0
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _Wrong(f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
+                     "float, a str or a dtype") from None
+    if not -2**63 <= number < 2**63:
+        raise _Wrong(f"{number} does not fit 64 bits")
+    return _INT, number
+
+
+# ---- Arguments: a handler for each Python type. It returns (tag, bits, place); place is where data lies: the ordinal of
+# a GPU, _HOST, a Device, or None for what is no data.
+
+_HOST = -1
+_torch = None
+_torch_types = set()
+_torch_tags = {}
+_handlers = {}
+
+
+def _unsupported(what, found):
+    return _Wrong(f"{what} of {found}, which kernels cannot take; supported are {_SUPPORTED}")
+
+
+def _int_words(x):
+    if -2**63 <= x < 2**63:
+        return _INT, x, None
+    if x < 2**64 and x > 0:
+        return _UINT, x - 2**64, None
+    raise _Wrong(f"{x} does not fit 64 bits")
+
+
+def _torch_words(x):
+    tag = _torch_tags.get(x.dtype)
+    if tag is None:
+        raise _unsupported("a tensor", x.dtype)
+    if x.device.type not in ("cuda", "cpu"):
+        raise _Wrong(f"a tensor on {x.device}; expected one on a CUDA GPU or on the CPU")
+    if x.layout is not _torch.strided:
+        raise _Wrong(f"a tensor with layout {x.layout}; expected torch.strided")
+    return tag, x.data_ptr(), x.get_device()
+
+
+def _numpy_words(x):
+    found = _dtype_of(x.dtype)
+    if found is None:
+        raise _unsupported("an array", f"dtype {x.dtype.str if x.dtype.byteorder == '>' else x.dtype}")
+    return found._pointer, x.__array_interface__["data"][0], _HOST
+
+
+def _interface_words(interface, place):
+    found = _BY_TYPESTR.get(interface["typestr"])
+    if found is None:
+        raise _unsupported("an array", f"type {interface['typestr']!r}")
+    if interface.get("mask") is not None:
+        raise _Wrong("an array with a mask, which kernels do not see; pass the mask as an argument of its own")
+    data = interface.get("data")
+    if not isinstance(data, tuple):
+        raise _Wrong("an array whose interface names no address")
+    return found._pointer, data[0], place
+
+
+def _gpu_of(x):
+    """The ordinal of the GPU that holds an array of another library; the interface does not tell."""
+    where = getattr(x, "device", None)
+    where = getattr(where, "id", where)
+    return where if isinstance(where, int) else 0
+
+
+def _find_handler(x):
+    """The handler of x's type, remembered. Raises _Wrong for a type that no argument has."""
+    global _torch
+    t = type(x)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if t is bool:
+        handler = lambda x: (_BOOL, int(x), None)
+    elif isinstance(x, float):
+        handler = lambda x: (_DOUBLE, _double_bits(x), None)
+    elif x is None:
+        handler = lambda x: (_NONE, 0, None)
+    elif torch and isinstance(x, torch.Tensor):
+        if not _torch:
+            _torch = torch
+            for name in ("bool", *_DTYPES):
+                if hasattr(torch, name):
+                    _torch_tags[getattr(torch, name)] = _dtype_named(name)._pointer
+        if t in (torch.Tensor, torch.nn.Parameter):
+            _torch_types.add(t)
+        handler = _torch_words
+    elif numpy and isinstance(x, numpy.ndarray):
+        handler = _numpy_words
+    elif numpy and isinstance(x, numpy.bool_):
+        handler = lambda x: (_BOOL, int(x), None)
+    elif numpy and isinstance(x, numpy.floating):
+        handler = lambda x: (_DOUBLE, _double_bits(float(x)), None)
+    elif isinstance(x, (DeviceArray, _Reinterpreted)):
+        handler = lambda x: x._words()
+    elif hasattr(x, "__cuda_array_interface__"):
+        handler = lambda x: _interface_words(x.__cuda_array_interface__, _gpu_of(x))
+    elif hasattr(x, "__array_interface__"):
+        handler = lambda x: _interface_words(x.__array_interface__, _HOST)
+    elif hasattr(x, "__index__"):
+        handler = lambda x: _int_words(operator.index(x))
+    elif isinstance(x, str) or _dtype_of(x):
+        raise _Wrong(f"{x!r} is for tl.constexpr parameters, which this one is not")
+    else:
+        raise _Wrong(f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
+                     "float, a bool or None")
+    _handlers[t] = handler
+    return handler
+
+
+def _words(x):
+    return (_handlers.get(type(x)) or _find_handler(x))(x)
+
+
+def _extent(x):
+    """(first address, bytes) of the memory that an array's elements span; (0, 0) if it has none."""
+    if isinstance(x, _Reinterpreted):
+        x = x.array
+    if type(x) in _torch_types or _torch and isinstance(x, _torch.Tensor):
+        shape, strides, item, address = x.shape, x.stride(), x.element_size(), x.data_ptr()
+        strides = [s * item for s in strides]
+    else:
+        interface = getattr(x, "__cuda_array_interface__", None) or getattr(x, "__array_interface__", None)
+        if not interface:
+            return 0, 0
+        shape, strides, address = interface["shape"], interface.get("strides"), interface["data"][0]
+        item = int(interface["typestr"][2:])
+        if strides is None:
+            strides, step = [], item
+            for n in reversed(shape):
+                strides.insert(0, step)
+                step *= n
+    if 0 in shape:
+        return 0, 0
+    low = sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
+    high = sum((n - 1) * s for n, s in zip(shape, strides) if s > 0)
+    return address + low, high - low + item
+
+
+class _Reinterpreted:
+    def __init__(self, array, as_dtype):
+        self.array, self.dtype = array, as_dtype
+
+    def _words(self):
+        _, address, place = _words(self.array)
+        return self.dtype._pointer, address, place
+
+
+def reinterpret(array, as_dtype):
+    """The memory of an array, taken as elements of another dtype: bfloat16 in numpy's uint16, say."""
+    found = _dtype_of(as_dtype) or isinstance(as_dtype, str) and _dtype_named(as_dtype)
+    if not found:
+        raise TypeError(f"{as_dtype!r} is no dtype; supported are {_SUPPORTED}")
+    return _Reinterpreted(array, found)
+
+
+# ---- Devices
+
+
+class Device:
+    """A GPU or the emulator: Device.default(), Device.cuda(ordinal), Device.emulator(target)."""
+
+    _cuda = {}
+    _emulators = {}
+
+    def __init__(self, handle, place):
+        self._handle, self._place = handle, place
+        facts = _DeviceStruct(ctypes.sizeof(_DeviceStruct))
+        _check(_lib.tegula_device_describe(handle, ctypes.byref(facts)))
+        self.name, self.target, self.is_emulator = facts.name.decode(), facts.target.decode(), bool(facts.emulator)
+        self.sm, self.num_sms, self.driver_version = facts.sm, facts.num_sms, facts.driver_version
+        self.memory_bytes, self.l2_bytes = facts.memory_bytes, facts.l2_bytes
+        self.shared_per_program = facts.shared_per_program
+
+    # Devices live as long as the process, since kernels keep what they have made ready on them.
+
+    @staticmethod
+    def cuda(ordinal=0):
+        """A GPU, in the context that torch and others of this process use."""
+        if ordinal not in Device._cuda:
+            Device._cuda[ordinal] = Device(_make(_lib.tegula_device_cuda, ordinal), ordinal)
+        return Device._cuda[ordinal]
+
+    @staticmethod
+    def emulator(target=None):
+        """The emulator, standing for a GPU such as "sm_80"; None: TEGULA_TARGET of the environment, else sm_90a."""
+        if target not in Device._emulators:
+            device = Device(_make(_lib.tegula_device_emulator, target.encode() if target else None), _HOST)
+            if target is not None:
+                device._place = device
+            Device._emulators[target] = device
+        return Device._emulators[target]
+
+    @staticmethod
+    def default():
+        """The first GPU if there is one, else the emulator; the environment's TEGULA_DEVICE decides."""
+        wanted = os.environ.get("TEGULA_DEVICE")
+        if wanted not in (None, "", "gpu", "emulator"):
+            raise DeviceError(f"TEGULA_DEVICE is '{wanted}', expected 'gpu' or 'emulator'")
+        if wanted != "emulator":
+            try:
+                return Device.cuda(0)
+            except DeviceError:
+                if wanted == "gpu":
+                    raise
+        return Device.emulator()
+
+    def array(self, source):
+        """A copy of a numpy array, or of anything with __array_interface__, in the device's memory."""
+        return DeviceArray(self, source)
+
+    def synchronize(self, stream=None):
+        """Waits for the work on a stream."""
+        _check(_lib.tegula_device_synchronize(self._handle, stream))
+
+    def __repr__(self):
+        return f"<tegula.Device {self.name}>"
+
+
+def _device_at(place):
+    if isinstance(place, Device):
+        return place
+    return Device.emulator() if place == _HOST else Device.cuda(place)
+
+
+class DeviceArray:
+    """Elements in a device's memory, in row-major order, for those without torch. Made by Device.array()."""
+
+    def __init__(self, device, source):
+        self._handle = None
+        interface = source.__array_interface__
+        found = _dtype_of(getattr(source, "dtype", None)) or _BY_TYPESTR.get(interface["typestr"])
+        if found is None:
+            raise TypeError(f"an array of type {interface['typestr']!r}; supported are {_SUPPORTED}")
+        if interface.get("strides") is not None:
+            raise TypeError("the array is not contiguous; pass a contiguous copy")
+        self.device, self.dtype, self.shape = device, found, tuple(interface["shape"])
+        self.nbytes = found.itemsize
+        for n in self.shape:
+            self.nbytes *= n
+        self._handle = _make(_lib.tegula_buffer_create, device._handle, self.nbytes)
+        self.address = _lib.tegula_buffer_address(self._handle)
+        _check(_lib.tegula_buffer_upload(self._handle, 0, interface["data"][0], self.nbytes, None))
+
+    @property
+    def __array_interface__(self):
+        raise AttributeError("the data of a DeviceArray is read with numpy() or copy_to()")
+
+    def copy_to(self, target):
+        """Copies all elements into a contiguous array of the host's, as large as this one. Waits for them."""
+        interface = target.__array_interface__
+        if _extent(target)[1] != self.nbytes or interface.get("strides") is not None:
+            raise TypeError(f"expected a contiguous array of {self.nbytes} bytes")
+        _check(_lib.tegula_buffer_download(self._handle, 0, interface["data"][0], self.nbytes, None))
+
+    def numpy(self):
+        """A copy as a numpy array (bfloat16 as uint16)."""
+        import numpy
+        out = numpy.empty(self.shape, self.dtype.typestr or "<u2")
+        self.copy_to(out)
+        return out
+
+    def _words(self):
+        return self.dtype._pointer, self.address, self.device._place
+
+    def __del__(self):
+        if self._handle:
+            _lib.tegula_buffer_release(self._handle)
+
+
+# ---- Programs and kernels
+
+
+def load(path):
+    """Parses a file in the Triton language. Its kernels are attributes: load("softmax.py").softmax_kernel."""
+    return Program(_make(_lib.tegula_program_load, os.fsencode(path)), str(path))
+
+
+def parse(text, name="<text>"):
+    """The same from text; `name` stands for the file in messages."""
+    return Program(_make(_lib.tegula_program_parse, text.encode(), name.encode()), name)
+
+
+class Program:
+    """The @triton.jit functions of a file, as attributes or by program["name"]."""
+
+    def __init__(self, handle, name):
+        self._handle, self._name, self._made = handle, name, {}
+        self.kernels = [_lib.tegula_program_kernel_name(handle, i).decode()
+                        for i in range(_lib.tegula_program_num_kernels(handle))]
+
+    def __getitem__(self, name):
+        if name not in self._made:
+            self._made[name] = Kernel(_make(_lib.tegula_program_kernel, self._handle, name.encode()), name)
+        return self._made[name]
+
+    def __getattr__(self, name):
+        if name.startswith("_") and name not in self.kernels:
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except CompileError as error:
+            raise AttributeError(str(error)) from None
+
+    def __dir__(self):
+        return [*super().__dir__(), *self.kernels]
+
+    def __repr__(self):
+        return f"<tegula.Program {self._name}: {', '.join(self.kernels)}>"
+
+    def __del__(self):
+        _lib.tegula_program_release(self._handle)
+
+
+class Param:
+    """A parameter of a kernel: name, is_constexpr, has_default."""
+
+    def __init__(self, name, is_constexpr, has_default):
+        self.name, self.is_constexpr, self.has_default = name, is_constexpr, has_default
+
+    def __repr__(self):
+        return self.name + (": tl.constexpr" if self.is_constexpr else "") + (" = ..." if self.has_default else "")
+
+
+class Image:
+    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx, and
+    for what a launch runs its config: constexprs and options by name."""
+
+    def __init__(self, handle, config=None):
+        facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
+        try:
+            _check(_lib.tegula_image_describe(handle, ctypes.byref(facts)))
+            self.ptx = _lib.tegula_image_ptx(handle).decode()
+            self.target, self.num_warps = facts.target.decode(), facts.num_warps
+            self.registers, self.spill_bytes, self.shared_bytes = facts.registers, facts.spill_bytes, facts.shared_bytes
+        finally:
+            _lib.tegula_image_release(handle)
+        self.config = config
+
+    def __repr__(self):
+        return (f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} bytes "
+                f"spilled, {self.shared_bytes} bytes shared>")
+
+
+_OPTIONS = ("num_warps", "num_stages", "maxnreg")
+_EXTRA_OPTIONS = ("num_ctas", "stream")  # of which there can be no more than one cluster, and which is no part of the code
+
+
+class _Plan:
+    """How the arguments of a call, given in one order of positions and names, become those of a launch."""
+
+    def __init__(self, runtime, runtime_names, fixed, fixed_names, stream, names):
+        self.runtime = runtime  # positions among the values of the call, or None: the first ones
+        self.runtime_names = runtime_names
+        self.fixed, self.fixed_names = fixed, fixed_names  # constexprs and options
+        self.stream = stream  # position, or None
+        self.names = names  # of all values of the call
+        self.pack = struct.Struct(f"{3 * len(runtime_names)}q").pack
+        self.count = len(runtime_names)
+        self.open = False  # whether constexprs are left to defaults, configurations and heuristics
+        self.options = {}
+
+
+class _Call:
+    """A launch made ready for the library."""
+    __slots__ = ("options", "words", "count", "device", "stream", "ranges", "meta", "open")
+
+
+_pending = {}
+_tokens = itertools.count(1)
+
+
+@_GridFunction
+def _grid_callback(token, config, out):
+    call = _pending[token]
+    try:
+        kernel, grid, meta = call[:3]
+        if callable(grid):
+            grid = grid({**meta, **kernel._config(config)})
+        out[0], out[1], out[2] = _extents(grid)
+        return 0
+    except BaseException as error:
+        call[3] = error
+        _lib.tegula_set_error(str(error).encode())
+        return _USAGE_ERROR
+
+
+def _extents(grid):
+    """x, y, z of a grid as the user says it."""
+    if not isinstance(grid, (tuple, list)):
+        grid = (grid,)
+    if not 1 <= len(grid) <= 3:
+        raise TypeError(f"the grid {tuple(grid)} has {len(grid)} extents, expected 1 to 3")
+    try:
+        x, y, z = (*map(operator.index, grid), 1, 1)[:3]
+    except TypeError:
+        raise TypeError(f"the grid {tuple(grid)} holds something that is no integer") from None
+    if (x | y | z) >> 31:
+        raise ValueError(f"the grid {tuple(grid)} has an extent that is negative or above {2**31 - 1}")
+    return x, y, z
+
+
+class Kernel:
+    """A kernel of a file. kernel[grid](*args, **constexprs_and_options) launches it."""
+
+    def __init__(self, handle, name):
+        self._handle, self.__name__, self.name = handle, name, name
+        self.params = []
+        for i in range(_lib.tegula_kernel_num_params(handle)):
+            p = _ParamStruct()
+            _check(_lib.tegula_kernel_param(handle, i, ctypes.byref(p)))
+            self.params.append(Param(p.name.decode(), bool(p.is_constexpr), bool(p.has_default)))
+        self._names = {p.name for p in self.params}
+        self._plans = {}
+        self._configs = {}
+        self._tuned = None
+
+    def __del__(self):
+        _lib.tegula_kernel_release(self._handle)
+
+    def __repr__(self):
+        return f"<tegula.Kernel {self.name}({', '.join(map(repr, self.params))})>"
+
+    def __getitem__(self, grid):
+        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self.name} is a kernel and needs a grid: {self.name}[grid](...)")
+
+    @property
+    def is_tuned(self):
+        """Whether launches choose among configurations (@triton.autotune)."""
+        if self._tuned is None:
+            tuned = ctypes.c_int32()
+            _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
+            self._tuned = bool(tuned.value)
+        return self._tuned
+
+    def _launch(self, grid, args, kwargs):
+        call = self._bind(args, kwargs)
+        if call.open and callable(grid):
+            return self._within(call, self._with_callback, call, grid, _lib.tegula_kernel_launch_with)
+        if callable(grid):
+            grid = grid(call.meta())
+        if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int:
+            x, y, z = grid[0], 1, 1
+            if x >> 31:
+                _extents(grid)
+        else:
+            x, y, z = _extents(grid)
+        if call.ranges:
+            return self._within(call, lambda: _check(
+                _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)))
+        status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)
+        if status:
+            _check(status)
+
+    def _with_callback(self, call, grid, function, *results):
+        """Calls a function of the library that asks for the grid."""
+        token = next(_tokens)
+        _pending[token] = pending = [self, grid, call.meta(), None]
+        try:
+            status = function(self._handle, call.device._handle, _grid_callback, token, call.options, call.stream, call.words,
+                              call.count, *results)
+            if pending[3] is not None:
+                raise pending[3]
+            _check(status)
+        finally:
+            del _pending[token]
+
+    def _within(self, call, work, *args):
+        """Works while the emulator may access the arrays of the call."""
+        device, begun = call.device._handle, []
+        try:
+            for begin, size in call.ranges:
+                _check(_lib.tegula_device_register_host(device, begin, size))
+                begun.append(begin)
+            return work(*args)
+        finally:
+            for begin in begun:
+                _lib.tegula_device_unregister_host(device, begin)
+
+    def _config(self, config):
+        """A configuration of this kernel as a dictionary."""
+        known = self._configs.get(config)
+        if known is None:
+            known = {}
+            for name in _OPTIONS:
+                value = ctypes.c_int64()
+                _check(_lib.tegula_config_int(config, name.encode(), ctypes.byref(value)))
+                known[name] = value.value
+            for i in range(_lib.tegula_config_num_constexprs(config)):
+                c = _ConstexprStruct()
+                _check(_lib.tegula_config_constexpr(config, i, ctypes.byref(c)))
+                kind = c.tag & 0xffffffff
+                known[c.name.decode()] = (
+                    None if kind == _NONE else bool(c.bits) if kind == _BOOL else c.bits if kind == _INT else
+                    _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else
+                    ctypes.string_at(c.bits).decode() if kind == _STRING else list(_DTYPES.values())[(c.tag >> 32) - 1])
+            self._configs[config] = known
+        return known
+
+    # ---- From the arguments of a call to those of a launch
+
+    def _make_plan(self, count, keywords):
+        """The plan of calls with `count` values by position and these names."""
+        names = [p.name for p in self.params]
+        if count > len(names):
+            raise TypeError(f"{self.name}() takes {len(names)} arguments ({', '.join(names)}), found {count} by position")
+        given = {name: i for i, name in enumerate(names[:count])}
+        for i, name in enumerate(keywords, count):
+            if name in given:
+                raise TypeError(f"{self.name}() got two values for '{name}'")
+            if name not in self._names and name not in _OPTIONS and name not in _EXTRA_OPTIONS:
+                near = difflib.get_close_matches(name, [*names, *_OPTIONS], 1)
+                hint = f"; did you mean '{near[0]}'?" if near else f"; the parameters are {', '.join(names)}"
+                raise TypeError(f"{self.name}() has no parameter '{name}'{hint}")
+            given[name] = i
+        runtime = [p for p in self.params if not p.is_constexpr]
+        missing = [p.name for p in runtime if p.name not in given and not p.has_default]
+        if missing:
+            raise TypeError(f"{self.name}() misses {'argument' if len(missing) == 1 else 'arguments'} " +
+                            ", ".join(f"'{name}'" for name in missing))
+        while runtime and runtime[-1].name not in given:
+            runtime.pop()
+        for p in runtime:
+            if p.name not in given:
+                raise TypeError(f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
+                                "left to the last arguments alone")
+        fixed = [n for n in given if n in _OPTIONS or n == "num_ctas"]
+        fixed = [p.name for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
+        positions = [given[p.name] for p in runtime]
+        stream = given.get("stream") if "stream" not in self._names else None
+        plan = _Plan(None if positions == list(range(count)) else positions, [p.name for p in runtime],
+                     [given[n] for n in fixed], fixed, stream, list(given))
+        plan.open = any(p.is_constexpr and p.name not in given for p in self.params)
+        self._plans[(count, *keywords)] = plan
+        return plan
+
+    def _make_options(self, plan, values):
+        """The structure of constexprs and options, remembered in the plan."""
+        constexprs, options, keep = [], {}, []
+        for name, value in zip(plan.fixed_names, values):
+            if name in self._names:
+                try:
+                    tag, bits = _constexpr_words(value, keep)
+                except _Wrong as wrong:
+                    raise TypeError(f"{self.name}(), constexpr '{name}': {wrong}") from None
+                constexprs.append(_ConstexprStruct(name.encode(), tag, bits, 0))
+                continue
+            if value is None:
+                continue
+            try:
+                number = operator.index(value)
+            except TypeError:
+                raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
+            if name == "num_ctas" and number != 1:
+                raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
+            options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
+        options.pop("num_ctas", None)
+        array = (_ConstexprStruct * len(constexprs))(*constexprs)
+        made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
+        made.keep = (array, constexprs, keep)
+        return made
+
+    def _bind(self, args, kwargs, types=False):
+        """The call, ready for the library. `types`: texts such as "*f32" and "i32:16" may stand for arguments."""
+        plan = self._plans.get((len(args), *kwargs))
+        if plan is None:
+            plan = self._make_plan(len(args), tuple(kwargs))
+        values = (*args, *kwargs.values()) if kwargs else args
+        fixed = [values[i] for i in plan.fixed]
+        key = (*fixed, *map(type, fixed))
+        try:
+            found = plan.options.get(key)
+        except TypeError:  # something that cannot be hashed: no constexpr either
+            found = None
+        if found is None:
+            made = self._make_options(plan, fixed)
+            found = plan.options[key] = (ctypes.addressof(made), made)
+        runtime = args if plan.runtime is None else [values[i] for i in plan.runtime]
+
+        words, place, foreign = [], None, False
+        for x in runtime:
+            t = type(x)
+            if t is int and -2**63 <= x < 2**63:
+                words += (_INT, x, 0)
+                continue
+            if t in _torch_types and (tag := _torch_tags.get(x.dtype)):
+                where = x.get_device()
+                words += (tag, x.data_ptr(), 0)
+            else:
+                try:
+                    if types and t is str:
+                        tag, bits, where = _type_words(x)
+                    else:
+                        tag, bits, where = (_handlers.get(t) or _find_handler(x))(x)
+                except _Wrong as wrong:
+                    raise TypeError(f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
+                foreign = foreign or where is not None and not (_torch and isinstance(x, _torch.Tensor))
+                words += (tag, bits, 0)
+            if where != place and where is not None:
+                if place is not None:
+                    self._refuse_places(plan, runtime)
+                place = where
+
+        call = _Call()
+        call.options, call.count, call.open = found[0], plan.count, plan.open
+        call.device = Device._cuda.get(place) or (_device_at(place) if place is not None else Device.default())
+        call.ranges = ()
+        if plan.stream is not None:
+            call.stream = values[plan.stream]
+            call.stream = getattr(call.stream, "cuda_stream", call.stream)
+        elif place is None or place.__class__ is not int or place < 0:
+            call.stream = None
+        elif foreign:
+            call.stream = _stream_of(runtime, call.device)
+        else:
+            call.stream = _current_torch_stream(place)
+        if call.device.is_emulator:
+            call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
+                                                             if tag & 0xffffffff == _POINTER) if size]
+        elif self.is_tuned:  # what reset_to_zero and restore_value are to cover
+            for i, x in enumerate(runtime):
+                if words[3 * i] & 0xffffffff == _POINTER:
+                    words[3 * i + 2] = _extent(x)[1]
+        call.words = plan.pack(*words)
+        call.meta = lambda: dict(zip(plan.names, values))
+        return call
+
+    def _refuse_places(self, plan, runtime):
+        """Raises the TypeError for data in different places."""
+        lying = [(name, _words(x)[2]) for name, x in zip(plan.runtime_names, runtime) if not isinstance(x, str)]
+        lying = [(name, place) for name, place in lying if place is not None]
+        (first, one), (other, two) = lying[0], next(entry for entry in lying if entry[1] != lying[0][1])
+
+        def text(place):
+            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place, Device) else f"on GPU {place}"
+
+        raise TypeError(f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
+                        "launch belongs on one device")
+
+    # ---- Looking at what is compiled
+
+    def compile(self, *args, target=None, **kwargs):
+        """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments are
+        those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16", "f32"."""
+        call = self._bind(args, kwargs, types=True)
+        target = target or call.device.target
+        return Image(_make(_lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
+
+    def ptx(self, *args, target=None, **kwargs):
+        """The PTX of compile()."""
+        return self.compile(*args, target=target, **kwargs).ptx
+
+    def facts(self, *args, grid=(1,), **kwargs):
+        """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be): registers,
+        spills, shared memory, config."""
+        call = self._bind(args, kwargs)
+        image, config = ctypes.c_void_p(), ctypes.c_void_p()
+        self._within(call, self._with_callback, call, grid, _lib.tegula_kernel_prepare, ctypes.byref(image),
+                     ctypes.byref(config))
+        return Image(image.value, dict(self._config(config.value)))
+
+
+def _type_words(text):
+    """A value that is specialised as the type in the text asks for."""
+    name, _, divisible = text.lstrip("*").partition(":")
+    found = _dtype_named(name)
+    if found is None or divisible not in ("", "1", "16"):
+        raise _Wrong(f"'{text}' is no type; expected one such as '*f32', '*f32:1', 'i32', 'i32:16'")
+    if text.startswith("*"):
+        return found._pointer, 8 if divisible == "1" else 16, None
+    if found is int1:
+        return _BOOL, 1, None
+    if found.name.startswith(("float", "bfloat")):
+        return _DOUBLE, _double_bits(0.5), None
+    base = {"int64": 1 << 40, "uint64": -1 << 62}.get(found.name, 1 << 20)
+    return _UINT if found.name == "uint64" else _INT, base + (0 if divisible == "16" else 3), None
+
+
+# ---- Streams
+
+
+def _current_torch_stream(ordinal):
+    try:
+        return _torch._C._cuda_getCurrentRawStream(ordinal)
+    except AttributeError:
+        return _torch.cuda.current_stream(ordinal).cuda_stream
+
+
+def _stream_of(arrays, device):
+    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first array
+    whose interface names one. Work on other streams that arrays name is waited for."""
+    ours = [_current_torch_stream(device._place) for x in arrays if _torch and isinstance(x, _torch.Tensor)][:1]
+    named = [(getattr(x, "__cuda_array_interface__", None) or {}).get("stream") for x in arrays
+             if not (_torch and isinstance(x, _torch.Tensor))]
+    named = [s for s in dict.fromkeys(named) if s is not None]
+    stream = ours[0] if ours else named[0] if named else None
+    for other in named:
+        if other != stream:
+            device.synchronize(other)
+    return stream

@@ -1,0 +1,528 @@
+// The C interface: handles around the C++ ones, exceptions turned into statuses.
+#include "bindings/tegula.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "codegen/target/target.h"
+#include "dsl/kernel.h"
+#include "dsl/program.h"
+#include "runtime/cuda_device.h"
+#include "runtime/memory.h"
+
+using namespace tegula;
+
+struct tegula_device {
+  std::shared_ptr<Device> device;
+  EmulatorDevice* emulator = nullptr;
+};
+
+struct tegula_buffer {
+  std::shared_ptr<Device> device;  ///< goes after the buffer
+  Buffer buffer;
+};
+
+struct tegula_program {
+  Program program;
+  std::vector<std::string> kernels;
+};
+
+struct tegula_config {
+  Config config;
+  std::string text;
+};
+
+struct tegula_kernel {
+  Kernel kernel;
+  mutable std::mutex mutex = {};
+  mutable std::vector<std::unique_ptr<tegula_config>> configs = {};  ///< those that were handed out
+
+  const tegula_config* handle_of(const Config& config) const {
+    std::lock_guard lock(mutex);
+    for (const auto& known : configs)
+      if (known->config.constexprs == config.constexprs && known->config.num_warps == config.num_warps &&
+          known->config.num_stages == config.num_stages && known->config.maxnreg == config.maxnreg)
+        return known.get();
+    configs.push_back(std::make_unique<tegula_config>(tegula_config{config, config.to_string()}));
+    return configs.back().get();
+  }
+};
+
+struct tegula_image {
+  KernelImage image;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+/// The interface was not used as its header says.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A grid function failed, having said why.
+struct CallbackFailed {
+  tegula_status status;
+};
+
+tegula_status failed(tegula_status status, const char* text) noexcept {
+  try {
+    last_error = text;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+// Runs `work`; what it throws becomes the status and the thread's last error.
+template <class Work>
+tegula_status guarded(Work work) noexcept {
+  try {
+    work();
+    return TEGULA_OK;
+  } catch (const CompileError& e) {
+    return failed(TEGULA_COMPILE_ERROR, e.what());
+  } catch (const LaunchError& e) {
+    return failed(TEGULA_LAUNCH_ERROR, e.what());
+  } catch (const DeviceLostError& e) {
+    return failed(TEGULA_DEVICE_LOST_ERROR, e.what());
+  } catch (const DeviceError& e) {
+    return failed(TEGULA_DEVICE_ERROR, e.what());
+  } catch (const FileError& e) {
+    return failed(TEGULA_FILE_ERROR, e.what());
+  } catch (const UsageError& e) {
+    return failed(TEGULA_USAGE_ERROR, e.what());
+  } catch (const CallbackFailed& e) {
+    return e.status;
+  } catch (const std::exception& e) {
+    return failed(TEGULA_OTHER_ERROR, e.what());
+  } catch (...) {
+    return failed(TEGULA_OTHER_ERROR, "an unknown exception");
+  }
+}
+
+// Handles and results that must not be null, by name.
+template <class T>
+T& given(T* pointer, const char* name) {
+  if (!pointer) [[unlikely]]
+    throw UsageError(fmt::format("'{}' is NULL", name));
+  return *pointer;
+}
+
+Elem elem_of(tegula_dtype dtype) {
+  switch (dtype) {
+    case TEGULA_INT1:
+      return Elem::I1;
+    case TEGULA_INT8:
+      return Elem::I8;
+    case TEGULA_INT16:
+      return Elem::I16;
+    case TEGULA_INT32:
+      return Elem::I32;
+    case TEGULA_INT64:
+      return Elem::I64;
+    case TEGULA_UINT8:
+      return Elem::U8;
+    case TEGULA_UINT16:
+      return Elem::U16;
+    case TEGULA_UINT32:
+      return Elem::U32;
+    case TEGULA_UINT64:
+      return Elem::U64;
+    case TEGULA_FLOAT16:
+      return Elem::F16;
+    case TEGULA_BFLOAT16:
+      return Elem::BF16;
+    case TEGULA_FLOAT32:
+      return Elem::F32;
+    case TEGULA_FLOAT64:
+      return Elem::F64;
+  }
+  throw UsageError(fmt::format("{} is no tegula_dtype", dtype));
+}
+
+tegula_dtype dtype_of(Elem elem) {
+  for (tegula_dtype dtype = TEGULA_INT1; dtype <= TEGULA_FLOAT64; ++dtype)
+    if (elem_of(dtype) == elem) return dtype;
+  throw UsageError(fmt::format("the element type {} has no tegula_dtype", elem_info(elem).tl));
+}
+
+[[noreturn]] void wrong_kind(tegula_kind kind, const char* expected) {
+  throw UsageError(fmt::format("a value of tegula_kind {}, expected {}", kind, expected));
+}
+
+Arg arg_of(const tegula_value& value) {
+  switch (value.kind) {
+    case TEGULA_NONE:
+      return Arg(nullptr);
+    case TEGULA_POINTER:
+      return Arg::pointer(value.as.u, elem_of(value.dtype), value.bytes);
+    case TEGULA_INT:
+      return Arg(value.as.i);
+    case TEGULA_UINT:
+      return Arg(value.as.u);
+    case TEGULA_DOUBLE:
+      return Arg(value.as.d);
+    case TEGULA_BOOL:
+      return Arg(value.as.i != 0);
+  }
+  wrong_kind(value.kind, "an argument: none, pointer, int, uint, double or bool");
+}
+
+/// Arguments of a launch; few of them need no memory.
+class Args {
+ public:
+  Args(const tegula_value* values, size_t count) : count_(count) {
+    if (count) given(values, "args");
+    if (count > kInline) more_.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (count > kInline)
+        more_.push_back(arg_of(values[i]));
+      else
+        new (inline_ + i * sizeof(Arg)) Arg(arg_of(values[i]));
+    }
+  }
+  std::span<const Arg> span() const {
+    return {count_ > kInline ? more_.data() : std::launder(reinterpret_cast<const Arg*>(inline_)), count_};
+  }
+
+ private:
+  static constexpr size_t kInline = 24;
+  static_assert(std::is_trivially_destructible_v<Arg>);
+  alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];
+  std::vector<Arg> more_;
+  size_t count_;
+};
+
+Constexpr constexpr_of(const tegula_value& value) {
+  switch (value.kind) {
+    case TEGULA_NONE:
+      return std::monostate();
+    case TEGULA_INT:
+      return value.as.i;
+    case TEGULA_DOUBLE:
+      return value.as.d;
+    case TEGULA_BOOL:
+      return value.as.i != 0;
+    case TEGULA_STRING:
+      return std::string(&given(value.as.s, "as.s"));
+    case TEGULA_DTYPE:
+      return elem_of(value.dtype);
+  }
+  wrong_kind(value.kind, "a constexpr: none, int, double, bool, string or dtype");
+}
+
+tegula_value value_of(const Constexpr& value) {
+  return std::visit(
+      [](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return tegula_none();
+        if constexpr (std::is_same_v<T, bool>) return tegula_bool(v);
+        if constexpr (std::is_same_v<T, int64_t>) return tegula_int(v);
+        if constexpr (std::is_same_v<T, double>) return tegula_double(v);
+        if constexpr (std::is_same_v<T, std::string>) return tegula_string(v.c_str());
+        if constexpr (std::is_same_v<T, Elem>) return tegula_type(dtype_of(v));
+      },
+      value);
+}
+
+LaunchOptions options_of(const tegula_options* options, tegula_stream stream) {
+  LaunchOptions out;
+  out.stream = stream;
+  if (!options) return out;
+  if (options->struct_size < sizeof(tegula_options))
+    throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
+                                 options->struct_size, sizeof(tegula_options)));
+  if (options->num_constexprs) given(options->constexprs, "constexprs");
+  out.constexprs.reserve(options->num_constexprs);
+  for (size_t i = 0; i < options->num_constexprs; ++i) {
+    const tegula_constexpr& c = options->constexprs[i];
+    out.constexprs.emplace_back(&given(c.name, "constexprs[].name"), constexpr_of(c.value));
+  }
+  if (options->num_warps) out.num_warps = options->num_warps;
+  if (options->num_stages) out.num_stages = options->num_stages;
+  if (options->maxnreg) out.maxnreg = options->maxnreg;
+  return out;
+}
+
+// The caller's structure may be of a later version, hence longer.
+template <class Facts>
+void fill(Facts* to, Facts facts) {
+  size_t size = given(to, "facts").struct_size;
+  if (size < sizeof(Facts)) throw UsageError(fmt::format("struct_size is {}, expected {}", size, sizeof(Facts)));
+  facts.struct_size = size;
+  *to = facts;
+}
+
+tegula_device* wrap(std::shared_ptr<Device> device) {
+  auto* emulator = dynamic_cast<EmulatorDevice*>(device.get());
+  return new tegula_device{std::move(device), emulator};
+}
+
+EmulatorDevice& emulator_of(tegula_device* device) {
+  if (EmulatorDevice* emulator = given(device, "device").emulator) return *emulator;
+  throw UsageError(
+      fmt::format("host memory is registered with the emulator alone; this device is {}", device->device->info().name));
+}
+
+/// The caller's grid function, as Kernel takes it.
+auto grid_function(const tegula_kernel& kernel, tegula_grid_function function, void* user) {
+  if (!function) throw UsageError("'grid' is NULL");
+  return [&kernel, function, user](const Config& config) {
+    uint32_t grid[3] = {1, 1, 1};
+    if (tegula_status status = function(user, kernel.handle_of(config), grid)) throw CallbackFailed{status};
+    return Grid{grid[0], grid[1], grid[2]};
+  };
+}
+
+void check_part(const Buffer& buffer, size_t offset, size_t bytes) {
+  if (offset > buffer.bytes() || bytes > buffer.bytes() - offset)
+    throw UsageError(fmt::format("{} bytes at offset {} of a buffer that has {}", bytes, offset, buffer.bytes()));
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* tegula_version(void) { return TEGULA_VERSION; }
+int32_t tegula_abi(void) { return TEGULA_ABI; }
+const char* tegula_last_error(void) { return last_error.c_str(); }
+void tegula_set_error(const char* text) { failed(TEGULA_OTHER_ERROR, text ? text : ""); }
+
+// ---- Devices
+
+tegula_status tegula_device_default(tegula_device** device) {
+  return guarded([&] { given(device, "device") = wrap(default_device()); });
+}
+
+tegula_status tegula_device_cuda(int32_t ordinal, tegula_device** device) {
+  return guarded([&] {
+    given(device, "device");
+    *device = wrap(open_cuda_device(ordinal));
+  });
+}
+
+tegula_status tegula_device_emulator(const char* target, tegula_device** device) {
+  return guarded([&] {
+    given(device, "device");
+    EmulatorOptions options;
+    if (!target) target = std::getenv("TEGULA_TARGET");
+    if (target) options.target = target;
+    *device = wrap(make_emulator(options));
+  });
+}
+
+tegula_status tegula_device_describe(const tegula_device* device, tegula_device_facts* facts) {
+  return guarded([&] {
+    const DeviceInfo& info = given(device, "device").device->info();
+    fill(facts, {0, info.name.c_str(), target_for_sm(info.sm).name.c_str(), info.emulator, info.sm, info.num_sms,
+                 info.driver_version, info.memory_bytes, info.l2_bytes, info.shared_per_program});
+  });
+}
+
+tegula_status tegula_device_synchronize(tegula_device* device, tegula_stream stream) {
+  return guarded([&] { given(device, "device").device->synchronize(stream); });
+}
+
+tegula_status tegula_device_register_host(tegula_device* device, const void* begin, size_t bytes) {
+  return guarded([&] { emulator_of(device).register_host_range(begin, bytes); });
+}
+
+tegula_status tegula_device_unregister_host(tegula_device* device, const void* begin) {
+  return guarded([&] { emulator_of(device).unregister_host_range(begin); });
+}
+
+void tegula_device_release(tegula_device* device) { delete device; }
+
+// ---- Buffers
+
+tegula_status tegula_buffer_create(tegula_device* device, size_t bytes, tegula_buffer** buffer) {
+  return guarded([&] {
+    auto& owner = given(device, "device").device;
+    given(buffer, "buffer");
+    *buffer = new tegula_buffer{owner, Buffer(*owner, bytes)};
+  });
+}
+
+uint64_t tegula_buffer_address(const tegula_buffer* buffer) { return buffer ? buffer->buffer.address() : 0; }
+size_t tegula_buffer_bytes(const tegula_buffer* buffer) { return buffer ? buffer->buffer.bytes() : 0; }
+
+tegula_status tegula_buffer_upload(tegula_buffer* buffer, size_t offset, const void* host, size_t bytes,
+                                   tegula_stream stream) {
+  return guarded([&] {
+    check_part(given(buffer, "buffer").buffer, offset, bytes);
+    if (bytes) buffer->device->copy_to_device(buffer->buffer.address() + offset, host, bytes, stream);
+  });
+}
+
+tegula_status tegula_buffer_download(const tegula_buffer* buffer, size_t offset, void* host, size_t bytes,
+                                     tegula_stream stream) {
+  return guarded([&] {
+    check_part(given(buffer, "buffer").buffer, offset, bytes);
+    if (bytes) buffer->device->copy_to_host(host, buffer->buffer.address() + offset, bytes, stream);
+  });
+}
+
+tegula_status tegula_buffer_fill(tegula_buffer* buffer, uint8_t value, tegula_stream stream) {
+  return guarded([&] { given(buffer, "buffer").buffer.fill(value, stream); });
+}
+
+void tegula_buffer_release(tegula_buffer* buffer) { delete buffer; }
+
+// ---- Programs
+
+tegula_status tegula_program_load(const char* path, tegula_program** program) {
+  return guarded([&] {
+    given(program, "program");
+    Program loaded = Program::load(&given(path, "path"));
+    *program = new tegula_program{loaded, loaded.kernels()};
+  });
+}
+
+tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program) {
+  return guarded([&] {
+    given(program, "program");
+    Program parsed = Program::parse(&given(text, "text"), name ? name : "<text>");
+    *program = new tegula_program{parsed, parsed.kernels()};
+  });
+}
+
+size_t tegula_program_num_kernels(const tegula_program* program) { return program ? program->kernels.size() : 0; }
+
+const char* tegula_program_kernel_name(const tegula_program* program, size_t index) {
+  return program && index < program->kernels.size() ? program->kernels[index].c_str() : nullptr;
+}
+
+tegula_status tegula_program_kernel(const tegula_program* program, const char* name, tegula_kernel** kernel) {
+  return guarded([&] {
+    given(kernel, "kernel");
+    *kernel = new tegula_kernel{given(program, "program").program.kernel(&given(name, "name"))};
+  });
+}
+
+void tegula_program_release(tegula_program* program) { delete program; }
+
+// ---- Kernels
+
+const char* tegula_kernel_name(const tegula_kernel* kernel) { return kernel ? kernel->kernel.name().c_str() : ""; }
+size_t tegula_kernel_num_params(const tegula_kernel* kernel) { return kernel ? kernel->kernel.params().size() : 0; }
+
+tegula_status tegula_kernel_param(const tegula_kernel* kernel, size_t index, tegula_param* param) {
+  return guarded([&] {
+    const auto& params = given(kernel, "kernel").kernel.params();
+    given(param, "param");
+    if (index >= params.size()) throw UsageError(fmt::format("parameter {} of a kernel with {}", index, params.size()));
+    *param = {params[index].name.c_str(), params[index].is_constexpr, params[index].has_default};
+  });
+}
+
+tegula_status tegula_kernel_is_tuned(const tegula_kernel* kernel, int32_t* tuned) {
+  return guarded([&] {
+    given(tuned, "tuned");
+    *tuned = given(kernel, "kernel").kernel.autotuning() != nullptr;
+  });
+}
+
+void tegula_kernel_release(tegula_kernel* kernel) { delete kernel; }
+
+const char* tegula_config_text(const tegula_config* config) { return config ? config->text.c_str() : ""; }
+
+size_t tegula_config_num_constexprs(const tegula_config* config) {
+  return config ? config->config.constexprs.size() : 0;
+}
+
+tegula_status tegula_config_constexpr(const tegula_config* config, size_t index, tegula_constexpr* out) {
+  return guarded([&] {
+    const auto& all = given(config, "config").config.constexprs;
+    given(out, "out");
+    if (index >= all.size())
+      throw UsageError(fmt::format("constexpr {} of a configuration with {}", index, all.size()));
+    *out = {all[index].name.c_str(), value_of(all[index].value)};
+  });
+}
+
+tegula_status tegula_config_int(const tegula_config* config, const char* name, int64_t* value) {
+  return guarded([&] {
+    const Config& c = given(config, "config").config;
+    std::string_view wanted = &given(name, "name");
+    given(value, "value");
+    if (!c.find(wanted)) {
+      const std::pair<std::string_view, std::optional<int>> options[] = {
+          {"num_warps", c.num_warps}, {"num_stages", c.num_stages}, {"maxnreg", c.maxnreg}};
+      for (const auto& [option, set] : options)
+        if (wanted == option) {
+          *value = set.value_or(0);
+          return;
+        }
+    }
+    *value = c[wanted];
+  });
+}
+
+tegula_status tegula_kernel_launch(const tegula_kernel* kernel, tegula_device* device, uint32_t grid_x, uint32_t grid_y,
+                                   uint32_t grid_z, const tegula_options* options, tegula_stream stream,
+                                   const tegula_value* args, size_t num_args) {
+  return guarded([&] {
+    given(kernel, "kernel")
+        .kernel.launch(*given(device, "device").device, Grid{grid_x, grid_y, grid_z}, options_of(options, stream),
+                       Args(args, num_args).span());
+  });
+}
+
+tegula_status tegula_kernel_launch_with(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,
+                                        void* user, const tegula_options* options, tegula_stream stream,
+                                        const tegula_value* args, size_t num_args) {
+  return guarded([&] {
+    auto function = grid_function(given(kernel, "kernel"), grid, user);
+    kernel->kernel.launch(*given(device, "device").device, tegula::detail::GridRef(function),
+                          options_of(options, stream), Args(args, num_args).span());
+  });
+}
+
+tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* target, const tegula_options* options,
+                                    const tegula_value* args, size_t num_args, tegula_image** image) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(image, "image");
+    LaunchOptions how = options_of(options, nullptr);
+    Args list(args, num_args);
+    *image = new tegula_image{k.compile(k.classify(list.span(), how), how, &given(target, "target"))};
+  });
+}
+
+tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,
+                                    void* user, const tegula_options* options, tegula_stream stream,
+                                    const tegula_value* args, size_t num_args, tegula_image** image,
+                                    const tegula_config** config) {
+  return guarded([&] {
+    auto function = grid_function(given(kernel, "kernel"), grid, user);
+    given(image, "image");
+    Kernel::Ready ready = kernel->kernel.ready(*given(device, "device").device, tegula::detail::GridRef(function),
+                                               options_of(options, stream), Args(args, num_args).span());
+    const tegula_config* chosen = kernel->handle_of(*ready.config);
+    *image = new tegula_image{ready.handle->image()};
+    if (config) *config = chosen;
+  });
+}
+
+tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts) {
+  return guarded([&] {
+    const KernelImage& i = given(image, "image").image;
+    fill(facts, {0, i.target.c_str(), i.num_warps, i.registers, i.spill_bytes, i.shared_bytes});
+  });
+}
+
+const char* tegula_image_ptx(const tegula_image* image) { return image ? image->image.ptx.c_str() : ""; }
+void tegula_image_release(tegula_image* image) { delete image; }
+
+}  // extern "C"

@@ -1,0 +1,295 @@
+/* The C interface of Tegula: kernels from text, compiled and launched on a GPU or on the emulator.
+ *
+ *   tegula_device* device;
+ *   tegula_program* program;
+ *   tegula_kernel* kernel;
+ *   if (tegula_device_default(&device) || tegula_program_load("softmax.py", &program) ||
+ *       tegula_program_kernel(program, "softmax_kernel", &kernel)) {
+ *     fprintf(stderr, "%s\n", tegula_last_error());
+ *     return 1;
+ *   }
+ *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
+ *   tegula_options options = {sizeof(tegula_options), &block, 1, 8, 0, 0};
+ *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
+ *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
+ *
+ * - A function returns a status: TEGULA_OK, or what went wrong. tegula_last_error() then tells all of it, with file,
+ * line and hint where there are some. No C++ exception leaves this interface, and a function that fails leaves its
+ * results as they were.
+ * - Handles are released by the function named so; releasing NULL does nothing. A handle holds on to what it was made
+ *   from: a kernel may be used after its program was released, a buffer after its device was.
+ * - Any function may be called from any thread, the same handle included, unless another thread releases it.
+ * - Strings are UTF-8 and end with a zero byte. Those that come back live as long as the handle they were asked of.
+ * - A later version adds functions, enumerators, and fields at the end of the structures that begin with struct_size;
+ *   what is here stays. TEGULA_ABI changes only when that is broken. */
+#ifndef TEGULA_H
+#define TEGULA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TEGULA_ABI 1
+
+/* The library's version, "0.1.0", and the TEGULA_ABI that it was built with. */
+const char* tegula_version(void);
+int32_t tegula_abi(void);
+
+/* ---- Errors */
+
+typedef int32_t tegula_status;
+enum {
+  TEGULA_OK = 0,
+  TEGULA_COMPILE_ERROR = 1,     /* the kernel's text, or what it is compiled for, is wrong */
+  TEGULA_LAUNCH_ERROR = 2,      /* the arguments or options of a launch do not fit the kernel */
+  TEGULA_DEVICE_ERROR = 3,      /* a device or its driver refused */
+  TEGULA_DEVICE_LOST_ERROR = 4, /* a kernel that ran earlier faulted: the GPU cannot be used by this process any more */
+  TEGULA_FILE_ERROR = 5,        /* a file could not be read or written */
+  TEGULA_USAGE_ERROR = 6,       /* this interface was misused: a null handle, a kind that is none */
+  TEGULA_OTHER_ERROR = 7        /* memory ran out, or the like */
+};
+
+/* What the last function that failed on this thread has to say; valid until the next one fails. Never NULL. */
+const char* tegula_last_error(void);
+
+/* ---- Values: arguments of launches, and compile-time arguments */
+
+typedef int32_t tegula_dtype;
+enum {
+  TEGULA_INT1 = 1, /* bool; one byte in memory */
+  TEGULA_INT8 = 2,
+  TEGULA_INT16 = 3,
+  TEGULA_INT32 = 4,
+  TEGULA_INT64 = 5,
+  TEGULA_UINT8 = 6,
+  TEGULA_UINT16 = 7,
+  TEGULA_UINT32 = 8,
+  TEGULA_UINT64 = 9,
+  TEGULA_FLOAT16 = 10,
+  TEGULA_BFLOAT16 = 11,
+  TEGULA_FLOAT32 = 12,
+  TEGULA_FLOAT64 = 13
+};
+
+typedef int32_t tegula_kind;
+enum {
+  TEGULA_NONE = 0,    /* None: a null pointer argument, or the constexpr None */
+  TEGULA_POINTER = 1, /* as.u, to elements of `dtype` in memory that the device reaches */
+  TEGULA_INT = 2,     /* as.i */
+  TEGULA_UINT = 3,    /* as.u */
+  TEGULA_DOUBLE = 4,  /* as.d; passed in the type of the parameter, fp32 if it names none */
+  TEGULA_BOOL = 5,    /* as.i, 0 or 1 */
+  TEGULA_STRING = 6,  /* as.s; constexprs alone */
+  TEGULA_DTYPE = 7    /* `dtype`; constexprs alone */
+};
+
+typedef struct tegula_value {
+  tegula_kind kind;
+  tegula_dtype dtype; /* of TEGULA_POINTER and TEGULA_DTYPE; else 0 */
+  union {
+    int64_t i;
+    uint64_t u;
+    double d;
+    const char* s;
+  } as;
+  uint64_t bytes; /* of TEGULA_POINTER: what may be read and written there, for tuning (reset_to_zero, restore_value);
+                     0: not known */
+} tegula_value;
+
+typedef struct tegula_constexpr {
+  const char* name;
+  tegula_value value;
+} tegula_constexpr;
+
+typedef struct tegula_options {
+  size_t struct_size; /* sizeof(tegula_options) */
+  const tegula_constexpr* constexprs;
+  size_t num_constexprs;
+  int32_t num_warps;  /* 0: 4, or the configuration's */
+  int32_t num_stages; /* 0: 3, or the configuration's */
+  int32_t maxnreg;    /* registers a thread at most; 0: no limit, or the configuration's */
+} tegula_options;
+
+/* ---- Devices */
+
+typedef struct tegula_device tegula_device;
+typedef void* tegula_stream; /* a CUstream or cudaStream_t; NULL: the default stream. The emulator ignores it. */
+
+typedef struct tegula_device_facts {
+  size_t struct_size; /* sizeof(tegula_device_facts), set by the caller */
+  const char* name;   /* "NVIDIA H200", "emulator (sm_90a)" */
+  const char* target; /* what it compiles for: "sm_90a" */
+  int32_t emulator;   /* 1 for the emulator */
+  int32_t sm;         /* compute capability: 90 for 9.0 */
+  int32_t num_sms;
+  int32_t driver_version; /* 13000 for CUDA 13.0; 0 for the emulator */
+  int64_t memory_bytes;
+  int64_t l2_bytes;
+  int64_t shared_per_program;
+} tegula_device_facts;
+
+/* The first GPU if there is one, else the emulator; the environment's TEGULA_DEVICE = gpu or emulator decides. */
+tegula_status tegula_device_default(tegula_device** device);
+/* GPU `ordinal` in its primary context, which other libraries of the process share: their memory and streams work. */
+tegula_status tegula_device_cuda(int32_t ordinal, tegula_device** device);
+/* The emulator, standing for a GPU ("sm_80"); NULL: TEGULA_TARGET of the environment, else sm_90a. */
+tegula_status tegula_device_emulator(const char* target, tegula_device** device);
+tegula_status tegula_device_describe(const tegula_device* device, tegula_device_facts* facts);
+/* Waits for the work on a stream. */
+tegula_status tegula_device_synchronize(tegula_device* device, tegula_stream stream);
+/* Lets kernels on the emulator access an array of the caller's, until it is unregistered (once for each time that it
+ * was registered). Ranges may overlap. TEGULA_USAGE_ERROR on a GPU. */
+tegula_status tegula_device_register_host(tegula_device* device, const void* begin, size_t bytes);
+tegula_status tegula_device_unregister_host(tegula_device* device, const void* begin);
+/* Kernels made ready on the device are dropped with it. */
+void tegula_device_release(tegula_device* device);
+
+/* ---- Device memory, for those who have no other library for it */
+
+typedef struct tegula_buffer tegula_buffer;
+
+/* `bytes` of device memory, aligned to 256 bytes, contents undefined. */
+tegula_status tegula_buffer_create(tegula_device* device, size_t bytes, tegula_buffer** buffer);
+uint64_t tegula_buffer_address(const tegula_buffer* buffer);
+size_t tegula_buffer_bytes(const tegula_buffer* buffer);
+/* Copy `bytes` from and to `offset` of the buffer, ordered on the stream; host memory may be used when they return. */
+tegula_status tegula_buffer_upload(tegula_buffer* buffer, size_t offset, const void* host, size_t bytes,
+                                   tegula_stream stream);
+tegula_status tegula_buffer_download(const tegula_buffer* buffer, size_t offset, void* host, size_t bytes,
+                                     tegula_stream stream);
+/* Sets every byte. */
+tegula_status tegula_buffer_fill(tegula_buffer* buffer, uint8_t value, tegula_stream stream);
+void tegula_buffer_release(tegula_buffer* buffer);
+
+/* ---- Programs: files in the Triton language */
+
+typedef struct tegula_program tegula_program;
+typedef struct tegula_kernel tegula_kernel;
+
+tegula_status tegula_program_load(const char* path, tegula_program** program);
+/* The same from text; `name` stands for the file in messages. */
+tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program);
+/* The @triton.jit functions, in the order of the file. */
+size_t tegula_program_num_kernels(const tegula_program* program);
+const char* tegula_program_kernel_name(const tegula_program* program, size_t index); /* NULL past the last */
+tegula_status tegula_program_kernel(const tegula_program* program, const char* name, tegula_kernel** kernel);
+void tegula_program_release(tegula_program* program);
+
+/* ---- Kernels */
+
+typedef struct tegula_param {
+  const char* name;
+  int32_t is_constexpr;
+  int32_t has_default;
+} tegula_param;
+
+const char* tegula_kernel_name(const tegula_kernel* kernel);
+/* The signature, in order. */
+size_t tegula_kernel_num_params(const tegula_kernel* kernel);
+tegula_status tegula_kernel_param(const tegula_kernel* kernel, size_t index, tegula_param* param);
+/* Sets *tuned to 1 if the kernel chooses among configurations (@triton.autotune), else to 0. */
+tegula_status tegula_kernel_is_tuned(const tegula_kernel* kernel, int32_t* tuned);
+void tegula_kernel_release(tegula_kernel* kernel);
+
+/* What a launch runs with: the constexprs that it gives or that follow (from a configuration or a heuristic), and
+ * options. Lives as long as the kernel; equal configurations of a kernel are the same pointer. */
+typedef struct tegula_config tegula_config;
+
+/* "BLOCK=1024 num_warps=4" */
+const char* tegula_config_text(const tegula_config* config);
+size_t tegula_config_num_constexprs(const tegula_config* config);
+tegula_status tegula_config_constexpr(const tegula_config* config, size_t index, tegula_constexpr* out);
+/* `name` may also be num_warps, num_stages or maxnreg. TEGULA_LAUNCH_ERROR if there is no such integer. */
+tegula_status tegula_config_int(const tegula_config* config, const char* name, int64_t* value);
+
+/* The grid as a function of the configuration that is launched. Anything but TEGULA_OK ends the launch with that
+ * status; the message then is set_error()'s. */
+typedef tegula_status (*tegula_grid_function)(void* user, const tegula_config* config, uint32_t grid[3]);
+/* For callbacks: the text of the error that they return. */
+void tegula_set_error(const char* text);
+
+/* Launches on the stream, after compiling, loading or tuning what these arguments need, if that has not been done
+ * before. `args` are those of the parameters that are no constexprs, in order; the last ones may be missing if they
+ * have defaults. Does not wait for the GPU. A grid with a zero starts nothing. `options` may be NULL. */
+tegula_status tegula_kernel_launch(const tegula_kernel* kernel, tegula_device* device, uint32_t grid_x, uint32_t grid_y,
+                                   uint32_t grid_z, const tegula_options* options, tegula_stream stream,
+                                   const tegula_value* args, size_t num_args);
+tegula_status tegula_kernel_launch_with(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,
+                                        void* user, const tegula_options* options, tegula_stream stream,
+                                        const tegula_value* args, size_t num_args);
+
+/* ---- Compiled kernels, to look at */
+
+typedef struct tegula_image tegula_image;
+
+typedef struct tegula_image_facts {
+  size_t struct_size; /* sizeof(tegula_image_facts), set by the caller */
+  const char* target; /* "sm_90a" */
+  int32_t num_warps;
+  int32_t registers;   /* a thread; -1: not known, as without a GPU */
+  int32_t spill_bytes; /* a thread; -1: not known */
+  int64_t shared_bytes;
+} tegula_image_facts;
+
+/* Compiles for a GPU ("sm_90a") as a launch with these arguments would, without a device. Pointers are not followed;
+ * what counts is their alignment. Every constexpr without a default is given. */
+tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* target, const tegula_options* options,
+                                    const tegula_value* args, size_t num_args, tegula_image** image);
+/* What a launch on the device with these arguments runs, made ready. `config`, if not NULL, receives what it runs with.
+ * For a kernel that is tuned, this tunes: `grid` is needed. */
+tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,
+                                    void* user, const tegula_options* options, tegula_stream stream,
+                                    const tegula_value* args, size_t num_args, tegula_image** image,
+                                    const tegula_config** config);
+tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts);
+/* Assembly text; empty for an image of the emulator. */
+const char* tegula_image_ptx(const tegula_image* image);
+void tegula_image_release(tegula_image* image);
+
+/* ---- Values, made short */
+
+static inline tegula_value tegula_none(void) {
+  tegula_value v = {TEGULA_NONE, 0, {0}, 0};
+  return v;
+}
+static inline tegula_value tegula_int(int64_t i) {
+  tegula_value v = {TEGULA_INT, 0, {0}, 0};
+  v.as.i = i;
+  return v;
+}
+static inline tegula_value tegula_double(double d) {
+  tegula_value v = {TEGULA_DOUBLE, 0, {0}, 0};
+  v.as.d = d;
+  return v;
+}
+static inline tegula_value tegula_bool(int b) {
+  tegula_value v = {TEGULA_BOOL, 0, {0}, 0};
+  v.as.i = b != 0;
+  return v;
+}
+static inline tegula_value tegula_string(const char* s) {
+  tegula_value v = {TEGULA_STRING, 0, {0}, 0};
+  v.as.s = s;
+  return v;
+}
+static inline tegula_value tegula_type(tegula_dtype dtype) {
+  tegula_value v = {TEGULA_DTYPE, 0, {0}, 0};
+  v.dtype = dtype;
+  return v;
+}
+/* `address` is one on the device. */
+static inline tegula_value tegula_pointer(uint64_t address, tegula_dtype dtype) {
+  tegula_value v = {TEGULA_POINTER, 0, {0}, 0};
+  v.dtype = dtype;
+  v.as.u = address;
+  return v;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TEGULA_H */
