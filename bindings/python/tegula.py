@@ -274,13 +274,14 @@ def _constexpr_words(value, keep):
         value = value.value
     if value is None:
         return _NONE, 0
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value, "item"):
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # numpy's
         return _BOOL, int(value)
     if isinstance(value, str):
         text = ctypes.create_string_buffer(value.encode())
         keep.append(text)
         return _STRING, ctypes.addressof(text)
-    if isinstance(value, float) or hasattr(value, "dtype") and hasattr(value, "__float__") and value.dtype.kind == "f":
+    numpy = sys.modules.get("numpy")
+    if isinstance(value, float) or numpy and isinstance(value, numpy.floating):
         return _DOUBLE, _double_bits(float(value))
     if found := _dtype_of(value):
         return found._tag, 0
@@ -379,6 +380,8 @@ def _find_handler(x):
         handler = lambda x: (_BOOL, int(x), None)
     elif numpy and isinstance(x, numpy.floating):
         handler = lambda x: (_DOUBLE, _double_bits(float(x)), None)
+    elif numpy and isinstance(x, numpy.integer):
+        handler = lambda x: _int_words(int(x))
     elif isinstance(x, (DeviceArray, _Reinterpreted)):
         handler = lambda x: x._words()
     elif hasattr(x, "__cuda_array_interface__"):
