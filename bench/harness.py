@@ -70,6 +70,18 @@ class Driver:
         return max(1, value.value)
 
 
+class LaunchAttribute(ctypes.Structure):  # CUlaunchAttribute
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60)]
+
+
+class LaunchConfig(ctypes.Structure):  # CUlaunchConfig
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(LaunchAttribute)), ("count", ctypes.c_uint)]
+
+
+MAY_OVERLAP = LaunchAttribute(id=6, value=1)  # ..._PROGRAMMATIC_STREAM_SERIALIZATION
+
+
 # ---- Kernels of Tegula.
 
 
@@ -85,8 +97,11 @@ class Code:
         return hashlib.sha256(self.ptx + b"%d %d" % (self.warps, self.shared)).hexdigest()
 
 
-def compile_kernel(tegula, file, kernel, args, constexprs, warps, target):
-    """Code from `tegula compile`; args: a name -> type ("*f32", "i32:16") mapping. Raises with the compiler's words."""
+def compile_kernel(tegula, file, kernel, args, constexprs, warps, target, options=()):
+    """Code from `tegula compile`; args: a name -> type ("*f32", "i32:16") mapping; options: more of the command's.
+
+    Raises with the compiler's words.
+    """
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / "kernel.ptx"
         command = [os.path.abspath(tegula), "compile", f"{file}::{kernel}", "--emit=ptx", f"--target={target}"]
@@ -94,7 +109,7 @@ def compile_kernel(tegula, file, kernel, args, constexprs, warps, target):
             command += ["--arg", f"{name}={kind}"]
         for name, value in constexprs.items():
             command += ["--constexpr", f"{name}={value}"]
-        command += ["--num-warps", str(warps), "-o", str(output)]
+        command += ["--num-warps", str(warps), *options, "-o", str(output)]
         # The command reports registers if it finds an assembler or a GPU, which takes time; here the driver tells.
         env = dict(os.environ, PATH="", CUDA_VISIBLE_DEVICES="")
         run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
@@ -123,6 +138,17 @@ class LoadedKernel:
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         launch_kernel, function, threads, shared = (
             self.driver.library.cuLaunchKernel, self.function, 32 * self.code.warps, self.code.shared)
+        if b"griddepcontrol.wait" in self.code.ptx:  # launched as the library does: it may overlap the kernel ahead
+            config = LaunchConfig((grid, 1, 1), (threads, 1, 1), shared, None, ctypes.pointer(MAY_OVERLAP), 1)
+            launch_overlapping, place = self.driver.library.cuLaunchKernelEx, ctypes.byref(config)
+
+            def launch_ex(keep=(values, args)):
+                config.stream = torch.cuda.current_stream().cuda_stream
+                result = launch_overlapping(place, function, pointers, None)
+                if result:
+                    raise RuntimeError(f"cuLaunchKernelEx of {self.code.kernel}: error {result}")
+
+            return launch_ex
 
         def launch(keep=(values, args)):
             stream = torch.cuda.current_stream().cuda_stream

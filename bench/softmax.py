@@ -11,6 +11,7 @@ rounds of Triton's time / Tegula's: above 1 Tegula is faster.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -41,48 +42,64 @@ class Config:
     warps: int
     rows: int = 1  # rows a program
     stages: int = 1
+    block: int = 0  # columns at a time; 0: all
+    overlap: bool = True  # Tegula's launches may overlap the kernel ahead
 
     def __str__(self):
-        extra = {"softmax_row": "", "softmax_persistent": f" stages {self.stages}", "softmax_rows": f" rows {self.rows}"}
-        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}"
+        extra = {"softmax_row": "", "softmax_persistent": f" stages {self.stages}", "softmax_rows": f" rows {self.rows}",
+                 "softmax_online": f" block {self.block} stages {self.stages}"}
+        alone = "" if self.overlap else " alone"
+        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}{alone}"
 
-    def constexprs(self, block):
-        extra = {"softmax_row": {}, "softmax_persistent": {"STAGES": self.stages}, "softmax_rows": {"ROWS": self.rows}}
-        return {"BLOCK": block} | extra[self.kernel]
+    def constexprs(self, case):
+        extra = {"softmax_row": {}, "softmax_persistent": {"STAGES": self.stages}, "softmax_rows": {"ROWS": self.rows},
+                 "softmax_online": {"WIDTH": case.width, "STAGES": self.stages}}
+        return {"BLOCK": self.block or case.block} | extra[self.kernel]
 
     def ints(self, case):
         """The int32 arguments, in order."""
         strides = {"out_stride": case.cols, "x_stride": case.cols}
-        rows = {} if self.kernel == "softmax_row" else {"rows": case.rows}
+        rows = {"rows": case.rows} if self.kernel in ("softmax_rows", "softmax_persistent") else {}
         return strides | rows | {"cols": case.cols}
 
     def grid(self, case, programs_per_sm):
-        if self.kernel == "softmax_row":
+        if self.kernel in ("softmax_row", "softmax_online"):
             return case.rows
         if self.kernel == "softmax_rows":
             return -(-case.rows // self.rows)
         return min(case.rows, case.sms * programs_per_sm)
 
 
-def config_space(block):
+def config_space(case):
     """All configurations with 2 to 128 elements a thread: fewer leave threads idle, more do not fit the registers."""
+    block = case.block
     warps = [1, 2, 4, 8, 16, 32]
     space = [Config("softmax_row", w) for w in warps]
     space += [Config("softmax_persistent", w, stages=s) for w in warps for s in (1, 2, 3, 4)]
     if block <= 2048:
         space += [Config("softmax_rows", w, rows=r) for w in warps for r in (2, 4, 8, 16, 32)]
-    return [c for c in space if 2 <= block * c.rows / (32 * c.warps) <= 128]
+    space = [c for c in space if 2 <= block * c.rows / (32 * c.warps) <= 128]
+    if block >= 8192:
+        space += [Config("softmax_online", w, stages=s, block=32 * w * case.width * n)
+                  for w in (4, 8, 16, 32) for n in (1, 2) for s in (1, 3) if 32 * w * case.width * n * 4 <= block]
+    return space
 
 
 class Case:
     """A matrix shape and type, with enough input and output tensors that none stays in the L2 cache."""
 
-    def __init__(self, rows, cols, dtype, device):
+    def __init__(self, rows, cols, dtype, device, method, graph_below_us):
         self.rows, self.cols, self.name = rows, cols, dtype
         self.dtype, self.tolerance = DTYPES[dtype]
         self.sms = device.multi_processor_count
         self.block = triton.next_power_of_2(cols)
-        self.bytes = 2 * rows * cols * torch.empty(0, dtype=self.dtype).element_size()
+        element_bytes = torch.empty(0, dtype=self.dtype).element_size()
+        self.bytes = 2 * rows * cols * element_bytes
+        self.width = 16 // element_bytes  # elements of one access
+        expected_us = self.bytes / 4e6  # at most: 4 TB/s
+        short = method == "graph" or (method == "auto" and expected_us < graph_below_us)
+        self.method = ("graph", math.ceil(1000 / expected_us)) if short else ("flush", 5)
+        self.flush_bytes = max(2 * device.L2_cache_size, 256 << 20)
         count = 1 + math.ceil(2 * device.L2_cache_size / self.bytes)
         self.x = [torch.randn(rows, cols, device="cuda", dtype=self.dtype) for _ in range(count)]
         self.y = [torch.empty_like(x) for x in self.x]
@@ -131,8 +148,9 @@ class Tegula:
             try:
                 args = dict.fromkeys(("out_ptr", "x_ptr"), f"*{case.name}")
                 args |= {name: "i32:16" if value % 16 == 0 else "i32:1" for name, value in config.ints(case).items()}
-                code = harness.compile_kernel(self.command, KERNELS, config.kernel, args, config.constexprs(case.block),
-                                              config.warps, self.target)
+                code = harness.compile_kernel(self.command, KERNELS, config.kernel, args, config.constexprs(case),
+                                              config.warps, self.target,
+                                              [] if config.overlap else ["--no-dependent-launch"])
                 return code, code.digest()
             except Exception as error:
                 return error, None
@@ -172,7 +190,7 @@ class Triton:
         def call(config, method, index, **options):
             kernel = getattr(softmax_kernels, config.kernel)
             return getattr(kernel, method)(case.y[index], case.x[index], *config.ints(case).values(),
-                                           **config.constexprs(case.block), num_warps=config.warps, **options)
+                                           **config.constexprs(case), num_warps=config.warps, **options)
 
         try:  # compile all of them side by side; what fails here is told below
             from triton.runtime import _async_compile
@@ -206,7 +224,8 @@ class Triton:
 
 def tune(case, side, configs, failures):
     """Right entries, fastest first; the fastest few were timed again, interleaved."""
-    quick = harness.Interleaved("graph", len(case.x), 0, min(64, math.ceil(5e8 / case.bytes)))
+    method, launches = case.method
+    quick = harness.Interleaved(method, len(case.x), case.flush_bytes, min(launches, 64))
     entries, graphs = [], {}
     for entry in side.entries(case, configs, failures):
         try:
@@ -227,11 +246,11 @@ def tune(case, side, configs, failures):
     return sorted(best, key=lambda entry: entry.us) + entries[len(best):]
 
 
-def compare(case, options, sides, l2_bytes):
+def compare(case, options, sides):
     """One row of the table, as a dictionary."""
     start = time.perf_counter()
     failures, entries = {}, {}
-    configs = config_space(case.block)
+    configs = config_space(case)
     for side in sides:
         entries[side.side] = []
         try:
@@ -254,6 +273,9 @@ def compare(case, options, sides, l2_bytes):
     if "tegula" in best:
         works["tegula"] = best["tegula"].works
         works["tegula again"] = best["tegula"].works
+        alone = dataclasses.replace(best["tegula"].config, overlap=False)
+        for entry in sides[0].entries(case, [alone], failures):
+            works["tegula, no overlap"] = entry.works
         if other := same_config("triton", best["tegula"]):
             works["triton, tegula's config"] = other.works
     if "triton" in best:
@@ -265,12 +287,8 @@ def compare(case, options, sides, l2_bytes):
     works["torch.softmax"] = [lambda x=x, y=y: torch.softmax(x, 1, out=y) for x, y in sets]
     works["copy"] = [lambda x=x, y=y: y.copy_(x) for x, y in sets]
 
-    expected_us = min((e.us for e in best.values()), default=100.0)
-    method = options.method
-    if method == "auto":
-        method = "graph" if expected_us < options.graph_below_us else "flush"
-    launches = max(1, math.ceil(1000 / expected_us)) if method == "graph" else 5
-    timer = harness.Interleaved(method, len(case.x), max(2 * l2_bytes, 256 << 20), launches)
+    method, launches = case.method
+    timer = harness.Interleaved(method, len(case.x), case.flush_bytes, launches)
     arms = {}
     for name, work in works.items():
         try:
@@ -299,6 +317,7 @@ def compare(case, options, sides, l2_bytes):
             row.setdefault("ratios", {})[key] = harness.ratio(figures[slow], figures[fast])
 
     add_ratio("triton / tegula", "triton", "tegula")
+    add_ratio("triton / tegula, no overlap", "triton", "tegula, no overlap")
     add_ratio("A/A triton", "triton again", "triton")
     add_ratio("A/A tegula", "tegula again", "tegula")
     add_ratio("triton / tegula, both tegula's config", "triton, tegula's config", "tegula")
@@ -329,7 +348,7 @@ def print_details(row):
 
 
 def print_table(rows):
-    print(f"\n{'case':18s} {'tegula us':>9s} {'GB/s':>6s} {'triton us':>9s} {'GB/s':>6s} {'ratio':>6s} {'A/A':>6s} "
+    print(f"\n{'case':18s} {'tegula us':>9s} {'GB/s':>6s} {'triton us':>9s} {'GB/s':>6s} {'ratio':>6s} {'alone':>6s} {'A/A':>6s} "
           f"{'same cfg':>13s} {'torch us':>8s} {'of copy':>7s}  tegula's | triton's configuration")
     for row in rows:
         us, gb, ratios = row["us"], row["gb_s"], row.get("ratios", {})
@@ -344,7 +363,8 @@ def print_table(rows):
             f"{b['config']} ({b['registers']} regs{', %d B local' % b['local_bytes'] if b['local_bytes'] else ''})"
             if (b := row["best"].get(side)) else "none" for side in ("tegula", "triton"))
         print(f"{row['case']:18s} {figure(us, 'tegula', 9, 2)} {figure(gb, 'tegula', 6, 0)} {figure(us, 'triton', 9, 2)} "
-              f"{figure(gb, 'triton', 6, 0)} {figure(medians, 'triton / tegula', 6, 3)} {figure(medians, 'A/A triton', 6, 3)} "
+              f"{figure(gb, 'triton', 6, 0)} {figure(medians, 'triton / tegula', 6, 3)} "
+              f"{figure(medians, 'triton / tegula, no overlap', 6, 3)} {figure(medians, 'A/A triton', 6, 3)} "
               f"{same} {figure(us, 'torch.softmax', 8, 2)} {of_copy}  {configs}")
 
 
@@ -358,7 +378,7 @@ def main():
     parser.add_argument("--dtypes", default="f32,bf16", help=", ".join(DTYPES))
     parser.add_argument("--pairs", type=int, default=31, help="interleaved rounds")
     parser.add_argument("--method", choices=["auto", "graph", "flush"], default="auto")
-    parser.add_argument("--graph-below-us", type=float, default=60, help="auto: graph for kernels faster than this")
+    parser.add_argument("--graph-below-us", type=float, default=30, help="auto: graph for kernels faster than this")
     parser.add_argument("--budget", type=float, default=170, help="seconds after which no further case is begun")
     parser.add_argument("--out", help="JSON file")
     options = parser.parse_args()
@@ -383,7 +403,8 @@ def main():
                 skipped.append(f"{dtype} {options.rows}x{cols}")
                 continue
             try:
-                row = compare(Case(options.rows, cols, dtype, device), options, sides, device.L2_cache_size)
+                case = Case(options.rows, cols, dtype, device, options.method, options.graph_below_us)
+                row = compare(case, options, sides)
                 report["rows"].append(row)
                 print_details(row)
             except Exception as error:

@@ -43,3 +43,31 @@ def softmax_rows(out_ptr, x_ptr, out_stride, x_stride, rows, cols, BLOCK: tl.con
     numerator = tl.exp(x - tl.max(x, axis=1)[:, None])
     y = numerator / tl.sum(numerator, axis=1)[:, None]
     tl.store(out_ptr + row[:, None] * out_stride + col[None, :], y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def softmax_online(out_ptr, x_ptr, out_stride, x_stride, cols, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+                   STAGES: tl.constexpr):
+    """A row in pieces of BLOCK, read twice, the second time from a cache: few registers, so many programs at a time.
+
+    The first pass keeps a maximum and a sum of exponentials relative to it for each WIDTH elements, which are one
+    thread's.
+    """
+    LOG2_E: tl.constexpr = 1.4426950408889634
+    row = tl.program_id(0)
+    x_row = x_ptr + row * x_stride
+    out_row = out_ptr + row * out_stride
+    offsets = tl.arange(0, BLOCK // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    top = tl.full([BLOCK // WIDTH], -1e38, tl.float32)
+    total = tl.zeros([BLOCK // WIDTH], tl.float32)
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
+        x = tl.load(x_row + start + offsets, mask=start + offsets < cols, other=float("-inf")).to(tl.float32) * LOG2_E
+        higher = tl.maximum(top, tl.max(x, axis=1))
+        total = total * tl.exp2(top - higher) + tl.sum(tl.exp2(x - higher[:, None]), axis=1)
+        top = higher
+    row_top = tl.max(top, axis=0)
+    scale = 1.0 / tl.sum(total * tl.exp2(top - row_top), axis=0)
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
+        mask = start + offsets < cols
+        x = tl.load(x_row + start + offsets, mask=mask, other=float("-inf")).to(tl.float32) * LOG2_E
+        tl.store(out_row + start + offsets, (tl.exp2(x - row_top) * scale).to(out_ptr.dtype.element_ty), mask=mask)

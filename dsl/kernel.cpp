@@ -164,6 +164,8 @@ std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOpt
   return dsl::classify(*state_->source, args);
 }
 
+LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }
+
 std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions& options) const {
   return ir::print(*state_->build(types, options));
 }

@@ -67,7 +67,7 @@ struct KernelState;
 /// The grid of a launch: extents, or a function of the configuration. Valid as long as what it was made of.
 class GridRef {
  public:
-  GridRef(const Grid& grid)
+  explicit GridRef(const Grid& grid)
       : object_(&grid), call_([](GridRef r, const Config&) { return *static_cast<const Grid*>(r.object_); }) {}
   template <class F>
   requires std::is_invocable_r_v<Grid, const F&, const Config&>
@@ -124,6 +124,9 @@ class Kernel {
   /// Types of launch arguments in the order of the signature without its constexpr parameters.
   std::vector<ArgType> classify(std::span<const Arg> args, const LaunchOptions& options) const;
 
+  /// The arguments of a launch by the names of the signature.
+  LaunchArgs named(std::span<const Arg> args) const;
+
   /// Compiles for a target without a device or the cache. Throws CompileError.
   KernelImage compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                       bool emulator = false) const;
@@ -164,6 +167,9 @@ class Kernel {
   /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by
   /// prepare(), or by tuning. The device must outlive the launch. Throws what prepare(), tune() and LaunchHandle do.
   void launch(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
+  void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const {
+    launch(device, detail::GridRef(grid), options, args);
+  }
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void launch(Device& device, Grid grid,
                                                                    const LaunchOptions& options,

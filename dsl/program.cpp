@@ -12,23 +12,14 @@
 
 #include "dsl/kernel_source.h"
 #include "dsl/language/checker.h"
-#include "dsl/language/parser.h"
+#include "dsl/language/decorators.h"
+#include "dsl/language/source_file.h"
 
 namespace tegula {
 
 namespace {
 
-struct ParsedFile {
-  std::string text;
-  language::Module module;
-
-  /// A list with the text in it, for diagnostics made later.
-  Diagnostics diagnostics() const {
-    Diagnostics diags;
-    diags.sources().add(module.file, text);
-    return diags;
-  }
-};
+using language::SourceFile;
 
 // The last name of an annotation: `tl.constexpr` -> "constexpr", `int` -> "int".
 std::string annotation_name(const language::Expr* annotation) {
@@ -56,7 +47,7 @@ KernelParam make_param(const language::Param& param) {
 /// A @triton.jit function of a file.
 class TextSource : public dsl::KernelSource {
  public:
-  TextSource(std::shared_ptr<const ParsedFile> file, const language::Function& function)
+  TextSource(std::shared_ptr<const SourceFile> file, const language::Function& function)
       : file_(std::move(file)), function_(function) {
     for (const auto& p : function.params) params_.push_back(make_param(p));
   }
@@ -64,15 +55,15 @@ class TextSource : public dsl::KernelSource {
   const std::string& name() const override { return function_.name; }
   const std::vector<KernelParam>& params() const override { return params_; }
   std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags) const override {
-    return language::check(file_->module, name(), spec, diags);
+    return language::check(file_->module(), name(), spec, diags);
   }
-  std::string identity() const override { return *file_->module.file + "\n" + file_->text; }
+  std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
-
-  const language::Function& function() const { return function_; }
+  std::optional<Autotune> autotune() const override { return language::find_autotune(file_, function_); }
+  std::vector<Heuristic> heuristics() const override { return language::find_heuristics(file_, function_); }
 
  private:
-  std::shared_ptr<const ParsedFile> file_;
+  std::shared_ptr<const SourceFile> file_;
   const language::Function& function_;
   std::vector<KernelParam> params_;
 };
@@ -82,7 +73,7 @@ class TextSource : public dsl::KernelSource {
 namespace detail {
 
 struct ProgramState {
-  std::shared_ptr<const ParsedFile> file;
+  std::shared_ptr<const SourceFile> file;
   std::map<std::string, Kernel, std::less<>> kernels;  ///< made once: what is ready is ready for every copy
 };
 
@@ -101,21 +92,19 @@ Program Program::load(const std::string& path) {
 }
 
 Program Program::parse(std::string text, std::string name) {
-  auto file = std::make_shared<ParsedFile>();
   Diagnostics diags;
-  file->module = language::parse(text, name, diags);
+  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags);
   if (diags.has_errors()) throw CompileError(diags);
-  file->text = std::move(text);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;
-  for (const language::Function& f : file->module.functions)  // the last one of a name counts, as in Python
+  for (const language::Function& f : file->module().functions)  // the last one of a name counts, as in Python
     state->kernels.insert_or_assign(f.name, Kernel(std::make_shared<TextSource>(file, f)));
   return Program(std::move(state));
 }
 
 std::vector<std::string> Program::kernels() const {
   std::vector<std::string> names;
-  for (const auto& f : state_->file->module.functions)
+  for (const auto& f : state_->file->module().functions)
     if (std::find(names.begin(), names.end(), f.name) == names.end()) names.push_back(f.name);
   return names;
 }
@@ -123,7 +112,7 @@ std::vector<std::string> Program::kernels() const {
 Kernel Program::kernel(std::string_view name) const {
   if (auto it = state_->kernels.find(name); it != state_->kernels.end()) return it->second;
   Diagnostics diags;
-  Diag& diag = diags.error({state_->file->module.file, 0, 0, 0}, fmt::format("no @triton.jit function '{}'", name));
+  Diag& diag = diags.error({state_->file->module().file, 0, 0, 0}, fmt::format("no @triton.jit function '{}'", name));
   if (auto near = nearest_name(name, kernels()))
     diag.with_hint(fmt::format("did you mean '{}'?", *near));
   else if (!kernels().empty())
@@ -135,7 +124,7 @@ Kernel Program::kernel(std::string_view name) const {
 
 void Program::check() const {
   Diagnostics diags = state_->file->diagnostics();
-  language::check_all(state_->file->module, diags);
+  language::check_all(state_->file->module(), diags);
   if (diags.has_errors()) throw CompileError(diags);
 }
 

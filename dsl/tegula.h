@@ -1,6 +1,8 @@
 // The header that users include.
 #pragma once
 
+#include "dsl/config.h"
+#include "dsl/grid.h"
 #include "dsl/kernel.h"
 #include "dsl/program.h"
 #include "runtime/base/error.h"

@@ -47,31 +47,12 @@ void check_name(const KernelSource& kernel, std::string_view name, std::string_v
                                            : fmt::format("the kernel has {}", fmt::join(names, ", "))));
 }
 
-LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
-  LaunchArgs out;
-  auto params = runtime_params(kernel, args.size());
-  for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    LaunchArgs::Value value;
-    switch (arg.kind) {
-      case Arg::Kind::Pointer:
-        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
-        break;
-      case Arg::Kind::Signed:
-      case Arg::Kind::Unsigned:
-        value = arg.i;
-        break;
-      case Arg::Kind::Float:
-        value = arg.f;
-        break;
-      case Arg::Kind::Bool:
-        value = arg.u != 0;
-        break;
-    }
-    out.set(params[i]->name, std::move(value));
-  }
-  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
-  return out;
+// Options of a launch that heuristics may set as well; null for other names.
+int LaunchOptions::*option_field(std::string_view name) {
+  return name == "num_warps"    ? &LaunchOptions::num_warps
+         : name == "num_stages" ? &LaunchOptions::num_stages
+         : name == "maxnreg"    ? &LaunchOptions::maxnreg
+                                : nullptr;
 }
 
 std::set<std::string> tuned_names(const Autotune& tuning) {
@@ -369,6 +350,33 @@ class Tuning {
 
 }  // namespace
 
+LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
+  LaunchArgs out;
+  auto params = runtime_params(kernel, args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    LaunchArgs::Value value;
+    switch (arg.kind) {
+      case Arg::Kind::Pointer:
+        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
+        break;
+      case Arg::Kind::Signed:
+      case Arg::Kind::Unsigned:
+        value = arg.i;
+        break;
+      case Arg::Kind::Float:
+        value = arg.f;
+        break;
+      case Arg::Kind::Bool:
+        value = arg.u != 0;
+        break;
+    }
+    out.set(params[i]->name, std::move(value));
+  }
+  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
+  return out;
+}
+
 void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
   if (tuning.configs.empty()) fail(kernel, "autotune() takes at least one configuration, found none");
   auto is_constexpr = [](const KernelParam& p) { return p.is_constexpr; };
@@ -385,8 +393,9 @@ void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
 
 void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics) {
   for (const Heuristic& h : heuristics)
-    check_name(kernel, h.param, "a heuristic", "constexpr parameter",
-               [](const KernelParam& p) { return p.is_constexpr; });
+    if (!option_field(h.param))
+      check_name(kernel, h.param, "a heuristic", "constexpr parameter",
+                 [](const KernelParam& p) { return p.is_constexpr; });
 }
 
 std::vector<int> key_positions(const KernelSource& kernel, const Autotune& tuning) {
@@ -430,7 +439,13 @@ LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> arg
       continue;
     Constexpr value = h.value(view);
     view.set(h.param, value);
-    out.constexprs.emplace_back(h.param, value);
+    int LaunchOptions::*option = option_field(h.param);
+    if (!option)
+      out.constexprs.emplace_back(h.param, value);
+    else if (const auto* i = std::get_if<int64_t>(&value))
+      out.*option = int(*i);
+    else
+      fail(*state.source, fmt::format("the heuristic of {} gives {}, no integer", h.param, to_string(value)));
   }
   return out;
 }

@@ -238,7 +238,7 @@ TEST_F(Command, RunSaysWhatIsWrong) {
   EXPECT_HAS(error(arrays, 2), "the argument 'n' has no value");
   EXPECT_HAS(error(arrays + "--arg m=9", 2), "kernel 'add' has no argument 'm'; it has: x, y, out, n");
   EXPECT_HAS(error(arrays + "--arg n=nine", 2), "'nine' is no number");
-  EXPECT_HAS(error(arrays + "--arg n=9 --grid 1x2", 2), "--grid '1x2': expected X, X,Y or X,Y,Z");
+  EXPECT_HAS(error(arrays + "--arg n=9 --grid 1x2", 2), "'1x2' is no grid\n  hint: expected 1 to 3 integers");
   EXPECT_HAS(error(arrays + "--arg n=9 --out n=n.npy", 2), "'n' is no array");
   EXPECT_HAS(error(arrays + "--arg n=9 --arg n=8", 2), "the argument 'n' is given twice");
   EXPECT_HAS(error("--random x=f33[9]", 2), "'f33[9]' is no array type");

@@ -267,8 +267,8 @@ TEST_F(Tuner, NamesAreChecked) {
     change(tuning);
     return message_of([&] { kernel().autotune(tuning); });
   };
-  EXPECT_EQ(with([](Autotune& t) { t.key = {"m"}; }),
-            "kernel 'scale': the key names 'm', which is no parameter\n  hint: did you mean 'n'?");
+  EXPECT_EQ(with([](Autotune& t) { t.key = {"BLOK"}; }),
+            "kernel 'scale': the key names 'BLOK', which is no parameter\n  hint: did you mean 'BLOCK'?");
   EXPECT_EQ(with([](Autotune& t) { t.configs[0].constexprs[0].name = "BLOKC"; }),
             "kernel 'scale': a configuration names 'BLOKC', which is no constexpr parameter\n"
             "  hint: did you mean 'BLOCK'?");

@@ -1,5 +1,5 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
-// memory with one barrier, after which every thread combines the warps' partial results itself.
+// memory with one barrier, after which every warp combines the warps' partial results itself.
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -86,11 +86,16 @@ class Reduction {
   void reduce_lanes() {
     for (int bit = layout_.in_bits(Dim::Lane) - 1; bit >= 0; --bit) {
       if (!moves_along_axis(Dim::Lane, bit)) continue;
-      for (auto& [key, g] : partial_) {
-        Group other;
-        for (llvm::Value* x : g) other.push_back(l_.shuffle(x, l_.i32(1 << bit), true));
-        g = combine(g, other);
-      }
+      combine_with_lane(1 << bit);
+    }
+  }
+
+  // Every partial result with the one that the lane at this distance holds.
+  void combine_with_lane(int distance) {
+    for (auto& [key, g] : partial_) {
+      Group other;
+      for (llvm::Value* x : g) other.push_back(l_.shuffle(x, l_.i32(distance), true));
+      g = combine(g, other);
     }
   }
 
@@ -128,20 +133,34 @@ class Reduction {
       area += (in_.num_elements() / in_.shape[op_.attr_int("axis")] * partials * bytes + 15) / 16 * 16;
     }
     l_.barrier(op_.loc);
+    // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
+    // are few), then they combine among each other. That takes few registers, whatever the number of warps.
+    int width = partials;
+    for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
+    std::vector<int> sharing;
+    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && width << sharing.size() < partials; ++bit) {
+      bool copy = layout_.free_mask(Dim::Lane) >> bit & 1;
+      if (copy || moves_along_axis(Dim::Lane, bit)) sharing.push_back(bit);
+    }
+    llvm::Value* first = l_.i32(0);  // of the partials that this lane combines
+    for (size_t i = 0; i < sharing.size(); ++i) {
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(sharing[i])), l_.i32(1));
+      first = l_.b.CreateOr(first, l_.b.CreateShl(one, l_.i32(__builtin_ctz(width) + int(i))));
+    }
     for (auto& [key, g] : partial_) {
-      std::vector<Group> groups(partials, Group(g.size(), nullptr));
+      std::vector<Group> groups(partials >> sharing.size(), Group(g.size(), nullptr));
+      llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), first);
       for (size_t i = 0; i < g.size(); ++i) {
-        int64_t bytes = element_bytes(op_.operand(int(i)));
-        int width = int(std::min<int64_t>(partials, 16 / bytes));
-        for (int p = 0; p < partials; p += width) {
-          llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), l_.i32(p));
-          Regs part = l_.load_shared(address(areas[i], index, bytes), l_.element_type(op_.operand(int(i))->type), width,
-                                     op_.loc);
-          for (int k = 0; k < width; ++k) groups[p + k][i] = part[k];
+        const ir::Value* x = op_.operand(int(i));
+        for (size_t p = 0; p < groups.size(); p += size_t(width)) {
+          llvm::Value* at = l_.b.CreateAdd(index, l_.i32(int64_t(p << sharing.size())));
+          Regs read = l_.load_shared(address(areas[i], at, element_bytes(x)), l_.element_type(x->type), width, op_.loc);
+          for (int k = 0; k < width; ++k) groups[p + size_t(k)][i] = read[k];
         }
       }
       g = combine_all(std::move(groups));
     }
+    for (int bit : sharing) combine_with_lane(1 << bit);
   }
 
   int64_t element_bytes(const ir::Value* x) const { return std::max(1, x->type.bits() / 8); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/source_file.h"
 #include "runtime/base/check.h"
 
 namespace tegula::language {
@@ -22,6 +23,11 @@ Checker::Checker(const Module& module) : module_(module), sema_{{}, diags_, {}, 
     return error(loc, fmt::format("'{}' cannot be used as a function value", function.name),
                  "pass a @triton.jit function");
   };
+}
+
+Checker::Checker(const SourceFile& host) : Checker(host.module()) {
+  host_ = &host;
+  sema_.builder.set_end(&scratch_);
 }
 
 Val Checker::error(Loc loc, std::string message, std::string hint) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
 
 namespace tegula::language {
 
@@ -45,6 +46,17 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
     }
   }
   for (const Keyword& k : e.keywords) {
+    if (k.name.empty() && host_) {
+      Val value = eval(*k.value);
+      if (const auto* dict = get_host<DictObject>(value)) {
+        for (const auto& [key, item] : dict->items)
+          if (key.is<std::string>()) args.push_back({key.as<std::string>(), item, false, k.loc});
+        continue;
+      }
+      if (!value.is_poison()) error(k.loc, fmt::format("'**' takes a dict, found {}", dsl::describe(value)));
+      ok = false;
+      continue;
+    }
     if (k.name.empty()) {
       error(k.loc, "'**' is not supported in a kernel", "write the keyword arguments out");
       ok = false;
@@ -86,6 +98,7 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
     sema_.at(e.loc);
     return dsl::convert(sema_, x, x.is_value() ? x.value()->type.with_elem(type->type.elem) : type->type);
   }
+  if (const auto* function = get_host<FunctionObject>(callee)) return call_host(*function, std::move(args), e.loc);
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
     std::string name = dotted_name(*e.children[0]);
@@ -94,6 +107,7 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
   }
   switch (f->kind) {
     case Kind::Jit:
+      if (host_) return error(e.loc, fmt::format("the kernel function '{}' is called in host code", f->name));
       return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
     case Kind::Module:
       return error(e.loc, fmt::format("'{}' is a module, not a function", dotted_name(*e.children[0])));
@@ -121,6 +135,8 @@ Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> arg
 }
 
 Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
+  if (host_)
+    if (auto result = host_method(object, callee, args, loc)) return *result;
   const dsl::FunctionInfo* info = dsl::find_function(callee.text);
   if (!info || !info->method) {
     std::vector<std::string> names;
@@ -315,6 +331,8 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
 }
 
 Val Checker::call_builtin(const std::string& function, std::vector<Argument>& args, Loc loc) {
+  if (host_)
+    if (auto result = host_builtin(function, args, loc)) return *result;
   bool python = function.starts_with("python.");
   std::string name = python ? function.substr(7) : function;
   if (name.starts_with("tl.")) {

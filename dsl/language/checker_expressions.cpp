@@ -29,8 +29,9 @@ Val Checker::eval(const Expr& e) {
       const auto* f = v.get_if<FunctionRef>();
       if (!f || !is_foreign(*f)) return v;
       if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
-      return error(e.loc, fmt::format("'{}' comes from '{}', outside this file", e.text, f->name),
-                   "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
+      return error(
+          e.loc, fmt::format("'{}' comes from '{}', outside this file", e.text, f->name),
+          host_ ? "" : "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
     }
     case Kind::Int:
       return dsl::Int(e.integer);
@@ -72,10 +73,13 @@ Val Checker::eval(const Expr& e) {
     case Kind::Subscript:
       return eval_subscript(e);
     case Kind::Dict:
+      if (host_) return host_expression(e);
       return error(e.loc, "a dictionary is not supported in a kernel", "use a tuple");
     case Kind::Lambda:
+      if (host_) return host_expression(e);
       return error(e.loc, "a lambda is not supported in a kernel", "write a @triton.jit function");
     case Kind::Comprehension:
+      if (host_) return host_expression(e);
       return error(e.loc, "a comprehension is not supported in a kernel", "write the tuple out, or loop over it");
     case Kind::Starred:
       return error(e.loc, "'*' is only for the arguments of a call");
@@ -92,6 +96,7 @@ Val Checker::eval_tuple(const Expr& e) {
   for (const ExprPtr& child : e.children) {
     if (child->kind != Kind::Starred) {
       items.push_back(eval(*child));
+      if (host_ && items.back().is_poison()) return Val();
       continue;
     }
     Val rest = eval(*child->children[0]);
@@ -143,6 +148,8 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
     const auto* tuple = rhs.get_if<dsl::TupleVal>();
     if (lhs.is<std::string>() && rhs.is<std::string>()) {
       found = rhs.as<std::string>().find(lhs.as<std::string>()) != std::string::npos;
+    } else if (auto contained = host_contains(rhs, lhs)) {
+      found = *contained;
     } else if (tuple && lhs.is_constant()) {
       for (const Val& item : *tuple->items) {
         if (!item.is_constant()) return error(e.loc, fmt::format("'{}' needs compile-time values", op));
@@ -270,6 +277,7 @@ Val Checker::eval_attribute(const Expr& e) {
     if (f->kind == FunctionRef::Kind::Module) return module_member(*f, e);
     return error(e.loc, fmt::format("function '{}' has no attribute '{}'", f->name, e.text));
   }
+  if (const auto* host = base.get_if<dsl::HostRef>()) return host_attribute(*host, e);
   if (e.text == "value" && base.is_constant() && !base.is<dsl::DType>()) return base;  // constexpr.value
   sema_.at(e.loc);
   return dsl::attribute(sema_, base, e.text);
@@ -277,6 +285,7 @@ Val Checker::eval_attribute(const Expr& e) {
 
 Val Checker::eval_subscript(const Expr& e) {
   Val base = eval(*e.children[0]);
+  if (const auto* host = base.get_if<dsl::HostRef>()) return host_subscript(*host, e);
   std::vector<const Expr*> parts;
   for (size_t i = 1; i < e.children.size(); ++i) parts.push_back(e.children[i].get());
   if (parts.size() == 1 && parts[0]->kind == Kind::Tuple) {

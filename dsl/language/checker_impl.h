@@ -8,6 +8,7 @@
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
 //   checker_loops.cpp        for and while
+//   checker_host.cpp         host code: what decorators have beyond that
 #pragma once
 
 #include <functional>
@@ -73,9 +74,14 @@ struct Join {
   std::vector<ir::Value*> yields[2];
 };
 
+class SourceFile;
+struct FunctionObject;
+
 class Checker {
  public:
   explicit Checker(const Module& module);
+  /// Evaluates host code of the file: expressions of decorators and what they call.
+  explicit Checker(const SourceFile& host);
   Checker(const Checker&) = delete;
 
   std::unique_ptr<ir::Func> check_kernel(std::string_view kernel, const Specialization& spec);
@@ -83,9 +89,22 @@ class Checker {
   /// Hands over the diagnostics, each once, with notes on the calls that led there.
   void publish(Diagnostics& out);
 
+  // ---- Host code
+  /// Runs `body` in a scope of the module.
+  Val evaluate(const std::function<Val()>& body);
+  /// The arguments of a call with their values. False after an error.
+  bool eval_arguments(const Expr& e, std::vector<Argument>& args);
+  Val call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc);
+  /// The arguments for `params`, of which the first `required` must be there; null where one is left out. Nothing after
+  /// an error, which gives the nearest name for an unknown one.
+  std::optional<std::vector<const Argument*>> match_arguments(std::string_view function,
+                                                              std::span<const char* const> params, size_t required,
+                                                              const std::vector<Argument>& args, Loc loc);
+  bool has_errors() const { return diags_.has_errors(); }
+  Val error(Loc loc, std::string message, std::string hint = {});
+
  private:
   // ---- Diagnostics
-  Val error(Loc loc, std::string message, std::string hint = {});
   /// Runs `body` and adds a note to every diagnostic from it.
   Val with_note(Loc loc, const std::string& message, const std::function<Val()>& body);
 
@@ -140,7 +159,6 @@ class Checker {
 
   // ---- Calls
   Val eval_call(const Expr& e);
-  bool eval_arguments(const Expr& e, std::vector<Argument>& args);
   Val call_value(const Val& callee, std::vector<Argument> args, const Expr& e);
   Val call_table(const dsl::FunctionInfo& info, std::vector<Argument> args, Loc loc);
   Val call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc);
@@ -201,7 +219,29 @@ class Checker {
   void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op);
   bool count_step(Loc loc);
 
+  // ---- Host code (only where host_ is set)
+  enum class Flow { Next, Break, Continue, Return };
+  std::optional<Val> host_name(const std::string& name);
+  std::optional<Val> host_member(std::string_view module, std::string_view name) const;
+  /// Dict, Lambda, Comprehension.
+  Val host_expression(const Expr& e);
+  /// Runs `element` for each combination of the clauses from `clause` on, until it returns false.
+  bool comprehend(const Expr& e, size_t clause, const std::function<bool()>& element);
+  std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
+  Val host_attribute(const dsl::HostRef& object, const Expr& e);
+  Val host_subscript(const dsl::HostRef& object, const Expr& e);
+  std::optional<bool> host_contains(const Val& container, const Val& key);
+  Val make_config(const std::vector<Argument>& args, Loc loc);
+  /// Nothing if it is no method or function of host code.
+  std::optional<Val> host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args, Loc loc);
+  std::optional<Val> host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  Flow host_execute(std::span<const StmtPtr> body, Val& result);
+  bool host_assign_item(const Expr& target, const Expr& value);
+  bool host_step(Loc loc);
+
   const Module& module_;
+  const SourceFile* host_ = nullptr;           ///< of host code; null in kernels
+  ir::Block scratch_;                          ///< takes what host code may emit; unused
   Diagnostics diags_;                          ///< private, so that a trial can be taken back
   std::map<size_t, std::vector<Note>> notes_;  ///< by index in diags_
   dsl::Sema sema_;

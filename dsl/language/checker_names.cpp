@@ -153,6 +153,8 @@ Val Checker::lookup(const Expr& e) {
   for (size_t i = module_.globals.size(); i-- > 0;)
     if (module_.globals[i].name == name) return global_value(module_.globals[i], e);
   if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, &module_};
+  if (host_)
+    if (auto value = host_name(name)) return *value;
   for (size_t i = module_.imports.size(); i-- > 0;) {
     const ImportBinding& import = module_.imports[i];
     if (import.name == "*") {
@@ -202,6 +204,8 @@ Val Checker::global_value(const Global& global, const Expr& use) {
 }
 
 std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {
+  if (host_)
+    if (auto value = host_member(module, name)) return value;
   if (module == "triton") {
     if (name == "language") return module_ref("tl");
     if (name == "cdiv" || name == "next_power_of_2") return builtin_ref(std::string(name));
@@ -239,7 +243,8 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
 std::optional<Val> Checker::resolve_path(std::string_view path) const {
   size_t dot = path.find('.');
   std::string_view root = path.substr(0, dot);
-  if (root != "triton" && root != "math") return std::nullopt;
+  bool host = host_ && (root == "torch" || root == "itertools" || root == "os");
+  if (root != "triton" && root != "math" && !host) return std::nullopt;
   Val value = module_ref(std::string(root));
   while (dot != std::string_view::npos) {
     path.remove_prefix(dot + 1);
@@ -260,6 +265,9 @@ bool Checker::is_foreign(const FunctionRef& f) {
 
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
+  if (host_ && (is_foreign(module) || module.name == "triton"))
+    return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
+                 module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
   if (is_foreign(module))
     return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
                  "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");

@@ -58,6 +58,17 @@ class Parser {
     return found;
   }
 
+  std::optional<Function> host_function(std::string_view name) {
+    std::optional<size_t> at;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      const LogicalLine& line = lines_[i];
+      if (line.indent == 0 && line.word() == "def" && line.word(word_after(line, 3)) == name) at = i;
+    }
+    if (!at) return std::nullopt;
+    next_ = *at;
+    return parse_function();
+  }
+
  private:
   using Form = Statement::Form;
 
@@ -160,7 +171,12 @@ class Parser {
       if (word == "def" &&
           (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
         copy_errors(decorator_errors.list(), diags_);
-        parse_function(std::move(decorators));
+        Function f = parse_function();
+        f.decorators = std::move(decorators);
+        if (f.variadic)
+          diags_.error(f.variadic, "a kernel cannot take a variable number of arguments")
+              .with_hint("name each parameter");
+        module_.functions.push_back(std::move(f));
       } else {
         bool scope = word == "def" || word == "class" || word == "async";
         if (scope) {
@@ -234,7 +250,7 @@ class Parser {
   // ---- Functions.
 
   /// At the line `def`. Takes the function's lines, its body included.
-  void parse_function(std::vector<Decorator> decorators) {
+  Function parse_function() {
     LogicalLine& line = lines_[next_];
     Head head = parse_head(line);
     Function f;
@@ -244,11 +260,8 @@ class Parser {
       f.name = std::string(line.word(word_after(line, 3)));
       f.loc = line.loc(0, 3);
     }
-    f.decorators = std::move(decorators);
-    if (f.variadic)
-      diags_.error(f.variadic, "a kernel cannot take a variable number of arguments").with_hint("name each parameter");
     f.body = parse_suite(head, line, fmt::format("function '{}'", f.name));
-    module_.functions.push_back(std::move(f));
+    return f;
   }
 
   // ---- Blocks.
@@ -518,6 +531,11 @@ Module parse(std::string_view text, std::string_view file, Diagnostics& diags) {
 std::optional<Function> parse_signature(std::string_view text, std::string_view file, std::string_view name) {
   Diagnostics ignored;
   return Parser(text, intern_file(file), ignored).signature(name);
+}
+
+std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
+                                            Diagnostics& diags) {
+  return Parser(text, intern_file(file), diags).host_function(name);
 }
 
 std::string dotted_name(const Expr& e) {

@@ -20,6 +20,11 @@ Module parse(std::string_view text, std::string_view file, Diagnostics& diags);
 /// what parsing the file costs. Mistakes are left to parse(): null if no such function is found or its head is wrong.
 std::optional<Function> parse_signature(std::string_view text, std::string_view file, std::string_view name);
 
+/// A function of the module that is no kernel, for decorators that call it: its head and its body, without decorators.
+/// Null if there is none of this name. Mistakes in it, and what it has that the kernel language lacks, go to `diags`.
+std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
+                                            Diagnostics& diags);
+
 /// a.b.c as text; empty for an expression that is no name.
 std::string dotted_name(const Expr& expr);
 

@@ -48,6 +48,16 @@ which are inlined. An `if` whose condition is known at compile time is decided t
 checked. A name assigned in both branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a
 compile-time value.
 
+## Decorators
+
+`@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune) and
+`@triton.heuristics` are followed where the values depend on constants and on the arguments of the launch. Evaluated are
+expressions, lists, dicts, comprehensions, lambdas, module-level names and functions (with loops, conditions and
+`append`), `range`, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`, `enumerate`, `itertools.product`, `math`,
+`triton.cdiv`, `triton.next_power_of_2`; of a tensor its dtype, `element_size()`, `data_ptr()` and whether it is None.
+Python itself does not run: for anything else an error says what it was when the decorator is asked for, and the
+configurations are given in C++. A launch that gives all constexprs itself asks for none.
+
 ## Element types
 
 | name | short | bits |

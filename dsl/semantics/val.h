@@ -34,11 +34,21 @@ struct FunctionRef {
   const void* module = nullptr;
 };
 
+/// A value that only host code has, such as a dictionary or a configuration of @triton.autotune; the front end knows
+/// its kinds, to the semantic layer it is opaque.
+struct HostObject {
+  virtual ~HostObject() = default;
+  /// For messages: "a dict of 3".
+  virtual std::string describe() const = 0;
+  virtual bool truth() const { return true; }
+};
+using HostRef = std::shared_ptr<const HostObject>;
+
 /// A Python int at compile time: 64 bits and whether they count as unsigned (values from 2^63 on).
 using Int = int64_t;
 
 struct Val {
-  std::variant<Poison, None, bool, Int, double, std::string, DType, TupleVal, FunctionRef, ir::Value*> v;
+  std::variant<Poison, None, bool, Int, double, std::string, DType, TupleVal, FunctionRef, HostRef, ir::Value*> v;
   /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
   Val() : v(Poison{}) {}
   template <class T>

@@ -68,6 +68,8 @@ std::string describe(const Val& x) {
           return describe_items(*v.items);
         else if constexpr (std::is_same_v<T, FunctionRef>)
           return fmt::format("the {} '{}'", v.kind == FunctionRef::Kind::Module ? "module" : "function", v.name);
+        else if constexpr (std::is_same_v<T, HostRef>)
+          return v->describe();
         else
           return type_name(v->type);
       },
@@ -80,6 +82,7 @@ bool truth(const Val& x) {
   if (auto* d = x.get_if<double>()) return *d != 0;
   if (auto* text = x.get_if<std::string>()) return !text->empty();
   if (auto* tuple = x.get_if<TupleVal>()) return !tuple->items->empty();
+  if (auto* host = x.get_if<HostRef>()) return (*host)->truth();
   return !x.is<None>();
 }
 

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
       "  tegula cache --clear\n"
       "`tegula COMMAND --help` tells more of each.");
   std::vector<cli::Command> commands = {cli::add_check(app), cli::add_compile(app), cli::add_run(app),
-                                        cli::add_cache(app)};
+                                        cli::add_tune(app), cli::add_cache(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,0 +1,312 @@
+#include "dsl/language/decorators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
+
+namespace tegula::language {
+
+namespace {
+
+constexpr const char* kAutotune[] = {"configs",  "key",          "prune_configs_by", "reset_to_zero", "restore_value",
+                                     "pre_hook", "post_hook",    "warmup",           "rep",           "use_cuda_graph",
+                                     "do_bench", "cache_results"};
+constexpr const char* kOptions[] = {"num_warps", "num_stages", "maxnreg"};
+
+const std::string kConfigsInstead = "give the configurations in C++: kernel.autotune(...)";
+const std::string kValuesInstead = "give the value at the launch";
+
+using File = std::shared_ptr<const SourceFile>;
+
+/// Runs `body` on a fresh evaluator; throws its errors as one CompileError, each with the hint `instead`.
+template <class T>
+T with_checker(const SourceFile& file, const std::string& instead, const std::function<T(Checker&)>& body) {
+  Checker checker(file);
+  T result{};
+  checker.evaluate([&] {
+    result = body(checker);
+    return Val(dsl::None{});
+  });
+  if (!checker.has_errors()) return result;
+  Diagnostics found, out = file.diagnostics();
+  checker.publish(found);
+  for (const Diag& d : found.list()) {
+    if (d.severity != Severity::Error) continue;
+    Diag& copy = out.error(d.loc, d.message);
+    copy.hint = d.hint.empty() ? instead : d.hint + "; or " + instead;
+    copy.notes = d.notes;
+  }
+  throw CompileError(out);
+}
+
+/// The call that a decorator is, if it is one of a function of this name, whatever module that is imported from.
+const Expr* find_call(const Module& module, const Decorator& decorator, std::string_view name) {
+  const Expr& e = *decorator.value;
+  if (e.kind != Expr::Kind::Call) return nullptr;
+  std::string path = dotted_name(*e.children[0]);
+  std::string top = path.substr(0, path.find('.'));
+  for (const ImportBinding& i : module.imports)
+    if (i.name == top) {
+      path = i.path + path.substr(top.size());
+      break;
+    }
+  return path == name || path.ends_with("." + std::string(name)) ? &e : nullptr;
+}
+
+class Reader {
+ public:
+  Reader(Checker& checker, const File& file, const Function& function)
+      : checker_(checker), file_(file), function_(function) {}
+
+  std::optional<Autotune> autotune(const Expr& call) {
+    std::vector<Argument> args;
+    if (!checker_.eval_arguments(call, args)) return std::nullopt;
+    auto matched = checker_.match_arguments("@triton.autotune", kAutotune, 2, args, call.loc);
+    if (!matched) return std::nullopt;
+    auto given = [&](std::string_view name) -> const Argument* {
+      const Argument* a = (*matched)[std::find(std::begin(kAutotune), std::end(kAutotune), name) - kAutotune];
+      return a && !a->value.is<dsl::None>() ? a : nullptr;
+    };
+    Autotune out;
+    if (const Argument* configs = given("configs")) add_configs(*configs, out.configs);
+    if (out.configs.empty()) out.configs.push_back(config({}, num_warps(4), num_stages(3)));
+    if (const Argument* key = given("key")) out.key = names(*key);
+    std::erase_if(out.key, [&](const std::string& name) { return !find_param(name); });
+    for (auto [name, list] : {std::pair{"reset_to_zero", &out.reset_to_zero}, {"restore_value", &out.restore_value}}) {
+      const Argument* a = given(name);
+      if (!a) continue;
+      *list = names(*a);
+      for (const std::string& n : *list)
+        if (!find_param(n)) unknown_param(*a, n);
+    }
+    for (auto [name, ms] : {std::pair{"warmup", &out.warmup_ms}, {"rep", &out.rep_ms}}) {
+      const Argument* a = given(name);
+      if (!a) continue;
+      const auto* whole = a->value.get_if<dsl::Int>();
+      const auto* real = a->value.get_if<double>();
+      *ms = whole ? double(*whole) : real ? *real : -1;
+      if (*ms < 0)
+        checker_.error(a->loc, fmt::format("{} takes milliseconds, found {}", name, dsl::describe(a->value)));
+    }
+    for (const char* name : {"pre_hook", "post_hook"})
+      if (const Argument* a = given(name))
+        checker_.error(a->loc, fmt::format("{} of @triton.autotune is not supported", name),
+                       "reset_to_zero and restore_value name the buffers that a run must find unchanged");
+    if (const Argument* a = given("do_bench"))
+      checker_.error(a->loc, "do_bench of @triton.autotune is not supported: Tegula measures by itself",
+                     "leave it out");
+    if (const Argument* a = given("prune_configs_by")) add_prune(*a, out);
+    return out;
+  }
+
+  std::vector<Heuristic> heuristics(const Expr& call) {
+    static constexpr const char* kParams[] = {"values"};
+    std::vector<Argument> args;
+    std::vector<Heuristic> out;
+    if (!checker_.eval_arguments(call, args)) return out;
+    auto matched = checker_.match_arguments("@triton.heuristics", kParams, 1, args, call.loc);
+    if (!matched) return out;
+    const Argument& values = *(*matched)[0];
+    const auto* dict = get_host<DictObject>(values.value);
+    if (!dict) {
+      checker_.error(values.loc, fmt::format("@triton.heuristics takes a dict of functions, found {}",
+                                             dsl::describe(values.value)));
+      return out;
+    }
+    for (const auto& [key, value] : dict->items) {
+      const auto* name = key.get_if<std::string>();
+      if (!name || !get_host<FunctionObject>(value)) {
+        checker_.error(values.loc,
+                       fmt::format("@triton.heuristics takes names and functions of the arguments, found {}: "
+                                   "{}",
+                                   dsl::describe(key), dsl::describe(value)));
+        continue;
+      }
+      if (!check_target(*name, values)) continue;
+      out.push_back({*name, [file = file_, name = *name, function = value, loc = values.loc](const LaunchArgs& launch) {
+                       return evaluate(file, name, function, loc, launch);
+                     }});
+    }
+    return out;
+  }
+
+ private:
+  static Val launch_object(const LaunchArgs& launch) {
+    auto object = std::make_shared<ArgsObject>();
+    object->args = &launch;
+    return dsl::HostRef(std::move(object));
+  }
+
+  static Constexpr evaluate(const File& file, const std::string& name, const Val& function, Loc loc,
+                            const LaunchArgs& launch) {
+    return with_checker<Constexpr>(*file, kValuesInstead, [&](Checker& checker) {
+      Val v = checker.call_host(*get_host<FunctionObject>(function), {{{}, launch_object(launch), false, loc}}, loc);
+      if (v.is_poison()) return Constexpr();
+      auto value = val_to_constexpr(v);
+      if (!value)
+        checker.error(loc,
+                      fmt::format("the heuristic of '{}' gives {}, which no constexpr can be", name, dsl::describe(v)));
+      return value.value_or(Constexpr());
+    });
+  }
+
+  const Param* find_param(std::string_view name) const {
+    for (const Param& p : function_.params)
+      if (p.name == name) return &p;
+    return nullptr;
+  }
+  void unknown_param(const Argument& where, const std::string& name) {
+    std::vector<std::string> names;
+    for (const Param& p : function_.params) names.push_back(p.name);
+    checker_.error(where.loc, fmt::format("kernel '{}' has no argument '{}'", function_.name, name),
+                   nearest_hint(name, names, fmt::format("its arguments are {}", fmt::join(names, ", "))));
+  }
+  /// What configurations and heuristics set are constexprs or options.
+  bool check_target(const std::string& name, const Argument& where, Loc loc = {}) {
+    if (std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions)) return true;
+    const Param* p = find_param(name);
+    if (p && is_constexpr_annotation(p->annotation.get())) return true;
+    if (!p) {
+      Argument at = where;
+      if (loc) at.loc = loc;
+      unknown_param(at, name);
+    } else {
+      checker_.error(loc ? loc : where.loc,
+                     fmt::format("argument '{}' of kernel '{}' is not a tl.constexpr, so it is no matter of tuning",
+                                 name, function_.name),
+                     fmt::format("annotate it: {}: tl.constexpr", name));
+    }
+    return false;
+  }
+
+  std::vector<std::string> names(const Argument& a) {
+    std::vector<std::string> out;
+    const auto* list = a.value.get_if<dsl::TupleVal>();
+    bool ok = list != nullptr;
+    if (list)
+      for (const Val& item : *list->items) {
+        if (const auto* name = item.get_if<std::string>()) {
+          out.push_back(*name);
+        } else {
+          ok = false;
+        }
+      }
+    if (!ok)
+      checker_.error(a.loc, fmt::format("'{}' takes a list of argument names, found {}",
+                                        a.name.empty() ? "key" : a.name, dsl::describe(a.value)));
+    return out;
+  }
+
+  void add_configs(const Argument& a, std::vector<Config>& out) {
+    const auto* list = a.value.get_if<dsl::TupleVal>();
+    if (!list) {
+      checker_.error(a.loc, fmt::format("configs takes a list of triton.Config, found {}", dsl::describe(a.value)));
+      return;
+    }
+    for (const Val& item : *list->items) {
+      const auto* object = get_host<ConfigObject>(item);
+      if (!object) {
+        checker_.error(a.loc,
+                       fmt::format("configs takes a list of triton.Config, found {} in it", dsl::describe(item)));
+        return;
+      }
+      for (const ConstexprArg& c : object->config.constexprs)
+        if (!check_target(c.name, a, object->loc)) return;
+      out.push_back(object->config);
+    }
+  }
+
+  void add_prune(const Argument& a, Autotune& out) {
+    const auto* dict = get_host<DictObject>(a.value);
+    if (!dict) {
+      checker_.error(a.loc, fmt::format("prune_configs_by takes a dict, found {}", dsl::describe(a.value)));
+      return;
+    }
+    const std::vector<std::string> known = {"early_config_prune", "perf_model", "top_k"};
+    for (const auto& [key, value] : dict->items) {
+      std::string name = key.is<std::string>() ? key.as<std::string>() : dsl::describe(key);
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        checker_.error(a.loc, fmt::format("prune_configs_by has no entry '{}'", name), nearest_hint(name, known));
+      } else if (name == "perf_model" && !value.is<dsl::None>()) {
+        checker_.error(a.loc,
+                       "the perf_model of prune_configs_by is not supported: Tegula ranks candidates by a model "
+                       "of its own",
+                       "leave it out, or narrow the configurations down with early_config_prune, or in C++ with "
+                       "Autotune::prune");
+      } else if (name == "early_config_prune" && !value.is<dsl::None>()) {
+        if (!get_host<FunctionObject>(value)) {
+          checker_.error(a.loc, fmt::format("early_config_prune takes a function, found {}", dsl::describe(value)));
+          continue;
+        }
+        out.prune = [file = file_, function = value, loc = a.loc](const std::vector<Config>& configs,
+                                                                  const LaunchArgs& launch) {
+          return prune(file, function, loc, configs, launch);
+        };
+      }
+    }
+  }
+
+  static std::vector<Config> prune(const File& file, const Val& function, Loc loc, const std::vector<Config>& configs,
+                                   const LaunchArgs& launch) {
+    std::vector<Val> list;
+    for (const Config& c : configs) {
+      auto object = std::make_shared<ConfigObject>();
+      object->config = c;
+      object->loc = loc;
+      list.push_back(dsl::HostRef(std::move(object)));
+    }
+    return with_checker<std::vector<Config>>(
+        *file, "narrow them down in C++ with Autotune::prune", [&](Checker& checker) {
+          std::vector<Argument> args{{{}, dsl::make_tuple(list), false, loc}, {{}, launch_object(launch), false, loc}};
+          Val v = checker.call_host(*get_host<FunctionObject>(function), std::move(args), loc);
+          std::vector<Config> kept;
+          if (v.is_poison()) return kept;
+          const auto* result = v.get_if<dsl::TupleVal>();
+          for (size_t i = 0; result && i < result->items->size(); ++i) {
+            const auto* object = get_host<ConfigObject>((*result->items)[i]);
+            if (object) kept.push_back(object->config);
+          }
+          if (!result || kept.size() != result->items->size()) {
+            checker.error(
+                loc, fmt::format("early_config_prune gives {}, expected a list of triton.Config", dsl::describe(v)));
+          } else if (kept.empty()) {
+            checker.error(loc, "early_config_prune leaves no configuration");
+          }
+          return kept;
+        });
+  }
+
+  Checker& checker_;
+  const File& file_;
+  const Function& function_;
+};
+
+}  // namespace
+
+std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& file, const Function& function) {
+  std::optional<Autotune> found;
+  for (const Decorator& d : function.decorators)
+    if (const Expr* call = find_call(file->module(), d, "autotune"))
+      found = with_checker<std::optional<Autotune>>(*file, kConfigsInstead, [&](Checker& checker) {
+        if (found) checker.error(call->loc, fmt::format("kernel '{}' has two @triton.autotune", function.name));
+        return Reader(checker, file, function).autotune(*call);
+      });
+  return found;
+}
+
+std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& file, const Function& function) {
+  std::vector<Heuristic> found;
+  for (const Decorator& d : function.decorators)
+    if (const Expr* call = find_call(file->module(), d, "heuristics")) {
+      auto more = with_checker<std::vector<Heuristic>>(
+          *file, kValuesInstead, [&](Checker& checker) { return Reader(checker, file, function).heuristics(*call); });
+      found.insert(found.end(), more.begin(), more.end());
+    }
+  return found;
+}
+
+}  // namespace tegula::language

@@ -1,0 +1,68 @@
+// The values that host code has and kernels do not: what decorators are made of.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsl/config.h"
+#include "dsl/language/checker_impl.h"
+
+namespace tegula::language {
+
+struct DictObject : dsl::HostObject {
+  std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion
+
+  const Val* find(const Val& key) const;
+  void set(Val key, Val value);
+  std::string describe() const override { return "a dict"; }
+  bool truth() const override { return !items.empty(); }
+};
+
+/// triton.Config(...)
+struct ConfigObject : dsl::HostObject {
+  Config config;
+  Loc loc;
+
+  std::string describe() const override { return "a triton.Config"; }
+};
+
+/// A tensor argument, of which a launch knows the pointer.
+struct PointerObject : dsl::HostObject {
+  std::string name;
+  PointerArg pointer;
+
+  std::string describe() const override { return "the tensor '" + name + "'"; }
+};
+
+/// The arguments of a launch, as lambdas of heuristics and pruning functions get them. Valid for the call.
+struct ArgsObject : dsl::HostObject {
+  const LaunchArgs* args = nullptr;
+
+  std::string describe() const override { return "the arguments of the launch"; }
+};
+
+/// A lambda, or a function of the module that is no kernel.
+struct FunctionObject : dsl::HostObject {
+  const Expr* lambda = nullptr;
+  const Function* function = nullptr;
+  Scope scope;  ///< the names around the lambda
+
+  std::string describe() const override { return function ? "the function '" + function->name + "'" : "a lambda"; }
+};
+
+template <class T>
+const T* get_host(const Val& v) {
+  const auto* ref = v.get_if<dsl::HostRef>();
+  return ref ? dynamic_cast<const T*>(ref->get()) : nullptr;
+}
+
+/// An argument of a launch as host code sees it.
+Val launch_value(const std::string& name, const LaunchArgs::Value& value);
+Val constexpr_to_val(const Constexpr& value);
+/// Nothing for a value that no constexpr argument can have.
+std::optional<Constexpr> val_to_constexpr(const Val& v);
+
+}  // namespace tegula::language

@@ -1,0 +1,250 @@
+#include "runtime/tuning/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "runtime/timing.h"
+
+namespace tegula {
+
+namespace {
+
+using Status = TuningResult::Status;
+
+constexpr int kFirstRuns = 3;     ///< enough to see that a candidate is hopeless
+constexpr int kFinalists = 4;     ///< timed once more, in turn
+constexpr int kFinalRounds = 15;  ///< samples of each for the test
+
+/// Prepares candidates in the background; the caller takes them in order.
+class Preparation {
+ public:
+  Preparation(std::vector<size_t> order, const std::function<PreparedCandidate(size_t)>& prepare, int threads)
+      : order_(std::move(order)), prepare_(prepare) {
+    if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
+    threads = std::min(threads, int(order_.size()));
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~Preparation() {
+    next_ = order_.size();
+    for (std::thread& t : threads_) t.join();
+  }
+  Preparation(const Preparation&) = delete;
+
+  PreparedCandidate take(size_t candidate) {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [&] { return done_.contains(candidate); });
+    return std::move(done_.extract(candidate).mapped());
+  }
+
+ private:
+  void work() {
+    for (size_t i; (i = next_++) < order_.size();) {
+      PreparedCandidate out;
+      try {
+        out = prepare_(order_[i]);
+      } catch (const std::exception& e) {
+        out.facts.status = Status::Failed;
+        out.facts.reason = e.what();
+      }
+      std::lock_guard lock(mutex_);
+      done_.emplace(order_[i], std::move(out));
+      ready_.notify_all();
+    }
+  }
+
+  const std::vector<size_t> order_;
+  const std::function<PreparedCandidate(size_t)>& prepare_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::map<size_t, PreparedCandidate> done_;
+  std::vector<std::thread> threads_;
+};
+
+class Search {
+ public:
+  Search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
+         const std::function<PreparedCandidate(size_t)>& prepare,
+         const std::function<void(const TuningResult&)>& finished, const SearchOptions& options)
+      : configs_(configs), predicted_(predicted_us), prepare_(prepare), finished_(finished), options_(options) {}
+
+  SearchOutcome run(const std::vector<TuningResult>& known) {
+    out_.results.resize(configs_.size());
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < configs_.size(); ++i) {
+      auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == configs_[i]; });
+      if (it == known.end()) {
+        todo.push_back(i);
+      } else {
+        out_.results[i] = *it;
+      }
+    }
+    left_ = todo.size();
+    {
+      Preparation preparation(todo, prepare_, options_.compile_threads);
+      for (size_t i : todo) {
+        PreparedCandidate candidate = preparation.take(i);
+        candidate.facts.config = configs_[i];
+        if (i < predicted_.size()) candidate.facts.predicted_us = predicted_[i];
+        if (candidate.facts.status == Status::Timed && candidate.facts.spill_bytes > 0) {
+          candidate.facts.status = Status::Spilled;
+          candidate.facts.reason = fmt::format("{} bytes of registers spilled a thread", candidate.facts.spill_bytes);
+          spilled_[i] = std::move(candidate.time);
+        } else if (candidate.facts.status == Status::Timed) {
+          time(i, candidate);
+        }
+        finish(i, std::move(candidate.facts));
+      }
+    }
+    if (!any(Status::Timed))
+      for (auto& [i, run] : spilled_) {
+        PreparedCandidate candidate{out_.results[i], std::move(run)};
+        candidate.facts.status = Status::Timed;
+        time(i, candidate);
+        candidate.facts.reason += candidate.facts.reason.empty() ? "" : "; ";
+        candidate.facts.reason += "timed since all candidates spill";
+        finish(i, std::move(candidate.facts));
+      }
+    decide();
+    return std::move(out_);
+  }
+
+ private:
+  bool any(Status status) const {
+    return std::any_of(out_.results.begin(), out_.results.end(),
+                       [&](const TuningResult& r) { return r.status == status && !r.times_us.empty(); });
+  }
+
+  double best_median() const {
+    double best = INFINITY;
+    for (const TuningResult& r : out_.results)
+      if (r.status == Status::Timed) best = std::min(best, r.median_us());
+    return best;
+  }
+
+  /// Fills in facts.times_us, or says why there are none.
+  void time(size_t i, PreparedCandidate& candidate) {
+    if (options_.only_prepare) return;
+    TuningResult& r = candidate.facts;
+    try {
+      std::vector<double> first = candidate.time(kFirstRuns);
+      double typical = median(first);
+      double quickest = *std::min_element(first.begin(), first.end());
+      ++out_.timed;
+      if (double best = best_median(); quickest > options_.hopeless * best) {
+        r.status = Status::Stopped;
+        r.reason = fmt::format("{:.2f} times the best so far", quickest / best);
+        r.times_us = std::move(first);
+        return;
+      }
+      auto runs = [&](double ms, int least, int most) {
+        return std::clamp(int(1000 * ms / std::max(typical, 1.0)), least, most);
+      };
+      if (int warmup = runs(options_.warmup_ms, 0, 5)) candidate.time(warmup);
+      r.times_us = candidate.time(runs(options_.rep_ms, 5, 25));
+      timers_[i] = std::move(candidate.time);
+    } catch (const std::exception& e) {
+      r.status = Status::Failed;
+      r.reason = e.what();
+      r.times_us.clear();
+    }
+  }
+
+  void finish(size_t i, TuningResult result) {
+    out_.results[i] = std::move(result);
+    if (finished_) finished_(out_.results[i]);
+    if (left_ > 0) --left_;
+    if (options_.progress) options_.progress(out_.results[i], left_);
+  }
+
+  /// The best few are timed in turn, so that what drifts (clocks, temperature) hits all of them alike. The leader is
+  /// the one that comes first; another takes its place only if it is faster beyond doubt.
+  void decide() {
+    std::vector<size_t> timed;
+    for (size_t i = 0; i < out_.results.size(); ++i)
+      if (out_.results[i].status == Status::Timed && !out_.results[i].times_us.empty()) timed.push_back(i);
+    if (timed.empty()) return;
+    std::stable_sort(timed.begin(), timed.end(),
+                     [&](size_t a, size_t b) { return out_.results[a].median_us() < out_.results[b].median_us(); });
+    out_.best = int(timed[0]);
+    double near = options_.hopeless * out_.results[timed[0]].median_us();
+    std::erase_if(timed, [&](size_t i) { return out_.results[i].median_us() > near; });
+    if (timed.size() > kFinalists) timed.resize(kFinalists);
+    if (timed.size() < 2 || out_.timed == 0) return;
+    std::map<size_t, std::vector<double>> samples;
+    try {
+      for (size_t i : timed)
+        if (!timers_.contains(i)) timers_[i] = prepare_(i).time;  // known from before
+      for (int round = 0; round < kFinalRounds; ++round)
+        for (size_t k = 0; k < timed.size(); ++k) {
+          size_t i = timed[round % 2 ? timed.size() - 1 - k : k];
+          for (double us : timers_[i](1)) samples[i].push_back(us);
+        }
+    } catch (const std::exception&) {
+      return;  // what was measured before decides
+    }
+    std::sort(timed.begin(), timed.end());
+    size_t leader = timed[0];
+    for (size_t i : timed)
+      if (significantly_smaller(samples[i], samples[leader], options_.significance)) leader = i;
+    out_.best = int(leader);
+    for (size_t i : timed) {
+      out_.results[i].times_us = samples[i];
+      if (finished_) finished_(out_.results[i]);
+    }
+  }
+
+  const std::vector<std::string>& configs_;
+  const std::vector<double>& predicted_;
+  const std::function<PreparedCandidate(size_t)>& prepare_;
+  const std::function<void(const TuningResult&)>& finished_;
+  const SearchOptions& options_;
+
+  SearchOutcome out_;
+  size_t left_ = 0;
+  std::map<size_t, std::function<std::vector<double>(int)>> timers_;   ///< of those in the running
+  std::map<size_t, std::function<std::vector<double>(int)>> spilled_;  ///< of those that spill
+};
+
+}  // namespace
+
+SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
+                     const std::vector<TuningResult>& known,
+                     const std::function<PreparedCandidate(size_t candidate)>& prepare,
+                     const std::function<void(const TuningResult&)>& finished, const SearchOptions& options) {
+  return Search(configs, predicted_us, prepare, finished, options).run(known);
+}
+
+bool significantly_smaller(const std::vector<double>& a, const std::vector<double>& b, double level) {
+  double m = double(a.size()), n = double(b.size());
+  if (a.empty() || b.empty()) return false;
+  std::vector<std::pair<double, bool>> all;
+  for (double x : a) all.emplace_back(x, true);
+  for (double x : b) all.emplace_back(x, false);
+  std::sort(all.begin(), all.end());
+  double rank_sum = 0, ties = 0;
+  for (size_t i = 0; i < all.size();) {
+    size_t j = i;
+    while (j < all.size() && all[j].first == all[i].first) ++j;
+    double rank = double(i + j + 1) / 2, count = double(j - i);  // the mean of ranks i + 1 to j
+    ties += count * count * count - count;
+    for (size_t k = i; k < j; ++k) rank_sum += all[k].second ? rank : 0;
+    i = j;
+  }
+  double u = rank_sum - m * (m + 1) / 2;  // small when a is smaller
+  double total = m + n;
+  double variance = m * n / 12 * (total + 1 - ties / (total * (total - 1)));
+  if (variance <= 0) return false;
+  double z = (u + 0.5 - m * n / 2) / std::sqrt(variance);
+  return 0.5 * std::erfc(-z / std::sqrt(2.0)) < level;
+}
+
+}  // namespace tegula

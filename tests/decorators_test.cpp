@@ -1,0 +1,316 @@
+// @triton.autotune and @triton.heuristics of text kernels: what they evaluate to, and what is said where they cannot
+// be.
+#include "dsl/language/decorators.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "dsl/program.h"
+#include "runtime/base/error.h"
+
+namespace tegula::language {
+namespace {
+
+using File = std::shared_ptr<const SourceFile>;
+
+File parse_file(const std::string& text) {
+  Diagnostics diags;
+  auto file = std::make_shared<const SourceFile>(text, "k.py", diags);
+  EXPECT_EQ(diags.render(), "");
+  return file;
+}
+
+const std::string kHead = "import torch\nimport triton\nimport triton.language as tl\n";
+
+/// A file with one kernel under these decorators, of which line 4 is the first.
+File kernel_file(const std::string& decorators) {
+  return parse_file(kHead + decorators +
+                    "\n@triton.jit\ndef k(x, bias, n, BLOCK: tl.constexpr, EVEN: tl.constexpr = True):\n  pass\n");
+}
+
+std::optional<Autotune> autotune(const std::string& decorators) {
+  File file = kernel_file(decorators);
+  return find_autotune(file, file->module().functions.back());
+}
+
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const CompileError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string autotune_error(const std::string& decorators) {
+  return error_of([&] { autotune(decorators); });
+}
+
+std::string configs_text(const std::vector<Config>& configs) {
+  std::string out;
+  for (const Config& c : configs) out += c.to_string() + "\n";
+  return out;
+}
+
+/// The arguments that golden/decorators/with_triton.py launches with, as far as the kernel has them.
+LaunchArgs sample_args(const Function& function) {
+  const std::vector<std::pair<std::string, LaunchArgs::Value>> all = {{"x", PointerArg{Elem::F16, 4096}},
+                                                                      {"y", PointerArg{Elem::F32, 4100}},
+                                                                      {"bias", PointerArg{}},
+                                                                      {"n", int64_t(1000)},
+                                                                      {"M", int64_t(1000)},
+                                                                      {"N", int64_t(512)},
+                                                                      {"K", int64_t(4096)},
+                                                                      {"causal", true},
+                                                                      {"eps", 1e-5}};
+  LaunchArgs args;
+  for (const auto& [name, value] : all)
+    for (const Param& p : function.params)
+      if (p.name == name) args.set(name, value);
+  return args;
+}
+
+void add_config(LaunchArgs& args, const Config& config) {
+  for (const ConstexprArg& c : config.constexprs) args.set(c.name, c.value);
+}
+
+TEST(Decorators, SamplesAreWhatTritonMakesOfThem) {
+  std::ifstream in(TEGULA_SOURCE_DIR "/tests/golden/decorators/samples.py", std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string marker = "# ---- expected\n";
+  File file = parse_file(text);
+  std::string found;
+  auto line = [&](std::string s) { found += "# " + s.substr(0, s.find_last_not_of(' ') + 1) + "\n"; };
+  for (const Function& f : file->module().functions) {
+    line("kernel " + f.name);
+    LaunchArgs args = sample_args(f);
+    if (auto tune = find_autotune(file, f)) {
+      line(fmt::format("  key {}", fmt::join(tune->key, " ")));
+      if (!tune->reset_to_zero.empty()) line(fmt::format("  reset_to_zero {}", fmt::join(tune->reset_to_zero, " ")));
+      if (!tune->restore_value.empty()) line(fmt::format("  restore_value {}", fmt::join(tune->restore_value, " ")));
+      for (const Config& c : tune->configs) line("  config " + c.to_string());
+      if (tune->prune)
+        for (const Config& c : tune->prune(tune->configs, args)) line("  kept " + c.to_string());
+      add_config(args, tune->configs[0]);
+    }
+    for (const Heuristic& h : find_heuristics(file, f)) {
+      Constexpr value = h.value(args);
+      args.set(h.param, value);
+      line(fmt::format("  heuristic {}={}", h.param, to_string(value)));
+    }
+  }
+  EXPECT_EQ(found, text.substr(text.find(marker) + marker.size()));
+}
+
+TEST(Decorators, TimesAndDefaults) {
+  auto tune = autotune("@triton.autotune([triton.Config({'BLOCK': 64})], ['n'], warmup=5, rep=12.5, do_bench=None)");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(tune->warmup_ms, 5);
+  EXPECT_EQ(tune->rep_ms, 12.5);
+  EXPECT_EQ(autotune("@triton.autotune([triton.Config({'BLOCK': 64})], ['n'])")->rep_ms, Autotune().rep_ms);
+  EXPECT_FALSE(autotune("@triton.heuristics({})"));
+}
+
+TEST(Decorators, OtherNamesOfTheDecorators) {
+  File file = parse_file(
+      "import triton as t\nfrom triton import jit, autotune as tune, Config as C, next_power_of_2\n"
+      "@tune([C({'B': next_power_of_2(n)}, num_warps=2) for n in (5, 9)], key=['n'])\n@jit\ndef k(n, B: "
+      "t.language.constexpr):\n  pass\n");
+  EXPECT_EQ(configs_text(find_autotune(file, file->module().functions[0])->configs),
+            "B=8 num_warps=2 num_stages=3\nB=16 num_warps=2 num_stages=3\n");
+}
+
+TEST(Decorators, AreEvaluatedOnlyWhenAskedFor) {
+  Program program = Program::parse(kHead +
+                                   "from elsewhere import configs\n@triton.autotune(configs=configs(), key=['n'])\n"
+                                   "@triton.jit\ndef k(x, n, BLOCK: tl.constexpr):\n  tl.store(x, BLOCK)\n");
+  LaunchOptions options;
+  options.constexprs = {{"BLOCK", 64}};
+  std::vector<ArgType> types = {{Elem::I32, true, 16, {}}, {Elem::I32, false, 1, {}}};
+  EXPECT_NE(program.kernel("k").tile_ir(types, options).find("64"), std::string::npos);
+}
+
+TEST(Decorators, ErrorsOfConfigurations) {
+  EXPECT_EQ(autotune_error("@triton.autotune(configs=get_configs(), key=['n'])"),
+            "k.py:4:26: error: unknown name 'get_configs'\n"
+            "    @triton.autotune(configs=get_configs(), key=['n'])\n"
+            "                             ^~~~~~~~~~~\n"
+            "  hint: give the configurations in C++: kernel.autotune(...)\n");
+  auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  auto hint = [](const std::string& text) {
+    size_t at = text.find("hint: ");
+    return at == text.npos ? "" : text.substr(at + 6, text.find('\n', at) - at - 6);
+  };
+  struct Case {
+    std::string decorators, message, hint;
+  };
+  const std::string instead = "give the configurations in C++: kernel.autotune(...)";
+  const Case cases[] = {
+      {"from fla import configs\n@triton.autotune(configs, ['n'])",
+       "k.py:5:18: error: 'configs' comes from "
+       "'fla.configs', outside this file",
+       instead},
+      {"@triton.autotune([triton.Config({'BLOCK': 1}, num_warp=4)], ['n'])",
+       "k.py:4:47: error: triton.Config has no argument 'num_warp'", "did you mean 'num_warps'?; or " + instead},
+      {"@triton.autotune([triton.Config({'BLOK': 1})], ['n'])", "k.py:4:19: error: kernel 'k' has no argument 'BLOK'",
+       "did you mean 'BLOCK'?; or " + instead},
+      {"@triton.autotune([triton.Config({'n': 1})], ['n'])",
+       "k.py:4:19: error: argument 'n' of kernel 'k' is not a tl.constexpr, so it is no matter of tuning",
+       "annotate it: n: tl.constexpr; or " + instead},
+      {"@triton.autotune([triton.Config({'BLOCK': 1}, num_ctas=2)], ['n'])",
+       "k.py:4:47: error: num_ctas other than 1 is not supported: Tegula launches no clusters",
+       "leave num_ctas out; or " + instead},
+      {"@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])",
+       "k.py:4:47: error: pre_hook of a triton.Config is not supported",
+       "buffers are zeroed before each run with @triton.autotune(..., reset_to_zero=[\"name\"]); or " + instead},
+      {"@triton.autotune([triton.Config({'BLOCK': 1}, num_warps='4')], ['n'])",
+       "k.py:4:47: error: num_warps takes a positive int, found '4'", instead},
+      {"@triton.autotune([triton.Config(128)], ['n'])",
+       "k.py:4:33: error: triton.Config takes a dict of argument values, found the int 128", instead},
+      {"@triton.autotune([triton.Config({'BLOCK': []})], ['n'])",
+       "k.py:4:33: error: triton.Config takes a dict of names and their values, found 'BLOCK': ()", instead},
+      {"@triton.autotune([3], ['n'])", "k.py:4:18: error: configs takes a list of triton.Config, found the int 3 in it",
+       instead},
+      {"@triton.autotune([triton.Config({'BLOCK': torch.cuda.mem(0)})], ['n'])",
+       "k.py:4:43: error: 'torch.cuda' cannot be evaluated: Tegula does not run Python", instead},
+      {"@triton.autotune([triton.Confg({'BLOCK': 1})], ['n'])",
+       "k.py:4:19: error: 'triton.Confg' cannot be evaluated: Tegula does not run Python",
+       "did you mean 'Config'?; or " + instead},
+  };
+  for (const Case& c : cases) {
+    std::string text = autotune_error(c.decorators);
+    EXPECT_EQ(first_line(text), c.message) << text;
+    EXPECT_EQ(hint(text), c.hint);
+  }
+}
+
+TEST(Decorators, ErrorsOfTheTuner) {
+  const std::string configs = "@triton.autotune([triton.Config({'BLOCK': 1})], ";
+  const std::pair<std::string, std::string> cases[] = {
+      {"keys=['n'])", "@triton.autotune has no argument 'keys'\nhint: did you mean 'key'?; or "},
+      {"key='n')", "'key' takes a list of argument names, found 'n'\nhint: "},
+      {"key=['n'], reset_to_zero=['out'])",
+       "kernel 'k' has no argument 'out'\nhint: its arguments are x, bias, n, BLOCK, EVEN; or "},
+      {"key=['n'], warmup='1')", "warmup takes milliseconds, found '1'\nhint: "},
+      {"key=['n'], pre_hook=lambda a: 0)",
+       "pre_hook of @triton.autotune is not supported\nhint: reset_to_zero and restore_value name the buffers that a "
+       "run "
+       "must find unchanged; or "},
+      {"key=['n'], do_bench=lambda f, q: 0)",
+       "do_bench of @triton.autotune is not supported: Tegula measures by itself\nhint: leave it out; or "},
+      {"key=['n'], prune_configs_by={'early_prune': 0})", "prune_configs_by has no entry 'early_prune'\nhint: "},
+      {"key=['n'], prune_configs_by={'perf_model': lambda a: 0, 'top_k': 3})",
+       "the perf_model of prune_configs_by is not supported: Tegula ranks candidates by a model of its own\nhint: "
+       "leave "
+       "it out, or narrow the configurations down with early_config_prune, or in C++ with Autotune::prune; or "},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    try {
+      autotune(configs + arguments);
+      ADD_FAILURE() << arguments;
+    } catch (const CompileError& e) {
+      ASSERT_EQ(e.diags().size(), 1u) << e.what();
+      EXPECT_EQ(e.diags()[0].message + "\nhint: " + e.diags()[0].hint,
+                expected + "give the configurations in C++: kernel.autotune(...)");
+      EXPECT_EQ(e.diags()[0].loc.line, 4);
+    }
+  }
+}
+
+TEST(Decorators, ErrorsInHostFunctionsSayWhoCalledThem) {
+  EXPECT_EQ(autotune_error("def configs():\n  return [triton.Config({'BLOCK': b}) for b in sizes]\n"
+                           "@triton.autotune(configs(), ['n'])"),
+            "k.py:5:48: error: unknown name 'sizes'\n"
+            "      return [triton.Config({'BLOCK': b}) for b in sizes]\n"
+            "                                                   ^~~~~\n"
+            "  k.py:6:18: note: in the call of 'configs'\n"
+            "    @triton.autotune(configs(), ['n'])\n"
+            "                     ^~~~~~~~~\n"
+            "  hint: give the configurations in C++: kernel.autotune(...)\n");
+  std::string text = autotune_error(
+      "def configs():\n  try:\n    return cached()\n  except KeyError:\n    return []\n@triton.autotune(configs(), "
+      "['n'])");
+  EXPECT_NE(text.find("k.py:5:3: error: 'try' is not part of the kernel language"), text.npos) << text;
+  EXPECT_NE(text.find("in the function 'configs', which a decorator uses"), text.npos) << text;
+  text = autotune_error("def configs():\n  while True:\n    pass\n@triton.autotune(configs(), ['n'])");
+  EXPECT_NE(text.find("a decorator takes more than 1000000 steps"), text.npos) << text;
+  text = autotune_error("def f(n):\n  return f(n)\n@triton.autotune(f(1), ['n'])");
+  EXPECT_NE(text.find("calls are nested more than 64 deep"), text.npos) << text;
+  text =
+      autotune_error("def add(l):\n  l.append(1)\ndef f():\n  l = []\n  add(l)\n  return l\n@triton.autotune(f(), [])");
+  EXPECT_NE(text.find("'append' is followed on lists that a function made itself only"), text.npos) << text;
+}
+
+std::vector<Heuristic> heuristics(const std::string& decorators) {
+  File file = kernel_file(decorators);
+  return find_heuristics(file, file->module().functions.back());
+}
+
+TEST(Decorators, ErrorsOfHeuristics) {
+  LaunchArgs args;
+  args.set("x", LaunchArgs::Value(PointerArg{Elem::F32, 256}));
+  args.set("n", LaunchArgs::Value(int64_t(100)));
+  auto run = [&](const std::string& lambda) {
+    return error_of([&] { heuristics("@triton.heuristics({'BLOCK': lambda args: " + lambda + "})")[0].value(args); });
+  };
+  EXPECT_EQ(run("args['m'] + 1"),
+            "k.py:4:48: error: the arguments of the launch have no 'm'\n"
+            "    @triton.heuristics({'BLOCK': lambda args: args['m'] + 1})\n"
+            "                                                   ^~~\n"
+            "  hint: there is x, n; or give the value at the launch\n");
+  EXPECT_NE(run("args['x'].shape[0]").find("error: 'shape' of the tensor 'x' is not known: a launch gets pointers"),
+            std::string::npos);
+  EXPECT_NE(run("args['x'].stride(0)").find("error: 'stride' of the tensor 'x' is not known"), std::string::npos);
+  EXPECT_NE(
+      run("[args['n'], None]").find("error: the heuristic of 'BLOCK' gives (100, None), which no constexpr can be"),
+      std::string::npos);
+  EXPECT_NE(run("args['n'] // 0").find("error: division by zero"), std::string::npos);
+  EXPECT_EQ(run("args['n'] // 3"), "no error");
+  EXPECT_NE(error_of([&] {
+              heuristics("@triton.heuristics({'BLOK': lambda a: 1})");
+            }).find("error: kernel 'k' has no argument 'BLOK'"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              heuristics("@triton.heuristics({'BLOCK': 3})");
+            }).find("error: @triton.heuristics takes names and functions of the arguments, found 'BLOCK': the int 3"),
+            std::string::npos);
+}
+
+TEST(Decorators, ValuesOfHeuristicsHaveTheirTypes) {
+  LaunchArgs args;
+  args.set("x", LaunchArgs::Value(PointerArg{Elem::BF16, 256}));
+  args.set("n", LaunchArgs::Value(int64_t(100)));
+  auto value = [&](const std::string& lambda) {
+    return heuristics("@triton.heuristics({'BLOCK': lambda args: " + lambda + "})")[0].value(args);
+  };
+  EXPECT_EQ(value("args['n'] / 8"), Constexpr(12.5));
+  EXPECT_EQ(value("args['x'].dtype"), Constexpr(Elem::BF16));
+  EXPECT_EQ(value("None"), Constexpr());
+  EXPECT_EQ(value("'bias' in args"), Constexpr(false));
+  EXPECT_EQ(value("args['n'] > 3 and args['n'] < 200 or not args['n']"), Constexpr(true));
+  EXPECT_EQ(value("tl.float32 if args['x'].dtype == tl.bfloat16 else tl.float16"), Constexpr(Elem::F32));
+}
+
+TEST(Decorators, PruningThatCannotBeEvaluatedIsAnError) {
+  auto tune = autotune(
+      "def prune(configs, args, **kwargs):\n  return [c for c in configs if c.kwargs['BLOCK'] <= kwargs['n']]\n"
+      "@triton.autotune([triton.Config({'BLOCK': 1})], ['n'], prune_configs_by={'early_config_prune': prune})");
+  ASSERT_TRUE(tune && tune->prune);
+  std::string text = error_of([&] { tune->prune(tune->configs, LaunchArgs()); });
+  EXPECT_NE(text.find("k.py:5:54: error: unknown name 'kwargs'"), text.npos) << text;
+  EXPECT_NE(text.find("or narrow them down in C++ with Autotune::prune"), text.npos) << text;
+  EXPECT_NE(
+      error_of([&] {
+        auto none = autotune(
+            "@triton.autotune([triton.Config({'BLOCK': 1})], [], prune_configs_by={'early_config_prune': lambda c, "
+            "a: []})");
+        none->prune(none->configs, LaunchArgs());
+      }).find("early_config_prune leaves no configuration"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace tegula::language
