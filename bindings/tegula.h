@@ -184,6 +184,8 @@ typedef struct tegula_param {
   const char* name;
   int32_t is_constexpr;
   int32_t has_default;
+  int32_t is_zeroed;   /* tuning zeroes what it points to (reset_to_zero): give tegula_value.bytes */
+  int32_t is_restored; /* tuning saves and restores what it points to (restore_value): the same */
 } tegula_param;
 
 const char* tegula_kernel_name(const tegula_kernel* kernel);

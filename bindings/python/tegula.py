@@ -16,6 +16,7 @@ import ctypes
 import difflib
 import glob
 import itertools
+import math
 import operator
 import os
 import pathlib
@@ -121,7 +122,8 @@ class _ImageStruct(ctypes.Structure):
 
 
 class _ParamStruct(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32)]
+    _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32),
+                ("is_zeroed", ctypes.c_int32), ("is_restored", ctypes.c_int32)]
 
 
 _GridFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32))
@@ -403,26 +405,25 @@ def _words(x):
     return (_handlers.get(type(x)) or _find_handler(x))(x)
 
 
-def _extent(x):
-    """(first address, bytes) of the memory that an array's elements span; (0, 0) if it has none."""
+def _elements(x):
+    """An array as bytes of all elements, bytes of one, shape, strides in bytes (None: row-major), address."""
     if isinstance(x, _Reinterpreted):
         x = x.array
-    if type(x) in _torch_types or _torch and isinstance(x, _torch.Tensor):
-        shape, strides, item, address = x.shape, x.stride(), x.element_size(), x.data_ptr()
-        strides = [s * item for s in strides]
-    else:
-        interface = getattr(x, "__cuda_array_interface__", None) or getattr(x, "__array_interface__", None)
-        if not interface:
-            return 0, 0
-        shape, strides, address = interface["shape"], interface.get("strides"), interface["data"][0]
-        item = int(interface["typestr"][2:])
-        if strides is None:
-            strides, step = [], item
-            for n in reversed(shape):
-                strides.insert(0, step)
-                step *= n
-    if 0 in shape:
-        return 0, 0
+    if isinstance(x, DeviceArray):
+        return x.nbytes, x.dtype.itemsize, x.shape, None, x.address
+    if _torch and isinstance(x, _torch.Tensor):
+        item = x.element_size()
+        return x.numel() * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
+    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    item = int(interface["typestr"][2:])
+    return math.prod(interface["shape"]) * item, item, interface["shape"], interface.get("strides"), interface["data"][0]
+
+
+def _extent(x):
+    """(first address, bytes) of the memory that an array's elements span; (0, 0) if it has none."""
+    size, item, shape, strides, address = _elements(x)
+    if strides is None or size == 0:
+        return address if size else 0, size
     low = sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
     high = sum((n - 1) * s for n, s in zip(shape, strides) if s > 0)
     return address + low, high - low + item
@@ -526,16 +527,10 @@ class DeviceArray:
         if interface.get("strides") is not None:
             raise TypeError("the array is not contiguous; pass a contiguous copy")
         self.device, self.dtype, self.shape = device, found, tuple(interface["shape"])
-        self.nbytes = found.itemsize
-        for n in self.shape:
-            self.nbytes *= n
+        self.nbytes = found.itemsize * math.prod(self.shape)
         self._handle = _make(_lib.tegula_buffer_create, device._handle, self.nbytes)
         self.address = _lib.tegula_buffer_address(self._handle)
         _check(_lib.tegula_buffer_upload(self._handle, 0, interface["data"][0], self.nbytes, None))
-
-    @property
-    def __array_interface__(self):
-        raise AttributeError("the data of a DeviceArray is read with numpy() or copy_to()")
 
     def copy_to(self, target):
         """Copies all elements into a contiguous array of the host's, as large as this one. Waits for them."""
@@ -697,14 +692,16 @@ class Kernel:
     def __init__(self, handle, name):
         self._handle, self.__name__, self.name = handle, name, name
         self.params = []
+        self._sized = {}  # parameters whose memory tuning zeroes (True) or restores (False)
         for i in range(_lib.tegula_kernel_num_params(handle)):
             p = _ParamStruct()
             _check(_lib.tegula_kernel_param(handle, i, ctypes.byref(p)))
             self.params.append(Param(p.name.decode(), bool(p.is_constexpr), bool(p.has_default)))
+            if p.is_zeroed or p.is_restored:
+                self._sized[self.params[-1].name] = bool(p.is_zeroed)
         self._names = {p.name for p in self.params}
         self._plans = {}
         self._configs = {}
-        self._tuned = None
 
     def __del__(self):
         _lib.tegula_kernel_release(self._handle)
@@ -721,11 +718,9 @@ class Kernel:
     @property
     def is_tuned(self):
         """Whether launches choose among configurations (@triton.autotune)."""
-        if self._tuned is None:
-            tuned = ctypes.c_int32()
-            _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
-            self._tuned = bool(tuned.value)
-        return self._tuned
+        tuned = ctypes.c_int32()
+        _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
+        return bool(tuned.value)
 
     def _launch(self, grid, args, kwargs):
         call = self._bind(args, kwargs)
@@ -877,7 +872,7 @@ class Kernel:
             if t is int and -2**63 <= x < 2**63:
                 words += (_INT, x, 0)
                 continue
-            if t in _torch_types and (tag := _torch_tags.get(x.dtype)):
+            if t in _torch_types and x.is_cuda and (tag := _torch_tags.get(x.dtype)):
                 where = x.get_device()
                 words += (tag, x.data_ptr(), 0)
             else:
@@ -908,16 +903,26 @@ class Kernel:
             call.stream = _stream_of(runtime, call.device)
         else:
             call.stream = _current_torch_stream(place)
-        if call.device.is_emulator:
+        if types:  # nothing is accessed
+            pass
+        elif call.device.is_emulator:
             call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
                                                              if tag & 0xffffffff == _POINTER) if size]
-        elif self.is_tuned:  # what reset_to_zero and restore_value are to cover
-            for i, x in enumerate(runtime):
-                if words[3 * i] & 0xffffffff == _POINTER:
-                    words[3 * i + 2] = _extent(x)[1]
+        elif self._sized:
+            for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
+                if name in self._sized and words[3 * i] & 0xffffffff == _POINTER:
+                    words[3 * i + 2] = self._tuned_bytes(name, x)
         call.words = plan.pack(*words)
         call.meta = lambda: dict(zip(plan.names, values))
         return call
+
+    def _tuned_bytes(self, name, x):
+        """The size of what tuning zeroes or restores."""
+        begin, size = _extent(x)
+        if begin != _words(x)[1] and size or self._sized[name] and size != _elements(x)[0]:
+            raise TypeError(f"{self.name}(): the elements of '{name}' do not lie side by side, and tuning the kernel "
+                            "zeroes or restores all of its memory; pass a contiguous array")
+        return size
 
     def _refuse_places(self, plan, runtime):
         """Raises the TypeError for data in different places."""

@@ -15,7 +15,7 @@ sys.path.insert(0, str(SOURCE / "bindings" / "python"))
 try:
     import numpy as np
 except ImportError:
-    print("SKIPPED: numpy is not installed")
+    print("[  SKIPPED ]\ntest_tegula.py: Skipped\nnumpy is not installed for", sys.executable)  # as ./dev test looks for it
     sys.exit(77)
 try:
     import torch
@@ -443,4 +443,7 @@ class TorchOnTheGpu(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    result = unittest.main(verbosity=2, exit=False).result
+    for reason in sorted({reason for _, reason in result.skipped}):
+        print(f"[  SKIPPED ]\ntest_tegula.py: Skipped\n{reason}")
+    sys.exit(not result.wasSuccessful())
