@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
+# Steps: tests python tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
@@ -19,7 +19,7 @@ if [ $# -lt 1 ]; then
 fi
 where=$1
 shift
-steps=${*:-tests tutorials launch first softmax sanitizer}
+steps=${*:-tests python tutorials launch first softmax sanitizer}
 : "${OUT:=out}"
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -129,6 +129,14 @@ run_tests() {
   done
 }
 
+# The Python file, with the torch and Triton of this machine.
+run_python() {
+  local library
+  for library in "$where"/libtegula.so "$where"/libtegula.so.0; do [ ! -f "$library" ] || break; done
+  step test_tegula.py 180 python.log env TEGULA_LIBRARY="$library" TRITON_CACHE_DIR="$scratch/triton" \
+    python3 tests/python/test_tegula.py
+}
+
 run_tutorials() {
   local program
   for program in $(find_programs '[0-9][0-9]_*' tutorials); do
@@ -207,12 +215,13 @@ run_softmax() {
 for name in $steps; do
   case $name in
     tests) run_tests ;;
+    python) run_python ;;
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;
     first) run_bench first_call 60 ;;
     softmax) run_softmax ;;
-    *) row "$name" UNKNOWN 0 "steps: tests tutorials launch first softmax sanitizer" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first softmax sanitizer" ;;
   esac
 done
 

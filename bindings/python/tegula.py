@@ -8,8 +8,8 @@ Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface_
 and None, by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
 memory is worked on where it is, by the emulator. The grid is a tuple, or a function of a dictionary of all arguments.
 
-This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY, beside
-itself, in the installation or build that it belongs to, and where the system looks.
+This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY,
+beside itself, in the installation or build that it belongs to, and where the system looks.
 """
 
 import ctypes
@@ -23,8 +23,10 @@ import pathlib
 import struct
 import sys
 
-__all__ = ["load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
-           "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"]
+__all__ = [
+    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
+    "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"
+]
 
 _ABI = 1
 
@@ -96,11 +98,13 @@ def _open_library():
             return ctypes.CDLL(str(path))
         except OSError as error:
             looked.append(f"{path} ({why}): {error}")
-    raise ImportError("libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n  " + "\n  ".join(looked))
+    raise ImportError("libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n  " +
+                      "\n  ".join(looked))
 
 
 class _ConstexprStruct(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("tag", ctypes.c_int64), ("bits", ctypes.c_int64), ("bytes", ctypes.c_uint64)]
+    _fields_ = [("name", ctypes.c_char_p), ("tag", ctypes.c_int64), ("bits", ctypes.c_int64),
+                ("bytes", ctypes.c_uint64)]
 
 
 class _OptionsStruct(ctypes.Structure):
@@ -143,7 +147,8 @@ def _declare(lib):
     function("version", text)
     function("abi", i32)
     if lib.tegula_abi() != _ABI:
-        raise ImportError(f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
+        raise ImportError(
+            f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
     function("last_error", text)
     function("set_error", None, text)
     function("device_default", i32, p)
@@ -225,17 +230,21 @@ class dtype:
 
 
 _DTYPES = {}
-for _number, (_name, _typestr) in enumerate(
-        [("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"), ("int64", "<i8"), ("uint8", "|u1"),
-         ("uint16", "<u2"), ("uint32", "<u4"), ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
-         ("float32", "<f4"), ("float64", "<f8")], 1):
+for _number, (_name, _typestr) in enumerate([("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"),
+                                             ("int64", "<i8"), ("uint8", "|u1"), ("uint16", "<u2"), ("uint32", "<u4"),
+                                             ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
+                                             ("float32", "<f4"), ("float64", "<f8")], 1):
     _DTYPES[_name] = globals()[_name] = dtype(_name, _number, int(_typestr[2:]) if _typestr else 2, _typestr)
     __all__.append(_name)
 _BY_TYPESTR = {d.typestr: d for d in _DTYPES.values() if d.typestr}
 # As Triton, torch and PTX say it besides.
-_OTHER_NAMES = {"bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
-                "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32",
-                "f64": "float64", **{f"{k[0]}{b}": f"{k}{b}" for k in ("int", "uint") for b in (8, 16, 32, 64)}}
+_OTHER_NAMES = {
+    "bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
+    "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32", "f64": "float64",
+    **{f"{k[0]}{b}": f"{k}{b}"
+       for k in ("int", "uint")
+       for b in (8, 16, 32, 64)}
+}
 _SUPPORTED = "bool, " + ", ".join(list(_DTYPES)[1:])
 
 
@@ -290,15 +299,16 @@ def _constexpr_words(value, keep):
     try:
         number = operator.index(value)
     except TypeError:
-        raise _Wrong(f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
-                     "float, a str or a dtype") from None
+        raise _Wrong(
+            f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
+            "float, a str or a dtype") from None
     if not -2**63 <= number < 2**63:
         raise _Wrong(f"{number} does not fit 64 bits")
     return _INT, number
 
 
-# ---- Arguments: a handler for each Python type. It returns (tag, bits, place); place is where data lies: the ordinal of
-# a GPU, _HOST, a Device, or None for what is no data.
+# ---- Arguments: a handler for each Python type. It returns (tag, bits, place); place is where data lies: the ordinal
+# of a GPU, _HOST, a Device, or None for what is no data.
 
 _HOST = -1
 _torch = None
@@ -395,8 +405,9 @@ def _find_handler(x):
     elif isinstance(x, str) or _dtype_of(x):
         raise _Wrong(f"{x!r} is for tl.constexpr parameters, which this one is not")
     else:
-        raise _Wrong(f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
-                     "float, a bool or None")
+        raise _Wrong(
+            f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
+            "float, a bool or None")
     _handlers[t] = handler
     return handler
 
@@ -416,7 +427,8 @@ def _elements(x):
         return x.numel() * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
     interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
     item = int(interface["typestr"][2:])
-    return math.prod(interface["shape"]) * item, item, interface["shape"], interface.get("strides"), interface["data"][0]
+    return math.prod(
+        interface["shape"]) * item, item, interface["shape"], interface.get("strides"), interface["data"][0]
 
 
 def _extent(x):
@@ -430,6 +442,7 @@ def _extent(x):
 
 
 class _Reinterpreted:
+
     def __init__(self, array, as_dtype):
         self.array, self.dtype = array, as_dtype
 
@@ -572,8 +585,9 @@ class Program:
 
     def __init__(self, handle, name):
         self._handle, self._name, self._made = handle, name, {}
-        self.kernels = [_lib.tegula_program_kernel_name(handle, i).decode()
-                        for i in range(_lib.tegula_program_num_kernels(handle))]
+        self.kernels = [
+            _lib.tegula_program_kernel_name(handle, i).decode() for i in range(_lib.tegula_program_num_kernels(handle))
+        ]
 
     def __getitem__(self, name):
         if name not in self._made:
@@ -609,8 +623,8 @@ class Param:
 
 
 class Image:
-    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx, and
-    for what a launch runs its config: constexprs and options by name."""
+    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx,
+    and for what a launch runs its config: constexprs and options by name."""
 
     def __init__(self, handle, config=None):
         facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
@@ -624,12 +638,13 @@ class Image:
         self.config = config
 
     def __repr__(self):
-        return (f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} bytes "
-                f"spilled, {self.shared_bytes} bytes shared>")
+        return (
+            f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} B "
+            f"spilled, {self.shared_bytes} bytes shared>")
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_EXTRA_OPTIONS = ("num_ctas", "stream")  # of which there can be no more than one cluster, and which is no part of the code
+_EXTRA_OPTIONS = ("num_ctas", "stream")  # no part of the code: no other cluster than 1 is there to be had
 
 
 class _Plan:
@@ -674,7 +689,7 @@ def _grid_callback(token, config, out):
 def _extents(grid):
     """x, y, z of a grid as the user says it."""
     if not isinstance(grid, (tuple, list)):
-        grid = (grid,)
+        grid = (grid, )
     if not 1 <= len(grid) <= 3:
         raise TypeError(f"the grid {tuple(grid)} has {len(grid)} extents, expected 1 to 3")
     try:
@@ -735,9 +750,12 @@ class Kernel:
         else:
             x, y, z = _extents(grid)
         if call.ranges:
-            return self._within(call, lambda: _check(
-                _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)))
-        status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)
+            return self._within(
+                call, lambda: _check(
+                    _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words,
+                                   call.count)))
+        status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words,
+                                call.count)
         if status:
             _check(status)
 
@@ -746,8 +764,8 @@ class Kernel:
         token = next(_tokens)
         _pending[token] = pending = [self, grid, call.meta(), None]
         try:
-            status = function(self._handle, call.device._handle, _grid_callback, token, call.options, call.stream, call.words,
-                              call.count, *results)
+            status = function(self._handle, call.device._handle, _grid_callback, token, call.options, call.stream,
+                              call.words, call.count, *results)
             if pending[3] is not None:
                 raise pending[3]
             _check(status)
@@ -781,8 +799,8 @@ class Kernel:
                 kind = c.tag & 0xffffffff
                 known[c.name.decode()] = (
                     None if kind == _NONE else bool(c.bits) if kind == _BOOL else c.bits if kind == _INT else
-                    _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else
-                    ctypes.string_at(c.bits).decode() if kind == _STRING else list(_DTYPES.values())[(c.tag >> 32) - 1])
+                    _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else ctypes.
+                    string_at(c.bits).decode() if kind == _STRING else list(_DTYPES.values())[(c.tag >> 32) - 1])
             self._configs[config] = known
         return known
 
@@ -792,7 +810,8 @@ class Kernel:
         """The plan of calls with `count` values by position and these names."""
         names = [p.name for p in self.params]
         if count > len(names):
-            raise TypeError(f"{self.name}() takes {len(names)} arguments ({', '.join(names)}), found {count} by position")
+            raise TypeError(
+                f"{self.name}() takes {len(names)} arguments ({', '.join(names)}), found {count} by position")
         given = {name: i for i, name in enumerate(names[:count])}
         for i, name in enumerate(keywords, count):
             if name in given:
@@ -811,10 +830,12 @@ class Kernel:
             runtime.pop()
         for p in runtime:
             if p.name not in given:
-                raise TypeError(f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
-                                "left to the last arguments alone")
+                raise TypeError(
+                    f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
+                    "left to the last arguments alone")
         fixed = [n for n in given if n in _OPTIONS or n == "num_ctas"]
-        fixed = [p.name for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
+        fixed = [p.name
+                 for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
         positions = [given[p.name] for p in runtime]
         stream = given.get("stream") if "stream" not in self._names else None
         plan = _Plan(None if positions == list(range(count)) else positions, [p.name for p in runtime],
@@ -882,7 +903,8 @@ class Kernel:
                     else:
                         tag, bits, where = (_handlers.get(t) or _find_handler(x))(x)
                 except _Wrong as wrong:
-                    raise TypeError(f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
+                    raise TypeError(
+                        f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
                 foreign = foreign or where is not None and not (_torch and isinstance(x, _torch.Tensor))
                 words += (tag, bits, 0)
             if where != place and where is not None:
@@ -931,27 +953,31 @@ class Kernel:
         (first, one), (other, two) = lying[0], next(entry for entry in lying if entry[1] != lying[0][1])
 
         def text(place):
-            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place, Device) else f"on GPU {place}"
+            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place,
+                                                                                         Device) else f"on GPU {place}"
 
-        raise TypeError(f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
-                        "launch belongs on one device")
+        raise TypeError(
+            f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
+            "launch belongs on one device")
 
     # ---- Looking at what is compiled
 
     def compile(self, *args, target=None, **kwargs):
-        """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments are
-        those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16", "f32"."""
+        """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments
+        are those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16",
+        "f32"."""
         call = self._bind(args, kwargs, types=True)
         target = target or call.device.target
-        return Image(_make(_lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
+        return Image(
+            _make(_lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
 
     def ptx(self, *args, target=None, **kwargs):
         """The PTX of compile()."""
         return self.compile(*args, target=target, **kwargs).ptx
 
-    def facts(self, *args, grid=(1,), **kwargs):
-        """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be): registers,
-        spills, shared memory, config."""
+    def facts(self, *args, grid=(1, ), **kwargs):
+        """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be):
+        registers, spills, shared memory, config."""
         call = self._bind(args, kwargs)
         image, config = ctypes.c_void_p(), ctypes.c_void_p()
         self._within(call, self._with_callback, call, grid, _lib.tegula_kernel_prepare, ctypes.byref(image),
@@ -986,8 +1012,8 @@ def _current_torch_stream(ordinal):
 
 
 def _stream_of(arrays, device):
-    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first array
-    whose interface names one. Work on other streams that arrays name is waited for."""
+    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first
+    array whose interface names one. Work on other streams that arrays name is waited for."""
     ours = [_current_torch_stream(device._place) for x in arrays if _torch and isinstance(x, _torch.Tensor)][:1]
     named = [(getattr(x, "__cuda_array_interface__", None) or {}).get("stream") for x in arrays
              if not (_torch and isinstance(x, _torch.Tensor))]

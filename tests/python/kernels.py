@@ -47,7 +47,8 @@ def convert(out_ptr, x_ptr, n, TYPE: tl.constexpr, MODE: tl.constexpr, FACTOR: t
     tl.store(out_ptr + i, x, mask=i < n)
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"])
+@triton.autotune(configs=[triton.Config({"BLOCK": 32}, num_warps=1),
+                          triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"])
 @triton.jit
 def tuned_double(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
