@@ -334,8 +334,10 @@ void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// 2^(x scale). ex2.approx spends three more instructions an element on results below the normal numbers; for fp32 tiles
-// one sum of squares a thread tells that there are none.
+// 2^(x scale). ex2.approx spends three instructions an element on results below the normal numbers, which arguments
+// below -126 have. For fp32 tiles one integer maximum tells whether a thread has such: among the bits of numbers,
+// 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay out of the
+// way.
 void exp2_of_scaled(Lowering& l, const ir::Op& op, double scale, std::string_view f64) {
   auto scaled = [&](llvm::Value* x) {
     return scale == 1 ? x : l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), scale));
@@ -346,18 +348,22 @@ void exp2_of_scaled(Lowering& l, const ir::Op& op, double scale, std::string_vie
     return math(
         l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); },
         [&](auto& x) { return l.libclc(f64, x); });
-  constexpr double kLargestSum = 125.5 * 125.5;  // below 126^2 by more than the sum's rounding
+  constexpr uint32_t kShift = 0x800000, kLeast = 0xC2FC0000 /* -126 */ + kShift;
   constexpr size_t kChains = 4;
   const Regs& x = l.get(op.operand(0));
   const Regs arguments = l.map_registers(type, [&](int r) { return scaled(x[r]); });
-  llvm::Value* sums[kChains] = {};
+  llvm::SmallVector<llvm::Value*> largest;
+  auto larger = [&](llvm::Value* a, llvm::Value* b) { return l.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b); };
   for (size_t i = 0; i < registers.size(); ++i) {
-    llvm::Value *a = arguments[registers[i]], *&sum = sums[i % kChains];
-    llvm::Value* square = l.b.CreateFMul(a, a);
-    sum = sum ? l.b.CreateFAdd(square, sum) : square;
+    llvm::Value* bits = l.b.CreateBitCast(arguments[registers[i]], l.b.getInt32Ty());
+    llvm::Value* shifted = l.b.CreateAdd(bits, l.b.getInt32(kShift));
+    if (i < kChains)
+      largest.push_back(shifted);
+    else
+      largest[i % kChains] = larger(shifted, largest[i % kChains]);
   }
-  llvm::Value* sum = l.b.CreateFAdd(l.b.CreateFAdd(sums[0], sums[1]), l.b.CreateFAdd(sums[2], sums[3]));
-  llvm::Value* all_normal = l.b.CreateFCmpOLE(sum, llvm::ConstantFP::get(sum->getType(), kLargestSum));
+  llvm::Value* most = larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]));
+  llvm::Value* all_normal = l.b.CreateICmpULE(most, l.b.getInt32(kLeast));
   l.set(op.result(), branch(
                          l, type, all_normal, [&](int r) { return l.hw("ex2_approx_ftz_f32", {arguments[r]}); },
                          [&](int r) { return l.hw("ex2_approx_f32", {arguments[r]}); }));
