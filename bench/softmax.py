@@ -43,13 +43,15 @@ class Config:
     rows: int = 1  # rows a program
     stages: int = 1
     block: int = 0  # columns at a time; 0: all
+    maxnreg: int = 0  # registers a thread at most; 0: as many as the compiler takes
     overlap: bool = True  # Tegula's launches may overlap the kernel ahead
 
     def __str__(self):
         extra = {"softmax_row": "", "softmax_persistent": f" stages {self.stages}", "softmax_rows": f" rows {self.rows}",
                  "softmax_online": f" block {self.block} stages {self.stages}"}
+        limit = f" maxnreg {self.maxnreg}" if self.maxnreg else ""
         alone = "" if self.overlap else " alone"
-        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}{alone}"
+        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}{limit}{alone}"
 
     def constexprs(self, case):
         extra = {"softmax_row": {}, "softmax_persistent": {"STAGES": self.stages}, "softmax_rows": {"ROWS": self.rows},
@@ -79,6 +81,10 @@ def config_space(case):
     if block <= 2048:
         space += [Config("softmax_rows", w, rows=r) for w in warps for r in (2, 4, 8, 16, 32)]
     space = [c for c in space if 2 <= block * c.rows / (32 * c.warps) <= 128]
+    # Registers so few that 2 or 3 programs fit an SM, where the compiler might take more.
+    limited = [(c, 65536 // (32 * c.warps * n) // 8 * 8) for c in space for n in (2, 3)
+               if block >= 8192 and c.warps >= 8 and c.stages < 4]
+    space += [dataclasses.replace(c, maxnreg=r) for c, r in limited if 1.2 * block / (32 * c.warps) <= r <= 128]
     if block >= 8192:
         space += [Config("softmax_online", w, stages=s, block=32 * w * case.width * n)
                   for w in (4, 8, 16, 32) for n in (1, 2) for s in (1, 3) if 32 * w * case.width * n * 4 <= block]
@@ -150,7 +156,8 @@ class Tegula:
                 args |= {name: "i32:16" if value % 16 == 0 else "i32:1" for name, value in config.ints(case).items()}
                 code = harness.compile_kernel(self.command, KERNELS, config.kernel, args, config.constexprs(case),
                                               config.warps, self.target,
-                                              [] if config.overlap else ["--no-dependent-launch"])
+                                              ["--maxnreg", str(config.maxnreg)]
+                                              + ([] if config.overlap else ["--no-dependent-launch"]))
                 return code, code.digest()
             except Exception as error:
                 return error, None
@@ -190,7 +197,8 @@ class Triton:
         def call(config, method, index, **options):
             kernel = getattr(softmax_kernels, config.kernel)
             return getattr(kernel, method)(case.y[index], case.x[index], *config.ints(case).values(),
-                                           **config.constexprs(case), num_warps=config.warps, **options)
+                                           **config.constexprs(case), num_warps=config.warps,
+                                           maxnreg=config.maxnreg or None, **options)
 
         try:  # compile all of them side by side; what fails here is told below
             from triton.runtime import _async_compile
