@@ -129,12 +129,12 @@ run_tests() {
   done
 }
 
-# The Python file, with the torch and Triton of this machine.
-run_python() {
+# with_python NAME LIMIT LOG SCRIPT...: a Python program over tegula.py, with the torch and Triton of this machine.
+with_python() {
   local library
   for library in "$where"/libtegula.so "$where"/libtegula.so.0; do [ ! -f "$library" ] || break; done
-  step test_tegula.py 180 python.log env TEGULA_LIBRARY="$library" TRITON_CACHE_DIR="$scratch/triton" \
-    python3 tests/python/test_tegula.py
+  step "$1" "$2" "$3" env PYTHONUNBUFFERED=1 TEGULA_LIBRARY="$library" TRITON_CACHE_DIR="$scratch/triton" \
+    python3 "${@:4}"
 }
 
 run_tutorials() {
@@ -199,13 +199,6 @@ run_bench() { # run_bench NAME LIMIT ARGUMENTS...
   if [ -z "$program" ]; then row "$1" MISSING 0 ""; return; fi
   step "$1" "$2" bench.log "$program" "${@:3}"
 }
-run_softmax() {
-  local compiler
-  compiler=$(find_program tegula .)
-  if [ -z "$compiler" ]; then row softmax.py MISSING 0 "no tegula command"; return; fi
-  step softmax.py 200 bench.log env PYTHONUNBUFFERED=1 TRITON_CACHE_DIR="$scratch/triton" \
-    python3 bench/softmax.py --tegula "$compiler" --out "$OUT/softmax.json"
-}
 
 {
   date -u
@@ -215,12 +208,12 @@ run_softmax() {
 for name in $steps; do
   case $name in
     tests) run_tests ;;
-    python) run_python ;;
+    python) with_python test_tegula.py 180 python.log tests/python/test_tegula.py ;;
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;
     first) run_bench first_call 60 ;;
-    softmax) run_softmax ;;
+    softmax) with_python softmax.py 200 bench.log bench/softmax.py --out "$OUT/softmax.json" ;;
     *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first softmax sanitizer" ;;
   esac
 done

@@ -253,6 +253,7 @@ LaunchOptions options_of(const tegula_options* options, tegula_stream stream) {
   if (options->num_warps) out.num_warps = options->num_warps;
   if (options->num_stages) out.num_stages = options->num_stages;
   if (options->maxnreg) out.maxnreg = options->maxnreg;
+  out.dependent_launch = !options->no_dependent_launch;
   return out;
 }
 

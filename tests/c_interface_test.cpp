@@ -69,7 +69,7 @@ class CInterface : public testing::Test {
   tegula_buffer* buffer = nullptr;
   std::vector<tegula_value> args;
   tegula_constexpr block{"BLOCK", tegula_int(32)};
-  tegula_options options{sizeof(tegula_options), &block, 1, 0, 0, 0};
+  tegula_options options{sizeof(tegula_options), &block, 1, 0, 0, 0, 0};
 };
 
 TEST_F(CInterface, Launches) {

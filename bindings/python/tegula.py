@@ -110,7 +110,7 @@ class _ConstexprStruct(ctypes.Structure):
 class _OptionsStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
-                ("maxnreg", ctypes.c_int32)]
+                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32)]
 
 
 class _DeviceStruct(ctypes.Structure):
@@ -562,9 +562,9 @@ class DeviceArray:
     def _words(self):
         return self.dtype._pointer, self.address, self.device._place
 
-    def __del__(self):
+    def __del__(self, release=_lib.tegula_buffer_release):
         if self._handle:
-            _lib.tegula_buffer_release(self._handle)
+            release(self._handle)
 
 
 # ---- Programs and kernels
@@ -608,8 +608,8 @@ class Program:
     def __repr__(self):
         return f"<tegula.Program {self._name}: {', '.join(self.kernels)}>"
 
-    def __del__(self):
-        _lib.tegula_program_release(self._handle)
+    def __del__(self, release=_lib.tegula_program_release):
+        release(self._handle)
 
 
 class Param:
@@ -644,7 +644,8 @@ class Image:
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_EXTRA_OPTIONS = ("num_ctas", "stream")  # no part of the code: no other cluster than 1 is there to be had
+_OTHER_OPTIONS = ("dependent_launch", "num_ctas")
+_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, "stream")
 
 
 class _Plan:
@@ -718,8 +719,8 @@ class Kernel:
         self._plans = {}
         self._configs = {}
 
-    def __del__(self):
-        _lib.tegula_kernel_release(self._handle)
+    def __del__(self, release=_lib.tegula_kernel_release):
+        release(self._handle)
 
     def __repr__(self):
         return f"<tegula.Kernel {self.name}({', '.join(map(repr, self.params))})>"
@@ -816,8 +817,8 @@ class Kernel:
         for i, name in enumerate(keywords, count):
             if name in given:
                 raise TypeError(f"{self.name}() got two values for '{name}'")
-            if name not in self._names and name not in _OPTIONS and name not in _EXTRA_OPTIONS:
-                near = difflib.get_close_matches(name, [*names, *_OPTIONS], 1)
+            if name not in self._names and name not in _ALL_OPTIONS:
+                near = difflib.get_close_matches(name, [*names, *_ALL_OPTIONS], 1)
                 hint = f"; did you mean '{near[0]}'?" if near else f"; the parameters are {', '.join(names)}"
                 raise TypeError(f"{self.name}() has no parameter '{name}'{hint}")
             given[name] = i
@@ -833,7 +834,7 @@ class Kernel:
                 raise TypeError(
                     f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
                     "left to the last arguments alone")
-        fixed = [n for n in given if n in _OPTIONS or n == "num_ctas"]
+        fixed = [n for n in given if n in _OPTIONS or n in _OTHER_OPTIONS]
         fixed = [p.name
                  for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
         positions = [given[p.name] for p in runtime]
@@ -861,10 +862,13 @@ class Kernel:
                 number = operator.index(value)
             except TypeError:
                 raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
-            if name == "num_ctas" and number != 1:
-                raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
-            options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
-        options.pop("num_ctas", None)
+            if name == "num_ctas":
+                if number != 1:
+                    raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
+            elif name == "dependent_launch":
+                options["no_dependent_launch"] = not number
+            else:
+                options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
         array = (_ConstexprStruct * len(constexprs))(*constexprs)
         made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)

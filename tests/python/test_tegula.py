@@ -456,7 +456,7 @@ class TorchOnTheGpu(unittest.TestCase):
         x = cupy.arange(1024, dtype=cupy.float32)
         with cupy.cuda.Stream(non_blocking=True) as stream:
             out = cupy.zeros_like(x)
-            program.add[(1,)](out, x, None, 1024, BLOCK=1024)
+            program.add[(1, )](out, x, None, 1024, BLOCK=1024)
             stream.synchronize()
         np.testing.assert_array_equal(cupy.asnumpy(out), np.arange(1024, dtype=np.float32))
 
@@ -464,7 +464,7 @@ class TorchOnTheGpu(unittest.TestCase):
         """A figure to read, not a limit: the host's part of a launch."""
         import time
         x, out = torch.ones(1024, device="cuda"), torch.zeros(1024, device="cuda")
-        launch = lambda: program.add[(1,)](out, x, x, 1024, BLOCK=1024)
+        launch = lambda: program.add[(1, )](out, x, x, 1024, BLOCK=1024)
         best = float("inf")
         for _ in range(20):
             torch.cuda.synchronize()
