@@ -287,10 +287,12 @@ void Checker::static_for(const Stmt& s, const std::optional<Range>& range) {
 void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   std::vector<Carried> carried = find_carried(s);
   std::vector<ir::Value*> operands, inits;
+  ir::Type index_type = ir::Type::scalar(Elem::I32);
   bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
   if (known) {
     sema_.at(s.value->loc);
     operands = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
+    index_type = operands[0]->type;
   } else {
     operands.assign(3, nullptr);
   }
@@ -305,7 +307,7 @@ void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   ir::Builder outside = sema_.builder;
 
   ir::Block* block = op->regions[0].get();
-  ir::Value* induction = block->add_arg(known ? operands[0]->type : ir::Type::scalar(Elem::I32));
+  ir::Value* induction = block->add_arg(index_type);
   Scope before = frame_->scope;
   bind_carried(carried, inits, block);
   assign(*s.targets[0], known ? Val(induction) : Val(), false);
