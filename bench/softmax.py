@@ -178,6 +178,9 @@ class Tegula:
             if isinstance(kernel, Exception):
                 failures[f"{self.side} {config}"] = str(kernel)
                 continue
+            if kernel.local_bytes:
+                failures[f"{self.side} {config}"] = f"spills: {kernel.local_bytes} bytes of local memory a thread"
+                continue
             per_sm = self.driver.programs_per_sm(kernel.function, config.warps, code.shared)
             grid = config.grid(case, per_sm)
             if (digest, grid) in seen:  # the same code and launch as another configuration's
