@@ -62,13 +62,14 @@ class Work:
         element = torch.empty(0, dtype=dtype).element_size()
         self.bytes = traffic * self.rows * self.cols * element
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
-        count = 1 + math.ceil(2 * l2 / self.bytes)
+        us = self.bytes / 4e6
+        self.method = ("graph", math.ceil(1000 / us)) if us < 30 else ("flush", 5)
+        # One set where the cache is overwritten: torch.compile writes to one tensor as well.
+        count = 1 + math.ceil(2 * l2 / self.bytes) if self.method[0] == "graph" else 1
         make = lambda: torch.randn(self.rows, self.cols, device="cuda", dtype=dtype)
         self.sets = [(make(), make(), torch.empty(self.rows, self.cols, device="cuda", dtype=dtype)) for _ in range(count)]
         self.weight, self.bias = (torch.randn(self.cols, device="cuda", dtype=dtype) for _ in range(2))
         self.residual, self.silu, self.layer = "residual" in name, "silu" in name, name.startswith("layer")
-        us = self.bytes / 4e6
-        self.method = ("graph", math.ceil(1000 / us)) if us < 30 else ("flush", 5)
         self.flush_bytes = max(2 * l2, 256 << 20)
 
     def torch(self, x, r, weight, bias):
@@ -89,17 +90,17 @@ class Work:
     # ---- Kernels of kernels/: file, function, and per configuration (warps, more) the arguments.
 
     def configs(self):
+        """(function, warps, constexprs, maxnreg)"""
         if self.name == "swiglu":
-            return [(w, {"BLOCK": 32 * w * n}, 0) for w in (1, 2, 4, 8, 16) for n in (8, 16, 32)]
+            return [("swiglu", w, {"BLOCK": 32 * w * n}, 0) for w in (1, 2, 4, 8, 16) for n in (8, 16, 32)]
         block = triton.next_power_of_2(self.cols)
         flags = {"BLOCK": block, "RESIDUAL": self.residual, "SILU": self.silu}
-        return [(w, flags, r) for w in (1, 2, 4, 8, 16, 32) for r in (0, 32, 40, 48, 64) if 2 <= block / (32 * w) <= 128
+        name = "layer_norm" if self.layer else "rms_norm"
+        return [(name, w, flags, r) for w in (1, 2, 4, 8, 16, 32) for r in (0, 32, 40, 48, 64) if 2 <= block / (32 * w) <= 128
                 and (not r or block / (32 * w) <= 0.75 * r)]
 
-    def kernel(self):
-        if self.name == "swiglu":
-            return kernels.swiglu, "swiglu"
-        return kernels.norm, "layer_norm" if self.layer else "rms_norm"
+    def module(self):
+        return kernels.swiglu if self.name == "swiglu" else kernels.norm
 
     def arguments(self, index):
         """Names and values in the signature's order."""
@@ -116,22 +117,21 @@ class Work:
     # ---- Launching functions, one a set: {label: works}.
 
     def tegula(self, driver, command, options=()):
-        module, name = self.kernel()
         types = {k: f"*{self.dtype_name}" if isinstance(v, torch.Tensor) else "f32" if isinstance(v, float) else "i32:16"
                  for k, v in self.arguments(0).items()}
 
         def build(config):
-            warps, constexprs, limit = config
+            name, warps, constexprs, limit = config
             try:
-                code = harness.compile_kernel(command, module.__file__, name, types, constexprs, warps,
+                code = harness.compile_kernel(command, self.module().__file__, name, types, constexprs, warps,
                                               "sm_90a", ["--maxnreg", str(limit), *options])
                 return config, harness.LoadedKernel(driver, code)
             except Exception as error:
                 return config, error
 
         with ThreadPoolExecutor(16) as pool:
-            for (warps, constexprs, limit), kernel in pool.map(build, self.configs()):
-                label = f"w{warps} {constexprs['BLOCK']}" + (f" maxnreg {limit}" if limit else "")
+            for (name, warps, constexprs, limit), kernel in pool.map(build, self.configs()):
+                label = f"{name} w{warps} {constexprs['BLOCK']}" + (f" maxnreg {limit}" if limit else "")
                 if isinstance(kernel, Exception):
                     print(f"  FAILED tegula {label}: {str(kernel)[:200]}")
                 elif kernel.local_bytes == 0:  # no spills
@@ -139,13 +139,13 @@ class Work:
                                                                  for i in range(len(self.sets))]
 
     def triton(self):
-        module, name = self.kernel()
-        function = getattr(module, name).fn
-        for warps, constexprs, limit in self.configs():
-            def work(i, warps=warps, constexprs=constexprs, limit=limit):
+        for name, warps, constexprs, limit in self.configs():
+            function = getattr(self.module(), name).fn
+
+            def work(i, function=function, warps=warps, constexprs=constexprs, limit=limit):
                 args = list(self.arguments(i).values())
                 return lambda: function[(self.grid(constexprs),)](*args, **constexprs, num_warps=warps, maxnreg=limit or None)
-            yield f"w{warps} {constexprs['BLOCK']} maxnreg {limit}", [work(i) for i in range(len(self.sets))]
+            yield f"{name} w{warps} {constexprs['BLOCK']} maxnreg {limit}", [work(i) for i in range(len(self.sets))]
         if self.name == "swiglu":
             return
         for warps in (1, 2, 4, 8, 16, 32):
