@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "dsl/program.h"
+#include "kernels/elementwise.h"
 #include "kernels/matrix.h"
+#include "kernels/norm.h"
 #include "kernels/softmax.h"
 
 namespace tegula::kernels {

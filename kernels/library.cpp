@@ -86,35 +86,34 @@ int rows_class(const Device& device, int64_t rows) {
   return rows <= programs ? 0 : rows <= 16 * programs ? 1 : 2;
 }
 
+void Call::refuse(const std::string& why) const { throw LaunchError(fmt::format("{}: {}", name_, why)); }
+
 void Call::check_matrix(const char* what, const AnyMatrix& m) {
   if (m.rows < 0 || m.cols < 0 || m.rows > INT32_MAX || m.cols > INT32_MAX)
-    throw LaunchError(
-        fmt::format("{}: {} is {} x {}, expected extents from 0 to 2^31 - 1", name_, what, m.rows, m.cols));
+    refuse(fmt::format("{} is {} x {}, expected extents from 0 to 2^31 - 1", what, m.rows, m.cols));
   if (m.rows > 1 && m.stride < m.cols)
-    throw LaunchError(fmt::format("{}: the rows of {} overlap: they have {} elements and lie {} apart", name_, what,
-                                  m.cols, m.stride));
-  if (!m.address && m.rows > 0 && m.cols > 0) throw LaunchError(fmt::format("{}: {} has no address", name_, what));
+    refuse(fmt::format("the rows of {} overlap: they have {} elements and lie {} apart", what, m.cols, m.stride));
+  if (!m.address && m.rows > 0 && m.cols > 0) refuse(fmt::format("{} has no address", what));
 }
 
 void Call::matrix(const char* what, const AnyMatrix& m) {
   check_matrix(what, m);
   if (m.rows != out_.rows || m.cols != out_.cols)
-    throw LaunchError(fmt::format("{}: {} is {} x {}, but out is {} x {}\n  hint: all matrices have the same shape",
-                                  name_, what, m.rows, m.cols, out_.rows, out_.cols));
+    refuse(fmt::format("{} is {} x {}, but out is {} x {}\n  hint: all matrices have the same shape", what, m.rows,
+                       m.cols, out_.rows, out_.cols));
 }
 
 void Call::vector(const char* what, const AnyVector& v) {
   if (v.size != out_.cols)
-    throw LaunchError(fmt::format("{}: {} has {} elements, but out is {} x {}\n  hint: one element a column", name_,
-                                  what, v.size, out_.rows, out_.cols));
-  if (!v.address && !empty()) throw LaunchError(fmt::format("{}: {} has no address", name_, what));
+    refuse(fmt::format("{} has {} elements, but out is {} x {}\n  hint: one element a column", what, v.size, out_.rows,
+                       out_.cols));
+  if (!v.address && !empty()) refuse(fmt::format("{} has no address", what));
 }
 
 bool Call::same(const AnyMatrix& a, const AnyMatrix& b) const {
   if (!a.address || a.address != b.address) return false;
   if (a.stride != b.stride && a.rows > 1)
-    throw LaunchError(
-        fmt::format("{}: works in place only with equal row strides, found {} and {}", name_, a.stride, b.stride));
+    refuse(fmt::format("works in place only with equal row strides, found {} and {}", a.stride, b.stride));
   return true;
 }
 

@@ -19,9 +19,9 @@ class LibraryKernel {
   LibraryKernel(std::string_view file, std::string_view kernel, std::vector<ConstexprArg> flags,
                 std::vector<std::string> outputs);
 
-  /// Launches over the rows: a grid of one program for `ROWS` rows times `pieces(config)`, or with `STAGES` above 0 of
-  /// as many programs as the device runs at a time. `in_place`: an output is an input too, which timed runs must not
-  /// spoil.
+  /// Launches over the rows: a program for each ROWS rows (and, where the configuration has them, COLS columns),
+  /// or with STAGES above 0 as many programs as the device runs at a time. `in_place`: an output is an input too, which
+  /// timed runs must not spoil.
   void launch(Device& device, int64_t rows, int64_t cols, bool in_place, StreamHandle stream,
               std::span<const Arg> args) const;
 
@@ -47,6 +47,8 @@ class Call {
   void vector(const char* what, const AnyVector& v);
   /// Whether a matrix that is given is the output (or `other`) itself.
   bool same(const AnyMatrix& a, const AnyMatrix& b) const;
+
+  [[noreturn]] void refuse(const std::string& why) const;
 
   bool empty() const { return out_.rows == 0 || out_.cols == 0; }
 

@@ -76,6 +76,7 @@ struct AnyMatrix {
   int64_t rows = 0, cols = 0, stride = 0;
 
   AnyMatrix() = default;
+  bool given() const { return address || rows || cols; }
   template <class T>
   AnyMatrix(const Matrix<T>& m)
       : address(reinterpret_cast<uint64_t>(m.data)),
@@ -91,6 +92,7 @@ struct AnyVector {
   int64_t size = 0;
 
   AnyVector() = default;
+  bool given() const { return address || size; }
   template <class T>
   AnyVector(const Vector<T>& v) : address(reinterpret_cast<uint64_t>(v.data)), elem(*elem_of<T>()), size(v.size) {}
 };

@@ -10,7 +10,7 @@ void softmax(Device& device, const char* name, AnyMatrix out, AnyMatrix x, float
   static const LibraryKernel with_one("softmax.py", "softmax", {{"PLUS_ONE", Constexpr(true)}}, {"out_ptr"});
   Call call(name, out);
   call.matrix("x", x);
-  if (bias.address || bias.size) call.vector("bias", bias);
+  if (bias.given()) call.vector("bias", bias);
   if (call.empty()) return;
   const std::array<Arg, 9> args{
       pointer(out),      pointer(x),        pointer(bias), integer(out.stride),         integer(x.stride),
