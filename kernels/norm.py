@@ -34,19 +34,25 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more."""
+    """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
+
+    What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
+    """
     cols = named_args["cols"]
     block = triton.next_power_of_2(cols)
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
+        stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
+        registers = min(200, 52000 // threads)
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            if rows == 1 or rows * block <= 8192:
+            fits = rows * block * (1 + 2 * stages) <= registers * threads
+            if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept
 
