@@ -132,7 +132,7 @@ GridExpression parse_grid(const std::string& text) {
 
 LaunchArgs grid_names(const Kernel& kernel, std::span<const Arg> args, const Config& config) {
   LaunchArgs names = kernel.named(args);
-  for (const ConstexprArg& c : config.constexprs) names.set(c.name, c.value);
+  for (const ConstexprArg& c : config.constexprs) names.set_constexpr(c.name, c.value);
   return names;
 }
 
