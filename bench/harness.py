@@ -133,8 +133,13 @@ class LoadedKernel:
             driver.call("cuFuncSetAttribute", self.function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(code.shared))
 
     def launcher(self, grid, *args):
-        """A function that launches on torch's current stream. args: tensors, and ints for int32."""
-        values = [ctypes.c_uint64(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int32(a) for a in args]
+        """A function that launches on torch's current stream. args: tensors, ints for int32, floats for fp32."""
+        def value(a):
+            if isinstance(a, torch.Tensor):
+                return ctypes.c_uint64(a.data_ptr())
+            return ctypes.c_float(a) if isinstance(a, float) else ctypes.c_int32(a)
+
+        values = [value(a) for a in args]
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         launch_kernel, function, threads, shared = (
             self.driver.library.cuLaunchKernel, self.function, 32 * self.code.warps, self.code.shared)

@@ -169,7 +169,11 @@ class Tegula:
             if isinstance(kernel, Exception):
                 failures[f"{self.side} {config}"] = str(kernel)
                 continue
-            facts, grid = kernel.facts, config.grid(case, kernel.programs_per_sm())
+            facts = kernel.facts
+            if facts.spill_bytes > 0:
+                failures[f"{self.side} {config}"] = f"spills: {facts.spill_bytes} bytes a thread"
+                continue
+            grid = config.grid(case, kernel.programs_per_sm())
             if (kernel.digest, grid) in seen:  # the same code and launch as another configuration's
                 continue
             seen.add((kernel.digest, grid))

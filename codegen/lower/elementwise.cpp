@@ -35,10 +35,23 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
 void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::CmpInst::Predicate sint,
              llvm::CmpInst::Predicate uint) {
   bool pointer = op.operand(0)->type.pointer;
-  elementwise(l, op, [&](auto& x) {
-    if (is_float(op)) return l.b.CreateFCmp(fp, x[0], x[1]);
-    return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x[0], x[1]);
-  });
+  auto make = [&](llvm::Value* x, llvm::Value* y) {
+    if (is_float(op)) return l.b.CreateFCmp(fp, x, y);
+    return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x, y);
+  };
+  // A mask is often the same for all elements of an aligned group: one comparison then does for the group's registers.
+  const ir::Type& type = op.result()->type;
+  const std::vector<int64_t>& constancy = l.axes.info(op.result()).constancy;
+  const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
+  std::map<std::vector<int32_t>, llvm::Value*> made;  // by group
+  l.set(op.result(), l.map_registers(type, [&](int r) {
+    if (!type.layout) return make(x[r], y[r]);
+    std::vector<int32_t> group = type.layout->apply({{Dim::Register, r}});
+    for (size_t axis = 0; axis < group.size(); ++axis) group[axis] = int32_t(group[axis] / constancy[axis]);
+    llvm::Value*& value = made[group];
+    if (!value) value = make(x[r], y[r]);
+    return value;
+  }));
 }
 
 void min_max(Lowering& l, const ir::Op& op, bool max) {
