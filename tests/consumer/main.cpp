@@ -1,4 +1,5 @@
-// Doubles some numbers with a kernel from text, calls the kernel library, and catches the library's exception across its boundary.
+// Doubles some numbers with a kernel from text, calls the kernel library, and catches the library's exception across its
+// boundary.
 
 #include <dsl/tegula.h>
 #include <kernels/kernels.h>
