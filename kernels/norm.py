@@ -5,8 +5,8 @@
     LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
     out = y * weight + bias     (each may be None), then y * sigmoid(y) if SILU
 
-A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
-fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
+is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
 PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache.
 
