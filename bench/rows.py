@@ -101,8 +101,11 @@ class Case:
         """Those that the library's file leaves for this shape."""
         module = load_module(self.file)
         found = {}
-        for c in module.fitting(module.configs(), {"cols": self.cols}):
+        for c in module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight}):
             how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps}
+            if self.file != "softmax":  # what the file's heuristics say, which Triton's function below them does not apply
+                how["EVEN"] = (self.cols == self.block if self.file == "norm" else
+                               self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0)
             if getattr(c, "maxnreg", None):
                 how["maxnreg"] = c.maxnreg
             found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())] = how

@@ -40,12 +40,10 @@ void KernelState::read_declarations() {
   try {
     if (!autotune) {
       autotune = source->autotune();
-      if (autotune) {
-        dsl::check_autotune(*source, *autotune);
-        key_args = dsl::key_positions(*source, *autotune);
-      }
+      if (autotune) dsl::check_autotune(*source, *autotune);
     }
     if (heuristics.empty()) heuristics = source->heuristics();
+    key_args = dsl::key_positions(*source, autotune ? &*autotune : nullptr, !heuristics.empty());
   } catch (const Error&) {
     autotune.reset();
     declaration_error = std::current_exception();
@@ -129,14 +127,12 @@ Kernel Kernel::copy() const {
   other.state_->store = state_->store;
   other.state_->autotune = state_->autotune;
   other.state_->heuristics = state_->heuristics;
-  other.state_->key_args = state_->key_args;
   return other;
 }
 
 Kernel Kernel::autotune(Autotune tuning) const {
   Kernel other = copy();
   dsl::check_autotune(*state_->source, tuning);
-  other.state_->key_args = dsl::key_positions(*state_->source, tuning);
   other.state_->autotune = std::move(tuning);
   return other;
 }
@@ -224,7 +220,10 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
     if (dsl::leaves_open(state, options)) {
       std::lock_guard lock(state.tuning);  // other threads wait for what this one finds
       ready = state.ready.find(key, options);
-      if (!ready) full = dsl::options_of(dsl::tune(state, device, grid, options, args, {}).best, options);
+      if (!ready) {
+        auto known = dsl::chosen_before(state, device, options, args);
+        full = known ? *known : dsl::options_of(dsl::tune(state, device, grid, options, args, {}).best, options);
+      }
     } else {
       full = dsl::with_heuristics(state, args, options);
     }

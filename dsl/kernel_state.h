@@ -27,7 +27,7 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// Where the configurations come from: the user's words, else the source's (read when first needed).
   std::optional<Autotune> autotune;
   std::vector<Heuristic> heuristics;
-  std::vector<int> key_args;  ///< positions of autotune->key among the launch's arguments
+  std::vector<int> key_args;  ///< positions of arguments whose values decide, see key_positions()
 
   dsl::ReadyTable ready;  ///< by launch
 
@@ -38,7 +38,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
 
-  std::mutex tuning;  ///< held while a launch is tuned
+  std::mutex tuning;                     ///< held while a launch is tuned; guards what follows
+  std::map<std::string, Config> chosen;  ///< configurations by GPU and key
 
   const std::string& name() const { return source->name(); }
   const std::vector<KernelParam>& params() const { return source->params(); }

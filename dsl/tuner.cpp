@@ -83,10 +83,31 @@ std::string value_text(const LaunchArgs::Value& value) {
       value);
 }
 
+// Types, and the values of key arguments and of constexprs that are not tuned.
+TuningProblem describe_problem(const KernelState& state, const Device& device, const LaunchOptions& options,
+                               std::span<const Arg> args) {
+  const std::vector<std::string>& key = state.autotune->key;
+  LaunchArgs view = launch_args(*state.source, args, options);
+  std::string values;
+  for (const std::string& name : key)
+    if (const auto* value = view.find(name)) values += fmt::format(" {}={}", name, value_text(*value));
+  for (const ConstexprArg& c : options.constexprs)
+    if (std::find(key.begin(), key.end(), c.name) == key.end())
+      values += fmt::format(" {}={}", c.name, to_string(c.value));
+  std::string identity = state.source->identity();
+  const DeviceInfo& info = device.info();
+  return {state.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
+          fmt::format("{} |{}", types_text(classify(*state.source, args)), values), info.name,
+          fmt::format("driver {}, {}", info.driver_version, compiler_version())};
+}
+
+std::string chosen_key(const TuningProblem& problem) { return problem.gpu + "\n" + problem.key; }
+
 /// One configuration of one launch, with everything that a launch needs.
 struct Candidate {
   LaunchOptions options;  ///< all constexprs given
   Config config;          ///< the same as a configuration
+  Config given;           ///< as it was declared
   std::string id;         ///< canonical text, and for a kernel without text the digest of its tile IR
   double predicted_us = 0;
 };
@@ -159,7 +180,7 @@ class Tuning {
     auto start = std::chrono::steady_clock::now();
     types_ = classify(*state_.source, args_);
     collect();
-    describe_problem();
+    report_.problem = describe_problem(state_, device_, options_, args_);
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
     if (device_.info().emulator) {
       choose(best_predicted());
@@ -183,6 +204,7 @@ class Tuning {
       Candidate c;
       c.options = with_heuristics(state_, args_, options_of(config, options_));
       c.config = config_of(c.options);
+      c.given = config;
       c.id = config.to_string();
       if (!seen.insert(c.id).second) continue;
       identify(c);
@@ -232,23 +254,6 @@ class Tuning {
                      [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
   }
 
-  void describe_problem() {
-    const DeviceInfo& info = device_.info();
-    std::string identity = state_.source->identity();
-    std::string key = types_text(types_);
-    std::set<std::string> tuned = tuned_names(*state_.autotune);
-    LaunchArgs view = launch_args(*state_.source, args_, options_);
-    std::string values;
-    for (const std::string& name : state_.autotune->key)
-      if (const auto* value = view.find(name)) values += fmt::format(" {}={}", name, value_text(*value));
-    for (const ConstexprArg& c : options_.constexprs)  // those that are not tuned are part of what is
-      if (std::find(state_.autotune->key.begin(), state_.autotune->key.end(), c.name) == state_.autotune->key.end())
-        values += fmt::format(" {}={}", c.name, to_string(c.value));
-    report_.problem = {state_.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
-                       key + " |" + values, info.name,
-                       fmt::format("driver {}, {}", info.driver_version, compiler_version())};
-  }
-
   const Candidate& best_predicted() {
     rank();
     return candidates_.front();
@@ -261,6 +266,7 @@ class Tuning {
   }
 
   void choose(const Candidate& c) {
+    state_.chosen[chosen_key(report_.problem)] = c.given;
     report_.best = c.config;
     report_.winner = c.id;
   }
@@ -485,15 +491,23 @@ void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& 
                  [](const KernelParam& p) { return p.is_constexpr; });
 }
 
-std::vector<int> key_positions(const KernelSource& kernel, const Autotune& tuning) {
+std::vector<int> key_positions(const KernelSource& kernel, const Autotune* tuning, bool has_heuristics) {
   std::vector<int> positions;
   int position = 0;
   for (const KernelParam& p : kernel.params()) {
     if (p.is_constexpr) continue;
-    if (std::find(tuning.key.begin(), tuning.key.end(), p.name) != tuning.key.end()) positions.push_back(position);
+    bool in_key = tuning && std::find(tuning->key.begin(), tuning->key.end(), p.name) != tuning->key.end();
+    if (in_key || has_heuristics) positions.push_back(position);
     ++position;
   }
   return positions;
+}
+
+std::optional<LaunchOptions> chosen_before(const KernelState& state, const Device& device, const LaunchOptions& options,
+                                           std::span<const Arg> args) {
+  auto it = state.chosen.find(chosen_key(describe_problem(state, device, options, args)));
+  if (it == state.chosen.end()) return std::nullopt;
+  return with_heuristics(state, args, options_of(it->second, options));
 }
 
 bool leaves_open(const KernelState& state, const LaunchOptions& options) {

@@ -11,8 +11,9 @@ namespace tegula::dsl {
 /// Throw LaunchError for names that the kernel does not have, and for configurations that cannot be.
 void check_autotune(const KernelSource& kernel, const Autotune& tuning);
 void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics);
-/// Positions of the key arguments among the arguments of a launch. Constexprs may be in a key as well: they have none.
-std::vector<int> key_positions(const KernelSource& kernel, const Autotune& tuning);
+/// Positions of the arguments whose values decide on the kernel of a launch: those of the key, and all if heuristics
+/// look at them. Constexprs may be in a key as well: they have no position.
+std::vector<int> key_positions(const KernelSource& kernel, const Autotune* tuning, bool has_heuristics);
 
 /// Whether the launch leaves it to tuning to give the constexprs of the configurations. Throws LaunchError if it gives
 /// some of them, and what was wrong with the source's declaration if constexprs are missing that it might have given.
@@ -27,6 +28,11 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
 /// Everything that a launch runs with, as a configuration, and back (the stream is that of `launch`).
 Config config_of(const LaunchOptions& options);
 LaunchOptions options_of(const Config& config, const LaunchOptions& launch);
+
+/// What a launch runs with whose configuration was chosen before, for other values of arguments that are no key. With
+/// state.tuning held.
+std::optional<LaunchOptions> chosen_before(const detail::KernelState& state, const Device& device,
+                                           const LaunchOptions& options, std::span<const Arg> args);
 
 /// With state.tuning held.
 TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,

@@ -15,7 +15,8 @@ def configs():
     found = []
     for rows, cols in [(1, 1024), (1, 512), (1, 2048), (1, 4096), (4, 1024), (2, 2048), (8, 512), (16, 64), (32, 32)]:
         for warps in [4, 8, 2]:
-            found.append(triton.Config({"ROWS": rows, "COLS": cols}, num_warps=warps))
+            for eviction in ["", "evict_last"]:
+                found.append(triton.Config({"ROWS": rows, "COLS": cols, "EVICTION": eviction}, num_warps=warps))
     return found
 
 
@@ -34,15 +35,16 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr):
     """Rows, columns and mask of this program's tile."""
     pieces = tl.cdiv(cols, COLS)
     tile = tl.program_id(0)
     row = (tile // pieces * ROWS + tl.arange(0, ROWS))[:, None]
     col = (tile % pieces * COLS + tl.arange(0, COLS))[None, :]
-    mask = col < cols
-    if ROWS > 1:
-        mask = mask & (row < rows)
+    if EVEN:
+        mask = tl.full([ROWS, COLS], True, tl.int1)
+    else:
+        mask = (row < rows) & (col < cols)
     return row.to(tl.int64), col, mask
 
 
@@ -56,12 +58,14 @@ def activate(y, ACTIVATION: tl.constexpr):
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
 @triton.jit
 def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride, rows, cols, rows_class,
-           ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+           ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr,
+           EVEN: tl.constexpr):
     """activation((x + bias) * scale + offset); bias, scale and offset have an element a column, and may be None."""
-    row, col, mask = place(rows, cols, ROWS, COLS)
-    y = tl.load(x_ptr + row * x_stride + col, mask=mask).to(tl.float32)
+    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+    y = tl.load(x_ptr + row * x_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     if bias_ptr is not None:
         y += tl.load(bias_ptr + col, mask=col < cols).to(tl.float32)
     if scale_ptr is not None:
@@ -73,12 +77,13 @@ def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
 @triton.jit
 def swiglu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ROWS: tl.constexpr,
-           COLS: tl.constexpr):
+           COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
     """silu(gate) * up."""
-    row, col, mask = place(rows, cols, ROWS, COLS)
-    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask).to(tl.float32)
-    up = tl.load(up_ptr + row * up_stride + col, mask=mask).to(tl.float32)
+    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    up = tl.load(up_ptr + row * up_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     y = activate(gate, "silu") * up
     tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)

@@ -45,6 +45,7 @@ def fitting(configs, named_args, **kwargs):
     What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
     """
     cols = named_args["cols"]
+    size = named_args["x_ptr"].element_size()
     block = triton.next_power_of_2(cols)
     kept = []
     for config in configs:
@@ -54,15 +55,25 @@ def fitting(configs, named_args, **kwargs):
         threads = 32 * config.num_warps
         registers = min(200, 52000 // threads)
         if config.maxnreg is not None:
-            registers = config.maxnreg * 3 // 4
+            registers = config.maxnreg * 4 // 5
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            fits = rows * block * (1 + 2 * stages) <= registers * threads
+            ahead = max(stages - 1, 0)
+            fits = rows * block * (4 + 2 * ahead * size) <= 4 * registers * threads
             if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept
+
+
+@triton.jit
+def inside(col, cols, EVEN: tl.constexpr):
+    """Whether a column is one of the matrix; EVEN: all are."""
+    if EVEN:
+        return tl.full(col.shape, True, tl.int1)
+    else:
+        return col < cols
 
 
 @triton.jit
@@ -96,10 +107,11 @@ def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, SILU: tl.c
 @triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
                sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
-               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr):
+               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr,
+               EVEN: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
-    mask = col < cols
+    mask = inside(col, cols, EVEN)
     if ROWS > 1:
         mask = mask & (row < rows)
     row = row.to(tl.int64)
@@ -150,27 +162,31 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"])})
+@triton.heuristics({
+    "BLOCK": lambda args: triton.next_power_of_2(args["cols"]),
+    "EVEN": lambda args: triton.next_power_of_2(args["cols"]) == args["cols"],
+})
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,
          rows, cols, eps, rows_class, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-         STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr):
+         STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
     """RMSNorm, or with CENTER LayerNorm."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
                       sum_stride, cols, eps, CENTER, SILU, PIECE, STAGES)
     else:
         col = tl.arange(0, BLOCK)[None, :]
-        weight = load_vector(weight_ptr, col, col < cols)
-        bias = load_vector(bias_ptr, col, col < cols)
+        mask = inside(col, cols, EVEN)
+        weight = load_vector(weight_ptr, col, mask)
+        bias = load_vector(bias_ptr, col, mask)
         WEIGHT: tl.constexpr = weight_ptr is not None
         BIAS: tl.constexpr = bias_ptr is not None
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
                        residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
-                       EVICTION)
+                       EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
                            residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
-                       EVICTION)
+                       EVICTION, EVEN)

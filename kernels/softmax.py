@@ -40,6 +40,7 @@ def fitting(configs, named_args, **kwargs):
     What a thread holds at a time (a row and those loaded ahead) has to fit its registers.
     """
     cols = named_args["cols"]
+    size = named_args["x_ptr"].element_size()
     block = triton.next_power_of_2(cols)
     kept = []
     for config in configs:
@@ -49,12 +50,13 @@ def fitting(configs, named_args, **kwargs):
         threads = 32 * config.num_warps
         registers = min(200, 52000 // threads)
         if config.maxnreg is not None:
-            registers = config.maxnreg * 3 // 4
+            registers = config.maxnreg * 4 // 5
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            fits = rows * block * (1 + stages) <= registers * threads
+            ahead = max(stages - 1, 0)
+            fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
             if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept

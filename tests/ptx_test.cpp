@@ -301,12 +301,15 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(true)}}, {"bias_ptr"}},
       {"norm.py",
        "norm",
-       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(false)}},
+       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}},
        {"residual_ptr", "sum_ptr", "bias_ptr"}},
-      {"norm.py", "norm", {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(true)}}, {"bias_ptr"}},
-      {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}}, {}},
-      {"elementwise.py", "affine", {{"ACTIVATION", "silu"}}, {}},
-      {"elementwise.py", "swiglu", {}, {}},
+      {"norm.py",
+       "norm",
+       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(true)}, {"EVEN", Constexpr(true)}},
+       {"bias_ptr"}},
+      {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}}, {}},
+      {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
+      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}}, {}},
   };
   struct Compilation {
     std::string label;
@@ -323,6 +326,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       bool first = true;
       LaunchArgs args;
       args.set("cols", LaunchArgs::Value(int64_t(cols)));
+      args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
       for (const Config& config : tuning.prune(tuning.configs, args)) {
         std::vector<ArgType> types;
         LaunchOptions options{.constexprs = config.constexprs, .num_warps = config.num_warps.value_or(4)};

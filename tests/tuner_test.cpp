@@ -231,6 +231,40 @@ TEST_F(Tuner, HeuristicsAndPruning) {
             "kernel 'scale': no configuration is left after pruning");
 }
 
+TEST_F(Tuner, HeuristicsFollowEveryLaunch) {
+  auto device = default_device();
+  Kernel k = kernel().heuristics({{"BLOCK", [](const LaunchArgs& args) -> Constexpr {
+                                     return args.integer("n") > 32 ? int64_t(64) : int64_t(32);
+                                   }}});
+  Buffer x(*device, std::vector<float>(64, 1.f)), y(*device, 256);
+  for (int n : {16, 48, 16, 48}) {  // of one class: only the value tells them apart
+    y.fill(0);
+    k.launch(*device, {1}, {}, y.as<float>(), x.as<float>(), n);
+    float sum = 0;
+    for (float f : y.download<float>()) sum += f;
+    EXPECT_EQ(sum, 2 * n);
+  }
+}
+
+TEST_F(Tuner, ValuesThatAreNoKeyAreNotTunedAnew) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps()).heuristics({{"FACTOR", [](const LaunchArgs&) -> Constexpr {
+                                                            return int64_t(3);
+                                                          }}});
+  k.set_tuning_store(nullptr);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune no_key = over_warps();
+  no_key.key.clear();
+  k = k.autotune(no_key);
+  k.set_tuning_store(nullptr);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 992);
+  size_t before = gpu.launches().size();
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 976);
+  EXPECT_EQ(gpu.launches().size(), before + 1);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
 TEST_F(Tuner, BuffersAreZeroedOrRestored) {
   FakeGpu gpu;
   Buffer x(gpu, 4000), y(gpu, 4000);
