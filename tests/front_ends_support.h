@@ -12,12 +12,50 @@ namespace tegula::front_ends {
 using ops::Array;
 using ops::device;
 
-/// Tile IR in a form that does not depend on how values are called: folded, dead ops removed, values numbered.
+/// Brings ops without effects, and loads with no write between, into the order in which they are needed: C++ leaves
+/// open in which order it evaluates operands and arguments.
+inline void sort_by_need(ir::Block& block) {
+  std::map<const ir::Op*, std::unique_ptr<ir::Op>> ops;
+  std::vector<ir::Op*> order;
+  for (auto& op : block.ops) order.push_back(op.get()), ops[op.get()] = std::move(op);
+  block.ops.clear();
+  std::function<void(ir::Op*)> take = [&](ir::Op* op) {
+    auto it = ops.find(op);
+    if (it == ops.end()) return;
+    auto held = std::move(it->second);
+    ops.erase(it);
+    auto need = [&](const ir::Op& user) {
+      for (ir::Value* v : user.operands)
+        if (v && v->def) take(v->def);
+    };
+    need(*op);
+    for (auto& region : op->regions) {
+      sort_by_need(*region);
+      ir::walk(std::as_const(*region), need);
+    }
+    block.ops.push_back(std::move(held));
+  };
+  std::vector<ir::Op*> loads;
+  for (ir::Op* op : order) {
+    if (op->opcode == ir::Opcode::Load) loads.push_back(op);
+    if (op->has(ir::Pure) || op->opcode == ir::Opcode::Load) continue;
+    // Loads stay before what may write, in the order of their need if there is one.
+    for (ir::Value* v : op->operands)
+      if (v && v->def) take(v->def);
+    for (ir::Op* load : loads) take(load);
+    loads.clear();
+    take(op);
+  }
+}
+
+/// Tile IR in a form that does not depend on how values are called: folded, dead ops removed, in the order of need,
+/// values numbered.
 inline std::string canonical_ir(const Kernel& kernel, std::span<const ArgType> types, const LaunchOptions& options) {
   auto func = kernel.tile_func(types, options);
   Diagnostics diags;
   PassContext context{*find_target("sm_90a"), diags};
   passes::canonicalize(*func, context);
+  sort_by_need(func->body);
   return ir::print(*func);
 }
 

@@ -127,8 +127,8 @@ def kernel(out, n: tl.int64):
 
 TEST(FrontEnds, WhileInWhile) {
   auto cpp = kernel("kernel", [](Ptr<"out"> out, Int<"n"> n) {
-    Tile i = 0;
     Tile steps = 0;
+    Tile i = 0;
     while_([&] { return i < n; },
            [&] {
              Tile j = i;
@@ -228,8 +228,8 @@ TEST(FrontEnds, LoopsChangeCompileTimeValues) {
     Tile at = cdiv(A, B);
     for (Tile k : range(0, 3)) {
       store(out + at, n);
-      at += 1;
       while_([&] { return n < 10 * k; }, [&] { n = n * 3; });
+      at += 1;
     }
     store(out, n);
   });
@@ -238,9 +238,9 @@ def kernel(out, n, A: tl.constexpr, B: tl.constexpr):
     at = tl.cdiv(A, B)
     for k in range(0, 3):
         tl.store(out + at, n)
-        at += 1
         while n < 10 * k:
             n = n * 3
+        at += 1
     tl.store(out, n)
 )",
                         cpp, {.constexprs = {{"A", 8}, {"B", 4}}}, {1}, {27, 0, 1, 1, 27}, 0, 1);
@@ -302,9 +302,9 @@ def kernel(out, x):
 TEST(FrontEnds, MatmulWithPointersAsCarriedValues) {
   auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"a"> a, Ptr<"b"> b, Int<"K"> K, Const<"BK"> BK) {
     Tile i = arange(0, 16), k = arange(0, BK);
+    Tile acc = zeros({16, 16}, tl::float32);
     Tile pa = a + i[{all, none}] * K + k[{none, all}];
     Tile pb = b + k[{all, none}] * 16 + i[{none, all}];
-    Tile acc = zeros({16, 16}, tl::float32);
     for (Tile step : range(0, K, BK)) {
       acc = dot(load(pa), load(pb), acc);
       pa += BK;
