@@ -71,6 +71,9 @@ concept Number = (std::integral<T> || std::floating_point<T>)&&!std::same_as<T, 
 template <class>
 inline constexpr bool kNever = false;
 
+/// A number of the kernel has 64 bits with a sign; others are reported.
+int64_t checked_number(uint64_t value, const char* file, int line);
+
 }  // namespace detail
 
 #define TEGULA_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -88,7 +91,7 @@ class Operand {
   Operand(None, TEGULA_HERE) : value_(None{}), file_(file), line_(line) {}
   Operand(All, TEGULA_HERE) : value_(All{}), file_(file), line_(line) {}
   template <detail::Number T>
-  Operand(T value, TEGULA_HERE) : value_(number(value)), file_(file), line_(line) {}
+  Operand(T value, TEGULA_HERE) : value_(number(value, file, line)), file_(file), line_(line) {}
   template <class T>
   Operand(const detail::ConstValue<T>& constant, TEGULA_HERE) : Operand(constant.value, file, line) {}
   Operand(const char* text, TEGULA_HERE) : value_(std::string(text)), file_(file), line_(line) {}
@@ -110,9 +113,11 @@ class Operand {
 
  private:
   template <class T>
-  static Value number(T value) {
+  static Value number(T value, [[maybe_unused]] const char* file, [[maybe_unused]] int line) {
     if constexpr (std::same_as<T, bool>)
       return value;
+    else if constexpr (std::same_as<T, unsigned long> || std::same_as<T, unsigned long long>)
+      return detail::checked_number(value, file, line);
     else if constexpr (std::integral<T>)
       return int64_t(value);
     else

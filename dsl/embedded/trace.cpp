@@ -211,6 +211,14 @@ Tile call(const char* name, const std::vector<Argument>& args) {
   });
 }
 
+int64_t checked_number(uint64_t value, const char* file, int line) {
+  if (int64_t(value) >= 0) return int64_t(value);
+  Trace& trace = Trace::current();
+  trace.at(file, line);
+  trace.sema().error(fmt::format("the integer {} does not fit into 64 bits with a sign", value));
+  return 0;
+}
+
 Tile binary(const char* op, const Operand& lhs, const Operand& rhs) {
   return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::binary(s, op, t.value_of(lhs), t.value_of(rhs)); });
 }
