@@ -71,9 +71,6 @@ concept Number = (std::integral<T> || std::floating_point<T>)&&!std::same_as<T, 
 template <class>
 inline constexpr bool kNever = false;
 
-/// A number of the kernel has 64 bits with a sign; others are reported.
-int64_t checked_number(uint64_t value, const char* file, int line);
-
 }  // namespace detail
 
 #define TEGULA_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -83,7 +80,7 @@ int64_t checked_number(uint64_t value, const char* file, int line);
 class Operand {
  public:
   using List = std::vector<Operand>;
-  using Value = std::variant<detail::Absent, None, All, bool, int64_t, double, std::string, Elem,
+  using Value = std::variant<detail::Absent, None, All, bool, int64_t, uint64_t, double, std::string, Elem,
                              std::shared_ptr<detail::Slot>, List, std::shared_ptr<const detail::Combine>>;
 
   Operand(detail::Absent = {}, TEGULA_HERE) : file_(file), line_(line) {}
@@ -91,7 +88,7 @@ class Operand {
   Operand(None, TEGULA_HERE) : value_(None{}), file_(file), line_(line) {}
   Operand(All, TEGULA_HERE) : value_(All{}), file_(file), line_(line) {}
   template <detail::Number T>
-  Operand(T value, TEGULA_HERE) : value_(number(value, file, line)), file_(file), line_(line) {}
+  Operand(T value, TEGULA_HERE) : value_(number(value)), file_(file), line_(line) {}
   template <class T>
   Operand(const detail::ConstValue<T>& constant, TEGULA_HERE) : Operand(constant.value, file, line) {}
   Operand(const char* text, TEGULA_HERE) : value_(std::string(text)), file_(file), line_(line) {}
@@ -113,11 +110,11 @@ class Operand {
 
  private:
   template <class T>
-  static Value number(T value, [[maybe_unused]] const char* file, [[maybe_unused]] int line) {
+  static Value number(T value) {
     if constexpr (std::same_as<T, bool>)
       return value;
-    else if constexpr (std::same_as<T, unsigned long> || std::same_as<T, unsigned long long>)
-      return detail::checked_number(value, file, line);
+    else if constexpr (std::unsigned_integral<T>)
+      return uint64_t(value) >> 63 ? Value(uint64_t(value)) : Value(int64_t(value));
     else if constexpr (std::integral<T>)
       return int64_t(value);
     else

@@ -137,6 +137,8 @@ dsl::Val Trace::value_of(const Operand& operand) {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
         if constexpr (std::is_same_v<T, All>) return std::string(":");
+        if constexpr (std::is_same_v<T, uint64_t>)
+          return sema_.error(fmt::format("the integer {} does not fit into 64 bits with a sign", v));
         if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};
         if constexpr (std::is_same_v<T, std::shared_ptr<Slot>>) return read(v.get());
         if constexpr (std::is_same_v<T, Operand::List>) {
@@ -209,14 +211,6 @@ Tile call(const char* name, const std::vector<Argument>& args) {
     }
     return dsl::call_function(s, *dsl::find_function(function), std::move(positional), std::move(keywords));
   });
-}
-
-int64_t checked_number(uint64_t value, const char* file, int line) {
-  if (int64_t(value) >= 0) return int64_t(value);
-  Trace& trace = Trace::current();
-  trace.at(file, line);
-  trace.sema().error(fmt::format("the integer {} does not fit into 64 bits with a sign", value));
-  return 0;
 }
 
 Tile binary(const char* op, const Operand& lhs, const Operand& rhs) {
