@@ -53,6 +53,21 @@ void KernelState::read_declarations() {
   declarations_read.store(true, std::memory_order_release);
 }
 
+KernelState::TuningLock::TuningLock(KernelState& state) : state_(state) {
+  if (state.tuner == std::this_thread::get_id())
+    throw LaunchError(
+        fmt::format("kernel '{}' is launched while it is being tuned, by a function that tuning calls\n  "
+                    "hint: its grid, pruning, heuristic and progress functions cannot launch it",
+                    state.name()));
+  state.tuning.lock();
+  state.tuner = std::this_thread::get_id();
+}
+
+KernelState::TuningLock::~TuningLock() {
+  state_.tuner = std::thread::id();
+  state_.tuning.unlock();
+}
+
 void KernelState::note_device(Device& device) {
   std::lock_guard lock(mutex);
   if (!devices.insert(&device).second) return;
@@ -208,7 +223,7 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
                     "with @triton.autotune in the file",
                     name()));
-  std::lock_guard lock(state_->tuning);
+  KernelState::TuningLock lock(*state_);
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
 
@@ -217,24 +232,38 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
   KernelState& state = *state_;
   if (!state.declarations_read.load(std::memory_order_acquire)) [[unlikely]]
     state.read_declarations();
-  const dsl::LaunchKey key(device, options, args, state.key_args);
+  using Stage = dsl::LaunchKey::Stage;
+  const dsl::LaunchKey key(device, options, args, state.key_args, Stage::Open);
   const dsl::ReadyLaunch* ready = state.ready.find(key, options);
   if (!ready) [[unlikely]] {
-    LaunchOptions full;
+    LaunchOptions full = options;
     if (dsl::leaves_open(state, options)) {
-      std::lock_guard lock(state.tuning);  // other threads wait for what this one finds
+      KernelState::TuningLock lock(state);  // other threads wait for what this one finds
       ready = state.ready.find(key, options);
-      if (!ready) full = dsl::options_of(dsl::tune(state, device, grid, options, args, {}).best, options);
-    } else {
-      full = dsl::with_heuristics(state, args, options);
+      if (!ready) full = dsl::options_of(dsl::tune(state, device, grid, options, args, {}).declared, options);
     }
-    if (!ready) {
-      LaunchHandle handle = prepare(device, classify(args, full), full);
-      ready =
-          state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), dsl::config_of(full)));
-    }
+    if (!ready) ready = insert(device, key, options, full, args);
+  }
+  // What heuristics give depends on values that are no keys: it is looked at anew for each launch.
+  if (!state.heuristics.empty()) [[unlikely]] {
+    const LaunchOptions full = dsl::with_heuristics(state, args, dsl::options_of(ready->config, options));
+    const dsl::LaunchKey complete(device, full, args, {}, Stage::Complete);
+    ready = state.ready.find(complete, full);
+    if (!ready) ready = insert(device, complete, full, full, args);
   }
   return {&*ready->handle, &ready->config};
+}
+
+// Of a kernel with heuristics an open launch has no handle.
+const dsl::ReadyLaunch* Kernel::insert(Device& device, const dsl::LaunchKey& key, const LaunchOptions& options,
+                                       const LaunchOptions& full, std::span<const Arg> args) const {
+  std::optional<LaunchHandle> handle;
+  if (state_->heuristics.empty() || key.stage() == dsl::LaunchKey::Stage::Complete)
+    handle = prepare(device, classify(args, full), full);
+  else
+    state_->note_device(device);
+  return state_->ready.insert(
+      std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), dsl::config_of(full)));
 }
 
 void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const {

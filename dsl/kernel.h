@@ -31,7 +31,9 @@ struct Func;
 }
 namespace dsl {
 class KernelSource;
-}
+class LaunchKey;
+struct ReadyLaunch;
+}  // namespace dsl
 
 struct LaunchOptions {
   std::vector<ConstexprArg> constexprs = {};
@@ -107,6 +109,7 @@ struct TuneReport {
   TuningProblem problem;
   std::vector<TuningResult> results;  ///< one a candidate, in the order in which they were tried
   Config best;                        ///< all constexprs and options of the winner
+  Config declared;                    ///< the winner as it was given, without what heuristics and the launch add
   std::string winner;                 ///< its text in `results`
   int timed = 0;                      ///< candidates timed now, the others being known
   double seconds = 0;
@@ -195,6 +198,8 @@ class Kernel {
 
  private:
   Kernel copy() const;
+  const dsl::ReadyLaunch* insert(Device& device, const dsl::LaunchKey& key, const LaunchOptions& options,
+                                 const LaunchOptions& full, std::span<const Arg> args) const;
   std::shared_ptr<detail::KernelState> state_;
 };
 

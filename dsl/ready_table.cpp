@@ -1,6 +1,7 @@
 #include "dsl/ready_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tegula::dsl {
 
@@ -35,11 +36,17 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 29;
 }
 
+// By bits: a NaN is the same as itself, and -0.0 is not 0.0.
+bool same(const ConstexprArg& a, const ConstexprArg& b) {
+  const auto *x = std::get_if<double>(&a.value), *y = std::get_if<double>(&b.value);
+  return x && y ? a.name == b.name && std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a == b;
+}
+
 }  // namespace
 
 LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::span<const Arg> args,
-                     std::span<const int> key_args)
-    : device_(&device) {
+                     std::span<const int> key_args, Stage stage)
+    : device_(&device), stage_(stage) {
   size_t needed = 2 + (args.size() + 3) / 4 + key_args.size();
   if (needed > kInline) {
     more_.resize(needed);
@@ -47,7 +54,7 @@ LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::sp
   }
   hash_ = mix(reinterpret_cast<uintptr_t>(&device), options.constexprs.size());
   add(uint64_t(options.num_warps) | uint64_t(options.num_stages) << 8 | uint64_t(options.maxnreg) << 16 |
-      uint64_t(options.dependent_launch) << 31 | uint64_t(args.size()) << 32);
+      uint64_t(stage) << 30 | uint64_t(options.dependent_launch) << 31 | uint64_t(args.size()) << 32);
   uint64_t word = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     word |= class_of(args[i]) << 16 * (i % 4);
@@ -64,7 +71,8 @@ void LaunchKey::add(uint64_t word) {
   hash_ = mix(hash_, word);
 }
 
-ReadyLaunch::ReadyLaunch(const LaunchKey& key, const LaunchOptions& options, LaunchHandle handle, Config config)
+ReadyLaunch::ReadyLaunch(const LaunchKey& key, const LaunchOptions& options, std::optional<LaunchHandle> handle,
+                         Config config)
     : device(key.device()),
       hash(key.hash()),
       words(key.words().begin(), key.words().end()),
@@ -80,7 +88,7 @@ ReadyTable::~ReadyTable() {
 const ReadyLaunch* ReadyTable::find(const LaunchKey& key, const LaunchOptions& options) const {
   for (const ReadyLaunch* r = buckets_[key.hash() % kBuckets].load(std::memory_order_acquire); r; r = r->next)
     if (r->hash == key.hash() && r->device.load(std::memory_order_relaxed) == key.device() &&
-        std::ranges::equal(r->words, key.words()) && r->constexprs == options.constexprs)
+        std::ranges::equal(r->words, key.words()) && std::ranges::equal(r->constexprs, options.constexprs, same))
       return r;
   return nullptr;
 }
@@ -90,7 +98,7 @@ const ReadyLaunch* ReadyTable::insert(std::unique_ptr<ReadyLaunch> launch) {
   std::atomic<ReadyLaunch*>& bucket = buckets_[launch->hash % kBuckets];
   for (const ReadyLaunch* r = bucket.load(std::memory_order_relaxed); r; r = r->next)
     if (r->hash == launch->hash && r->device == launch->device && r->words == launch->words &&
-        r->constexprs == launch->constexprs)
+        std::ranges::equal(r->constexprs, launch->constexprs, same))
       return r;
   launch->next = bucket.load(std::memory_order_relaxed);
   bucket.store(launch.get(), std::memory_order_release);

@@ -22,9 +22,15 @@ namespace tegula::dsl {
 /// kernel; unequal keys may as well.
 class LaunchKey {
  public:
+  enum class Stage {
+    Open,      ///< options as the launch gives them
+    Complete,  ///< with what tuning and heuristics add
+  };
   /// `key_args`: positions of arguments whose values count.
   LaunchKey(const Device& device, const LaunchOptions& options, std::span<const Arg> args,
-            std::span<const int> key_args);
+            std::span<const int> key_args, Stage stage);
+
+  Stage stage() const { return stage_; }
 
   const Device* device() const { return device_; }
   std::span<const uint64_t> words() const { return {words_, count_}; }
@@ -35,6 +41,7 @@ class LaunchKey {
 
   static constexpr size_t kInline = 24;
   const Device* device_;
+  Stage stage_;
   uint64_t inline_[kInline];
   std::vector<uint64_t> more_;  ///< used by launches with very many arguments alone
   uint64_t* words_ = inline_;
@@ -44,7 +51,7 @@ class LaunchKey {
 
 /// A kernel made ready, and what launches find it by.
 struct ReadyLaunch {
-  ReadyLaunch(const LaunchKey& key, const LaunchOptions& options, LaunchHandle handle, Config config);
+  ReadyLaunch(const LaunchKey& key, const LaunchOptions& options, std::optional<LaunchHandle> handle, Config config);
 
   std::atomic<const Device*> device;  ///< null once the device has ended
   uint64_t hash;
