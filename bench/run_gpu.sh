@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests python tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
+# Steps: tests python tutorials launch first tune softmax sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
@@ -19,7 +19,7 @@ if [ $# -lt 1 ]; then
 fi
 where=$1
 shift
-steps=${*:-tests python tutorials launch first softmax sanitizer}
+steps=${*:-tests python tutorials launch first tune softmax sanitizer}
 : "${OUT:=out}"
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -181,7 +181,7 @@ run_sanitizer() {
         02_fused_softmax) command+=(--rows 64 --cols 781) ;;
       esac
       start=$SECONDS log=$scratch/sanitizer.txt
-      timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
+      TEGULA_TUNING=pinned timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
       local status=$? result
       { printf '\n######## %s %s\n' $tool "${command[*]}"; head -c 1000000 "$log"; printf '######## exit status %d\n' $status; } >>"$OUT/sanitizer.log"
       result=$(outcome $status)
@@ -212,9 +212,10 @@ for name in $steps; do
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;
+    tune) step tuning_time 60 bench.log bench/tuning_time.sh "$(find_program tegula .)" ;;
     first) run_bench first_call 60 ;;
     softmax) with_python softmax.py 200 bench.log bench/softmax.py --out "$OUT/softmax.json" ;;
-    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first softmax sanitizer" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune softmax sanitizer" ;;
   esac
 done
 

@@ -29,7 +29,8 @@ if(LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
+# A finding ends the program, so that its test fails.
 if(TEGULA_SANITIZE)
-  add_compile_options(-fsanitize=${TEGULA_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${TEGULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TEGULA_SANITIZE})
 endif()

@@ -5,31 +5,37 @@
     LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
     out = y * weight + bias     (each may be None), then y * sigmoid(y) if SILU
 
-A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
-fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
+is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
 PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache.
 
-`rows_class` tells tuning few rows from many.
+EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
 
 import triton
 import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
+# Registers a thread at most, by warps: fewer of them, and more programs run at a time.
+LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
 
 
 def configs():
     found = []
     for warps in WARPS:
-        for stages in [0, 1, 2, 3]:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps))
+        for limit in LIMITS[warps]:
+            for eviction in ["", "evict_last"]:
+                whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
+                found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
+        for stages in [1, 2, 3]:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
+            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for piece in [4096, 8192]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece}, num_warps=warps))
+            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
     return found
 
 
@@ -47,6 +53,8 @@ def fitting(configs, named_args, **kwargs):
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
         registers = min(200, 52000 // threads)
+        if config.maxnreg is not None:
+            registers = config.maxnreg * 3 // 4
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
@@ -58,25 +66,28 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def load_or(ptr, offsets, mask, other: tl.constexpr):
-    """An argument that may be left out, in fp32."""
+def load_vector(ptr, col, mask):
+    """An argument that may be left out; then what is returned is not used."""
     if ptr is not None:
-        return tl.load(ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        return tl.load(ptr + col, mask=mask, other=0.0)
     else:
-        return other
+        return 0.0
 
 
 @triton.jit
-def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask):
-    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0).to(tl.float32)
+def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask, EVICTION: tl.constexpr = ""):
+    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     if residual_ptr is not None:
-        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0).to(tl.float32)
+        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     return h
 
 
 @triton.jit
-def finish(y, weight, bias, SILU: tl.constexpr):
-    y = y * weight + bias
+def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr):
+    if WEIGHT:
+        y = y * weight.to(tl.float32)
+    if BIAS:
+        y = y + bias.to(tl.float32)
     if SILU:
         y = y * tl.sigmoid(y)
     return y
@@ -84,21 +95,21 @@ def finish(y, weight, bias, SILU: tl.constexpr):
 
 @triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
-               sum_stride, rows, cols, eps, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr):
+               sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
+               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = col < cols
     if ROWS > 1:
         mask = mask & (row < rows)
     row = row.to(tl.int64)
-    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask)
+    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask, EVICTION)
     if sum_ptr is not None:
         tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
     if CENTER:
         h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
     y = h * tl.rsqrt(tl.sum(h * h, axis=1) / cols + eps)[:, None]
-    y = finish(y, weight, bias, SILU)
+    y = finish(y, weight, bias, WEIGHT, BIAS, SILU)
     tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -132,7 +143,9 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
             tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
         if CENTER:
             h = h - mean
-        y = finish(h * scale, load_or(weight_ptr, col, mask, 1.0), load_or(bias_ptr, col, mask, -0.0), SILU)
+        weight = load_vector(weight_ptr, col, mask)
+        bias = load_vector(bias_ptr, col, mask)
+        y = finish(h * scale, weight, bias, weight_ptr is not None, bias_ptr is not None, SILU)
         tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -141,19 +154,23 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,
          rows, cols, eps, rows_class, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-         STAGES: tl.constexpr, PIECE: tl.constexpr):
+         STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr):
     """RMSNorm, or with CENTER LayerNorm."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
                       sum_stride, cols, eps, CENTER, SILU, PIECE, STAGES)
     else:
         col = tl.arange(0, BLOCK)[None, :]
-        weight = load_or(weight_ptr, col, col < cols, 1.0)
-        bias = load_or(bias_ptr, col, col < cols, -0.0)
+        weight = load_vector(weight_ptr, col, col < cols)
+        bias = load_vector(bias_ptr, col, col < cols)
+        WEIGHT: tl.constexpr = weight_ptr is not None
+        BIAS: tl.constexpr = bias_ptr is not None
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
-                       residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
+                       residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
+                       EVICTION)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
-                           residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
+                           residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
+                       EVICTION)

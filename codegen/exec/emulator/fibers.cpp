@@ -20,7 +20,10 @@ StackPool::StackPool(size_t stack_bytes)
     : stack_bytes_((std::max<size_t>(stack_bytes, 16 << 10) + kPage - 1) / kPage * kPage + kPage) {}
 
 StackPool::~StackPool() {
-  for (const Mapping& m : mappings_) munmap(m.begin, m.bytes);
+  for (const Mapping& m : mappings_) {
+    StackNote(m.begin, m.bytes);
+    munmap(m.begin, m.bytes);
+  }
 }
 
 void StackPool::reserve(size_t count) {
@@ -39,12 +42,13 @@ void StackPool::reserve(size_t count) {
   }
 }
 
-boost::context::detail::fcontext_t StackPool::start(size_t index,
-                                                    void (*entry)(boost::context::detail::transfer_t)) const {
+void StackPool::start(Fiber& fiber, size_t index, void (*entry)(boost::context::detail::transfer_t)) const {
   // Tops at the same offset in a page would all fall into the same few cache sets.
   size_t colour = index * 17 * kLine % kPage;
-  char* top = stacks_[index] + stack_bytes_ - colour;
-  return boost::context::detail::make_fcontext(top, size_t(top - stacks_[index]), entry);
+  char* bottom = stacks_[index];
+  char* top = bottom + stack_bytes_ - colour;
+  fiber.stack = StackNote(bottom, stack_bytes_);
+  fiber.context = boost::context::detail::make_fcontext(top, size_t(top - bottom), entry);
 }
 
 }  // namespace tegula::emulator

@@ -6,9 +6,40 @@
 #include <cstdint>
 #include <vector>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace tegula::emulator {
 
 struct Program;
+
+/// What AddressSanitizer is told of a fiber's stack, around each switch; nothing in other builds.
+class StackNote {
+#ifdef __SANITIZE_ADDRESS__
+ public:
+  StackNote() = default;
+  StackNote(const void* begin, size_t bytes) : begin_(begin), bytes_(bytes) {
+    __asan_unpoison_memory_region(begin, bytes);  // of what ran there before
+  }
+  /// Called on this stack, which is about to be left for that of `next`.
+  void leave(const StackNote& next) { __sanitizer_start_switch_fiber(&frames_, next.begin_, next.bytes_); }
+  /// Called on this stack, first thing after a switch from that of `from`: which may be a host thread's own.
+  void enter(StackNote& from) { __sanitizer_finish_switch_fiber(frames_, &from.begin_, &from.bytes_); }
+
+ private:
+  void* frames_ = nullptr;
+  const void* begin_ = nullptr;
+  size_t bytes_ = 0;
+#else
+ public:
+  StackNote() = default;
+  StackNote(const void*, size_t) {}
+  void leave(const StackNote&) {}
+  void enter(StackNote&) {}
+#endif
+};
 
 /// Where a thread is in the kernel, for messages: the operand `site` of the access (an index into KernelImage::sites),
 /// and for operations that threads do together the place, a number that tells every call in the code apart.
@@ -24,6 +55,7 @@ struct Fiber {
   uint32_t thread = 0;   ///< in the program
   bool finished = true;  ///< has left the kernel
   Where where;           ///< the latest rendezvous that it had to wait in
+  [[no_unique_address]] StackNote stack;
 };
 
 /// Stacks of one size, each with a page below it that must not be touched. They are never given back before the end.
@@ -37,8 +69,8 @@ class StackPool {
   /// Sees to it that there are `count` stacks. Throws DeviceError if the host refuses.
   void reserve(size_t count);
   size_t size() const { return stacks_.size(); }
-  /// A context that starts `entry` at the top of stack `index`; whatever ran there is gone.
-  boost::context::detail::fcontext_t start(size_t index, void (*entry)(boost::context::detail::transfer_t)) const;
+  /// Has the fiber start `entry` at the top of stack `index`; whatever ran there is gone.
+  void start(Fiber& fiber, size_t index, void (*entry)(boost::context::detail::transfer_t)) const;
 
  private:
   struct Mapping {

@@ -18,11 +18,17 @@ void Launch::record(Fault found) {
 
 // ---- Switching
 
+void Worker::entered(Fiber& self, transfer_t from) {
+  auto& left = *static_cast<Fiber*>(from.data);
+  left.context = from.fctx;
+  self.stack.enter(left.stack);
+}
+
 void Worker::switch_to(Fiber* next) {
   Fiber* self = current_;
   current_ = next;
-  transfer_t from = jump_fcontext(next->context, self);
-  static_cast<Fiber*>(from.data)->context = from.fctx;
+  self->stack.leave(next->stack);
+  entered(*self, jump_fcontext(next->context, self));
 }
 
 Fiber* Worker::pop() {
@@ -97,8 +103,8 @@ bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
 // ---- Programs
 
 void Worker::fiber_main(transfer_t from) {
-  static_cast<Fiber*>(from.data)->context = from.fctx;
   Worker& worker = *this_worker;
+  entered(worker.fiber(), from);
   for (;;) {
     worker.launch_->entry(worker.launch_->args);
     worker.finish();
@@ -141,7 +147,7 @@ void Worker::prepare() {
   stacks_.reserve(programs * threads);
   while (fibers_.size() < programs * threads) {
     fibers_.emplace_back();
-    fibers_.back().context = stacks_.start(fibers_.size() - 1, fiber_main);
+    stacks_.start(fibers_.back(), fibers_.size() - 1, fiber_main);
   }
   if (ready_.size() < fibers_.size()) ready_.resize(std::bit_ceil(fibers_.size()));
   ready_mask_ = ready_.size() - 1;
@@ -216,7 +222,7 @@ void Worker::report_fault() {
 /// Forgets what the fibers were at; their stacks are used anew.
 void Worker::reset_fibers() {
   for (size_t i = 0; i < fibers_.size(); ++i) {
-    fibers_[i].context = stacks_.start(i, fiber_main);
+    stacks_.start(fibers_[i], i, fiber_main);
     fibers_[i].finished = true;
   }
   for (Program& program : programs_) program.running = 0;

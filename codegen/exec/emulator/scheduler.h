@@ -156,6 +156,8 @@ class Worker {
   }
   void go_on();
   void switch_to(Fiber* next);
+  /// What a fiber does first when it runs (again): keeps what is to be known of the one that was left.
+  static void entered(Fiber& self, boost::context::detail::transfer_t from);
   [[noreturn]] void leave();
 
   static void fiber_main(boost::context::detail::transfer_t from);
