@@ -51,6 +51,21 @@ void KernelState::read_declarations() {
   declarations_read.store(true, std::memory_order_release);
 }
 
+KernelState::TuningLock::TuningLock(KernelState& state) : state_(state) {
+  if (state.tuner == std::this_thread::get_id())
+    throw LaunchError(
+        fmt::format("kernel '{}' is launched while it is being tuned, by a function that tuning calls\n  "
+                    "hint: its grid, pruning, heuristic and progress functions cannot launch it",
+                    state.name()));
+  state.tuning.lock();
+  state.tuner = std::this_thread::get_id();
+}
+
+KernelState::TuningLock::~TuningLock() {
+  state_.tuner = std::thread::id();
+  state_.tuning.unlock();
+}
+
 void KernelState::note_device(Device& device) {
   std::lock_guard lock(mutex);
   if (!devices.insert(&device).second) return;
@@ -204,7 +219,7 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
                     "with @triton.autotune in the file",
                     name()));
-  std::lock_guard lock(state_->tuning);
+  KernelState::TuningLock lock(*state_);
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
 
@@ -218,7 +233,7 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
   if (!ready) [[unlikely]] {
     LaunchOptions full;
     if (dsl::leaves_open(state, options)) {
-      std::lock_guard lock(state.tuning);  // other threads wait for what this one finds
+      KernelState::TuningLock lock(state);  // other threads wait for what this one finds
       ready = state.ready.find(key, options);
       if (!ready) {
         auto known = dsl::chosen_before(state, device, options, args);

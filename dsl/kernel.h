@@ -31,7 +31,9 @@ struct Func;
 }
 namespace dsl {
 class KernelSource;
-}
+class LaunchKey;
+struct ReadyLaunch;
+}  // namespace dsl
 
 struct LaunchOptions {
   std::vector<ConstexprArg> constexprs = {};
@@ -107,6 +109,7 @@ struct TuneReport {
   TuningProblem problem;
   std::vector<TuningResult> results;  ///< one a candidate, in the order in which they were tried
   Config best;                        ///< all constexprs and options of the winner
+  Config declared;                    ///< the winner as it was given, without what heuristics and the launch add
   std::string winner;                 ///< its text in `results`
   int timed = 0;                      ///< candidates timed now, the others being known
   double seconds = 0;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -38,11 +39,24 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
 
-  std::mutex tuning;                     ///< held while a launch is tuned; guards what follows
-  std::map<std::string, Config> chosen;  ///< configurations by GPU and key
+  std::map<std::string, Config> chosen;  ///< configurations by GPU and key; guarded by the tuning lock
+
+  /// Held while a launch is tuned. Throws LaunchError where the holder's own grid, pruning or heuristic function
+  /// launches the kernel that is being tuned, which would wait for itself.
+  class TuningLock {
+   public:
+    explicit TuningLock(KernelState& state);
+    ~TuningLock();
+
+   private:
+    KernelState& state_;
+  };
 
   const std::string& name() const { return source->name(); }
   const std::vector<KernelParam>& params() const { return source->params(); }
+
+  std::mutex tuning;
+  std::atomic<std::thread::id> tuner{};  ///< who holds it
 
   /// Reads what the source says of tuning and heuristics unless the user said it. Throws CompileError.
   void read_declarations();

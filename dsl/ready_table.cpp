@@ -1,6 +1,7 @@
 #include "dsl/ready_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tegula::dsl {
 
@@ -33,6 +34,12 @@ uint64_t class_of(const Arg& arg) {
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 29;
+}
+
+// By bits: a NaN is the same as itself, and -0.0 is not 0.0.
+bool same(const ConstexprArg& a, const ConstexprArg& b) {
+  const auto *x = std::get_if<double>(&a.value), *y = std::get_if<double>(&b.value);
+  return x && y ? a.name == b.name && std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a == b;
 }
 
 }  // namespace
@@ -80,7 +87,7 @@ ReadyTable::~ReadyTable() {
 const ReadyLaunch* ReadyTable::find(const LaunchKey& key, const LaunchOptions& options) const {
   for (const ReadyLaunch* r = buckets_[key.hash() % kBuckets].load(std::memory_order_acquire); r; r = r->next)
     if (r->hash == key.hash() && r->device.load(std::memory_order_relaxed) == key.device() &&
-        std::ranges::equal(r->words, key.words()) && r->constexprs == options.constexprs)
+        std::ranges::equal(r->words, key.words()) && std::ranges::equal(r->constexprs, options.constexprs, same))
       return r;
   return nullptr;
 }
@@ -90,7 +97,7 @@ const ReadyLaunch* ReadyTable::insert(std::unique_ptr<ReadyLaunch> launch) {
   std::atomic<ReadyLaunch*>& bucket = buckets_[launch->hash % kBuckets];
   for (const ReadyLaunch* r = bucket.load(std::memory_order_relaxed); r; r = r->next)
     if (r->hash == launch->hash && r->device == launch->device && r->words == launch->words &&
-        r->constexprs == launch->constexprs)
+        std::ranges::equal(r->constexprs, launch->constexprs, same))
       return r;
   launch->next = bucket.load(std::memory_order_relaxed);
   bucket.store(launch.get(), std::memory_order_release);

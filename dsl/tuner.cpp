@@ -107,8 +107,10 @@ std::string chosen_key(const TuningProblem& problem) { return problem.gpu + "\n"
 struct Candidate {
   LaunchOptions options;  ///< all constexprs given
   Config config;          ///< the same as a configuration
-  Config given;           ///< as it was declared
+  Config declared;        ///< as it was given: without what the launch and heuristics add
   std::string id;         ///< canonical text, and for a kernel without text the digest of its tile IR
+  Grid grid;
+  std::string no_grid;  ///< why the grid function gave none
   double predicted_us = 0;
 };
 
@@ -204,7 +206,7 @@ class Tuning {
       Candidate c;
       c.options = with_heuristics(state_, args_, options_of(config, options_));
       c.config = config_of(c.options);
-      c.given = config;
+      c.declared = config;
       c.id = config.to_string();
       if (!seen.insert(c.id).second) continue;
       identify(c);
@@ -221,8 +223,18 @@ class Tuning {
     }
   }
 
+  // The user's function is called by the launching thread alone.
+  void make_grids() {
+    for (Candidate& c : candidates_) try {
+        c.grid = grid_(c.config);
+      } catch (const std::exception& e) {
+        c.no_grid = e.what();
+      }
+  }
+
   /// Sorts the candidates by what the model predicts, the best first.
   void rank() {
+    make_grids();
     CostInputs inputs;
     const Target& target = target_for_sm(device_.info().sm);
     inputs.device = &device_.info();
@@ -236,9 +248,9 @@ class Tuning {
         c.predicted_us = INFINITY;
         try {
           CostInputs mine = inputs;
-          Grid grid = grid_(c.config);
-          mine.programs = int64_t(grid.x) * grid.y * grid.z;
+          mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
           Diagnostics diags;
+          if (!c.no_grid.empty()) continue;
           if (auto func = lay_out(*state_.build(types_, c.options), target, diags))
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
         } catch (const Error&) {  // told when it is compiled
@@ -266,8 +278,9 @@ class Tuning {
   }
 
   void choose(const Candidate& c) {
-    state_.chosen[chosen_key(report_.problem)] = c.given;
+    state_.chosen[chosen_key(report_.problem)] = c.declared;
     report_.best = c.config;
+    report_.declared = c.declared;
     report_.winner = c.id;
   }
 
@@ -313,16 +326,22 @@ class Tuning {
       claim = state_.store->claim(report_.problem);
       if (how_.mode != TuneOptions::Mode::Refresh && remembered()) return;  // another process was first
     }
-    rank();
     std::vector<TuningResult> rows;
-    if (how_.mode != TuneOptions::Mode::Refresh) rows = known();
+    SearchOptions search_options;
+    if (how_.mode != TuneOptions::Mode::Refresh) {
+      rows = known();
+      if (state_.store) search_options.incumbent = state_.store->winner(report_.problem).value_or("");
+    }
+    if (rows.size() < candidates_.size())
+      rank();
+    else
+      make_grids();
     std::vector<std::string> ids;
     std::vector<double> predicted;
     for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
 
     add_worker(device_, options_.stream, {args_.begin(), args_.end()});
     for (Device* device : how_.more_devices) add_worker(*device, nullptr, copies_on(*device));
-    SearchOptions search_options;
     search_options.compile_threads = how_.compile_threads;
     search_options.warmup_ms = state_.autotune->warmup_ms;
     search_options.rep_ms = state_.autotune->rep_ms;
@@ -348,6 +367,7 @@ class Tuning {
   }
 
   PreparedCandidate prepare(const Candidate& c) {
+    if (!c.no_grid.empty()) throw LaunchError(c.no_grid);
     PreparedCandidate out;
     out.facts.config = c.id;
     out.facts.predicted_us = c.predicted_us;
@@ -408,7 +428,6 @@ class Tuning {
   }
 
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
-    Grid grid = grid_(c.config);
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
       starts.emplace_back(w.device);
@@ -418,7 +437,7 @@ class Tuning {
       w.guard.before_run();
       w.flush.fill(uint8_t(i), w.stream);
       starts[size_t(i)].record(w.stream);
-      handle.launch(w.stream, grid, w.args);
+      handle.launch(w.stream, c.grid, w.args);
       stops[size_t(i)].record(w.stream);
     }
     w.device.synchronize(w.stream);

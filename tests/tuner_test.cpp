@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -337,6 +338,174 @@ TEST_F(Tuner, ThreadsTuneOnce) {
   auto launches = gpu.launches();
   int others = 0;
   for (size_t i = launches.size() - 700; i < launches.size(); ++i) others += launches[i].num_warps != 4;
+  EXPECT_EQ(others, 0);
+}
+
+// ---- What tuning is made of
+
+TEST_F(Tuner, TheModelsFavouriteIsTimedFirst) {
+  FakeGpu gpu;
+  Buffer x(gpu, 1 << 20), y(gpu, 1 << 20);
+  Autotune tuning;
+  for (int block : {32, 65536, 1024}) tuning.configs.push_back(config({{"BLOCK", block}}, num_warps(4)));
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1 << 18)};
+  auto grid = [](const Config& c) { return Grid{unsigned(((1 << 18) + c["BLOCK"] - 1) / c["BLOCK"])}; };
+  TuneReport report = kernel().autotune(tuning).tune(gpu, detail::GridRef(grid), {}, args);
+  ASSERT_EQ(report.results.size(), 3u);
+  for (size_t i = 1; i < 3; ++i) EXPECT_LE(report.results[i - 1].predicted_us, report.results[i].predicted_us);
+  EXPECT_EQ(gpu.launches().front().grid.x, grid(tuning.configs[2]).x);
+  EXPECT_EQ(report.results.front().config, "BLOCK=1024 num_warps=4");
+  EXPECT_GT(report.results.front().predicted_us, 0);
+  EXPECT_EQ(report.problem.gpu, "Fake GPU");
+  EXPECT_EQ(report.problem.kernel.substr(0, 6), "scale ");
+  EXPECT_CONTAINS(report.problem.driver, "driver 13000");
+  EXPECT_EQ(report.timed, 3);
+  EXPECT_GT(report.seconds, 0);
+  EXPECT_EQ(report.winner, report.declared.to_string());
+}
+
+TEST_F(Tuner, GpusShareTheWork) {
+  FakeGpu one, two;
+  Buffer x(one, std::vector<float>(1000, 3.f)), y(one, 4000);
+  Autotune tuning;
+  for (int block : {32, 64, 128, 256, 512, 1024})
+    for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({{"BLOCK", block}}, num_warps(warps)));
+  for (FakeGpu* gpu : {&one, &two}) {
+    best_is_four(*gpu);
+  }
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  TuneReport report = kernel().autotune(tuning).tune(one, detail::GridRef(blocks), {}, args, {.more_devices = {&two}});
+  EXPECT_EQ(report.timed, 24);
+  EXPECT_EQ(report.best.num_warps, 4);
+  EXPECT_FALSE(one.launches().empty());
+  const std::array<Arg, 3> unknown{Arg(y.as<float>()), Arg::pointer(0x4000, Elem::F32), Arg(1001)};
+  EXPECT_CONTAINS(message_of([&] {
+                    kernel()
+                        .autotune(over_warps())
+                        .tune(one, detail::GridRef(blocks), {}, unknown,
+                              {.mode = TuneOptions::Mode::Refresh, .more_devices = {&two}});
+                  }),
+                  "how large the buffer of 'x' is is not known\n  hint: pass a Buffer");
+}
+
+TEST_F(Tuner, HeuristicsFollowEachLaunch) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  auto next_power = [](const LaunchArgs& args) -> Constexpr {
+    int64_t block = 1;
+    while (block < args.integer("n")) block *= 2;
+    return block;
+  };
+  Kernel k = kernel().heuristics({{"BLOCK", next_power}, {"num_warps", [](const LaunchArgs& args) -> Constexpr {
+                                                            return int64_t(args.integer("BLOCK") >= 2048 ? 8 : 2);
+                                                          }}});
+  int64_t block = 0;
+  auto grid = [&](const Config& c) { return block = c["BLOCK"], Grid{1}; };
+  for (int round = 0; round < 2; ++round)
+    for (auto [n, expected] : {std::pair(1001, 1024), {3001, 4096}, {101, 128}}) {
+      k.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), n);
+      EXPECT_EQ(block, expected);
+      EXPECT_EQ(gpu.launches().back().num_warps, expected >= 2048 ? 8 : 2);
+    }
+  // With tuning, for values that are no keys.
+  Autotune tuning;
+  for (int factor : {2, 3}) tuning.configs.push_back(config({{"FACTOR", factor}}));
+  Kernel tuned = k.autotune(tuning);
+  for (auto [n, expected] : {std::pair(1001, 1024), {3001, 4096}, {101, 128}}) {
+    tuned.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), n);
+    EXPECT_EQ(block, expected);
+  }
+  size_t before = gpu.launches().size();
+  tuned.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), 501);
+  EXPECT_EQ(gpu.launches().size(), before + 1) << "another value of no key was tuned anew";
+}
+
+TEST_F(Tuner, KeysOfOtherKinds) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune tuning = over_warps();
+  tuning.key = {"FACTOR", "x", "n"};
+  Kernel k = kernel().autotune(tuning);
+  size_t last = 0;
+  auto launched = [&](Constexpr factor, const Arg& from, const Arg& n) {
+    k.launch(gpu, blocks, {.constexprs = {{"FACTOR", factor}}}, y.as<float>(), from, n);
+    size_t now = gpu.launches().size();
+    return now - std::exchange(last, now);
+  };
+  EXPECT_GT(launched(int64_t(2), x.as<float>(), 1000), 4u);
+  EXPECT_EQ(launched(int64_t(2), x.as<float>(), 1000), 1u);
+  EXPECT_EQ(launched(int64_t(2), x.as<float>() + 64, 1000), 1u);  // not where it points to
+  EXPECT_GT(launched(int64_t(3), x.as<float>(), 1000), 4u);
+  EXPECT_GT(launched(NAN, x.as<float>(), 1000), 4u);
+  EXPECT_EQ(launched(NAN, x.as<float>(), 1000), 1u);
+  const Config* first = k.ready(gpu, detail::GridRef(blocks), {.constexprs = {{"FACTOR", Constexpr(NAN)}}},
+                                std::array<Arg, 3>{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)})
+                            .config;
+  EXPECT_EQ(first, k.ready(gpu, detail::GridRef(blocks), {.constexprs = {{"FACTOR", Constexpr(NAN)}}},
+                           std::array<Arg, 3>{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)})
+                       .config);
+}
+
+TEST_F(Tuner, OptionsAlone) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune tuning;
+  for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({}, num_warps(warps)));
+  kernel().autotune(tuning).launch(gpu, {4}, {.constexprs = {{"BLOCK", 256}}}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
+TEST_F(Tuner, AKernelIsNotLaunchedFromItsOwnTuning) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Kernel k = kernel();
+  Autotune tuning = over_warps();
+  Kernel tuned = k;
+  tuning.prune = [&](const std::vector<Config>& all, const LaunchArgs&) {
+    k.launch(gpu, {1}, {.constexprs = {{"BLOCK", 32}}}, y.as<float>(), x.as<float>(), 10);  // another kernel may be
+    tuned.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+    return all;
+  };
+  tuned = k.autotune(tuning);
+  EXPECT_EQ(message_of([&] { tuned.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000); }),
+            "kernel 'scale' is launched while it is being tuned, by a function that tuning calls\n"
+            "  hint: its grid, pruning, heuristic and progress functions cannot launch it");
+}
+
+TEST_F(Tuner, AGridThatFailsIsAReason) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::set<std::thread::id> callers;
+  auto grid = [&](const Config& c) {
+    callers.insert(std::this_thread::get_id());
+    if (c.num_warps == 8) throw std::runtime_error("no grid for 8 warps");
+    return blocks(c);
+  };
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  TuneReport report = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(grid), {}, args);
+  EXPECT_EQ(callers, std::set<std::thread::id>{std::this_thread::get_id()});
+  int failed = 0;
+  for (const auto& r : report.results)
+    failed += r.status == TuningResult::Status::Failed && r.reason == "no grid for 8 warps";
+  EXPECT_EQ(failed, 1);
+}
+
+TEST_F(Tuner, ThreadsWithKeysOfTheirOwn) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::vector<std::thread> threads;
+  std::atomic<int> others{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(900 + (t + i) % 8)};
+        others += k.ready(gpu, detail::GridRef(blocks), {}, args).config->num_warps != 4;
+      }
+    });
+  for (auto& t : threads) t.join();
   EXPECT_EQ(others, 0);
 }
 

@@ -53,6 +53,9 @@ class Preparation {
       } catch (const std::exception& e) {
         out.facts.status = Status::Failed;
         out.facts.reason = e.what();
+      } catch (...) {
+        out.facts.status = Status::Failed;
+        out.facts.reason = "unknown exception";
       }
       std::lock_guard lock(mutex_);
       done_.emplace(order_[i], std::move(out));
@@ -91,18 +94,34 @@ class Search {
     {
       Preparation preparation(todo, prepare_, options_.compile_threads);
       std::atomic<size_t> next{0};
+      std::exception_ptr error;
       auto work = [&](int worker) {
-        for (size_t k; (k = next++) < todo.size();) measure(todo[k], preparation.take(todo[k]), worker);
+        try {
+          for (size_t k; (k = next++) < todo.size();) measure(todo[k], preparation.take(todo[k]), worker);
+        } catch (...) {
+          next = todo.size();
+          std::lock_guard lock(mutex_);
+          if (!error) error = std::current_exception();
+        }
       };
       std::vector<std::thread> others;
       for (int w = 1; w < options_.workers; ++w) others.emplace_back(work, w);
       work(0);
       for (std::thread& t : others) t.join();
+      if (error) std::rethrow_exception(error);
     }
-    if (!any(Status::Timed))
-      for (auto& [i, run] : spilled_) {
-        PreparedCandidate candidate{out_.results[i], std::move(run)};
+    spilling_ = std::none_of(out_.results.begin(), out_.results.end(),
+                             [&](const TuningResult& r) { return in_the_running(r); });
+    if (spilling_)
+      for (size_t i = 0; i < out_.results.size(); ++i) {
+        if (out_.results[i].status != Status::Spilled) continue;
+        PreparedCandidate candidate{out_.results[i], {}};
         candidate.facts.status = Status::Timed;
+        candidate.facts.measured_at = 0;
+        candidate.time = [&, i](int runs, int worker) {
+          if (!spilled_[i]) spilled_[i] = prepare_(i).time;  // known from before
+          return spilled_[i](runs, worker);
+        };
         time(i, candidate, 0);
         candidate.facts.reason += "; timed since all candidates spill";
         finish(i, std::move(candidate.facts));
@@ -115,7 +134,8 @@ class Search {
   void measure(size_t i, PreparedCandidate candidate, int worker) {
     TuningResult& facts = candidate.facts;
     facts.config = configs_[i];
-    if (i < predicted_.size() && std::isfinite(predicted_[i])) facts.predicted_us = predicted_[i];
+    if (i < predicted_.size()) facts.predicted_us = predicted_[i];
+    if (!std::isfinite(facts.predicted_us)) facts.predicted_us = 0;
     if (facts.status == Status::Timed && facts.spill_bytes > 0) {
       facts.status = Status::Spilled;
       facts.reason = fmt::format("{} bytes of registers spilled a thread", facts.spill_bytes);
@@ -127,16 +147,16 @@ class Search {
     finish(i, std::move(facts));
   }
 
-  bool any(Status status) const {
-    return std::any_of(out_.results.begin(), out_.results.end(),
-                       [&](const TuningResult& r) { return r.status == status && !r.times_us.empty(); });
+  /// A candidate that spills, though timed once for want of others, gives way to any that does not.
+  bool in_the_running(const TuningResult& r) const {
+    return r.status == Status::Timed && !r.times_us.empty() && (spilling_ || r.spill_bytes <= 0);
   }
 
   double best_median() {
     std::lock_guard lock(mutex_);
     double best = INFINITY;
     for (const TuningResult& r : out_.results)
-      if (r.status == Status::Timed) best = std::min(best, r.median_us());
+      if (in_the_running(r)) best = std::min(best, r.median_us());
     return best;
   }
 
@@ -179,39 +199,58 @@ class Search {
     if (options_.progress) options_.progress(out_.results[i], left_);
   }
 
-  /// The best few are timed in turn, so that what drifts (clocks, temperature) hits all of them alike. The leader is
-  /// the one that comes first; another takes its place only if it is faster beyond doubt.
+  /// The best few and the incumbent are timed in turn, so that what drifts (clocks, temperature) hits all of them
+  /// alike. The incumbent leads, else the one that comes first; another takes its place only if it is faster beyond
+  /// doubt.
   void decide() {
     std::vector<size_t> timed;
     for (size_t i = 0; i < out_.results.size(); ++i)
-      if (out_.results[i].status == Status::Timed && !out_.results[i].times_us.empty()) timed.push_back(i);
+      if (in_the_running(out_.results[i])) timed.push_back(i);
     if (timed.empty()) return;
+    auto is_incumbent = [&](size_t i) { return configs_[i] == options_.incumbent; };
     std::stable_sort(timed.begin(), timed.end(),
                      [&](size_t a, size_t b) { return out_.results[a].median_us() < out_.results[b].median_us(); });
-    out_.best = int(timed[0]);
     double near = options_.hopeless * out_.results[timed[0]].median_us();
-    std::erase_if(timed, [&](size_t i) { return out_.results[i].median_us() > near; });
-    if (timed.size() > kFinalists) timed.resize(kFinalists);
-    if (timed.size() < 2 || out_.timed == 0) return;
+    size_t place = 0;
+    std::vector<size_t> finalists;
+    for (size_t i : timed)
+      if (is_incumbent(i) || (place++ < kFinalists && out_.results[i].median_us() <= near)) finalists.push_back(i);
+    out_.best = int(timed[0]);
+    if (out_.timed > 0 && finalists.size() > 1) compete(std::move(finalists));
+  }
+
+  void compete(std::vector<size_t> finalists) {
+    std::erase_if(finalists, [&](size_t i) {
+      try {
+        if (!timers_.contains(i)) timers_[i] = prepare_(i).time;  // known from before
+        return !timers_[i];
+      } catch (const std::exception&) {
+        return true;  // it worked before: its row stays, but it cannot win
+      }
+    });
+    if (finalists.empty()) return;
     std::map<size_t, std::vector<double>> samples;
     try {
-      for (size_t i : timed)
-        if (!timers_.contains(i)) timers_[i] = prepare_(i).time;  // known from before
       for (int round = 0; round < kFinalRounds; ++round)
-        for (size_t k = 0; k < timed.size(); ++k) {
-          size_t i = timed[round % 2 ? timed.size() - 1 - k : k];
+        for (size_t k = 0; k < finalists.size(); ++k) {
+          size_t i = finalists[round % 2 ? finalists.size() - 1 - k : k];
           for (double us : timers_[i](1, 0)) samples[i].push_back(us);
         }
     } catch (const std::exception&) {
       return;  // what was measured before decides
     }
-    std::sort(timed.begin(), timed.end());
-    size_t leader = timed[0];
-    for (size_t i : timed)
-      if (significantly_smaller(samples[i], samples[leader], options_.significance)) leader = i;
+    std::sort(finalists.begin(), finalists.end(), [&](size_t a, size_t b) {
+      return std::pair(configs_[a] != options_.incumbent, a) < std::pair(configs_[b] != options_.incumbent, b);
+    });
+    size_t leader = finalists[0];
+    double level =
+        options_.significance / double(std::max<size_t>(1, finalists.size() - 1));  // Bonferroni's correction
+    for (size_t i : finalists)
+      if (significantly_smaller(samples[i], samples[leader], level)) leader = i;
     out_.best = int(leader);
-    for (size_t i : timed) {
+    for (size_t i : finalists) {
       out_.results[i].times_us = samples[i];
+      out_.results[i].measured_at = 0;  // now
       if (finished_) finished_(out_.results[i]);
     }
   }
@@ -226,6 +265,7 @@ class Search {
   std::mutex mutex_;  ///< guards what follows while workers run
   SearchOutcome out_;
   size_t left_ = 0;
+  bool spilling_ = false;            ///< all spill: these are timed then
   std::map<size_t, Timer> timers_;   ///< of those in the running
   std::map<size_t, Timer> spilled_;  ///< of those that spill
 };

@@ -23,7 +23,8 @@ struct SearchOptions {
   double warmup_ms = 5;
   double rep_ms = 20;          ///< device time for a candidate in the running
   double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up
-  double significance = 0.05;  ///< of the test by which a candidate replaces the leader
+  double significance = 0.05;  ///< chance that any of the others replaces a leader that is as fast
+  std::string incumbent;       ///< config that was chosen before: keeps its place unless beaten; empty: none
   int workers = 1;             ///< devices of one kind that share the work; worker 0 is the calling thread
   /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
   std::function<void(const TuningResult&, size_t left)> progress;
@@ -40,8 +41,9 @@ struct SearchOutcome {
 /// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
 /// results from before, which are not measured again. `prepare` is called from several threads; each worker times on a
 /// thread of its own, in order, while later candidates are still being prepared; the last few are compared on worker 0
-/// alone. A candidate that spills is timed only if all spill. `finished` is called with each new result at once, so
-/// that it can be stored, and like `progress` by one thread at a time.
+/// alone, where the incumbent, else the one that comes first, loses its place only to one that is faster beyond doubt.
+/// A candidate that spills is timed only if all spill. `finished` is called with each new result at once, so
+/// that it can be stored, and like `progress` by one thread at a time; what they throw ends the search.
 SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
                      const std::vector<TuningResult>& known,
                      const std::function<PreparedCandidate(size_t candidate)>& prepare,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,7 +114,8 @@ class Transaction {
 
 std::string times_text(const std::vector<double>& times) {
   std::string out;
-  for (double t : times) out += fmt::format("{}{}", out.empty() ? "" : " ", t);
+  for (double t : times)
+    if (std::isfinite(t)) out += fmt::format("{}{}", out.empty() ? "" : " ", t);
   return out;
 }
 
@@ -163,20 +165,27 @@ int64_t problem_id(sqlite3* db, const TuningProblem& problem) {
   return s.integer(0);
 }
 
-void put_result(sqlite3* db, int64_t problem, const TuningResult& r) {
+enum class Conflict {
+  Replace,    ///< of two rows for a config the new one stays
+  KeepLater,  ///< the later measured one stays
+};
+
+void put_result(sqlite3* db, int64_t problem, const TuningResult& r, Conflict conflict) {
   double median = r.median_us();
-  Statement s(db,
-              "INSERT INTO result (problem, config, status, reason, median_us, times_us, predicted_us, registers, "
-              "spill_bytes, shared_bytes, measured_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-              "ON CONFLICT (problem, config) DO UPDATE SET status = excluded.status, reason = excluded.reason, "
-              "median_us = excluded.median_us, times_us = excluded.times_us, predicted_us = excluded.predicted_us, "
-              "registers = excluded.registers, spill_bytes = excluded.spill_bytes, "
-              "shared_bytes = excluded.shared_bytes, measured_at = excluded.measured_at "
-              "WHERE excluded.measured_at >= result.measured_at");
+  static const std::string sql =
+      "INSERT INTO result (problem, config, status, reason, median_us, times_us, predicted_us, registers, "
+      "spill_bytes, shared_bytes, measured_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT (problem, config) DO UPDATE SET status = excluded.status, reason = excluded.reason, "
+      "median_us = excluded.median_us, times_us = excluded.times_us, predicted_us = excluded.predicted_us, "
+      "registers = excluded.registers, spill_bytes = excluded.spill_bytes, "
+      "shared_bytes = excluded.shared_bytes, measured_at = excluded.measured_at "
+      "WHERE ? OR excluded.measured_at >= result.measured_at";
+  Statement s(db, sql.c_str());
   s.bind(problem).bind(r.config).bind(to_string(r.status)).bind(r.reason);
-  s.bind(std::isfinite(median) ? median : -1.0).bind(times_text(r.times_us)).bind(r.predicted_us);
+  s.bind(std::isfinite(median) ? median : -1.0).bind(times_text(r.times_us));
+  s.bind(std::isfinite(r.predicted_us) ? r.predicted_us : 0.0);
   s.bind(int64_t(r.registers)).bind(int64_t(r.spill_bytes)).bind(r.shared_bytes);
-  s.bind(r.measured_at ? r.measured_at : now()).step();
+  s.bind(r.measured_at ? r.measured_at : now()).bind(int64_t(conflict == Conflict::Replace)).step();
 }
 
 }  // namespace
@@ -196,12 +205,28 @@ struct TuningStore::Impl {
   std::mutex mutex;  ///< guards what follows
   sqlite3* db = nullptr;
   bool in_memory = false;
+  pid_t owner = 0;    ///< the process that opened the file
+  ino_t file_id = 0;  ///< of the file that was opened; 0: it was made
 
-  ~Impl() { sqlite3_close(db); }
+  ~Impl() {
+    leave_to_parent();
+    sqlite3_close(db);
+  }
+
+  /// SQLite allows no connection to a file in a forked child, not even its closing: the child opens its own.
+  void leave_to_parent() {
+    if (db && !in_memory && owner != getpid()) db = nullptr;
+  }
+
+  static ino_t id_of(const fs::path& path) {
+    struct stat status;
+    return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+  }
 
   /// Opens the file, making it if `create`; null if there is none. What cannot be used is reported once, and from then
   /// on results are kept in memory.
   sqlite3* open(bool create) {
+    leave_to_parent();
     if (db) return db;
     std::error_code error;
     if (!create && !fs::exists(file, error)) return nullptr;
@@ -222,6 +247,8 @@ struct TuningStore::Impl {
   }
 
   void connect(const std::string& path) {
+    owner = getpid();
+    file_id = id_of(path);
     int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
     if (code != SQLITE_OK) throw SqlError{code, db ? sqlite3_errmsg(db) : sqlite3_errstr(code)};
     sqlite3_busy_timeout(db, kBusyMs);
@@ -254,13 +281,15 @@ struct TuningStore::Impl {
                      file.string(), why));
   }
 
+  /// The damaged file gets another name, with what belongs to it. Another process may have done so before.
   bool move_aside(const std::string& why) {
+    if (file_id && id_of(file) != file_id) return true;
     fs::path aside = file;
     aside += fmt::format(".damaged-{}-{}", now(), getpid());
     std::error_code error;
     fs::rename(file, aside, error);
     if (error) return give_up(why), false;
-    for (const char* suffix : {"-wal", "-shm"}) fs::remove(fs::path(file) += suffix, error);
+    for (const char* suffix : {"-wal", "-shm"}) fs::rename(fs::path(file) += suffix, fs::path(aside) += suffix, error);
     warn(fmt::format("the tuning results in '{}' are damaged ({}): moved to '{}'", file.string(), why, aside.string()));
     return true;
   }
@@ -325,7 +354,7 @@ std::vector<TuningResult> TuningStore::results(const TuningProblem& problem) {
 void TuningStore::put(const TuningProblem& problem, const TuningResult& result) {
   impl_->with(true, [&](sqlite3* db) {
     Transaction transaction(db);
-    put_result(db, problem_id(db, problem), result);
+    put_result(db, problem_id(db, problem), result, Conflict::Replace);
     transaction.commit();
     return true;
   });
@@ -435,7 +464,7 @@ int64_t TuningStore::import_text(std::istream& in, std::string_view name) {
   std::vector<Row> rows;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       auto json = nlohmann::json::parse(line);
       Row row;
@@ -464,7 +493,7 @@ int64_t TuningStore::import_text(std::istream& in, std::string_view name) {
     Transaction transaction(db);
     for (const Row& row : rows) {
       int64_t problem = problem_id(db, row.problem);
-      put_result(db, problem, row.result);
+      put_result(db, problem, row.result, Conflict::KeepLater);
       // A winner that is known here stays: what it was chosen among is here as well.
       if (row.winner)
         Statement(db, "UPDATE problem SET winner = ? WHERE id = ? AND winner IS NULL")

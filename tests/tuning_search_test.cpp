@@ -1,0 +1,253 @@
+// The search for the fastest candidate, over times that a test makes up.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <stdexcept>
+
+#include "runtime/base/error.h"
+#include "runtime/tuning/search.h"
+
+namespace tegula {
+namespace {
+
+using Status = TuningResult::Status;
+
+/// Candidates with a true time each, and noise of 1 % from a fixed seed.
+struct Bench {
+  std::map<std::string, double> truth;
+  std::vector<std::string> configs;
+  double noise = 0.01;
+  SearchOptions options;
+  std::set<std::string> spills, broken, slow_to_fail;
+
+  std::mutex mutex;
+  std::mt19937 random{7};
+  std::map<std::string, int> runs;
+  std::map<std::string, std::set<int>> workers;
+  std::vector<std::string> stored;
+
+  void add(const std::string& config, double us) { configs.push_back(config), truth[config] = us; }
+
+  SearchOutcome run(const std::vector<TuningResult>& known = {}, const std::vector<double>& predicted = {}) {
+    auto prepare = [this](size_t i) {
+      PreparedCandidate out;
+      const std::string config = configs[i];
+      if (broken.contains(config)) throw LaunchError("does not compile");
+      out.facts.spill_bytes = spills.contains(config) ? 16 : 0;
+      out.time = [this, config](int n, int worker) {
+        std::lock_guard lock(mutex);
+        if (slow_to_fail.contains(config)) throw DeviceError("illegal address");
+        runs[config] += n;
+        workers[config].insert(worker);
+        std::normal_distribution<double> factor(1, noise);
+        std::vector<double> us;
+        for (int k = 0; k < n; ++k) us.push_back(truth.at(config) * factor(random));
+        return us;
+      };
+      return out;
+    };
+    return search(
+        configs, predicted, known, prepare, [this](const TuningResult& r) { stored.push_back(r.config); }, options);
+  }
+};
+
+TEST(Search, FindsTheFastest) {
+  Bench b;
+  for (int i = 0; i < 20; ++i) b.add("c" + std::to_string(i), 100 + (i * 7) % 20 * 5);
+  SearchOutcome out = b.run();
+  EXPECT_EQ(out.results[size_t(out.best)].config, "c0");
+  EXPECT_EQ(out.timed, 20);
+  ASSERT_EQ(out.results.size(), 20u);
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(out.results[i].config, b.configs[i]);
+  EXPECT_EQ(std::set<std::string>(b.stored.begin(), b.stored.end()).size(), 20u);
+}
+
+TEST(Search, HopelessOnesAreStoppedEarly) {
+  Bench b;
+  b.add("good", 100), b.add("bad", 200), b.add("near", 110);
+  SearchOutcome out = b.run();
+  EXPECT_EQ(out.results[1].status, Status::Stopped);
+  EXPECT_NE(out.results[1].reason.find("times the best so far"), std::string::npos);
+  EXPECT_EQ(b.runs["bad"], 3);
+  EXPECT_GT(b.runs["near"], 10);
+  EXPECT_EQ(out.results[2].status, Status::Timed);
+}
+
+TEST(Search, OfEqualOnesTheFirstStays) {
+  int kept = 0;
+  for (int seed = 0; seed < 40; ++seed) {
+    Bench b;
+    b.random.seed(seed);
+    for (const char* name : {"first", "second", "third", "fourth"}) b.add(name, 100);
+    kept += b.run().best == 0;
+  }
+  EXPECT_GE(kept, 32);  // at most one in twenty is expected to be replaced, if all are finalists
+  Bench faster;
+  faster.add("first", 103), faster.add("second", 100);
+  EXPECT_EQ(faster.run().best, 1);
+}
+
+TEST(Search, TheIncumbentStaysUnlessBeaten) {
+  auto compete = [](double newcomer, double before) {
+    int kept = 0;
+    for (int seed = 0; seed < 20; ++seed) {
+      Bench b;
+      b.random.seed(seed);
+      b.add("new", newcomer), b.add("old", 100);
+      TuningResult old;
+      old.config = "old";
+      old.times_us = {before};
+      b.options.incumbent = "old";
+      SearchOutcome out = b.run({old});
+      EXPECT_EQ(out.timed, 1);
+      EXPECT_EQ(b.runs["old"], 15) << "timed against the newcomer alone";
+      kept += out.best == 1;
+    }
+    return kept;
+  };
+  EXPECT_GE(compete(100, 100), 18);
+  EXPECT_EQ(compete(97, 100), 0);
+  EXPECT_GE(compete(100, 200), 18) << "what was measured on another day is no proof";
+}
+
+TEST(Search, OneMoreTimesOne) {
+  Bench b;
+  b.add("a", 100), b.add("b", 105), b.add("c", 150);
+  auto known = b.run().results;
+  b.runs.clear();
+  b.stored.clear();
+  SearchOutcome same = b.run(known);
+  EXPECT_EQ(same.timed, 0);
+  EXPECT_EQ(same.best, 0);
+  EXPECT_TRUE(b.runs.empty());
+  EXPECT_TRUE(b.stored.empty());
+  b.add("d", 90);
+  SearchOutcome more = b.run(known);
+  EXPECT_EQ(more.timed, 1);
+  EXPECT_EQ(more.best, 3);
+  EXPECT_EQ(b.runs.count("c"), 0u);
+}
+
+TEST(Search, ReasonsAreKept) {
+  Bench b;
+  b.add("spills", 10), b.add("broken", 10), b.add("fails", 10), b.add("works", 100);
+  b.spills = {"spills"}, b.broken = {"broken"}, b.slow_to_fail = {"fails"};
+  SearchOutcome out = b.run({}, {INFINITY, NAN, 2.0, 1.0});
+  EXPECT_EQ(out.best, 3);
+  EXPECT_EQ(out.timed, 1);
+  EXPECT_EQ(out.results[0].status, Status::Spilled);
+  EXPECT_EQ(out.results[0].reason, "16 bytes of registers spilled a thread");
+  EXPECT_EQ(out.results[0].predicted_us, 0);
+  EXPECT_EQ(out.results[1].status, Status::Failed);
+  EXPECT_EQ(out.results[1].reason, "does not compile");
+  EXPECT_EQ(out.results[1].predicted_us, 0);
+  EXPECT_EQ(out.results[2].status, Status::Failed);
+  EXPECT_EQ(out.results[2].reason, "illegal address");
+  EXPECT_TRUE(out.results[2].times_us.empty());
+  EXPECT_EQ(out.results[3].predicted_us, 1);
+  EXPECT_EQ(b.runs.count("spills"), 0u);
+  b.broken = {"works"};
+  b.configs = {"works"};
+  EXPECT_EQ(b.run().best, -1);
+}
+
+TEST(Search, IfAllSpillTheyAreTimed) {
+  Bench b;
+  b.add("x", 100), b.add("y", 50);
+  b.spills = {"x", "y"};
+  SearchOutcome out = b.run();
+  EXPECT_EQ(out.best, 1);
+  EXPECT_EQ(out.results[1].status, Status::Timed);
+  EXPECT_NE(out.results[1].reason.find("timed since all candidates spill"), std::string::npos);
+  // The same if a search before was killed when it knew no more than that they spill.
+  std::vector<TuningResult> known(2);
+  known[0].config = "x", known[1].config = "y";
+  for (auto& r : known) r.status = Status::Spilled, r.spill_bytes = 16;
+  EXPECT_EQ(b.run(known).best, 1);
+  // One that does not spill wins over those.
+  b.add("z", 80);
+  EXPECT_EQ(b.run(out.results).best, 2);
+}
+
+TEST(Search, WorkersShare) {
+  Bench b;
+  b.options.workers = 4;
+  for (int i = 0; i < 40; ++i) b.add("c" + std::to_string(i), i == 33 ? 90 : 100 + i);
+  SearchOutcome out = b.run();
+  EXPECT_EQ(out.best, 33);
+  EXPECT_EQ(out.timed, 40);
+  int twice = 0;
+  for (auto& [config, on] : b.workers) {
+    EXPECT_LE(on.size(), 2u);
+    if (on.size() == 2) {
+      ++twice;
+      EXPECT_TRUE(on.contains(0)) << "finalists are compared on worker 0";
+    }
+  }
+  EXPECT_LE(twice, 4);
+}
+
+TEST(Search, WhatCallbacksThrowReachesTheCaller) {
+  for (int workers : {1, 3}) {
+    Bench b;
+    b.options.workers = workers;
+    for (int i = 0; i < 30; ++i) b.add("c" + std::to_string(i), 100);
+    int told = 0;
+    b.options.progress = [&](const TuningResult&, size_t) {
+      if (++told == 5) throw std::runtime_error("enough");
+    };
+    EXPECT_THROW(b.run(), std::runtime_error);
+    EXPECT_LE(told, 5 + workers);
+  }
+}
+
+TEST(Search, ProgressCountsDown) {
+  Bench b;
+  for (int i = 0; i < 5; ++i) b.add("c" + std::to_string(i), 100);
+  std::vector<size_t> left;
+  b.options.progress = [&](const TuningResult&, size_t n) { left.push_back(n); };
+  b.run();
+  EXPECT_EQ(left, (std::vector<size_t>{4, 3, 2, 1, 0}));
+}
+
+// Exact one-sided probability of a rank sum at most that of `a`, over all ways to choose m of the m + n ranks.
+double exact_probability(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  auto u_of = [&](unsigned mask) {
+    double u = 0;
+    for (size_t i = 0; i < all.size(); ++i)
+      for (size_t j = 0; j < all.size(); ++j)
+        if ((mask >> i & 1) && !(mask >> j & 1)) u += all[i] > all[j] ? 1 : all[i] == all[j] ? 0.5 : 0;
+    return u;
+  };
+  double observed = u_of((1u << a.size()) - 1);
+  int as_small = 0, total = 0;
+  for (unsigned mask = 0; mask < 1u << all.size(); ++mask)
+    if (size_t(__builtin_popcount(mask)) == a.size()) ++total, as_small += u_of(mask) <= observed;
+  return double(as_small) / total;
+}
+
+TEST(Search, TestAgainstExactProbabilities) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<double> a, b;
+    std::normal_distribution<double> da(100, 2), db(102, 2);
+    for (int i = 0; i < 6; ++i) a.push_back(da(random)), b.push_back(db(random));
+    double p = exact_probability(a, b);
+    EXPECT_FALSE(significantly_smaller(a, b, p - 0.02)) << p;
+    EXPECT_TRUE(significantly_smaller(a, b, p + 0.02)) << p;
+  }
+  EXPECT_FALSE(significantly_smaller({}, {1}, 0.5));
+  EXPECT_FALSE(significantly_smaller({1, 1, 1}, {1, 1, 1}, 0.05));
+  std::vector<double> low(15, 1.0), high(15, 2.0);
+  EXPECT_TRUE(significantly_smaller(low, high, 1e-5));
+  EXPECT_FALSE(significantly_smaller(high, low, 0.9));
+}
+
+}  // namespace
+}  // namespace tegula
