@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -25,7 +26,15 @@ struct ConstexprArg {
   Constexpr value;
 
   ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
-  ConstexprArg(std::string name, int value) : ConstexprArg(std::move(name), Constexpr(int64_t(value))) {}
+  template <class T>
+  requires std::is_arithmetic_v<T> ConstexprArg(std::string name, T value) : name(std::move(name)) {
+    if constexpr (std::is_same_v<T, bool>)
+      this->value = value;
+    else if constexpr (std::is_integral_v<T>)
+      this->value = int64_t(value);
+    else
+      this->value = double(value);
+  }
   ConstexprArg(std::string name, const char* value) : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
   bool operator==(const ConstexprArg&) const = default;
 };

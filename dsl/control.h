@@ -23,6 +23,8 @@ namespace detail {
 struct Loop;
 void record_if(const Operand& condition, const std::function<void()>& then_body,
                const std::function<void()>& else_body);
+Tile record_choice(const Operand& condition, const std::function<Operand()>& then_value,
+                   const std::function<Operand()>& else_value);
 }  // namespace detail
 
 /// Options of a loop, as tl.range has them.
@@ -79,10 +81,8 @@ template <class Then, class Else>
 requires std::convertible_to<std::invoke_result_t<const Then&>, Operand> Tile if_(const Operand& condition,
                                                                                   const Then& then_body,
                                                                                   const Else& else_body) {
-  std::optional<Tile> result(std::in_place, Operand(0, condition.file(), condition.line()));
-  detail::record_if(
-      condition, [&] { *result = Tile(Operand(then_body())); }, [&] { *result = Tile(Operand(else_body())); });
-  return *result;
+  return detail::record_choice(
+      condition, [&] { return Operand(then_body()); }, [&] { return Operand(else_body()); });
 }
 
 /// While the condition, which is a function of Tiles, holds.

@@ -10,7 +10,7 @@
 //   });
 //   softmax.launch(*device, {rows}, {.constexprs = {{"BLOCK", 1024}}}, out.as<float>(), in.as<float>(), n, n);
 //
-// Parameters carry their names, because C++ cannot tell those of a lambda. The function runs once for each
+// Parameters carry their names, because C++ cannot tell those of a lambda. The function runs once or more for each
 // specialisation, perhaps in several threads at a time, and records what it does (dsl/tile.h, dsl/control.h): C++'s own
 // loops, conditions, functions and lambdas are at work then. Mistakes are CompileErrors with the line in the C++
 // source.
@@ -33,11 +33,12 @@
 
 namespace tegula {
 
-/// A string as a template argument: Ptr<"out">.
+/// A string as a template argument: Ptr<"out">, Const<"MODE", std::string, Name("fast")>.
 template <size_t N>
 struct Name {
   char text[N];
   consteval Name(const char (&literal)[N]) { std::copy_n(literal, N, text); }
+  operator std::string() const { return text; }
 };
 
 namespace detail {
@@ -70,6 +71,7 @@ std::shared_ptr<const dsl::KernelSource> traced_source(std::string name, std::ve
 template <Name kName, class Element = void>
 struct Ptr : Tile {
   Ptr(const detail::TracedArgs& args, size_t index) : Tile(args.tile(index)) {}
+  using Tile::operator=;
   using Pointee = Element;
   static constexpr auto kKind = detail::TracedParam::Kind::Pointer;
   static detail::TracedParam param() { return {{kName.text}, kKind, elem_of<Element>()}; }
@@ -80,6 +82,7 @@ template <Name kName, class Number = void>
 struct Int : Tile {
   static_assert(std::is_void_v<Number> || std::is_integral_v<Number>);
   Int(const detail::TracedArgs& args, size_t index) : Tile(args.tile(index)) {}
+  using Tile::operator=;
   static constexpr auto kKind = detail::TracedParam::Kind::Int;
   static detail::TracedParam param() { return {{kName.text, false, false, elem_of<Number>()}, kKind}; }
 };
@@ -88,6 +91,7 @@ struct Int : Tile {
 template <Name kName, class Number = float>
 struct Float : Tile {
   Float(const detail::TracedArgs& args, size_t index) : Tile(args.tile(index)) {}
+  using Tile::operator=;
   static constexpr auto kKind = detail::TracedParam::Kind::Float;
   static detail::TracedParam param() { return {{kName.text, false, false, elem_of<Number>()}, kKind}; }
 };
@@ -95,6 +99,7 @@ struct Float : Tile {
 template <Name kName>
 struct Bool : Tile {
   Bool(const detail::TracedArgs& args, size_t index) : Tile(args.tile(index)) {}
+  using Tile::operator=;
   static constexpr auto kKind = detail::TracedParam::Kind::Bool;
   static detail::TracedParam param() { return {{kName.text, false, false, Elem::I1}, kKind}; }
 };
@@ -113,6 +118,7 @@ struct Const : detail::ConstValue<T> {
   static T get(const std::optional<Constexpr>& given) {
     if constexpr (sizeof...(kDefault) == 1)
       if (!given) return T((kDefault, ...));
+    if (!given) return T();  // after an error
     if (const T* v = std::get_if<T>(&*given)) return *v;
     if constexpr (std::same_as<T, double>)
       if (const int64_t* v = std::get_if<int64_t>(&*given)) return double(*v);
@@ -213,10 +219,16 @@ class TypedKernel {
 
 namespace detail {
 
-template <class F>
-struct Signature;
+template <class Call>
+struct Signature {
+  static_assert(kNever<Call>, "a kernel is a lambda that returns nothing and is not mutable");
+};
+template <class F, class... Params>
+struct Signature<void (F::*)(Params...) const noexcept> : Signature<void (F::*)(Params...) const> {};
 template <class F, class... Params>
 struct Signature<void (F::*)(Params...) const> {
+  static_assert((requires { std::remove_cvref_t<Params>::kKind; } && ...),
+                "the parameters of a kernel are Ptr, Int, Float, Bool and Const");
   static TypedKernel<std::remove_cvref_t<Params>...> make(std::string name, F function, const char* file, int line) {
     auto body = [function = std::move(function)](const TracedArgs& args) {
       run(function, args, std::index_sequence_for<Params...>());
@@ -237,9 +249,13 @@ struct Signature<void (F::*)(Params...) const> {
 /// A kernel from a C++ function object (a lambda that is not generic) whose parameters are Ptr, Int, Float, Bool and
 /// Const. It is copied, and must be callable from several threads.
 template <class F>
-requires requires { &F::operator(); }
 auto kernel(std::string name, F function, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return detail::Signature<decltype(&F::operator())>::make(std::move(name), std::move(function), file, line);
+  static_assert(
+      requires { &F::operator(); },
+      "a kernel is a lambda with written-out parameter types: Ptr<\"x\"> x, Int<\"n\"> n, ...; not auto, and no "
+      "plain function");
+  if constexpr (requires { &F::operator(); })
+    return detail::Signature<decltype(&F::operator())>::make(std::move(name), std::move(function), file, line);
 }
 
 }  // namespace tegula

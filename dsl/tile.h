@@ -61,6 +61,9 @@ template <class T>
 struct ConstValue {
   T value;
   operator const T&() const { return value; }
+  friend bool operator==(const ConstValue& a, std::string_view b) requires std::same_as<T, std::string> {
+    return a.value == b;
+  }
 };
 
 template <class T>
@@ -96,18 +99,10 @@ class Operand {
   /// A combine function of reduce(): `Tile(Tile, Tile)`, or for two inputs `std::array<Tile, 2>(Tile a0, Tile a1, Tile
   /// b0, Tile b1)`.
   template <class F>
-  requires(std::is_class_v<F>&& std::is_invocable_r_v<Tile, const F&, Tile, Tile>) Operand(const F& f, TEGULA_HERE)
-      : value_(combine([f](const std::vector<Tile>& x) { return std::vector<Tile>{f(x.at(0), x.at(1))}; })),
-        file_(file),
-        line_(line) {}
-  template <class F>
-  requires(std::is_class_v<F>&& std::is_invocable_v<const F&, Tile, Tile, Tile, Tile>) Operand(const F& f, TEGULA_HERE)
-      : value_(combine([f](const std::vector<Tile>& x) {
-          auto [a, b] = f(x.at(0), x.at(1), x.at(2), x.at(3));
-          return std::vector<Tile>{a, b};
-        })),
-        file_(file),
-        line_(line) {}
+  requires(!std::same_as<F, Operand> && std::is_class_v<F> &&
+           (std::is_invocable_r_v<Tile, const F&, Tile, Tile> || std::is_invocable_v<const F&, Tile, Tile, Tile, Tile>))
+      Operand(const F& f, TEGULA_HERE)
+      : value_(combine(f)), file_(file), line_(line) {}
 
   const Value& value() const { return value_; }
   const char* file() const { return file_; }
@@ -123,7 +118,8 @@ class Operand {
     else
       return double(value);
   }
-  static Value combine(detail::Combine f) { return std::make_shared<const detail::Combine>(std::move(f)); }
+  template <class F>
+  static Value combine(const F& f);
 
   Value value_;
   const char* file_;
@@ -153,8 +149,9 @@ struct Argument {
   Operand value;
 };
 
-/// A value of the kernel: a tile, a scalar or a pointer, or a tuple of such. Copies have a life of their own; assigning
-/// gives this one a new value, also from inside loops and branches. Lives no longer than the recording it was made in.
+/// A value of the kernel: a tile, a scalar or a pointer, or a tuple of such. Copies have a life of their own, and what
+/// was moved from keeps its value; assigning gives this one a new value, also from inside loops and branches. Lives no
+/// longer than the recording it was made in.
 class Tile {
  public:
   /// No value yet.
@@ -163,7 +160,7 @@ class Tile {
   Tile(T value, TEGULA_HERE) : Tile(Operand(value, file, line)) {}
   explicit Tile(const Operand& value);
   Tile(const Tile& other);
-  Tile(Tile&& other) noexcept = default;
+  Tile(Tile&& other) noexcept;
   Tile& operator=(const Tile& other);
   Tile& operator=(Tile&& other) { return *this = static_cast<const Tile&>(other); }
   ~Tile() = default;
@@ -222,8 +219,20 @@ class Tile {
   Tile& assign(const char* op, const Operand& x);
   Tile call_method(const char* name, std::vector<Argument> args) const;
 
-  std::shared_ptr<detail::Slot> slot_;  ///< null after a move
+  std::shared_ptr<detail::Slot> slot_;
 };
+
+template <class F>
+Operand::Value Operand::combine(const F& f) {
+  return std::make_shared<const detail::Combine>([f](const std::vector<Tile>& x) {
+    if constexpr (std::is_invocable_r_v<Tile, const F&, Tile, Tile>) {
+      return std::vector<Tile>{f(x.at(0), x.at(1))};
+    } else {
+      auto [a, b] = f(x.at(0), x.at(1), x.at(2), x.at(3));
+      return std::vector<Tile>{a, b};
+    }
+  });
+}
 
 namespace detail {
 

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <span>
 
 #include "dsl/embedded/trace.h"
 #include "dsl/semantics/control.h"
+#include "runtime/base/error.h"
 
 namespace tegula {
 
@@ -19,7 +21,7 @@ namespace {
 /// is known which of them the loop changes.
 struct Entry {
   uint64_t id;
-  dsl::Val before;  ///< outside the block
+  Held before;      ///< outside the block
   dsl::Val inside;  ///< the block's arguments
   std::vector<ir::Value*> leaves;
 };
@@ -45,13 +47,14 @@ std::vector<Entry> enter_block(Trace& trace, ir::Block* block) {
   std::vector<Entry> entries;
   for (auto& [id, slot] : trace.slots()) {
     if (!slot->unusable.empty() || !holds_values(slot->value)) continue;
-    Entry entry{id, slot->value, {}, {}};
+    Entry entry{id, *slot, {}, {}};
     std::vector<ir::Value*> args;
-    leaves_of(entry.before, entry.leaves);
+    leaves_of(entry.before.value, entry.leaves);
     for (ir::Value* leaf : entry.leaves) args.push_back(block->add_arg(leaf->type, leaf->name));
     size_t next = 0;
-    entry.inside = dsl::rebuild(entry.before, args, next);
+    entry.inside = dsl::rebuild(entry.before.value, args, next);
     slot->value = entry.inside;
+    slot->number = {};
     entries.push_back(std::move(entry));
   }
   return entries;
@@ -62,13 +65,19 @@ Slot* find(Trace& trace, uint64_t id) {
   return it == trace.slots().end() ? nullptr : it->second;
 }
 
+/// What takes part where control flow meets.
+const dsl::Val& joined(const Held& held) { return held.number.is_poison() ? held.value : held.number; }
+
 /// Whether the Tile has another value than when the block began.
 bool changed(Trace& trace, const Entry& entry) {
   Slot* slot = find(trace, entry.id);
+  if (!slot && !dsl::same(trace.ended(entry.id), entry.inside))
+    trace.sema().error("a Tile from before the loop is assigned in its body and then ends there",
+                       "the next iteration would use a Tile that is no more");
   return slot && (!slot->unusable.empty() || !dsl::same(slot->value, entry.inside));
 }
 
-/// The next values of a changed Tile, of its types; after an error those of its entry.
+/// The next values of a changed Tile, of its types, which it holds then; after an error those of its entry.
 void next_values(Trace& trace, const Entry& entry, std::vector<ir::Value*>& out) {
   dsl::Sema& s = trace.sema();
   Slot* slot = find(trace, entry.id);
@@ -77,13 +86,17 @@ void next_values(Trace& trace, const Entry& entry, std::vector<ir::Value*>& out)
   s.at(slot->loc);
   if (!slot->unusable.empty()) {
     s.error(slot->unusable, "the next iteration needs its value");
-  } else if (!slot->value.is_poison() && !dsl::match_carried(s, entry.inside, slot->value, values)) {
+  } else if (!slot->value.is_poison() && !dsl::match_carried(s, entry.inside, joined(*slot), values)) {
     s.error(fmt::format("the type of a Tile changes in the loop: {} before it, {} at the end of its body",
-                        dsl::describe(entry.inside), dsl::with_type(slot->value)),
+                        dsl::describe(entry.inside), dsl::with_type(joined(*slot))),
             "give it its final type before the loop, or cast it back with .to(...)");
     values.clear();
   }
   if (values.empty()) leaves_of(entry.inside, values);
+  size_t next = 0;
+  slot->value = dsl::rebuild(entry.inside, values, next);
+  slot->number = {};
+  slot->unusable.clear();
   s.at(loc);
   out.insert(out.end(), values.begin(), values.end());
 }
@@ -100,7 +113,7 @@ void leave_block(Trace& trace, ir::Op* op, const std::vector<Entry>& entries, co
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
     Slot* slot = find(trace, e.id);
-    dsl::Val value = e.before;
+    Held held = e.before;
     if (is_changed[i]) {
       std::vector<ir::Value*> results;
       for (ir::Value* leaf : e.leaves) {
@@ -109,41 +122,62 @@ void leave_block(Trace& trace, ir::Op* op, const std::vector<Entry>& entries, co
         results.push_back(op->results.back().get());
       }
       size_t next = 0;
-      value = dsl::rebuild(e.before, results, next);
+      held = {dsl::rebuild(e.before.value, results, next), {}, {}};
     }
-    if (!slot) continue;
-    slot->value = std::move(value);
-    slot->unusable.clear();
+    if (slot) static_cast<Held&>(*slot) = std::move(held);
   }
 }
 
 constexpr const char* kOnlyInside = "this Tile has a value only inside the loop or branch that gave it one";
 
-/// Those without a value before a loop have none behind it, whatever its body did.
+/// Of the Tiles that hold no values of the kernel before a loop, those without any value have none behind it, whatever
+/// its body did; compile-time values must not change.
 class Valueless {
  public:
-  explicit Valueless(Trace& trace) : trace_(trace), next_id_(trace.next_id()) {
+  explicit Valueless(Trace& trace) : trace_(trace), loop_(trace.begin_loop()), next_id_(trace.next_id()) {
     for (auto& [id, slot] : trace.slots())
-      if (!slot->unusable.empty() || !holds_values(slot->value)) before_[id] = {slot->value, slot->unusable};
+      if (!slot->unusable.empty() || !holds_values(slot->value)) before_[id] = *slot;
   }
-  void leave(const std::string& what) {
-    for (auto& [id, state] : before_) {
+  void leave() {
+    for (auto& [id, held] : before_) {
       Slot* slot = find(trace_, id);
       if (!slot) continue;
-      auto& [value, unusable] = state;
-      if (!unusable.empty() ? slot->unusable.empty() : !dsl::same(value, slot->value)) {
-        slot->unusable = unusable.empty() ? fmt::format("this Tile is {} before {} and has another value in it",
-                                                        dsl::describe(value), what)
-                                          : kOnlyInside;
+      if (!held.unusable.empty()) {
+        if (slot->unusable.empty()) slot->unusable = kOnlyInside;
+        continue;
       }
+      bool is_changed = !slot->unusable.empty() || !dsl::same(held.value, slot->value);
+      if (is_changed && !held.value.is_poison()) {
+        trace_.changes_in_loop(loop_, id);
+        held.value = {};
+      }
+      static_cast<Held&>(*slot) = held;
     }
     trace_.retire(next_id_, kOnlyInside);
   }
 
  private:
   Trace& trace_;
+  int loop_;
   uint64_t next_id_;
-  std::map<uint64_t, std::pair<dsl::Val, std::string>> before_;
+  std::map<uint64_t, Held> before_;
+};
+
+/// Where the user's code records a region. If an exception comes out of it, recording goes on behind the op, in case it
+/// is caught.
+class Inside {
+ public:
+  Inside(dsl::Sema& s, ir::Builder outside) : s_(s), outside_(outside) {}
+  ~Inside() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    s_.builder = outside_;
+    s_.error("a loop or branch of the kernel is left by an exception");
+  }
+
+ private:
+  dsl::Sema& s_;
+  ir::Builder outside_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace
@@ -169,6 +203,7 @@ struct Loop {
     if (step.is<dsl::Int>() && step.as<dsl::Int>() == 0) known = (s.error("the step of range is 0"), false);
     std::vector<ir::Value*> bounds =
         known ? dsl::for_bounds(s, lower, upper, step) : dsl::for_bounds(s, dsl::Int(0), dsl::Int(1), dsl::Int(1));
+    valueless.emplace(trace);
     ir::Attrs attrs;
     if (options.num_stages) attrs["num_stages"] = int64_t(*options.num_stages);
     ir::Type type = bounds[0]->type;
@@ -176,10 +211,10 @@ struct Loop {
     outside = s.builder;
     block = op->regions[0].get();
     induction = block->add_arg(type);
-    valueless.emplace(trace);
     entries = enter_block(trace, block);
     s.builder.set_end(block);
     is_open = true;
+    was_run = false;
   }
 
   void close() {
@@ -204,7 +239,7 @@ struct Loop {
     remove_arguments(block, unchanged);
     s.builder = outside;
     s.at(loc);
-    valueless->leave("the loop");
+    valueless->leave();
     leave_block(trace, op, entries, is_changed);
   }
 
@@ -220,7 +255,6 @@ struct Loop {
   std::vector<Entry> entries;
   bool is_open = false;
   bool was_run = false;
-  int exceptions = std::uncaught_exceptions();
 };
 
 // ---- if
@@ -239,47 +273,55 @@ void record_if(const Operand& condition, const std::function<void()>& then_body,
       else_body();
     return;
   }
-  struct State {
-    dsl::Val value;
-    std::string unusable;
-  };
   auto states = [&] {
-    std::map<uint64_t, State> out;
-    for (auto& [id, slot] : trace.slots()) out[id] = {slot->value, slot->unusable};
+    std::map<uint64_t, Held> out;
+    for (auto& [id, slot] : trace.slots()) out[id] = *slot;
     return out;
   };
   ir::Value* value = c.is_poison() ? nullptr : dsl::to_condition(s, c);
   dsl::Join join = dsl::begin_if(s, value);
   uint64_t next_id = trace.next_id();
-  std::map<uint64_t, State> before = states(), after[2];
+  std::map<uint64_t, Held> before = states(), after[2];
   for (int side : {0, 1}) {
-    for (auto& [id, state] : before)
-      if (Slot* slot = find(trace, id)) slot->value = state.value, slot->unusable = state.unusable;
+    for (auto& [id, held] : before)
+      if (Slot* slot = find(trace, id)) static_cast<Held&>(*slot) = held;
     dsl::enter(s, join, side);
+    Inside inside(s, join.outside);
     if (side == 0)
       then_body();
     else if (else_body)
       else_body();
     after[side] = states();
+    trace.retire(next_id, kOnlyInside);
   }
   s.at(loc);
-  for (auto& [id, state] : before) {
+  for (auto& [id, held] : before) {
     Slot* slot = find(trace, id);
     if (!slot) continue;
-    const State &a = after[0][id], &b = after[1][id];
+    const Held &a = after[0][id], &b = after[1][id];
     if (!a.unusable.empty() || !b.unusable.empty()) {
       slot->unusable = a.unusable.empty() || b.unusable.empty() ? kOnlyInside : a.unusable;
       continue;
     }
-    slot->unusable.clear();
+    if (dsl::same(a.value, b.value)) {
+      static_cast<Held&>(*slot) = a;
+      continue;
+    }
     std::string why;
-    std::optional<dsl::Val> merged = dsl::Val();
-    if (value) merged = dsl::merge(s, join, "", a.value, b.value, why);
-    slot->value = merged.value_or(dsl::Val());
-    if (!merged) slot->unusable = "this Tile is " + why;
+    std::optional<dsl::Val> merged = dsl::merge(s, join, "value", joined(a), joined(b), why);
+    static_cast<Held&>(*slot) = {merged.value_or(dsl::Val()), {}, merged ? "" : "this Tile is " + why};
   }
-  trace.retire(next_id, kOnlyInside);
   dsl::finish_if(s, join);
+}
+
+Tile record_choice(const Operand& condition, const std::function<Operand()>& then_value,
+                   const std::function<Operand()>& else_value) {
+  Trace& trace = Trace::current();
+  Tile result;
+  auto take = [&](const std::function<Operand()>& value) { trace.assign(result, trace.value_of(value())); };
+  record_if(
+      condition, [&] { take(then_value); }, [&] { take(else_value); });
+  return result;
 }
 
 }  // namespace detail
@@ -295,15 +337,16 @@ LoopRange::LoopRange(const Operand& lower, const Operand& upper, const Operand& 
 }
 
 LoopRange::~LoopRange() {
-  if (!loop_->is_open || std::uncaught_exceptions() > loop_->exceptions) return;
+  if (!loop_->is_open) return;
   loop_->trace.sema().at(loop_->loc);
-  loop_->trace.sema().error("a loop of the kernel is left by break, goto or return",
+  loop_->trace.sema().error("a loop of the kernel is left by break, goto, return or an exception",
                             "its body is recorded once: use while_ for a loop that may end early, or a plain C++ loop "
                             "for one that ends when the kernel is recorded");
   loop_->close();
 }
 
 LoopRange::Iterator LoopRange::begin() {
+  if (loop_->is_open) throw Error("a range is used for a loop inside its own loop\n  hint: make another range");
   loop_->open();
   return Iterator(loop_.get());
 }
@@ -317,9 +360,10 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
   dsl::Sema& s = trace.sema();
   trace.at(file, line);
   Loc loc = s.loc;
+  detail::Valueless valueless(trace);
   ir::Op* op = s.builder.create(ir::Opcode::While, {}, {}, {}, 2);
   ir::Builder outside = s.builder;
-  detail::Valueless valueless(trace);
+  detail::Inside inside(s, outside);
 
   // Region 0 hands what it has on to region 1; a Tile that neither changes is an argument of none.
   ir::Block* test = op->regions[0].get();
@@ -345,6 +389,12 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
       detail::leaves_of(entries[i].inside, passed[i]);
   }
   ir::Builder end_of_test = s.builder;
+  // The body sees no other values of the condition.
+  for (auto& [id, slot] : trace.slots()) {
+    bool is_passed = std::any_of(entries.begin(), entries.end(), [&, id = id](const auto& e) { return e.id == id; });
+    if (!is_passed && slot->unusable.empty() && detail::holds_values(slot->value))
+      slot->unusable = "this Tile has a value only inside the condition of the loop";
+  }
 
   ir::Block* block = op->regions[1].get();
   std::vector<detail::Entry> inner = detail::enter_block(trace, block);
@@ -355,7 +405,12 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
   ir::ValueMap unchanged[2];
   for (size_t i = 0; i < entries.size(); ++i) {
     auto it = std::find_if(inner.begin(), inner.end(), [&](const auto& e) { return e.id == entries[i].id; });
-    if (it == inner.end()) continue;  // the condition made it unusable, and has said so
+    if (it == inner.end()) {  // it ended in the condition
+      std::vector<ir::Value*> args;
+      detail::leaves_of(entries[i].inside, args);
+      for (size_t k = 0; k < args.size(); ++k) unchanged[0][args[k]] = entries[i].leaves[k];
+      continue;
+    }
     is_changed[i] = is_changed[i] || detail::changed(trace, *it);
     if (is_changed[i]) {
       inits.insert(inits.end(), entries[i].leaves.begin(), entries[i].leaves.end());
@@ -381,7 +436,7 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
   detail::remove_arguments(block, unchanged[1]);
   s.builder = outside;
   s.at(loc);
-  valueless.leave("the loop");
+  valueless.leave();
   detail::leave_block(trace, op, entries, is_changed);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dsl/semantics/control.h"
 #include "runtime/base/error.h"
 
 namespace tegula {
@@ -19,12 +20,20 @@ thread_local Trace* recording = nullptr;
 Slot::Slot(Trace& t) : trace(&t), id(t.next_id_++), loc(t.sema_.loc) { t.slots_[id] = this; }
 
 Slot::~Slot() {
-  if (trace) trace->slots_.erase(id);
+  if (!trace) return;
+  trace->slots_.erase(id);
+  trace->ended_[id] = value;
+  if (auto next = heir.lock(); next && next->trace == trace) {
+    trace->slots_.erase(next->id);
+    next->id = id;
+    trace->slots_[id] = next.get();
+  }
 }
 
 // ---- Trace
 
-Trace::Trace(std::string kernel, Loc loc) : sema_{{}, diags_, loc, {}}, func_(std::make_unique<ir::Func>()) {
+Trace::Trace(std::string kernel, Loc loc, LoopTiles loop_tiles)
+    : sema_{{}, diags_, loc, {}}, func_(std::make_unique<ir::Func>()), loop_tiles_(std::move(loop_tiles)) {
   if (recording)
     throw Error(
         fmt::format("kernel '{}' is to be recorded while kernel '{}' is\n  hint: launch kernels outside the "
@@ -37,14 +46,36 @@ Trace::Trace(std::string kernel, Loc loc) : sema_{{}, diags_, loc, {}}, func_(st
   sema_.call = [this](const dsl::FunctionRef& function, std::vector<dsl::Val> values) -> dsl::Val {
     if (const dsl::FunctionInfo* info = dsl::find_function(function.name); info && !function.function)
       return dsl::call_function(sema_, *info, std::move(values), {});
-    std::vector<Tile> args;
-    for (dsl::Val& v : values) args.push_back(make(std::move(v)));
-    std::vector<dsl::Val> results;
-    for (const Tile& t : (*static_cast<const Combine*>(function.function))(args))
-      results.push_back(read(Access::slot(t).get()));
-    return results.size() == 1 ? results[0] : dsl::make_tuple(std::move(results));
+    return combine(*static_cast<const Combine*>(function.function), std::move(values));
   };
   recording = this;
+}
+
+dsl::Val Trace::combine(const Combine& function, std::vector<dsl::Val> values) {
+  // It becomes a region that sees its arguments alone.
+  std::map<uint64_t, Held> before;
+  for (auto& [id, slot] : slots_) {
+    before[id] = *slot;
+    if (!slot->value.is_constant())
+      slot->unusable = "the combine function of reduce() uses a Tile that is not among its arguments";
+  }
+  uint64_t first_id = next_id_;
+  std::vector<dsl::Val> results;
+  {
+    std::vector<Tile> args;
+    for (dsl::Val& v : values) args.push_back(make(std::move(v)));
+    for (const Tile& t : function(args)) results.push_back(read(Access::slot(t).get()));
+  }
+  for (auto& [id, held] : before) {
+    auto it = slots_.find(id);
+    if (it == slots_.end()) continue;
+    bool assigned = held.value.is_constant() ? !dsl::same(held.value, it->second->value)
+                                             : held.unusable.empty() && it->second->unusable.empty();
+    if (assigned) sema_.error("the combine function of reduce() assigns a Tile that is not its own");
+    static_cast<Held&>(*it->second) = std::move(held);
+  }
+  retire(first_id, "this Tile has a value only inside the combine function that made it");
+  return results.size() == 1 ? results[0] : dsl::make_tuple(std::move(results));
 }
 
 Trace::~Trace() {
@@ -60,12 +91,40 @@ Trace& Trace::current() {
       "to tegula::kernel, and in what it calls");
 }
 
+int Trace::begin_loop() {
+  int loop = next_loop_++;
+  for (auto& [id, slot] : slots_) {
+    if (!loop_tiles_.contains({loop, id}) || !slot->unusable.empty()) continue;
+    std::vector<ir::Value*> values;
+    size_t next = 0;
+    if (!dsl::can_be_value(slot->value))
+      slot->unusable =
+          fmt::format("this Tile is {} before the loop and gets another value in its body, so it has no one value here",
+                      dsl::describe(slot->value));
+    else if (dsl::flatten(sema_, slot->value, "value", values))
+      slot->value = dsl::rebuild(slot->value, values, next);
+    else
+      slot->value = {};
+  }
+  return loop;
+}
+
+// What was recorded behind the beginning of the first of these loops will be another.
+std::optional<Trace::LoopTiles> Trace::repeat_with() const {
+  if (changed_.empty()) return std::nullopt;
+  int loop = changed_.begin()->first;
+  LoopTiles out;
+  for (const LoopTiles* tiles : {&loop_tiles_, &changed_})
+    for (const auto& tile : *tiles)
+      if (tile.first <= loop) out.insert(tile);
+  return out;
+}
+
 void Trace::retire(uint64_t first_id, const std::string& why) {
   for (auto it = slots_.lower_bound(first_id); it != slots_.end(); ++it) it->second->unusable = why;
 }
 
 dsl::Val Trace::read(const Slot* slot) {
-  if (!slot) return sema_.error("a Tile that was moved from has no value");
   if (slot->trace != this)
     throw Error("a Tile of another kernel\n  hint: a Tile lives as long as the recording that it was made in");
   if (!slot->unusable.empty()) return sema_.error(slot->unusable);
@@ -101,12 +160,13 @@ Tile Trace::make(dsl::Val value) {
   return tile;
 }
 
-void Trace::assign(Tile& tile, dsl::Val value) {
+void Trace::assign(Tile& tile, dsl::Val value, dsl::Val number) {
   auto& slot = Access::slot(tile);
-  if (!slot) slot = std::make_shared<Slot>(*this);
   if (slot->trace != this) throw Error("an assignment to a Tile of another kernel");
   slot->value = std::move(value);
+  slot->number = std::move(number);
   slot->unusable.clear();
+  slot->heir.reset();
   slot->loc = sema_.loc;
 }
 
@@ -180,26 +240,37 @@ Tile::Tile() : slot_(std::make_shared<detail::Slot>(Trace::current())) {
 Tile::Tile(const Operand& value) : Tile() {
   Trace& trace = Trace::current();
   trace.at(value.file(), value.line());
-  dsl::Val v = trace.value_of(value);
+  dsl::Val v = trace.value_of(value), number;
   // A number becomes a value of the kernel, which loops and branches may change.
   if (v.is<bool>() || v.is<dsl::Int>() || v.is<double>()) {
     ir::Value* constant = dsl::to_value(trace.sema(), v);
-    v = constant ? dsl::Val(constant) : dsl::Val();
+    number = std::exchange(v, constant ? dsl::Val(constant) : dsl::Val());
   }
-  trace.assign(*this, std::move(v));
+  trace.assign(*this, std::move(v), std::move(number));
 }
 
 Tile::Tile(const Tile& other) : Tile() { *this = other; }
+
+// A new Tile of the same value. If the old one ends before it gets another value (elements of a vector that grows do),
+// the new one takes its place in loops and branches too.
+Tile::Tile(Tile&& other) noexcept : slot_(other.slot_) {
+  if (!slot_->trace) return;
+  slot_ = std::make_shared<detail::Slot>(*other.slot_->trace);
+  static_cast<detail::Held&>(*slot_) = *other.slot_;
+  slot_->loc = other.slot_->loc;
+  other.slot_->heir = slot_;
+}
 
 Tile& Tile::operator=(const Tile& other) {
   if (this == &other) return *this;
   Trace& trace = Trace::current();
   const auto& from = other.slot_;
-  if (from && from->trace == &trace && !from->unusable.empty() && slot_) {
+  if (from->trace == &trace && !from->unusable.empty()) {
+    trace.assign(*this, {});
     slot_->unusable = from->unusable;  // told when it is read
     return *this;
   }
-  trace.assign(*this, trace.read(from.get()));
+  trace.assign(*this, trace.read(from.get()), from->number);
   return *this;
 }
 

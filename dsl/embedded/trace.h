@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "codegen/ir/ir.h"
 #include "dsl/semantics/sema.h"
@@ -13,22 +16,32 @@
 
 namespace tegula::detail {
 
-struct Slot {
+/// What a Tile holds.
+struct Held {
+  dsl::Val value;
+  dsl::Val number;       ///< the number that it was made from, which takes the type of what it meets; else poison
+  std::string unusable;  ///< why there is no value to read; empty if there is one
+};
+
+struct Slot : Held {
   explicit Slot(Trace& trace);
   ~Slot();
   Slot(const Slot&) = delete;
 
-  Trace* trace;  ///< null once the recording has ended
-  uint64_t id;   ///< in the order of making
-  dsl::Val value;
-  std::string unusable;  ///< why there is no value to read; empty if there is one
-  Loc loc;               ///< of the last assignment
+  Trace* trace;              ///< null once the recording has ended
+  uint64_t id;               ///< in the order of making
+  Loc loc;                   ///< of the last assignment
+  std::weak_ptr<Slot> heir;  ///< what it was moved to; at its end that one is what it was
 };
 
 class Trace {
  public:
+  /// Compile-time Tiles that are values of the kernel in a loop, because its body changes them: numbers of loops and
+  /// of Tiles. That is known only when the body was recorded; the kernel is then recorded once more.
+  using LoopTiles = std::set<std::pair<int, uint64_t>>;
+
   /// Throws Error if this thread is recording already.
-  Trace(std::string kernel, Loc loc);
+  Trace(std::string kernel, Loc loc, LoopTiles loop_tiles = {});
   ~Trace();
   Trace(const Trace&) = delete;
 
@@ -41,25 +54,38 @@ class Trace {
 
   /// Tiles alive now, by id.
   const std::map<uint64_t, Slot*>& slots() const { return slots_; }
+  /// What a Tile held when it ended.
+  const dsl::Val& ended(uint64_t id) const { return ended_.at(id); }
   uint64_t next_id() const { return next_id_; }
   /// Tiles that were made from `first_id` on have no value from now on.
   void retire(uint64_t first_id, const std::string& why);
 
+  /// The number of a loop that is about to begin, whose compile-time Tiles that it changes become values.
+  int begin_loop();
+  /// The body of the loop changes a Tile that had a compile-time value before.
+  void changes_in_loop(int loop, uint64_t id) { changed_.emplace(loop, id); }
+  /// If the recording has to be repeated: for which Tiles.
+  std::optional<LoopTiles> repeat_with() const;
+
   dsl::Val read(const Slot* slot);
   dsl::Val value_of(const Operand& operand);
   Tile make(dsl::Val value);
-  void assign(Tile& tile, dsl::Val value);
+  void assign(Tile& tile, dsl::Val value, dsl::Val number = {});
 
   /// Ends the function. Null after errors, which are moved to `diags`.
   std::unique_ptr<ir::Func> finish(Diagnostics& diags);
 
  private:
   friend struct Slot;
+  dsl::Val combine(const Combine& function, std::vector<dsl::Val> values);
   Diagnostics diags_;
   dsl::Sema sema_;
   std::unique_ptr<ir::Func> func_;
   std::map<uint64_t, Slot*> slots_;
+  std::map<uint64_t, dsl::Val> ended_;
   uint64_t next_id_ = 0;
+  int next_loop_ = 0;
+  LoopTiles loop_tiles_, changed_;
 };
 
 struct Access {

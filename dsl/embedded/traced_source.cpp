@@ -84,16 +84,30 @@ class TracedSource : public dsl::KernelSource {
   const std::vector<KernelParam>& params() const override { return params_; }
 
   std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags) const override {
-    Trace trace(name_, loc_);
+    Trace::LoopTiles loop_tiles;
+    for (int i = 0; i < kMaxRecordings; ++i) {
+      Trace trace(name_, loc_, loop_tiles);
+      record(trace, spec);
+      auto repeat_with = trace.repeat_with();
+      if (!repeat_with) return trace.finish(diags);
+      loop_tiles = std::move(*repeat_with);
+    }
+    diags.error(loc_, fmt::format("the kernel '{}' is another one each time that it is recorded", name_))
+        .with_hint("its function must depend on nothing but its parameters");
+    return nullptr;
+  }
+
+ private:
+  static constexpr int kMaxRecordings = 1000;
+
+  void record(Trace& trace, const dsl::Specialization& spec) const {
     ir::Func& func = trace.func();
     func.attrs["num_warps"] = int64_t(spec.num_warps);
     func.attrs["num_stages"] = int64_t(spec.num_stages);
     if (spec.maxnreg) func.attrs["maxnreg"] = int64_t(spec.maxnreg);
     body_(Args(trace, traced_, spec));
-    return trace.finish(diags);
   }
 
- private:
   std::string name_;
   std::vector<TracedParam> traced_;
   std::vector<KernelParam> params_;

@@ -102,11 +102,11 @@ std::vector<std::string> characters(std::string_view text) {
 
 std::string printable(std::string_view text) { return fmt::format("{}", fmt::join(characters(text), "")); }
 
-// The source line and a caret line under the token. Tabs are kept so that the caret stays under its column; of a long
-// line the part around the token is shown.
+// The source line, and where the column is known a caret line under the token. Tabs are kept so that the caret stays
+// under its column; of a long line the part around the token is shown.
 std::string excerpt(const SourceMap& sources, const Loc& loc) {
   auto text = sources.line(loc.file, loc.line);
-  if (!text || loc.column <= 0) return {};
+  if (!text) return {};
   std::vector<std::string> line = characters(*text);
   int size = int(line.size()), from = 0, to = size;
   if (size > kMaxLine) {
@@ -117,6 +117,7 @@ std::string excerpt(const SourceMap& sources, const Loc& loc) {
   for (int i = from; i < to; ++i) shown += line[i];
   for (int i = from; i + 1 < loc.column; ++i) pad += i < size && line[i] == "\t" ? '\t' : ' ';
   if (to < size) shown += "...";
+  if (loc.column <= 0) return fmt::format("    {}\n", shown);
   int width = std::max(1, std::min(loc.end_column, to + 1) - loc.column);
   return fmt::format("    {}\n    {}^{}\n", shown, pad, std::string(width - 1, '~'));
 }
