@@ -25,8 +25,8 @@ import triton.language as tl
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import harness
+import kernels.elementwise
 import kernels.norm
-import kernels.swiglu
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 EPS = 1e-5
@@ -89,36 +89,58 @@ class Work:
 
     # ---- Kernels of kernels/: file, function, and per configuration (warps, more) the arguments.
 
-    def configs(self):
-        """(function, warps, constexprs, maxnreg)"""
-        if self.name == "swiglu":
-            return [("swiglu", w, {"BLOCK": 32 * w * n}, 0) for w in (1, 2, 4, 8, 16) for n in (8, 16, 32)]
-        block = triton.next_power_of_2(self.cols)
-        flags = {"BLOCK": block, "RESIDUAL": self.residual, "SILU": self.silu}
-        name = "layer_norm" if self.layer else "rms_norm"
-        return [(name, w, flags, r) for w in (1, 2, 4, 8, 16, 32) for r in (0, 32, 40, 48, 64) if 2 <= block / (32 * w) <= 128
-                and (not r or block / (32 * w) <= 0.75 * r)]
-
     def module(self):
-        return kernels.swiglu if self.name == "swiglu" else kernels.norm
+        return kernels.elementwise if self.name == "swiglu" else kernels.norm
+
+    def configs(self):
+        """Those that the library tunes over: (function, warps, constexprs, maxnreg)"""
+        flags = {} if self.name == "swiglu" else {"CENTER": self.layer, "SILU": self.silu,
+                                                  "BLOCK": triton.next_power_of_2(self.cols)}
+        name = "swiglu" if self.name == "swiglu" else "norm"
+        module = self.module()
+        return [(name, c.num_warps, c.kwargs | flags, c.maxnreg or 0)
+                for c in module.fitting(module.configs(), {"cols": self.cols})]
 
     def arguments(self, index):
         """Names and values in the signature's order."""
         x, r, out = self.sets[index]
+        sizes = {"rows": self.rows, "cols": self.cols}
         if self.name == "swiglu":
-            return {"out_ptr": out, "gate_ptr": x, "up_ptr": r, "count": x.numel()}
-        pointers = {"out_ptr": out, "x_ptr": x, "residual_ptr": r, "weight_ptr": self.weight}
-        pointers |= {"bias_ptr": self.bias} if self.layer else {}
-        return pointers | dict.fromkeys(("out_stride", "x_stride", "residual_stride", "cols"), self.cols) | {"eps": EPS}
+            strides = dict.fromkeys(("out_stride", "gate_stride", "up_stride"), self.cols)
+            return {"out_ptr": out, "gate_ptr": x, "up_ptr": r} | strides | sizes | {"rows_class": 2}
+        strides = dict.fromkeys(("out_stride", "x_stride", "residual_stride", "sum_stride"), self.cols)
+        return {"out_ptr": out, "x_ptr": x, "residual_ptr": r if self.residual else None, "sum_ptr": None,
+                "weight_ptr": self.weight, "bias_ptr": self.bias if self.layer else None} | strides | sizes | {
+                "eps": EPS, "rows_class": 2}
 
-    def grid(self, constexprs):
-        return -(-self.rows * self.cols // constexprs["BLOCK"]) if self.name == "swiglu" else self.rows
+    def grid(self, warps, constexprs):
+        """As kernels/library.cpp has it."""
+        tiles = -(-self.rows // constexprs["ROWS"])
+        if "COLS" in constexprs:
+            return tiles * -(-self.cols // constexprs["COLS"])
+        if constexprs["STAGES"] == 0 or constexprs["PIECE"] > 0:
+            return tiles
+        threads = 32 * warps
+        registers = min(max(32 + 2 * constexprs["ROWS"] * self.cols // threads, 32), 255)
+        resident = max(1, min(2048 // threads, 65536 // (registers * threads)))
+        return min(tiles, torch.cuda.get_device_properties(0).multi_processor_count * resident)
+
+    def label(self, warps, constexprs, limit):
+        sizes = " ".join(f"{k}={v}" for k, v in constexprs.items() if k in ("ROWS", "COLS", "STAGES", "PIECE") and v)
+        return f"w{warps} {sizes}" + (f" maxnreg {limit}" if limit else "")
 
     # ---- Launching functions, one a set: {label: works}.
 
     def tegula(self, driver, command, options=()):
-        types = {k: f"*{self.dtype_name}" if isinstance(v, torch.Tensor) else "f32" if isinstance(v, float) else "i32:16"
-                 for k, v in self.arguments(0).items()}
+        def kind(value):
+            if value is None:
+                return "None"
+            if isinstance(value, torch.Tensor):
+                return f"*{self.dtype_name}"
+            return "f32" if isinstance(value, float) else "i32:16" if value % 16 == 0 else "i32:1"
+
+        types = {name: kind(value) for name, value in self.arguments(0).items()}
+        given = lambda i: [value for value in self.arguments(i).values() if value is not None]
 
         def build(config):
             name, warps, constexprs, limit = config
@@ -131,21 +153,24 @@ class Work:
 
         with ThreadPoolExecutor(16) as pool:
             for (name, warps, constexprs, limit), kernel in pool.map(build, self.configs()):
-                label = f"{name} w{warps} {constexprs['BLOCK']}" + (f" maxnreg {limit}" if limit else "")
+                label = self.label(warps, constexprs, limit)
                 if isinstance(kernel, Exception):
                     print(f"  FAILED tegula {label}: {str(kernel)[:200]}")
                 elif kernel.local_bytes == 0:  # no spills
-                    yield f"{label} ({kernel.registers} regs)", [kernel.launcher(self.grid(constexprs), *self.arguments(i).values())
+                    grid = self.grid(warps, constexprs)
+                    yield f"{label} ({kernel.registers} regs)", [kernel.launcher(grid, *given(i))
                                                                  for i in range(len(self.sets))]
 
     def triton(self):
         for name, warps, constexprs, limit in self.configs():
-            function = getattr(self.module(), name).fn
+            function = getattr(self.module(), name)
+            while not isinstance(function, triton.JITFunction):  # without its decorators: all constexprs are given
+                function = function.fn
 
             def work(i, function=function, warps=warps, constexprs=constexprs, limit=limit):
                 args = list(self.arguments(i).values())
-                return lambda: function[(self.grid(constexprs),)](*args, **constexprs, num_warps=warps, maxnreg=limit or None)
-            yield f"{name} w{warps} {constexprs['BLOCK']} maxnreg {limit}", [work(i) for i in range(len(self.sets))]
+                return lambda: function[(self.grid(warps, constexprs),)](*args, **constexprs, num_warps=warps, maxnreg=limit or None)
+            yield self.label(warps, constexprs, limit), [work(i) for i in range(len(self.sets))]
         if self.name == "swiglu":
             return
         for warps in (1, 2, 4, 8, 16, 32):

@@ -19,7 +19,7 @@ template <Floating T>
 struct NormOptions {
   float eps = 1e-6f;
   Matrix<const T> residual = {};  ///< h = x + residual is normalised instead of x
-  Matrix<T> sum = {};             ///< h is written here as well
+  Matrix<T> sum = {};             ///< h is written here as well, rounded to T; what is normalised is not
   bool silu = false;              ///< y * sigmoid(y) of the result y
 };
 

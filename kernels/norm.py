@@ -17,13 +17,15 @@ import triton
 import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
+# Fewer registers a thread let more programs run at a time.
+WARPS_AND_REGISTERS = [(warps, None) for warps in WARPS] + [(8, 80), (16, 40), (16, 64), (32, 32)]
 
 
 def configs():
     found = []
-    for warps in WARPS:
-        for stages in [0, 1, 2, 3]:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps))
+    for stages in [0, 1, 2, 3]:
+        for warps, maxnreg in WARPS_AND_REGISTERS:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps, maxnreg=maxnreg))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
@@ -47,6 +49,8 @@ def fitting(configs, named_args, **kwargs):
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
         registers = min(200, 52000 // threads)
+        if config.maxnreg is not None:
+            registers = config.maxnreg * 3 // 4
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
@@ -58,12 +62,12 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def load_or(ptr, offsets, mask, other: tl.constexpr):
-    """An argument that may be left out, in fp32."""
+def load_vector(ptr, col, mask):
+    """An argument that may be left out; then what is returned is not used."""
     if ptr is not None:
-        return tl.load(ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        return tl.load(ptr + col, mask=mask, other=0.0)
     else:
-        return other
+        return 0.0
 
 
 @triton.jit
@@ -75,8 +79,11 @@ def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask):
 
 
 @triton.jit
-def finish(y, weight, bias, SILU: tl.constexpr):
-    y = y * weight + bias
+def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr):
+    if WEIGHT:
+        y = y * weight.to(tl.float32)
+    if BIAS:
+        y = y + bias.to(tl.float32)
     if SILU:
         y = y * tl.sigmoid(y)
     return y
@@ -84,8 +91,8 @@ def finish(y, weight, bias, SILU: tl.constexpr):
 
 @triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
-               sum_stride, rows, cols, eps, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr):
+               sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
+               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = col < cols
@@ -98,7 +105,7 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_st
     if CENTER:
         h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
     y = h * tl.rsqrt(tl.sum(h * h, axis=1) / cols + eps)[:, None]
-    y = finish(y, weight, bias, SILU)
+    y = finish(y, weight, bias, WEIGHT, BIAS, SILU)
     tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -132,7 +139,9 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
             tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
         if CENTER:
             h = h - mean
-        y = finish(h * scale, load_or(weight_ptr, col, mask, 1.0), load_or(bias_ptr, col, mask, -0.0), SILU)
+        weight = load_vector(weight_ptr, col, mask)
+        bias = load_vector(bias_ptr, col, mask)
+        y = finish(h * scale, weight, bias, weight_ptr is not None, bias_ptr is not None, SILU)
         tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -148,12 +157,14 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride
                       sum_stride, cols, eps, CENTER, SILU, PIECE, STAGES)
     else:
         col = tl.arange(0, BLOCK)[None, :]
-        weight = load_or(weight_ptr, col, col < cols, 1.0)
-        bias = load_or(bias_ptr, col, col < cols, -0.0)
+        weight = load_vector(weight_ptr, col, col < cols)
+        bias = load_vector(bias_ptr, col, col < cols)
+        WEIGHT: tl.constexpr = weight_ptr is not None
+        BIAS: tl.constexpr = bias_ptr is not None
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
-                       residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
+                       residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
-                           residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
+                           residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS)

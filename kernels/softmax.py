@@ -12,13 +12,15 @@ import triton
 import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
+# Fewer registers a thread let more programs run at a time.
+WARPS_AND_REGISTERS = [(warps, None) for warps in WARPS] + [(8, 80), (16, 40), (16, 64), (32, 32)]
 
 
 def configs():
     found = []
-    for warps in WARPS:
-        for stages in [0, 1, 2, 3]:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps))
+    for stages in [0, 1, 2, 3]:
+        for warps, maxnreg in WARPS_AND_REGISTERS:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps, maxnreg=maxnreg))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
@@ -42,6 +44,8 @@ def fitting(configs, named_args, **kwargs):
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
         registers = min(200, 52000 // threads)
+        if config.maxnreg is not None:
+            registers = config.maxnreg * 3 // 4
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)

@@ -117,8 +117,8 @@ TEST(Memory, CacheOperatorOrEvictionPriority) {
   };
   std::string text =
       ptx("cache_modifier='.ca', eviction_policy='evict_last'", "cache_modifier='.wb', eviction_policy='evict_first'");
-  EXPECT_NE(text.find("ld.global.L1::evict_last.v4"), std::string::npos) << text;
-  EXPECT_NE(text.find("st.global.L1::evict_first.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("ld.global.L1::evict_last.L2::cache_hint.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("st.global.L1::evict_first.L2::cache_hint.v4"), std::string::npos) << text;
   text =
       ptx("cache_modifier='.cg', eviction_policy='evict_last'", "cache_modifier='.cs', eviction_policy='evict_first'");
   EXPECT_NE(text.find("ld.global.cg.v4"), std::string::npos) << text;

@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 
-ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tutorials", "tools", "bench", "tests"]]
+ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tools"], ["tutorials", "bench"], ["tests"]]
 CODEGEN = [["ir", "layout", "target"], ["analysis"], ["passes"], ["lower"], ["exec"]]
 # Third-party headers by prefix, and the folders that may name them.
 ALLOWED = {

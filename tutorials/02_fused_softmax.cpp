@@ -1,4 +1,4 @@
-// Tutorial 02: why fuse? Softmax as five kernels and as one.
+// Tutorial 02: why fuse? Softmax as five kernels and as one, and the one tuned.
 //
 // Softmax turns each row x of a matrix into exp(x - max(x)) / sum(exp(x - max(x))). Written step by step, as an array
 // library would run it, every step is a kernel that reads its input from device memory and writes its output back.
@@ -16,14 +16,20 @@
 // a row on the chip from the first step to the last reads the matrix once and writes it once: 2MN e, a quarter of the
 // traffic, hence about a quarter of the time. This program predicts that, runs both, checks both, and measures.
 //
-//   02_fused_softmax [--rows M] [--cols N]
+// The fused kernel is written twice, in the kernel language (02_fused_softmax.py) and in C++ below; both say the same,
+// and run the same. How large a tile is (BLOCK_SIZE) and how many warps share it is for the tuner to say: it times the
+// candidates on the GPU at hand, for each row length anew, and remembers the best one in a file.
 //
-// The default is 4096 x 4096 on a GPU and 1024 x 1024 on the emulator.
+//   02_fused_softmax [--rows M] [--cols N] [--plot FILE]
+//
+// The default is 4096 x 4096 on a GPU and 64 x 512 on the emulator. On a GPU, bandwidth over row lengths is printed and
+// drawn into fused_softmax.svg, or FILE.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <span>
@@ -31,40 +37,101 @@
 #include <vector>
 
 #include "dsl/tegula.h"
+#include "tools/svg_plot.h"
 
 using namespace tegula;
 
 namespace {
 
-struct Shape {
+// ---- The fused kernel in C++. The function runs once for each choice of BLOCK_SIZE and WHOLE, and records what it
+// does to its Tiles; `if` on a Const decides then, `for` over a range() becomes a loop of the kernel.
+
+Kernel softmax_in_cpp() {
+  auto softmax = kernel("softmax", [](Ptr<"out"> out, Ptr<"x"> x, Int<"cols"> cols, Const<"BLOCK_SIZE"> BLOCK_SIZE,
+                                      Const<"WHOLE", bool> WHOLE) {
+    Tile row = program_id(0) * cols;
+    Tile offsets = arange(0, BLOCK_SIZE);
+    if (WHOLE) {
+      Tile mask = offsets < cols;
+      Tile values = load(x + row + offsets, mask, -inf);
+      Tile numerator = exp(values - max(values, 0));
+      store(out + row + offsets, numerator / sum(numerator, 0), mask);
+      return;
+    }
+    // In pieces; softmax_in_pieces of 02_fused_softmax.py says how.
+    Tile top = full(list({BLOCK_SIZE}), -1e38, tl::float32);
+    Tile total = zeros(list({BLOCK_SIZE}), tl::float32);
+    for (Tile start : range(0, cols, BLOCK_SIZE, {.num_stages = 3})) {
+      Tile values = load(x + row + start + offsets, start + offsets < cols, -inf);
+      Tile higher = maximum(top, values);
+      total = total * exp(top - higher) + exp(values - higher);
+      top = higher;
+    }
+    Tile row_top = max(top, 0);
+    Tile factor = 1.0 / sum(total * exp(top - row_top), 0);
+    for (Tile start : range(0, cols, BLOCK_SIZE, {.num_stages = 3})) {
+      Tile mask = start + offsets < cols;
+      Tile values = load(x + row + start + offsets, mask, -inf);
+      store(out + row + start + offsets, exp(values - row_top) * factor, mask);
+    }
+  });
+
+  // What @triton.autotune and @triton.heuristics say in the text. Candidates are all combinations of these values that
+  // the pruning function leaves.
+  Autotune tuning;
+  tuning.configs = search_space({powers_of_two("BLOCK_SIZE", 256, 32768), powers_of_two("num_warps", 1, 32)});
+  tuning.key = {"cols"};
+  tuning.prune = [](const std::vector<Config>& configs, const LaunchArgs& args) {
+    const int64_t cols = args.integer("cols");
+    int64_t block = 256;
+    while (block < cols) block *= 2;
+    std::vector<Config> kept;
+    for (const Config& config : configs) {
+      const int64_t size = config["BLOCK_SIZE"], threads = 32 * *config.num_warps;
+      const bool fits = size <= block && size <= 64 * threads && (size >= 4 * threads || threads == 32);
+      if (fits && (size >= cols || (size >= 4096 && size <= 8192))) kept.push_back(config);
+    }
+    return kept;
+  };
+  return softmax.autotune(std::move(tuning)).heuristics({{"WHOLE", [](const LaunchArgs& args) {
+                                                            return args.integer("BLOCK_SIZE") >= args.integer("cols");
+                                                          }}});
+}
+
+struct Options {
   int rows, cols;
+  std::string plot;
 };
 
-// Reads --rows and --cols into `shape`; false if the command line says something else.
-bool read_arguments(int argc, char** argv, Shape& shape) {
+// Reads the command line; false if it says something else.
+bool read_arguments(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
-    int* value = name == "--rows" ? &shape.rows : name == "--cols" ? &shape.cols : nullptr;
-    if (!value || i + 1 == argc) return false;
+    if (i + 1 == argc) return false;
+    if (name == "--plot") {
+      options.plot = argv[i + 1];
+      continue;
+    }
+    int* value = name == "--rows" ? &options.rows : name == "--cols" ? &options.cols : nullptr;
     char* end = nullptr;
     const long number = std::strtol(argv[i + 1], &end, 10);
-    if (*end || number < 1 || number > 1 << 20) return false;
+    if (!value || *end || number < 1 || number > (name == "--cols" ? 32768 : 1 << 20)) return false;
     *value = int(number);
   }
   return true;
 }
 
 // The largest relative error of `y` as the softmax of `x` along rows, against double precision.
-double largest_error(const std::vector<float>& x, const std::vector<float>& y, Shape shape) {
+double largest_error(const std::vector<float>& x, const std::vector<float>& y, int rows, int cols) {
   double worst = 0;
-  std::vector<double> exact(shape.cols);
-  for (int row = 0; row < shape.rows; ++row) {
-    const float* in = x.data() + size_t(row) * shape.cols;
-    const float* out = y.data() + size_t(row) * shape.cols;
-    const double largest = *std::max_element(in, in + shape.cols);
+  std::vector<double> exact(cols);
+  for (int row = 0; row < rows; ++row) {
+    const float* in = x.data() + size_t(row) * cols;
+    const float* out = y.data() + size_t(row) * cols;
+    const double largest = *std::max_element(in, in + cols);
     double sum = 0;
-    for (int i = 0; i < shape.cols; ++i) sum += exact[i] = std::exp(in[i] - largest);
-    for (int i = 0; i < shape.cols; ++i) {
+    for (int i = 0; i < cols; ++i) sum += exact[i] = std::exp(in[i] - largest);
+    for (int i = 0; i < cols; ++i) {
       const double error = std::abs(out[i] * sum / exact[i] - 1);
       if (std::isnan(error)) return error;
       worst = std::max(worst, error);
@@ -76,8 +143,7 @@ double largest_error(const std::vector<float>& x, const std::vector<float>& y, S
 struct Step {
   const char* name;
   double bytes;  // predicted traffic
-  Kernel kernel;
-  std::vector<Arg> args;
+  std::function<void()> launch;
 };
 
 void print_row(const char* name, double bytes, double ms) {
@@ -89,15 +155,15 @@ void print_row(const char* name, double bytes, double ms) {
 int main(int argc, char** argv) try {
   const std::shared_ptr<Device> device = default_device();
   const bool gpu = !device->info().emulator;
-  Shape shape = gpu ? Shape{4096, 4096} : Shape{1024, 1024};
-  if (!read_arguments(argc, argv, shape)) {
-    std::fprintf(stderr, "usage: %s [--rows M] [--cols N]   (1 to 1048576)\n", argv[0]);
+  Options options = gpu ? Options{4096, 4096, "fused_softmax.svg"} : Options{64, 512, ""};
+  if (!read_arguments(argc, argv, options)) {
+    std::fprintf(stderr, "usage: %s [--rows M] [--cols N] [--plot FILE]   (M to 1048576, N to 32768)\n", argv[0]);
     return 2;
   }
-  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", shape.rows, shape.cols, device->info().name.c_str());
+  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", options.rows, options.cols, device->info().name.c_str());
 
   // The matrix and the result; between them, what the naive way writes and reads again: a matrix and a column.
-  const size_t elements = size_t(shape.rows) * shape.cols;
+  const size_t elements = size_t(options.rows) * options.cols;
   std::vector<float> host(elements);
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 2);
@@ -105,73 +171,142 @@ int main(int argc, char** argv) try {
   Buffer x_buffer(*device, host);
   Buffer y_buffer(*device, elements * sizeof(float));
   Buffer between_buffer(*device, elements * sizeof(float));
-  Buffer column_buffer(*device, shape.rows * sizeof(float));
+  Buffer column_buffer(*device, std::max(size_t(options.rows), elements / 256) * sizeof(float));
 
   float* x = x_buffer.as<float>();  // addresses on the device
   float* y = y_buffer.as<float>();
   float* between = between_buffer.as<float>();
   float* column = column_buffer.as<float>();
 
-  // All kernels have one program a row, and take the row as one tile. A tile's extent is a power of two.
+  // All kernels have one program a row. The naive ones take the row as one tile, whose extent is a power of two, and
+  // are told so; the fused ones leave their constexprs to the tuner.
   Program program = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
-  int block = 1;
-  while (block < shape.cols) block *= 2;
-  const LaunchOptions options{.constexprs = {{"BLOCK", block}}, .num_warps = block >= 8192 ? 8 : 4};
-  const Grid grid{unsigned(shape.rows)};
-  const int cols = shape.cols;
-
-  // The steps, with the bytes that each has to move.
-  const double matrix = double(elements) * sizeof(float);
-  const double row_results = double(shape.rows) * sizeof(float);
-  Step naive[] = {
-      {"row maximum", matrix + row_results, program.kernel("row_max"), {column, x, cols}},
-      {"x - maximum", 2 * matrix + row_results, program.kernel("subtract"), {between, x, column, cols}},
-      {"exp", 2 * matrix, program.kernel("exponential"), {y, between, cols}},
-      {"row sum", matrix + row_results, program.kernel("row_sum"), {column, y, cols}},
-      {"divide by sum", 2 * matrix + row_results, program.kernel("divide"), {between, y, column, cols}},
+  const Kernel fused_text = program.kernel("softmax"), fused_cpp = softmax_in_cpp();
+  auto naive_steps = [&](int rows, int cols) {
+    int block = 1;
+    while (block < cols) block *= 2;
+    const LaunchOptions naive{.constexprs = {{"BLOCK", block}}, .num_warps = std::clamp(block / 1024, 4, 32)};
+    auto step = [&](const char* name, double bytes, const char* kernel_name, std::vector<Arg> args) {
+      return Step{name, bytes, [=, &device, kernel = program.kernel(kernel_name)] {
+                    kernel.launch(*device, Grid{unsigned(rows)}, naive, std::span<const Arg>(args));
+                  }};
+    };
+    const double matrix = double(rows) * cols * sizeof(float), row_results = double(rows) * sizeof(float);
+    return std::vector<Step>{
+        step("row maximum", matrix + row_results, "row_max", {column, x, cols}),
+        step("x - maximum", 2 * matrix + row_results, "subtract", {between, x, column, cols}),
+        step("exp", 2 * matrix, "exponential", {y, between, cols}),
+        step("row sum", matrix + row_results, "row_sum", {column, y, cols}),
+        step("divide by sum", 2 * matrix + row_results, "divide", {between, y, column, cols}),
+    };
   };
-  Step fused = {"fused softmax", 2 * matrix, program.kernel("softmax"), {y, x, cols}};
-  auto launch = [&](Step& step) { step.kernel.launch(*device, grid, options, std::span<const Arg>(step.args)); };
+  auto fused_launch = [&](const Kernel& kernel, int rows, int cols) {
+    return [=, &device, &kernel] { kernel.launch(*device, Grid{unsigned(rows)}, {}, y, x, cols); };
+  };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
   // above those and far below any mistake.
-  auto check = [&](const char* name, const Buffer& result) {
-    const double error = largest_error(host, result.download<float>(), shape);
-    std::printf("%-24s largest relative error %.2g\n", name, error);
-    return error < 1e-5;
+  const int rows = options.rows, cols = options.cols;
+  bool right = true;
+  auto error_of = [&](const Buffer& result, int m, int n) {
+    const double error = largest_error(host, result.download<float>(), m, n);
+    right = right && error < 1e-5;
+    return error;
   };
-  for (Step& step : naive) launch(step);
-  bool right = check("naive", between_buffer);
-  launch(fused);
-  right = check("fused", y_buffer) && right;
+  auto check = [&](const char* name, const Buffer& result) {
+    std::printf("%-24s largest relative error %.2g\n", name, error_of(result, rows, cols));
+  };
+  const std::vector<Step> naive = naive_steps(rows, cols);
+  for (const Step& step : naive) step.launch();
+  check("naive", between_buffer);
+  const auto text_launch = fused_launch(fused_text, rows, cols), cpp_launch = fused_launch(fused_cpp, rows, cols);
+  text_launch();
+  check("fused, text", y_buffer);
+  y_buffer.fill(0);
+  cpp_launch();
+  check("fused, C++", y_buffer);
+
+  // Then the times: medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
+  const TimingOptions timing{.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu};
+  auto median_ms = [&](const std::function<void()>& work) { return time_on_device(*device, work, timing).median_ms; };
+  const double fused_bytes = 2.0 * double(elements) * sizeof(float);
+  double naive_bytes = 0, naive_ms = 0;
+  for (const Step& step : naive) naive_bytes += step.bytes;
+  if (gpu) {
+    std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
+    for (const Step& step : naive) {
+      const double ms = median_ms(step.launch);
+      print_row(step.name, step.bytes, ms);
+      naive_ms += ms;
+    }
+    print_row("naive, five kernels", naive_bytes, naive_ms);
+    const double text_ms = median_ms(text_launch);
+    print_row("fused softmax, text", fused_bytes, text_ms);
+    print_row("fused softmax, C++", fused_bytes, median_ms(cpp_launch));
+    std::printf("\nThe traffic says that fusing is %.2f times as fast; measured: %.2f.\n", naive_bytes / fused_bytes,
+                naive_ms / text_ms);
+  } else {
+    std::printf("\nThe traffic, %.2f MB against %.2f MB, says that fusing is %.2f times as fast on a GPU.\n",
+                naive_bytes / 1e6, fused_bytes / 1e6, naive_bytes / fused_bytes);
+  }
+
+  // The same bytes in rows of other lengths, beside a copy of the matrix, which no kernel that reads and writes it can
+  // beat. GB/s counts 2MN e for all of them, so that the heights in the plot are times upside down.
+  const double copy_ms =
+      median_ms([&] { device->copy_on_device(y_buffer.address(), x_buffer.address(), elements * 4); });
+  const double copy_rate = fused_bytes / copy_ms / 1e6;
+  PlotSeries text_line{"fused, text", {}}, cpp_line{"fused, C++", {}}, naive_line{"naive", {}},
+      predicted_line{"naive, predicted", {}, true}, copy_line{"copy", {}, true};
+  if (gpu)
+    std::printf("\nGB/s over the row length (copy: %.0f GB/s)\n%8s %8s %8s %8s %8s %10s  %s\n", copy_rate, "rows", "N",
+                "text", "C++", "naive", "predicted", "chosen for the text");
+  else
+    std::printf("\nErrors over the row length\n%8s %8s %12s %12s  %s\n", "rows", "N", "text", "C++",
+                "the model's choice for the text");
+  for (int n : {256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768}) {
+    const int m = int(elements / size_t(n));
+    if (m < 1) continue;
+    const auto text = fused_launch(fused_text, m, n), cpp = fused_launch(fused_cpp, m, n);
+    const std::vector<Arg> args{y, x, n};
+    const Grid grid{unsigned(m)};
+    const std::string chosen = fused_text.ready(*device, tegula::detail::GridRef(grid), {}, args).config->to_string();
+    if (!gpu) {
+      text();
+      const double text_error = error_of(y_buffer, m, n);
+      cpp();
+      std::printf("%8d %8d %12.2g %12.2g  %s\n", m, n, text_error, error_of(y_buffer, m, n), chosen.c_str());
+      continue;
+    }
+    double steps_bytes = 0, steps_ms = 0;
+    for (const Step& step : naive_steps(m, n)) {
+      steps_ms += median_ms(step.launch);
+      steps_bytes += step.bytes;
+    }
+    const double bytes = 2.0 * m * n * sizeof(float);
+    const double text_rate = bytes / median_ms(text) / 1e6, cpp_rate = bytes / median_ms(cpp) / 1e6;
+    const double naive_rate = bytes / steps_ms / 1e6, predicted = copy_rate * bytes / steps_bytes;
+    std::printf("%8d %8d %8.0f %8.0f %8.0f %10.0f  %s\n", m, n, text_rate, cpp_rate, naive_rate, predicted,
+                chosen.c_str());
+    text_line.points.emplace_back(n, text_rate);
+    cpp_line.points.emplace_back(n, cpp_rate);
+    naive_line.points.emplace_back(n, naive_rate);
+    predicted_line.points.emplace_back(n, predicted);
+    copy_line.points.emplace_back(n, copy_rate);
+  }
   if (!right) {
     std::printf("WRONG: an error above 1e-5\n");
     return 1;
   }
-
-  // Then the times: medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
-  const TimingOptions timing{.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu};
-  auto median_ms = [&](Step& step) {
-    auto work = [&] { launch(step); };
-    return time_on_device(*device, work, timing).median_ms;
-  };
-  std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
-  double naive_bytes = 0, naive_ms = 0;
-  for (Step& step : naive) {
-    const double ms = median_ms(step);
-    print_row(step.name, step.bytes, ms);
-    naive_bytes += step.bytes;
-    naive_ms += ms;
+  if (!options.plot.empty()) {
+    write_svg_plot(options.plot,
+                   {.title = "Softmax, fp32, " + device->info().name,
+                    .x_label = "columns N",
+                    .y_label = "GB/s (2MN e / time)",
+                    .log_x = true},
+                   {text_line, cpp_line, naive_line, predicted_line, copy_line});
+    std::printf("\nThe plot is in %s\n", options.plot.c_str());
   }
-  print_row("naive, five kernels", naive_bytes, naive_ms);
-  const double fused_ms = median_ms(fused);
-  print_row(fused.name, fused.bytes, fused_ms);
-  std::printf("\nThe traffic says that fusing is %.2f times as fast", naive_bytes / fused.bytes);
-  if (gpu) {
-    std::printf("; measured: %.2f.\n", naive_ms / fused_ms);
-  } else {
-    std::printf(" on a GPU.\n(The emulator checks results; its times say nothing about a GPU.)\n");
-  }
+  if (!gpu) std::printf("\n(The emulator checks results; its times say nothing about a GPU.)\n");
   return 0;
 } catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,7 +1,6 @@
 """Softmax along the rows of a matrix, as five kernels and as one.
 
-A row lies `cols` elements after the one before it. Each program works on one row, which fits in one tile: BLOCK is the
-power of two at or above `cols`.
+A row lies `cols` elements after the one before it, and each program works on one row.
 """
 
 import triton
@@ -20,7 +19,7 @@ def store_row(out_ptr, row, cols, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0) * cols + offsets, row, mask=offsets < cols)
 
 
-# ---- The naive way: each step is a kernel of its own.
+# ---- The naive way: each step is a kernel of its own. The row is one tile: BLOCK is the power of two at or above `cols`.
 
 
 @triton.jit
@@ -56,7 +55,59 @@ def divide(out_ptr, x_ptr, sum_ptr, cols, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def softmax(out_ptr, x_ptr, cols, BLOCK: tl.constexpr):
-    x = load_row(x_ptr, cols, BLOCK, float("-inf"))
+def softmax_of_tile(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
+    """The row in one tile."""
+    x = load_row(x_ptr, cols, BLOCK_SIZE, float("-inf"))
     numerator = tl.exp(x - tl.max(x, axis=0))
-    store_row(out_ptr, numerator / tl.sum(numerator, axis=0), cols, BLOCK)
+    store_row(out_ptr, numerator / tl.sum(numerator, axis=0), cols, BLOCK_SIZE)
+
+
+@triton.jit
+def softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
+    """The row in tiles of BLOCK_SIZE: the first pass finds the maximum and the sum together, the second divides.
+
+    Each place of the tile keeps the largest value that it has seen, and its sum relative to that; when a larger value
+    comes, the sum is scaled down. The second pass finds the row in a cache.
+    """
+    row = tl.program_id(0) * cols
+    offsets = tl.arange(0, BLOCK_SIZE)
+    top = tl.full([BLOCK_SIZE], -1e38, tl.float32)
+    total = tl.zeros([BLOCK_SIZE], tl.float32)
+    for start in tl.range(0, cols, BLOCK_SIZE, num_stages=3):
+        x = tl.load(x_ptr + row + start + offsets, mask=start + offsets < cols, other=float("-inf"))
+        higher = tl.maximum(top, x)
+        total = total * tl.exp(top - higher) + tl.exp(x - higher)
+        top = higher
+    row_top = tl.max(top, axis=0)
+    factor = 1.0 / tl.sum(total * tl.exp(top - row_top), axis=0)
+    for start in tl.range(0, cols, BLOCK_SIZE, num_stages=3):
+        mask = start + offsets < cols
+        x = tl.load(x_ptr + row + start + offsets, mask=mask, other=float("-inf"))
+        tl.store(out_ptr + row + start + offsets, tl.exp(x - row_top) * factor, mask=mask)
+
+
+def fitting(configs, named_args, **kwargs):
+    """Tiles no larger than the row asks for, with 4 to 64 elements a thread (or a single warp)."""
+    block = triton.next_power_of_2(named_args["cols"])
+    kept = []
+    for config in configs:
+        size = config.kwargs["BLOCK_SIZE"]
+        threads = 32 * config.num_warps
+        if size <= max(block, 256) and size <= 64 * threads and (size >= 4 * threads or config.num_warps == 1):
+            if size >= block or 4096 <= size <= 8192:
+                kept.append(config)
+    return kept
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK_SIZE": 256 * 2**i}, num_warps=warps) for i in range(8) for warps in (4, 8, 16, 32, 2, 1)],
+    key=["cols"],
+    prune_configs_by={"early_config_prune": fitting},
+)
+@triton.heuristics({"WHOLE": lambda args: args["BLOCK_SIZE"] >= args["cols"]})
+@triton.jit
+def softmax(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr, WHOLE: tl.constexpr):
+    if WHOLE:
+        softmax_of_tile(out_ptr, x_ptr, cols, BLOCK_SIZE)
+    else:
+        softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE)

@@ -68,6 +68,18 @@ void drop_predicate(Assembly& assembly) {
   assembly = std::move(out);
 }
 
+// An eviction priority counts for the L1 cache alone; for the L2 cache an access takes a policy as its last operand.
+void add_cache_policy(std::string& assembly, std::string_view modifiers) {
+  for (std::string_view priority : {"evict_first", "evict_last"}) {
+    std::string level = fmt::format(".L1::{}", priority);
+    if (modifiers != level) continue;
+    size_t end = assembly.rfind(';');
+    TEGULA_CHECK(end != std::string::npos, "no instruction in '{}'", assembly);
+    assembly = fmt::format("{{ .reg .b64 policy; createpolicy.fractional.L2::{}.b64 policy, 1.0; {}, policy; }}",
+                           priority, replace_all(assembly.substr(0, end), level, level + ".L2::cache_hint"));
+  }
+}
+
 // The row's PTX as inline assembly; `always`: its predicate is true.
 llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const std::string& modifiers,
                            bool always) {
@@ -77,6 +89,7 @@ llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo
   for (size_t i = 0; i < row.args.size(); ++i)
     if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
   if (always) drop_predicate(assembly);
+  add_cache_policy(assembly.text, modifiers);
   bool effects = row.effects & (lower::Write | lower::Read) || is_volatile;
   if (effects) assembly.constraints.push_back("~{memory}");
 

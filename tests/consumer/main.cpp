@@ -1,7 +1,10 @@
-// Doubles some numbers with a kernel from text, and catches the library's exception across its boundary.
+// Doubles some numbers with a kernel from text, calls the kernel library, and catches the library's exception across its
+// boundary.
 
 #include <dsl/tegula.h>
+#include <kernels/kernels.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -20,6 +23,14 @@ int main() {
         std::printf("element %zu is %g, expected %g\n", i, result[i], 2 * host[i]);
         return 1;
       }
+    }
+    tegula::kernels::softmax(*device, tegula::kernels::Matrix<float>(x, 10, 100),
+                             tegula::kernels::Matrix<float>(x, 10, 100));
+    double sum = 0;
+    for (float value : x.download<float>()) sum += value;
+    if (!(std::abs(sum - 10) < 1e-4)) {
+      std::printf("10 rows of a softmax have the sum %g\n", sum);
+      return 1;
     }
     std::printf("%zu numbers doubled on %s\n", host.size(), device->info().name.c_str());
   } catch (const tegula::Error& error) {
