@@ -372,7 +372,9 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
   dsl::Val c;
   {
     Tile held = condition();
-    c = trace.read(detail::Access::slot(held).get());
+    const detail::Slot* slot = detail::Access::slot(held).get();
+    c = trace.read(slot);
+    if (slot->unusable.empty()) c = detail::joined(*slot);  // a number is known now
   }
   s.at(loc);
   if (c.is_constant() && dsl::truth(c))

@@ -1,4 +1,4 @@
-// error: pass a typed pointer, such as buffer.as<float>()
+// expect: pass a typed pointer, such as buffer.as<float>()
 #include "dsl/tegula.h"
 using namespace tegula;
 

@@ -1,4 +1,4 @@
-// error: ! of a Tile cannot be recorded: write ~ for conditions, or logical_not(x)
+// expect: ! of a Tile cannot be recorded: write ~ for conditions, or logical_not(x)
 #include "dsl/tegula.h"
 using namespace tegula;
 

@@ -1,4 +1,4 @@
-// error: this argument of the launch is a Float: pass a float or a double
+// expect: this argument of the launch is a Float: pass a float or a double
 #include "dsl/tegula.h"
 using namespace tegula;
 

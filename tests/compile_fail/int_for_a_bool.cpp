@@ -1,4 +1,4 @@
-// error: this argument of the launch is a Bool: pass a bool
+// expect: this argument of the launch is a Bool: pass a bool
 #include "dsl/tegula.h"
 using namespace tegula;
 

@@ -1,5 +1,0 @@
-// error: || of Tiles cannot be recorded: write | for conditions, or logical_or(a, b)
-#include "dsl/tegula.h"
-using namespace tegula;
-
-auto k = kernel("k", [](Ptr<"out"> out, Int<"n"> n) { store(out, 1, n < 3 || n > 10); });
