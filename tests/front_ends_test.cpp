@@ -496,5 +496,109 @@ TEST(FrontEnds, TuplesAndAssignmentsInConditions) {
   EXPECT_EQ(out.values(), (std::vector<int32_t>{708, 808, 908, 1008}));
 }
 
+TEST(FrontEnds, LoopsInBranchesInLoops) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Int<"n"> n, Float<"f"> f) {
+    Tile i = arange(0, 4);
+    Tile s = 0;
+    Tile v = zeros({4}, tl::float32);
+    for (Tile k : range(n)) {
+      auto loop = [&] {
+        for (Tile j : range(1, k)) s += j;
+        v += sum(i, 0) * f;
+      };
+      auto halve = [&] {
+        while_([&] { return s > 2; }, [&] { s = floordiv(s, 2); });
+        v = v + s;
+      };
+      if_(k % 2 == 0, loop, halve);
+    }
+    Tile t = if_(
+        s > 1, [&] { return v; }, [] { return 7; });
+    store(out + i, t + s);
+  });
+  double v = 0, s = 0;
+  for (int k = 0; k < 9; ++k) {
+    if (k % 2 == 0) {
+      for (int j = 1; j < k; ++j) s += j;
+      v += 6 * 0.5;
+    } else {
+      while (s > 2) s = std::floor(s / 2);
+      v += s;
+    }
+  }
+  if (s <= 1) v = 7;
+  expect_agree<float>(R"(@triton.jit
+def kernel(out, n, f):
+    i = tl.arange(0, 4)
+    v = tl.zeros((4,), tl.float32)
+    s = 0
+    for k in range(n):
+        if k % 2 == 0:
+            for j in range(1, k):
+                s += j
+            v += tl.sum(i, 0) * f
+        else:
+            while s > 2:
+                s = s // 2
+            v = v + s
+    t = v if s > 1 else 7
+    tl.store(out + i, t + s)
+)",
+                      cpp, {}, {1}, {v + s, v + s, v + s, v + s}, 1e-6, 9, 0.5);
+}
+
+Tile twice(Tile x) {
+  x += x;
+  return x;
+}
+
+// What C++ does with copies, moves and captures is what the kernel does.
+TEST(FrontEnds, TilesAreVariables) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Int<"n"> n) {
+    Tile a = n + 0, kept = a;
+    auto by_copy = [a] { return a + 1; };
+    a = twice(a);
+    Tile moved = std::move(a);
+    a += 1;
+    struct Pair {
+      Tile first, second;
+    } pair{moved, a};
+    std::optional<Pair> held;
+    for (Tile k : range(3)) {
+      held = pair;
+      pair.first += held->second;
+      Tile& alias = pair.second;
+      alias = alias + k;
+      Tile unused = std::move(moved);
+      unused += 100;
+    }
+    std::array<Tile, 6> results{kept, by_copy(), a, moved, pair.first, pair.second};
+    for (size_t i = 0; i < results.size(); ++i) store(out + i, results[i]);
+  });
+  Array<int32_t> out(6, 0);
+  cpp.launch(device(), {1}, {}, out.at(0), 5);
+  EXPECT_EQ(out.values(), (std::vector<int32_t>{5, 6, 11, 10, 10 + 11 + 11 + 12, 14}));
+}
+
+// A number that a loop changes makes branches on it those of the kernel, in this loop and in a later one.
+TEST(FrontEnds, RecordingsAreRepeatedUntilTheyHold) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Int<"n"> n, Const<"A"> A) {
+    Tile first = cdiv(A, 4), count = cdiv(A, 8), other = cdiv(A, 8);
+    for (Tile k : range(n)) {
+      if_(first == 1, [&] { count += 10; });
+      first += 1;
+    }
+    for (Tile k : range(n)) {
+      if_(other > 2, [&] { count += 100; });
+      other += 1;
+    }
+    store(out, count);
+    store(out + 1 + arange(0, cdiv(A, 1)), first + arange(0, cdiv(A, 1)));
+  });
+  Array<int32_t> out(5, 0);
+  cpp.launch(device(), {1}, {.constexprs = {{"A", 4}}}, out.at(0), 4);
+  EXPECT_EQ(out.values(), (std::vector<int32_t>{211, 5, 6, 7, 8}));
+}
+
 }  // namespace
 }  // namespace tegula

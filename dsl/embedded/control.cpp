@@ -200,6 +200,8 @@ struct Loop {
         known = false;
       }
     }
+    if (options.num_stages && *options.num_stages < 0)
+      s.error(fmt::format("num_stages is {}, expected 0 or more", *options.num_stages));
     if (step.is<dsl::Int>() && step.as<dsl::Int>() == 0) known = (s.error("the step of range is 0"), false);
     std::vector<ir::Value*> bounds =
         known ? dsl::for_bounds(s, lower, upper, step) : dsl::for_bounds(s, dsl::Int(0), dsl::Int(1), dsl::Int(1));

@@ -39,6 +39,7 @@ std::string language_reference() {
 Kernels are Triton's: Python functions under `@triton.jit` on whole tiles. Files are ordinary Triton files; imports, host
 functions and decorators that are not Triton's are skipped. This page is written by `./dev docs` from the op table
 (codegen/ir/ops.def), the function table (dsl/semantics/functions.def) and the type table (runtime/base/elem.def).
+The same kernels may be written as C++ functions: see [kernels in C++](cpp.md).
 
 ## Statements
 
