@@ -15,7 +15,7 @@ tune() {
   local start=${EPOCHREALTIME/./} text
   text=$("$tegula" tune kernels/softmax.py::softmax --grid rows --random x_ptr=f32[4096,4096] --zeros out_ptr=f32[4096,4096] \
     --arg bias_ptr=None --arg out_stride=4096 --arg x_stride=4096 --arg rows=4096 --arg cols=4096 --arg scale=1.0 \
-    --arg rows_class=2 --key cols --space ROWS=1 --space STAGES=0 --space PIECE=0 --space num_warps=1..32 \
+    --arg rows_class=2 --key cols --space ROWS=1 --space STAGES=0 --space PIECE=0 --space EVICTION=evict_last --space num_warps=1..32 \
     --space maxnreg=32,40,64,128,255 2>&1)
   printf '%s; whole process, data made and copied: %d ms\n' "$(grep 'candidates timed' <<<"$text")" \
     $(((${EPOCHREALTIME/./} - start) / 1000))

@@ -1,7 +1,8 @@
 # The install tree: lib/libtegula.so, bin/tegula, include/tegula/..., share/tegula/kernels, lib/cmake/tegula.
 include(CMakePackageConfigHelpers)
 
-# Public headers are those of dsl/ itself and kernels/kernels.h, and whatever these include: the set follows from the sources.
+# Public headers are those of dsl/ itself and kernels/kernels.h, and whatever these include: the set follows from the
+# sources.
 function(tegula_header_closure result)
   set(todo ${ARGN})
   set(done "")

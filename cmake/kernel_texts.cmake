@@ -1,5 +1,5 @@
-# The texts of kernels/*.py as rows {"name", R"(text)"} of a C++ table that kernels/library.cpp includes. Run as a script
-# (-P, with TEXTS and TABLE) it writes the table; included, it says when.
+# The texts of kernels/*.py as rows {"name", R"(text)"} of a C++ table that kernels/library.cpp includes. Run as a
+# script (-P, with TEXTS and TABLE) it writes the table; included, it says when.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(rows "")
   foreach(text ${TEXTS})

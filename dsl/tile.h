@@ -80,7 +80,7 @@ inline constexpr bool kNever = false;
 class Operand {
  public:
   using List = std::vector<Operand>;
-  using Value = std::variant<detail::Absent, None, All, bool, int64_t, double, std::string, Elem,
+  using Value = std::variant<detail::Absent, None, All, bool, int64_t, uint64_t, double, std::string, Elem,
                              std::shared_ptr<detail::Slot>, List, std::shared_ptr<const detail::Combine>>;
 
   Operand(detail::Absent = {}, TEGULA_HERE) : file_(file), line_(line) {}
@@ -113,6 +113,8 @@ class Operand {
   static Value number(T value) {
     if constexpr (std::same_as<T, bool>)
       return value;
+    else if constexpr (std::unsigned_integral<T>)
+      return uint64_t(value) >> 63 ? Value(uint64_t(value)) : Value(int64_t(value));
     else if constexpr (std::integral<T>)
       return int64_t(value);
     else

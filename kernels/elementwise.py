@@ -1,7 +1,8 @@
 """Elementwise work on matrices in one pass: affine maps with an activation, and SwiGLU.
 
-A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
-fp32. A program takes a tile of ROWS rows and COLS columns, so that what belongs to a column is loaded once for ROWS rows.
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
+is fp32. A program takes a tile of ROWS rows and COLS columns, so that what belongs to a column is loaded once for ROWS
+rows.
 
 `rows_class` tells tuning few rows from many.
 """

@@ -5,33 +5,37 @@
     LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
     out = y * weight + bias     (each may be None), then y * sigmoid(y) if SILU
 
-A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
-fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
+is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
 PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache.
 
-`rows_class` tells tuning few rows from many.
+EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
 
 import triton
 import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
-# Fewer registers a thread let more programs run at a time.
-WARPS_AND_REGISTERS = [(warps, None) for warps in WARPS] + [(8, 80), (16, 40), (16, 64), (32, 32)]
+# Registers a thread at most, by warps: fewer of them, and more programs run at a time.
+LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
 
 
 def configs():
     found = []
-    for stages in [0, 1, 2, 3]:
-        for warps, maxnreg in WARPS_AND_REGISTERS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps, maxnreg=maxnreg))
+    for warps in WARPS:
+        for limit in LIMITS[warps]:
+            for eviction in ["", "evict_last"]:
+                whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
+                found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
+        for stages in [1, 2, 3]:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
+            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for piece in [4096, 8192]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece}, num_warps=warps))
+            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
     return found
 
 
@@ -71,10 +75,10 @@ def load_vector(ptr, col, mask):
 
 
 @triton.jit
-def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask):
-    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0).to(tl.float32)
+def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask, EVICTION: tl.constexpr = ""):
+    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     if residual_ptr is not None:
-        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0).to(tl.float32)
+        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     return h
 
 
@@ -92,14 +96,14 @@ def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, SILU: tl.c
 @triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
                sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
-               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = col < cols
     if ROWS > 1:
         mask = mask & (row < rows)
     row = row.to(tl.int64)
-    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask)
+    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask, EVICTION)
     if sum_ptr is not None:
         tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
     if CENTER:
@@ -150,7 +154,7 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,
          rows, cols, eps, rows_class, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-         STAGES: tl.constexpr, PIECE: tl.constexpr):
+         STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr):
     """RMSNorm, or with CENTER LayerNorm."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
@@ -163,8 +167,10 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride
         BIAS: tl.constexpr = bias_ptr is not None
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
-                       residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS)
+                       residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
+                       EVICTION)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
-                           residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS)
+                           residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
+                       EVICTION)

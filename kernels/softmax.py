@@ -5,28 +5,32 @@ the arithmetic is fp32. A program takes ROWS rows at a time: the next ones of it
 far ahead), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with PIECE > 0 a row is
 taken in pieces of so many elements instead, and read twice, the second time from a cache.
 
-`rows_class` tells tuning few rows from many.
+EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
 
 import triton
 import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
-# Fewer registers a thread let more programs run at a time.
-WARPS_AND_REGISTERS = [(warps, None) for warps in WARPS] + [(8, 80), (16, 40), (16, 64), (32, 32)]
+# Registers a thread at most, by warps: fewer of them, and more programs run at a time.
+LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
 
 
 def configs():
     found = []
-    for stages in [0, 1, 2, 3]:
-        for warps, maxnreg in WARPS_AND_REGISTERS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps, maxnreg=maxnreg))
+    for warps in WARPS:
+        for limit in LIMITS[warps]:
+            for eviction in ["", "evict_last"]:
+                whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
+                found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
+        for stages in [1, 2, 3]:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
+            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for piece in [4096, 8192]:
         for warps in WARPS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece}, num_warps=warps))
+            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
     return found
 
 
@@ -66,14 +70,14 @@ def numerators(x, mask, PLUS_ONE: tl.constexpr):
 
 @triton.jit
 def whole_rows(out_ptr, x_ptr, bias, tile, out_stride, x_stride, rows, cols, scale, AFFINE: tl.constexpr,
-               PLUS_ONE: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+               PLUS_ONE: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = col < cols
     if ROWS > 1:
         mask = mask & (row < rows)
     row = row.to(tl.int64)
-    x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=float("-inf")).to(tl.float32)
+    x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=float("-inf"), eviction_policy=EVICTION).to(tl.float32)
     numerator = numerators(x, mask, PLUS_ONE)
     y = numerator / tl.sum(numerator, axis=1)[:, None]
     if AFFINE:
@@ -126,7 +130,7 @@ def row_in_pieces(out_ptr, x_ptr, bias_ptr, out_stride, x_stride, cols, scale, P
 @triton.jit
 def softmax(out_ptr, x_ptr, bias_ptr, out_stride, x_stride, rows, cols, scale, rows_class, BLOCK: tl.constexpr,
             WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr,
-            PLUS_ONE: tl.constexpr = False):
+            EVICTION: tl.constexpr, PLUS_ONE: tl.constexpr = False):
     """softmax(x), with a bias softmax(x) * scale + bias; with PLUS_ONE the exponentials are exp(x) + 1 instead."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, bias_ptr, out_stride, x_stride, cols, scale, PLUS_ONE, WIDTH, PIECE, STAGES)
@@ -138,8 +142,8 @@ def softmax(out_ptr, x_ptr, bias_ptr, out_stride, x_stride, rows, cols, scale, r
             bias = tl.load(bias_ptr + col, mask=col < cols, other=0.0).to(tl.float32)
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, bias, tl.program_id(0), out_stride, x_stride, rows, cols, scale, AFFINE, PLUS_ONE,
-                       BLOCK, ROWS)
+                       BLOCK, ROWS, EVICTION)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, bias, tile, out_stride, x_stride, rows, cols, scale, AFFINE, PLUS_ONE, BLOCK,
-                           ROWS)
+                           ROWS, EVICTION)

@@ -1,11 +1,21 @@
 // label: unit
 // What users of the C++ front end are told, with its full text.
+#include <filesystem>
+
 #include "tests/front_ends_support.h"
 
 namespace tegula {
 namespace {
 
 using front_ends::message_of;
+
+/// Source lines are found by the path that the compiler was given, which may be relative to a folder of the build.
+const bool found_sources = [] {
+  auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  while (!std::filesystem::exists(folder / __FILE__) && folder.has_relative_path()) folder = folder.parent_path();
+  std::filesystem::current_path(folder);
+  return true;
+}();
 
 /// What recording the kernel for a float32 pointer "x" and int32 numbers reports; the path of this file is left out.
 std::string errors_of(const Kernel& kernel, const LaunchOptions& options = {}) {
@@ -107,6 +117,8 @@ TEST(CppErrors, SeveralInOneRun) {
     Tile b = load(n, "mosk"_a = n > 1);
     store(x, a + b);
     static_assert_(cdiv(3, 2) == 1, "two");
+    store(x, ~uint64_t(0));
+    for (Tile k : range(0, n, 1, {.num_stages = -1})) store(x, k);
   });
   EXPECT_EQ(errors_of(k), fmt::format(R"({}: error: shapes [16] and [32] do not fit together at dimension 0: 16 and 32
         Tile a = arange(0, 16) + arange(0, 32);
@@ -121,8 +133,12 @@ TEST(CppErrors, SeveralInOneRun) {
   hint: did you mean 'mask'?
 {}: error: static_assert failed: two
         static_assert_(cdiv(3, 2) == 1, "two");
+{}: error: the integer 18446744073709551615 does not fit into 64 bits with a sign
+        store(x, ~uint64_t(0));
+{}: error: num_stages is -1, expected 0 or more
+        for (Tile k : range(0, n, 1, {{.num_stages = -1}})) store(x, k);
 )",
-                                      line, line + 1, line + 2, line + 3, line + 5));
+                                      line, line + 1, line + 2, line + 3, line + 5, line + 6, line + 7));
 }
 
 TEST(CppErrors, CombineFunctionsSeeTheirArgumentsAlone) {

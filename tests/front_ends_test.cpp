@@ -547,6 +547,16 @@ def kernel(out, n, f):
                       cpp, {}, {1}, {v + s, v + s, v + s, v + s}, 1e-6, 9, 0.5);
 }
 
+TEST(FrontEnds, NumbersAsArguments) {
+  auto cpp = kernel("kernel", [](Ptr<"out", float> out, Float<"f"> f, Float<"g", double> g, Int<"n", int64_t> n,
+                                 Int<"m", uint8_t> m, Bool<"b"> b) { store(out, f + g.to(tl::float32) + n + m + b); });
+  Array<float> out(1, 0);
+  cpp.launch(device(), {1}, {}, out.at(0), 0.5, 0.25f, 3, 4, true);
+  EXPECT_EQ(out.values()[0], 8.75f);
+  EXPECT_EQ(message_of([&] { cpp.launch(device(), {1}, {}, out.at(0), 0.5, 0.25f, 3, 400, true); }),
+            "kernel 'kernel', argument 'm': 400 does not fit u8 (0 to 255)");
+}
+
 Tile twice(Tile x) {
   x += x;
   return x;

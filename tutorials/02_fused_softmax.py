@@ -19,7 +19,8 @@ def store_row(out_ptr, row, cols, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0) * cols + offsets, row, mask=offsets < cols)
 
 
-# ---- The naive way: each step is a kernel of its own. The row is one tile: BLOCK is the power of two at or above `cols`.
+# ---- The naive way: each step is a kernel of its own. The row is one tile: BLOCK is the power of two at or above
+# `cols`.
 
 
 @triton.jit
@@ -100,7 +101,11 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.autotune(
-    configs=[triton.Config({"BLOCK_SIZE": 256 * 2**i}, num_warps=warps) for i in range(8) for warps in (4, 8, 16, 32, 2, 1)],
+    configs=[
+        triton.Config({"BLOCK_SIZE": 256 * 2**i}, num_warps=warps)
+        for i in range(8)
+        for warps in (4, 8, 16, 32, 2, 1)
+    ],
     key=["cols"],
     prune_configs_by={"early_config_prune": fitting},
 )

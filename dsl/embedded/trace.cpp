@@ -137,6 +137,8 @@ dsl::Val Trace::value_of(const Operand& operand) {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
         if constexpr (std::is_same_v<T, All>) return std::string(":");
+        if constexpr (std::is_same_v<T, uint64_t>)
+          return sema_.error(fmt::format("the integer {} does not fit into 64 bits with a sign", v));
         if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};
         if constexpr (std::is_same_v<T, std::shared_ptr<Slot>>) return read(v.get());
         if constexpr (std::is_same_v<T, Operand::List>) {

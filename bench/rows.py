@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""Memory-bound kernels: Tegula, Triton, torch.compile and torch on the same tensors in one process.
+
+    bench/rows.py [--only TEXT] [--pairs 21] [--budget SECONDS] [--out FOLDER]
+
+Tegula runs the kernels of kernels/ over all configurations of their files; Triton runs the same texts over the same
+configurations and the kernels of its tutorials (peer_kernels.py) over warps and stages. Each side's configurations are
+checked against double precision and timed, and its best one goes into the comparison: interleaved rounds (harness.py)
+with the L2 cache overwritten before each launch, or graph replays over rotating tensors for kernels under 30 us. In the
+same rounds run Tegula's best once more (A/A) and without overlap of launches (alone), torch, torch.compile, a copy for
+softmax, and for two chains the separate kernels of tutorial 03. Everything that was timed is checked again afterwards.
+
+Writes rows.json as it goes, at the end rows.txt, rows.md, softmax_f32.svg and softmax_bf16.svg.
+"""
+
+import argparse
+import datetime
+import importlib.util
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+import torch.nn.functional as F
+import triton
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT / "bindings" / "python")]
+import harness
+import peer_kernels
+import report
+import tegula
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+TOLERANCE = {"f32": 2e-5, "f16": 3e-3, "bf16": 8e-3}
+EPS = 1e-5
+SOFTMAX_COLS = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
+WARPS = (1, 2, 4, 8, 16, 32)
+
+
+def load_module(name):
+    """A file of kernels/ as Triton sees it."""
+    spec = importlib.util.spec_from_file_location("library_" + name, ROOT / "kernels" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def jit_function(function):
+    while not isinstance(function, triton.JITFunction):
+        function = function.fn
+    return function
+
+
+class Case:
+    """One function on matrices of one shape and type, with as many sets of tensors as the timing needs."""
+
+    inputs = 1  # matrices read
+    file, function = "softmax", "softmax"
+    compiled = True  # compare with torch.compile
+    tutorial = None  # the separate kernels: (launches of a set, bytes that they move)
+
+    def __init__(self, name, dtype, rows, cols):
+        self.name, self.dtype_name, self.rows, self.cols = name, dtype, rows, cols
+        self.dtype = DTYPES[dtype]
+        self.element = torch.empty(0, dtype=self.dtype).element_size()
+        self.bytes = (self.inputs + 1) * rows * cols * self.element
+        self.block = triton.next_power_of_2(cols)
+        device = torch.cuda.get_device_properties(0)
+        self.sms, l2 = device.multi_processor_count, device.L2_cache_size
+        expected_us = self.bytes / 4.2e6
+        short = expected_us < 30
+        self.method = ("graph", math.ceil(1000 / expected_us)) if short else ("flush", 5)
+        self.flush_bytes = max(2 * l2, 256 << 20)
+        count = 1 + math.ceil(2 * l2 / self.bytes) if short else 1
+        make = lambda: torch.randn(rows, cols, device="cuda", dtype=self.dtype)
+        self.sets = [([make() for _ in range(self.inputs)], torch.empty(rows, cols, device="cuda", dtype=self.dtype))
+                     for _ in range(count)]
+        self.weight, self.bias = (torch.randn(cols, device="cuda", dtype=self.dtype) for _ in range(2))
+
+    def __str__(self):
+        return f"{self.name} {self.rows}x{self.cols} {self.dtype_name}"
+
+    # What subclasses say: torch(inputs, weight, bias), arguments(i) of the library's kernel, fixed constexprs, peers().
+    fixed = {}
+
+    def grid(self, how, per_sm):
+        tiles = -(-self.rows // how["ROWS"])
+        if "COLS" in how:
+            return tiles * -(-self.cols // how["COLS"])
+        return min(tiles, self.sms * per_sm) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
+
+    def configs(self):
+        """Those that the library's file leaves for this shape."""
+        module = load_module(self.file)
+        found = {}
+        for c in module.fitting(module.configs(), {"cols": self.cols}):
+            how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps}
+            if getattr(c, "maxnreg", None):
+                how["maxnreg"] = c.maxnreg
+            found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())] = how
+        return found
+
+    def exact(self, index):
+        inputs, _ = self.sets[index]
+        return self.torch([x.double() for x in inputs], self.weight.double(), self.bias.double())
+
+    def check(self, work, index=0, exact=None):
+        out = self.sets[index][1]
+        out.fill_(float("nan"))
+        work()
+        torch.cuda.synchronize()
+        error = harness.relative_error(out, self.exact(index) if exact is None else exact)
+        if not error < TOLERANCE[self.dtype_name]:
+            raise RuntimeError(f"WRONG RESULT: relative error {error:.2g}")
+        return error
+
+    # ---- Launching functions, one a set.
+
+    def tegula(self, failures):
+        kernel = tegula.load(str(ROOT / "kernels" / f"{self.file}.py"))[self.function]
+
+        def build(item):
+            label, how = item
+            try:
+                return label, harness.TegulaKernel(kernel, self.arguments(0), **how)
+            except tegula.Error as error:
+                return label, error
+
+        configs = self.configs()
+        with ThreadPoolExecutor(16) as pool:
+            built = list(pool.map(build, configs.items()))
+        for label, ready in built:
+            if isinstance(ready, Exception):
+                failures["tegula " + label] = str(ready)
+            elif ready.facts.spill_bytes > 0:
+                failures["tegula " + label] = f"{ready.facts.spill_bytes} bytes spilled"
+            else:
+                grid = self.grid(configs[label], ready.programs_per_sm())
+                yield f"{label} ({ready.facts.registers} regs)", [ready.launcher(grid, *self.arguments(i))
+                                                                   for i in range(len(self.sets))], (configs[label], grid)
+
+    def alone(self, best):
+        how, grid = best
+        launch = tegula.load(str(ROOT / "kernels" / f"{self.file}.py"))[self.function][(grid,)]
+        return [lambda i=i: launch(*self.arguments(i), **how, dependent_launch=False) for i in range(len(self.sets))]
+
+    def triton(self, failures):
+        function = jit_function(getattr(load_module(self.file), self.function))
+        for label, how in self.configs().items():
+            try:
+                ready = function.warmup(*self.arguments(0), grid=(1,), **how)
+                ready._init_handles()
+                warps, registers = how["num_warps"], -(-ready.n_regs * 32 // 256) * 256
+                per_sm = max(1, min(4 * (65536 // 4 // registers) // warps, 64 // warps, 233472 // (ready.metadata.shared + 1024)))
+                launch = function[(self.grid(how, per_sm),)]
+                yield label, [lambda i=i, launch=launch, how=how: launch(*self.arguments(i), **how)
+                              for i in range(len(self.sets))], None
+            except Exception as error:
+                failures["triton " + label] = str(error)
+        for label, function, grid, arguments, how in self.peers():
+            launch = function[(grid,)]
+            yield "tutorial " + label, [lambda i=i, launch=launch, how=how, arguments=arguments: launch(*arguments(i), **how)
+                                        for i in range(len(self.sets))], None
+
+    def peers(self):
+        return []
+
+
+class Softmax(Case):
+    compiled = False
+
+    def torch(self, inputs, weight, bias):
+        return torch.softmax(inputs[0], 1)
+
+    @property
+    def fixed(self):
+        return {"BLOCK": self.block, "WIDTH": 16 // self.element, "PLUS_ONE": False}
+
+    def arguments(self, i):
+        (x,), out = self.sets[i]
+        return out, x, None, self.cols, self.cols, self.rows, self.cols, 1.0, 2
+
+    def peers(self):
+        for w in WARPS:
+            if not 2 <= self.block / (32 * w) <= 128:
+                continue
+            for stages in (1, 2, 3, 4):
+                for per_sm in sorted({max(1, 64 // w), max(1, 32 // w)}) if stages > 1 else (0,):
+                    grid = min(self.rows, self.sms * per_sm) if per_sm else self.rows
+                    yield (f"w{w} stages {stages} grid {grid}", peer_kernels.softmax, grid,
+                           lambda i: (self.sets[i][1], self.sets[i][0][0], self.cols, self.cols, self.rows, self.cols),
+                           {"BLOCK": self.block, "STAGES": stages, "num_warps": w})
+
+
+class ScaledSoftmax(Softmax):
+    compiled = True
+    scale = 0.5
+
+    def torch(self, inputs, weight, bias):
+        return torch.softmax(inputs[0], 1) * self.scale + bias
+
+    def arguments(self, i):
+        (x,), out = self.sets[i]
+        return out, x, self.bias, self.cols, self.cols, self.rows, self.cols, self.scale, 2
+
+    peers = Case.peers
+
+    def separate(self):
+        p = tegula.load(str(ROOT / "tutorials" / "03_your_own_fusion.py"))
+        a, b, column = torch.empty_like(self.sets[0][1]), torch.empty_like(self.sets[0][1]), torch.empty(self.rows, device="cuda")
+        (x,), out = self.sets[0]
+        g, n = (self.rows,), self.cols
+
+        def chain():
+            p["row_max"][g](column, x, n)
+            p["subtract"][g](a, x, column, n)
+            p["exponential"][g](b, a, n)
+            p["row_sum"][g](column, b, n)
+            p["divide"][g](a, b, column, n)
+            p["multiply"][g](b, a, self.scale, n)
+            p["add_vector"][g](out, b, self.bias, n)
+
+        return [chain], 12 / 2
+
+
+class ExpNormalise(Softmax):
+    compiled = True
+
+    def torch(self, inputs, weight, bias):
+        e = torch.exp(inputs[0]) + 1
+        return e / e.sum(1, keepdim=True)
+
+    @property
+    def fixed(self):
+        return {"BLOCK": self.block, "WIDTH": 16 // self.element, "PLUS_ONE": True}
+
+    peers = Case.peers
+
+    def separate(self):
+        p = tegula.load(str(ROOT / "tutorials" / "03_your_own_fusion.py"))
+        a, b, column = torch.empty_like(self.sets[0][1]), torch.empty_like(self.sets[0][1]), torch.empty(self.rows, device="cuda")
+        (x,), out = self.sets[0]
+        g, n = (self.rows,), self.cols
+
+        def chain():
+            p["exponential"][g](a, x, n)
+            p["add_one"][g](b, a, n)
+            p["row_sum"][g](column, b, n)
+            p["divide"][g](out, b, column, n)
+
+        return [chain], 7 / 2
+
+
+class Norm(Case):
+    file, function = "norm", "norm"
+
+    def __init__(self, name, dtype, rows, cols):
+        self.residual, self.silu, self.center = "residual" in name, "SiLU" in name, name.startswith("LayerNorm")
+        self.inputs = 2 if self.residual else 1
+        super().__init__(name, dtype, rows, cols)
+
+    @property
+    def fixed(self):
+        return {"BLOCK": self.block, "CENTER": self.center, "SILU": self.silu}
+
+    def torch(self, inputs, weight, bias):
+        v = inputs[0] + inputs[1] if self.residual else inputs[0]
+        if self.center:
+            y = F.layer_norm(v, (self.cols,), weight, bias, EPS)
+        else:
+            f = v.float() if v.dtype != torch.float64 else v
+            y = (f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + EPS)).to(v.dtype) * weight
+        return F.silu(y) if self.silu else y
+
+    def arguments(self, i):
+        inputs, out = self.sets[i]
+        n = self.cols
+        return (out, inputs[0], inputs[1] if self.residual else None, None, self.weight, self.bias if self.center else None,
+                n, n, n if self.residual else 0, 0, self.rows, n, EPS, 2)
+
+    def peers(self):
+        for w in WARPS:
+            if 2 <= self.block / (32 * w) <= 128:
+                yield (f"w{w}", peer_kernels.norm, self.rows,
+                       lambda i: (self.sets[i][1], self.sets[i][0][0], self.sets[i][0][-1], self.weight, self.bias, self.cols, EPS),
+                       {"BLOCK": self.block, "RESIDUAL": self.residual, "SILU": self.silu, "CENTER": self.center, "num_warps": w})
+
+
+class SwiGlu(Case):
+    file, function, inputs = "elementwise", "swiglu", 2
+
+    def torch(self, inputs, weight, bias):
+        return F.silu(inputs[0]) * inputs[1]
+
+    def arguments(self, i):
+        (gate, up), out = self.sets[i]
+        return out, gate, up, self.cols, self.cols, self.cols, self.rows, self.cols, 2
+
+    def peers(self):
+        count = self.rows * self.cols
+        for block in (512, 1024, 2048, 4096):
+            for w in (1, 2, 4, 8):
+                yield (f"block {block} w{w}", peer_kernels.swiglu, -(-count // block),
+                       lambda i: (self.sets[i][1], *self.sets[i][0], count), {"BLOCK": block, "num_warps": w})
+
+
+def all_cases():
+    for dtype in ("f32", "bf16"):
+        for cols in SOFTMAX_COLS:
+            yield Softmax, ("softmax", dtype, 4096, cols)
+    for name in ("RMSNorm", "RMSNorm + residual", "RMSNorm + residual + SiLU", "LayerNorm", "LayerNorm + residual"):
+        yield Norm, (name, "f16", 8192, 4096)
+    yield SwiGlu, ("SwiGLU", "f16", 8192, 4096)
+    yield ExpNormalise, ("exp(x) + 1 normalised", "f32", 4096, 4096)
+    yield ScaledSoftmax, ("softmax * scale + bias", "f32", 4096, 4096)
+
+
+def tune(case, side, candidates, failures):
+    """The best candidate: (label, works, note). The fastest few are timed again, interleaved."""
+    method, launches = case.method
+    timer = harness.Interleaved(method, len(case.sets), case.flush_bytes, min(launches, 64) if method == "graph" else 3)
+    prepared, kept, exact = {}, {}, case.exact(0)
+    for label, works, note in candidates:
+        try:
+            case.check(works[0], 0, exact)
+            prepared[label], kept[label] = timer.prepare(works), (label, works, note)
+        except Exception as error:
+            failures[f"{side} {label}"] = str(error)
+    figures = timer.rounds(prepared, 5)
+    best = sorted(figures, key=lambda label: statistics.median(figures[label]))[:6]
+    again = timer.rounds({label: prepared[label] for label in best}, 15)
+    best.sort(key=lambda label: statistics.median(again[label]))
+    print(f"  {side}: " + "; ".join(f"{b} {statistics.median(again[b]):.2f}" for b in best[:4]), flush=True)
+    return kept[best[0]]
+
+
+def compare(case, pairs):
+    failures, best, arms = {}, {}, {}
+    for side in ("tegula", "triton"):
+        best[side] = tune(case, side, getattr(case, side)(failures), failures)
+        arms[side] = best[side][1]
+    arms["tegula again"] = arms["tegula"]
+    arms["tegula alone"] = case.alone(best["tegula"][2])
+    arms["torch"] = [lambda i=i: case.torch(case.sets[i][0], case.weight, case.bias) for i in range(len(case.sets))]
+    if case.compiled:
+        compiled = torch.compile(case.torch)
+        arms["torch.compile"] = [lambda i=i: compiled(case.sets[i][0], case.weight, case.bias) for i in range(len(case.sets))]
+        error = harness.relative_error(arms["torch.compile"][0](), case.exact(0))
+        if not error < TOLERANCE[case.dtype_name]:
+            raise RuntimeError(f"WRONG RESULT of torch.compile: {error:.2g}")
+    if isinstance(case, Softmax) and not case.compiled:
+        arms["copy"] = [lambda x=x, out=out: out.copy_(x) for (x,), out in case.sets]
+    traffic_ratio = None
+    if hasattr(case, "separate"):
+        arms["separate"], traffic_ratio = case.separate()
+        case.check(arms["separate"][0])
+    method, launches = case.method
+    timer = harness.Interleaved(method, len(case.sets), case.flush_bytes, launches)
+    prepared = {name: timer.prepare(works) for name, works in arms.items()}
+    timer.rounds(prepared, 3)
+    figures = timer.rounds(prepared, pairs)
+    error = max(case.check(work, i) for i, work in enumerate(arms["tegula"]))
+    for i, work in enumerate(arms["triton"]):
+        case.check(work, i)
+    ratios = {"A/A": harness.ratio(figures["tegula again"], figures["tegula"])}
+    others = {name: harness.ratio(figures[name], figures["tegula"]) for name in ("triton", "torch.compile") if name in figures}
+    ratios |= others
+    ratios["best other"] = min(others.values(), key=lambda r: r["median"])
+    ratios["alone"] = harness.ratio(min((figures[n] for n in others), key=statistics.median), figures["tegula alone"])
+    if traffic_ratio:
+        ratios["separate"] = harness.ratio(figures["separate"], figures["tegula"])
+    return {"case": str(case), "cols": case.cols, "bytes": case.bytes, "method": method, "error": error,
+            "us": {name: statistics.median(f) for name, f in figures.items()}, "rounds": figures, "ratios": ratios,
+            "traffic_ratio": traffic_ratio, "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="cases whose name has this text")
+    parser.add_argument("--pairs", type=int, default=21, help="interleaved rounds")
+    parser.add_argument("--budget", type=float, default=400, help="seconds after which no further case is begun")
+    parser.add_argument("--out", default="out", help="folder for the results")
+    options = parser.parse_args()
+    start, folder = time.perf_counter(), pathlib.Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    driver = harness.ctypes.c_int()
+    harness.ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(harness.ctypes.byref(driver))
+    result = {"date": datetime.date.today().isoformat(), "device": torch.cuda.get_device_name(0), "driver": driver.value,
+              "torch": torch.__version__, "triton": triton.__version__, "pairs": options.pairs, "rows": []}
+    left_out, broken = [], []
+    for make, arguments in all_cases():
+        if options.only and options.only not in arguments[0]:
+            continue
+        name = f"{arguments[0]} {arguments[2]}x{arguments[3]} {arguments[1]}"
+        if time.perf_counter() - start > options.budget:
+            left_out.append(name)
+            continue
+        print(name, flush=True)
+        try:
+            result["rows"].append(compare(make(*arguments), options.pairs))
+        except Exception:
+            broken.append(name)
+            traceback.print_exc()
+        torch.cuda.empty_cache()
+        (folder / "rows.json").write_text(json.dumps(result))
+    text = report.table(result["rows"])
+    softmax = [r["ratios"]["best other"]["median"] for r in result["rows"] if r["case"].startswith("softmax 4096")]
+    if softmax:
+        text += f"\nsoftmax: {len(softmax)} points, geometric mean {statistics.geometric_mean(softmax):.3f}, least {min(softmax):.3f}"
+    text += f"\nfailed: {', '.join(broken) or 'none'}; no time for: {', '.join(left_out) or 'none'}; {time.perf_counter() - start:.0f} s"
+    print("\n" + text)
+    (folder / "rows.txt").write_text(text + "\n")
+    (folder / "rows.md").write_text(report.markdown(result))
+    for dtype in ("f32", "bf16"):
+        rows = [r for r in result["rows"] if r["case"].startswith("softmax 4096") and r["case"].endswith(" " + dtype)]
+        if rows:
+            (folder / f"softmax_{dtype}.svg").write_text(report.plot(rows, f"softmax of 4096 rows, {dtype}, {result['device']}"))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
