@@ -289,7 +289,6 @@ TEGULA_OPERATOR(>=, compare)
 inline Tile operator-(const detail::TileOperand& x) { return detail::unary("-", x); }
 inline Tile operator+(const detail::TileOperand& x) { return detail::unary("+", x); }
 inline Tile operator~(const detail::TileOperand& x) { return detail::unary("~", x); }
-inline Tile operator!(const detail::TileOperand& x) { return detail::unary("not", x); }
 
 template <class A, class B>
 requires(std::derived_from<A, Tile> || std::derived_from<B, Tile>) Tile operator&&(const A&, const B&) {
@@ -302,13 +301,20 @@ requires(std::derived_from<A, Tile> || std::derived_from<B, Tile>) Tile operator
   return {};
 }
 
+template <std::derived_from<Tile> A>
+Tile operator!(const A&) {
+  static_assert(detail::kNever<A>, "! of a Tile cannot be recorded: write ~ for conditions, or logical_not(x)");
+  return {};
+}
+
 /// The language's a // b: of integers the quotient truncated towards zero. (`/` gives a float, as in the language.)
 inline Tile floordiv(const Operand& a, const Operand& b) { return detail::binary("//", a, b); }
 /// The language's a ** b.
 inline Tile power(const Operand& a, const Operand& b) { return detail::binary("**", a, b); }
-/// The language's `a and b`, `a or b`.
+/// The language's `a and b`, `a or b`, `not x`.
 inline Tile logical_and(const Operand& a, const Operand& b) { return detail::logical("and", a, b); }
 inline Tile logical_or(const Operand& a, const Operand& b) { return detail::logical("or", a, b); }
+inline Tile logical_not(const Operand& x) { return detail::unary("not", x); }
 
 /// The first N values of a tuple: `auto [value, index] = unpack<2>(max(x, 0, "return_indices"_a = true));`
 template <size_t N>

@@ -1,5 +1,5 @@
-// Doubles some numbers with a kernel from text, calls the kernel library, and catches the library's exception across its
-// boundary.
+// Doubles some numbers with a kernel from text, calls the kernel library, and catches the library's exception across
+// its boundary.
 
 #include <dsl/tegula.h>
 #include <kernels/kernels.h>
@@ -18,6 +18,18 @@ int main() {
     tegula::Kernel twice = tegula::Program::load(KERNELS).kernel("double");
     twice.launch(*device, {4}, {.constexprs = {{"BLOCK", 256}}}, x.as<float>(), int(host.size()));
     const std::vector<float> result = x.download<float>();
+
+    using namespace tegula;
+    auto half = kernel("half", [](Ptr<"x", float> x, Int<"n"> n, Const<"BLOCK"> BLOCK) {
+      Tile i = program_id(0) * BLOCK + arange(0, BLOCK);
+      store(x + i, load(x + i, i < n) * 0.5f, i < n);
+    });
+    half.launch(*device, {4}, {.constexprs = {{"BLOCK", 256}}}, x.as<float>(), int(host.size()));
+    if (x.download<float>() != host) {
+      std::printf("the halves of the doubled numbers are others\n");
+      return 1;
+    }
+
     for (size_t i = 0; i < host.size(); ++i) {
       if (result[i] != 2 * host[i]) {
         std::printf("element %zu is %g, expected %g\n", i, result[i], 2 * host[i]);
