@@ -10,8 +10,11 @@
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
 // pointers that come from different parameters are taken not to overlap. Loops with a barrier, a volatile access or an
 // atomic that orders memory are left alone. The values in flight may take kBudget bytes of registers a thread; the
-// distance shrinks to fit, then the last loads stay where they are. Only loops with the attribute num_stages > 1 are
-// touched, which is used up. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
+// distance shrinks to fit, then the last loads stay where they are.
+//
+// As in Triton, a loop's own attribute num_stages goes for all its loads. Without one, the function's goes for the
+// loads that feed a dot of the loop's body; a loop without a dot stays as it is. Afterwards its number
+// is 1. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
 #include <algorithm>
 #include <unordered_set>
 
@@ -24,7 +27,6 @@ using namespace ir;
 
 namespace {
 
-constexpr int kForBounds = 3;     // lower, upper, step
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
@@ -93,10 +95,13 @@ class LoopPrefetch {
  public:
   LoopPrefetch(Op& loop, int num_warps) : loop_(loop), body_(*loop.regions[0]), num_warps_(num_warps) {}
 
-  void run() {
-    int ahead = int(std::min(loop_.attr_int("num_stages") - 1, kMaxAhead));
-    loop_.attrs.erase("num_stages");
+  void run(int64_t num_stages, bool only_for_dots) {
+    int ahead = int(std::min(num_stages - 1, kMaxAhead));
     std::vector<Op*> loads = candidates();
+    if (only_for_dots) {
+      std::unordered_set<const Op*> feeding = feeding_dots();
+      std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+    }
     int64_t bytes = 0;
     for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
     while (ahead > 1 && bytes * ahead > kBudget) --ahead;
@@ -160,6 +165,17 @@ class LoopPrefetch {
       if (apart) loads.push_back(op.get());
     }
     return loads;
+  }
+
+  // The ops of the body that its dots' operands are computed from.
+  std::unordered_set<const Op*> feeding_dots() const {
+    std::unordered_set<const Op*> feeding;
+    for (auto it = body_.ops.rbegin(); it != body_.ops.rend(); ++it) {
+      if ((*it)->opcode != Opcode::Dot && !feeding.contains(it->get())) continue;
+      for (const Value* v : (*it)->operands)
+        if (v && v->def) feeding.insert(v->def);
+    }
+    return feeding;
   }
 
   // ---- Another iteration's values
@@ -271,11 +287,20 @@ class LoopPrefetch {
 void passes::prefetch(Func& func, PassContext& context) {
   std::vector<Op*> loops;
   walk(func.body, [&](Op& op) {
-    if (op.opcode == Opcode::For && op.attr_int("num_stages") > 1) loops.push_back(&op);
+    if (op.opcode == Opcode::For) loops.push_back(&op);
   });
-  if (loops.empty()) return;
-  for (Op* loop : loops) LoopPrefetch(*loop, func.num_warps()).run();
-  canonicalize(func, context);
+  bool changed = false;
+  for (Op* loop : loops) {
+    bool own = loop->attrs.contains("num_stages");
+    auto& ops = loop->regions[0]->ops;
+    if (!own && std::none_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; })) continue;
+    int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
+    if (num_stages <= 1) continue;
+    loop->attrs["num_stages"] = int64_t(1);
+    LoopPrefetch(*loop, func.num_warps()).run(num_stages, !own);
+    changed = true;
+  }
+  if (changed) canonicalize(func, context);
 }
 
 }  // namespace tegula
