@@ -1,7 +1,7 @@
 """What the side-by-side benchmarks share: Tegula's kernels on torch tensors, and interleaved timing.
 
-Tegula's command compiles a kernel to PTX; the CUDA driver links it in this process, in the primary context that torch
-and Triton use, so both sides work on the same tensors and streams.
+Tegula runs in this process through bindings/python/tegula.py, in the primary context that torch and Triton use, so all
+sides work on the same tensors and streams.
 """
 
 import ctypes
@@ -133,8 +133,13 @@ class LoadedKernel:
             driver.call("cuFuncSetAttribute", self.function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(code.shared))
 
     def launcher(self, grid, *args):
-        """A function that launches on torch's current stream. args: tensors, and ints for int32."""
-        values = [ctypes.c_uint64(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int32(a) for a in args]
+        """A function that launches on torch's current stream. args: tensors, ints for int32, floats for fp32."""
+        def value(a):
+            if isinstance(a, torch.Tensor):
+                return ctypes.c_uint64(a.data_ptr())
+            return ctypes.c_float(a) if isinstance(a, float) else ctypes.c_int32(a)
+
+        values = [value(a) for a in args]
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         launch_kernel, function, threads, shared = (
             self.driver.library.cuLaunchKernel, self.function, 32 * self.code.warps, self.code.shared)
@@ -157,6 +162,29 @@ class LoadedKernel:
                 raise RuntimeError(f"cuLaunchKernel of {self.code.kernel}: error {result}")
 
         return launch
+
+
+class TegulaKernel:
+    """A kernel of tegula.py with constexprs and options, made ready for some arguments. May be made in any thread."""
+
+    def __init__(self, kernel, arguments, **how):
+        self.kernel, self.how = kernel, how
+        self.facts = kernel.facts(*arguments, **how)
+        self.digest = hashlib.sha256(f"{self.facts.ptx} {self.facts.num_warps} {self.facts.shared_bytes}".encode()).digest()
+
+    def programs_per_sm(self):
+        """How many programs an SM runs at a time, by what each takes of it."""
+        sm = torch.cuda.get_device_properties(torch.cuda.current_device())
+        warps, registers = self.facts.num_warps, -(-self.facts.registers * 32 // 256) * 256  # of a warp
+        by_registers = 4 * (getattr(sm, "regs_per_multiprocessor", 65536) // 4 // registers) // warps
+        by_warps = sm.max_threads_per_multi_processor // (32 * warps)
+        by_shared = getattr(sm, "shared_memory_per_multiprocessor", 233472) // (self.facts.shared_bytes + 1024)
+        return max(1, min(by_registers, by_warps, by_shared, 32))
+
+    def launcher(self, grid, *arguments):
+        """A function that launches on torch's current stream."""
+        launch, how = self.kernel[(grid,)], self.how
+        return lambda: launch(*arguments, **how)
 
 
 # ---- Timing.

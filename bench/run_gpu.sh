@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests tutorials launch first softmax sanitizer; all of them by default. One that fails does not stop the others.
+# Steps: tests python tutorials launch first tune softmax sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
@@ -19,7 +19,7 @@ if [ $# -lt 1 ]; then
 fi
 where=$1
 shift
-steps=${*:-tests tutorials launch first softmax sanitizer}
+steps=${*:-tests python tutorials launch first tune softmax sanitizer}
 : "${OUT:=out}"
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -129,6 +129,14 @@ run_tests() {
   done
 }
 
+# with_python NAME LIMIT LOG SCRIPT...: a Python program over tegula.py, with the torch and Triton of this machine.
+with_python() {
+  local library
+  for library in "$where"/libtegula.so "$where"/libtegula.so.0; do [ ! -f "$library" ] || break; done
+  step "$1" "$2" "$3" env PYTHONUNBUFFERED=1 TEGULA_LIBRARY="$library" TRITON_CACHE_DIR="$scratch/triton" \
+    python3 "${@:4}"
+}
+
 run_tutorials() {
   local program
   for program in $(find_programs '[0-9][0-9]_*' tutorials); do
@@ -173,7 +181,7 @@ run_sanitizer() {
         02_fused_softmax) command+=(--rows 64 --cols 781) ;;
       esac
       start=$SECONDS log=$scratch/sanitizer.txt
-      timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
+      TEGULA_TUNING=pinned timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
       local status=$? result
       { printf '\n######## %s %s\n' $tool "${command[*]}"; head -c 1000000 "$log"; printf '######## exit status %d\n' $status; } >>"$OUT/sanitizer.log"
       result=$(outcome $status)
@@ -191,13 +199,6 @@ run_bench() { # run_bench NAME LIMIT ARGUMENTS...
   if [ -z "$program" ]; then row "$1" MISSING 0 ""; return; fi
   step "$1" "$2" bench.log "$program" "${@:3}"
 }
-run_softmax() {
-  local compiler
-  compiler=$(find_program tegula .)
-  if [ -z "$compiler" ]; then row softmax.py MISSING 0 "no tegula command"; return; fi
-  step softmax.py 200 bench.log env PYTHONUNBUFFERED=1 TRITON_CACHE_DIR="$scratch/triton" \
-    python3 bench/softmax.py --tegula "$compiler" --out "$OUT/softmax.json"
-}
 
 {
   date -u
@@ -207,12 +208,14 @@ run_softmax() {
 for name in $steps; do
   case $name in
     tests) run_tests ;;
+    python) with_python test_tegula.py 180 python.log tests/python/test_tegula.py ;;
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;
+    tune) step tuning_time 60 bench.log bench/tuning_time.sh "$(find_program tegula .)" ;;
     first) run_bench first_call 60 ;;
-    softmax) run_softmax ;;
-    *) row "$name" UNKNOWN 0 "steps: tests tutorials launch first softmax sanitizer" ;;
+    softmax) with_python softmax.py 200 bench.log bench/softmax.py --out "$OUT/softmax.json" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune softmax sanitizer" ;;
   esac
 done
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Softmax by Tegula and by Triton: one kernel text, one process, the same tensors, both tuned.
 
-    bench/softmax.py [--tegula build/release/tegula] [--cols 1024,4096,16384 | --sweep] [--dtypes f32,bf16] [--out FILE]
+    bench/softmax.py [--cols 1024,4096,16384 | --sweep] [--dtypes f32,bf16] [--out FILE]
 
 Both compile the kernels of softmax_kernels.py for every configuration (kernel, warps, rows a program, stages); each side's
 result is checked against torch.softmax in double precision and timed, and its best one goes into the comparison:
@@ -26,9 +26,11 @@ from dataclasses import dataclass
 import torch
 import triton
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "bindings" / "python")]
 import harness
 import softmax_kernels
+import tegula
 
 KERNELS = pathlib.Path(softmax_kernels.__file__).resolve()
 SWEEP = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
@@ -43,13 +45,15 @@ class Config:
     rows: int = 1  # rows a program
     stages: int = 1
     block: int = 0  # columns at a time; 0: all
+    maxnreg: int = 0  # registers a thread at most; 0: as many as the compiler takes
     overlap: bool = True  # Tegula's launches may overlap the kernel ahead
 
     def __str__(self):
         extra = {"softmax_row": "", "softmax_persistent": f" stages {self.stages}", "softmax_rows": f" rows {self.rows}",
                  "softmax_online": f" block {self.block} stages {self.stages}"}
+        limit = f" maxnreg {self.maxnreg}" if self.maxnreg else ""
         alone = "" if self.overlap else " alone"
-        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}{alone}"
+        return f"{self.kernel[len('softmax_'):]} w{self.warps}{extra[self.kernel]}{limit}{alone}"
 
     def constexprs(self, case):
         extra = {"softmax_row": {}, "softmax_persistent": {"STAGES": self.stages}, "softmax_rows": {"ROWS": self.rows},
@@ -79,6 +83,10 @@ def config_space(case):
     if block <= 2048:
         space += [Config("softmax_rows", w, rows=r) for w in warps for r in (2, 4, 8, 16, 32)]
     space = [c for c in space if 2 <= block * c.rows / (32 * c.warps) <= 128]
+    # Registers so few that 2 or 3 programs fit an SM, where the compiler might take more.
+    limited = [(c, 65536 // (32 * c.warps * n) // 8 * 8) for c in space for n in (2, 3)
+               if block >= 8192 and c.warps >= 8 and c.stages < 4]
+    space += [dataclasses.replace(c, maxnreg=r) for c, r in limited if 1.2 * block / (32 * c.warps) <= r <= 128]
     if block >= 8192:
         space += [Config("softmax_online", w, stages=s, block=32 * w * case.width * n)
                   for w in (4, 8, 16, 32) for n in (1, 2) for s in (1, 3) if 32 * w * case.width * n * 4 <= block]
@@ -140,44 +148,37 @@ class Entry:
 class Tegula:
     side = "tegula"
 
-    def __init__(self, driver, command, target):
-        self.driver, self.command, self.target = driver, command, target
+    def __init__(self):
+        self.program = tegula.load(KERNELS)
 
     def entries(self, case, configs, failures):
         def build(config):
             try:
-                args = dict.fromkeys(("out_ptr", "x_ptr"), f"*{case.name}")
-                args |= {name: "i32:16" if value % 16 == 0 else "i32:1" for name, value in config.ints(case).items()}
-                code = harness.compile_kernel(self.command, KERNELS, config.kernel, args, config.constexprs(case),
-                                              config.warps, self.target,
-                                              [] if config.overlap else ["--no-dependent-launch"])
-                return code, code.digest()
-            except Exception as error:
-                return error, None
-
-        def load(code):
-            try:
-                return harness.LoadedKernel(self.driver, code)
-            except Exception as error:
+                how = config.constexprs(case) | {"num_warps": config.warps, "maxnreg": config.maxnreg or None}
+                if not config.overlap:
+                    how["dependent_launch"] = False
+                return harness.TegulaKernel(self.program[config.kernel],
+                                            (case.y[0], case.x[0], *config.ints(case).values()), **how)
+            except tegula.Error as error:
                 return error
 
         with ThreadPoolExecutor(WORKERS) as pool:
-            codes = list(pool.map(build, configs))
-            distinct = {digest: code for code, digest in codes if digest}
-            loaded = dict(zip(distinct, pool.map(load, distinct.values())))
+            kernels = list(pool.map(build, configs))
         seen = set()
-        for config, (code, digest) in zip(configs, codes):
-            kernel = loaded[digest] if digest else code
+        for config, kernel in zip(configs, kernels):
             if isinstance(kernel, Exception):
                 failures[f"{self.side} {config}"] = str(kernel)
                 continue
-            per_sm = self.driver.programs_per_sm(kernel.function, config.warps, code.shared)
-            grid = config.grid(case, per_sm)
-            if (digest, grid) in seen:  # the same code and launch as another configuration's
+            facts = kernel.facts
+            if facts.spill_bytes > 0:
+                failures[f"{self.side} {config}"] = f"spills: {facts.spill_bytes} bytes a thread"
                 continue
-            seen.add((digest, grid))
+            grid = config.grid(case, kernel.programs_per_sm())
+            if (kernel.digest, grid) in seen:  # the same code and launch as another configuration's
+                continue
+            seen.add((kernel.digest, grid))
             works = [kernel.launcher(grid, y, x, *config.ints(case).values()) for x, y in zip(case.x, case.y)]
-            yield Entry(self.side, config, works, kernel.registers, kernel.local_bytes, code.shared, grid)
+            yield Entry(self.side, config, works, facts.registers, facts.spill_bytes, facts.shared_bytes, grid)
 
 
 class Triton:
@@ -190,7 +191,8 @@ class Triton:
         def call(config, method, index, **options):
             kernel = getattr(softmax_kernels, config.kernel)
             return getattr(kernel, method)(case.y[index], case.x[index], *config.ints(case).values(),
-                                           **config.constexprs(case), num_warps=config.warps, **options)
+                                           **config.constexprs(case), num_warps=config.warps,
+                                           maxnreg=config.maxnreg or None, **options)
 
         try:  # compile all of them side by side; what fails here is told below
             from triton.runtime import _async_compile
@@ -370,8 +372,6 @@ def print_table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tegula", default="build/release/tegula", help="the tegula command")
-    parser.add_argument("--target", help="sm_90a, ...; that of the GPU if not given")
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--cols", default="1024,4096,16384")
     parser.add_argument("--sweep", action="store_true", help=f"columns {SWEEP}")
@@ -385,11 +385,9 @@ def main():
     start = time.perf_counter()
 
     device = torch.cuda.get_device_properties(0)
-    capability = f"{device.major}{device.minor}"
-    target = options.target or f"sm_{capability}" + ("a" if device.major >= 9 else "")
     driver = harness.Driver()
-    sides = [Tegula(driver, options.tegula, target), Triton(driver)]
-    report = {"device": device.name, "target": target, "torch": torch.__version__, "triton": triton.__version__,
+    sides = [Tegula(), Triton(driver)]
+    report = {"device": device.name, "target": tegula.Device.cuda().target, "torch": torch.__version__, "triton": triton.__version__,
               "cuda": torch.version.cuda, "l2_bytes": device.L2_cache_size, "rows": []}
     print(f"{device.name}, {device.multi_processor_count} SMs, L2 {device.L2_cache_size >> 20} MiB, torch {torch.__version__}, "
           f"triton {triton.__version__}, {WORKERS} compiling threads", flush=True)

@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -252,6 +253,7 @@ LaunchOptions options_of(const tegula_options* options, tegula_stream stream) {
   if (options->num_warps) out.num_warps = options->num_warps;
   if (options->num_stages) out.num_stages = options->num_stages;
   if (options->maxnreg) out.maxnreg = options->maxnreg;
+  out.dependent_launch = !options->no_dependent_launch;
   return out;
 }
 
@@ -419,10 +421,20 @@ size_t tegula_kernel_num_params(const tegula_kernel* kernel) { return kernel ? k
 
 tegula_status tegula_kernel_param(const tegula_kernel* kernel, size_t index, tegula_param* param) {
   return guarded([&] {
-    const auto& params = given(kernel, "kernel").kernel.params();
+    const Kernel& k = given(kernel, "kernel").kernel;
     given(param, "param");
-    if (index >= params.size()) throw UsageError(fmt::format("parameter {} of a kernel with {}", index, params.size()));
-    *param = {params[index].name.c_str(), params[index].is_constexpr, params[index].has_default};
+    if (index >= k.params().size())
+      throw UsageError(fmt::format("parameter {} of a kernel with {}", index, k.params().size()));
+    const KernelParam& p = k.params()[index];
+    auto in = [&](const std::vector<std::string>& names) { return std::ranges::find(names, p.name) != names.end(); };
+    *param = {p.name.c_str(), p.is_constexpr, p.has_default, 0, 0};
+    try {
+      if (const Autotune* tuning = k.autotuning()) {
+        param->is_zeroed = in(tuning->reset_to_zero);
+        param->is_restored = in(tuning->restore_value);
+      }
+    } catch (const CompileError&) {  // told by launches that need the declaration
+    }
   });
 }
 

@@ -9,7 +9,7 @@
  *     return 1;
  *   }
  *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
- *   tegula_options options = {sizeof(tegula_options), &block, 1, 8, 0, 0};
+ *   tegula_options options = {sizeof(tegula_options), &block, 1, 8, 0, 0, 0};
  *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
  *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
  *
@@ -108,9 +108,10 @@ typedef struct tegula_options {
   size_t struct_size; /* sizeof(tegula_options) */
   const tegula_constexpr* constexprs;
   size_t num_constexprs;
-  int32_t num_warps;  /* 0: 4, or the configuration's */
-  int32_t num_stages; /* 0: 3, or the configuration's */
-  int32_t maxnreg;    /* registers a thread at most; 0: no limit, or the configuration's */
+  int32_t num_warps;           /* 0: 4, or the configuration's */
+  int32_t num_stages;          /* 0: 3, or the configuration's */
+  int32_t maxnreg;             /* registers a thread at most; 0: no limit, or the configuration's */
+  int32_t no_dependent_launch; /* 1: the kernel never starts before the one ahead of it in the stream is done */
 } tegula_options;
 
 /* ---- Devices */
@@ -184,6 +185,8 @@ typedef struct tegula_param {
   const char* name;
   int32_t is_constexpr;
   int32_t has_default;
+  int32_t is_zeroed;   /* tuning zeroes what it points to (reset_to_zero): give tegula_value.bytes */
+  int32_t is_restored; /* tuning saves and restores what it points to (restore_value): the same */
 } tegula_param;
 
 const char* tegula_kernel_name(const tegula_kernel* kernel);

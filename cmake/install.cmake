@@ -1,7 +1,7 @@
 # The install tree: lib/libtegula.so, bin/tegula, include/tegula/..., share/tegula/kernels, lib/cmake/tegula.
 include(CMakePackageConfigHelpers)
 
-# Public headers are those of dsl/ itself, and whatever these include: the set follows from the sources.
+# Public headers are those of dsl/ itself and kernels/kernels.h, and whatever these include: the set follows from the sources.
 function(tegula_header_closure result)
   set(todo ${ARGN})
   set(done "")
@@ -21,7 +21,7 @@ function(tegula_header_closure result)
   set(${result} ${done} PARENT_SCOPE)
 endfunction()
 
-file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h)
+file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h kernels/kernels.h)
 tegula_header_closure(public_headers ${roots})
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
@@ -32,9 +32,7 @@ endforeach()
 install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(FILES bindings/python/tegula.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python)
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/kernels)
-  install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
-endif()
+install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(TARGETS tegula EXPORT tegulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

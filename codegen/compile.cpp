@@ -31,4 +31,10 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
   return image;
 }
 
+std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
+  auto work = func.clone();
+  PassContext context{target, diags};
+  return run_passes(*work, context) ? std::move(work) : nullptr;
+}
+
 }  // namespace tegula

@@ -41,4 +41,7 @@ bool dump_requested();
 /// `diags` says what.
 std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags);
 
+/// A copy of `func` (stage Tile) with layouts: what analyses look at (codegen/analysis/cost.h). Null after errors.
+std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags);
+
 }  // namespace tegula

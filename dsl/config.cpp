@@ -74,7 +74,7 @@ void LaunchArgs::set(std::string_view name, Value value) {
   items_.emplace_back(name, std::move(value));
 }
 
-void LaunchArgs::set(std::string_view name, const Constexpr& value) {
+void LaunchArgs::set_constexpr(std::string_view name, const Constexpr& value) {
   set(name, std::visit([](const auto& v) -> Value { return v; }, value));
 }
 

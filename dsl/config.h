@@ -51,7 +51,7 @@ class LaunchArgs {
   const PointerArg& pointer(std::string_view name) const;
   /// Adds an argument or replaces its value.
   void set(std::string_view name, Value value);
-  void set(std::string_view name, const Constexpr& value);
+  void set_constexpr(std::string_view name, const Constexpr& value);
 
   const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
 

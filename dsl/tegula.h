@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/config.h"
+#include "dsl/cpp_kernel.h"
 #include "dsl/grid.h"
 #include "dsl/kernel.h"
 #include "dsl/program.h"

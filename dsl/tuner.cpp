@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
-#include <map>
+#include <deque>
 #include <set>
+#include <thread>
 
+#include "codegen/analysis/cost.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "dsl/specialize.h"
@@ -181,21 +185,50 @@ class Tuning {
       c.config = config_of(c.options);
       c.id = config.to_string();
       if (!seen.insert(c.id).second) continue;
-      rank(c);
+      identify(c);
       candidates_.push_back(std::move(c));
     }
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
   }
 
   // Tile IR tells apart kernels that have no text.
-  void rank(Candidate& c) {
+  void identify(Candidate& c) {
     if (!state_.source->identity().empty()) return;
     try {
-      auto func = state_.build(types_, c.options);
-      c.id += " @" + content_key({ir::print(*func)}).substr(0, 12);
+      c.id += " @" + content_key({ir::print(*state_.build(types_, c.options))}).substr(0, 12);
     } catch (const CompileError&) {  // told when it is compiled
     }
+  }
+
+  /// Sorts the candidates by what the model predicts, the best first.
+  void rank() {
+    CostInputs inputs;
+    const Target& target = target_for_sm(device_.info().sm);
+    inputs.device = &device_.info();
+    for (const auto& [name, value] : launch_args(*state_.source, args_, options_).items())
+      if (const auto* i = std::get_if<int64_t>(&value)) inputs.arguments[name] = *i;
+    std::atomic<size_t> next{0};
+    auto work = [&] {
+      for (size_t i; (i = next++) < candidates_.size();) {
+        Candidate& c = candidates_[i];
+        c.predicted_us = INFINITY;
+        try {
+          CostInputs mine = inputs;
+          Grid grid = grid_(c.config);
+          mine.programs = int64_t(grid.x) * grid.y * grid.z;
+          Diagnostics diags;
+          if (auto func = lay_out(*state_.build(types_, c.options), target, diags))
+            c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
+        } catch (const Error&) {  // told when it is compiled
+        }
+      }
+    };
+    unsigned threads = std::min(std::max(1u, std::thread::hardware_concurrency()), unsigned(candidates_.size()));
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& t : others) t.join();
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
   }
 
   void describe_problem() {
@@ -215,7 +248,10 @@ class Tuning {
                        fmt::format("driver {}, {}", info.driver_version, compiler_version())};
   }
 
-  const Candidate& best_predicted() const { return candidates_.front(); }
+  const Candidate& best_predicted() {
+    rank();
+    return candidates_.front();
+  }
 
   const Candidate* find(std::string_view id) const {
     for (const Candidate& c : candidates_)
@@ -270,26 +306,28 @@ class Tuning {
       claim = state_.store->claim(report_.problem);
       if (how_.mode != TuneOptions::Mode::Refresh && remembered()) return;  // another process was first
     }
+    rank();
     std::vector<TuningResult> rows;
     if (how_.mode != TuneOptions::Mode::Refresh) rows = known();
     std::vector<std::string> ids;
     std::vector<double> predicted;
     for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
 
-    guard_.emplace(state_, device_, args_, options_.stream);
-    if (device_.info().l2_bytes > 0) flush_ = Buffer(device_, size_t(2 * device_.info().l2_bytes));
+    add_worker(device_, options_.stream, {args_.begin(), args_.end()});
+    for (Device* device : how_.more_devices) add_worker(*device, nullptr, copies_on(*device));
     SearchOptions search_options;
     search_options.compile_threads = how_.compile_threads;
     search_options.warmup_ms = state_.autotune->warmup_ms;
     search_options.rep_ms = state_.autotune->rep_ms;
     search_options.progress = how_.progress;
+    search_options.workers = int(workers_.size());
     SearchOutcome outcome = search(
         ids, predicted, rows, [&](size_t i) { return prepare(candidates_[i]); },
         [&](const TuningResult& r) {
           if (state_.store) state_.store->put(report_.problem, r);
         },
         search_options);
-    guard_.reset();
+    workers_.clear();
     report_.results = std::move(outcome.results);
     report_.timed = outcome.timed;
     if (outcome.best < 0) {
@@ -310,25 +348,73 @@ class Tuning {
     out.facts.registers = handle->image().registers;
     out.facts.spill_bytes = handle->image().spill_bytes;
     out.facts.shared_bytes = handle->image().shared_bytes;
-    out.time = [this, handle, &c](int runs) { return time(*handle, c, runs); };
+    auto handles = std::make_shared<std::vector<std::shared_ptr<LaunchHandle>>>(workers_.size());
+    (*handles)[0] = handle;
+    out.time = [this, handles, &c](int runs, int worker) {
+      auto& mine = (*handles)[size_t(worker)];
+      Worker& w = *workers_[size_t(worker)];
+      if (!mine) mine = std::make_shared<LaunchHandle>(state_.load(w.device, types_, c.options));
+      return time(w, *mine, c, runs);
+    };
     return out;
   }
 
-  std::vector<double> time(const LaunchHandle& handle, const Candidate& c, int runs) {
+  /// A device that candidates are timed on, with the arguments of the launch in its memory.
+  struct Worker {
+    Worker(const KernelState& state, Device& device, StreamHandle stream, std::vector<Arg> arguments)
+        : device(device), stream(stream), args(std::move(arguments)), guard(state, device, args, stream) {
+      if (device.info().l2_bytes > 0) flush = Buffer(device, size_t(2 * device.info().l2_bytes));
+    }
+    Device& device;
+    StreamHandle stream;
+    std::vector<Arg> args;
+    Guard guard;
+    Buffer flush;
+  };
+
+  void add_worker(Device& device, StreamHandle stream, std::vector<Arg> args) {
+    if (device.info().name != device_.info().name)
+      fail(*state_.source, fmt::format("GPUs of one kind share the work of tuning, found {} and {}",
+                                       device_.info().name, device.info().name));
+    workers_.push_back(std::make_unique<Worker>(state_, device, stream, std::move(args)));
+  }
+
+  std::vector<Arg> copies_on(Device& device) {
+    std::vector<Arg> args(args_.begin(), args_.end());
+    auto params = runtime_params(*state_.source, args.size());
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (args[i].kind != Arg::Kind::Pointer || args[i].u == 0) continue;
+      size_t bytes = args[i].bytes ? args[i].bytes : device_.allocated_bytes(args[i].u);
+      if (!bytes)
+        fail(*state_.source,
+             fmt::format(
+                 "other GPUs cannot share the work: how large the buffer of '{}' is is not known\n  hint: pass a "
+                 "Buffer, or Arg::pointer(address, type, bytes)",
+                 params[i]->name));
+      std::vector<uint8_t> host(bytes);
+      device_.copy_to_host(host.data(), args[i].u, bytes, options_.stream);
+      Buffer& copy = copies_.emplace_back(device, host);
+      args[i].u = copy.address();
+      args[i].bytes = bytes;
+    }
+    return args;
+  }
+
+  std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
     Grid grid = grid_(c.config);
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
-      starts.emplace_back(device_);
-      stops.emplace_back(device_);
+      starts.emplace_back(w.device);
+      stops.emplace_back(w.device);
     }
     for (int i = 0; i < runs; ++i) {
-      guard_->before_run();
-      flush_.fill(uint8_t(i), options_.stream);
-      starts[size_t(i)].record(options_.stream);
-      handle.launch(options_.stream, grid, args_);
-      stops[size_t(i)].record(options_.stream);
+      w.guard.before_run();
+      w.flush.fill(uint8_t(i), w.stream);
+      starts[size_t(i)].record(w.stream);
+      handle.launch(w.stream, grid, w.args);
+      stops[size_t(i)].record(w.stream);
     }
-    device_.synchronize(options_.stream);
+    w.device.synchronize(w.stream);
     std::vector<double> us;
     for (int i = 0; i < runs; ++i) us.push_back(1000 * stops[size_t(i)].ms_since(starts[size_t(i)]));
     return us;
@@ -343,8 +429,8 @@ class Tuning {
 
   std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
-  std::optional<Guard> guard_;
-  Buffer flush_;
+  std::deque<Buffer> copies_;  ///< of arguments, on other devices; outlive the workers
+  std::vector<std::unique_ptr<Worker>> workers_;
   TuneReport report_;
 };
 
@@ -373,7 +459,7 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
     }
     out.set(params[i]->name, std::move(value));
   }
-  for (const ConstexprArg& c : options.constexprs) out.set(c.name, c.value);
+  for (const ConstexprArg& c : options.constexprs) out.set_constexpr(c.name, c.value);
   return out;
 }
 
@@ -438,7 +524,7 @@ LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> arg
                     [&](const ConstexprArg& c) { return c.name == h.param; }))
       continue;
     Constexpr value = h.value(view);
-    view.set(h.param, value);
+    view.set_constexpr(h.param, value);
     int LaunchOptions::*option = option_field(h.param);
     if (!option)
       out.constexprs.emplace_back(h.param, value);

@@ -239,12 +239,41 @@ TEST_F(Command, RunSaysWhatIsWrong) {
   EXPECT_HAS(error(arrays, 2), "the argument 'n' has no value");
   EXPECT_HAS(error(arrays + "--arg m=9", 2), "kernel 'add' has no argument 'm'; it has: x, y, out, n");
   EXPECT_HAS(error(arrays + "--arg n=nine", 2), "'nine' is no number");
-  EXPECT_HAS(error(arrays + "--arg n=9 --grid 1x2", 2), "'1x2' is no grid\n  hint: expected 1 to 3 integers");
+  EXPECT_HAS(error(arrays + "--arg n=9 --grid 1x2", 2), "--grid '1x2' is no grid\n  hint: expected 1 to 3 integers");
   EXPECT_HAS(error(arrays + "--arg n=9 --out n=n.npy", 2), "'n' is no array");
   EXPECT_HAS(error(arrays + "--arg n=9 --arg n=8", 2), "the argument 'n' is given twice");
   EXPECT_HAS(error("--random x=f33[9]", 2), "'f33[9]' is no array type");
   EXPECT_HAS(error("--in x=missing.npy", 3), "cannot read 'missing.npy'");
   EXPECT_HAS(error(arrays + "--arg n=9 --target sm_80", 2), "--target is for --device=emulator");
+}
+
+TEST_F(Command, GridsAreExpressions) {
+  std::string arrays = "run add.py::add --random x=f32[999] --random y=f32[999] --zeros out=f32[999] --arg n=999 ";
+  Result r = tegula(arrays + "--constexpr BLOCK=256 --grid 'cdiv(n, BLOCK)'");
+  EXPECT_EQ(r.status, 0) << r.err;
+  r = tegula(arrays + "--constexpr BLOCK=256 --grid 'cdiv(n, BLOKC)'");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "unknown name 'BLOKC'");
+  EXPECT_HAS(r.err, "did you mean 'BLOCK'?");
+  r = tegula(arrays + "--constexpr BLOCK=256 --grid 1.5");
+  EXPECT_HAS(r.err, "the grid '1.5' is the float 1.5, expected 1 to 3 integers");
+}
+
+TEST_F(Command, TuneOnTheEmulatorTakesTheModelsChoice) {
+  std::string arrays =
+      "tune add.py::add --device=emulator --random x=f32[999] --random y=f32[999] --zeros out=f32[999] --arg n=999 ";
+  Result r = tegula(arrays + "--grid 'cdiv(n, BLOCK)' --space BLOCK=256..1024 --space num_warps=2,4 --key n");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "The emulator times nothing");
+  EXPECT_HAS(r.out, "best    BLOCK=");
+  r = tegula(arrays);
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "kernel 'add' has no configurations to choose from");
+  r = tegula(arrays + "--space BLOCK=256..many");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_HAS(r.err, "--space 'BLOCK=256..many': 'many' is no integer; expected BLOCK=LOW..HIGH");
+  r = tegula(arrays + "--space BLOK=256..512");
+  EXPECT_HAS(r.err, "a configuration names 'BLOK', which is no constexpr parameter");
 }
 
 TEST_F(Command, CacheShowsAndClears) {

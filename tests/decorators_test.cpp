@@ -74,7 +74,7 @@ LaunchArgs sample_args(const Function& function) {
 }
 
 void add_config(LaunchArgs& args, const Config& config) {
-  for (const ConstexprArg& c : config.constexprs) args.set(c.name, c.value);
+  for (const ConstexprArg& c : config.constexprs) args.set_constexpr(c.name, c.value);
 }
 
 TEST(Decorators, SamplesAreWhatTritonMakesOfThem) {
@@ -98,7 +98,7 @@ TEST(Decorators, SamplesAreWhatTritonMakesOfThem) {
     }
     for (const Heuristic& h : find_heuristics(file, f)) {
       Constexpr value = h.value(args);
-      args.set(h.param, value);
+      args.set_constexpr(h.param, value);
       line(fmt::format("  heuristic {}={}", h.param, to_string(value)));
     }
   }

@@ -86,7 +86,8 @@ TEST(Emulator, GridOfThreeDimensions) {
   launch(*kernel, {3, 5, 7}, out.address());
   std::vector<int> result = out.values();
   for (int i = 0; i < 105; ++i) EXPECT_EQ(result[i], i % 3 + i / 3 % 5 * 100 + i / 15 * 10000 + 7000000);
-  EXPECT_CONTAINS(error_of_launch(*kernel, {1, 0, 1}, out.address()), "a grid of 1 x 0 x 1 programs");
+  EXPECT_EQ(error_of_launch(*kernel, {1, 0, 1}, out.address()), "no error");
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1, 65536, 1}, out.address()), "a grid of 1 x 65536 x 1 programs");
 }
 
 TEST(Emulator, ShufflesSumAndBroadcast) {

@@ -19,6 +19,7 @@
 
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
+#include "kernels/kernels.h"
 
 namespace tegula {
 namespace {
@@ -261,6 +262,96 @@ TEST(Ptx, SameBytesEveryTime) {
   second << std::ifstream(file).rdbuf();
   fs::remove(file);
   EXPECT_TRUE(second.str() == together) << "another process compiled other bytes";
+}
+
+// What the kernel library may choose from: all of it assembles; the choice without timing does not spill, and next to
+// nothing does (tuning drops what does).
+TEST(Ptx, LibraryConfigurationsDoNotSpill) {
+  struct LibraryCase {
+    const char* file;
+    const char* kernel;
+    std::vector<ConstexprArg> flags;
+    std::set<std::string> none;  ///< arguments left out
+  };
+  const std::vector<LibraryCase> cases = {
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {"bias_ptr"}},
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {}},
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(true)}}, {"bias_ptr"}},
+      {"norm.py",
+       "norm",
+       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(false)}},
+       {"residual_ptr", "sum_ptr", "bias_ptr"}},
+      {"norm.py", "norm", {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(true)}}, {"bias_ptr"}},
+      {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}}, {}},
+      {"elementwise.py", "affine", {{"ACTIVATION", "silu"}}, {}},
+      {"elementwise.py", "swiglu", {}, {}},
+  };
+  struct Compilation {
+    std::string label;
+    Kernel kernel;
+    std::vector<ArgType> types;
+    LaunchOptions options;
+    bool first;  ///< the choice where nothing is timed
+  };
+  std::vector<Compilation> list;
+  for (const LibraryCase& c : cases) {
+    const Kernel kernel = kernels::library_program(c.file).kernel(c.kernel);
+    const Autotune& tuning = *kernel.autotuning();
+    for (auto [cols, elem] : {std::pair{4096, Elem::F32}, {16384, Elem::BF16}}) {
+      bool first = true;
+      LaunchArgs args;
+      args.set("cols", LaunchArgs::Value(int64_t(cols)));
+      for (const Config& config : tuning.prune(tuning.configs, args)) {
+        std::vector<ArgType> types;
+        LaunchOptions options{.constexprs = config.constexprs, .num_warps = config.num_warps.value_or(4)};
+        options.constexprs.insert(options.constexprs.end(), c.flags.begin(), c.flags.end());
+        for (const KernelParam& p : kernel.params()) {
+          if (p.name == "BLOCK") options.constexprs.emplace_back("BLOCK", cols);
+          if (p.name == "WIDTH") options.constexprs.emplace_back("WIDTH", 16 / elem_bytes(elem));
+          if (p.is_constexpr) continue;
+          ArgType& type = types.emplace_back(ArgType{.elem = Elem::I32, .divisible_by = 16});
+          if (p.name == "scale" || p.name == "eps") type = {.elem = Elem::F32};
+          if (p.name.ends_with("_ptr")) type = {.elem = elem, .pointer = true, .divisible_by = 16};
+          if (c.none.contains(p.name)) type.constant = 0;
+        }
+        list.push_back({fmt::format("{}::{} of {} columns of {}, {}", c.file, c.kernel, cols, elem_info(elem).tl,
+                                    config.to_string()),
+                        kernel, std::move(types), std::move(options), first});
+        first = false;
+      }
+    }
+  }
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  int status = 0;
+  run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  std::vector<std::string> spilled;
+  in_parallel(list.size(), [&](size_t i) {
+    std::string problem;
+    bool spills = false;
+    try {
+      const std::string file = fmt::format("{}/{}.ptx", folder, i);
+      std::ofstream(file) << list[i].kernel.compile(list[i].types, list[i].options, "sm_90a").ptx;
+      int failed = 0;
+      const std::string log =
+          run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
+      spills = log.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") == std::string::npos;
+      if (failed || (spills && list[i].first)) problem = log;
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    std::lock_guard lock(mutex);
+    if (!problem.empty()) problems.push_back(list[i].label + ": " + problem);
+    if (spills) spilled.push_back(list[i].label);
+  });
+  fs::remove_all(folder);
+  EXPECT_TRUE(problems.empty()) << fmt::format("{} of {}:\n{}", problems.size(), list.size(),
+                                               fmt::join(problems, "\n"));
+  EXPECT_LE(spilled.size(), list.size() / 50) << fmt::format("of {}:\n{}", list.size(), fmt::join(spilled, "\n"));
 }
 
 // 1-based lines of a kernel's body with memory accesses, reductions or mathematical functions.

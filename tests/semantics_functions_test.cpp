@@ -197,7 +197,7 @@ TEST_F(SemanticsFunctions, MathTypes) {
   call("abs", {scalar(Elem::U8)});
   EXPECT_EQ(ops(), "");
   EXPECT_EQ(type_of(call("umulhi", {scalar(Elem::I32), scalar(Elem::I32)})), "i32");
-  EXPECT_EQ(ops(), "mulhi");
+  EXPECT_EQ(ops(), "umulhi");
   call("umulhi", {scalar(Elem::I8), scalar(Elem::I8)});
   EXPECT_EQ(errors(), "umulhi takes integers of 32 or 64 bits, found int8");
 }

@@ -8,22 +8,25 @@ Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface_
 and None, by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
 memory is worked on where it is, by the emulator. The grid is a tuple, or a function of a dictionary of all arguments.
 
-This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY, beside
-itself, in the installation or build that it belongs to, and where the system looks.
+This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY,
+beside itself, in the installation or build that it belongs to, and where the system looks.
 """
 
 import ctypes
 import difflib
 import glob
 import itertools
+import math
 import operator
 import os
 import pathlib
 import struct
 import sys
 
-__all__ = ["load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
-           "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"]
+__all__ = [
+    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
+    "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"
+]
 
 _ABI = 1
 
@@ -95,17 +98,19 @@ def _open_library():
             return ctypes.CDLL(str(path))
         except OSError as error:
             looked.append(f"{path} ({why}): {error}")
-    raise ImportError("libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n  " + "\n  ".join(looked))
+    raise ImportError("libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n  " +
+                      "\n  ".join(looked))
 
 
 class _ConstexprStruct(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("tag", ctypes.c_int64), ("bits", ctypes.c_int64), ("bytes", ctypes.c_uint64)]
+    _fields_ = [("name", ctypes.c_char_p), ("tag", ctypes.c_int64), ("bits", ctypes.c_int64),
+                ("bytes", ctypes.c_uint64)]
 
 
 class _OptionsStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
-                ("maxnreg", ctypes.c_int32)]
+                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32)]
 
 
 class _DeviceStruct(ctypes.Structure):
@@ -121,7 +126,8 @@ class _ImageStruct(ctypes.Structure):
 
 
 class _ParamStruct(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32)]
+    _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32),
+                ("is_zeroed", ctypes.c_int32), ("is_restored", ctypes.c_int32)]
 
 
 _GridFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32))
@@ -141,7 +147,8 @@ def _declare(lib):
     function("version", text)
     function("abi", i32)
     if lib.tegula_abi() != _ABI:
-        raise ImportError(f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
+        raise ImportError(
+            f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
     function("last_error", text)
     function("set_error", None, text)
     function("device_default", i32, p)
@@ -223,17 +230,21 @@ class dtype:
 
 
 _DTYPES = {}
-for _number, (_name, _typestr) in enumerate(
-        [("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"), ("int64", "<i8"), ("uint8", "|u1"),
-         ("uint16", "<u2"), ("uint32", "<u4"), ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
-         ("float32", "<f4"), ("float64", "<f8")], 1):
+for _number, (_name, _typestr) in enumerate([("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"),
+                                             ("int64", "<i8"), ("uint8", "|u1"), ("uint16", "<u2"), ("uint32", "<u4"),
+                                             ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
+                                             ("float32", "<f4"), ("float64", "<f8")], 1):
     _DTYPES[_name] = globals()[_name] = dtype(_name, _number, int(_typestr[2:]) if _typestr else 2, _typestr)
     __all__.append(_name)
 _BY_TYPESTR = {d.typestr: d for d in _DTYPES.values() if d.typestr}
 # As Triton, torch and PTX say it besides.
-_OTHER_NAMES = {"bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
-                "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32",
-                "f64": "float64", **{f"{k[0]}{b}": f"{k}{b}" for k in ("int", "uint") for b in (8, 16, 32, 64)}}
+_OTHER_NAMES = {
+    "bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
+    "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32", "f64": "float64",
+    **{f"{k[0]}{b}": f"{k}{b}"
+       for k in ("int", "uint")
+       for b in (8, 16, 32, 64)}
+}
 _SUPPORTED = "bool, " + ", ".join(list(_DTYPES)[1:])
 
 
@@ -274,28 +285,30 @@ def _constexpr_words(value, keep):
         value = value.value
     if value is None:
         return _NONE, 0
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value, "item"):
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # numpy's
         return _BOOL, int(value)
     if isinstance(value, str):
         text = ctypes.create_string_buffer(value.encode())
         keep.append(text)
         return _STRING, ctypes.addressof(text)
-    if isinstance(value, float) or hasattr(value, "dtype") and hasattr(value, "__float__") and value.dtype.kind == "f":
+    numpy = sys.modules.get("numpy")
+    if isinstance(value, float) or numpy and isinstance(value, numpy.floating):
         return _DOUBLE, _double_bits(float(value))
     if found := _dtype_of(value):
         return found._tag, 0
     try:
         number = operator.index(value)
     except TypeError:
-        raise _Wrong(f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
-                     "float, a str or a dtype") from None
+        raise _Wrong(
+            f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
+            "float, a str or a dtype") from None
     if not -2**63 <= number < 2**63:
         raise _Wrong(f"{number} does not fit 64 bits")
     return _INT, number
 
 
-# ---- Arguments: a handler for each Python type. It returns (tag, bits, place); place is where data lies: the ordinal of
-# a GPU, _HOST, a Device, or None for what is no data.
+# ---- Arguments: a handler for each Python type. It returns (tag, bits, place); place is where data lies: the ordinal
+# of a GPU, _HOST, a Device, or None for what is no data.
 
 _HOST = -1
 _torch = None
@@ -379,6 +392,8 @@ def _find_handler(x):
         handler = lambda x: (_BOOL, int(x), None)
     elif numpy and isinstance(x, numpy.floating):
         handler = lambda x: (_DOUBLE, _double_bits(float(x)), None)
+    elif numpy and isinstance(x, numpy.integer):
+        handler = lambda x: _int_words(int(x))
     elif isinstance(x, (DeviceArray, _Reinterpreted)):
         handler = lambda x: x._words()
     elif hasattr(x, "__cuda_array_interface__"):
@@ -390,8 +405,9 @@ def _find_handler(x):
     elif isinstance(x, str) or _dtype_of(x):
         raise _Wrong(f"{x!r} is for tl.constexpr parameters, which this one is not")
     else:
-        raise _Wrong(f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
-                     "float, a bool or None")
+        raise _Wrong(
+            f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
+            "float, a bool or None")
     _handlers[t] = handler
     return handler
 
@@ -400,32 +416,33 @@ def _words(x):
     return (_handlers.get(type(x)) or _find_handler(x))(x)
 
 
-def _extent(x):
-    """(first address, bytes) of the memory that an array's elements span; (0, 0) if it has none."""
+def _elements(x):
+    """An array as bytes of all elements, bytes of one, shape, strides in bytes (None: row-major), address."""
     if isinstance(x, _Reinterpreted):
         x = x.array
-    if type(x) in _torch_types or _torch and isinstance(x, _torch.Tensor):
-        shape, strides, item, address = x.shape, x.stride(), x.element_size(), x.data_ptr()
-        strides = [s * item for s in strides]
-    else:
-        interface = getattr(x, "__cuda_array_interface__", None) or getattr(x, "__array_interface__", None)
-        if not interface:
-            return 0, 0
-        shape, strides, address = interface["shape"], interface.get("strides"), interface["data"][0]
-        item = int(interface["typestr"][2:])
-        if strides is None:
-            strides, step = [], item
-            for n in reversed(shape):
-                strides.insert(0, step)
-                step *= n
-    if 0 in shape:
-        return 0, 0
+    if isinstance(x, DeviceArray):
+        return x.nbytes, x.dtype.itemsize, x.shape, None, x.address
+    if _torch and isinstance(x, _torch.Tensor):
+        item = x.element_size()
+        return x.numel() * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
+    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    item = int(interface["typestr"][2:])
+    return math.prod(
+        interface["shape"]) * item, item, interface["shape"], interface.get("strides"), interface["data"][0]
+
+
+def _extent(x):
+    """(first address, bytes) of the memory that an array's elements span; (0, 0) if it has none."""
+    size, item, shape, strides, address = _elements(x)
+    if strides is None or size == 0:
+        return address if size else 0, size
     low = sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
     high = sum((n - 1) * s for n, s in zip(shape, strides) if s > 0)
     return address + low, high - low + item
 
 
 class _Reinterpreted:
+
     def __init__(self, array, as_dtype):
         self.array, self.dtype = array, as_dtype
 
@@ -523,16 +540,10 @@ class DeviceArray:
         if interface.get("strides") is not None:
             raise TypeError("the array is not contiguous; pass a contiguous copy")
         self.device, self.dtype, self.shape = device, found, tuple(interface["shape"])
-        self.nbytes = found.itemsize
-        for n in self.shape:
-            self.nbytes *= n
+        self.nbytes = found.itemsize * math.prod(self.shape)
         self._handle = _make(_lib.tegula_buffer_create, device._handle, self.nbytes)
         self.address = _lib.tegula_buffer_address(self._handle)
         _check(_lib.tegula_buffer_upload(self._handle, 0, interface["data"][0], self.nbytes, None))
-
-    @property
-    def __array_interface__(self):
-        raise AttributeError("the data of a DeviceArray is read with numpy() or copy_to()")
 
     def copy_to(self, target):
         """Copies all elements into a contiguous array of the host's, as large as this one. Waits for them."""
@@ -551,9 +562,9 @@ class DeviceArray:
     def _words(self):
         return self.dtype._pointer, self.address, self.device._place
 
-    def __del__(self):
+    def __del__(self, release=_lib.tegula_buffer_release):
         if self._handle:
-            _lib.tegula_buffer_release(self._handle)
+            release(self._handle)
 
 
 # ---- Programs and kernels
@@ -574,8 +585,9 @@ class Program:
 
     def __init__(self, handle, name):
         self._handle, self._name, self._made = handle, name, {}
-        self.kernels = [_lib.tegula_program_kernel_name(handle, i).decode()
-                        for i in range(_lib.tegula_program_num_kernels(handle))]
+        self.kernels = [
+            _lib.tegula_program_kernel_name(handle, i).decode() for i in range(_lib.tegula_program_num_kernels(handle))
+        ]
 
     def __getitem__(self, name):
         if name not in self._made:
@@ -596,8 +608,8 @@ class Program:
     def __repr__(self):
         return f"<tegula.Program {self._name}: {', '.join(self.kernels)}>"
 
-    def __del__(self):
-        _lib.tegula_program_release(self._handle)
+    def __del__(self, release=_lib.tegula_program_release):
+        release(self._handle)
 
 
 class Param:
@@ -611,8 +623,8 @@ class Param:
 
 
 class Image:
-    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx, and
-    for what a launch runs its config: constexprs and options by name."""
+    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx,
+    and for what a launch runs its config: constexprs and options by name."""
 
     def __init__(self, handle, config=None):
         facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
@@ -626,12 +638,14 @@ class Image:
         self.config = config
 
     def __repr__(self):
-        return (f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} bytes "
-                f"spilled, {self.shared_bytes} bytes shared>")
+        return (
+            f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} B "
+            f"spilled, {self.shared_bytes} bytes shared>")
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_EXTRA_OPTIONS = ("num_ctas", "stream")  # of which there can be no more than one cluster, and which is no part of the code
+_OTHER_OPTIONS = ("dependent_launch", "num_ctas")
+_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, "stream")
 
 
 class _Plan:
@@ -676,7 +690,7 @@ def _grid_callback(token, config, out):
 def _extents(grid):
     """x, y, z of a grid as the user says it."""
     if not isinstance(grid, (tuple, list)):
-        grid = (grid,)
+        grid = (grid, )
     if not 1 <= len(grid) <= 3:
         raise TypeError(f"the grid {tuple(grid)} has {len(grid)} extents, expected 1 to 3")
     try:
@@ -694,17 +708,19 @@ class Kernel:
     def __init__(self, handle, name):
         self._handle, self.__name__, self.name = handle, name, name
         self.params = []
+        self._sized = {}  # parameters whose memory tuning zeroes (True) or restores (False)
         for i in range(_lib.tegula_kernel_num_params(handle)):
             p = _ParamStruct()
             _check(_lib.tegula_kernel_param(handle, i, ctypes.byref(p)))
             self.params.append(Param(p.name.decode(), bool(p.is_constexpr), bool(p.has_default)))
+            if p.is_zeroed or p.is_restored:
+                self._sized[self.params[-1].name] = bool(p.is_zeroed)
         self._names = {p.name for p in self.params}
         self._plans = {}
         self._configs = {}
-        self._tuned = None
 
-    def __del__(self):
-        _lib.tegula_kernel_release(self._handle)
+    def __del__(self, release=_lib.tegula_kernel_release):
+        release(self._handle)
 
     def __repr__(self):
         return f"<tegula.Kernel {self.name}({', '.join(map(repr, self.params))})>"
@@ -718,11 +734,9 @@ class Kernel:
     @property
     def is_tuned(self):
         """Whether launches choose among configurations (@triton.autotune)."""
-        if self._tuned is None:
-            tuned = ctypes.c_int32()
-            _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
-            self._tuned = bool(tuned.value)
-        return self._tuned
+        tuned = ctypes.c_int32()
+        _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
+        return bool(tuned.value)
 
     def _launch(self, grid, args, kwargs):
         call = self._bind(args, kwargs)
@@ -737,9 +751,12 @@ class Kernel:
         else:
             x, y, z = _extents(grid)
         if call.ranges:
-            return self._within(call, lambda: _check(
-                _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)))
-        status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words, call.count)
+            return self._within(
+                call, lambda: _check(
+                    _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words,
+                                   call.count)))
+        status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words,
+                                call.count)
         if status:
             _check(status)
 
@@ -748,8 +765,8 @@ class Kernel:
         token = next(_tokens)
         _pending[token] = pending = [self, grid, call.meta(), None]
         try:
-            status = function(self._handle, call.device._handle, _grid_callback, token, call.options, call.stream, call.words,
-                              call.count, *results)
+            status = function(self._handle, call.device._handle, _grid_callback, token, call.options, call.stream,
+                              call.words, call.count, *results)
             if pending[3] is not None:
                 raise pending[3]
             _check(status)
@@ -783,8 +800,8 @@ class Kernel:
                 kind = c.tag & 0xffffffff
                 known[c.name.decode()] = (
                     None if kind == _NONE else bool(c.bits) if kind == _BOOL else c.bits if kind == _INT else
-                    _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else
-                    ctypes.string_at(c.bits).decode() if kind == _STRING else list(_DTYPES.values())[(c.tag >> 32) - 1])
+                    _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else ctypes.
+                    string_at(c.bits).decode() if kind == _STRING else list(_DTYPES.values())[(c.tag >> 32) - 1])
             self._configs[config] = known
         return known
 
@@ -794,13 +811,14 @@ class Kernel:
         """The plan of calls with `count` values by position and these names."""
         names = [p.name for p in self.params]
         if count > len(names):
-            raise TypeError(f"{self.name}() takes {len(names)} arguments ({', '.join(names)}), found {count} by position")
+            raise TypeError(
+                f"{self.name}() takes {len(names)} arguments ({', '.join(names)}), found {count} by position")
         given = {name: i for i, name in enumerate(names[:count])}
         for i, name in enumerate(keywords, count):
             if name in given:
                 raise TypeError(f"{self.name}() got two values for '{name}'")
-            if name not in self._names and name not in _OPTIONS and name not in _EXTRA_OPTIONS:
-                near = difflib.get_close_matches(name, [*names, *_OPTIONS], 1)
+            if name not in self._names and name not in _ALL_OPTIONS:
+                near = difflib.get_close_matches(name, [*names, *_ALL_OPTIONS], 1)
                 hint = f"; did you mean '{near[0]}'?" if near else f"; the parameters are {', '.join(names)}"
                 raise TypeError(f"{self.name}() has no parameter '{name}'{hint}")
             given[name] = i
@@ -813,10 +831,12 @@ class Kernel:
             runtime.pop()
         for p in runtime:
             if p.name not in given:
-                raise TypeError(f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
-                                "left to the last arguments alone")
-        fixed = [n for n in given if n in _OPTIONS or n == "num_ctas"]
-        fixed = [p.name for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
+                raise TypeError(
+                    f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
+                    "left to the last arguments alone")
+        fixed = [n for n in given if n in _OPTIONS or n in _OTHER_OPTIONS]
+        fixed = [p.name
+                 for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
         positions = [given[p.name] for p in runtime]
         stream = given.get("stream") if "stream" not in self._names else None
         plan = _Plan(None if positions == list(range(count)) else positions, [p.name for p in runtime],
@@ -842,10 +862,13 @@ class Kernel:
                 number = operator.index(value)
             except TypeError:
                 raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
-            if name == "num_ctas" and number != 1:
-                raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
-            options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
-        options.pop("num_ctas", None)
+            if name == "num_ctas":
+                if number != 1:
+                    raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
+            elif name == "dependent_launch":
+                options["no_dependent_launch"] = not number
+            else:
+                options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
         array = (_ConstexprStruct * len(constexprs))(*constexprs)
         made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)
@@ -874,7 +897,7 @@ class Kernel:
             if t is int and -2**63 <= x < 2**63:
                 words += (_INT, x, 0)
                 continue
-            if t in _torch_types and (tag := _torch_tags.get(x.dtype)):
+            if t in _torch_types and x.is_cuda and (tag := _torch_tags.get(x.dtype)):
                 where = x.get_device()
                 words += (tag, x.data_ptr(), 0)
             else:
@@ -884,7 +907,8 @@ class Kernel:
                     else:
                         tag, bits, where = (_handlers.get(t) or _find_handler(x))(x)
                 except _Wrong as wrong:
-                    raise TypeError(f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
+                    raise TypeError(
+                        f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
                 foreign = foreign or where is not None and not (_torch and isinstance(x, _torch.Tensor))
                 words += (tag, bits, 0)
             if where != place and where is not None:
@@ -905,16 +929,26 @@ class Kernel:
             call.stream = _stream_of(runtime, call.device)
         else:
             call.stream = _current_torch_stream(place)
-        if call.device.is_emulator:
+        if types:  # nothing is accessed
+            pass
+        elif call.device.is_emulator:
             call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
                                                              if tag & 0xffffffff == _POINTER) if size]
-        elif self.is_tuned:  # what reset_to_zero and restore_value are to cover
-            for i, x in enumerate(runtime):
-                if words[3 * i] & 0xffffffff == _POINTER:
-                    words[3 * i + 2] = _extent(x)[1]
+        elif self._sized:
+            for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
+                if name in self._sized and words[3 * i] & 0xffffffff == _POINTER:
+                    words[3 * i + 2] = self._tuned_bytes(name, x)
         call.words = plan.pack(*words)
         call.meta = lambda: dict(zip(plan.names, values))
         return call
+
+    def _tuned_bytes(self, name, x):
+        """The size of what tuning zeroes or restores."""
+        begin, size = _extent(x)
+        if begin != _words(x)[1] and size or self._sized[name] and size != _elements(x)[0]:
+            raise TypeError(f"{self.name}(): the elements of '{name}' do not lie side by side, and tuning the kernel "
+                            "zeroes or restores all of its memory; pass a contiguous array")
+        return size
 
     def _refuse_places(self, plan, runtime):
         """Raises the TypeError for data in different places."""
@@ -923,27 +957,31 @@ class Kernel:
         (first, one), (other, two) = lying[0], next(entry for entry in lying if entry[1] != lying[0][1])
 
         def text(place):
-            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place, Device) else f"on GPU {place}"
+            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place,
+                                                                                         Device) else f"on GPU {place}"
 
-        raise TypeError(f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
-                        "launch belongs on one device")
+        raise TypeError(
+            f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
+            "launch belongs on one device")
 
     # ---- Looking at what is compiled
 
     def compile(self, *args, target=None, **kwargs):
-        """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments are
-        those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16", "f32"."""
+        """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments
+        are those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16",
+        "f32"."""
         call = self._bind(args, kwargs, types=True)
         target = target or call.device.target
-        return Image(_make(_lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
+        return Image(
+            _make(_lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
 
     def ptx(self, *args, target=None, **kwargs):
         """The PTX of compile()."""
         return self.compile(*args, target=target, **kwargs).ptx
 
-    def facts(self, *args, grid=(1,), **kwargs):
-        """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be): registers,
-        spills, shared memory, config."""
+    def facts(self, *args, grid=(1, ), **kwargs):
+        """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be):
+        registers, spills, shared memory, config."""
         call = self._bind(args, kwargs)
         image, config = ctypes.c_void_p(), ctypes.c_void_p()
         self._within(call, self._with_callback, call, grid, _lib.tegula_kernel_prepare, ctypes.byref(image),
@@ -978,8 +1016,8 @@ def _current_torch_stream(ordinal):
 
 
 def _stream_of(arrays, device):
-    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first array
-    whose interface names one. Work on other streams that arrays name is waited for."""
+    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first
+    array whose interface names one. Work on other streams that arrays name is waited for."""
     ours = [_current_torch_stream(device._place) for x in arrays if _torch and isinstance(x, _torch.Tensor)][:1]
     named = [(getattr(x, "__cuda_array_interface__", None) or {}).get("stream") for x in arrays
              if not (_torch and isinstance(x, _torch.Tensor))]

@@ -1,4 +1,6 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
+#include <llvm/IR/MDBuilder.h>
+
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -33,10 +35,23 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
 void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::CmpInst::Predicate sint,
              llvm::CmpInst::Predicate uint) {
   bool pointer = op.operand(0)->type.pointer;
-  elementwise(l, op, [&](auto& x) {
-    if (is_float(op)) return l.b.CreateFCmp(fp, x[0], x[1]);
-    return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x[0], x[1]);
-  });
+  auto make = [&](llvm::Value* x, llvm::Value* y) {
+    if (is_float(op)) return l.b.CreateFCmp(fp, x, y);
+    return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x, y);
+  };
+  // A mask is often the same for all elements of an aligned group: one comparison then does for the group's registers.
+  const ir::Type& type = op.result()->type;
+  const std::vector<int64_t>& constancy = l.axes.info(op.result()).constancy;
+  const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
+  std::map<std::vector<int32_t>, llvm::Value*> made;  // by group
+  l.set(op.result(), l.map_registers(type, [&](int r) {
+    if (!type.layout) return make(x[r], y[r]);
+    std::vector<int32_t> group = type.layout->apply({{Dim::Register, r}});
+    for (size_t axis = 0; axis < group.size(); ++axis) group[axis] = int32_t(group[axis] / constancy[axis]);
+    llvm::Value*& value = made[group];
+    if (!value) value = make(x[r], y[r]);
+    return value;
+  }));
 }
 
 void min_max(Lowering& l, const ir::Op& op, bool max) {
@@ -134,9 +149,80 @@ llvm::Value* safe_divisor(Lowering& l, llvm::Value* x, llvm::Value* y, bool sign
   return l.b.CreateSelect(undefined, one, y);
 }
 
+// Few registers are not worth a branch.
+constexpr int kBranchFrom = 4;
+
+// The registers of a type that differ, lowest first.
+std::vector<int> distinct_registers(const ir::Type& type) {
+  std::vector<int> out;
+  for (int r = 0; r < Lowering::num_registers(type); ++r)
+    if (Lowering::canonical_register(type, r) == r) out.push_back(r);
+  return out;
+}
+
+// Registers made by `fast` where the thread's condition holds, which is the rule, else by `slow`.
+template <class Fast, class Slow>
+Regs branch(Lowering& l, const ir::Type& type, llvm::Value* condition, Fast fast, Slow slow) {
+  llvm::Function* function = l.b.GetInsertBlock()->getParent();
+  auto* often = llvm::BasicBlock::Create(l.context, "often", function);
+  auto* rarely = llvm::BasicBlock::Create(l.context, "rarely", function);
+  auto* after = llvm::BasicBlock::Create(l.context, "after", function);
+  l.b.CreateCondBr(condition, often, rarely, llvm::MDBuilder(l.context).createBranchWeights(1 << 20, 1));
+  l.b.SetInsertPoint(often);
+  Regs a = l.map_registers(type, fast);
+  l.b.CreateBr(after);
+  l.b.SetInsertPoint(rarely);
+  Regs b = l.map_registers(type, slow);
+  l.b.CreateBr(after);
+  l.b.SetInsertPoint(after);
+  return l.map_registers(type, [&](int r) {
+    llvm::PHINode* phi = l.b.CreatePHI(a[r]->getType(), 2);
+    phi->addIncoming(a[r], often);
+    phi->addIncoming(b[r], rarely);
+    return phi;
+  });
+}
+
+// fp32 quotients of many elements by the same few numbers: as div.full does it, x k * rcp(y k) with a k that keeps the
+// reciprocal a normal number, but k and the reciprocal once for each y, and without k where it is 1.
+bool divide_by_few(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  if (type.elem != Elem::F32) return false;
+  const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
+  const std::vector<int> registers = distinct_registers(type);
+  struct Divisor {
+    llvm::Value *scale, *reciprocal;
+  };
+  std::map<llvm::Value*, Divisor> divisors;
+  for (int r : registers) divisors[y[r]] = {};
+  if (divisors.size() * kBranchFrom > registers.size()) return false;
+  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
+  l.b.clearFastMathFlags();
+  auto number = [&](double value) { return llvm::ConstantFP::get(l.b.getFloatTy(), value); };
+  llvm::Value* all_normal = l.b.getTrue();
+  for (int r : registers) {  // not the map's order, which is that of addresses
+    Divisor& d = divisors[y[r]];
+    if (d.scale) continue;
+    llvm::Value* size = l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y[r]);
+    llvm::Value* large = l.b.CreateFCmpOGT(size, number(0x1p126));
+    llvm::Value* small = l.b.CreateFCmpOLT(size, number(0x1p-126));
+    d.scale = l.b.CreateSelect(large, number(0.25), l.b.CreateSelect(small, number(0x1p24), number(1)));
+    d.reciprocal = l.hw("rcp_approx_ftz_f32", {l.b.CreateFMul(y[r], d.scale)});
+    all_normal = l.b.CreateAnd(all_normal, l.b.CreateNot(l.b.CreateOr(large, small)));
+  }
+  l.set(op.result(), branch(
+                         l, type, all_normal, [&](int r) { return l.b.CreateFMul(x[r], divisors[y[r]].reciprocal); },
+                         [&](int r) {
+                           const Divisor& d = divisors[y[r]];
+                           return l.b.CreateFMul(l.b.CreateFMul(x[r], d.scale), d.reciprocal);
+                         }));
+  return true;
+}
+
 }  // namespace
 
 void lower_Div(Lowering& l, const ir::Op& op) {
+  if (divide_by_few(l, op)) return;
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
     if (!is_float(op)) {
       llvm::Value* y = safe_divisor(l, x[0], x[1], is_signed(op));
@@ -261,6 +347,41 @@ void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
 
 constexpr double kLog2E = 1.4426950408889634;
 
+// 2^(x scale). ex2.approx spends three instructions an element on results below the normal numbers, which arguments
+// below -126 have. For fp32 tiles one integer maximum tells whether a thread has such: among the bits of numbers,
+// 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay out of the
+// way.
+void exp2_of_scaled(Lowering& l, const ir::Op& op, double scale, std::string_view f64) {
+  auto scaled = [&](llvm::Value* x) {
+    return scale == 1 ? x : l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), scale));
+  };
+  const ir::Type& type = op.result()->type;
+  const std::vector<int> registers = distinct_registers(type);
+  if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom)
+    return math(
+        l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); },
+        [&](auto& x) { return l.libclc(f64, x); });
+  constexpr uint32_t kShift = 0x800000, kLeast = 0xC2FC0000 /* -126 */ + kShift;
+  constexpr size_t kChains = 4;
+  const Regs& x = l.get(op.operand(0));
+  const Regs arguments = l.map_registers(type, [&](int r) { return scaled(x[r]); });
+  llvm::SmallVector<llvm::Value*> largest;
+  auto larger = [&](llvm::Value* a, llvm::Value* b) { return l.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b); };
+  for (size_t i = 0; i < registers.size(); ++i) {
+    llvm::Value* bits = l.b.CreateBitCast(arguments[registers[i]], l.b.getInt32Ty());
+    llvm::Value* shifted = l.b.CreateAdd(bits, l.b.getInt32(kShift));
+    if (i < kChains)
+      largest.push_back(shifted);
+    else
+      largest[i % kChains] = larger(shifted, largest[i % kChains]);
+  }
+  llvm::Value* most = larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]));
+  llvm::Value* all_normal = l.b.CreateICmpULE(most, l.b.getInt32(kLeast));
+  l.set(op.result(), branch(
+                         l, type, all_normal, [&](int r) { return l.hw("ex2_approx_ftz_f32", {arguments[r]}); },
+                         [&](int r) { return l.hw("ex2_approx_f32", {arguments[r]}); }));
+}
+
 }  // namespace
 
 void lower_Floor(Lowering& l, const ir::Op& op) { intrinsic_math(l, op, llvm::Intrinsic::floor); }
@@ -282,20 +403,8 @@ void lower_Rsqrt(Lowering& l, const ir::Op& op) {
       });
 }
 
-void lower_Exp(Lowering& l, const ir::Op& op) {
-  math(
-      l, op,
-      [&](auto& x) {
-        return l.hw("ex2_approx_f32", {l.b.CreateFMul(x[0], llvm::ConstantFP::get(x[0]->getType(), kLog2E))});
-      },
-      [&](auto& x) { return l.libclc("exp", x); });
-}
-
-void lower_Exp2(Lowering& l, const ir::Op& op) {
-  math(
-      l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {x[0]}); }, [&](auto& x) { return l.libclc("exp2", x); });
-}
-
+void lower_Exp(Lowering& l, const ir::Op& op) { exp2_of_scaled(l, op, kLog2E, "exp"); }
+void lower_Exp2(Lowering& l, const ir::Op& op) { exp2_of_scaled(l, op, 1, "exp2"); }
 void lower_Log(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log"); }
 void lower_Log2(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log2"); }
 void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }

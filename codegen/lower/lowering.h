@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
@@ -50,6 +51,7 @@ class Lowering {
   Diagnostics& diags;
   llvm::IRBuilder<> b;
   SharedPlan shared;
+  AxisAnalysis axes;
   std::vector<Loc> sites;
   std::unordered_map<const ir::Value*, int> uses;
 

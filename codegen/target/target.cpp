@@ -1,5 +1,7 @@
 #include "codegen/target/target.h"
 
+#include <utility>
+
 namespace tegula {
 
 namespace {
@@ -10,8 +12,8 @@ constexpr uint32_t operator|(uint32_t a, Feature b) { return a | uint32_t(b); }
 const std::vector<Target>& targets() {
   using enum Feature;
   static const std::vector<Target> rows = {
-#define TEGULA_TARGET(name, sm, ptx, shared, shared_sm, registers, features) \
-  {name, sm, ptx, shared, shared_sm, registers, features},
+#define TEGULA_TARGET(name, sm, ptx, shared, shared_sm, registers, warps, rates, features) \
+  {name, sm, ptx, shared, shared_sm, registers, warps, rates, features},
 #include "codegen/target/targets.def"
   };
   return rows;
@@ -28,6 +30,16 @@ const Target& target_for_sm(int sm) {
   for (const Target& t : targets())
     if (t.sm <= sm) best = &t;
   return *best;
+}
+
+std::optional<double> memory_rate(std::string_view device_name) {
+  static constexpr std::pair<std::string_view, double> kDevices[] = {
+#define TEGULA_DEVICE(name, gb_s) {name, gb_s},
+#include "codegen/target/targets.def"
+  };
+  for (const auto& [name, rate] : kDevices)
+    if (device_name.find(name) != std::string_view::npos) return rate;
+  return std::nullopt;
 }
 
 }  // namespace tegula

@@ -23,6 +23,15 @@ enum class Feature : uint32_t {
   DependentLaunch = 512,
 };
 
+/// What an architecture's usual device can do at most.
+struct Rates {
+  int num_sms;
+  double memory_gb_s;
+  double fp32_tflop_s;
+  double tensor_tflop_s;  ///< fp16 products, fp32 sums, dense
+  double clock_mhz;
+};
+
 struct Target {
   std::string name;  ///< "sm_90a", as LLVM and ptxas spell it
   int sm;            ///< 90
@@ -30,6 +39,8 @@ struct Target {
   int64_t shared_per_program;
   int64_t shared_per_sm;
   int64_t registers_per_sm;
+  int warps_per_sm;  ///< resident at the same time, at most
+  Rates rates;
   uint32_t features;
 
   bool has(Feature f) const { return (features & uint32_t(f)) == uint32_t(f); }
@@ -40,5 +51,8 @@ const std::vector<Target>& targets();
 std::optional<Target> find_target(std::string_view name);
 /// The nearest row at or below compute capability `sm` (90 for 9.0); the lowest row if there is none.
 const Target& target_for_sm(int sm);
+
+/// The memory rate of the device of this name ("NVIDIA H200") in GB/s; none if it is not known.
+std::optional<double> memory_rate(std::string_view device_name);
 
 }  // namespace tegula

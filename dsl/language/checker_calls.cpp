@@ -180,7 +180,7 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
       ok = false;
       continue;
     }
-    bool typed = a.typed && is_number(a.value);
+    bool typed = a.typed && dsl::is_number(a.value);
     if (!scope.emplace(name, Binding{std::move(a.value), typed, {}, a.loc}).second) {
       error(a.loc, fmt::format("argument '{}' of '{}' is given twice", name, function.name));
       ok = false;
@@ -294,7 +294,7 @@ Val Checker::call_number(const std::string& name, const Val& x, Loc loc) {
     if (digits.empty() || *end) return error(loc, fmt::format("{}() cannot read the string '{}'", name, digits));
     return number;
   }
-  if (!is_number(x)) return error(loc, fmt::format("{}() takes a number, found {}", name, dsl::describe(x)));
+  if (!dsl::is_number(x)) return error(loc, fmt::format("{}() takes a number, found {}", name, dsl::describe(x)));
   if (name == "float") return as_double(x);
   if (x.is<bool>()) return dsl::Int(x.as<bool>());
   if (x.is<dsl::Int>()) return x;
@@ -308,7 +308,7 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
     if (a.value.is_value())
       return error(a.loc, fmt::format("math.{} works at compile time, found {}", name, dsl::describe(a.value)),
                    fmt::format("call tl.{}", name));
-    if (!is_number(a.value))
+    if (!dsl::is_number(a.value))
       return error(a.loc, fmt::format("math.{} takes a number, found {}", name, dsl::describe(a.value)));
   }
   size_t wanted = name == "pow" ? 2 : 1;
@@ -368,7 +368,7 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   }
   if (name == "abs") {
     if (x.is_value()) return call_table(*dsl::find_function("abs"), std::move(args), loc);
-    if (!is_number(x)) return error(args[0].loc, fmt::format("abs takes a number, found {}", dsl::describe(x)));
+    if (!dsl::is_number(x)) return error(args[0].loc, fmt::format("abs takes a number, found {}", dsl::describe(x)));
     if (x.is<double>()) return std::abs(x.as<double>());
     dsl::Int n = x.is<bool>() ? dsl::Int(x.as<bool>()) : x.as<dsl::Int>();
     return n < 0 ? -n : n;

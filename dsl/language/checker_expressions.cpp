@@ -124,7 +124,7 @@ bool Checker::is_typed(const Expr& e) const {
 }
 
 Val Checker::strengthen(Val v, bool typed) {
-  if (!typed || !is_number(v)) return v;
+  if (!typed || !dsl::is_number(v)) return v;
   ir::Value* value = dsl::to_value(sema_, v);
   return value ? Val(value) : Val();
 }
@@ -153,8 +153,8 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
     } else if (tuple && lhs.is_constant()) {
       for (const Val& item : *tuple->items) {
         if (!item.is_constant()) return error(e.loc, fmt::format("'{}' needs compile-time values", op));
-        bool numbers = is_number(item) && is_number(lhs);
-        found = found || (numbers ? dsl::truth(dsl::compare(sema_, "==", lhs, item)) : same(lhs, item));
+        bool numbers = dsl::is_number(item) && dsl::is_number(lhs);
+        found = found || (numbers ? dsl::truth(dsl::compare(sema_, "==", lhs, item)) : dsl::same(lhs, item));
       }
     } else {
       return error(e.loc, fmt::format("'{}' needs compile-time values, found {} {} {}", op, dsl::describe(lhs), op,
@@ -228,21 +228,21 @@ Val Checker::eval_ternary(const Expr& e) {
     return Val();
   }
   sema_.at(e.loc);
-  Join join = begin_if(value);
+  Join join = dsl::begin_if(sema_, value);
   Val sides[2];
   for (int side : {0, 1}) {
-    enter(join, side);
+    dsl::enter(sema_, join, side);
     sides[side] = eval(*e.children[side + 1]);
   }
   sema_.at(e.loc);
   std::string why;
-  auto merged = merge(join, "", sides[0], sides[1], why);
+  auto merged = dsl::merge(sema_, join, "", sides[0], sides[1], why);
   if (!merged) {
-    finish_if(join);
+    dsl::finish_if(sema_, join);
     return error(e.loc, fmt::format("the two values of the conditional expression do not fit: {}", why),
                  "cast one of them with .to(...)");
   }
-  finish_if(join);
+  dsl::finish_if(sema_, join);
   // A scalar choice between values that cost nothing to have both is a select.
   auto cheap = [](const ir::Op& op) {
     bool traps = op.opcode == ir::Opcode::Div || op.opcode == ir::Opcode::Rem;

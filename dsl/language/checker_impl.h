@@ -24,11 +24,13 @@
 #include "dsl/language/ast.h"
 #include "dsl/language/checker.h"
 #include "dsl/language/parser.h"
+#include "dsl/semantics/control.h"
 #include "dsl/semantics/sema.h"
 
 namespace tegula::language {
 
 using dsl::FunctionRef;
+using dsl::Join;
 using dsl::Val;
 
 /// What a name of a function stands for.
@@ -65,13 +67,6 @@ struct Argument {
   Val value;
   bool typed = false;  ///< as Binding::typed
   Loc loc;
-};
-
-/// An If op under construction: its two regions and what they yield so far.
-struct Join {
-  ir::Op* op = nullptr;
-  ir::Builder outside;  ///< where the code goes on behind the op
-  std::vector<ir::Value*> yields[2];
 };
 
 class SourceFile;
@@ -122,22 +117,7 @@ class Checker {
   void bind(const std::string& name, Val value, bool typed, Loc loc);
 
   // ---- Values at joins
-  static bool same(const Val& a, const Val& b);
-  static bool is_number(const Val& v);
-  /// A number that a value of `type` can stand for: where the two meet, it takes that type.
-  static bool fits(const Val& v, const ir::Type& type);
-  /// A number, a run-time value or a tuple of such.
-  static bool can_be_value(const Val& v);
-  /// The run-time values that make up `v`, made in the current block. False after an error.
-  bool flatten(const Val& v, std::string_view name, std::vector<ir::Value*>& out);
-  /// `v` with its leaves replaced by values[next...].
-  static Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next);
   static void name_values(const Val& v, const std::string& name);
-  Join begin_if(ir::Value* condition);
-  void enter(const Join& join, int side);
-  /// One value for `a` of region 0 and `b` of region 1. On failure nothing is reported: `why` says what does not fit.
-  std::optional<Val> merge(Join& join, const std::string& name, const Val& a, const Val& b, std::string& why);
-  void finish_if(Join& join);
 
   // ---- Expressions
   Val eval(const Expr& e);
@@ -215,7 +195,6 @@ class Checker {
   void bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block);
   /// Runs the body in `block` and ends it with a Yield.
   void loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block);
-  bool match_carried(const std::string& name, const Val& before, const Val& after, std::vector<ir::Value*>& out);
   void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op);
   bool count_step(Loc loc);
 

@@ -24,11 +24,6 @@ void target_names(const Expr& target, std::vector<std::string>& names) {
   }
 }
 
-std::string with_type(const Val& v) {
-  return v.is<bool>() || v.is<dsl::Int>() || v.is<double>() ? fmt::format("the constant {}", dsl::describe(v))
-                                                            : dsl::describe(v);
-}
-
 }  // namespace
 
 bool Checker::count_step(Loc loc) {
@@ -71,7 +66,7 @@ std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop) {
     bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
     if (it == frame_->scope.end() || !it->second.unusable.empty() || is_target) continue;
     bool value = std::find(values.begin(), values.end(), name) != values.end();
-    carried.push_back({name, it->second.value, value && can_be_value(it->second.value)});
+    carried.push_back({name, it->second.value, value && dsl::can_be_value(it->second.value)});
   }
   return carried;
 }
@@ -80,7 +75,7 @@ void Checker::collect_inits(std::vector<Carried>& carried, std::vector<ir::Value
   for (Carried& c : carried) {
     if (!c.carried) continue;
     std::vector<ir::Value*> leaves;
-    if (flatten(c.value, c.name, leaves)) {
+    if (dsl::flatten(sema_, c.value, c.name, leaves)) {
       inits.insert(inits.end(), leaves.begin(), leaves.end());
     } else {
       c = {c.name, Val(), false};
@@ -95,7 +90,7 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Va
   for (const Carried& c : carried) {
     Binding& b = frame_->scope[c.name];
     if (c.carried) {
-      b.value = rebuild(c.value, args, next);
+      b.value = dsl::rebuild(c.value, args, next);
       b.typed = false;
       name_values(b.value, c.name);
     } else if (c.value.is_poison()) {
@@ -105,23 +100,6 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Va
                                c.name, dsl::describe(c.value));
     }
   }
-}
-
-bool Checker::match_carried(const std::string& name, const Val& before, const Val& after,
-                            std::vector<ir::Value*>& out) {
-  const auto *tb = before.get_if<dsl::TupleVal>(), *ta = after.get_if<dsl::TupleVal>();
-  if (tb && ta && tb->items->size() == ta->items->size()) {
-    for (size_t i = 0; i < tb->items->size(); ++i)
-      if (!match_carried(name, (*tb->items)[i], (*ta->items)[i], out)) return false;
-    return true;
-  }
-  if (tb || ta || !before.is_value()) return false;
-  const ir::Type& type = before.value()->type;
-  ir::Value* value = after.value();
-  if (fits(after, type)) value = dsl::convert(sema_, after, type).value();
-  if (!value || !value->type.same_shape_and_elem(type)) return false;
-  out.push_back(value);
-  return true;
 }
 
 void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block) {
@@ -135,15 +113,15 @@ void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, s
     std::vector<ir::Value*> leaves, none;
     std::vector<ir::Value*> args;
     for (auto& arg : block->args) args.push_back(arg.get());
-    Val before = rebuild(c.value, args, next);
+    Val before = dsl::rebuild(c.value, args, next);
     const Binding& after = frame_->scope[c.name];
     sema_.at(after.loc);
     if (!after.unusable.empty()) {
       error(after.loc, after.unusable, "the next iteration needs its value");
-    } else if (!after.value.is_poison() && !match_carried(c.name, before, after.value, leaves)) {
+    } else if (!after.value.is_poison() && !dsl::match_carried(sema_, before, after.value, leaves)) {
       error(after.loc,
             fmt::format("the type of '{}' changes in the loop: {} before it, {} at the end of its body", c.name,
-                        dsl::describe(before), with_type(after.value)),
+                        dsl::describe(before), dsl::with_type(after.value)),
             "give it its final type before the loop, or cast it back with .to(...)");
     }
     yields.insert(yields.end(), leaves.begin(), leaves.end());
@@ -179,12 +157,12 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
   for (const Carried& c : carried) {
     const Binding& last = after[c.name];
     if (c.carried) {
-      Val value = rebuild(c.value, results, next);
+      Val value = dsl::rebuild(c.value, results, next);
       if (last.value.is_poison()) value = Val();
       bind(c.name, std::move(value), false, last.loc);
     } else if (c.value.is_poison() || last.value.is_poison()) {
       bind(c.name, Val(), false, last.loc);
-    } else if (!same(c.value, last.value)) {
+    } else if (!dsl::same(c.value, last.value)) {
       frame_->scope[c.name].unusable = fmt::format("'{}' is {} before the loop in line {} and {} in its body", c.name,
                                                    dsl::describe(c.value), loop.loc.line, dsl::describe(last.value));
     }
@@ -309,24 +287,12 @@ void Checker::static_for(const Stmt& s, const std::optional<Range>& range) {
 void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   std::vector<Carried> carried = find_carried(s);
   std::vector<ir::Value*> operands, inits;
-  Elem elem = Elem::I32;
+  ir::Type index_type = ir::Type::scalar(Elem::I32);
   bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
   if (known) {
-    const Val* bounds[] = {&range->lower, &range->upper, &range->step};
-    constexpr std::numeric_limits<int32_t> i32;
-    for (const Val* v : bounds) {
-      if (const ir::Value* value = v->value()) {
-        Elem e = value->type.elem;
-        if (elem_bits(e) == 64 || e == Elem::U32) elem = Elem::I64;
-      } else if (v->as<dsl::Int>() < i32.min() || v->as<dsl::Int>() > i32.max()) {
-        elem = Elem::I64;
-      }
-    }
     sema_.at(s.value->loc);
-    ir::Type type = ir::Type::scalar(elem);
-    for (const Val* v : bounds)
-      operands.push_back(v->is_value() ? dsl::convert(sema_, *v, type).value()
-                                       : sema_.builder.constant(type, v->as<dsl::Int>()));
+    operands = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
+    index_type = operands[0]->type;
   } else {
     operands.assign(3, nullptr);
   }
@@ -341,7 +307,7 @@ void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   ir::Builder outside = sema_.builder;
 
   ir::Block* block = op->regions[0].get();
-  ir::Value* induction = block->add_arg(ir::Type::scalar(elem));
+  ir::Value* induction = block->add_arg(index_type);
   Scope before = frame_->scope;
   bind_carried(carried, inits, block);
   assign(*s.targets[0], known ? Val(induction) : Val(), false);

@@ -103,7 +103,7 @@ std::vector<std::string> member_names(std::string_view module) {
   if (module != "tl") return names;
   for (const char* name : kLanguageBuiltins) names.emplace_back(name);
   for (const char* name : {"math", "extra", "PropagateNan"}) names.emplace_back(name);
-#define TEGULA_ELEM(Name, text, tl, bits, kind) names.emplace_back(tl);
+#define TEGULA_ELEM(Name, text, tl, bits, kind) names.emplace_back(#tl);
 #include "runtime/base/elem.def"
   return names;
 }
@@ -123,7 +123,7 @@ std::string nearest_hint(std::string_view name, const std::vector<std::string>& 
 
 void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
   name_values(value, name);
-  typed = typed && is_number(value);
+  typed = typed && dsl::is_number(value);
   frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
 }
 

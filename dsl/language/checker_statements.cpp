@@ -200,19 +200,19 @@ void Checker::branch(const Stmt& s, const Val& condition) {
   sema_.at(s.value->loc);
   ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
   sema_.at(s.loc);
-  Join join = begin_if(value);
+  Join join = dsl::begin_if(sema_, value);
   Scope before = frame_->scope, scopes[2];
   unknown_ += !value;
   for (int side : {0, 1}) {
     frame_->scope = before;
-    enter(join, side);
+    dsl::enter(sema_, join, side);
     execute(Continuation{side ? s.orelse : s.body});
     scopes[side] = std::move(frame_->scope);
   }
   unknown_ -= !value;
   sema_.at(s.loc);
   merge_scopes(value ? &join : nullptr, s, std::move(scopes[0]), std::move(scopes[1]));
-  finish_if(join);
+  dsl::finish_if(sema_, join);
 }
 
 void Checker::merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope else_scope) {
@@ -242,10 +242,10 @@ void Checker::merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope el
     result.typed = a.typed && b.typed;
     std::string why;
     std::optional<Val> value = Val();
-    if (same(a.value, b.value)) {
+    if (dsl::same(a.value, b.value)) {
       value = a.value;
     } else if (join) {
-      value = merge(*join, name, a.value, b.value, why);
+      value = dsl::merge(sema_, *join, name, a.value, b.value, why);
     }
     if (value) {
       result.value = *value;
@@ -264,13 +264,13 @@ Val Checker::branch_to_end(const Stmt& s, const Val& condition, const Continuati
   sema_.at(s.value->loc);
   ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
   sema_.at(s.loc);
-  Join join = begin_if(value);
+  Join join = dsl::begin_if(sema_, value);
   Scope before = frame_->scope;
   Val results[2];
   unknown_ += !value;
   for (int side : {0, 1}) {
     frame_->scope = before;
-    enter(join, side);
+    dsl::enter(sema_, join, side);
     results[side] = execute(Continuation{side ? s.orelse : s.body, &rest}).value_or(Val(dsl::None{}));
   }
   unknown_ -= !value;
@@ -278,8 +278,8 @@ Val Checker::branch_to_end(const Stmt& s, const Val& condition, const Continuati
   sema_.at(s.loc);
   std::string why;
   std::optional<Val> merged = Val();
-  if (value) merged = merge(join, "", results[0], results[1], why);
-  finish_if(join);
+  if (value) merged = dsl::merge(sema_, join, "", results[0], results[1], why);
+  dsl::finish_if(sema_, join);
   if (merged) return *merged;
   return error(s.loc, fmt::format("function '{}' returns {}", frame_->function->name, why),
                "return values of the same types on every way through the function");

@@ -6,7 +6,7 @@ namespace tegula {
 
 namespace {
 constexpr ElemInfo kInfo[] = {
-#define TEGULA_ELEM(Name, text, tl, bits, kind) {text, tl, bits, ElemKind::kind},
+#define TEGULA_ELEM(Name, text, tl, bits, kind) {#text, #tl, bits, ElemKind::kind},
 #include "runtime/base/elem.def"
 };
 }  // namespace

@@ -90,27 +90,21 @@ class Search {
     left_ = todo.size();
     {
       Preparation preparation(todo, prepare_, options_.compile_threads);
-      for (size_t i : todo) {
-        PreparedCandidate candidate = preparation.take(i);
-        candidate.facts.config = configs_[i];
-        if (i < predicted_.size()) candidate.facts.predicted_us = predicted_[i];
-        if (candidate.facts.status == Status::Timed && candidate.facts.spill_bytes > 0) {
-          candidate.facts.status = Status::Spilled;
-          candidate.facts.reason = fmt::format("{} bytes of registers spilled a thread", candidate.facts.spill_bytes);
-          spilled_[i] = std::move(candidate.time);
-        } else if (candidate.facts.status == Status::Timed) {
-          time(i, candidate);
-        }
-        finish(i, std::move(candidate.facts));
-      }
+      std::atomic<size_t> next{0};
+      auto work = [&](int worker) {
+        for (size_t k; (k = next++) < todo.size();) measure(todo[k], preparation.take(todo[k]), worker);
+      };
+      std::vector<std::thread> others;
+      for (int w = 1; w < options_.workers; ++w) others.emplace_back(work, w);
+      work(0);
+      for (std::thread& t : others) t.join();
     }
     if (!any(Status::Timed))
       for (auto& [i, run] : spilled_) {
         PreparedCandidate candidate{out_.results[i], std::move(run)};
         candidate.facts.status = Status::Timed;
-        time(i, candidate);
-        candidate.facts.reason += candidate.facts.reason.empty() ? "" : "; ";
-        candidate.facts.reason += "timed since all candidates spill";
+        time(i, candidate, 0);
+        candidate.facts.reason += "; timed since all candidates spill";
         finish(i, std::move(candidate.facts));
       }
     decide();
@@ -118,12 +112,28 @@ class Search {
   }
 
  private:
+  void measure(size_t i, PreparedCandidate candidate, int worker) {
+    TuningResult& facts = candidate.facts;
+    facts.config = configs_[i];
+    if (i < predicted_.size() && std::isfinite(predicted_[i])) facts.predicted_us = predicted_[i];
+    if (facts.status == Status::Timed && facts.spill_bytes > 0) {
+      facts.status = Status::Spilled;
+      facts.reason = fmt::format("{} bytes of registers spilled a thread", facts.spill_bytes);
+      std::lock_guard lock(mutex_);
+      spilled_[i] = std::move(candidate.time);
+    } else if (facts.status == Status::Timed) {
+      time(i, candidate, worker);
+    }
+    finish(i, std::move(facts));
+  }
+
   bool any(Status status) const {
     return std::any_of(out_.results.begin(), out_.results.end(),
                        [&](const TuningResult& r) { return r.status == status && !r.times_us.empty(); });
   }
 
-  double best_median() const {
+  double best_median() {
+    std::lock_guard lock(mutex_);
     double best = INFINITY;
     for (const TuningResult& r : out_.results)
       if (r.status == Status::Timed) best = std::min(best, r.median_us());
@@ -131,14 +141,16 @@ class Search {
   }
 
   /// Fills in facts.times_us, or says why there are none.
-  void time(size_t i, PreparedCandidate& candidate) {
-    if (options_.only_prepare) return;
+  void time(size_t i, PreparedCandidate& candidate, int worker) {
     TuningResult& r = candidate.facts;
     try {
-      std::vector<double> first = candidate.time(kFirstRuns);
+      std::vector<double> first = candidate.time(kFirstRuns, worker);
       double typical = median(first);
       double quickest = *std::min_element(first.begin(), first.end());
-      ++out_.timed;
+      {
+        std::lock_guard lock(mutex_);
+        ++out_.timed;
+      }
       if (double best = best_median(); quickest > options_.hopeless * best) {
         r.status = Status::Stopped;
         r.reason = fmt::format("{:.2f} times the best so far", quickest / best);
@@ -148,8 +160,9 @@ class Search {
       auto runs = [&](double ms, int least, int most) {
         return std::clamp(int(1000 * ms / std::max(typical, 1.0)), least, most);
       };
-      if (int warmup = runs(options_.warmup_ms, 0, 5)) candidate.time(warmup);
-      r.times_us = candidate.time(runs(options_.rep_ms, 5, 25));
+      if (int warmup = runs(options_.warmup_ms, 0, 5)) candidate.time(warmup, worker);
+      r.times_us = candidate.time(runs(options_.rep_ms, 5, 25), worker);
+      std::lock_guard lock(mutex_);
       timers_[i] = std::move(candidate.time);
     } catch (const std::exception& e) {
       r.status = Status::Failed;
@@ -159,6 +172,7 @@ class Search {
   }
 
   void finish(size_t i, TuningResult result) {
+    std::lock_guard lock(mutex_);
     out_.results[i] = std::move(result);
     if (finished_) finished_(out_.results[i]);
     if (left_ > 0) --left_;
@@ -186,7 +200,7 @@ class Search {
       for (int round = 0; round < kFinalRounds; ++round)
         for (size_t k = 0; k < timed.size(); ++k) {
           size_t i = timed[round % 2 ? timed.size() - 1 - k : k];
-          for (double us : timers_[i](1)) samples[i].push_back(us);
+          for (double us : timers_[i](1, 0)) samples[i].push_back(us);
         }
     } catch (const std::exception&) {
       return;  // what was measured before decides
@@ -208,10 +222,12 @@ class Search {
   const std::function<void(const TuningResult&)>& finished_;
   const SearchOptions& options_;
 
+  using Timer = std::function<std::vector<double>(int runs, int worker)>;
+  std::mutex mutex_;  ///< guards what follows while workers run
   SearchOutcome out_;
   size_t left_ = 0;
-  std::map<size_t, std::function<std::vector<double>(int)>> timers_;   ///< of those in the running
-  std::map<size_t, std::function<std::vector<double>(int)>> spilled_;  ///< of those that spill
+  std::map<size_t, Timer> timers_;   ///< of those in the running
+  std::map<size_t, Timer> spilled_;  ///< of those that spill
 };
 
 }  // namespace

@@ -13,8 +13,9 @@ namespace tegula {
 /// A candidate made ready to be timed.
 struct PreparedCandidate {
   TuningResult facts;  ///< registers, spills, shared memory; or Status::Failed with the reason
-  /// Device time of one run in microseconds, with a cold L2 cache. Throws Error. Null for a failed one.
-  std::function<std::vector<double>(int runs)> time;
+  /// Device times of so many runs in microseconds, each with a cold L2 cache, on the device of a worker. Throws Error.
+  /// Null for a failed one.
+  std::function<std::vector<double>(int runs, int worker)> time;
 };
 
 struct SearchOptions {
@@ -23,7 +24,7 @@ struct SearchOptions {
   double rep_ms = 20;          ///< device time for a candidate in the running
   double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up
   double significance = 0.05;  ///< of the test by which a candidate replaces the leader
-  bool only_prepare = false;   ///< time nothing
+  int workers = 1;             ///< devices of one kind that share the work; worker 0 is the calling thread
   /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
   std::function<void(const TuningResult&, size_t left)> progress;
 };
@@ -37,9 +38,10 @@ struct SearchOutcome {
 /// Times the candidates and picks one.
 ///
 /// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
-/// results from before, which are not measured again. `prepare` is called from several threads; timing happens on the
-/// calling thread, in order, while later candidates are still being prepared. A candidate that spills is timed only if
-/// all spill. `finished` is called with each new result at once, so that it can be stored.
+/// results from before, which are not measured again. `prepare` is called from several threads; each worker times on a
+/// thread of its own, in order, while later candidates are still being prepared; the last few are compared on worker 0
+/// alone. A candidate that spills is timed only if all spill. `finished` is called with each new result at once, so
+/// that it can be stored, and like `progress` by one thread at a time.
 SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
                      const std::vector<TuningResult>& known,
                      const std::function<PreparedCandidate(size_t candidate)>& prepare,

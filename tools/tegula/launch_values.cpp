@@ -121,9 +121,19 @@ std::vector<Arg> LaunchValues::upload(Device& device, const Kernel& kernel) {
   return args;
 }
 
+GridExpression parse_grid(const std::string& text) {
+  try {
+    return GridExpression(text);
+  } catch (const CompileError& e) {
+    std::string why = e.what();
+    if (why.starts_with("error: ")) why.erase(0, 7);
+    throw UsageError("--grid " + why.substr(0, why.find_last_not_of('\n') + 1));
+  }
+}
+
 LaunchArgs grid_names(const Kernel& kernel, std::span<const Arg> args, const Config& config) {
   LaunchArgs names = kernel.named(args);
-  for (const ConstexprArg& c : config.constexprs) names.set(c.name, c.value);
+  for (const ConstexprArg& c : config.constexprs) names.set_constexpr(c.name, c.value);
   return names;
 }
 

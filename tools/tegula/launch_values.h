@@ -55,6 +55,9 @@ class LaunchValues {
 /// The device that --device and --target ask for; `why` receives a sentence that says which and why.
 std::shared_ptr<Device> open_device(const LaunchTexts& texts, std::string& why);
 
+/// What --grid says. Throws UsageError.
+GridExpression parse_grid(const std::string& text);
+
 /// The names and values that a grid expression may use.
 LaunchArgs grid_names(const Kernel& kernel, std::span<const Arg> args, const Config& config);
 

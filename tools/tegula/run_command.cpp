@@ -44,7 +44,7 @@ void print_summary(const std::string& name, const Array& array, const std::strin
 int run_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
-  GridExpression grid(o.grid);
+  GridExpression grid = parse_grid(o.grid);
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions options = parse_options(o.launch.constexprs, o.launch.num_warps, o.launch.num_stages);

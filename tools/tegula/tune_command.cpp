@@ -70,7 +70,7 @@ class ProgressBar {
 int tune_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
-  GridExpression grid(o.grid);
+  GridExpression grid = parse_grid(o.grid);
   if (o.refresh && o.pinned) throw UsageError("--refresh and --pinned exclude each other");
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);

@@ -132,9 +132,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures.
   void launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kMostProgramsX || grid.y > kMostProgramsYZ ||
-        grid.z > kMostProgramsYZ)
-      throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; each must be 1 to {} x {} x {}",
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    if (grid.x > kMostProgramsX || grid.y > kMostProgramsYZ || grid.z > kMostProgramsYZ)
+      throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; at most {} x {} x {} can be",
                                     code->image.kernel, grid.x, grid.y, grid.z, kMostProgramsX, kMostProgramsYZ,
                                     kMostProgramsYZ));
     if (!capturing(stream)) return run(*code, grid, args);

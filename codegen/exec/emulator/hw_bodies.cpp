@@ -307,6 +307,10 @@ float emu_ex2_approx_f32(float value) {
   double p = (1 + c1 * r) + (c2 + c3 * r) * r2 + ((c4 + c5 * r) + (c6 + c7 * r) * r2) * r4;
   return float(p * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52));
 }
+/// Denormals as zeros, of the argument and of the result.
+float flush(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value; }
+float emu_ex2_approx_ftz_f32(float value) { return flush(emu_ex2_approx_f32(flush(value))); }
+float emu_rcp_approx_ftz_f32(float value) { return flush(1 / flush(value)); }
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
 float emu_div_full_f32(float a, float b) { return a / b; }

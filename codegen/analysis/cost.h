@@ -1,0 +1,57 @@
+// What a launch will cost, predicted from tile IR: for ranking configurations before any is compiled, and for saying
+// what bounds a kernel. No LLVM: with the passes that assign layouts an estimate takes 0.5 ms for a row
+// kernel, 2.5 ms for a product.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+#include "runtime/device.h"
+
+namespace tegula {
+
+/// What is known of the launch beyond the kernel.
+struct CostInputs {
+  int64_t programs = 1;  ///< of the whole grid
+  const DeviceInfo* device =
+      nullptr;  ///< number of SMs and memory rate; null or an emulator: the target's usual device
+  /// Values of integer arguments, for trip counts of loops.
+  std::map<std::string, int64_t, std::less<>> arguments = {};
+  int64_t extent = 4096;  ///< of integer arguments whose value is not known
+  int64_t trips = 8;      ///< of loops whose bounds come from memory, and of `while`
+};
+
+struct CostEstimate {
+  // One program. Masks are taken to hold everywhere; elements that a broadcast repeats count once.
+  int64_t bytes_read = 0;
+  int64_t bytes_written = 0;
+  int64_t bytes_shared = 0;  ///< of bytes_read: at addresses that all programs share, so from the L2 cache
+  int64_t flops = 0;         ///< outside of dots; an fma is two
+  int64_t special = 0;       ///< of flops: exponentials, divisions, roots and the like
+  int64_t dot_flops = 0;     ///< on tensor cores
+  int registers = 0;         ///< a thread; beyond register_limit they are spilled
+  int register_limit = 255;  ///< by maxnreg and by the size of the register file
+  int64_t shared_bytes = 0;
+  int threads = 0;
+
+  // The launch.
+  int programs_per_sm = 0;  ///< resident at the same time; 0: does not fit
+  double waves = 0;
+  double bytes_in_flight = 0;  ///< an SM, while loads of all resident programs are on their way
+  double bytes_needed = 0;     ///< the same, to keep memory busy (Little's law)
+  double predicted_us = 0;     ///< infinity if it does not fit
+  std::string bound;           ///< "memory", "compute", "latency", "does not fit"
+  /// A sentence on the bound with its figures.
+  std::string text;
+
+  bool spills() const { return registers > register_limit; }
+};
+
+/// `func` has its layouts (stage LaidOut; lay_out() in codegen/compile.h gives it them).
+CostEstimate estimate_cost(const ir::Func& func, const Target& target, const CostInputs& inputs);
+
+}  // namespace tegula

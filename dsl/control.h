@@ -1,0 +1,92 @@
+// Control flow of kernels that are written in C++ (dsl/tile.h), where it depends on values that are known only when the
+// kernel runs. What is known when the kernel is recorded uses C++'s own if and for.
+//
+//   Tile acc = 0.0f;
+//   for (Tile k : range(0, n, BLOCK)) acc += sum(load(x + k + arange(0, BLOCK)), 0);
+//   if_(acc > limit, [&] { acc = limit; }, [&] { store(out, acc); });
+//   while_([&] { return acc > 1.0f; }, [&] { acc *= 0.5f; });
+//
+// A body is recorded once. Tiles of the surroundings that it assigns are carried from one iteration to the next and
+// keep their type; a Tile that has no value before a loop or branch has none behind it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "dsl/tile.h"
+
+namespace tegula {
+
+namespace detail {
+struct Loop;
+void record_if(const Operand& condition, const std::function<void()>& then_body,
+               const std::function<void()>& else_body);
+}  // namespace detail
+
+/// Options of a loop, as tl.range has them.
+struct LoopOptions {
+  std::optional<int> num_stages = {};  ///< iterations that loads run ahead, plus one
+};
+
+/// The numbers of a loop of the kernel; made by range() for one `for` statement.
+class LoopRange {
+ public:
+  LoopRange(const Operand& lower, const Operand& upper, const Operand& step, LoopOptions options);
+  LoopRange(const LoopRange&) = delete;
+  ~LoopRange();
+
+  struct End {};
+  class Iterator {
+   public:
+    bool operator!=(End) const;
+    Tile operator*() const;
+    void operator++();
+
+   private:
+    friend class LoopRange;
+    explicit Iterator(detail::Loop* loop) : loop_(loop) {}
+    detail::Loop* loop_;
+  };
+  Iterator begin();
+  End end() const { return {}; }
+
+ private:
+  std::unique_ptr<detail::Loop> loop_;
+};
+
+/// 0, 1, ... below `upper`.
+inline LoopRange range(const Operand& upper, LoopOptions options = {}) {
+  return LoopRange(Operand(0, upper.file(), upper.line()), upper, Operand(1, upper.file(), upper.line()), options);
+}
+/// lower, lower + step, ... below `upper` (above it for a negative step).
+inline LoopRange range(const Operand& lower, const Operand& upper, const Operand& step = 1, LoopOptions options = {}) {
+  return LoopRange(lower, upper, step, options);
+}
+
+/// Runs one of the bodies. A condition that is known when the kernel is recorded decides there.
+template <class Then>
+requires std::is_void_v<std::invoke_result_t<const Then&>>
+void if_(const Operand& condition, const Then& then_body) { detail::record_if(condition, then_body, {}); }
+template <class Then, class Else>
+requires std::is_void_v<std::invoke_result_t<const Then&>>
+void if_(const Operand& condition, const Then& then_body, const Else& else_body) {
+  detail::record_if(condition, then_body, else_body);
+}
+/// The value of one of the bodies: `Tile y = if_(n > 0, [&] { return x; }, [&] { return -x; });`
+template <class Then, class Else>
+requires std::convertible_to<std::invoke_result_t<const Then&>, Operand> Tile if_(const Operand& condition,
+                                                                                  const Then& then_body,
+                                                                                  const Else& else_body) {
+  std::optional<Tile> result(std::in_place, Operand(0, condition.file(), condition.line()));
+  detail::record_if(
+      condition, [&] { *result = Tile(Operand(then_body())); }, [&] { *result = Tile(Operand(else_body())); });
+  return *result;
+}
+
+/// While the condition, which is a function of Tiles, holds.
+void while_(const std::function<Tile()>& condition, const std::function<void()>& body,
+            const char* file = __builtin_FILE(), int line = __builtin_LINE());
+
+}  // namespace tegula

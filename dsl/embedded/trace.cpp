@@ -1,0 +1,236 @@
+#include "dsl/embedded/trace.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/error.h"
+
+namespace tegula {
+
+namespace detail {
+
+namespace {
+
+thread_local Trace* recording = nullptr;
+
+}  // namespace
+
+// ---- Slots
+
+Slot::Slot(Trace& t) : trace(&t), id(t.next_id_++), loc(t.sema_.loc) { t.slots_[id] = this; }
+
+Slot::~Slot() {
+  if (trace) trace->slots_.erase(id);
+}
+
+// ---- Trace
+
+Trace::Trace(std::string kernel, Loc loc) : sema_{{}, diags_, loc, {}}, func_(std::make_unique<ir::Func>()) {
+  if (recording)
+    throw Error(
+        fmt::format("kernel '{}' is to be recorded while kernel '{}' is\n  hint: launch kernels outside the "
+                    "functions that are kernels",
+                    kernel, recording->func_->name));
+  func_->name = std::move(kernel);
+  func_->loc = loc;
+  sema_.builder.set_end(&func_->body);
+  sema_.at(loc);
+  sema_.call = [this](const dsl::FunctionRef& function, std::vector<dsl::Val> values) -> dsl::Val {
+    if (const dsl::FunctionInfo* info = dsl::find_function(function.name); info && !function.function)
+      return dsl::call_function(sema_, *info, std::move(values), {});
+    std::vector<Tile> args;
+    for (dsl::Val& v : values) args.push_back(make(std::move(v)));
+    std::vector<dsl::Val> results;
+    for (const Tile& t : (*static_cast<const Combine*>(function.function))(args))
+      results.push_back(read(Access::slot(t).get()));
+    return results.size() == 1 ? results[0] : dsl::make_tuple(std::move(results));
+  };
+  recording = this;
+}
+
+Trace::~Trace() {
+  recording = nullptr;
+  for (auto& [id, slot] : slots_) slot->trace = nullptr;
+}
+
+Trace& Trace::current() {
+  if (recording) return *recording;
+  throw Error(
+      "a Tile outside of a kernel\n  hint: Tiles exist while a kernel is recorded: use them in the function that is "
+      "given "
+      "to tegula::kernel, and in what it calls");
+}
+
+void Trace::retire(uint64_t first_id, const std::string& why) {
+  for (auto it = slots_.lower_bound(first_id); it != slots_.end(); ++it) it->second->unusable = why;
+}
+
+dsl::Val Trace::read(const Slot* slot) {
+  if (!slot) return sema_.error("a Tile that was moved from has no value");
+  if (slot->trace != this)
+    throw Error("a Tile of another kernel\n  hint: a Tile lives as long as the recording that it was made in");
+  if (!slot->unusable.empty()) return sema_.error(slot->unusable);
+  return slot->value;
+}
+
+dsl::Val Trace::value_of(const Operand& operand) {
+  return std::visit(
+      [&](const auto& v) -> dsl::Val {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
+        if constexpr (std::is_same_v<T, All>) return dsl::FullSlice{};
+        if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};
+        if constexpr (std::is_same_v<T, std::shared_ptr<Slot>>) return read(v.get());
+        if constexpr (std::is_same_v<T, Operand::List>) {
+          std::vector<dsl::Val> items;
+          for (const Operand& item : v) items.push_back(value_of(item));
+          return dsl::make_tuple(std::move(items));
+        }
+        if constexpr (std::is_same_v<T, std::shared_ptr<const Combine>>)
+          return dsl::FunctionRef{dsl::FunctionRef::Kind::Jit, "of the reduction", v.get(), nullptr};
+        if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
+                      std::is_same_v<T, std::string>)
+          return v;
+        return {};
+      },
+      operand.value());
+}
+
+Tile Trace::make(dsl::Val value) {
+  Tile tile;
+  assign(tile, std::move(value));
+  return tile;
+}
+
+void Trace::assign(Tile& tile, dsl::Val value) {
+  auto& slot = Access::slot(tile);
+  if (!slot) slot = std::make_shared<Slot>(*this);
+  if (slot->trace != this) throw Error("an assignment to a Tile of another kernel");
+  slot->value = std::move(value);
+  slot->unusable.clear();
+  slot->loc = sema_.loc;
+}
+
+std::unique_ptr<ir::Func> Trace::finish(Diagnostics& out) {
+  sema_.at(func_->loc);
+  sema_.builder.create(ir::Opcode::Return, {});
+  for (const Diag& d : diags_.list()) {
+    Diag& copy = d.severity == Severity::Error ? out.error(d.loc, d.message) : out.warning(d.loc, d.message);
+    copy.hint = d.hint;
+    copy.notes = d.notes;
+  }
+  return diags_.has_errors() ? nullptr : std::move(func_);
+}
+
+// ---- What tile.h calls
+
+namespace {
+
+Tile record(const Operand& place, const std::function<dsl::Val(Trace&, dsl::Sema&)>& body) {
+  Trace& trace = Trace::current();
+  trace.at(place.file(), place.line());
+  return trace.make(body(trace, trace.sema()));
+}
+
+}  // namespace
+
+Tile call(const char* name, const std::vector<Argument>& args) {
+  return record(args.front().value, [&](Trace& trace, dsl::Sema& s) {
+    std::string function = name;
+    if (function.back() == '_') function.pop_back();
+    std::vector<dsl::Val> positional;
+    std::vector<std::pair<std::string, dsl::Val>> keywords;
+    for (const Argument& a : args) {
+      if (std::holds_alternative<Absent>(a.value.value())) continue;
+      dsl::Val v = trace.value_of(a.value);
+      if (a.name.empty())
+        positional.push_back(std::move(v));
+      else
+        keywords.emplace_back(a.name, std::move(v));
+    }
+    return dsl::call_function(s, *dsl::find_function(function), std::move(positional), std::move(keywords));
+  });
+}
+
+Tile binary(const char* op, const Operand& lhs, const Operand& rhs) {
+  return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::binary(s, op, t.value_of(lhs), t.value_of(rhs)); });
+}
+Tile compare(const char* op, const Operand& lhs, const Operand& rhs) {
+  return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::compare(s, op, t.value_of(lhs), t.value_of(rhs)); });
+}
+Tile logical(const char* op, const Operand& lhs, const Operand& rhs) {
+  return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::logical(s, op, t.value_of(lhs), t.value_of(rhs)); });
+}
+Tile unary(const char* op, const Operand& x) {
+  return record(x, [&](Trace& t, dsl::Sema& s) { return dsl::unary(s, op, t.value_of(x)); });
+}
+
+}  // namespace detail
+
+// ---- Tile
+
+using detail::Access;
+using detail::Trace;
+
+Operand::Operand(const Tile& tile, const char* file, int line) : value_(Access::slot(tile)), file_(file), line_(line) {}
+
+Tile::Tile() : slot_(std::make_shared<detail::Slot>(Trace::current())) {
+  slot_->unusable = "this Tile has no value yet";
+}
+
+Tile::Tile(const Operand& value) : Tile() {
+  Trace& trace = Trace::current();
+  trace.at(value.file(), value.line());
+  dsl::Val v = trace.value_of(value);
+  // A number becomes a value of the kernel, which loops and branches may change.
+  if (v.is<bool>() || v.is<dsl::Int>() || v.is<double>()) {
+    ir::Value* constant = dsl::to_value(trace.sema(), v);
+    v = constant ? dsl::Val(constant) : dsl::Val();
+  }
+  trace.assign(*this, std::move(v));
+}
+
+Tile::Tile(const Tile& other) : Tile() { *this = other; }
+
+Tile& Tile::operator=(const Tile& other) {
+  if (this == &other) return *this;
+  Trace& trace = Trace::current();
+  const auto& from = other.slot_;
+  if (from && from->trace == &trace && !from->unusable.empty() && slot_) {
+    slot_->unusable = from->unusable;  // told when it is read
+    return *this;
+  }
+  trace.assign(*this, trace.read(from.get()));
+  return *this;
+}
+
+Tile& Tile::assign(const char* op, const Operand& x) {
+  Trace& trace = Trace::current();
+  trace.at(x.file(), x.line());
+  trace.assign(*this, dsl::binary(trace.sema(), op, trace.read(slot_.get()), trace.value_of(x)));
+  return *this;
+}
+
+Tile Tile::operator[](const Operand& indices) const {
+  Trace& trace = Trace::current();
+  trace.at(indices.file(), indices.line());
+  std::vector<dsl::Val> values;
+  if (const auto* list = std::get_if<Operand::List>(&indices.value()))
+    for (const Operand& i : *list) values.push_back(trace.value_of(i));
+  else
+    values.push_back(trace.value_of(indices));
+  return trace.make(dsl::subscript(trace.sema(), trace.read(slot_.get()), values));
+}
+
+Tile Tile::attribute(const char* name, const char* file, int line) const {
+  Trace& trace = Trace::current();
+  trace.at(file, line);
+  return trace.make(dsl::attribute(trace.sema(), trace.read(slot_.get()), name));
+}
+
+Tile Tile::call_method(const char* name, std::vector<Argument> args) const {
+  const Operand& place = args.front().value;
+  args.insert(args.begin(), Argument(Operand(*this, place.file(), place.line())));
+  return detail::call(name, args);
+}
+
+}  // namespace tegula

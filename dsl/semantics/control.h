@@ -1,0 +1,47 @@
+// What both front ends do where control flow meets: values at the end of the branches of a run-time condition, and
+// values that a loop carries. A front end decides what is carried or merged; types and conversions are decided here.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsl/semantics/sema.h"
+
+namespace tegula::dsl {
+
+/// The same compile-time value, or the same IR value. Poison is like nothing.
+bool same(const Val& a, const Val& b);
+bool is_number(const Val& v);
+/// A number that a value of `type` can stand for: where the two meet, it takes that type.
+bool fits(const Val& v, const ir::Type& type);
+/// A number, a run-time value or a tuple of such.
+bool can_be_value(const Val& v);
+/// The run-time values that make up `v`, made in the current block. False after an error.
+bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out);
+/// `v` with its leaves replaced by values[next...].
+Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next);
+/// The leaves of `after` as values of the types that `before`, which a loop carries, has. False if they are no such.
+bool match_carried(Sema& s, const Val& before, const Val& after, std::vector<ir::Value*>& out);
+/// The constants 3, 4.0 are named as such; other values by their type.
+std::string with_type(const Val& v);
+
+/// An If op under construction: its two regions and what they yield so far.
+struct Join {
+  ir::Op* op = nullptr;
+  ir::Builder outside;  ///< where the code goes on behind the op
+  std::vector<ir::Value*> yields[2];
+};
+Join begin_if(Sema& s, ir::Value* condition);
+void enter(Sema& s, const Join& join, int side);
+/// One value for `a` of region 0 and `b` of region 1. On failure nothing is reported: `why` says what does not fit.
+std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val& a, const Val& b, std::string& why);
+void finish_if(Sema& s, Join& join);
+
+/// Lower bound, upper bound and step of a For op, in one type: int64 if a bound asks for it, else int32. The bounds are
+/// compile-time integers or integer scalars.
+std::vector<ir::Value*> for_bounds(Sema& s, const Val& lower, const Val& upper, const Val& step);
+
+}  // namespace tegula::dsl

@@ -1,0 +1,336 @@
+// Tiles in C++: the values of a kernel that is written as a C++ function (dsl/cpp_kernel.h).
+//
+//   Tile cols = arange(0, 1024);
+//   Tile x = load(in + row * stride + cols, cols < n, -inf);
+//   store(out + row * stride + cols, exp(x - max(x, 0)), cols < n);
+//
+// Running the function records what it does; nothing is computed. Operators and functions are those of the kernel
+// language (docs/language.md): same names, same argument names, same meaning, for they are looked up in the same
+// tables. A C++ number is a literal, as in the language: it takes the type of the tile it meets. A Tile made from a
+// number
+// (`Tile acc = 0.0f`) is a scalar of the kernel, int32 or float32, that loops and branches may change.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/elem.h"
+
+namespace tegula {
+
+/// Element types by the names of the kernel language: tl::float32, tl::int1, ...
+namespace tl {
+#define TEGULA_ELEM(Name, text, tl, bits, kind) inline constexpr Elem tl = Elem::Name;
+#include "runtime/base/elem.def"
+}  // namespace tl
+
+/// No argument, and a new axis in an index: Python's None.
+struct None {};
+inline constexpr None none{};
+/// A whole axis in an index: `x[{all, none}]` is the language's `x[:, None]`.
+struct All {};
+inline constexpr All all{};
+inline constexpr float inf = std::numeric_limits<float>::infinity();
+
+class Tile;
+
+namespace detail {
+
+class Trace;
+struct Slot;    // what a Tile refers to in its trace
+struct Access;  // the trace's way into a Tile
+
+/// An argument that is not there.
+struct Absent {};
+/// What reduce() combines groups of elements with.
+using Combine = std::function<std::vector<Tile>(const std::vector<Tile>&)>;
+
+/// A compile-time parameter: its value, as C++ has it.
+template <class T>
+struct ConstValue {
+  T value;
+  operator const T&() const { return value; }
+};
+
+template <class T>
+concept Number = (std::integral<T> || std::floating_point<T>)&&!std::same_as<T, char>;
+template <class>
+inline constexpr bool kNever = false;
+
+}  // namespace detail
+
+#define TEGULA_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+/// An argument of an operator or function, with the place of the call: a Tile, a number, a string, an element type,
+/// none, all, or a list of these for shapes and indices.
+class Operand {
+ public:
+  using List = std::vector<Operand>;
+  using Value = std::variant<detail::Absent, None, All, bool, int64_t, double, std::string, Elem,
+                             std::shared_ptr<detail::Slot>, List, std::shared_ptr<const detail::Combine>>;
+
+  Operand(detail::Absent = {}, TEGULA_HERE) : file_(file), line_(line) {}
+  Operand(const Tile& tile, TEGULA_HERE);
+  Operand(None, TEGULA_HERE) : value_(None{}), file_(file), line_(line) {}
+  Operand(All, TEGULA_HERE) : value_(All{}), file_(file), line_(line) {}
+  template <detail::Number T>
+  Operand(T value, TEGULA_HERE) : value_(number(value)), file_(file), line_(line) {}
+  template <class T>
+  Operand(const detail::ConstValue<T>& constant, TEGULA_HERE) : Operand(constant.value, file, line) {}
+  Operand(const char* text, TEGULA_HERE) : value_(std::string(text)), file_(file), line_(line) {}
+  Operand(std::string text, TEGULA_HERE) : value_(std::move(text)), file_(file), line_(line) {}
+  Operand(Elem elem, TEGULA_HERE) : value_(elem), file_(file), line_(line) {}
+  Operand(std::initializer_list<Operand> items, TEGULA_HERE) : value_(List(items)), file_(file), line_(line) {}
+  Operand(List items, TEGULA_HERE) : value_(std::move(items)), file_(file), line_(line) {}
+  /// A combine function of reduce(): `Tile(Tile, Tile)`, or for two inputs `std::array<Tile, 2>(Tile a0, Tile a1, Tile
+  /// b0, Tile b1)`.
+  template <class F>
+  requires(std::is_class_v<F>&& std::is_invocable_r_v<Tile, const F&, Tile, Tile>) Operand(const F& f, TEGULA_HERE)
+      : value_(combine([f](const std::vector<Tile>& x) { return std::vector<Tile>{f(x.at(0), x.at(1))}; })),
+        file_(file),
+        line_(line) {}
+  template <class F>
+  requires(std::is_class_v<F>&& std::is_invocable_v<const F&, Tile, Tile, Tile, Tile>) Operand(const F& f, TEGULA_HERE)
+      : value_(combine([f](const std::vector<Tile>& x) {
+          auto [a, b] = f(x.at(0), x.at(1), x.at(2), x.at(3));
+          return std::vector<Tile>{a, b};
+        })),
+        file_(file),
+        line_(line) {}
+
+  const Value& value() const { return value_; }
+  const char* file() const { return file_; }
+  int line() const { return line_; }
+
+ private:
+  template <class T>
+  static Value number(T value) {
+    if constexpr (std::same_as<T, bool>)
+      return value;
+    else if constexpr (std::integral<T>)
+      return int64_t(value);
+    else
+      return double(value);
+  }
+  static Value combine(detail::Combine f) { return std::make_shared<const detail::Combine>(std::move(f)); }
+
+  Value value_;
+  const char* file_;
+  int line_;
+};
+
+/// An argument by name: `"mask"_a = cols < n`.
+struct Keyword {
+  std::string name;
+  Operand value;
+};
+struct KeywordName {
+  std::string_view name;
+  Keyword operator=(Operand value) const { return {std::string(name), std::move(value)}; }
+};
+inline namespace literals {
+constexpr KeywordName operator""_a(const char* text, size_t size) { return {{text, size}}; }
+}  // namespace literals
+
+/// An argument of a function, by position or by name.
+struct Argument {
+  Argument(Keyword keyword) : name(std::move(keyword.name)), value(std::move(keyword.value)) {}
+  template <class T>
+  requires std::convertible_to<const T&, Operand> Argument(const T& value) : value(value) {}
+
+  std::string name;  ///< empty: by position
+  Operand value;
+};
+
+/// A value of the kernel: a tile, a scalar or a pointer, or a tuple of such. Copies have a life of their own; assigning
+/// gives this one a new value, also from inside loops and branches. Lives no longer than the recording it was made in.
+class Tile {
+ public:
+  /// No value yet.
+  Tile();
+  template <detail::Number T>
+  Tile(T value, TEGULA_HERE) : Tile(Operand(value, file, line)) {}
+  explicit Tile(const Operand& value);
+  Tile(const Tile& other);
+  Tile(Tile&& other) noexcept = default;
+  Tile& operator=(const Tile& other);
+  Tile& operator=(Tile&& other) { return *this = static_cast<const Tile&>(other); }
+  ~Tile() = default;
+
+  Tile& operator+=(const Operand& x) { return assign("+", x); }
+  Tile& operator-=(const Operand& x) { return assign("-", x); }
+  Tile& operator*=(const Operand& x) { return assign("*", x); }
+  Tile& operator/=(const Operand& x) { return assign("/", x); }
+  Tile& operator%=(const Operand& x) { return assign("%", x); }
+  Tile& operator&=(const Operand& x) { return assign("&", x); }
+  Tile& operator|=(const Operand& x) { return assign("|", x); }
+  Tile& operator^=(const Operand& x) { return assign("^", x); }
+  Tile& operator<<=(const Operand& x) { return assign("<<", x); }
+  Tile& operator>>=(const Operand& x) { return assign(">>", x); }
+
+  /// x[{all, none}] inserts an axis; x[i] of a tuple is its element i.
+  Tile operator[](const Operand& indices) const;
+  /// An attribute of the language: x.attribute("dtype"), "shape", "T", "element_ty", ...
+  Tile attribute(const char* name, TEGULA_HERE) const;
+  Tile dtype(TEGULA_HERE) const { return attribute("dtype", file, line); }
+  /// Of a pointer's dtype, what it points to: `store(p, x.to(p.dtype().element_ty()))`.
+  Tile element_ty(TEGULA_HERE) const { return attribute("element_ty", file, line); }
+  Tile T(TEGULA_HERE) const { return attribute("T", file, line); }
+
+// Functions that the language has as methods.
+#define TEGULA_METHOD_false(name)
+#define TEGULA_METHOD_true(name)                                                                          \
+  template <class... Args>                                                                                \
+  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first = Operand(), \
+                                                                        const Args&... rest)              \
+  const { return call_method(#name, {Argument(first), Argument(rest)...}); }
+#define TEGULA_FN(name, params, method, doc) TEGULA_METHOD_##method(name)
+#include "dsl/semantics/functions.def"
+#define TEGULA_OP(...)
+#define TEGULA_UNARY(...)
+#define TEGULA_BINARY(...)
+#define TEGULA_TERNARY(...)
+#define TEGULA_FUNCTION_UNARY(Name, text, rule, traits, doc) TEGULA_METHOD_true(text)
+#define TEGULA_FUNCTION_BINARY(...)
+#define TEGULA_FUNCTION_TERNARY(...)
+#include "codegen/ir/ops.def"
+#undef TEGULA_METHOD_false
+#undef TEGULA_METHOD_true
+
+  template <class B>
+  requires std::same_as<B, bool>
+  explicit operator B() const {
+    static_assert(detail::kNever<B>,
+                  "a Tile is known only when the kernel runs: write if_(condition, [&] { ... }) or while_(...) instead "
+                  "of if and while, or where(condition, a, b) for a choice by element");
+    return false;
+  }
+
+ private:
+  friend struct detail::Access;
+  Tile& assign(const char* op, const Operand& x);
+  Tile call_method(const char* name, std::vector<Argument> args) const;
+
+  std::shared_ptr<detail::Slot> slot_;  ///< null after a move
+};
+
+namespace detail {
+
+/// Records a call of the tables' function `name`. The place of the call is that of the first argument.
+Tile call(const char* name, const std::vector<Argument>& args);
+Tile binary(const char* op, const Operand& lhs, const Operand& rhs);
+Tile compare(const char* op, const Operand& lhs, const Operand& rhs);
+Tile logical(const char* op, const Operand& lhs, const Operand& rhs);
+Tile unary(const char* op, const Operand& x);
+
+/// Operands of operators, of which one at least is a Tile: C++ numbers keep their own operators.
+struct TileOperand : Operand {
+  TileOperand(const Tile& tile, TEGULA_HERE) : Operand(tile, file, line) {}
+};
+struct NumberOperand : Operand {
+  template <class T>
+  requires(!std::derived_from<T, Tile> && std::convertible_to<const T&, Operand>)
+      NumberOperand(const T& value, TEGULA_HERE)
+      : Operand(value, file, line) {}
+};
+
+}  // namespace detail
+
+#define TEGULA_OPERATOR(op, kind)                                                         \
+  inline Tile operator op(const detail::TileOperand& a, const detail::TileOperand& b) {   \
+    return detail::kind(#op, a, b);                                                       \
+  }                                                                                       \
+  inline Tile operator op(const detail::TileOperand& a, const detail::NumberOperand& b) { \
+    return detail::kind(#op, a, b);                                                       \
+  }                                                                                       \
+  inline Tile operator op(const detail::NumberOperand& a, const detail::TileOperand& b) { \
+    return detail::kind(#op, a, b);                                                       \
+  }
+TEGULA_OPERATOR(+, binary)
+TEGULA_OPERATOR(-, binary)
+TEGULA_OPERATOR(*, binary)
+TEGULA_OPERATOR(/, binary)
+TEGULA_OPERATOR(%, binary)
+TEGULA_OPERATOR(&, binary)
+TEGULA_OPERATOR(|, binary)
+TEGULA_OPERATOR(^, binary)
+TEGULA_OPERATOR(<<, binary)
+TEGULA_OPERATOR(>>, binary)
+TEGULA_OPERATOR(==, compare)
+TEGULA_OPERATOR(!=, compare)
+TEGULA_OPERATOR(<, compare)
+TEGULA_OPERATOR(<=, compare)
+TEGULA_OPERATOR(>, compare)
+TEGULA_OPERATOR(>=, compare)
+#undef TEGULA_OPERATOR
+
+inline Tile operator-(const detail::TileOperand& x) { return detail::unary("-", x); }
+inline Tile operator+(const detail::TileOperand& x) { return detail::unary("+", x); }
+inline Tile operator~(const detail::TileOperand& x) { return detail::unary("~", x); }
+inline Tile operator!(const detail::TileOperand& x) { return detail::unary("not", x); }
+
+template <class A, class B>
+requires(std::derived_from<A, Tile> || std::derived_from<B, Tile>) Tile operator&&(const A&, const B&) {
+  static_assert(detail::kNever<A>, "&& of Tiles cannot be recorded: write & for conditions, or logical_and(a, b)");
+  return {};
+}
+template <class A, class B>
+requires(std::derived_from<A, Tile> || std::derived_from<B, Tile>) Tile operator||(const A&, const B&) {
+  static_assert(detail::kNever<A>, "|| of Tiles cannot be recorded: write | for conditions, or logical_or(a, b)");
+  return {};
+}
+
+/// The language's a // b: of integers the quotient truncated towards zero. (`/` gives a float, as in the language.)
+inline Tile floordiv(const Operand& a, const Operand& b) { return detail::binary("//", a, b); }
+/// The language's a ** b.
+inline Tile power(const Operand& a, const Operand& b) { return detail::binary("**", a, b); }
+/// The language's `a and b`, `a or b`.
+inline Tile logical_and(const Operand& a, const Operand& b) { return detail::logical("and", a, b); }
+inline Tile logical_or(const Operand& a, const Operand& b) { return detail::logical("or", a, b); }
+
+/// The first N values of a tuple: `auto [value, index] = unpack<2>(max(x, 0, "return_indices"_a = true));`
+template <size_t N>
+std::array<Tile, N> unpack(const Tile& tuple, TEGULA_HERE) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::array<Tile, N>{tuple[Operand(int64_t(I), file, line)]...};
+  }
+  (std::make_index_sequence<N>());
+}
+
+// Functions of the kernel language, by the rows of its tables. Arguments by position and by name, as there; `tl.` and
+// `tl.math.` are left out, and a shape behind the first argument is written as list({16, 32}).
+#define TEGULA_DSL_FUNCTION(name)                                                                                    \
+  template <class... Args>                                                                                           \
+  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) { \
+    return detail::call(#name, {Argument(first), Argument(rest)...});                                                \
+  }
+#define TEGULA_FN(name, params, method, doc) TEGULA_DSL_FUNCTION(name)
+#include "dsl/semantics/functions.def"
+#define TEGULA_OP(...)
+#define TEGULA_UNARY(...)
+#define TEGULA_BINARY(...)
+#define TEGULA_TERNARY(...)
+#define TEGULA_FUNCTION_UNARY(Name, text, rule, traits, doc) TEGULA_DSL_FUNCTION(text)
+#define TEGULA_FUNCTION_BINARY(Name, text, rule, traits, doc) TEGULA_DSL_FUNCTION(text)
+#define TEGULA_FUNCTION_TERNARY(Name, text, names, rule, traits, doc) TEGULA_DSL_FUNCTION(text)
+#include "codegen/ir/ops.def"
+#undef TEGULA_DSL_FUNCTION
+
+inline Tile debug_barrier(TEGULA_HERE) { return debug_barrier(Operand(detail::Absent(), file, line)); }
+/// A list as an argument behind the first: `reshape(x, list({4, 8}))`.
+inline Operand list(std::initializer_list<Operand> items, TEGULA_HERE) { return Operand(items, file, line); }
+
+#undef TEGULA_HERE
+
+}  // namespace tegula

@@ -1,0 +1,83 @@
+"""Elementwise work on matrices in one pass: affine maps with an activation, and SwiGLU.
+
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
+fp32. A program takes a tile of ROWS rows and COLS columns, so that what belongs to a column is loaded once for ROWS rows.
+
+`rows_class` tells tuning few rows from many.
+"""
+
+import triton
+import triton.language as tl
+
+
+def configs():
+    found = []
+    for rows, cols in [(1, 1024), (1, 512), (1, 2048), (1, 4096), (4, 1024), (2, 2048), (8, 512), (16, 64), (32, 32)]:
+        for warps in [4, 8, 2]:
+            found.append(triton.Config({"ROWS": rows, "COLS": cols}, num_warps=warps))
+    return found
+
+
+def fitting(configs, named_args, **kwargs):
+    """Tiles that are filled to more than a half, with 4 to 32 elements a thread."""
+    cols = named_args["cols"]
+    kept = []
+    for config in configs:
+        width = config.kwargs["COLS"]
+        elements = config.kwargs["ROWS"] * width / (32 * config.num_warps)
+        if triton.cdiv(cols, width) * width < 2 * cols and 4 <= elements <= 32:
+            kept.append(config)
+    if len(kept) == 0:
+        return [configs[-1]]
+    return kept
+
+
+@triton.jit
+def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Rows, columns and mask of this program's tile."""
+    pieces = tl.cdiv(cols, COLS)
+    tile = tl.program_id(0)
+    row = (tile // pieces * ROWS + tl.arange(0, ROWS))[:, None]
+    col = (tile % pieces * COLS + tl.arange(0, COLS))[None, :]
+    mask = col < cols
+    if ROWS > 1:
+        mask = mask & (row < rows)
+    return row.to(tl.int64), col, mask
+
+
+@triton.jit
+def activate(y, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        y = tl.where(y < 0, 0.0, y)
+    if ACTIVATION == "silu":
+        y = y * tl.sigmoid(y)
+    return y
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.jit
+def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride, rows, cols, rows_class,
+           ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """activation((x + bias) * scale + offset); bias, scale and offset have an element a column, and may be None."""
+    row, col, mask = place(rows, cols, ROWS, COLS)
+    y = tl.load(x_ptr + row * x_stride + col, mask=mask).to(tl.float32)
+    if bias_ptr is not None:
+        y += tl.load(bias_ptr + col, mask=col < cols).to(tl.float32)
+    if scale_ptr is not None:
+        y *= tl.load(scale_ptr + col, mask=col < cols).to(tl.float32)
+    if offset_ptr is not None:
+        y += tl.load(offset_ptr + col, mask=col < cols).to(tl.float32)
+    y = activate(y, ACTIVATION)
+    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.jit
+def swiglu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ROWS: tl.constexpr,
+           COLS: tl.constexpr):
+    """silu(gate) * up."""
+    row, col, mask = place(rows, cols, ROWS, COLS)
+    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask).to(tl.float32)
+    up = tl.load(up_ptr + row * up_stride + col, mask=mask).to(tl.float32)
+    y = activate(gate, "silu") * up
+    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)

@@ -1,0 +1,60 @@
+// RMSNorm and LayerNorm with what stands around them. The kernels stand in norm.py.
+//
+// Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32. `out` may be `x` or
+// the residual itself, and `sum` may too, but not both the same; they must not overlap otherwise. A matrix without rows
+// or columns launches nothing. The first launch for a number of columns and a type tunes on a GPU. Throw LaunchError
+// for shapes that do not fit, and what Kernel::launch throws.
+//
+// Traffic in units of rows cols sizeof(T) bytes: 2, and 1 more for a residual, and 1 more for `sum` (a row of more than
+// 16384 elements may be read again, from a cache). As separate kernels LayerNorm moves 7, a residual 3 more, SiLU 2
+// more.
+#pragma once
+
+#include "kernels/matrix.h"
+
+namespace tegula::kernels {
+
+/// What a norm may take in beside its matrix.
+template <Floating T>
+struct NormOptions {
+  float eps = 1e-6f;
+  Matrix<const T> residual = {};  ///< h = x + residual is normalised instead of x
+  Matrix<T> sum = {};             ///< h is written here as well
+  bool silu = false;              ///< y * sigmoid(y) of the result y
+};
+
+namespace detail {
+struct AnyNormOptions {
+  template <class T>
+  AnyNormOptions(const NormOptions<T>& o) : eps(o.eps), residual(o.residual), sum(o.sum), silu(o.silu) {}
+  float eps;
+  AnyMatrix residual, sum;
+  bool silu;
+};
+void norm(Device& device, const char* name, bool center, AnyMatrix out, AnyMatrix x, AnyVector weight, AnyVector bias,
+          const AnyNormOptions& options, StreamHandle stream);
+}  // namespace detail
+
+/// out[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * weight[c], h being x or x + residual. `weight` has
+/// x.cols elements, or is none (all ones).
+///
+/// Relative error below 4e-6 in float, plus the rounding to T. Zhang, Sennrich: Root Mean Square Layer Normalization,
+/// 2019.
+template <Floating T>
+void rms_norm(Device& device, Matrix<T> out, MatrixIn<T> x, VectorIn<T> weight,
+              const std::type_identity_t<NormOptions<T>>& options = {}, StreamHandle stream = nullptr) {
+  detail::norm(device, "rms_norm", false, out, x, weight, {}, options, stream);
+}
+
+/// out[r, c] = (h[r, c] - m[r]) / sqrt(v[r] + eps) * weight[c] + bias[c], where m and v are mean and variance of a row
+/// of h, which is x or x + residual. `weight` and `bias` have x.cols elements, or are none (all ones, all zeros).
+///
+/// The variance is the mean square of what is left after the mean is subtracted. Ba, Kiros, Hinton: Layer
+/// Normalization, 2016.
+template <Floating T>
+void layer_norm(Device& device, Matrix<T> out, MatrixIn<T> x, VectorIn<T> weight, VectorIn<T> bias,
+                const std::type_identity_t<NormOptions<T>>& options = {}, StreamHandle stream = nullptr) {
+  detail::norm(device, "layer_norm", true, out, x, weight, bias, options, stream);
+}
+
+}  // namespace tegula::kernels

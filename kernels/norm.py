@@ -1,0 +1,159 @@
+"""RMSNorm and LayerNorm along the rows of a matrix, with what often stands around them in one pass.
+
+    h = x + residual            (residual may be None; h is written to sum_ptr unless that is None)
+    RMSNorm:    y = h / sqrt(mean(h * h) + eps)
+    LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
+    out = y * weight + bias     (each may be None), then y * sigmoid(y) if SILU
+
+A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic is
+fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
+ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
+PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache.
+
+`rows_class` tells tuning few rows from many.
+"""
+
+import triton
+import triton.language as tl
+
+WARPS = [4, 8, 16, 32, 2, 1]
+
+
+def configs():
+    found = []
+    for warps in WARPS:
+        for stages in [0, 1, 2, 3]:
+            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0}, num_warps=warps))
+    for rows in [2, 4, 8, 16, 32]:
+        for warps in WARPS:
+            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0}, num_warps=warps))
+    for piece in [4096, 8192]:
+        for warps in WARPS:
+            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece}, num_warps=warps))
+    return found
+
+
+def fitting(configs, named_args, **kwargs):
+    """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
+
+    What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
+    """
+    cols = named_args["cols"]
+    block = triton.next_power_of_2(cols)
+    kept = []
+    for config in configs:
+        rows = config.kwargs["ROWS"]
+        stages = config.kwargs["STAGES"]
+        piece = config.kwargs["PIECE"]
+        threads = 32 * config.num_warps
+        registers = min(200, 52000 // threads)
+        if piece > 0:
+            if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
+                kept.append(config)
+        elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
+            fits = rows * block * (1 + 2 * stages) <= registers * threads
+            if fits and (rows == 1 or rows * block <= 8192):
+                kept.append(config)
+    return kept
+
+
+@triton.jit
+def load_or(ptr, offsets, mask, other: tl.constexpr):
+    """An argument that may be left out, in fp32."""
+    if ptr is not None:
+        return tl.load(ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    else:
+        return other
+
+
+@triton.jit
+def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask):
+    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0).to(tl.float32)
+    if residual_ptr is not None:
+        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0).to(tl.float32)
+    return h
+
+
+@triton.jit
+def finish(y, weight, bias, SILU: tl.constexpr):
+    y = y * weight + bias
+    if SILU:
+        y = y * tl.sigmoid(y)
+    return y
+
+
+@triton.jit
+def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
+               sum_stride, rows, cols, eps, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr,
+               ROWS: tl.constexpr):
+    row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+    col = tl.arange(0, BLOCK)[None, :]
+    mask = col < cols
+    if ROWS > 1:
+        mask = mask & (row < rows)
+    row = row.to(tl.int64)
+    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask)
+    if sum_ptr is not None:
+        tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
+    if CENTER:
+        h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
+    y = h * tl.rsqrt(tl.sum(h * h, axis=1) / cols + eps)[:, None]
+    y = finish(y, weight, bias, SILU)
+    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                  sum_stride, cols, eps, CENTER: tl.constexpr, SILU: tl.constexpr, PIECE: tl.constexpr,
+                  STAGES: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    x_row = row * x_stride
+    residual_row = row * residual_stride
+    mean = 0.0
+    if CENTER:
+        total = tl.zeros([PIECE], tl.float32)
+        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+            col = start + tl.arange(0, PIECE)
+            total += load_sum(x_ptr, residual_ptr, x_row, residual_row, col, col < cols)
+        mean = tl.sum(total, axis=0) / cols
+    squares = tl.zeros([PIECE], tl.float32)
+    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+        col = start + tl.arange(0, PIECE)
+        h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, col < cols)
+        if CENTER:
+            h = tl.where(col < cols, h - mean, 0.0)
+        squares += h * h
+    scale = tl.rsqrt(tl.sum(squares, axis=0) / cols + eps)
+    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+        col = start + tl.arange(0, PIECE)
+        mask = col < cols
+        h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask)
+        if sum_ptr is not None:
+            tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
+        if CENTER:
+            h = h - mean
+        y = finish(h * scale, load_or(weight_ptr, col, mask, 1.0), load_or(bias_ptr, col, mask, -0.0), SILU)
+        tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"])})
+@triton.jit
+def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,
+         rows, cols, eps, rows_class, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+         STAGES: tl.constexpr, PIECE: tl.constexpr):
+    """RMSNorm, or with CENTER LayerNorm."""
+    if PIECE > 0:
+        row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                      sum_stride, cols, eps, CENTER, SILU, PIECE, STAGES)
+    else:
+        col = tl.arange(0, BLOCK)[None, :]
+        weight = load_or(weight_ptr, col, col < cols, 1.0)
+        bias = load_or(bias_ptr, col, col < cols, -0.0)
+        if STAGES == 0:
+            whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
+                       residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
+        else:
+            for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
+                whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
+                           residual_stride, sum_stride, rows, cols, eps, CENTER, SILU, BLOCK, ROWS)
