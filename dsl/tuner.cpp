@@ -204,7 +204,8 @@ class Tuning {
     CostInputs inputs;
     const Target& target = target_for_sm(device_.info().sm);
     inputs.device = &device_.info();
-    for (const auto& [name, value] : launch_args(*state_.source, args_, options_).items())
+    const LaunchArgs given = launch_args(*state_.source, args_, options_);
+    for (const auto& [name, value] : given.items())
       if (const auto* i = std::get_if<int64_t>(&value)) inputs.arguments[name] = *i;
     std::atomic<size_t> next{0};
     auto work = [&] {
