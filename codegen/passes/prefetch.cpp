@@ -30,6 +30,10 @@ namespace {
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
+// Around a dot registers are scarce: they also hold what the loop carries and, as measured, about as much as four times
+// the loads of one iteration (as loaded, as operands of the dot in two forms, their addresses), and kOverhead.
+constexpr int64_t kCopiesForDot = 4;
+constexpr int64_t kOverhead = 64;  // bytes a thread
 
 // The parameter a pointer is computed from; null if that is not one single parameter.
 const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
@@ -91,26 +95,46 @@ int64_t bytes_per_thread(const Type& type, int num_warps) {
   return std::max<int64_t>(1, type.num_elements() / (kThreadsPerWarp * num_warps)) * elem_bytes(type.elem);
 }
 
+// What a thread's registers hold.
+int64_t register_bytes(const Func& func, const Target& target) {
+  int64_t registers = std::min<int64_t>(255, target.registers_per_sm / (kThreadsPerWarp * func.num_warps()));
+  auto limit = func.attrs.find("maxnreg");
+  if (limit != func.attrs.end()) registers = std::min(registers, std::get<int64_t>(limit->second));
+  return 4 * registers;
+}
+
 class LoopPrefetch {
  public:
   LoopPrefetch(Op& loop, int num_warps) : loop_(loop), body_(*loop.regions[0]), num_warps_(num_warps) {}
 
-  void run(int64_t num_stages, bool only_for_dots) {
-    int ahead = int(std::min(num_stages - 1, kMaxAhead));
+  // All loads that can run ahead.
+  void run(int64_t num_stages) { pipeline_within(kBudget, candidates(), num_stages); }
+
+  // Those that feed a dot, as far as registers go.
+  void run_for_dots(int64_t num_stages, int64_t register_bytes) {
     std::vector<Op*> loads = candidates();
-    if (only_for_dots) {
-      std::unordered_set<const Op*> feeding = feeding_dots();
-      std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
-    }
-    int64_t bytes = 0;
-    for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
-    while (ahead > 1 && bytes * ahead > kBudget) --ahead;
-    for (; bytes * ahead > kBudget; loads.pop_back())
-      bytes -= bytes_per_thread(loads.back()->result()->type, num_warps_);
-    if (!loads.empty()) pipeline(loads, ahead);
+    std::unordered_set<const Op*> feeding = feeding_dots();
+    std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+    int64_t free = register_bytes - kOverhead - kCopiesForDot * bytes_of(loads);
+    for (const auto& carried : loop_.results)
+      if (!carried->type.pointer) free -= bytes_per_thread(carried->type, num_warps_);
+    pipeline_within(std::min(kBudget, free), std::move(loads), num_stages);
   }
 
  private:
+  int64_t bytes_of(const std::vector<Op*>& loads) const {
+    int64_t bytes = 0;
+    for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
+    return bytes;
+  }
+
+  void pipeline_within(int64_t budget, std::vector<Op*> loads, int64_t num_stages) {
+    int64_t ahead = std::min(num_stages - 1, kMaxAhead);
+    while (ahead > 1 && bytes_of(loads) * ahead > budget) --ahead;
+    while (!loads.empty() && bytes_of(loads) * ahead > budget) loads.pop_back();
+    if (!loads.empty()) pipeline(loads, int(ahead));
+  }
+
   // ---- Which loads
   bool inside(const Value* v) const { return (v->def ? v->def->parent : v->block) == &body_; }
 
@@ -297,7 +321,11 @@ void passes::prefetch(Func& func, PassContext& context) {
     int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
     if (num_stages <= 1) continue;
     loop->attrs["num_stages"] = int64_t(1);
-    LoopPrefetch(*loop, func.num_warps()).run(num_stages, !own);
+    LoopPrefetch prefetch(*loop, func.num_warps());
+    if (own)
+      prefetch.run(num_stages);
+    else
+      prefetch.run_for_dots(num_stages, register_bytes(func, context.target));
     changed = true;
   }
   if (changed) canonicalize(func, context);
