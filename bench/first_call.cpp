@@ -200,7 +200,7 @@ int parent(int runs, const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::string file = TEGULA_BENCH "/softmax_kernels.py";
+  std::string file = TEGULA_BENCH "/first_call.py";
   int runs = 0;
   if (argc == 4 && std::string(argv[1]) == "--child") return child(argv[2], argv[3]);
   for (int i = 1; i < argc; i += 2) {

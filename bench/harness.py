@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import os
 import pathlib
+import random
 import re
 import statistics
 import subprocess
@@ -212,7 +213,8 @@ class Graph:
 
 
 class Interleaved:
-    """Times several ways of the same work in rounds, each round all of them; every other round in reverse order.
+    """Times several ways of the same work in rounds, each round all of them; in random order: what
+    runs after what shows in the figures, and must not be the same in every round.
 
     graph:  a sample is a replay of a graph with many launches, which go round the tensor sets. These are larger than
             twice the L2 cache between two uses of a set, so each launch finds its data cold.
@@ -261,7 +263,7 @@ class Interleaved:
         out = {name: [] for name in arms}
         names = list(arms)
         for number in range(count):
-            order = names if number % 2 == 0 else names[::-1]
+            order = random.sample(names, len(names))
             events = {name: self.sample(arms[name]) for name in order}
             torch.cuda.synchronize()
             for name in names:

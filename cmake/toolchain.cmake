@@ -29,8 +29,14 @@ if(LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# A finding ends the program, so that its test fails.
+# Instrumented is what is shipped, by tegula_sanitize(TARGET); what tests it is linked with the sanitizers' libraries
+# alone, which see its leaks and what it passes to others. A finding ends the program, so that its test fails.
 if(TEGULA_SANITIZE)
-  add_compile_options(-fsanitize=${TEGULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TEGULA_SANITIZE})
 endif()
+function(tegula_sanitize target)
+  if(TEGULA_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${TEGULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  endif()
+endfunction()

@@ -22,15 +22,20 @@ struct PassTime {
   double ms;
 };
 
+/// What dumps and times call the steps after the passes: lowered, after O3, the text for the driver.
+inline constexpr const char* kStages[] = {"llvm", "llvm-opt", "ptx"};
+
 struct CompileOptions {
   Target target;
   bool emulator = false;  ///< fill image.bitcode instead of image.ptx
   /// Called with a pass's name and the function (or LLVM module) text after it; null: no dumps. Passes: those of
-  /// passes.def, then "llvm" (lowered), "llvm-opt" (after O3), "ptx". TEGULA_DUMP=all or a list of names prints to
-  /// stderr.
+  /// passes.def, then kStages. TEGULA_DUMP=all or a list of names prints to stderr.
   std::function<void(const std::string& pass, const std::string& text)> dump;
   std::vector<PassTime>* times = nullptr;  ///< time of each pass, in order
 };
+
+/// Whether TEGULA_DUMP is set: then whoever keeps images compiles anew, so that there is something to print.
+bool dump_requested();
 
 /// Compiles `func` (stage Tile). Null if something the user did stands in the way (too much shared memory, say): then
 /// `diags` says what.

@@ -110,12 +110,13 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
                                      info.emulator ? "emulator" : "gpu");
   std::string identity = source->identity();
   std::string source_key = identity.empty() ? "" : content_key({"source", identity, name(), spec, platform});
-  if (cache && !source_key.empty())
+  const bool look = cache && !dump_requested();
+  if (look && !source_key.empty())
     if (auto image = cache->find(source_key)) return device.load(std::move(*image));
 
   auto func = build(types, options);
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
-  std::optional<KernelImage> image = cache ? cache->find(image_key) : std::nullopt;
+  std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
   if (!image) image = compile(*func, types, target, info.emulator);
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));

@@ -38,7 +38,7 @@ struct ReadyLaunch;
 struct LaunchOptions {
   std::vector<ConstexprArg> constexprs = {};
   int num_warps = 4;   ///< a power of two up to 32
-  int num_stages = 3;  ///< of loops that do not say their own number in tl.range(..., num_stages=)
+  int num_stages = 3;  ///< of loops around a tl.dot that have no number of their own in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
@@ -138,8 +138,8 @@ class Kernel {
   /// The same as the function itself, for tools (codegen/compile.h takes it on). Throws CompileError.
   std::unique_ptr<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options) const;
 
-  /// The kernel for these types, ready on the device: from memory, from the cache on disk, or compiled now. Throws
-  /// CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
+  /// The kernel for these types, ready on the device, which must outlive the handle: from memory, from the cache on
+  /// disk, or compiled now. Throws CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
   LaunchHandle prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
   /// The same kernel, tuned from now on over the given configurations (which take the place of those in its source): a
@@ -168,7 +168,8 @@ class Kernel {
   Ready ready(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
 
   /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by
-  /// prepare(), or by tuning. The device must outlive the launch. Throws what prepare(), tune() and LaunchHandle do.
+  /// prepare(), or by tuning. What was made ready goes with the device. Throws what prepare(), tune() and LaunchHandle
+  /// do.
   void launch(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
   void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const {
     launch(device, detail::GridRef(grid), options, args);

@@ -62,7 +62,10 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options) {
   for (const KernelParam& p : kernel.params())
     if (p.is_constexpr && !p.has_default && !given.contains(p.name))
       wrong(fmt::format("the constexpr parameter '{}' has no value", p.name),
-            fmt::format("give it in the launch's options: .constexprs = {{{{\"{}\", value}}}}", p.name));
+            fmt::format("give it at the launch: .constexprs = {{{{\"{0}\", value}}}} in C++, --constexpr {0}=VALUE on "
+                        "the command "
+                        "line, {0}=value in Python",
+                        p.name));
   if (!mistakes.empty()) fail(mistakes);
 }
 

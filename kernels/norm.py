@@ -45,7 +45,6 @@ def fitting(configs, named_args, **kwargs):
     What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
     """
     cols = named_args["cols"]
-    size = named_args["x_ptr"].element_size()
     block = triton.next_power_of_2(cols)
     kept = []
     for config in configs:
@@ -60,8 +59,7 @@ def fitting(configs, named_args, **kwargs):
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            ahead = max(stages - 1, 0)
-            fits = rows * block * (4 + 2 * ahead * size) <= 4 * registers * threads
+            fits = rows * block * (1 + 2 * stages) <= registers * threads
             if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept

@@ -119,8 +119,9 @@ class ArgPack {
   std::vector<void*> pointers_;
 };
 
-/// A kernel ready to be launched again and again, from any thread. A launch checks its arguments by compares, packs
-/// them on the stack and allocates nothing; only the first one asks the device whether it can reach the pointers.
+/// A kernel ready to be launched again and again, from any thread. A launch checks its arguments by compares and packs
+/// them on the stack (on the heap only if there are more than 32 in a span); the first one alone asks the device
+/// whether it can reach the pointers.
 class LaunchHandle {
  public:
   explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel);

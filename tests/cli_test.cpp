@@ -188,6 +188,7 @@ TEST_F(Command, CompileSaysWhatIsWrong) {
   EXPECT_HAS(error("add.py::", 2), "expected FILE::KERNEL");
   EXPECT_HAS(error("add.py::scal", 1), "did you mean 'scale'?");
   EXPECT_HAS(error("add.py::add" + kTypes, 1), "constexpr parameter 'BLOCK' has no value");
+  EXPECT_HAS(error("add.py::add" + kTypes, 1), "--constexpr BLOCK=VALUE on the command line");
   EXPECT_HAS(error("add.py::add --constexpr BLOK=1" + kTypes, 1), "did you mean 'BLOCK'?");
   EXPECT_HAS(error("add.py::add --arg z='*f32'", 2), "kernel 'add' has no argument 'z'; it has: x, y, out, n");
   EXPECT_HAS(error("add.py::add --arg BLOCK=3", 2), "give it as --constexpr BLOCK=VALUE");

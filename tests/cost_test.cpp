@@ -98,7 +98,9 @@ TEST(Cost, CountsBytesAndOperations) {
 
 TEST(Cost, TripsOfLoopsFollowFromArguments) {
   const CostInputs known{.programs = 64, .arguments = {{"M", 512}, {"N", 512}, {"K", 1000}}};
-  CostEstimate e = estimate(matmul(64, 64, 32, 4), known);
+  Launch product = matmul(64, 64, 32, 4);
+  product.options.num_stages = 1;  // loads that run ahead have masks in the last iterations, which count as bytes
+  CostEstimate e = estimate(product, known);
   const int64_t trips = 32;  // ceil(1000 / 32)
   EXPECT_EQ(e.dot_flops, trips * 2 * 64 * 64 * 32);
   EXPECT_EQ(e.bytes_read, trips * (64 * 32 + 32 * 64) * 2);

@@ -160,7 +160,7 @@ TEST(CppErrors, CombineFunctionsSeeTheirArgumentsAlone) {
 TEST(CppErrors, ArgumentsAndConstexprs) {
   auto k = kernel("k", [](Ptr<"x"> x, Const<"BLOCK"> BLOCK) { store(x, BLOCK); });
   EXPECT_EQ(errors_of(k), R"(kernel 'k': the constexpr parameter 'BLOCK' has no value
-  hint: give it in the launch's options: .constexprs = {{"BLOCK", value}})");
+  hint: give it at the launch: .constexprs = {{"BLOCK", value}} in C++, --constexpr BLOCK=VALUE on the command line, BLOCK=value in Python)");
   EXPECT_EQ(errors_of(k, {.constexprs = {{"BLOCK", "abc"}}}),
             "the constexpr parameter 'BLOCK' is \"abc\", expected an integer");
   EXPECT_NE(errors_of(k, {.constexprs = {{"BLOCK", 1}, {"BLOK", 1}}}).find("did you mean 'BLOCK'?"), std::string::npos);

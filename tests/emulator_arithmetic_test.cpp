@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "codegen/exec/emulator/soft_float.h"
+#include "runtime/base/float16.h"
 #include "tests/emulator_kernels.h"
 
 namespace tegula {
@@ -28,6 +28,11 @@ std::vector<uint32_t> convert(EmulatorDevice& device, const std::string& express
   Array<uint32_t> x(device, in), y(device, in.size());
   launch(*kernel, {unsigned(in.size() / 32)}, x.address(), y.address());
   return y.values();
+}
+
+template <class T>
+float value_of(uint16_t bits) {
+  return T::of_bits(bits);
 }
 
 /// The nearest value of a 16-bit format by search among all, ties to even. Independent of the code under test.
@@ -81,9 +86,9 @@ TEST(EmulatorArithmetic, ConvertsHalfAndBfloat) {
         EXPECT_EQ(widened_bfloat[bits], bits << 16);
       }
       if (std::isnan(expected))
-        EXPECT_TRUE(std::isnan(emulator::half_to_float(uint16_t(bits))));
+        EXPECT_TRUE(std::isnan(float(float16::of_bits(uint16_t(bits)))));
       else
-        EXPECT_EQ(emulator::half_to_float(uint16_t(bits)), expected) << bits;
+        EXPECT_EQ(float(float16::of_bits(uint16_t(bits))), expected) << bits;
     }
 
     std::vector<uint32_t> floats;
@@ -122,10 +127,10 @@ TEST(EmulatorArithmetic, ConvertsHalfAndBfloat) {
                                        floats);
     for (size_t i = 0; i < floats.size(); ++i) {
       double value = std::bit_cast<float>(floats[i]), more = value * 0x1.0000000000001p0;
-      ASSERT_EQ(halves[i], nearest(value, emulator::half_to_float, 0x7C00)) << value;
-      ASSERT_EQ(halves_from_double[i], nearest(more, emulator::half_to_float, 0x7C00)) << value;
-      ASSERT_EQ(bfloats[i], nearest(value, emulator::bfloat_to_float, 0x7F80)) << value;
-      ASSERT_EQ(bfloats_from_double[i], nearest(more, emulator::bfloat_to_float, 0x7F80)) << value;
+      ASSERT_EQ(halves[i], nearest(value, value_of<float16>, 0x7C00)) << value;
+      ASSERT_EQ(halves_from_double[i], nearest(more, value_of<float16>, 0x7C00)) << value;
+      ASSERT_EQ(bfloats[i], nearest(value, value_of<bfloat16>, 0x7F80)) << value;
+      ASSERT_EQ(bfloats_from_double[i], nearest(more, value_of<bfloat16>, 0x7F80)) << value;
     }
     // Toward zero.
     auto toward_zero = convert(*device, R"(

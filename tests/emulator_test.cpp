@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "codegen/exec/emulator/soft_float.h"
+#include "runtime/base/float16.h"
 #include "tests/emulator_kernels.h"
 
 namespace tegula {
@@ -255,7 +255,7 @@ TEST(Emulator, MultipliesMatrices) {
 
     std::mt19937 random(3);
     auto value = [&] { return float(int(random() % 33) - 16) / 4; };
-    auto bits = [&](float f) -> uint32_t { return half ? emulator::float_to_half(f) : emulator::float_to_bfloat(f); };
+    auto bits = [&](float f) -> uint32_t { return half ? float16(f).bits : bfloat16(f).bits; };
     float a[16][16], b[16][8], c[16][8];
     for (auto& row : a)
       for (float& f : row) f = value();
@@ -355,14 +355,14 @@ TEST(Emulator, AddsAtomicallyFromManyPrograms) {
        +[](const uint8_t* p) {
          uint16_t v;
          std::memcpy(&v, p, 2);
-         return double(emulator::half_to_float(v));
+         return double(float(float16::of_bits(v)));
        },
        2048},
       {"atom_add_bf16", "bfloat", "1.0", 2,
        +[](const uint8_t* p) {
          uint16_t v;
          std::memcpy(&v, p, 2);
-         return double(emulator::bfloat_to_float(v));
+         return double(float(bfloat16::of_bits(v)));
        },
        256},
   };

@@ -385,7 +385,17 @@ TEST(PassManager, DumpFromEnvironment) {
   for (const char* pass : {"canonicalize", "prefetch", "ptx"}) dump(pass, std::string("text of ") + pass + "\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "// ---- after canonicalize\ntext of canonicalize\n// ---- after ptx\ntext of ptx\n");
+  // A name that is none: said once.
+  setenv("TEGULA_DUMP", "all,prefech,nothing of the kind", 1);
+  testing::internal::CaptureStderr();
+  dump_from_environment();
+  dump_from_environment();
+  std::string said = testing::internal::GetCapturedStderr();
   unsetenv("TEGULA_DUMP");
+  EXPECT_EQ(said.substr(said.find("tegula: warning: TEGULA_DUMP: no pass is called 'prefech'")),
+            "tegula: warning: TEGULA_DUMP: no pass is called 'prefech'\n  hint: did you mean 'prefetch'?\n");
+  EXPECT_EQ(said.substr(0, said.find("canonicalize")),
+            "tegula: warning: TEGULA_DUMP: no pass is called 'nothing of the kind'\n  hint: known are all, ");
 }
 
 }  // namespace

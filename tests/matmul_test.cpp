@@ -67,13 +67,15 @@ struct Problem {
   int block_m, block_n, block_k;
   int num_warps;
   bool transposed_b = false;
+  int num_stages = 3;
 };
 
 template <class In, class Out>
 void check_matmul(Device& device, const Problem& p, Elem out_type) {
   const int m = p.m, n = p.n, k = p.k;
-  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps{}", device.info().name, m, n, k, p.block_m,
-                           p.block_n, p.block_k, p.num_warps, p.transposed_b ? ", B transposed" : ""));
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages{}", device.info().name, m, n, k,
+                           p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
+                           p.transposed_b ? ", B transposed" : ""));
   auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
   const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
   std::vector<double> exact(size_t(m) * n);
@@ -90,7 +92,8 @@ void check_matmul(Device& device, const Problem& p, Elem out_type) {
       device, {programs},
       {.constexprs =
            {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"GROUP_M", 2}, {"OUT", out_type}},
-       .num_warps = p.num_warps},
+       .num_warps = p.num_warps,
+       .num_stages = p.num_stages},
       da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, k, 1, stride_bk, stride_bn, n, 1);
   EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance<Out>());
 }
@@ -117,6 +120,16 @@ TEST(Matmul, EveryNumberOfWarps) {
         check_matmul<float16, float>(*device, {64, 96, 80, 32, 32, 32, num_warps, transposed}, Elem::F32);
         check_matmul<bfloat16, bfloat16>(*device, {72, 64, 64, 64, 64, 16, num_warps, transposed}, Elem::BF16);
       }
+}
+
+// Loads run ahead of the dots, past the last of few iterations and up to where registers end.
+TEST(Matmul, EveryNumberOfStages) {
+  for (auto& device : devices())
+    for (int num_stages : {1, 2, 4, 8}) {
+      check_matmul<float16, float>(*device, {32, 32, 72, 16, 16, 16, 1, false, num_stages}, Elem::F32);
+      check_matmul<float16, float>(*device, {32, 32, 16, 16, 16, 16, 2, true, num_stages}, Elem::F32);
+      check_matmul<bfloat16, float>(*device, {64, 64, 96, 64, 64, 32, 2, false, num_stages}, Elem::F32);
+    }
 }
 
 // Softmax's tile is the left operand of a second product.

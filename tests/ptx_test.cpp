@@ -436,7 +436,7 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 16) << ptx;
       EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), transposed_b ? 8 : 4) << ptx;
       EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), transposed_b ? 0 : 4) << ptx;
-      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 3 * 4) << "of two iterations before the loop\n" << ptx;
       EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
     }
   }

@@ -122,6 +122,10 @@ TEST_F(SemanticsFunctions, LoadErrors) {
   EXPECT_EQ(errors(),
             "the mask of load is a tile of [16] int1, but the pointer is a single one (add offsets to the pointer: p + "
             "tl.arange(0, BLOCK))");
+  call("load", {p, pointers(Elem::F32, {32})});
+  EXPECT_EQ(errors(), "the mask of load is a tile of [32] pointer to float32 (compare offsets: offsets < n)");
+  call("load", {pointer(Elem::F32), pointer(Elem::F32)});
+  EXPECT_EQ(errors(), "the mask of load is a pointer to float32 (compare offsets: offsets < n)");
   call("load", {p}, {{"other", 0.0}});
   EXPECT_EQ(errors(), "load has `other` without a mask (give mask=..., or leave `other` out)");
   call("load", {p}, {{"boundary_check", shape({0})}});

@@ -316,7 +316,7 @@ TEST_F(Semantics, Truth) {
 // ---- Subscripts and attributes
 
 TEST_F(Semantics, Subscripts) {
-  Val x = tile(Elem::I32, {16}), all = text(":");
+  Val x = tile(Elem::I32, {16}), all = FullSlice{};
   EXPECT_EQ(type_of(subscript(s, x, {all, None{}})), "tile<16x1xi32>");
   EXPECT_EQ(type_of(subscript(s, x, {None{}, all})), "tile<1x16xi32>");
   EXPECT_EQ(type_of(subscript(s, tile(Elem::I32, {4, 8}), {all, None{}})), "tile<4x1x8xi32>");
@@ -330,6 +330,11 @@ TEST_F(Semantics, Subscripts) {
             "tl.sum(tl.where(...)) picks one out of a tile)");
   EXPECT_TRUE(subscript(s, x, {all, all}).is_poison());
   EXPECT_EQ(errors(), "too many indices for a tile of rank 1");
+  EXPECT_TRUE(subscript(s, x, {text(":")}).is_poison());
+  EXPECT_EQ(
+      errors(),
+      "a tile is indexed by ':' and None only, found ':' (tl.load reads single elements; tl.sum(tl.where(...)) picks "
+      "one out of a tile)");
   EXPECT_TRUE(subscript(s, shape({3}), {Int(1)}).is_poison());
   EXPECT_EQ(errors(), "index 1 is out of range for a tuple of 1");
   EXPECT_TRUE(subscript(s, Int(3), {Int(1)}).is_poison());

@@ -110,7 +110,7 @@ int Func::num_warps() const {
 }
 int Func::num_stages() const {
   auto* v = find_attr<int64_t>(attrs, "num_stages");
-  return v ? int(*v) : 2;
+  return v ? int(*v) : 3;
 }
 
 Value* Func::add_param(Type type, std::string param_name, int64_t divisible_by) {

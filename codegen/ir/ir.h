@@ -68,6 +68,9 @@ struct Value {
   std::string name;        ///< the user's name for it, for dumps; may be empty
 };
 
+/// A For's operands before the initial values of what it carries: lower, upper, step.
+inline constexpr int kForBounds = 3;
+
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 using Attrs = std::map<std::string, Attr, std::less<>>;
 
@@ -110,7 +113,7 @@ struct Func {
   Loc loc;
 
   int num_warps() const;   ///< 4 unless said
-  int num_stages() const;  ///< 2 unless said
+  int num_stages() const;  ///< 3 unless said; of the loops around a dot that have no number of their own
   Value* add_param(Type type, std::string name, int64_t divisible_by = 1);
 
   std::unique_ptr<Func> clone() const;

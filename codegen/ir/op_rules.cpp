@@ -395,9 +395,9 @@ void OpRules::for_loop() {
            fmt::format("the body takes {} values, expected the induction variable and {} carried ones",
                        body.args.size(), carried))) {
     want_same(body.args[0]->type, in(0), "the induction variable");
-    passes_on(*op_, 3, types_of(body.args, 1), "initial value");
+    passes_on(*op_, kForBounds, types_of(body.args, 1), "initial value");
   }
-  passes_on(*op_, 3, types_of(op_->results), "initial value for result");
+  passes_on(*op_, kForBounds, types_of(op_->results), "initial value for result");
   passes_on(*body.terminator(), 0, types_of(op_->results), "yielded value");
   if (auto* stages = attr<int64_t>("num_stages", false))
     want(*stages >= 1, fmt::format("num_stages is {}, expected at least 1", *stages));

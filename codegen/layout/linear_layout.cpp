@@ -129,7 +129,6 @@ int find_out(const std::vector<LinearLayout::Out>& outs, Dim dim) {
 }
 }  // namespace
 
-bool LinearLayout::has_in(Dim dim) const { return find_in(ins_, dim); }
 bool LinearLayout::has_out(Dim dim) const { return find_out(outs_, dim) >= 0; }
 int LinearLayout::in_bits(Dim dim) const {
   const In* in = find_in(ins_, dim);
@@ -262,14 +261,6 @@ LinearLayout LinearLayout::sublayout(const std::vector<Dim>& keep_ins, const std
     ins.push_back(std::move(copy));
   }
   return LinearLayout(std::move(ins), std::move(outs));
-}
-
-LinearLayout LinearLayout::rename_out(Dim from, Dim to) const {
-  std::vector<Out> outs = outs_;
-  int i = find_out(outs, from);
-  TEGULA_CHECK(i >= 0, "no output {} in {}", dim_name(from), to_string());
-  outs[i].dim = to;
-  return LinearLayout(ins_, std::move(outs));
 }
 
 LinearLayout LinearLayout::transpose_outs(const std::vector<Dim>& order) const {

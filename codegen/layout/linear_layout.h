@@ -101,7 +101,6 @@ class LinearLayout {
 
   const std::vector<In>& ins() const { return ins_; }
   const std::vector<Out>& outs() const { return outs_; }
-  bool has_in(Dim dim) const;
   bool has_out(Dim dim) const;
   int in_bits(Dim dim) const;       ///< 0 if the dimension is absent
   int32_t in_size(Dim dim) const;   ///< 1 if the dimension is absent
@@ -127,8 +126,7 @@ class LinearLayout {
 
   /// Keeps only the named dimensions.
   LinearLayout sublayout(const std::vector<Dim>& ins, const std::vector<Dim>& outs) const;
-  /// Renames an output dimension / reorders the output dimensions.
-  LinearLayout rename_out(Dim from, Dim to) const;
+  /// Reorders the output dimensions.
   LinearLayout transpose_outs(const std::vector<Dim>& order) const;
   /// Drops output dimension `axis` (a slice for reductions) and renumbers the tile dimensions above it; the input bits
   /// that moved along it become broadcast bits.

@@ -63,7 +63,7 @@ bool Lowering::run() {
     Diag& diag =
         diags.error(func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program",
                                           func.name, shared.bytes, target.name, target.shared_per_program));
-    diag.with_hint("use smaller tiles, or fewer num_stages");
+    diag.with_hint("use smaller tiles");
     if (largest && largest->loc) {
       const ir::Type& type = (largest->opcode == ir::Opcode::Reduce ? largest->operand(0) : largest->result())->type;
       diag.with_note(largest->loc,

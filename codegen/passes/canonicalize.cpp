@@ -17,8 +17,6 @@ using namespace ir;
 
 namespace {
 
-constexpr int kForBounds = 3;  // lower, upper, step
-
 const Attr* constant_of(const Value* v) {
   if (!v || !v->def || v->def->opcode != Opcode::Constant) return nullptr;
   return &v->def->attrs.find("value")->second;
@@ -69,13 +67,12 @@ class Canonicalizer {
   // One walk over the function; true if it changed.
   bool run(Func& func) {
     changed_ = false;
-    block(func.body, true);
+    block(func.body, nullptr);
     return changed_;
   }
 
  private:
   using Position = std::list<std::unique_ptr<Op>>::iterator;
-  using Equals = std::unordered_map<std::string, Value*>;
 
   Value* resolve(Value* v) const {
     for (auto it = replaced_.find(v); it != replaced_.end(); it = replaced_.find(v)) v = it->second;
@@ -86,12 +83,9 @@ class Canonicalizer {
     replaced_[from] = to;
   }
 
-  // Ops are visited in order, so every use of a value comes after the op that replaced it. `share`: ops outside of the
-  // block may stand for ops in it (not for a reduction's region, which is scalar code of its own).
-  void block(Block& b, bool share) {
-    std::vector<Equals> hidden;
-    if (!share) hidden = std::exchange(scopes_, {});
-    scopes_.emplace_back();
+  // Ops are visited in order, so every use of a value comes after the op that replaced it.
+  void block(Block& b, const Op* owner) {
+    equal_.enter(owner);
     block_ = &b;
     for (auto it = b.ops.begin(); it != b.ops.end();) {
       Op& op = **it;
@@ -104,18 +98,17 @@ class Canonicalizer {
       }
       if (Value* value = simplify(op)) {
         replace(op.result(), value);
-      } else if (op.has(Pure) && op.regions.empty()) {
-        merge(op);
+      } else if (Value* same = equal_.find_or_add(op)) {
+        replace(op.result(), same);
       } else if (removable(op)) {
         changed_ = true;
         it = retire(it);
         continue;
       }
-      for (auto& region : op.regions) block(*region, op.opcode != Opcode::Reduce);
+      for (auto& region : op.regions) block(*region, &op);
       ++it;
     }
-    scopes_.pop_back();
-    if (!share) scopes_ = std::move(hidden);
+    equal_.leave();
   }
 
   // Takes an op out, but keeps it: replaced_ still speaks of its results.
@@ -139,14 +132,6 @@ class Canonicalizer {
     return create(Opcode::Constant, {}, type, {{"value", std::move(value)}});
   }
   Value* integer(const Type& type, int64_t value) { return constant(type, wrap_integer(uint64_t(value), type.elem)); }
-
-  // ---- Equal ops
-  void merge(Op& op) {
-    std::string key = equality_key(op);
-    for (Equals& scope : scopes_)
-      if (auto it = scope.find(key); it != scope.end()) return replace(op.result(), it->second);
-    scopes_.back().emplace(std::move(key), op.result());
-  }
 
   // ---- Control
   // Moves the ops of a region before `it` without its terminator; results take what it passes on.
@@ -420,7 +405,7 @@ class Canonicalizer {
   Block* block_ = nullptr;  // of the op being visited
   Position at_;
   ValueMap replaced_;
-  std::vector<Equals> scopes_;
+  EqualOps equal_;
   std::vector<std::unique_ptr<Op>> retired_;
 };
 

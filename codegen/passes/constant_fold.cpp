@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/float16.h"
+
 namespace tegula {
 
 using ir::Attr;
@@ -19,13 +21,7 @@ double round_float(double value, Elem elem) {
   if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
   if (elem == Elem::F64 || std::isinf(value) || value == 0) return value;
   if (elem == Elem::F32) return double(float(value));
-  int precision = elem == Elem::F16 ? 11 : 8, lowest = elem == Elem::F16 ? -24 : -133;
-  int limit = elem == Elem::F16 ? 16 : 128;
-  int exponent;
-  std::frexp(value, &exponent);  // |value| is in [2^(exponent-1), 2^exponent)
-  int unit = std::max(exponent - precision, lowest);
-  double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  return std::abs(rounded) >= std::ldexp(1.0, limit) ? std::copysign(HUGE_VAL, value) : rounded;
+  return elem == Elem::F16 ? float16::round(value) : bfloat16::round(value);
 }
 
 namespace {

@@ -9,8 +9,6 @@ using namespace ir;
 
 namespace {
 
-constexpr int kForBounds = 3;  // lower, upper, step
-
 class DeadCode {
  public:
   bool run(Func& func) {

@@ -7,7 +7,9 @@
 
 namespace tegula {
 
-std::string equality_key(const ir::Op& op) {
+namespace {
+
+std::string key_of(const ir::Op& op) {
   std::string key = fmt::format("{}", int(op.opcode));
   std::vector<uintptr_t> operands;
   for (const ir::Value* v : op.operands) operands.push_back(reinterpret_cast<uintptr_t>(v));
@@ -31,6 +33,23 @@ std::string equality_key(const ir::Op& op) {
   key += type.to_string();
   if (type.layout) key += type.layout->to_string();
   return key;
+}
+
+}  // namespace
+
+void EqualOps::enter(const ir::Op* owner) { scopes_.push_back({!owner || owner->opcode == ir::Opcode::Reduce, {}}); }
+
+void EqualOps::leave() { scopes_.pop_back(); }
+
+ir::Value* EqualOps::find_or_add(const ir::Op& op) {
+  if (!op.has(ir::Pure) || !op.regions.empty() || op.results.size() != 1) return nullptr;
+  std::string key = key_of(op);
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (auto it = scope->ops.find(key); it != scope->ops.end()) return it->second;
+    if (scope->closed) break;
+  }
+  scopes_.back().ops.emplace(std::move(key), op.result());
+  return nullptr;
 }
 
 }  // namespace tegula

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -34,12 +36,37 @@ bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, 
   return true;
 }
 
-DumpCallback dump_from_environment() {
+namespace {
+
+void warn_of_unknown(const std::set<std::string>& names) {
+  std::vector<std::string> known = {"all"};
+  for (const PassInfo& pass : pass_table()) known.push_back(pass.name);
+  for (const char* stage : kStages) known.push_back(stage);
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  std::lock_guard lock(mutex);
+  for (const std::string& name : names) {
+    if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (!warned.insert(name).second) continue;
+    auto near = nearest_name(name, known);
+    fmt::print(stderr, "tegula: warning: TEGULA_DUMP: no pass is called '{}'\n  hint: {}\n", name,
+               near ? fmt::format("did you mean '{}'?", *near) : fmt::format("known are {}", fmt::join(known, ", ")));
+  }
+}
+
+}  // namespace
+
+bool dump_requested() {
   const char* asked = std::getenv("TEGULA_DUMP");
-  if (!asked || !*asked) return {};
+  return asked && *asked;
+}
+
+DumpCallback dump_from_environment() {
+  if (!dump_requested()) return {};
   std::set<std::string> names;
-  std::istringstream list{asked};
+  std::istringstream list{std::getenv("TEGULA_DUMP")};
   for (std::string name; std::getline(list, name, ',');) names.insert(name);
+  warn_of_unknown(names);
   return [names](const std::string& pass, const std::string& text) {
     if (names.contains("all") || names.contains(pass))
       std::fputs(fmt::format("// ---- after {}\n{}", pass, text).c_str(), stderr);

@@ -20,7 +20,7 @@ bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump =
                 std::vector<PassTime>* times = nullptr);
 
 /// What TEGULA_DUMP asks for: `all` or names with commas between, printed to stderr under a line `// ---- after NAME`;
-/// null if the variable is not set.
+/// null if the variable is not set. A name that is none is warned of, once a process.
 DumpCallback dump_from_environment();
 
 }  // namespace tegula

@@ -10,8 +10,11 @@
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
 // pointers that come from different parameters are taken not to overlap. Loops with a barrier, a volatile access or an
 // atomic that orders memory are left alone. The values in flight may take kBudget bytes of registers a thread; the
-// distance shrinks to fit, then the last loads stay where they are. Only loops with the attribute num_stages > 1 are
-// touched, which is used up. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
+// distance shrinks to fit, then the last loads stay where they are.
+//
+// As in Triton, a loop's own attribute num_stages goes for all its loads. Without one, the function's goes for the
+// loads that feed a dot of the loop's body; a loop without a dot stays as it is. Afterwards its number
+// is 1. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
 #include <algorithm>
 #include <unordered_set>
 
@@ -24,10 +27,13 @@ using namespace ir;
 
 namespace {
 
-constexpr int kForBounds = 3;     // lower, upper, step
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
+// Around a dot registers are scarce: they also hold what the loop carries and, as measured, about as much as four times
+// the loads of one iteration (as loaded, as operands of the dot in two forms, their addresses), and kOverhead.
+constexpr int64_t kCopiesForDot = 4;
+constexpr int64_t kOverhead = 64;  // bytes a thread
 
 // The parameter a pointer is computed from; null if that is not one single parameter.
 const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
@@ -89,23 +95,46 @@ int64_t bytes_per_thread(const Type& type, int num_warps) {
   return std::max<int64_t>(1, type.num_elements() / (kThreadsPerWarp * num_warps)) * elem_bytes(type.elem);
 }
 
+// What a thread's registers hold.
+int64_t register_bytes(const Func& func, const Target& target) {
+  int64_t registers = std::min<int64_t>(255, target.registers_per_sm / (kThreadsPerWarp * func.num_warps()));
+  auto limit = func.attrs.find("maxnreg");
+  if (limit != func.attrs.end()) registers = std::min(registers, std::get<int64_t>(limit->second));
+  return 4 * registers;
+}
+
 class LoopPrefetch {
  public:
   LoopPrefetch(Op& loop, int num_warps) : loop_(loop), body_(*loop.regions[0]), num_warps_(num_warps) {}
 
-  void run() {
-    int ahead = int(std::min(loop_.attr_int("num_stages") - 1, kMaxAhead));
-    loop_.attrs.erase("num_stages");
+  // All loads that can run ahead.
+  void run(int64_t num_stages) { pipeline_within(kBudget, candidates(), num_stages); }
+
+  // Those that feed a dot, as far as registers go.
+  void run_for_dots(int64_t num_stages, int64_t register_bytes) {
     std::vector<Op*> loads = candidates();
-    int64_t bytes = 0;
-    for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
-    while (ahead > 1 && bytes * ahead > kBudget) --ahead;
-    for (; bytes * ahead > kBudget; loads.pop_back())
-      bytes -= bytes_per_thread(loads.back()->result()->type, num_warps_);
-    if (!loads.empty()) pipeline(loads, ahead);
+    std::unordered_set<const Op*> feeding = feeding_dots();
+    std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+    int64_t free = register_bytes - kOverhead - kCopiesForDot * bytes_of(loads);
+    for (const auto& carried : loop_.results)
+      if (!carried->type.pointer) free -= bytes_per_thread(carried->type, num_warps_);
+    pipeline_within(std::min(kBudget, free), std::move(loads), num_stages);
   }
 
  private:
+  int64_t bytes_of(const std::vector<Op*>& loads) const {
+    int64_t bytes = 0;
+    for (Op* load : loads) bytes += bytes_per_thread(load->result()->type, num_warps_);
+    return bytes;
+  }
+
+  void pipeline_within(int64_t budget, std::vector<Op*> loads, int64_t num_stages) {
+    int64_t ahead = std::min(num_stages - 1, kMaxAhead);
+    while (ahead > 1 && bytes_of(loads) * ahead > budget) --ahead;
+    while (!loads.empty() && bytes_of(loads) * ahead > budget) loads.pop_back();
+    if (!loads.empty()) pipeline(loads, int(ahead));
+  }
+
   // ---- Which loads
   bool inside(const Value* v) const { return (v->def ? v->def->parent : v->block) == &body_; }
 
@@ -160,6 +189,17 @@ class LoopPrefetch {
       if (apart) loads.push_back(op.get());
     }
     return loads;
+  }
+
+  // The ops of the body that its dots' operands are computed from.
+  std::unordered_set<const Op*> feeding_dots() const {
+    std::unordered_set<const Op*> feeding;
+    for (auto it = body_.ops.rbegin(); it != body_.ops.rend(); ++it) {
+      if ((*it)->opcode != Opcode::Dot && !feeding.contains(it->get())) continue;
+      for (const Value* v : (*it)->operands)
+        if (v && v->def) feeding.insert(v->def);
+    }
+    return feeding;
   }
 
   // ---- Another iteration's values
@@ -271,11 +311,24 @@ class LoopPrefetch {
 void passes::prefetch(Func& func, PassContext& context) {
   std::vector<Op*> loops;
   walk(func.body, [&](Op& op) {
-    if (op.opcode == Opcode::For && op.attr_int("num_stages") > 1) loops.push_back(&op);
+    if (op.opcode == Opcode::For) loops.push_back(&op);
   });
-  if (loops.empty()) return;
-  for (Op* loop : loops) LoopPrefetch(*loop, func.num_warps()).run();
-  canonicalize(func, context);
+  bool changed = false;
+  for (Op* loop : loops) {
+    bool own = loop->attrs.contains("num_stages");
+    auto& ops = loop->regions[0]->ops;
+    if (!own && std::none_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; })) continue;
+    int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
+    if (num_stages <= 1) continue;
+    loop->attrs["num_stages"] = int64_t(1);
+    LoopPrefetch prefetch(*loop, func.num_warps());
+    if (own)
+      prefetch.run(num_stages);
+    else
+      prefetch.run_for_dots(num_stages, register_bytes(func, context.target));
+    changed = true;
+  }
+  if (changed) canonicalize(func, context);
 }
 
 }  // namespace tegula

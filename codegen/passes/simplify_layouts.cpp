@@ -71,7 +71,7 @@ class Simplifier {
       work_.pop_front();
       simplify(*op);
     }
-    merge(func_.body, {});
+    merge(func_.body, nullptr);
     remove_dead_code(func_);
   }
 
@@ -156,20 +156,20 @@ class Simplifier {
   }
 
   /// Replaces a pure op by an equal one above it in this block or an enclosing one.
-  void merge(Block& block, std::unordered_map<std::string, Value*> above) {
+  void merge(Block& block, const Op* owner) {
+    equal_.enter(owner);
     for (auto& op : block.ops) {
-      for (auto& region : op->regions)
-        if (op->opcode != Opcode::Reduce) merge(*region, above);
-      if (!op->has(ir::Pure) || !op->regions.empty() || op->results.size() != 1) continue;
-      auto [it, is_new] = above.emplace(equality_key(*op), op->result());
-      if (!is_new) ir::replace_uses(func_.body, op->result(), it->second);
+      for (auto& region : op->regions) merge(*region, op.get());
+      if (Value* same = equal_.find_or_add(*op)) ir::replace_uses(func_.body, op->result(), same);
     }
+    equal_.leave();
   }
 
   Func& func_;
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
+  EqualOps equal_;
 };
 
 }  // namespace

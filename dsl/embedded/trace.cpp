@@ -136,7 +136,7 @@ dsl::Val Trace::value_of(const Operand& operand) {
       [&](const auto& v) -> dsl::Val {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
-        if constexpr (std::is_same_v<T, All>) return std::string(":");
+        if constexpr (std::is_same_v<T, All>) return dsl::FullSlice{};
         if constexpr (std::is_same_v<T, uint64_t>)
           return sema_.error(fmt::format("the integer {} does not fit into 64 bits with a sign", v));
         if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};

@@ -320,7 +320,7 @@ Val Checker::eval_subscript(const Expr& e) {
       full = full && bounds[j].is<dsl::None>();
     }
     if (full && !items) {
-      indices.push_back(std::string(":"));
+      indices.push_back(dsl::FullSlice{});
       continue;
     }
     if (!items) return error(part.loc, "a tile cannot be sliced", "only ':' and None may stand between the brackets");
@@ -343,7 +343,7 @@ Val Checker::eval_subscript(const Expr& e) {
     auto taken = std::count_if(indices.begin(), indices.end(), [](const Val& v) { return !v.is<dsl::None>(); });
     int64_t rank = base.is_value() ? base.value()->type.rank() : 0;
     if (taken > rank) return error(e.loc, "too many indices beside '...'");
-    indices.insert(indices.begin() + ellipsis, rank - taken, Val(std::string(":")));
+    indices.insert(indices.begin() + ellipsis, rank - taken, dsl::FullSlice{});
   }
   sema_.at(e.loc);
   return dsl::subscript(sema_, base, indices);

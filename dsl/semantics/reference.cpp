@@ -71,10 +71,31 @@ configurations are given in C++. A launch that gives all constexprs itself asks 
   out += R"(
 ## Operators
 
-`+ - * / // % ** & | ^ << >> == != < <= > >= and or not is`, the ternary `a if c else b`, and `x[:, None]`. Integer `//`
-and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. `/` gives a float. Types are
-promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a sum may be fused
-into one fma.
+`+ - * / // % ** @ & | ^ << >>`, the unary `- + ~ not`, `== != < <= > >= and or`, `is`, `is not`, `in`, `not in` (these four
+at compile time), the ternary `a if c else b`, and indices of `:`, `None` and `...`: `x[:, None]`. `a @ b` is `tl.dot(a, b)`.
+Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. `/` gives a
+float. Types are promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a
+sum may be fused into one fma.
+
+## What is not there
+
+Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
+`del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
+parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
+float8 types; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
+compile-time condition keeps it from being reached. Files may hold all of that outside kernels.
+
+## Pipelined loops, and memory that overlaps
+
+`num_stages` of a launch is the number of iterations under way at a time in loops around a `tl.dot`, as in Triton: loads
+that feed the dot are issued `num_stages - 1` iterations ahead. Other loops are pipelined only where they say so themselves:
+`tl.range(..., num_stages=3)`, then with all their loads. Loads wait in registers, so there is a limit to how far ahead they
+are.
+
+A load is moved ahead only past stores to memory that other parameters of the kernel point to: **pointer parameters are
+taken not to overlap** in such loops. A kernel that reads through one parameter what it writes through another in an
+earlier iteration of the same loop needs `num_stages=1` there, or one parameter for both. Working in place, where each
+iteration reads and writes its own part, is safe. Volatile loads, barriers and ordering atomics keep their places.
 
 ## Functions
 

@@ -17,6 +17,8 @@ struct Val;
 struct Poison {};
 /// Python's None.
 struct None {};
+/// `:` as an index.
+struct FullSlice {};
 /// A type as a value: tl.float32, p.dtype, p.dtype.element_ty. Scalar, pointer or tile.
 struct DType {
   ir::Type type;
@@ -48,7 +50,9 @@ using HostRef = std::shared_ptr<const HostObject>;
 using Int = int64_t;
 
 struct Val {
-  std::variant<Poison, None, bool, Int, double, std::string, DType, TupleVal, FunctionRef, HostRef, ir::Value*> v;
+  std::variant<Poison, None, FullSlice, bool, Int, double, std::string, DType, TupleVal, FunctionRef, HostRef,
+               ir::Value*>
+      v;
   /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
   Val() : v(Poison{}) {}
   template <class T>

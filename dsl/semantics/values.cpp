@@ -54,6 +54,8 @@ std::string describe(const Val& x) {
           return "an erroneous value";
         else if constexpr (std::is_same_v<T, None>)
           return "None";
+        else if constexpr (std::is_same_v<T, FullSlice>)
+          return "the slice ':'";
         else if constexpr (std::is_same_v<T, bool>)
           return v ? "True" : "False";
         else if constexpr (std::is_same_v<T, Int>)
@@ -223,7 +225,7 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
   for (const Val& i : indices) {
     if (i.is<None>()) {
       v = v->type.is_scalar() ? s.builder.splat(v, {1}) : s.builder.expand_dims(v, axis);
-    } else if (!i.is<std::string>()) {
+    } else if (!i.is<FullSlice>()) {
       return s.error(fmt::format("a tile is indexed by ':' and None only, found {}", describe(i)),
                      "tl.load reads single elements; tl.sum(tl.where(...)) picks one out of a tile");
     } else if (axis >= v->type.rank()) {

@@ -1,13 +1,40 @@
-// Storage types of 16-bit floats on the host, with conversions that round to nearest even.
+// Storage types of 16-bit floats on the host, and the one place that rounds to them.
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "runtime/base/elem.h"
 
 namespace tegula {
+
+/// To nearest, ties to even; or toward zero, where what is too large becomes the largest finite number.
+enum class Rounding { Nearest, TowardZero };
+
+/// The bits of `value` in a format of 16 bits with `precision` significant ones (the leading one included) whose
+/// smallest normal exponent is `lowest`. A NaN stays one and becomes quiet.
+template <int precision, int lowest>
+constexpr uint16_t round_to_16_bits(double value, Rounding rounding) {
+  constexpr int kFraction = precision - 1;
+  constexpr uint16_t kInfinity = uint16_t((0x7FFF >> kFraction) << kFraction);
+  constexpr uint64_t kDoubleInfinity = uint64_t(0x7FF) << 52, kDoubleFraction = (uint64_t(1) << 52) - 1;
+  uint64_t bits = std::bit_cast<uint64_t>(value);
+  const uint16_t sign = uint16_t(bits >> 63 << 15);
+  bits &= ~(uint64_t(1) << 63);
+  if (bits > kDoubleInfinity) return uint16_t(sign | kInfinity | 1 << (kFraction - 1));
+  if (bits == kDoubleInfinity) return sign | kInfinity;
+  const int exponent = int(bits >> 52) - 1023;
+  if (exponent < lowest - precision - 1) return sign;  // less than a quarter of the smallest; zero as well
+  const uint64_t significand = (bits & kDoubleFraction) | uint64_t(1) << 52;
+  const int shift = 52 - kFraction + (exponent < lowest ? lowest - exponent : 0);
+  uint64_t kept = significand >> shift;
+  const uint64_t rest = significand & ((uint64_t(1) << shift) - 1), half = uint64_t(1) << (shift - 1);
+  if (rounding == Rounding::Nearest && (rest > half || (rest == half && (kept & 1)))) ++kept;
+  // A normal number's leading bit counts as one more in the exponent field; a carry does the right thing by itself.
+  const uint64_t result = kept + (exponent < lowest ? 0 : uint64_t(exponent - lowest) << kFraction);
+  if (result >= kInfinity) return sign | uint16_t(kInfinity - (rounding == Rounding::TowardZero));
+  return sign | uint16_t(result);
+}
 
 /// IEEE binary16.
 struct float16 {
@@ -15,22 +42,23 @@ struct float16 {
   uint16_t bits = 0;
 
   float16() = default;
-  float16(float value) {
-    uint32_t x = std::bit_cast<uint32_t>(value), sign = x >> 16 & 0x8000, magnitude = x & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-      bits = uint16_t(sign | 0x7e00);  // NaN
-    else if (magnitude >= 0x47800000)
-      bits = uint16_t(sign | 0x7c00);  // 65536 and above
-    else if (magnitude >= 0x38800000)  // normal: rounding may carry into the exponent, up to infinity
-      bits = uint16_t(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
-    else  // subnormal: the rounding of a float addition does it, 0.5 having the right last place
-      bits = uint16_t(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000));
+  float16(float value) : float16(round(value)) {}
+  /// Rounded once, where a float in between would round twice.
+  static float16 round(double value, Rounding rounding = Rounding::Nearest) {
+    return of_bits(round_to_16_bits<11, -14>(value, rounding));
+  }
+  static float16 of_bits(uint16_t bits) {
+    float16 result;
+    result.bits = bits;
+    return result;
   }
   operator float() const {
-    uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    if (exponent == 0) return std::bit_cast<float>(std::bit_cast<uint32_t>(std::ldexp(float(mantissa), -24)) | sign);
-    if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
-    return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+    const uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = bits & 0x7FFF;
+    // Exponent and fraction at their places in a float, then the difference of the biases as a factor: exact, and right
+    // for denormals too.
+    float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
+    if (rest >= 0x7C00) magnitude = std::bit_cast<float>(0x7F800000 | (rest & 0x3FF) << 13);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
   }
 };
 
@@ -40,9 +68,15 @@ struct bfloat16 {
   uint16_t bits = 0;
 
   bfloat16() = default;
-  bfloat16(float value) {
-    uint32_t x = std::bit_cast<uint32_t>(value);
-    bits = std::isnan(value) ? uint16_t(x >> 16 | 0x40) : uint16_t((x + 0x7fff + (x >> 16 & 1)) >> 16);
+  bfloat16(float value) : bfloat16(round(value)) {}
+  /// Rounded once, where a float in between would round twice.
+  static bfloat16 round(double value, Rounding rounding = Rounding::Nearest) {
+    return of_bits(round_to_16_bits<8, -126>(value, rounding));
+  }
+  static bfloat16 of_bits(uint16_t bits) {
+    bfloat16 result;
+    result.bits = bits;
+    return result;
   }
   operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };

@@ -42,7 +42,7 @@ KernelName parse_kernel_name(const std::string& text) {
   if (colons == std::string::npos) return {text, ""};
   KernelName name{text.substr(0, colons), text.substr(colons + 2)};
   if (name.file.empty() || name.kernel.empty())
-    throw UsageError(fmt::format("'{}': expected FILE::KERNEL, such as softmax.py::softmax_kernel", text));
+    throw UsageError(fmt::format("'{}': expected FILE::KERNEL, such as softmax.py::softmax", text));
   return name;
 }
 

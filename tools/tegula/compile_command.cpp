@@ -128,7 +128,8 @@ Command add_compile(CLI::App& parent) {
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
   app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
-  app->add_option("--num-stages", o->num_stages, "Stages of prefetching loops")->capture_default_str();
+  app->add_option("--num-stages", o->num_stages, "Stages of loops around a tl.dot without a number of their own")
+      ->capture_default_str();
   app->add_option("--maxnreg", o->maxnreg, "Registers a thread at most; 0: no limit")->capture_default_str();
   app->add_flag("--no-dependent-launch", o->no_dependent_launch,
                 "The code does not wait for earlier kernels itself: launches cannot overlap");
@@ -139,8 +140,8 @@ Command add_compile(CLI::App& parent) {
       "another power of two stands behind a colon: x='*f32:4', n=i32:1. A number is compiled in: stride=1.\n"
       "Shared memory, and registers and spills if ptxas or a GPU is there, are printed to standard error.\n\n"
       "Examples:\n"
-      "  tegula compile softmax.py::softmax --arg out='*f32' --arg x='*f32' --constexpr BLOCK=1024\n"
-      "  tegula compile softmax.py::softmax --arg out='*f16' --arg x='*f16' --constexpr BLOCK=4096 \\\n"
+      "  tegula compile softmax.py::softmax --arg out_ptr='*f32' --arg x_ptr='*f32' --constexpr BLOCK=1024\n"
+      "  tegula compile softmax.py::softmax --arg out_ptr='*f16' --arg x_ptr='*f16' --constexpr BLOCK=4096 \\\n"
       "      --emit=cubin --target=sm_80 --num-warps 8 -o softmax.cubin\n"
       "  tegula compile norm.py --arg x='*bf16' --arg eps=f32 --constexpr BLOCK=1024 --emit=tile");
   return {app, [o] { return compile_command(*o); }};

@@ -19,8 +19,8 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  tegula check softmax.py\n"
-      "  tegula compile softmax.py::softmax --emit=ptx --arg x='*f32' --arg out='*f32' --constexpr BLOCK=1024\n"
-      "  tegula run softmax.py::softmax --grid 64 --random x=f32[64,1024] --zeros out=f32[64,1024] ...\n"
+      "  tegula compile softmax.py::softmax --emit=ptx --arg out_ptr='*f32' --arg x_ptr='*f32' --constexpr BLOCK=1024\n"
+      "  tegula run softmax.py::softmax --grid 64 --random x_ptr=f32[64,1000] --zeros out_ptr=f32[64,1000] ...\n"
       "  tegula cache --clear\n"
       "`tegula COMMAND --help` tells more of each.");
   std::vector<cli::Command> commands = {cli::add_check(app), cli::add_compile(app), cli::add_run(app),

@@ -89,8 +89,8 @@ Command add_run(CLI::App& parent) {
   app->footer(std::string(kLaunchHelp) +
               "After the run every array is summarised, and those of --out are written.\n\n"
               "Examples:\n"
-              "  tegula run softmax.py::softmax_kernel --grid 64 --random x_ptr=f32[64,1000] \\\n"
-              "      --zeros out_ptr=f32[64,1000] --arg stride=1000 --arg cols=1000 --constexpr BLOCK=1024 \\\n"
+              "  tegula run softmax.py::softmax --grid 64 --random x_ptr=f32[64,1000] \\\n"
+              "      --zeros out_ptr=f32[64,1000] --arg cols=1000 --constexpr BLOCK=1024 \\\n"
               "      --out out_ptr=y.npy\n"
               "  tegula run add.py --grid 'cdiv(n, BLOCK)' --in x=a.npy --in y=b.npy --zeros out=f32[1000] \\\n"
               "      --arg n=1000 --constexpr BLOCK=256 --device emulator --out out=sum.npy");

@@ -137,8 +137,8 @@ Command add_tune(CLI::App& parent) {
   app->footer(std::string(kLaunchHelp) +
               "Results are kept, and launches find them; see tegula cache --help.\n\n"
               "Examples:\n"
-              "  tegula tune softmax.py::softmax_kernel --grid 4096 --random x_ptr=f32[4096,1000] \\\n"
-              "      --zeros out_ptr=f32[4096,1000] --arg stride=1000 --arg cols=1000 --key cols \\\n"
+              "  tegula tune softmax.py::softmax --grid 4096 --random x_ptr=f32[4096,1000] \\\n"
+              "      --zeros out_ptr=f32[4096,1000] --arg cols=1000 --key cols \\\n"
               "      --space BLOCK=1024 --space num_warps=1..32\n"
               "  tegula tune matmul.py --grid 'cdiv(M, BM) * cdiv(N, BN)' --random a=f16[512,512] ...");
   return {app, [o] { return tune_command(*o); }};

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "codegen/exec/emulator/scheduler.h"
-#include "codegen/exec/emulator/soft_float.h"
 #include "codegen/lower/hw.h"
+#include "runtime/base/float16.h"
 
 namespace tegula::emulator {
 
@@ -244,12 +244,12 @@ uint64_t emu_atom_add_i64(uint64_t address, uint64_t value, uint32_t predicate, 
 }
 uint32_t emu_atom_add_f16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
   return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
-    return float_to_half(half_to_float(old) + half_to_float(uint16_t(value)));
+    return float16(float16::of_bits(old) + float16::of_bits(uint16_t(value))).bits;
   });
 }
 uint32_t emu_atom_add_bf16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
   return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
-    return float_to_bfloat(bfloat_to_float(old) + bfloat_to_float(uint16_t(value)));
+    return bfloat16(bfloat16::of_bits(old) + bfloat16::of_bits(uint16_t(value))).bits;
   });
 }
 float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
@@ -287,10 +287,10 @@ constexpr auto emu_ldmatrix_x2_trans = load_matrices<2, true>;
 constexpr auto emu_ldmatrix_x4_trans = load_matrices<4, true>;
 
 void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
-  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return half_to_float(bits); });
+  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(float16::of_bits(bits)); });
 }
 void emu_mma_m16n8k16_bf16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
-  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return bfloat_to_float(bits); });
+  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
 }
 
 /// 2^x = 2^n 2^r with n whole and |r| <= 1/2: the series of e^(r ln 2) up to r^7 is 5e-9 off at most, a tenth of a
@@ -320,8 +320,12 @@ float emu_cvt_rz_f32_f64(double value) {
   bool away = std::isfinite(value) && std::abs(double(nearest)) > std::abs(value);
   return away ? std::nextafter(nearest, 0.0f) : nearest;
 }
-uint32_t emu_cvt_rz_f16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_half_rz(value); }
-uint32_t emu_cvt_rz_bf16_f32(float value) { return std::isnan(value) ? 0x7FFF : float_to_bfloat_rz(value); }
+uint32_t emu_cvt_rz_f16_f32(float value) {
+  return std::isnan(value) ? 0x7FFF : float16::round(value, Rounding::TowardZero).bits;
+}
+uint32_t emu_cvt_rz_bf16_f32(float value) {
+  return std::isnan(value) ? 0x7FFF : bfloat16::round(value, Rounding::TowardZero).bits;
+}
 
 // ---- The table. A row without a body does not compile, nor one whose body has other parameters than the row says.
 

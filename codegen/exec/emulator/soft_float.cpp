@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/float16.h"
+
 // Helpers of the compiler's own library for 128-bit integers and powers.
 extern "C" {
 __int128 __divti3(__int128, __int128);
@@ -19,45 +21,18 @@ namespace tegula::emulator {
 
 namespace {
 
-/// Rounds the magnitude of a double to a format of `precision` significant bits whose smallest normal exponent is
-/// `lowest`, and returns its bits below the sign: exponent field and fraction. Larger than `largest`: infinity (or the
-/// largest when toward zero).
-template <int precision, int lowest>
-uint16_t narrow(double value, uint16_t infinity, bool toward_zero) {
-  constexpr int kFraction = precision - 1;
-  uint64_t bits = std::bit_cast<uint64_t>(value);
-  uint16_t sign = uint16_t(bits >> 63) << 15;
-  bits &= ~(uint64_t(1) << 63);
-  constexpr uint64_t kInfinity = uint64_t(0x7FF) << 52;
-  if (bits > kInfinity) return sign | infinity | uint16_t(1 << (kFraction - 1));
-  if (bits == kInfinity) return sign | infinity;
-  int exponent = int(bits >> 52) - 1023;
-  if (exponent < lowest - precision - 1) return sign;  // less than a quarter of the smallest; zero as well
-  uint64_t significand = (bits & ((uint64_t(1) << 52) - 1)) | uint64_t(1) << 52;
-  int shift = 52 - kFraction + (exponent < lowest ? lowest - exponent : 0);
-  uint64_t kept = significand >> shift, rest = significand & ((uint64_t(1) << shift) - 1);
-  uint64_t half = uint64_t(1) << (shift - 1);
-  if (!toward_zero && (rest > half || (rest == half && (kept & 1)))) ++kept;
-  // A normal number's leading bit counts as one more in the exponent field; a carry does the right thing by itself.
-  uint64_t result = kept + (exponent < lowest ? 0 : uint64_t(exponent - lowest) << kFraction);
-  if (result >= infinity) result = toward_zero ? infinity - 1 : infinity;
-  return sign | uint16_t(result);
-}
-
-constexpr uint16_t kHalfInfinity = 0x7C00, kBfloatInfinity = 0x7F80;
-
 // In the calling convention of x86-64, half and bfloat travel in the low 16 bits of an SSE register, as a float's bits
 // do: so these functions take and return floats of which only the low 16 bits mean something.
 uint16_t low(float value) { return uint16_t(std::bit_cast<uint32_t>(value)); }
 float in_low(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits)); }
 
-float extendhfsf2(float h) { return half_to_float(low(h)); }
-double extendhfdf2(float h) { return half_to_float(low(h)); }
-float extendbfsf2(float b) { return bfloat_to_float(low(b)); }
-float truncsfhf2(float value) { return in_low(float_to_half(value)); }
-float truncdfhf2(double value) { return in_low(double_to_half(value)); }
-float truncsfbf2(float value) { return in_low(float_to_bfloat(value)); }
-float truncdfbf2(double value) { return in_low(double_to_bfloat(value)); }
+float extendhfsf2(float h) { return float16::of_bits(low(h)); }
+double extendhfdf2(float h) { return extendhfsf2(h); }
+float extendbfsf2(float b) { return bfloat16::of_bits(low(b)); }
+float truncsfhf2(float value) { return in_low(float16(value).bits); }
+float truncdfhf2(double value) { return in_low(float16::round(value).bits); }
+float truncsfbf2(float value) { return in_low(bfloat16(value).bits); }
+float truncdfbf2(double value) { return in_low(bfloat16::round(value).bits); }
 
 template <class R, class... A>
 void* address(R (*function)(A...)) {
@@ -65,24 +40,6 @@ void* address(R (*function)(A...)) {
 }
 
 }  // namespace
-
-float half_to_float(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = bits & 0x7FFF;
-  // Exponent and fraction at their places in a float, then the difference of the biases as a factor: exact, and right
-  // for denormals too.
-  float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
-  if (rest >= kHalfInfinity) magnitude = std::bit_cast<float>(0x7F800000 | (rest & 0x3FF) << 13);
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-}
-
-float bfloat_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
-
-uint16_t double_to_half(double value) { return narrow<11, -14>(value, kHalfInfinity, false); }
-uint16_t double_to_bfloat(double value) { return narrow<8, -126>(value, kBfloatInfinity, false); }
-uint16_t float_to_half(float value) { return double_to_half(value); }
-uint16_t float_to_bfloat(float value) { return double_to_bfloat(value); }
-uint16_t float_to_half_rz(float value) { return narrow<11, -14>(value, kHalfInfinity, true); }
-uint16_t float_to_bfloat_rz(float value) { return narrow<8, -126>(value, kBfloatInfinity, true); }
 
 const std::vector<std::pair<const char*, void*>>& runtime_functions() {
 #define TEGULA_UNARY(name) \
