@@ -304,7 +304,10 @@ void tegula_set_error(const char* text) { failed(TEGULA_OTHER_ERROR, text ? text
 // ---- Devices
 
 tegula_status tegula_device_default(tegula_device** device) {
-  return guarded([&] { given(device, "device") = wrap(default_device()); });
+  return guarded([&] {
+    given(device, "device");
+    *device = wrap(default_device());
+  });
 }
 
 tegula_status tegula_device_cuda(int32_t ordinal, tegula_device** device) {

@@ -35,6 +35,15 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
+def inside(at, count, EVEN: tl.constexpr):
+    """Whether an element is one of the matrix; EVEN: all are."""
+    if EVEN:
+        return tl.full(at.shape, True, tl.int1)
+    else:
+        return at < count
+
+
+@triton.jit
 def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr):
     """Rows, columns and mask of this program's tile."""
     pieces = tl.cdiv(cols, COLS)
@@ -77,13 +86,27 @@ def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.heuristics({
+    "EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0,
+    "FLAT": lambda args: args["out_stride"] == args["cols"] and args["gate_stride"] == args["cols"] and
+                         args["up_stride"] == args["cols"],
+})
 @triton.jit
 def swiglu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ROWS: tl.constexpr,
-           COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
-    """silu(gate) * up."""
-    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    up = tl.load(up_ptr + row * up_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+           COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr, FLAT: tl.constexpr):
+    """silu(gate) * up. FLAT: the matrices have no gaps, so that a tile may be any run of their elements."""
+    if FLAT:
+        local = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
+        gate_at = tl.program_id(0).to(tl.int64) * (ROWS * COLS) + local
+        up_at = gate_at
+        out_at = gate_at
+        mask = inside(gate_at, rows.to(tl.int64) * cols, EVEN)
+    else:
+        row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+        gate_at = row * gate_stride + col
+        up_at = row * up_stride + col
+        out_at = row * out_stride + col
+    gate = tl.load(gate_ptr + gate_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    up = tl.load(up_ptr + up_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     y = activate(gate, "silu") * up
-    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+    tl.store(out_ptr + out_at, y.to(out_ptr.dtype.element_ty), mask=mask)

@@ -9,11 +9,24 @@ namespace {
 
 using front_ends::message_of;
 
-/// Source lines are found by the path that the compiler was given, which may be relative to a folder of the build.
+/// Source lines are found by the path that the compiler was given, which may be relative to a folder of the build: goes
+/// to one that it leads from, above the program or below where it was started (a program may be run beside its
+/// sources).
 const bool found_sources = [] {
-  auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  while (!std::filesystem::exists(folder / __FILE__) && folder.has_relative_path()) folder = folder.parent_path();
-  std::filesystem::current_path(folder);
+  namespace fs = std::filesystem;
+  auto leads = [](const fs::path& folder) { return fs::exists(folder / __FILE__); };
+  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  while (!leads(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!leads(folder)) {
+    for (auto it = fs::recursive_directory_iterator("."); it != fs::recursive_directory_iterator(); ++it) {
+      if (it.depth() == 1) it.disable_recursion_pending();
+      if (it->is_directory() && leads(it->path())) {
+        folder = it->path();
+        break;
+      }
+    }
+  }
+  fs::current_path(folder);
   return true;
 }();
 

@@ -309,7 +309,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
        {"bias_ptr"}},
       {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}}, {}},
       {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
-      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}}, {}},
+      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
   };
   struct Compilation {
     std::string label;

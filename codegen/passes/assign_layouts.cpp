@@ -165,8 +165,9 @@ class Assigner {
     return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));
   }
 
-  /// Lanes along the fastest axes. Warps too, but along reduced axes only when nothing else is left, so that reductions
-  /// stay inside a warp where they can.
+  /// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
+  /// warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
+  /// column would be loaded by more threads.)
   LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread) const {
     std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1);
     std::vector<int64_t> left = shape;
@@ -181,9 +182,13 @@ class Assigner {
     };
     spread(lanes, order, 32);
     std::vector<int> warp_order = order;
-    if (auto reduced = reduced_axes_.find(shape); reduced != reduced_axes_.end())
-      std::stable_partition(warp_order.begin(), warp_order.end(),
-                            [&](int axis) { return !reduced->second.contains(axis); });
+    if (auto reduced = reduced_axes_.find(shape); reduced != reduced_axes_.end()) {
+      auto kept_end = std::stable_partition(warp_order.begin(), warp_order.end(),
+                                            [&](int axis) { return !reduced->second.contains(axis); });
+      int64_t room = 1;
+      for (auto axis = warp_order.begin(); axis != kept_end; ++axis) room *= left[*axis];
+      if (room < func_.num_warps()) warp_order = order;
+    }
     spread(warps, warp_order, func_.num_warps());
     return blocked_layout(shape, registers, lanes, warps, order);
   }
@@ -221,7 +226,7 @@ class Assigner {
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
-      if (op->operands[0]->type.num_elements() * 2 >= largest)
+      if (op->operands[0]->type.num_elements() * 2 > largest)
         anchor_memory(*op);
       else
         small.push_back(op);
