@@ -153,6 +153,31 @@ TEST(Gemm, WithoutDepthTheBiasIsLeft) {
   EXPECT_EQ(relative_error(c, [&](int64_t, int64_t j) { return std::max(bias(0, j), 0.0); }), 0);
 }
 
+// Whatever the shape, tuning has something to choose from and not too much; all of it compiles.
+TEST(Gemm, EveryConfigurationCompiles) {
+  const Kernel kernel = library_program("gemm.py").kernel("gemm");
+  const Autotune& tuning = *kernel.autotuning();
+  for (int64_t m : {1, 16, 17, 48, 64, 65, 128, 1000, 4096})
+    for (int64_t n : {1, 16, 50, 777, 4096})
+      for (int64_t k : {0, 16, 333, 4096}) {
+        LaunchArgs args;
+        args.set("M", m), args.set("N", n), args.set("K", k);
+        const size_t left = tuning.prune(tuning.configs, args).size();
+        EXPECT_TRUE(left >= 1 && left <= 34) << m << " x " << n << " x " << k << ": " << left;
+      }
+  std::vector<Arg> args(14, 4096);
+  for (int i : {0, 1, 2}) args[i] = Arg::pointer(1 << 20, Elem::F16, 0);
+  args[3] = nullptr, args[8] = args[10] = args[12] = 1;
+  for (const Config& config : tuning.configs) {
+    LaunchOptions options{
+        .constexprs = config.constexprs, .num_warps = *config.num_warps, .num_stages = *config.num_stages};
+    for (const char* even : {"EVEN_M", "EVEN_N", "EVEN_K"}) options.constexprs.emplace_back(even, true);
+    options.constexprs.emplace_back("EPILOGUE", "gelu_tanh");
+    const char* target = &config - tuning.configs.data() & 1 ? "sm_80" : "sm_90a";
+    EXPECT_NO_THROW(kernel.compile(kernel.classify(args, options), options, target)) << config.to_string();
+  }
+}
+
 TEST(Gemm, NothingToDo) {
   TestMatrix<float16> a(5, 8, 1);
   gemm(device(), Matrix<float16>(), Matrix<float16>(nullptr, 0, 8), Matrix<float16>(nullptr, 8, 0));

@@ -228,6 +228,18 @@ TEST(Kernels, Affine) {
       affine(device(), y.view(), x.view(), {.activation = Activation::Silu});
       expect_near(
           y, [&](int64_t r, int64_t c) { return silu(x(r, c)); }, "silu(x)");
+      for (Activation activation : {Activation::LeakyRelu, Activation::Gelu, Activation::GeluTanh}) {
+        affine(device(), y.view(), x.view(), {.activation = activation});
+        expect_near(
+            y,
+            [&](int64_t r, int64_t c) {
+              const double v = x(r, c);
+              if (activation == Activation::LeakyRelu) return v < 0 ? 0.01 * v : v;
+              if (activation == Activation::Gelu) return 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+              return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+            },
+            "leaky relu or gelu", 0.1);
+      }
     }
   });
 }
