@@ -366,6 +366,39 @@ void OpRules::memory() {
   }
 }
 
+void OpRules::shared_memory() {
+  auto place = [&](const Type& t, std::string_view what) {
+    return want(t.shared, fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+  };
+  switch (op_->opcode) {
+    case Opcode::SharedAlloc:
+      place(out(), "the result");
+      attr_in("slots", 1, INT32_MAX);
+      break;
+    case Opcode::SharedSlot:
+      place(in(0), "operand 'buffer'");
+      want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
+      want_same(out(), in(0), "the result");
+      break;
+    case Opcode::AsyncCopy: {
+      const Type& ptr = in(0);
+      want(ptr.pointer && ptr.is_tile(),
+           fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()));
+      if (place(in(1), "operand 'place'"))
+        want(in(1).elem == ptr.elem && in(1).shape == ptr.shape,
+             fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string()));
+      mask(op_->operand(2), ptr);
+      if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
+        want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
+      break;
+    }
+    default:
+      if (place(in(0), "operand 'place'"))
+        want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
+             fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
+  }
+}
+
 void OpRules::passes_on(const Op& from, size_t begin, const std::vector<Type>& types, std::string_view what) {
   const Op* op = std::exchange(op_, &from);
   size_t count = from.operands.size() < begin ? 0 : from.operands.size() - begin;
@@ -445,6 +478,14 @@ void OpRules::semantics() {
     case Opcode::Store:
     case Opcode::AtomicRmw:
       return memory();
+    case Opcode::SharedAlloc:
+    case Opcode::SharedSlot:
+    case Opcode::AsyncCopy:
+    case Opcode::SharedRead:
+      return shared_memory();
+    case Opcode::AsyncWait:
+      attr_in("pending", 0, INT32_MAX);
+      return;
     case Opcode::For:
       return for_loop();
     case Opcode::While:

@@ -3,13 +3,14 @@
 // 1. Anchors. Dots fix their results (tensor-core accumulators). Large memory ops fix their pointers, masks and loaded
 //    values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis share
 //    one layout, so that a row kernel needs no conversion.
+//    Places in shared memory are swizzled for the copies that fill them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
 //    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
-//    arrived, and are anchors only if nothing has. Constants, splats and aranges take a layout but do not pass it on:
-//    they can be had in any.
+//    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
+//    take a layout but do not pass it on: they can be had in any.
 // 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
-//    operand's definition, as late as its first use allows and outside of loops that it is not changed in; constants,
-//    splats and aranges are made again instead.
+//    operand's definition, as late as its first use allows and outside of loops that it is not changed in; those
+//    that can be had in any layout are made again instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +42,8 @@ using ir::Value;
 namespace {
 
 bool is_memory(const Op& op) {
-  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
+  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ||
+         op.opcode == Opcode::AsyncCopy;
 }
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
@@ -69,6 +71,7 @@ class Assigner {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
     if (!check_dots()) return;
     anchor();
+    lay_out_places();
     materialise(func_.body);
   }
 
@@ -259,7 +262,7 @@ class Assigner {
 
   void default_layouts(Block& block) {
     auto settle = [&](Value* v) {
-      if (v->type.is_scalar() || layouts_.contains(v)) return;
+      if (!v->type.is_tile() || layouts_.contains(v)) return;
       assign(v, default_layout(v->type.shape));
       flow();
     };
@@ -270,11 +273,26 @@ class Assigner {
     }
   }
 
+  void lay_out_places() {
+    std::unordered_map<const Value*, LayoutRef> buffers;
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::AsyncCopy) return;
+      const Value* buffer = op.operands[1]->def->operands[0];
+      LayoutRef& layout = buffers[buffer];
+      if (!layout) layout = intern(shared_layout_for_dot_operand(*layout_of(op.operands[0]), buffer->type.bits()));
+    });
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;
+      const Value* buffer = op.opcode == Opcode::SharedAlloc ? op.result() : op.operands[0];
+      op.result()->type.layout = buffers.at(buffer);
+    });
+  }
+
   // ---- Propagation
 
   void assign(const Value* value, LayoutRef layout) {
     auto* v = const_cast<Value*>(value);
-    if (!v || v->type.is_scalar() || !layouts_.emplace(v, std::move(layout)).second) return;
+    if (!v || !v->type.is_tile() || !layouts_.emplace(v, std::move(layout)).second) return;
     if (!v->def || !is_layout_free(*v->def)) queue_.push_back(v);
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
   }
@@ -369,7 +387,7 @@ class Assigner {
 
   /// The value in another layout, available before `user`.
   Value* in_layout(Value* v, const LinearLayout& layout, Op* user) {
-    if (v->type.is_scalar() || *v->type.layout == layout) return v;
+    if (!v->type.is_tile() || *v->type.layout == layout) return v;
     LayoutRef wanted = intern(layout);
     Value*& made = converted_[{v, wanted.get()}];
     if (made) return made;
