@@ -324,6 +324,7 @@ void OpRules::dot() {
       report(fmt::format("dot of {}, expected f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
+  want(a.shared == b.shared && !acc.shared, "both of 'a' and 'b' are places in shared memory, or none");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
@@ -484,6 +485,10 @@ void OpRules::semantics() {
     case Opcode::SharedRead:
       return shared_memory();
     case Opcode::AsyncWait:
+      attr_in("pending", 0, INT32_MAX);
+      attr<bool>("for_dots", false);
+      return;
+    case Opcode::DotWait:
       attr_in("pending", 0, INT32_MAX);
       return;
     case Opcode::For:

@@ -297,6 +297,7 @@ void lower_AsyncCommit(Lowering& l, const ir::Op&) { l.hw("cp_async_commit", {})
 
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
   l.hw("cp_async_wait", {}, fmt::format(".{}", op.attr_int("pending")));
+  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
   l.barrier(op.loc);
 }
 

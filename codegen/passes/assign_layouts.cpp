@@ -1,6 +1,7 @@
 // Gives every tile a layout.
 //
-// 1. Anchors. Dots fix their results (tensor-core accumulators). Large memory ops fix their pointers, masks and loaded
+// 1. Anchors. Dots fix their results (tensor-core accumulators); those whose operands are read from shared memory take
+//    the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and loaded
 //    values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis share
 //    one layout, so that a row kernel needs no conversion.
 //    Places in shared memory are swizzled for the copies that fill them and for ldmatrix.
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
@@ -65,7 +67,8 @@ double access_cost(int held, int width, int bytes) {
 
 class Assigner {
  public:
-  Assigner(Func& func, Diagnostics& diags) : func_(func), diags_(diags), axis_(func) {}
+  Assigner(Func& func, const Target& target, Diagnostics& diags)
+      : func_(func), target_(target), diags_(diags), axis_(func) {}
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
@@ -73,6 +76,10 @@ class Assigner {
     anchor();
     lay_out_places();
     materialise(func_.body);
+    if (wgmma_.empty()) return;
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::AsyncWait) op.attrs["for_dots"] = true;
+    });
   }
 
  private:
@@ -139,6 +146,12 @@ class Assigner {
       if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
     }
     return best;
+  }
+
+  static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
+  std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
+    if (!is_read(dot.operands[0]) || !is_read(dot.operands[1])) return std::nullopt;
+    return plan_wgmma(dot, target_, func_.num_warps());
   }
 
   using Group = std::pair<Shape, int>;  // shape, fastest axis
@@ -217,6 +230,11 @@ class Assigner {
   void anchor() {
     for (Op* dot : dots_) {
       const Shape& shape = dot->result()->type.shape;
+      if (auto plan = by_wgmma(*dot)) {
+        wgmma_[dot] = *plan;
+        assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
+        continue;
+      }
       auto [m, n] = warps_for_dot(shape);
       dot_warps_[dot] = {m, n};
       assign(dot->result(), std::make_shared<LinearLayout>(mma_accumulator_layout(shape, m, n)));
@@ -427,7 +445,9 @@ class Assigner {
       return;
     }
     for (auto& r : op.results) set_type(r.get());
-    if (op.opcode == Opcode::Dot) {
+    if (wgmma_.contains(&op)) {
+      multiply_places(op);
+    } else if (op.opcode == Opcode::Dot) {
       auto [m, n] = dot_warps_.at(&op);
       for (int i : {0, 1}) {
         const ir::Type& type = op.operands[i]->type;
@@ -456,6 +476,34 @@ class Assigner {
     }
   }
 
+  /// The dot reads its operands by itself, and is waited for where its sums are first used.
+  void multiply_places(Op& op) {
+    need(op, 2, *op.result()->type.layout);
+    for (int i : {0, 1}) op.operands[i] = op.operands[i]->def->operands[0];
+    op.attrs["columns"] = int64_t(wgmma_.at(&op).columns);
+    auto uses_sums = [&](const Op& user) {
+      bool found = std::count(user.operands.begin(), user.operands.end(), op.result());
+      for (auto& region : user.regions)
+        ir::walk(*region, [&](const Op& inner) {
+          found |= std::count(inner.operands.begin(), inner.operands.end(), op.result()) > 0;
+        });
+      return found;
+    };
+    auto& ops = op.parent->ops;
+    auto here = std::find_if(ops.begin(), ops.end(), [&](auto& other) { return other.get() == &op; });
+    auto first = std::find_if(std::next(here), ops.end(), [&](auto& user) { return uses_sums(*user); });
+    if (first == ops.end()) return;
+    Builder builder;
+    builder.set_before(first->get());
+    builder.set_loc(op.loc);
+    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{"pending", int64_t(0)}})->result();
+    layouts_[done] = layouts_.at(op.result());
+    for (auto user = first; user != ops.end(); ++user) {
+      std::replace((*user)->operands.begin(), (*user)->operands.end(), op.result(), done);
+      for (auto& region : (*user)->regions) ir::replace_uses(*region, op.result(), done);
+    }
+  }
+
   /// A terminator's values in the layouts of what receives them.
   void pass_on(Op& op) {
     const Op* owner = op.parent->parent;
@@ -479,10 +527,12 @@ class Assigner {
   }
 
   Func& func_;
+  const Target& target_;
   Diagnostics& diags_;
   AxisAnalysis axis_;
   std::vector<Op*> dots_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
+  std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> reduced_axes_;
@@ -496,6 +546,6 @@ class Assigner {
 
 }  // namespace
 
-void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.diags).run(); }
+void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.target, context.diags).run(); }
 
 }  // namespace tegula

@@ -37,6 +37,7 @@
 #include <unordered_set>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"
 
@@ -382,6 +383,19 @@ class LoopPrefetch {
   }
 
   // ---- Through shared memory
+  // Copies begin at the top of the body, but behind a first dot that runs beside them.
+  Op* copies_before(const std::vector<Op*>& loads) {
+    for (auto op = body_.ops.begin(); op != body_.ops.end(); ++op) {
+      if ((*op)->opcode != Opcode::Dot) continue;
+      auto copied = [&](const Value* v) { return std::find(loads.begin(), loads.end(), v->def) != loads.end(); };
+      bool asynchronous =
+          copied((*op)->operands[0]) && copied((*op)->operands[1]) && plan_wgmma(**op, target_, num_warps_);
+      if (asynchronous) return std::next(op)->get();
+      break;
+    }
+    return std::next(body_.ops.begin())->get();
+  }
+
   void copy_ahead(const std::vector<Op*>& loads, int64_t slots) {
     const int ahead = int(slots) - 1;
     Builder before;
@@ -416,16 +430,17 @@ class LoopPrefetch {
     Value* read = carry(number(before, 0));
     Value* write = carry(number(before, ahead));
 
+    Builder top;
+    top.set_before(body_.ops.front().get());
+    top.set_loc(loop_.loc);
+    wait(top, ahead - 1);
     Iteration later{Builder(), ahead, false, {}};
-    later.build.set_before(body_.ops.front().get());
-    later.build.set_loc(loop_.loc);
-    wait(later.build, ahead - 1);
+    later.build.set_before(copies_before(loads));
     copy(later, write);
-    later.build.set_loc(loop_.loc);
     for (Value* index : {read, write}) {
-      Value* next = later.build.add(index, number(later.build, 1));
-      Value* around = later.build.eq(next, number(later.build, slots));
-      body_.terminator()->operands.push_back(later.build.select(around, number(later.build, 0), next));
+      Value* next = top.add(index, number(top, 1));
+      Value* around = top.eq(next, number(top, slots));
+      body_.terminator()->operands.push_back(top.select(around, number(top, 0), next));
     }
     for (Op* load : loads) {
       Builder here;
