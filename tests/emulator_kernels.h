@@ -49,6 +49,13 @@ declare {i32, i32, i32, i32} @tegula.hw.ld_shared_v4b32(i32, i32)
 declare void @tegula.hw.st_shared_b16(i32, i16, i1, i32)
 declare void @tegula.hw.st_shared_b32(i32, i32, i1, i32)
 declare void @tegula.hw.st_shared_v4b32(i32, i32, i32, i32, i32, i1, i32)
+declare void @tegula.hw.cp_async_4(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_8(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_16(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_commit()
+declare void @tegula.hw.cp_async_wait.0()
+declare void @tegula.hw.cp_async_wait.1()
+declare void @tegula.hw.cp_async_wait.2()
 declare {i32} @tegula.hw.ldmatrix_x1(i32, i32) convergent
 declare {i32, i32, i32, i32} @tegula.hw.ldmatrix_x4(i32, i32) convergent
 declare {i32, i32} @tegula.hw.ldmatrix_x2_trans(i32, i32) convergent

@@ -1,5 +1,7 @@
 #include "codegen/lower/hw.h"
 
+#include <charconv>
+
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/check.h"
 
@@ -11,7 +13,7 @@ HwType parse_type(std::string_view text) {
   static const std::pair<std::string_view, HwType> names[] = {
       {"void", HwType::Void}, {"i1", HwType::I1},        {"i16", HwType::I16},   {"i32", HwType::I32},
       {"i64", HwType::I64},   {"f16", HwType::F16},      {"bf16", HwType::BF16}, {"f32", HwType::F32},
-      {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site},
+      {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site}, {"imm", HwType::Immediate},
   };
   for (auto& [name, type] : names)
     if (name == text) return type;
@@ -28,7 +30,7 @@ std::pair<HwType, int> parse_repeat(std::string_view text) {
 
 HwInfo make_info(const char* name, std::string_view signature, Feature feature, unsigned effects, const char* assembly,
                  const char* constraints) {
-  HwInfo info{name, HwType::Void, 0, {}, feature, effects, assembly, constraints};
+  HwInfo info{name, HwType::Void, 0, {}, 0, feature, effects, assembly, constraints};
   size_t open = signature.find('(');
   std::string_view result = signature.substr(0, open);
   if (result.front() == '{') result = result.substr(1, result.size() - 2);
@@ -37,7 +39,10 @@ HwInfo make_info(const char* name, std::string_view signature, Feature feature, 
   while (!args.empty()) {
     size_t comma = args.find(',');
     auto [type, count] = parse_repeat(args.substr(0, comma));
-    info.args.insert(info.args.end(), std::max(count, 1), type);
+    if (type == HwType::Immediate)
+      ++info.num_immediates;
+    else
+      info.args.insert(info.args.end(), std::max(count, 1), type);
     args = comma == std::string_view::npos ? std::string_view() : args.substr(comma + 1);
   }
   return info;
@@ -66,6 +71,8 @@ llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
       return llvm::Type::getDoubleTy(c);
     case HwType::GlobalPtr:
       return llvm::PointerType::get(c, 1);
+    case HwType::Immediate:
+      break;
   }
   TEGULA_UNREACHABLE("HwType {}", int(type));
 }
@@ -93,6 +100,21 @@ const HwInfo* hw_of_function(std::string_view function_name, std::string* modifi
   size_t dot = function_name.find('.');
   if (modifiers) *modifiers = dot == std::string_view::npos ? "" : std::string(function_name.substr(dot));
   return find_hw(function_name.substr(0, dot));
+}
+
+std::optional<std::vector<uint32_t>> immediates(const HwInfo& info, std::string_view modifiers) {
+  std::vector<uint32_t> values;
+  if (info.num_immediates == 0) return values;
+  const char *at = modifiers.data(), *end = at + modifiers.size();
+  while (at != end && *at == '.') {
+    uint32_t value;
+    auto [next, error] = std::from_chars(at + 1, end, value);
+    if (error != std::errc()) return std::nullopt;
+    values.push_back(value);
+    at = next;
+  }
+  if (at != end || int(values.size()) != info.num_immediates) return std::nullopt;
+  return values;
 }
 
 llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "codegen/exec/emulator/async_copy.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -55,6 +57,7 @@ struct Fiber {
   uint32_t thread = 0;   ///< in the program
   bool finished = true;  ///< has left the kernel
   Where where;           ///< the latest rendezvous that it had to wait in
+  AsyncCopies copies;    ///< that it issued
   [[no_unique_address]] StackNote stack;
 };
 

@@ -150,6 +150,14 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
   std::memcpy(result, x.result[lane], sizeof(uint32_t) * matrices);
 }
 
+/// Checked when issued, so that a fault names the copy.
+template <unsigned bytes>
+void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) {
+  Fiber& fiber = this_worker->fiber();
+  void* source = read_bytes ? global_access(from, bytes, Access::Read, site) : nullptr;
+  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes});
+}
+
 /// D = A B + C of 16x16 by 16x8, element e of register r of a lane at: A (lane / 4 + r % 2 * 8, lane % 4 * 2 + e +
 /// r / 2 * 8); B (lane % 4 * 2 + e + r * 8, lane / 4); C and D, which have one element a register, (lane / 4 +
 /// r / 2 * 8, lane % 4 * 2 + r % 2).
@@ -285,6 +293,12 @@ constexpr auto emu_ldmatrix_x4 = load_matrices<4, false>;
 constexpr auto emu_ldmatrix_x1_trans = load_matrices<1, true>;
 constexpr auto emu_ldmatrix_x2_trans = load_matrices<2, true>;
 constexpr auto emu_ldmatrix_x4_trans = load_matrices<4, true>;
+
+constexpr auto emu_cp_async_4 = copy_async<4>;
+constexpr auto emu_cp_async_8 = copy_async<8>;
+constexpr auto emu_cp_async_16 = copy_async<16>;
+void emu_cp_async_commit() { this_worker->fiber().copies.commit(); }
+void emu_cp_async_wait(uint32_t pending) { this_worker->fiber().copies.wait(pending); }
 
 void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
   mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(float16::of_bits(bits)); });

@@ -3,8 +3,8 @@
 // A row of hw.def with the signature "{T * n}(p1, T * m, i1, site)" has the body
 //   void emu_<row>(T* result, uint64_t address, const T* values, uint32_t predicate, uint32_t site)
 // that is: a struct as result becomes a first parameter that points to it, and repeated arguments a pointer to them;
-// i1, i16, i32, f16 and bf16 travel as uint32_t (fp16 and bf16 as their bits), i64 and pointers as uint64_t. The body
-// of a convergent row has one parameter more, the place of the call (fibers.h).
+// i1, i16, i32, imm, f16 and bf16 travel as uint32_t (fp16 and bf16 as their bits), i64 and pointers as uint64_t. The
+// body of a convergent row has one parameter more, the place of the call (fibers.h).
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@
 namespace tegula::emulator {
 
 struct HwSlot {
-  char type = 0;  ///< the type's letter: v void, 1 i1, h i16, i i32, l i64, H f16, B bf16, f f32, d f64, p p1, s site
+  char type =
+      0;  ///< the type's letter: v void, 1 i1, h i16, i i32, l i64, H f16, B bf16, f f32, d f64, p p1, s site, m imm
   int count = 0;  ///< 0: plain; n: a struct of n as result, n arguments
 };
 
@@ -35,8 +36,9 @@ constexpr HwSignature parse_hw_signature(std::string_view text) {
       for (char c : t.substr(star + 3)) s.count = s.count * 10 + (c - '0');
       t = t.substr(0, star);
     }
-    constexpr std::string_view names[] = {"void", "i1", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "p1", "site"};
-    constexpr std::string_view letters = "v1hilHBfdps";
+    constexpr std::string_view names[] = {"void", "i1",  "i16", "i32", "i64",  "f16",
+                                          "bf16", "f32", "f64", "p1",  "site", "imm"};
+    constexpr std::string_view letters = "v1hilHBfdpsm";
     for (size_t i = 0; i < letters.size(); ++i)
       if (names[i] == t) s.type = letters[i];
     return s;

@@ -126,7 +126,8 @@ class Bodies {
 
   llvm::FunctionType* module_signature(const HwSignature& s) {
     llvm::SmallVector<Type*> args;
-    for (int i = 0; i < s.num_args; ++i) args.append(std::max(s.args[i].count, 1), module_type(s.args[i].type));
+    for (int i = 0; i < s.num_args; ++i)
+      if (s.args[i].type != 'm') args.append(std::max(s.args[i].count, 1), module_type(s.args[i].type));
     Type* result = module_type(s.result.type);
     if (s.result.count) result = llvm::StructType::get(context_, llvm::SmallVector<Type*>(s.result.count, result));
     return llvm::FunctionType::get(result, args, false);
@@ -186,6 +187,10 @@ class Bodies {
     if (declared.getFunctionType() != type)
       fail(image_, fmt::format("'{}' is declared as {}, expected {}", name, to_text(declared.getFunctionType()),
                                to_text(type)));
+    auto immediates = lower::immediates(*info, modifiers);
+    if (!immediates)
+      fail(image_,
+           fmt::format("'{}' names other modifiers than the {} numbers that it takes", name, info->num_immediates));
     bool convergent = info->effects & lower::Convergent, pure = !(info->effects & (lower::Read | lower::Write));
     bool atomic = info->name.starts_with("atom_");
     bool waits = !atomic && (info->effects & lower::Read) &&
@@ -201,11 +206,12 @@ class Bodies {
     thunk->setDoesNotThrow();
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "", thunk));
     if (waits) b.CreateCall(module_.getOrInsertFunction(kYieldName, llvm::FunctionType::get(b.getVoidTy(), false)));
-    fill(b, *thunk, body_function(body, convergent, pure), body.signature, convergent);
+    fill(b, *thunk, body_function(body, convergent, pure), body.signature, *immediates, convergent);
     redirect_calls(declared, *thunk, info->name, convergent);
   }
 
-  void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s, bool convergent) {
+  void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s,
+            const std::vector<uint32_t>& immediates, bool convergent) {
     auto stack_array = [&](HwSlot slot) {
       auto* array = b.CreateAlloca(llvm::ArrayType::get(module_type(slot.type), slot.count));
       array->setAlignment(llvm::Align(16));
@@ -217,9 +223,13 @@ class Bodies {
     llvm::SmallVector<Value*> operands;
     llvm::AllocaInst* out = s.result.count ? stack_array(s.result) : nullptr;
     if (out) operands.push_back(out);
-    unsigned next = 0;
+    unsigned next = 0, next_immediate = 0;
     for (int i = 0; i < s.num_args; ++i) {
       HwSlot slot = s.args[i];
+      if (slot.type == 'm') {
+        operands.push_back(b.getInt32(immediates[next_immediate++]));
+        continue;
+      }
       if (!slot.count) {
         operands.push_back(to_body(b, thunk.getArg(next++), slot.type));
         continue;

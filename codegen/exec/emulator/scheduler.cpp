@@ -114,6 +114,7 @@ void Worker::fiber_main(transfer_t from) {
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
   Program& program = *current_->program;
+  current_->copies.finish();
   current_->finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -224,6 +225,7 @@ void Worker::reset_fibers() {
   for (size_t i = 0; i < fibers_.size(); ++i) {
     stacks_.start(fibers_[i], i, fiber_main);
     fibers_[i].finished = true;
+    fibers_[i].copies.clear();
   }
   for (Program& program : programs_) program.running = 0;
 }
