@@ -83,6 +83,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     for (int64_t k = 0; k < a->type.shape[1]; k += kStep) {
       llvm::SmallVector<llvm::Value*> args{left.at(origin[0], k), right.at(k, origin[1])};
       for (int i : registers) args.push_back(sums[i]);
+      args.push_back(l.b.getTrue());
       args.push_back(l.site(op.loc));
       llvm::Value* d = l.hw(row, args, transposed);
       for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l.b.CreateExtractValue(d, unsigned(i));
@@ -95,7 +96,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
 void lower_DotWait(Lowering& l, const ir::Op& op) {
   const Regs& sums = l.get(op.operand(0));
   llvm::SmallVector<llvm::Value*> args(sums.begin(), sums.end());
-  llvm::Value* done = l.hw(fmt::format("wgmma_wait_{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
+  llvm::Value* done = l.hw(fmt::format("wgmma_wait_n{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
   Regs out;
   for (unsigned i = 0; i < sums.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
   l.set(op.result(), std::move(out));
