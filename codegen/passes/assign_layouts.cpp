@@ -496,12 +496,26 @@ class Assigner {
     Builder builder;
     builder.set_before(first->get());
     builder.set_loc(op.loc);
-    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{"pending", int64_t(0)}})->result();
+    const int64_t pending = op.attr_int("pending");
+    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{"pending", pending}})->result();
     layouts_[done] = layouts_.at(op.result());
+    if (pending) wait_behind(*op.parent->parent, op.operands[2]->index - 1);
     for (auto user = first; user != ops.end(); ++user) {
       std::replace((*user)->operands.begin(), (*user)->operands.end(), op.result(), done);
       for (auto& region : (*user)->regions) ir::replace_uses(*region, op.result(), done);
     }
+  }
+
+  /// Waits for the sums that a loop leaves in flight.
+  void wait_behind(Op& loop, int result) {
+    Value* sums = loop.result(result);
+    Builder builder;
+    builder.set_after(&loop);
+    builder.set_loc(loop.loc);
+    Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{"pending", int64_t(0)}});
+    layouts_[wait->result()] = layouts_.at(sums);
+    ir::replace_uses(func_.body, sums, wait->result());
+    wait->operands[0] = sums;
   }
 
   /// A terminator's values in the layouts of what receives them.

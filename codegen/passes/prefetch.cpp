@@ -19,7 +19,9 @@
 //                                                      async_wait {pending = 0}
 //
 // One wait an iteration suffices, since it is a barrier too: behind it all threads are done with the slot that was read
-// in the iteration before, which is the one that is written next.
+// in the iteration before, which is the one that is written next. Where the target's dots run beside the program and
+// the loop does nothing but sum up one, its sums stay in flight until the next one has begun (attribute `pending` of
+// the dot); then a slot may still be read one iteration longer, and there is one slot more.
 //
 // A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
@@ -147,6 +149,7 @@ class LoopPrefetch {
       std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
     }
     std::vector<Op*> copied = take_copies(loads, num_stages);
+    const int64_t room = copied.empty() ? 0 : shared_slots(copied);
     int64_t budget = kBudget;
     if (!all) {
       int64_t free = register_bytes(func_, target_) - kOverhead - kCopiesForDot * bytes_of(loads);
@@ -155,7 +158,11 @@ class LoopPrefetch {
       budget = std::min(kBudget, free);
     }
     pipeline_within(budget, std::move(loads), num_stages);
-    if (!copied.empty()) copy_ahead(copied, num_stages);
+    if (copied.empty()) return;
+    Op* summed = room > 2 ? summed_dot(copied) : nullptr;
+    if (summed) summed->attrs["pending"] = int64_t(1);
+    const int64_t extra = summed ? 2 : 1;
+    copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra));
   }
 
  private:
@@ -228,10 +235,10 @@ class LoopPrefetch {
     return loads;
   }
 
-  // Takes out of `loads` those that go through shared memory, and lowers `slots` to what it has room for.
-  std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t& slots) {
+  // Takes out of `loads` those that go through shared memory.
+  std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t num_stages) {
     std::vector<Op*> copied;
-    if (!target_.has(Feature::CpAsync) || slots < 2) return copied;
+    if (!target_.has(Feature::CpAsync) || num_stages < 2) return copied;
     AxisAnalysis axes(func_);
     std::unordered_set<const Op*> others;  // that have users beside dots
     std::unordered_set<const Op*> fed;
@@ -240,18 +247,44 @@ class LoopPrefetch {
         if (const Value* v = op.operands[i]; v && v->def)
           (op.opcode == Opcode::Dot && i < 2 ? fed : others).insert(v->def);
     });
-    int64_t bytes = 0;
-    for (Op* load : loads) {
-      const Type& type = load->result()->type;
-      if (others.contains(load) || !fed.contains(load) || !copyable(*load, axes)) continue;
-      copied.push_back(load);
-      bytes += type.num_elements() * elem_bytes(type.elem);
-    }
-    int64_t room = (target_.shared_per_program - kSharedForOthers) / std::max<int64_t>(bytes, 1);
-    if (room < 2) copied.clear();
-    slots = copied.empty() ? slots : std::min(slots, room);
-    std::erase_if(loads, [&](Op* load) { return std::find(copied.begin(), copied.end(), load) != copied.end(); });
+    for (Op* load : loads)
+      if (!others.contains(load) && fed.contains(load) && copyable(*load, axes)) copied.push_back(load);
+    if (shared_slots(copied) < 2) copied.clear();
+    std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
     return copied;
+  }
+
+  static bool contains(const std::vector<Op*>& loads, const Op* op) {
+    return std::find(loads.begin(), loads.end(), op) != loads.end();
+  }
+
+  // How often what these load fits shared memory.
+  int64_t shared_slots(const std::vector<Op*>& loads) const {
+    int64_t bytes = 0;
+    for (const Op* load : loads) bytes += load->result()->type.num_elements() * elem_bytes(load->result()->type.elem);
+    return (target_.shared_per_program - kSharedForOthers) / std::max<int64_t>(bytes, 1);
+  }
+
+  // The body's first dot, if it will read what these load by itself and run beside the program.
+  Op* asynchronous_dot(const std::vector<Op*>& loads) const {
+    auto dot = std::find_if(body_.ops.begin(), body_.ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; });
+    if (dot == body_.ops.end()) return nullptr;
+    bool from_shared = contains(loads, (*dot)->operands[0]->def) && contains(loads, (*dot)->operands[1]->def);
+    return from_shared && plan_wgmma(**dot, target_, num_warps_) ? dot->get() : nullptr;
+  }
+
+  // The asynchronous dot, if it is the only one and its sums are nothing but carried from one iteration to the next.
+  Op* summed_dot(const std::vector<Op*>& loads) const {
+    Op* dot = asynchronous_dot(loads);
+    if (!dot) return nullptr;
+    const Value *acc = dot->operands[2], *sums = dot->result();
+    int dots = 0, uses = 0;
+    walk(body_, [&](const Op& op) {
+      dots += op.opcode == Opcode::Dot;
+      for (const Value* v : op.operands) uses += v == acc || v == sums;
+    });
+    bool carried = acc->block == &body_ && acc->index > 0 && body_.terminator()->operands[acc->index - 1] == sums;
+    return dots == 1 && uses == 2 && carried ? dot : nullptr;
   }
 
   // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
@@ -383,21 +416,8 @@ class LoopPrefetch {
   }
 
   // ---- Through shared memory
-  // Copies begin at the top of the body, but behind a first dot that runs beside them.
-  Op* copies_before(const std::vector<Op*>& loads) {
-    for (auto op = body_.ops.begin(); op != body_.ops.end(); ++op) {
-      if ((*op)->opcode != Opcode::Dot) continue;
-      auto copied = [&](const Value* v) { return std::find(loads.begin(), loads.end(), v->def) != loads.end(); };
-      bool asynchronous =
-          copied((*op)->operands[0]) && copied((*op)->operands[1]) && plan_wgmma(**op, target_, num_warps_);
-      if (asynchronous) return std::next(op)->get();
-      break;
-    }
-    return std::next(body_.ops.begin())->get();
-  }
-
-  void copy_ahead(const std::vector<Op*>& loads, int64_t slots) {
-    const int ahead = int(slots) - 1;
+  void copy_ahead(const std::vector<Op*>& loads, int ahead, int extra_slots) {
+    const int64_t slots = ahead + extra_slots;
     Builder before;
     before.set_before(&loop_);
     before.set_loc(loop_.loc);
@@ -435,7 +455,11 @@ class LoopPrefetch {
     top.set_loc(loop_.loc);
     wait(top, ahead - 1);
     Iteration later{Builder(), ahead, false, {}};
-    later.build.set_before(copies_before(loads));
+    // Behind a first dot that runs beside the copies, else at once.
+    if (Op* dot = asynchronous_dot(loads))
+      later.build.set_after(dot);
+    else
+      later.build.set_before(std::next(body_.ops.begin())->get());
     copy(later, write);
     for (Value* index : {read, write}) {
       Value* next = top.add(index, number(top, 1));
