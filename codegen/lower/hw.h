@@ -21,6 +21,8 @@ enum class HwType : uint8_t { Void, I1, I16, I32, I64, F16, BF16, F32, F64, Glob
 
 struct HwInfo {
   std::string name;
+  std::string body;       ///< the emulator's, shared by the rows of a family
+  std::string signature;  ///< as hw.def has it
   HwType result;
   int result_count;          ///< 0: a plain result of type `result`; n: a struct of n
   std::vector<HwType> args;  ///< repeats expanded, immediates left out
@@ -31,7 +33,13 @@ struct HwInfo {
   std::string constraints;
 };
 
-const std::vector<HwInfo>& hw_table();
+/// A row from the columns of hw.def.
+HwInfo make_hw_info(std::string name, std::string body, std::string signature, Feature feature, unsigned effects,
+                    std::string assembly, std::string constraints);
+/// The row of that name if it is one of those written by rule.
+std::optional<HwInfo> make_family_row(const std::string& name);
+
+/// Null if there is none. Rows live as long as the process.
 const HwInfo* find_hw(std::string_view name);
 
 /// Prefix of all hardware functions in a module. A function's name is the prefix, the row's name, and the modifiers if

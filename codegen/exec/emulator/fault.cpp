@@ -77,6 +77,8 @@ class Describer {
                               fault_.finished.size() == 1 ? "has" : "have");
         return text;
       }
+      case Fault::Misuse:
+        return fault_.what;
       case Fault::None:
         break;
     }

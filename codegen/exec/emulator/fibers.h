@@ -4,9 +4,10 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
-#include "codegen/exec/emulator/async_copy.h"
+#include "codegen/exec/emulator/async_queue.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -51,13 +52,27 @@ struct Where {
   uint32_t place = kNone;
 };
 
+/// Bytes to be copied, or zeros to be written, to shared memory; both addresses were checked.
+struct AsyncCopy {
+  void* to;
+  const void* from;  ///< null: zeros
+  uint32_t bytes;
+};
+
+inline void perform_copy(const AsyncCopy& copy) {
+  if (copy.from)
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  else
+    std::memset(copy.to, 0, copy.bytes);
+}
+
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   Program* program = nullptr;
-  uint32_t thread = 0;   ///< in the program
-  bool finished = true;  ///< has left the kernel
-  Where where;           ///< the latest rendezvous that it had to wait in
-  AsyncCopies copies;    ///< that it issued
+  uint32_t thread = 0;           ///< in the program
+  bool finished = true;          ///< has left the kernel
+  Where where;                   ///< the latest rendezvous that it had to wait in
+  AsyncQueue<AsyncCopy> copies;  ///< that it issued
   [[no_unique_address]] StackNote stack;
 };
 
