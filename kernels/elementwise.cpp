@@ -5,10 +5,7 @@
 namespace tegula::kernels::detail {
 
 void affine(Device& device, AnyMatrix out, AnyMatrix x, const AnyAffineOptions& options, StreamHandle stream) {
-  auto kernel = [](const char* activation) {
-    return LibraryKernel("elementwise.py", "affine", {{"ACTIVATION", activation}}, {"out_ptr"});
-  };
-  static const LibraryKernel kernels[] = {kernel("none"), kernel("relu"), kernel("silu")};
+  static const auto kernels = by_activation("elementwise.py", "affine", "ACTIVATION", {"out_ptr"});
   Call call("affine", out);
   call.matrix("x", x);
   if (options.bias.given()) call.vector("bias", options.bias);
@@ -25,7 +22,7 @@ void affine(Device& device, AnyMatrix out, AnyMatrix x, const AnyAffineOptions& 
                                  integer(out.rows),
                                  integer(out.cols),
                                  rows_class(device, out.rows)};
-  kernels[int(options.activation)].launch(device, out.rows, out.cols, call.same(out, x), stream, args);
+  kernels[size_t(options.activation)].launch(device, out.rows, out.cols, call.same(out, x), stream, args);
 }
 
 void swiglu(Device& device, AnyMatrix out, AnyMatrix gate, AnyMatrix up, StreamHandle stream) {

@@ -6,11 +6,10 @@
 // what Kernel::launch throws.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/matrix.h"
 
 namespace tegula::kernels {
-
-enum class Activation { None, Relu, Silu };
 
 /// Vectors with one element a column; those that are none are left out.
 template <Floating T>
@@ -18,7 +17,7 @@ struct AffineOptions {
   Vector<const T> bias = {};
   Vector<const T> scale = {};
   Vector<const T> offset = {};
-  Activation activation = Activation::None;  ///< Relu: max(y, 0); Silu: y * sigmoid(y)
+  Activation activation = Activation::None;
 };
 
 namespace detail {

@@ -61,8 +61,14 @@ def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr
 def activate(y, ACTIVATION: tl.constexpr):
     if ACTIVATION == "relu":
         y = tl.where(y < 0, 0.0, y)
+    if ACTIVATION == "leaky_relu":
+        y = tl.where(y < 0, 0.01 * y, y)
     if ACTIVATION == "silu":
         y = y * tl.sigmoid(y)
+    if ACTIVATION == "gelu":
+        y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
+    if ACTIVATION == "gelu_tanh":  # 0.5 (1 + tanh(u)) is sigmoid(2 u)
+        y = y * tl.sigmoid(y * (1.5957691216057308 + 0.07135481627260025 * y * y))
     return y
 
 

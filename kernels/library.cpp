@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "kernels/activation.h"
 #include "kernels/kernels.h"
 
 namespace tegula::kernels {
@@ -68,8 +69,6 @@ LaunchOptions& LibraryKernel::options() const {
 
 void LibraryKernel::launch(Device& device, int64_t rows, int64_t cols, bool in_place, StreamHandle stream,
                            std::span<const Arg> args) const {
-  LaunchOptions& options = this->options();
-  options.stream = stream;
   auto grid = [&](const Config& config) {
     const int64_t tile_rows = config["ROWS"];
     const int64_t tiles = (rows + tile_rows - 1) / tile_rows;
@@ -78,7 +77,21 @@ void LibraryKernel::launch(Device& device, int64_t rows, int64_t cols, bool in_p
     const int64_t at_a_time = device.info().num_sms * resident_programs(*config.num_warps, tile_rows * cols);
     return Grid{unsigned(std::min(tiles, at_a_time))};
   };
-  (in_place ? kernel_in_place_ : kernel_).launch(device, tegula::detail::GridRef(grid), options, args);
+  launch(device, tegula::detail::GridRef(grid), in_place, stream, args);
+}
+
+void LibraryKernel::launch(Device& device, tegula::detail::GridRef grid, bool in_place, StreamHandle stream,
+                           std::span<const Arg> args) const {
+  LaunchOptions& options = this->options();
+  options.stream = stream;
+  (in_place ? kernel_in_place_ : kernel_).launch(device, grid, options, args);
+}
+
+std::vector<LibraryKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
+                                         const std::vector<std::string>& outputs) {
+  std::vector<LibraryKernel> kernels;
+  for (const char* name : kActivations) kernels.push_back(LibraryKernel(file, kernel, {{flag, name}}, outputs));
+  return kernels;
 }
 
 int rows_class(const Device& device, int64_t rows) {

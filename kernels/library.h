@@ -24,6 +24,9 @@ class LibraryKernel {
   /// timed runs must not spoil.
   void launch(Device& device, int64_t rows, int64_t cols, bool in_place, StreamHandle stream,
               std::span<const Arg> args) const;
+  /// Launches with a grid of the configuration's.
+  void launch(Device& device, tegula::detail::GridRef grid, bool in_place, StreamHandle stream,
+              std::span<const Arg> args) const;
 
  private:
   LaunchOptions& options() const;
@@ -33,6 +36,10 @@ class LibraryKernel {
   std::vector<ConstexprArg> flags_;
   size_t index_;  ///< among all of these objects
 };
+
+/// A kernel whose flag `flag` names an activation, for each Activation.
+std::vector<LibraryKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
+                                         const std::vector<std::string>& outputs);
 
 /// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
 int rows_class(const Device& device, int64_t rows);
@@ -44,6 +51,8 @@ class Call {
 
   /// Throw LaunchError if the shape does not fit the output's.
   void matrix(const char* what, const AnyMatrix& m);
+  /// Likewise, of a matrix that may have any shape.
+  void any_matrix(const char* what, const AnyMatrix& m) { check_matrix(what, m); }
   void vector(const char* what, const AnyVector& v);
   /// Whether a matrix that is given is the output (or `other`) itself.
   bool same(const AnyMatrix& a, const AnyMatrix& b) const;

@@ -101,9 +101,18 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
   if (const auto* function = get_host<FunctionObject>(callee)) return call_host(*function, std::move(args), e.loc);
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
+    // A launch passes a kernel function of the file by its name.
+    const auto* by_name = callee.get_if<std::string>();
+    if (const Function* function = by_name && !host_ ? find_jit(*by_name) : nullptr)
+      return call_jit(*function, std::move(args), e.loc);
     std::string name = dotted_name(*e.children[0]);
-    return error(e.loc, fmt::format("{} is no function, found {}", name.empty() ? "this" : "'" + name + "'",
-                                    dsl::describe(callee)));
+    std::vector<std::string> known;
+    if (by_name && !host_)
+      for (const Function& function : module_.functions) known.push_back(function.name);
+    return error(
+        e.loc,
+        fmt::format("{} is no function, found {}", name.empty() ? "this" : "'" + name + "'", dsl::describe(callee)),
+        by_name ? nearest_hint(*by_name, known) : "");
   }
   switch (f->kind) {
     case Kind::Jit:

@@ -45,9 +45,9 @@ The same kernels may be written as C++ functions: see [kernels in C++](cpp.md).
 
 Assignment (also to tuples, augmented, annotated), `if`/`elif`/`else`, `for` over `range`, `tl.range` and
 `tl.static_range`, `while`, `return` (also early, outside loops), `assert`, `pass`, calls of `@triton.jit` functions,
-which are inlined. An `if` whose condition is known at compile time is decided there, and the branch not taken is not
-checked. A name assigned in both branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a
-compile-time value.
+which are inlined. Such a function may be a compile-time argument too; a launch passes it by its name. An `if` whose
+condition is known at compile time is decided there, and the branch not taken is not checked. A name assigned in both
+branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a compile-time value.
 
 ## Decorators
 

@@ -1,0 +1,20 @@
+// Functions that the library's kernels can apply to each element of their result.
+#pragma once
+
+namespace tegula::kernels {
+
+enum class Activation {
+  None,
+  Relu,       ///< max(y, 0)
+  LeakyRelu,  ///< y, or 0.01 y where y < 0
+  Silu,       ///< y * sigmoid(y)
+  Gelu,       ///< y * P(X < y) of a standard normal X, by the error function
+  GeluTanh,   ///< its approximation 0.5 y (1 + tanh(sqrt(2 / pi) (y + 0.044715 y^3)))
+};
+
+namespace detail {
+/// By the names of the kernel texts, in the enumeration's order.
+inline constexpr const char* kActivations[] = {"none", "relu", "leaky_relu", "silu", "gelu", "gelu_tanh"};
+}  // namespace detail
+
+}  // namespace tegula::kernels

@@ -1,0 +1,47 @@
+// Matrix products on tensor cores with what follows them: bias and activation are applied to the fp32 accumulator,
+// before the one store. The kernel stands in gemm.py; gemm_kernel.h makes one with a C++ function as its epilogue.
+//
+// `out` must not overlap the inputs. A matrix without rows or columns launches nothing. The first launch for a shape
+// (of M the power of two at or above it) and types tunes on a GPU. Throw LaunchError for shapes that do not fit, and
+// what Kernel::launch throws.
+#pragma once
+
+#include "kernels/activation.h"
+#include "kernels/matrix.h"
+
+namespace tegula::kernels {
+
+/// What a product of matrices of type T may have besides.
+template <Floating T>
+struct GemmOptions {
+  Vector<const T> bias = {};  ///< one element a column
+  Activation epilogue = Activation::None;
+  bool transpose_a = false;  ///< a is given as K x M
+  bool transpose_b = false;  ///< b is given as N x K, as weights of a linear layer are
+};
+
+namespace detail {
+struct AnyGemmOptions {
+  template <class T>
+  AnyGemmOptions(const GemmOptions<T>& o)
+      : bias(o.bias), epilogue(o.epilogue), transpose_a(o.transpose_a), transpose_b(o.transpose_b) {}
+  AnyVector bias;
+  Activation epilogue;
+  bool transpose_a, transpose_b;
+};
+void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream);
+}  // namespace detail
+
+/// c = activation(a b + bias), for c of M x N, a of M x K and b of K x N. a, b and bias have type float16 or bfloat16;
+/// c may have any of the library's types.
+///
+/// The relative error in the Frobenius norm is that of rounding c, and in float about 1e-6 for K of some thousands.
+/// Traffic: M K + K N elements read, M N written; as separate kernels bias and activation read and write M N more each.
+template <Floating Out, Floating In>
+requires(sizeof(In) == 2) void gemm(Device& device, Matrix<Out> c, Matrix<In> a, MatrixIn<In> b,
+                                    const std::type_identity_t<GemmOptions<std::remove_const_t<In>>>& options = {},
+                                    StreamHandle stream = nullptr) {
+  detail::gemm(device, c, a, b, options, stream);
+}
+
+}  // namespace tegula::kernels

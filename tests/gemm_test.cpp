@@ -1,0 +1,268 @@
+// label: device
+// Matrix products of the kernel library, as text and with C++ epilogues, against double precision.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm_kernel.h"
+#include "kernels/kernels.h"
+
+namespace tegula::kernels {
+namespace {
+
+Device& device() {
+  static const std::shared_ptr<Device> found = default_device();
+  return *found;
+}
+
+/// A matrix on the host with its copy on the device; gaps between rows hold 77, which kernels must leave alone.
+template <class T>
+struct TestMatrix {
+  TestMatrix(int64_t rows, int64_t cols, unsigned seed, int64_t gap = 0)
+      : rows(rows), cols(cols), stride(cols + gap), host(size_t(rows * stride), T(77.0f)) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 1);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c) host[size_t(r * stride + c)] = T(normal(random));
+    if (!host.empty()) buffer = Buffer(device(), host);
+  }
+  double operator()(int64_t r, int64_t c) const { return float(host[size_t(r * stride + c)]); }
+  Matrix<T> view() const { return {buffer, rows, cols, stride}; }
+  Vector<T> vector() const { return {buffer, cols}; }
+
+  int64_t rows, cols, stride;
+  std::vector<T> host;
+  Buffer buffer;
+};
+
+double activate(double y, Activation activation) {
+  switch (activation) {
+    case Activation::None:
+      return y;
+    case Activation::Relu:
+      return std::max(y, 0.0);
+    case Activation::LeakyRelu:
+      return y < 0 ? 0.01 * y : y;
+    case Activation::Silu:
+      return y / (1 + std::exp(-y));
+    case Activation::Gelu:
+      return 0.5 * y * std::erfc(-y / std::sqrt(2.0));
+    case Activation::GeluTanh:
+      return 0.5 * y * (1 + std::tanh(std::sqrt(2 / M_PI) * (y + 0.044715 * y * y * y)));
+  }
+  return NAN;
+}
+
+/// Error in the Frobenius norm that rounding the result to T leaves, nearly reached.
+template <class T>
+constexpr double kRounding = std::is_same_v<T, float>     ? 1e-6
+                             : std::is_same_v<T, float16> ? 4e-4
+                                                          : 3e-3;
+
+/// The relative error of C in the Frobenius norm; gaps are expected untouched.
+template <class Out>
+double relative_error(const TestMatrix<Out>& c, const std::function<double(int64_t, int64_t)>& exact) {
+  const std::vector<Out> found = c.buffer.template download<Out>();
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < c.rows; ++i)
+    for (int64_t j = 0; j < c.stride; ++j) {
+      const double value = float(found[size_t(i * c.stride + j)]);
+      if (j >= c.cols) {
+        EXPECT_EQ(value, 77) << "row " << i << ": written beyond column " << c.cols;
+        continue;
+      }
+      const double e = exact(i, j);
+      difference += (value - e) * (value - e), norm += e * e;
+    }
+  return std::sqrt(difference / norm);
+}
+
+struct Shape {
+  int64_t m, n, k;
+  int64_t gap = 0;  ///< elements between the rows of each matrix
+};
+
+/// Operands of a product, some transposed, and the exact result.
+template <class In>
+struct Product {
+  Product(Shape s, bool ta = false, bool tb = false)
+      : a(ta ? s.k : s.m, ta ? s.m : s.k, 1, s.gap),
+        b(tb ? s.n : s.k, tb ? s.k : s.n, 2, s.gap),
+        bias(1, s.n, 3),
+        exact(size_t(s.m * s.n)) {
+    for (int64_t i = 0; i < s.m; ++i)
+      for (int64_t l = 0; l < s.k; ++l)
+        for (int64_t j = 0; j < s.n; ++j)
+          exact[size_t(i * s.n + j)] += (ta ? a(l, i) : a(i, l)) * (tb ? b(j, l) : b(l, j));
+  }
+  double operator()(int64_t i, int64_t j) const { return exact[size_t(i * b_cols() + j)]; }
+  int64_t b_cols() const { return bias.cols; }
+
+  TestMatrix<In> a, b, bias;
+  std::vector<double> exact;
+};
+
+template <class In, class Out>
+void check(Shape s, bool ta = false, bool tb = false, Activation activation = Activation::None, bool bias = false) {
+  SCOPED_TRACE(fmt::format("{} x {} x {}, gaps of {}, {} bytes out{}{}, activation {}{}", s.m, s.n, s.k, s.gap,
+                           sizeof(Out), ta ? ", A transposed" : "", tb ? ", B transposed" : "", int(activation),
+                           bias ? ", bias" : ""));
+  const Product<In> p(s, ta, tb);
+  TestMatrix<Out> c(s.m, s.n, 4, s.gap);
+  gemm(device(), c.view(), p.a.view(), p.b.view(),
+       {.bias = bias ? p.bias.vector() : Vector<In>(), .epilogue = activation, .transpose_a = ta, .transpose_b = tb});
+  EXPECT_LE(relative_error(
+                c, [&](int64_t i, int64_t j) { return activate(p(i, j) + (bias ? p.bias(0, j) : 0), activation); }),
+            kRounding<Out>);
+}
+
+// One row, few rows as in decoding, extents that no block divides, strides that 16 does not.
+constexpr Shape kShapes[] = {{1, 48, 64},      {3, 40, 100, 3}, {16, 128, 256}, {17, 33, 47},
+                             {125, 97, 41, 1}, {64, 64, 64, 8}, {70, 130, 20},  {128, 160, 96}};
+
+TEST(Gemm, ShapesAndTypes) {
+  for (Shape s : kShapes) {
+    check<float16, float16>(s);
+    check<bfloat16, bfloat16>(s);
+    check<bfloat16, float>(s);
+  }
+}
+
+TEST(Gemm, Transposed) {
+  for (Shape s : kShapes)
+    for (auto [ta, tb] : {std::pair(true, false), {false, true}, {true, true}}) check<float16, float16>(s, ta, tb);
+}
+
+TEST(Gemm, BiasAndActivation) {
+  for (auto activation : {Activation::None, Activation::Relu, Activation::LeakyRelu, Activation::Silu, Activation::Gelu,
+                          Activation::GeluTanh}) {
+    check<float16, float16>({33, 40, 24}, false, false, activation, true);
+    check<bfloat16, float>({33, 40, 24, 5}, false, true, activation, false);
+  }
+}
+
+TEST(Gemm, WithoutDepthTheBiasIsLeft) {
+  TestMatrix<float16> a(20, 0, 1), b(0, 24, 2), bias(1, 24, 3), c(20, 24, 4);
+  gemm(device(), c.view(), Matrix<float16>(nullptr, 20, 0), Matrix<float16>(nullptr, 0, 24),
+       {.bias = bias.vector(), .epilogue = Activation::Relu});
+  EXPECT_EQ(relative_error(c, [&](int64_t, int64_t j) { return std::max(bias(0, j), 0.0); }), 0);
+}
+
+TEST(Gemm, NothingToDo) {
+  TestMatrix<float16> a(5, 8, 1);
+  gemm(device(), Matrix<float16>(), Matrix<float16>(nullptr, 0, 8), Matrix<float16>(nullptr, 8, 0));
+}
+
+TEST(Gemm, RefusesWhatDoesNotFit) {
+  TestMatrix<float16> a(5, 8, 1), b(9, 7, 2), c(5, 7, 3);
+  auto message = [](const std::function<void()>& f) -> std::string {
+    try {
+      f();
+    } catch (const LaunchError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), b.view()); }),
+            "gemm: a is 5 x 8 and b is 9 x 7: 8 columns against 9 rows");
+  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), b.view(), {.transpose_b = true}); }),
+            "gemm: a is 5 x 8 and b is 9 x 7, transposed: 8 columns against 7 rows");
+  TestMatrix<float16> fitting(8, 7, 2), wrong(7, 5, 3);
+  EXPECT_EQ(message([&] { gemm(device(), wrong.view(), a.view(), fitting.view()); }),
+            "gemm: out is 7 x 5, but a b is 5 x 7");
+  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), fitting.view(), {.bias = a.vector()}); }),
+            "gemm: bias has 8 elements, but out is 5 x 7\n  hint: one element a column");
+  TestMatrix<float16> square(8, 8, 1);
+  EXPECT_EQ(message([&] { gemm(device(), square.view(), square.view(), square.view()); }),
+            "gemm: out is an input, which other programs still read");
+}
+
+// The kernel in C++ computes exactly what the text does.
+TEST(GemmKernel, EqualsTheText) {
+  static const auto kernel = gemm_kernel("linear_gelu", [](Tile acc) { return gelu_tanh(acc); });
+  for (Shape s : kShapes) {
+    const Product<float16> p(s);
+    TestMatrix<float16> c(s.m, s.n, 4, s.gap), d(s.m, s.n, 4, s.gap);
+    kernel.launch(device(), c.view(), p.a.view(), p.b.view(), {.bias = p.bias.vector()});
+    gemm(device(), d.view(), p.a.view(), p.b.view(), {.bias = p.bias.vector(), .epilogue = Activation::GeluTanh});
+    const auto found = c.buffer.download<float16>(), expected = d.buffer.download<float16>();
+    int wrong = 0;
+    for (size_t i = 0; i < found.size(); ++i) wrong += float(found[i]) != float(expected[i]);
+    EXPECT_EQ(wrong, 0) << s.m << " x " << s.n << " x " << s.k;
+  }
+}
+
+TEST(GemmKernel, EpilogueWithParameters) {
+  static const auto kernel =
+      gemm_kernel("scaled_sum", [](Tile acc, const GemmTile& at, Float<"scale"> scale, Ptr<"r"> r, Int<"stride"> stride,
+                                   Ptr<"column_scale"> column_scale) {
+        return relu(acc * scale * at.of_columns(column_scale) + at.of_matrix(r, stride));
+      });
+  for (Shape s : {Shape{33, 40, 24, 5}, {64, 64, 64}}) {
+    const Product<bfloat16> p(s, false, true);
+    TestMatrix<float> c(s.m, s.n, 4, s.gap), r(s.m, s.n, 5, s.gap);
+    kernel.launch(device(), c.view(), p.a.view(), p.b.view(), {.transpose_b = true}, nullptr, 0.25f,
+                  r.buffer.as<float>(), r.stride, p.bias.buffer.as<bfloat16>());
+    EXPECT_LE(
+        relative_error(c, [&](int64_t i, int64_t j) { return std::max(p(i, j) * 0.25 * p.bias(0, j) + r(i, j), 0.0); }),
+        kRounding<float>);
+  }
+}
+
+TEST(GemmKernel, TakesNoSecondEpilogue) {
+  static const auto kernel = gemm_kernel("plain", [](Tile acc) { return acc; });
+  TestMatrix<float16> a(8, 8, 1), c(8, 8, 2);
+  try {
+    kernel.launch(device(), c.view(), a.view(), a.view(), {.epilogue = Activation::Relu});
+    FAIL() << "no error";
+  } catch (const LaunchError& error) {
+    EXPECT_STREQ(error.what(), "plain: the kernel has an epilogue; expected Activation::None");
+  }
+}
+
+// A function of the file as a compile-time argument, by its name.
+TEST(GemmText, FunctionsAsArguments) {
+  const Program program = Program::parse(R"(
+import triton.language as tl
+@triton.jit
+def double(x):
+    return x + x
+@triton.jit
+def square(x):
+    return x * x
+@triton.jit
+def apply(x, F: tl.constexpr):
+    return F(x)
+@triton.jit
+def kernel(out_ptr, x_ptr, F: tl.constexpr):
+    i = tl.arange(0, 8)
+    tl.store(out_ptr + i, apply(F(tl.load(x_ptr + i)), F) + apply(1.0, double))
+)",
+                                         "functions.py");
+  const std::vector<float> x{0, 1, 2, 3, 4, 5, 6, 7};
+  Buffer in(device(), x), out(device(), in.bytes());
+  auto run = [&](const char* name) {
+    program.kernel("kernel").launch(device(), Grid{1}, {.constexprs = {{"F", name}}}, out.as<float>(), in.as<float>());
+    return out.download<float>();
+  };
+  const auto doubled = run("double"), squared = run("square");
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(doubled[i], 4 * x[i] + 2);
+    EXPECT_EQ(squared[i], x[i] * x[i] * x[i] * x[i] + 2);
+  }
+  try {
+    run("squire");
+    FAIL() << "no error";
+  } catch (const CompileError& error) {
+    EXPECT_NE(std::string(error.what()).find("'F' is no function, found 'squire'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("did you mean 'square'?"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tegula::kernels
