@@ -29,13 +29,16 @@ class Descriptor {
     }
   }
 
+  // That of the operand from (row, column) on. Addresses of shared memory stay below 2^18: no carry leaves their field.
   llvm::Value* at(int64_t row, int64_t column) {
-    llvm::Value* address = l_.b.CreateAdd(base_, l_.i32(offset(row, column)));
-    auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
-    uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
-    uint64_t fixed = field(operand_.leading_bytes, 16) | field(operand_.stride_bytes, 32) | mode << 62;
-    llvm::Value* begin = l_.b.CreateAnd(l_.b.CreateLShr(address, 4), l_.i32(0x3fff));
-    return l_.b.CreateOr(l_.b.CreateZExt(begin, l_.b.getInt64Ty()), l_.b.getInt64(fixed));
+    if (!first_) {
+      auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
+      uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
+      uint64_t fixed = field(operand_.leading_bytes, 16) | field(operand_.stride_bytes, 32) | mode << 62;
+      llvm::Value* begin = l_.b.CreateAnd(l_.b.CreateLShr(base_, 4), l_.i32(0x3fff));
+      first_ = l_.b.CreateOr(l_.b.CreateZExt(begin, l_.b.getInt64Ty()), l_.b.getInt64(fixed));
+    }
+    return l_.b.CreateAdd(first_, l_.b.getInt64(uint64_t(offset(row, column)) >> 4));
   }
 
  private:
@@ -47,6 +50,7 @@ class Descriptor {
   WgmmaOperand operand_;
   int bytes_;
   llvm::Value* base_;
+  llvm::Value* first_ = nullptr;
 };
 
 // The registers of an instruction's result that begins at (m, n), in its order: lane 0 holds rows {0, 8} and pairs of

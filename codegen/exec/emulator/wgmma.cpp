@@ -85,7 +85,12 @@ uint32_t column_of(uint32_t lane, uint32_t r) { return r / 4 * 8 + lane % 4 * 2 
 
 template <class Widen>
 [[gnu::always_inline]] inline void multiply(MatrixProduct& product, Widen widen) {
-  static thread_local struct { float b[kDepth][kMostColumns], d[kWarpRows][kMostColumns]; } x;
+  // Not thread_local: what the library has of that must fit where processes that load it late have little room.
+  struct Room {
+    float b[kDepth][kMostColumns], d[kWarpRows][kMostColumns];
+  };
+  const auto room = std::make_unique_for_overwrite<Room>();
+  Room& x = *room;
   const uint32_t n = product.n, registers = n / 2;
   for (uint32_t j = 0; j < n; ++j)
     for (uint32_t k = 0; k < kDepth; ++k) x.b[k][j] = widen(product.b_seen[j * kDepth + k]);
