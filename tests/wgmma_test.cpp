@@ -264,7 +264,9 @@ void expect_product(const Multiplication& s, const std::string& what) {
   while (expected.size() < size_t(s.num_warps * 32 * s.n / 2))
     expected.insert(expected.end(), problem.expected.begin(), problem.expected.end());
   for (uint64_t seed : {0, 5}) EXPECT_EQ(run(s, problem, seed), expected) << what << ", seed " << seed;
-  if (Device* device = gpu()) EXPECT_EQ(run_on(*device, s, problem), expected) << what << " on the GPU";
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run_on(*device, s, problem), expected) << what << " on the GPU";
+  }
 }
 
 TEST(Wgmma, EveryOrderAndSwizzleOfBothOperands) {
@@ -502,7 +504,9 @@ TEST(Wgmma, Pipeline) {
     return out.values();
   };
   for (uint64_t seed : {0, 1, 2, 3}) EXPECT_EQ(run(*make_emulator({.seed = seed}), 2), expected) << seed;
-  if (Device* device = gpu()) EXPECT_EQ(run(*device, 2), expected);
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run(*device, 2), expected);
+  }
   // Copies into the buffer of the previous chunk: a warp's wait says nothing of the other warps, which may still read
   // it.
   int found = 0;
