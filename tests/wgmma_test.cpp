@@ -125,6 +125,18 @@ std::string wait(int count, const std::string& name, const std::string& sums, in
   return text;
 }
 
+// Each thread's registers to %out.
+std::string stores(const Multiplication& s, const std::string& sums) {
+  std::string text;
+  for (int r = 0; r < s.n / 2; ++r)
+    text += fmt::format(
+        "  %oi{0} = mul i32 %t, {1}\n  %oj{0} = add i32 %oi{0}, {0}\n"
+        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast float %{2}_{0} to i32\n"
+        "  call void @tegula.hw.st_global_b32(ptr addrspace(1) %op{0}, i32 %ov{0}, i1 true, i32 9)\n",
+        r, s.n / 2, sums);
+  return text;
+}
+
 // Copies the operands from %x to shared memory, multiplies, and stores each thread's registers.
 std::string kernel_text(const Multiplication& s) {
   std::string body = fmt::format(R"(
@@ -173,13 +185,7 @@ multiply:
     body += wait(s.n / 2, "w", sums, s.pending);
     sums = "w";
   }
-  for (int r = 0; r < s.n / 2; ++r)
-    body += fmt::format(
-        "  %oi{0} = mul i32 %t, {1}\n  %oj{0} = add i32 %oi{0}, {0}\n"
-        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast float %{2}_{0} to i32\n"
-        "  call void @tegula.hw.st_global_b32(ptr addrspace(1) %op{0}, i32 %ov{0}, i1 true, i32 9)\n",
-        r, s.n / 2, sums);
-  return body + "  ret void";
+  return body + stores(s, sums) + "  ret void";
 }
 
 KernelImage image(const Multiplication& s) {
@@ -190,8 +196,9 @@ KernelImage image(const Multiplication& s) {
 uint16_t bits_of(float value, bool bf16) { return bf16 ? bfloat16(value).bits : float16(value).bits; }
 
 struct Problem {
-  explicit Problem(const Multiplication& s) : a(size_t(s.a.lines * s.a.depth)), b(size_t(s.b.lines * s.b.depth)) {
-    std::mt19937 random(unsigned(s.n + s.a.swizzle + 3 * s.b.swizzle));
+  explicit Problem(const Multiplication& s, unsigned seed = 0)
+      : a(size_t(s.a.lines * s.a.depth)), b(size_t(s.b.lines * s.b.depth)) {
+    std::mt19937 random(seed);
     for (float& v : a) v = float(int(random() % 17) - 8);
     for (float& v : b) v = float(int(random() % 17) - 8) / 4;
     memory.assign(kShared / 2, 0);
@@ -224,11 +231,20 @@ struct Problem {
   std::vector<uint32_t> fragments;
 };
 
+std::string ptx_of(const KernelImage& image) {
+  return ptx_of_module({reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()},
+                       *find_target("sm_90a"));
+}
+
+// Null where there is none that has the instructions.
+Device* gpu() {
+  static const std::shared_ptr<Device> device = default_device();
+  return !device->info().emulator && device->info().sm == 90 ? device.get() : nullptr;
+}
+
 std::vector<float> run_on(Device& device, const Multiplication& s, const Problem& problem) {
   KernelImage code = image(s);
-  if (!device.info().emulator)
-    code.ptx = ptx_of_module({reinterpret_cast<const char*>(code.bitcode.data()), code.bitcode.size()},
-                             *find_target("sm_90a"));
+  if (!device.info().emulator) code.ptx = ptx_of(code);
   auto kernel = device.load(std::move(code));
   Array<uint16_t> x(device, problem.memory);
   Array<uint32_t> fragments(device, problem.fragments);
@@ -243,14 +259,14 @@ std::vector<float> run(const Multiplication& s, const Problem& problem, uint64_t
 
 // On the emulator, and on the GPU if it has the instructions.
 void expect_product(const Multiplication& s, const std::string& what) {
-  static const std::shared_ptr<Device> gpu = default_device();
   const Problem problem(s);
   std::vector<float> expected;
   while (expected.size() < size_t(s.num_warps * 32 * s.n / 2))
     expected.insert(expected.end(), problem.expected.begin(), problem.expected.end());
   for (uint64_t seed : {0, 5}) EXPECT_EQ(run(s, problem, seed), expected) << what << ", seed " << seed;
-  if (!gpu->info().emulator && gpu->info().sm == 90)
-    EXPECT_EQ(run_on(*gpu, s, problem), expected) << what << " on " << gpu->info().name;
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run_on(*device, s, problem), expected) << what << " on the GPU";
+  }
 }
 
 TEST(Wgmma, EveryOrderAndSwizzleOfBothOperands) {
@@ -328,6 +344,20 @@ TEST(Wgmma, FaultsOfMissingSynchronisation) {
   Multiplication no_fence = s;
   no_fence.before = without(s.before, "  call void @tegula.hw.wgmma_fence()\n");
   EXPECT_CONTAINS(fault(no_fence), "wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies");
+  // A fence of the threads that store or of those that read.
+  const std::string fence = "  call void @tegula.hw.fence_async_shared()\n",
+                    fences = "  call void @tegula.hw.wgmma_fence()\n";
+  Multiplication unseen = s;
+  unseen.before = without(s.before, fence);
+  EXPECT_CONTAINS(fault(unseen),
+                  "wgmma reads shared memory at offset 4096 that thread 0 stored at k.py:1:5, and no "
+                  "fence_async_shared lies between");
+  Multiplication late = unseen;
+  late.before = without(unseen.before, fences) + fence + fences;
+  EXPECT_EQ(fault(late), "no error");
+  Multiplication early = s;
+  early.before = fence + unseen.before;
+  EXPECT_CONTAINS(fault(early), "no fence_async_shared lies between");
   Multiplication no_copy_wait = s;
   no_copy_wait.before = without(s.before, "  call void @tegula.hw.cp_async_wait.0()\n");
   no_copy_wait.after = "  call void @tegula.hw.cp_async_wait.0()\n";
@@ -393,52 +423,98 @@ TEST(Wgmma, OnlyWhereTheTargetHasIt) {
   EXPECT_CONTAINS(error_of([&] { make_emulator({.target = "sm_80"})->load(image(s)); }), "which sm_80 does not have");
 }
 
-// A loop over K with one group in flight: two instructions a round, on accumulators that the back edge carries while
-// they are written.
-std::string loop_text(const Multiplication& s, int pending) {
-  const int count = s.n / 2;
+// A pipeline over chunks of K = 64 in four buffers: copies run `ahead` chunks before the products, of which one group
+// is in flight across the back edge.
+std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
+  const int chunk = s.a.bytes() + s.b.bytes();
+  auto copies = [&](const std::string& name, const std::string& number, const std::string& bytes) {
+    std::string text = fmt::format(
+        "  %{0}_slot = and i32 {1}, 3\n  %{0}_so = mul i32 %{0}_slot, {2}\n  %{0}_to = add i32 %mine, %{0}_so\n"
+        "  %{0}_xo = mul i32 {1}, {2}\n  %{0}_xt = add i32 %{0}_xo, %o\n",
+        name, number, chunk);
+    for (int i = 0; i < chunk / 2048; ++i)
+      text += fmt::format(
+          "  %{0}_t{1} = add i32 %{0}_to, {2}\n  %{0}_x{1} = add i32 %{0}_xt, {2}\n"
+          "  %{0}_p{1} = getelementptr i8, ptr addrspace(1) %x, i32 %{0}_x{1}\n"
+          "  call void @tegula.hw.cp_async_16(i32 %{0}_t{1}, ptr addrspace(1) %{0}_p{1}, i32 {3}, i32 2)\n",
+          name, i, 2048 * i, bytes);
+    return text + "  call void @tegula.hw.cp_async_commit()\n";
+  };
   std::string body = R"(
   %t = call i32 @tegula.hw.thread_id()
   %base = call i32 @tegula.hw.shared_base()
   %base18 = and i32 %base, 262143
   %base14 = lshr i32 %base18, 4
   %start = zext i32 %base14 to i64
-  call void @tegula.hw.cp_async_commit()
-  br label %loop
-loop:
-  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]
+  %o = mul i32 %t, 16
+  %mine = add i32 %base, %o
 )";
-  for (int i = 0; i < count; ++i) body += fmt::format("  %s_{0} = phi float [ 0.0, %0 ], [ %w_{0}, %loop ]\n", i);
+  for (int i = 0; i < ahead; ++i) body += copies(fmt::format("c{}", i), std::to_string(i), "16");
+  body += "  br label %loop\nloop:\n  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]\n";
+  for (int i = 0; i < s.n / 2; ++i) body += fmt::format("  %s_{0} = phi float [ 0.0, %0 ], [ %w_{0}, %loop ]\n", i);
   body += fmt::format(R"(
-  call void @tegula.hw.cp_async_wait.1()
-  call void @tegula.hw.barrier(i32 2)
+  call void @tegula.hw.cp_async_wait.{}()
   call void @tegula.hw.fence_async_shared()
-  %p = getelementptr i8, ptr addrspace(1) %x, i32 %k
-  call void @tegula.hw.cp_async_16(i32 %base, ptr addrspace(1) %p, i32 16, i32 1)
-  call void @tegula.hw.cp_async_commit()
+  call void @tegula.hw.barrier(i32 3)
   call void @tegula.hw.wgmma_fence()
-  %odd = and i32 %k, 1
-  %stage32 = mul i32 %odd, 1024
-  %stage = zext i32 %stage32 to i64
-  %now = add i64 %start, %stage
-  %a0 = add i64 %now, {}
-  %b0 = add i64 %now, {}
-  %a1 = add i64 %now, {}
-  %b1 = add i64 %now, {}
+  %slot = and i32 %k, 3
+  %so32 = mul i32 %slot, {}
+  %so = zext i32 %so32 to i64
+  %now = add i64 %start, %so
 )",
-                      int64_t(s.a.descriptor(kAt)), int64_t(s.b.descriptor(kBt)), int64_t(s.a.descriptor(kAt + 32)),
-                      int64_t(s.b.descriptor(kBt + 32)));
-  body += call(s, "d0", "i64 %a0", "%b0", "s", true, 1) + call(s, "d1", "i64 %a1", "%b1", "d0", true, 1);
-  body += "  call void @tegula.hw.wgmma_commit()\n" + wait(count, "w", "d1", pending);
+                      ahead - 1, chunk / 16);
+  std::string sums = "s";
+  for (int i = 0; i < 4; ++i) {
+    body += fmt::format("  %a{0} = add i64 %now, {1}\n  %b{0} = add i64 %now, {2}\n", i,
+                        int64_t(s.a.descriptor(i * s.a.step())), int64_t(s.b.descriptor(s.a.bytes() + i * s.b.step())));
+    body += call(s, fmt::format("d{}", i), fmt::format("i64 %a{}", i), fmt::format("%b{}", i), sums, true, 4);
+    sums = fmt::format("d{}", i);
+  }
+  body += "  call void @tegula.hw.wgmma_commit()\n" + wait(s.n / 2, "w", sums, pending);
+  body += fmt::format(
+      "  %next = add i32 %k, {}\n  %in = icmp slt i32 %next, %n\n  %bytes = select i1 %in, i32 16, i32 0\n", ahead);
+  body += copies("c", "%next", "%bytes");
   body += "  %k1 = add i32 %k, 1\n  %more = icmp slt i32 %k1, %n\n  br i1 %more, label %loop, label %end\nend:\n";
-  body += wait(count, "v", "w", 0);
-  for (int r = 0; r < count; ++r)
-    body += fmt::format(
-        "  %oi{0} = mul i32 %t, {1}\n  %oj{0} = add i32 %oi{0}, {0}\n"
-        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast float %v_{0} to i32\n"
-        "  call void @tegula.hw.st_global_b32(ptr addrspace(1) %op{0}, i32 %ov{0}, i1 true, i32 9)\n",
-        r, count);
-  return body + "  ret void";
+  return body + wait(s.n / 2, "v", "w", 0) + stores(s, "v") + "  ret void";
+}
+
+TEST(Wgmma, Pipeline) {
+  constexpr int kChunks = 11;
+  Multiplication s;
+  s.n = 96, s.b = {96, 64, 64, true};
+  std::vector<uint16_t> memory;
+  std::vector<float> expected;
+  for (int c = 0; c < kChunks; ++c) {
+    s.steps = 4;
+    const Problem problem(s, unsigned(c));
+    const auto a = problem.memory.begin() + kAt / 2, b = problem.memory.begin() + kBt / 2;
+    memory.insert(memory.end(), a, a + s.a.bytes() / 2);
+    memory.insert(memory.end(), b, b + s.b.bytes() / 2);
+    expected.resize(problem.expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += problem.expected[i];
+  }
+  auto run = [&](Device& device, int ahead) {
+    KernelImage code = make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, pipeline_text(s, ahead), 4,
+                                  4 * (s.a.bytes() + s.b.bytes()), declarations(s.n, row(s)));
+    if (!device.info().emulator) code.ptx = ptx_of(code);
+    auto kernel = device.load(std::move(code));
+    Array<uint16_t> x(device, memory);
+    Array<float> out(device, expected.size());
+    launch(*kernel, {1}, x.address(), out.address(), kChunks);
+    return out.values();
+  };
+  for (uint64_t seed : {0, 1, 2, 3}) EXPECT_EQ(run(*make_emulator({.seed = seed}), 2), expected) << seed;
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run(*device, 2), expected);
+  }
+  // Copies into the buffer of the previous chunk: a warp's wait says nothing of the other warps, which may still read
+  // it.
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed)
+    found += error_of([&] {
+               run(*make_emulator({.seed = seed}), 3);
+             }).find("an operand in shared memory was written") != std::string::npos;
+  EXPECT_GE(found, 4);
 }
 
 std::string run_command(const std::string& command, int* status) {
@@ -456,12 +532,9 @@ TEST(Wgmma, AssembledWithoutSerialisation) {
   if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
   std::string folder = (fs::temp_directory_path() / "tegula-wgmma-XXXXXX").string();
   ASSERT_TRUE(mkdtemp(folder.data()));
-  const Target target = *find_target("sm_90a");
   auto check = [&](const KernelImage& image, const std::string& what) {
-    const std::string ptx =
-        ptx_of_module({reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()}, target);
     const std::string file = folder + "/k.ptx";
-    std::ofstream(file) << ptx;
+    std::ofstream(file) << ptx_of(image);
     int failed = 0;
     const std::string log =
         run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
@@ -472,11 +545,11 @@ TEST(Wgmma, AssembledWithoutSerialisation) {
   for (int n : {64, 128, 192, 256})
     for (bool bf16 : {false, true}) {
       Multiplication s;
-      s.n = n, s.bf16 = bf16;
+      s.n = n, s.bf16 = bf16, s.b.lines = n;
       for (int pending : {0, 1})
-        check(make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, loop_text(s, pending), 4, kShared,
-                         declarations(n, row(s))),
-              fmt::format("loop with {} pending, n = {}\n", pending, n));
+        check(make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, pipeline_text(s, 2, pending), 4,
+                         4 * (s.a.bytes() + s.b.bytes()), declarations(n, row(s))),
+              fmt::format("pipeline with {} pending, n = {}\n", pending, n));
       s.b.mn_major = true;
       for (bool a_in_registers : {false, true}) {
         s.a_in_registers = a_in_registers;

@@ -26,8 +26,11 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   Worker& worker = *this_worker;
   uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
   bool aligned = (address & (bytes - 1)) == 0;
-  if (aligned && offset < size && size - offset >= bytes) [[likely]]
+  if (aligned && offset < size && size - offset >= bytes) [[likely]] {
+    if (access == Access::Write && fiber.program->writes.tracks())
+      fiber.program->writes.store(offset, bytes, fiber.thread, site);
     return reinterpret_cast<void*>(uint64_t(address));
+  }
   Fault fault;
   fault.kind = aligned ? Fault::SharedBounds : Fault::SharedAlignment;
   fault.access = access;

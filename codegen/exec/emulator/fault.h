@@ -21,7 +21,8 @@ struct Fault {
     SharedAlignment,
     Divergence,
     Deadlock,
-    Misuse
+    Misuse,
+    Proxy,
   };
 
   /// Threads that wait at one place.
@@ -39,7 +40,7 @@ struct Fault {
   Where where;
   uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array
   uint32_t bytes = 0;
-  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where
+  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
   Where other_where;
   std::vector<Waiters> waiters;    ///< Deadlock
   std::vector<uint32_t> finished;  ///< Deadlock: threads that left the kernel

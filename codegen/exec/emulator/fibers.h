@@ -4,7 +4,6 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "codegen/exec/emulator/async_queue.h"
@@ -57,14 +56,8 @@ struct AsyncCopy {
   void* to;
   const void* from;  ///< null: zeros
   uint32_t bytes;
+  uint32_t site;
 };
-
-inline void perform_copy(const AsyncCopy& copy) {
-  if (copy.from)
-    std::memcpy(copy.to, copy.from, copy.bytes);
-  else
-    std::memset(copy.to, 0, copy.bytes);
-}
 
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;

@@ -124,7 +124,7 @@ template <unsigned bytes>
 void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) {
   Fiber& fiber = this_worker->fiber();
   void* source = read_bytes ? global_access(from, bytes, Access::Read, site) : nullptr;
-  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes});
+  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 
 /// D = A B + C of 16x16 by 16x8, element e of register r of a lane at: A (lane / 4 + r % 2 * 8, lane % 4 * 2 + e +
@@ -267,7 +267,9 @@ constexpr auto emu_cp_async_4 = copy_async<4>;
 constexpr auto emu_cp_async_8 = copy_async<8>;
 constexpr auto emu_cp_async_16 = copy_async<16>;
 void emu_cp_async_commit() { this_worker->fiber().copies.commit(); }
-void emu_cp_async_wait(uint32_t pending) { this_worker->fiber().copies.wait(pending, perform_copy); }
+void emu_cp_async_wait(uint32_t pending) {
+  this_worker->fiber().copies.wait(pending, [](const AsyncCopy& copy) { this_worker->perform(copy); });
+}
 
 void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
   mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(float16::of_bits(bits)); });
@@ -276,8 +278,10 @@ void emu_mma_m16n8k16_bf16(float* result, const uint32_t* a, const uint32_t* b, 
   mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
 }
 
-// Which proxy sees what is not modelled: every store is seen by all.
-void emu_fence_async_shared() {}
+void emu_fence_async_shared() {
+  const Fiber& fiber = this_worker->fiber();
+  fiber.program->writes.fence(fiber.thread);
+}
 void emu_wgmma_fence(uint32_t place) { fence_products({Where::kNone, place}); }
 void emu_wgmma_commit(uint32_t place) { commit_products({Where::kNone, place}); }
 void emu_wgmma_ss(float* result, uint64_t a, uint64_t b, const float* sums, uint32_t accumulate, uint32_t site,

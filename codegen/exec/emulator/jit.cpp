@@ -198,6 +198,7 @@ class Bodies {
                  (modifiers.find(".volatile") != modifiers.npos || modifiers.find(".acquire") != modifiers.npos ||
                   modifiers.find(".relaxed") != modifiers.npos);
     kernel_.may_spin |= atomic || waits;
+    kernel_.async_proxy |= info->feature == Feature::Wgmma;
 
     llvm::SmallVector<Type*> params(type->params().begin(), type->params().end());
     if (convergent) params.push_back(Type::getInt32Ty(context_));

@@ -90,10 +90,22 @@ void Worker::part_ways(const Meeting& meeting, Where where) {
   abandon(fault);
 }
 
+void Worker::perform(const AsyncCopy& copy) {
+  if (copy.from)
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  else
+    std::memset(copy.to, 0, copy.bytes);
+  Program& program = *current_->program;
+  if (program.writes.tracks())
+    program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes,
+                         current_->thread, copy.site);
+}
+
 void Worker::barrier(Where where) {
   Program& program = *current_->program;
   if (!arrive(program.barrier, uint32_t(program.fibers.size()), where)) return wait(where);
   program.barrier.arrived = 0;
+  program.writes.barrier();
   release(program.fibers.data(), uint32_t(program.fibers.size()));
 }
 
@@ -125,7 +137,7 @@ void Worker::fiber_main(transfer_t from) {
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
   Program& program = *current_->program;
-  current_->copies.finish(perform_copy);
+  current_->copies.finish([this](const AsyncCopy& copy) { perform(copy); });
   current_->finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -142,6 +154,7 @@ bool Worker::start_next(Program& program) {
   program.y = uint32_t(number / grid.x % grid.y);
   program.z = uint32_t(number / grid.x / grid.y);
   program.running = launch_->threads;
+  program.writes.reset(launch_->track_writes ? launch_->shared_bytes : 0, launch_->threads);
   for (Warp& warp : program.warps) warp.products.clear();
   for (Warpgroup& group : program.warpgroups) group.clear();
   if (launch_->shared_bytes)

@@ -15,6 +15,7 @@
 #include "codegen/exec/emulator/fault.h"
 #include "codegen/exec/emulator/fibers.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/shared_writes.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "runtime/device.h"
 
@@ -71,6 +72,7 @@ struct Program {
   Meeting barrier;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
+  SharedWrites writes;
   std::vector<Fiber*> fibers;
 };
 
@@ -85,6 +87,7 @@ struct Launch {
   uint32_t shared_bytes = 0;
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
+  bool track_writes = false;  ///< of shared memory
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};
@@ -119,6 +122,9 @@ class Worker {
   bool may_access(uint64_t address, unsigned bytes) {
     return recent_[0].contains(address, bytes) || may_access_slowly(address, bytes);
   }
+
+  /// Does a copy that this thread issued.
+  void perform(const AsyncCopy& copy);
 
   /// Waits until all threads of the program are here.
   void barrier(Where where);

@@ -46,12 +46,29 @@ uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t lane) {
   this_worker->abandon(fault);
 }
 
+/// That the asynchronous proxy sees what was stored to these 16 bytes.
+void check_proxy(const Fiber& fiber, uint32_t offset, uint32_t site) {
+  const SharedWrites::Write* write = fiber.program->writes.unseen(offset, fiber.thread);
+  if (!write) return;
+  Fault fault;
+  fault.kind = Fault::Proxy;
+  fault.address = offset;
+  fault.thread = fiber.thread;
+  fault.where.site = site;
+  fault.other_thread = write->thread;
+  fault.other_where.site = write->site;
+  this_worker->abandon(fault);
+}
+
 /// Lines (rows of A, columns of B) from `first` on, as [line][k].
-void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint16_t>& lines, uint32_t site) {
+void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint16_t>& lines, uint32_t site,
+                  bool at_issue) {
   const Fiber& fiber = this_worker->fiber();
   const MatrixDescriptor matrix(descriptor);
   auto chunk_at = [&](uint32_t offset) {
-    return shared_access(fiber, fiber.program->shared_base + offset, 16, Access::Read, site);
+    const void* chunk = shared_access(fiber, fiber.program->shared_base + offset, 16, Access::Read, site);
+    if (at_issue) check_proxy(fiber, offset, site);
+    return chunk;
   };
   const uint32_t count = uint32_t(lines.size()) / kDepth;
   if (!mn_major) {
@@ -69,14 +86,14 @@ void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vecto
 }
 
 /// The operands in shared memory as they are now.
-void read_operands(const MatrixProduct& product, std::vector<uint16_t>& a, std::vector<uint16_t>& b) {
+void read_operands(const MatrixProduct& product, std::vector<uint16_t>& a, std::vector<uint16_t>& b, bool at_issue) {
   if (!product.a_in_registers) {
     a.resize(kWarpRows * kDepth);
     uint32_t warp_of_four = this_worker->fiber().thread / kLanes % 4;
-    read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site);
+    read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site, at_issue);
   }
   b.resize(product.n * kDepth);
-  read_operand(product.b, product.transposed_b, 0, b, product.where.site);
+  read_operand(product.b, product.transposed_b, 0, b, product.where.site, at_issue);
 }
 
 /// Row and column, of the warp's 16 by n, of a register of the accumulators.
@@ -110,7 +127,7 @@ template <class Widen>
 
 void perform(WarpProducts& warp, MatrixProduct& product) {
   // Into a product that the warp owns: a fault leaves this stack for good.
-  read_operands(product, warp.next.a_seen, warp.next.b_seen);
+  read_operands(product, warp.next.a_seen, warp.next.b_seen, false);
   if ((!product.a_in_registers && warp.next.a_seen != product.a_seen) || warp.next.b_seen != product.b_seen)
     misuse(
         "wgmma: an operand in shared memory was written between the instruction and the wait for it; a wait for a "
@@ -237,7 +254,7 @@ void issue_product(float* result, const ProductArguments& arguments, Where where
       std::memcpy(&product.values[l * registers], x.accumulators[l], registers * sizeof(float));
     if (!products.fenced && (product.a_in_registers || !is_pending(product.values[0])))
       misuse("wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies between", where);
-    read_operands(product, product.a_seen, product.b_seen);
+    read_operands(product, product.a_seen, product.b_seen, true);
     if (product.a_in_registers) {
       product.a_seen.resize(kWarpRows * kDepth);
       for (uint32_t l = 0; l < kLanes; ++l)
