@@ -100,7 +100,8 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
 void lower_DotWait(Lowering& l, const ir::Op& op) {
   const Regs& sums = l.get(op.operand(0));
   llvm::SmallVector<llvm::Value*> args(sums.begin(), sums.end());
-  llvm::Value* done = l.hw(fmt::format("wgmma_wait_n{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
+  llvm::Value* done =
+      l.hw(fmt::format("wgmma_wait_n{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
   Regs out;
   for (unsigned i = 0; i < sums.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
   l.set(op.result(), std::move(out));
