@@ -1,4 +1,4 @@
-"""Kernels as tutorials of Triton write them: what rows.py lets Triton choose from besides the library's own texts."""
+"""Kernels as tutorials of Triton write them: what rows.py and gemm.py let Triton choose from."""
 
 import triton
 import triton.language as tl
@@ -41,3 +41,83 @@ def swiglu(out, gate, up, count, BLOCK: tl.constexpr):
     g = tl.load(gate + i, mask=m).to(tl.float32)
     u = tl.load(up + i, mask=m)
     tl.store(out + i, (g * tl.sigmoid(g)).to(u.dtype) * u, mask=m)
+
+
+@triton.jit
+def gelu(x, FORM: tl.constexpr):
+    """The tanh form of GELU; nothing if FORM is "none"."""
+    if FORM == "exp":
+        u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+        x = 0.5 * x * (1.0 + (1.0 - 2.0 / (tl.exp(2.0 * u) + 1.0)))
+    if FORM == "sigmoid":
+        x = x * tl.sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))
+    if FORM == "approx":
+        u = x * (0.7978845608028654 + 0.035677408136300125 * x * x)
+        t = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [u], dtype=tl.float32, is_pure=True, pack=1)
+        x = 0.5 * x * (1.0 + t)
+    return x
+
+
+@triton.jit
+def gemm_tile(t, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
+    """Row and column of tile number t in groups of GROUP_M rows."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    per_group = GROUP_M * tl.cdiv(N, BLOCK_N)
+    first = (t // per_group) * GROUP_M
+    height = min(tiles_m - first, GROUP_M)
+    return first + (t % per_group) % height, (t % per_group) // height
+
+
+@triton.jit
+def gemm_pointers(c, a, b, M, N, K, stride_a, stride_b, stride_c, FORM: tl.constexpr, BLOCK_M: tl.constexpr,
+                  BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, EVEN_K: tl.constexpr):
+    """Rows and columns beyond the matrix wrap around, so that only K needs a mask."""
+    m, n = gemm_tile(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    row = (m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    col = (n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    depth = tl.arange(0, BLOCK_K)
+    a_ptrs = a + row[:, None] * stride_a + depth[None, :]
+    b_ptrs = b + depth[:, None] * stride_b + col[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, tl.cdiv(K, BLOCK_K)):
+        if EVEN_K:
+            x = tl.load(a_ptrs)
+            y = tl.load(b_ptrs)
+        else:
+            x = tl.load(a_ptrs, mask=depth[None, :] < K - k * BLOCK_K, other=0.0)
+            y = tl.load(b_ptrs, mask=depth[:, None] < K - k * BLOCK_K, other=0.0)
+        acc = tl.dot(x, y, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * stride_b
+    acc = gelu(acc, FORM)
+    row = m * BLOCK_M + tl.arange(0, BLOCK_M)
+    col = n * BLOCK_N + tl.arange(0, BLOCK_N)
+    tl.store(c + row[:, None] * stride_c + col[None, :], acc.to(c.dtype.element_ty), mask=(row[:, None] < M) & (col[None, :] < N))
+
+
+@triton.jit
+def gemm_descriptors(c, a, b, M, N, K, FORM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                     BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SMS: tl.constexpr, SPECIALISE: tl.constexpr):
+    """Tensor descriptors (bulk copies), and as many programs as the GPU has SMs, each with its share of the tiles."""
+    for t in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), SMS, flatten=True, warp_specialize=SPECIALISE):
+        m, n = gemm_tile(t, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(tl.cdiv(K, BLOCK_K)):
+            x = a.load([m * BLOCK_M, k * BLOCK_K])
+            y = b.load([k * BLOCK_K, n * BLOCK_N])
+            acc = tl.dot(x, y, acc)
+        c.store([m * BLOCK_M, n * BLOCK_N], gelu(acc, FORM).to(c.dtype))
+
+
+@triton.jit
+def gemm_descriptors_transposed(c, a, b, M, N, K, FORM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                                BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SMS: tl.constexpr, SPECIALISE: tl.constexpr):
+    """Likewise of a copy of B as N x K, the layout that suits it best."""
+    for t in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), SMS, flatten=True, warp_specialize=SPECIALISE):
+        m, n = gemm_tile(t, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(tl.cdiv(K, BLOCK_K)):
+            x = a.load([m * BLOCK_M, k * BLOCK_K])
+            y = b.load([n * BLOCK_N, k * BLOCK_K])
+            acc = tl.dot(x, y.T, acc)
+        c.store([m * BLOCK_M, n * BLOCK_N], gelu(acc, FORM).to(c.dtype))

@@ -1,6 +1,7 @@
-"""What rows.py says: a table, Markdown, and a plot as SVG."""
+"""What rows.py and gemm.py say: tables, Markdown, and a plot as SVG."""
 
 import html
+import statistics
 
 
 def table(rows):
@@ -69,3 +70,55 @@ def plot(rows, title):
         out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
         out.append(f'<text x="{width - 90}" y="{height - 130 + 16 * k}" fill="{colour}">{name}</text>')
     return "\n".join(out) + "\n</svg>\n"
+
+
+# ---- Matrix products (gemm.py).
+
+GEMM_ARMS = ["tegula", "triton", "tma", "torch", "cublaslt", "torch.compile"]
+
+
+def gemm_cells(r):
+    """TFLOP/s of each way, then ratios: best other, Triton's pointer kernel, activation's cost, A/A; "" where missing."""
+    tflops = [f"{r['flops'] / r['us'][arm] / 1e6:.1f}" if arm in r["us"] else "" for arm in GEMM_ARMS]
+    ratios = [f"{r['ratios'][k]['median']:.3f}" if k in r["ratios"] else "" for k in ("best other", "triton", "activation", "A/A")]
+    return tflops + ratios + [f"{r['error']:.1e}"]
+
+
+def gemm_summary(rows):
+    """{what: figure} of the geometric means over the large shapes, and of the path without wgmma."""
+    found = {}
+    for gelu in (False, True):
+        large = [r for r in rows if ("GELU" in r["case"]) == gelu and r["flops"] > 1e11]
+        if large:
+            best = [r["ratios"]["best other"]["median"] for r in large]
+            pointer = [r["ratios"]["triton"]["median"] for r in large]
+            found["large" + " with GELU" * gelu] = (
+                f"{len(large)} cases, best other's time over Tegula's: geometric mean {statistics.geometric_mean(best):.3f}, least "
+                f"{min(best):.3f}; Triton's pointer kernel: {statistics.geometric_mean(pointer):.3f}, least {min(pointer):.3f}")
+    for r in rows:
+        if "mma.sync" in r["us"]:
+            found["compiled for sm_80 (mma.sync)"] = f"{r['case']}: {r['flops'] / r['us']['mma.sync'] / 1e6:.1f} TFLOP/s"
+    return found
+
+
+def gemm_table(rows):
+    heads = ["tegula", "triton", "tma", "cuBLAS", "Lt GELU", "compile", "best/us", "ptr/us", "GELU", "A/A", "error"]
+    lines = [f"{'TFLOP/s':38s} " + " ".join(f"{h:>8s}" for h in heads) + "  Tegula's | Triton's | tensor descriptors' configuration"]
+    for r in rows:
+        lines.append(f"{r['case']:38s} " + " ".join(f"{c or '-':>8s}" for c in gemm_cells(r)) + "  " +
+                     " | ".join(r["best"].get(side, "-") for side in ("tegula", "triton", "tma")))
+    return "\n".join(lines)
+
+
+def gemm_markdown(report):
+    out = [f"# Matrix products: figures of one run\n\nWritten by `bench/gemm.py` on {report['date']}: {report['device']}, driver "
+           f"{report['driver']}, torch {report['torch']}, triton {report['triton']}; {report['pairs']} interleaved rounds. TFLOP/s of "
+           "median times; *pointers* and *descriptors* are Triton's kernels, tuned, *then* is cuBLAS and then the activation. "
+           "*Best* is the time of the fastest other way over Tegula's, the median of the rounds' ratios: above 1 Tegula is faster; "
+           "*vs pointers* likewise. *GELU* is Tegula's time over that of the same configuration without activation, *A/A* Tegula "
+           "against itself, *error* the relative error in the Frobenius norm against double precision.\n",
+           "| case | Tegula | pointers | descriptors | cuBLAS (then GELU) | cuBLASLt GELU | torch.compile | best | vs pointers | GELU | A/A | error |",
+           "|" + "---|" * 12]
+    out += [f"| {r['case']} | " + " | ".join(gemm_cells(r)) + " |" for r in report["rows"]]
+    out += [""] + [f"- {what}: {line}" for what, line in gemm_summary(report["rows"]).items()]
+    return "\n".join(out) + "\n"

@@ -14,54 +14,28 @@ checked again afterwards.
 Writes rows.json as it goes, at the end rows.txt, rows.md, softmax_f32.svg and softmax_bf16.svg.
 """
 
-import argparse
-import datetime
-import importlib.util
-import json
-import math
 import pathlib
 import statistics
 import sys
 import time
-import traceback
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.nn.functional as F
 import triton
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT / "bindings" / "python")]
 import harness
 import peer_kernels
 import report
-import tegula
+import side_by_side
+from side_by_side import DTYPES, ROOT, jit_function, load_module, tegula, tune
 
-DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-TOLERANCE = {"f32": 2e-5, "f16": 3e-3, "bf16": 8e-3}
 EPS = 1e-5
 SOFTMAX_COLS = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
 WARPS = (1, 2, 4, 8, 16, 32)
 
 
-def load_module(name):
-    """A file of kernels/ as Triton sees it."""
-    spec = importlib.util.spec_from_file_location("library_" + name, ROOT / "kernels" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def jit_function(function):
-    while not isinstance(function, triton.JITFunction):
-        function = function.fn
-    return function
-
-
-class Case:
-    """One function on matrices of one shape and type, with as many sets of tensors as the timing needs."""
+class Case(side_by_side.Case):
+    """One function on matrices of one shape and type."""
 
     inputs = 1  # matrices read
     file, function = "softmax", "softmax"
@@ -72,18 +46,10 @@ class Case:
         self.name, self.dtype_name, self.rows, self.cols = name, dtype, rows, cols
         self.dtype = DTYPES[dtype]
         self.element = torch.empty(0, dtype=self.dtype).element_size()
-        self.bytes = (self.inputs + 1) * rows * cols * self.element
         self.block = triton.next_power_of_2(cols)
-        device = torch.cuda.get_device_properties(0)
-        self.sms, l2 = device.multi_processor_count, device.L2_cache_size
-        expected_us = self.bytes / 4.2e6
-        short = expected_us < 30
-        self.method = ("graph", math.ceil(1000 / expected_us)) if short else ("flush", 5)
-        self.flush_bytes = max(2 * l2, 256 << 20)
-        count = 1 + math.ceil(2 * l2 / self.bytes) if short else 1
+        moved = (self.inputs + 1) * rows * cols * self.element
         make = lambda: torch.randn(rows, cols, device="cuda", dtype=self.dtype)
-        self.sets = [([make() for _ in range(self.inputs)], torch.empty(rows, cols, device="cuda", dtype=self.dtype))
-                     for _ in range(count)]
+        self.prepare(moved, moved / 4.2e6, lambda: ([make() for _ in range(self.inputs)], torch.empty_like(make())))
         self.weight, self.bias = (torch.randn(cols, device="cuda", dtype=self.dtype) for _ in range(2))
 
     def __str__(self):
@@ -116,40 +82,12 @@ class Case:
         inputs, _ = self.sets[index]
         return self.torch([x.double() for x in inputs], self.weight.double(), self.bias.double())
 
-    def check(self, work, index=0, exact=None):
-        out = self.sets[index][1]
-        out.fill_(float("nan"))
-        work()
-        torch.cuda.synchronize()
-        error = harness.relative_error(out, self.exact(index) if exact is None else exact)
-        if not error < TOLERANCE[self.dtype_name]:
-            raise RuntimeError(f"WRONG RESULT: relative error {error:.2g}")
-        return error
-
     # ---- Launching functions, one a set.
 
     def tegula(self, failures):
         kernel = tegula.load(str(ROOT / "kernels" / f"{self.file}.py"))[self.function]
-
-        def build(item):
-            label, how = item
-            try:
-                return label, harness.TegulaKernel(kernel, self.arguments(0), **how)
-            except tegula.Error as error:
-                return label, error
-
-        configs = self.configs()
-        with ThreadPoolExecutor(16) as pool:
-            built = list(pool.map(build, configs.items()))
-        for label, ready in built:
-            if isinstance(ready, Exception):
-                failures["tegula " + label] = str(ready)
-            elif ready.facts.spill_bytes > 0:
-                failures["tegula " + label] = f"{ready.facts.spill_bytes} bytes spilled"
-            else:
-                grid = self.grid(configs[label], ready.programs_per_sm())
-                yield f"{label} ({ready.facts.registers} regs)", [ready.launcher(grid, *self.arguments(i))
-                                                                   for i in range(len(self.sets))], (configs[label], grid)
+        return side_by_side.tegula_candidates(self, kernel, self.configs(),
+                                              lambda how, ready: self.grid(how, ready.programs_per_sm()), failures)
 
     def alone(self, best):
         how, grid = best
@@ -327,25 +265,6 @@ def all_cases():
     yield ScaledSoftmax, ("softmax * scale + bias", "f32", 4096, 4096)
 
 
-def tune(case, side, candidates, failures):
-    """The best candidate: (label, works, note). The fastest few are timed again, interleaved."""
-    method, launches = case.method
-    timer = harness.Interleaved(method, len(case.sets), case.flush_bytes, min(launches, 64) if method == "graph" else 3)
-    prepared, kept, exact = {}, {}, case.exact(0)
-    for label, works, note in candidates:
-        try:
-            case.check(works[0], 0, exact)
-            prepared[label], kept[label] = timer.prepare(works), (label, works, note)
-        except Exception as error:
-            failures[f"{side} {label}"] = str(error)
-    figures = timer.rounds(prepared, 5)
-    best = sorted(figures, key=lambda label: statistics.median(figures[label]))[:6]
-    again = timer.rounds({label: prepared[label] for label in best}, 15)
-    best.sort(key=lambda label: statistics.median(again[label]))
-    print(f"  {side}: " + "; ".join(f"{b} {statistics.median(again[b]):.2f}" for b in best[:4]), flush=True)
-    return kept[best[0]]
-
-
 def compare(case, pairs):
     failures, best, arms = {}, {}, {}
     for side in ("tegula", "triton"):
@@ -358,7 +277,7 @@ def compare(case, pairs):
         compiled = torch.compile(case.torch)
         arms["torch.compile"] = [lambda i=i: compiled(case.sets[i][0], case.weight, case.bias) for i in range(len(case.sets))]
         error = harness.relative_error(arms["torch.compile"][0](), case.exact(0))
-        if not error < TOLERANCE[case.dtype_name]:
+        if not error < case.tolerance[case.dtype_name]:
             raise RuntimeError(f"WRONG RESULT of torch.compile: {error:.2g}")
     if isinstance(case, Softmax) and not case.compiled:
         arms["copy"] = [lambda x=x, out=out: out.copy_(x) for (x,), out in case.sets]
@@ -366,11 +285,7 @@ def compare(case, pairs):
     if hasattr(case, "separate"):
         arms["separate"], traffic_ratio = case.separate()
         case.check(arms["separate"][0])
-    method, launches = case.method
-    timer = harness.Interleaved(method, len(case.sets), case.flush_bytes, launches)
-    prepared = {name: timer.prepare(works) for name, works in arms.items()}
-    timer.rounds(prepared, 3)
-    figures = timer.rounds(prepared, pairs)
+    figures = side_by_side.measure(case, arms, pairs)
     error = max(case.check(work, i) for i, work in enumerate(arms["tegula"]))
     for i, work in enumerate(arms["triton"]):
         case.check(work, i)
@@ -382,54 +297,26 @@ def compare(case, pairs):
     ratios["alone"] = harness.ratio(min((figures[n] for n in others), key=statistics.median), figures["tegula alone"])
     if traffic_ratio:
         ratios["separate"] = harness.ratio(figures["separate"], figures["tegula"])
-    return {"case": str(case), "cols": case.cols, "bytes": case.bytes, "method": method, "error": error,
+    return {"case": str(case), "cols": case.cols, "bytes": case.bytes, "method": case.method[0], "error": error,
             "us": {name: statistics.median(f) for name, f in figures.items()}, "rounds": figures, "ratios": ratios,
             "traffic_ratio": traffic_ratio, "best": {side: b[0] for side, b in best.items()}, "failures": failures}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="cases whose name has this text")
-    parser.add_argument("--pairs", type=int, default=21, help="interleaved rounds")
-    parser.add_argument("--budget", type=float, default=400, help="seconds after which no further case is begun")
-    parser.add_argument("--out", default="out", help="folder for the results")
-    options = parser.parse_args()
-    start, folder = time.perf_counter(), pathlib.Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(0)
-    driver = harness.ctypes.c_int()
-    harness.ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(harness.ctypes.byref(driver))
-    result = {"date": datetime.date.today().isoformat(), "device": torch.cuda.get_device_name(0), "driver": driver.value,
-              "torch": torch.__version__, "triton": triton.__version__, "pairs": options.pairs, "rows": []}
-    left_out, broken = [], []
-    for make, arguments in all_cases():
-        if options.only and options.only not in arguments[0]:
-            continue
-        name = f"{arguments[0]} {arguments[2]}x{arguments[3]} {arguments[1]}"
-        if time.perf_counter() - start > options.budget:
-            left_out.append(name)
-            continue
-        print(name, flush=True)
-        try:
-            result["rows"].append(compare(make(*arguments), options.pairs))
-        except Exception:
-            broken.append(name)
-            traceback.print_exc()
-        torch.cuda.empty_cache()
-        (folder / "rows.json").write_text(json.dumps(result))
+    start, options = time.perf_counter(), side_by_side.options(__doc__)
+    cases = [(f"{a[0]} {a[2]}x{a[3]} {a[1]}", lambda make=make, a=a: make(*a)) for make, a in all_cases()]
+    result = side_by_side.run("rows", cases, compare, options, start)
     text = report.table(result["rows"])
     softmax = [r["ratios"]["best other"]["median"] for r in result["rows"] if r["case"].startswith("softmax 4096")]
     if softmax:
         text += f"\nsoftmax: {len(softmax)} points, geometric mean {statistics.geometric_mean(softmax):.3f}, least {min(softmax):.3f}"
-    text += f"\nfailed: {', '.join(broken) or 'none'}; no time for: {', '.join(left_out) or 'none'}; {time.perf_counter() - start:.0f} s"
-    print("\n" + text)
-    (folder / "rows.txt").write_text(text + "\n")
-    (folder / "rows.md").write_text(report.markdown(result))
+    side_by_side.write("rows", text + "\n" + result["end"], report.markdown(result), options)
+    folder = pathlib.Path(options.out)
     for dtype in ("f32", "bf16"):
         rows = [r for r in result["rows"] if r["case"].startswith("softmax 4096") and r["case"].endswith(" " + dtype)]
         if rows:
             (folder / f"softmax_{dtype}.svg").write_text(report.plot(rows, f"softmax of 4096 rows, {dtype}, {result['device']}"))
-    return 1 if broken or left_out else 0
+    return 1 if result["missing"] else 0
 
 
 if __name__ == "__main__":

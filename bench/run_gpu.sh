@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests python tutorials launch first tune rows sanitizer; all of them by default. One that fails does not stop the others.
+# Steps: tests python tutorials launch first tune rows gemm sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
@@ -19,7 +19,7 @@ if [ $# -lt 1 ]; then
 fi
 where=$1
 shift
-steps=${*:-tests python tutorials launch first tune rows sanitizer}
+steps=${*:-tests python tutorials launch first tune rows gemm sanitizer}
 : "${OUT:=out}"
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -215,7 +215,8 @@ for name in $steps; do
     tune) step tuning_time 60 bench.log bench/tuning_time.sh "$(find_program tegula .)" ;;
     first) run_bench first_call 60 ;;
     rows) with_python rows.py 420 bench.log bench/rows.py --out "$OUT/rows" ;;
-    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune rows sanitizer" ;;
+    gemm) with_python gemm.py 200 bench.log bench/gemm.py --budget 160 --out "$OUT/gemm" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune rows gemm sanitizer" ;;
   esac
 done
 

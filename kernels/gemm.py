@@ -63,12 +63,12 @@ def configs():
         (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 3), (128, 128, 64, 4, 4),
         (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
         (64, 256, 64, 4, 3), (64, 256, 64, 4, 4), (256, 64, 64, 4, 4), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
-        (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 32, 2, 4), (64, 32, 32, 2, 4), (128, 32, 32, 4, 4),
-        (32, 32, 32, 1, 3)
+        (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 3), (64, 32, 128, 4, 4), (64, 64, 32, 2, 4),
+        (64, 32, 32, 2, 4), (128, 32, 32, 4, 4), (32, 32, 32, 1, 3)
     ]:
         found.append(tile(m, n, k, warps, stages))
     # Few rows, where B's way from memory is all that counts: many bytes under way in many programs.
-    for m in [16, 32, 64]:
+    for m in [16, 32]:
         for n, k, warps, stages in [
             (16, 256, 4, 4), (32, 128, 4, 4), (32, 128, 4, 6), (32, 256, 4, 3), (32, 256, 4, 5), (32, 256, 8, 4),
             (64, 128, 4, 3), (64, 128, 4, 5), (64, 64, 4, 6), (128, 64, 4, 4), (128, 128, 4, 3), (16, 32, 1, 3)
@@ -78,22 +78,26 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that are at most twice as large as the matrix, and for few rows those that hold all of them."""
+    """Tiles that are at most twice as large as the matrix; of few rows those that hold all of them, and of a large
+    matrix those that read each operand least often."""
     M = named_args["M"]
     N = named_args["N"]
     K = named_args["K"]
-    few = max(16, triton.next_power_of_2(M))
+    rows = max(16, triton.next_power_of_2(M))
     kept = []
     for config in configs:
         m = config.kwargs["BLOCK_M"]
         n = config.kwargs["BLOCK_N"]
         k = config.kwargs["BLOCK_K"]
-        if n > max(16, triton.next_power_of_2(N)) or k > max(32, triton.next_power_of_2(K)):
+        if n > max(16, triton.next_power_of_2(N)) or k > max(64, triton.next_power_of_2(K)):
             continue
-        if few <= 64:
-            if m == few and (m * n < 4096 or k <= 128):
+        if rows <= 64:
+            if m == rows:
                 kept.append(config)
-        elif 64 <= m <= few or (m == 32 and n == 32 and M * N <= 1048576):
+        elif M * N >= 4194304 and N >= 64:
+            if m <= rows and m * n >= 8192:
+                kept.append(config)
+        elif m <= rows and (m >= 64 or m == n):
             kept.append(config)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
