@@ -19,8 +19,8 @@ import triton.language as tl
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
-# Likewise where a program takes several rows, which share the weights.
-LIMITS_OF_ROWS = {4: [None, 128], 8: [None, 64]}
+# Likewise where a program takes two rows, which share the weights.
+LIMITS_OF_TWO = {1: [None], 2: [None], 4: [128], 8: [64], 16: [None], 32: [None]}
 
 
 def configs():
@@ -34,10 +34,9 @@ def configs():
             found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
-            for limit in LIMITS_OF_ROWS.get(warps, [None]):
-                for eviction in ["", "evict_last"] if rows == 2 else [""]:
-                    several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
-                    found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
+            for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
+                several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+                found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))

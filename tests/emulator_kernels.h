@@ -49,6 +49,13 @@ declare {i32, i32, i32, i32} @tegula.hw.ld_shared_v4b32(i32, i32)
 declare void @tegula.hw.st_shared_b16(i32, i16, i1, i32)
 declare void @tegula.hw.st_shared_b32(i32, i32, i1, i32)
 declare void @tegula.hw.st_shared_v4b32(i32, i32, i32, i32, i32, i1, i32)
+declare void @tegula.hw.cp_async_4(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_8(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_16(i32, ptr addrspace(1), i32, i32)
+declare void @tegula.hw.cp_async_commit()
+declare void @tegula.hw.cp_async_wait.0()
+declare void @tegula.hw.cp_async_wait.1()
+declare void @tegula.hw.cp_async_wait.2()
 declare {i32} @tegula.hw.ldmatrix_x1(i32, i32) convergent
 declare {i32, i32, i32, i32} @tegula.hw.ldmatrix_x4(i32, i32) convergent
 declare {i32, i32} @tegula.hw.ldmatrix_x2_trans(i32, i32) convergent
@@ -67,9 +74,10 @@ declare bfloat @tegula.hw.cvt_rz_bf16_f32(float)
 inline ImageParam pointer(const char* name, Elem elem = Elem::F32) { return {name, elem, true, 16}; }
 inline ImageParam scalar(const char* name, Elem elem = Elem::I32) { return {name, elem, false, 1}; }
 
-/// An image of kernel `k`, whose body is the text; sites 1 to 9 are lines 1 to 9 of k.py.
+/// An image of kernel `k`, whose body is the text; sites 1 to 9 are lines 1 to 9 of k.py. `declarations` are those of
+/// hardware functions that kDeclarations lacks.
 inline KernelImage make_image(std::vector<ImageParam> params, const std::string& body, int num_warps = 1,
-                              int64_t shared_bytes = 0) {
+                              int64_t shared_bytes = 0, const std::string& declarations = "") {
   KernelImage image;
   image.kernel = "k";
   image.target = "sm_90a";
@@ -87,10 +95,10 @@ inline KernelImage make_image(std::vector<ImageParam> params, const std::string&
   }
   std::string text = fmt::format(
       "target triple = \"nvptx64-nvidia-cuda\"\n"
-      "target datalayout = \"e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64\"\n{}\n"
+      "target datalayout = \"e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64\"\n{}{}\n"
       "define ptx_kernel void @k({}) #0 {{\n{}\n}}\n"
       "attributes #0 = {{ noinline \"target-cpu\"=\"sm_90a\" \"target-features\"=\"+ptx80\" }}\n",
-      kDeclarations, signature, body);
+      kDeclarations, declarations, signature, body);
   image.bitcode.assign(text.begin(), text.end());
   return image;
 }

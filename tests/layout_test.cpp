@@ -395,6 +395,31 @@ TEST(Ldmatrix, DotOperands) {
   expect_ldmatrix(narrow, shared_layout_for_dot_operand(coalesced_layout({16, 8}, {0, 1}, 8, 1), 16), false, 2);
 }
 
+// Four warps have 16 rows each, a warpgroup all of its columns; a thread's registers go on along N, then along M.
+TEST(Wgmma, Accumulator) {
+  EXPECT_EQ(wgmma_accumulator_layout({64, 32}, 1, 1).to_string(),
+            "register=[[0,1],[8,0],[0,8],[0,16]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0]] -> "
+            "dim0:64, dim1:32");
+  EXPECT_EQ(wgmma_accumulator_layout({256, 32}, 2, 2).to_string(),
+            "register=[[0,1],[8,0],[0,8],[128,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+            "warp=[[16,0],[32,0],[0,16],[64,0]] -> dim0:256, dim1:32");
+}
+
+// Rows of 256 bytes: two panels of 128 bytes, each with the swizzle that wgmma reads.
+TEST(Wgmma, PlacesArePanels) {
+  LinearLayout place = shared_layout_for_dot_operand(coalesced_layout({16, 128}, {1, 0}, 8, 4), 16);
+  EXPECT_EQ(place.to_string(),
+            "offset=[[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[0,64]] -> dim0:16, dim1:128");
+  for (int row : {16, 32, 64}) {  // elements: 32, 64 and 128 bytes
+    LinearLayout narrow = shared_layout_for_dot_operand(coalesced_layout({64, row}, {1, 0}, 8, 4), 16);
+    for (int offset = 0; offset < 64 * row; ++offset) {
+      int bytes = 2 * offset, chunk = bytes >> 4 & (row / 8 - 1), line = bytes >> 7 & (row / 8 - 1);
+      int column = (chunk ^ line) * 8 + offset % 8;
+      EXPECT_EQ(narrow.apply({{Dim::Offset, offset}}), (LinearLayout::Basis{offset / row, column}));
+    }
+  }
+}
+
 TEST(Ldmatrix, NotForEveryLayout) {
   LinearLayout shared = swizzled_shared_layout({64, 64}, {1, 0}, 8, 1, 8);
   EXPECT_FALSE(plan_ldmatrix(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));

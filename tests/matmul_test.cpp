@@ -68,20 +68,22 @@ struct Problem {
   int num_warps;
   bool transposed_b = false;
   int num_stages = 3;
+  bool transposed_a = false;
 };
 
 template <class In, class Out>
 void check_matmul(Device& device, const Problem& p, Elem out_type) {
   const int m = p.m, n = p.n, k = p.k;
-  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages{}", device.info().name, m, n, k,
-                           p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
-                           p.transposed_b ? ", B transposed" : ""));
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages{}{}", device.info().name, m, n,
+                           k, p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
+                           p.transposed_a ? ", A transposed" : "", p.transposed_b ? ", B transposed" : ""));
   auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
+  const int stride_am = p.transposed_a ? 1 : k, stride_ak = p.transposed_a ? m : 1;
   const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
   std::vector<double> exact(size_t(m) * n);
   for (int i = 0; i < m; ++i)
     for (int l = 0; l < k; ++l) {
-      const double x = float(a[size_t(i) * k + l]);
+      const double x = float(a[size_t(i) * stride_am + size_t(l) * stride_ak]);
       for (int j = 0; j < n; ++j)
         exact[size_t(i) * n + j] += x * float(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
     }
@@ -94,7 +96,7 @@ void check_matmul(Device& device, const Problem& p, Elem out_type) {
            {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"GROUP_M", 2}, {"OUT", out_type}},
        .num_warps = p.num_warps,
        .num_stages = p.num_stages},
-      da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, k, 1, stride_bk, stride_bn, n, 1);
+      da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak, stride_bk, stride_bn, n, 1);
   EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance<Out>());
 }
 
@@ -129,6 +131,34 @@ TEST(Matmul, EveryNumberOfStages) {
       check_matmul<float16, float>(*device, {32, 32, 72, 16, 16, 16, 1, false, num_stages}, Elem::F32);
       check_matmul<float16, float>(*device, {32, 32, 16, 16, 16, 16, 2, true, num_stages}, Elem::F32);
       check_matmul<bfloat16, float>(*device, {64, 64, 96, 64, 64, 32, 2, false, num_stages}, Elem::F32);
+    }
+}
+
+// By wgmma where the target has it: every arrangement of warpgroups, operands contiguous along either dimension in rows
+// of 32 to 256 bytes, one to many iterations. On the emulator threads run in several orders, and each copy and product
+// happens as late as the waits allow.
+TEST(Matmul, Warpgroups) {
+  std::vector<Problem> problems = {
+      {128, 128, 256, 64, 64, 64, 4},          {128, 256, 64, 128, 256, 64, 8},
+      {136, 72, 200, 128, 64, 64, 8},          {64, 128, 96, 64, 128, 16, 4, false, 4},
+      {64, 64, 256, 64, 32, 128, 4, false, 2}, {64, 64, 8, 64, 16, 32, 4, false, 5},
+      {256, 64, 128, 256, 64, 32, 16},         {64, 256, 64, 64, 256, 32, 8, false, 2},
+  };
+  for (size_t i = 0, n = problems.size(); i < n; ++i)
+    for (int transposed : {1, 2, 3}) {
+      Problem p = problems[i];
+      p.transposed_a = transposed & 1, p.transposed_b = transposed & 2;
+      problems.push_back(p);
+    }
+  std::vector<std::shared_ptr<Device>> all{default_device()};
+  if (all[0]->info().emulator) {
+    all.clear();
+    for (uint64_t seed : {0, 1}) all.emplace_back(make_emulator({.target = "sm_90a", .seed = seed}));
+  }
+  for (auto& device : all)
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      if (p.m == 128) check_matmul<bfloat16, float>(*device, p, Elem::F32);
     }
 }
 

@@ -48,6 +48,13 @@ constexpr Case kCases[] = {
     {"tutorials/02_fused_softmax.py", "softmax_in_pieces", "", 0},
     {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=1", 4},
     {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=0", 8},
+    {"tutorials/04_matmul.py", "nothing", "", 0},
+    {"tutorials/04_matmul.py", "leaky_relu", "", 0},
+    {"tutorials/04_matmul.py", "gelu", "", 0},
+    {"tutorials/04_matmul.py", "matmul",
+     "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 EPILOGUE=gelu BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8", 8},
+    {"tutorials/04_matmul.py", "add_bias", "c_ptr=*f16 bias_ptr=*f16 BLOCK=1024", 4},
+    {"tutorials/04_matmul.py", "apply", "c_ptr=*f16 EPILOGUE=gelu BLOCK=1024", 4},
     {"tutorials/03_your_own_fusion.py", "load_row", "", 0},
     {"tutorials/03_your_own_fusion.py", "load_vector", "", 0},
     {"tutorials/03_your_own_fusion.py", "store_row", "", 0},
@@ -136,8 +143,10 @@ KernelImage compile(const Case& c, int num_warps, const char* target) {
       types.push_back(arg_type(text));
     else if (auto elem = elem_of_name(text))
       options.constexprs.emplace_back(p.name, Constexpr(*elem));
-    else
+    else if (std::isdigit(text[0]))
       options.constexprs.emplace_back(p.name, std::stoi(text));
+    else
+      options.constexprs.emplace_back(p.name, text);
   }
   return kernel.compile(types, options, target);
 }
@@ -222,6 +231,8 @@ TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
         return;
       }
       if (failed) problem = "ptxas refuses it: " + log;
+      for (const char* code : {"C75", "serializ"})
+        if (log.find(code) != std::string::npos) problem = "products in flight are waited for: " + log;
       if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
         problem = "spills: " + log;
       if (!failed && own_warps && log.find(" 0 bytes stack frame") == std::string::npos)
@@ -424,7 +435,8 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "bar\\.sync"), 2) << "one barrier a reduction\n" << ptx;
   EXPECT_EQ(count(ptx, "local"), 0) << ptx;
 
-  // The transposed form of ldmatrix where K is not the contiguous axis of the operand in memory.
+  // Operands of dots are copied to shared memory, three stages of 16 bytes a thread and time. The transposed form of
+  // ldmatrix, or of the operand of wgmma, where K is not the contiguous axis in memory.
   for (bool transposed_b : {false, true}) {
     const std::string arguments = fmt::format(
         "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
@@ -433,10 +445,19 @@ TEST(Ptx, InstructionsThatMatter) {
     const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
     for (const char* target : {"sm_80", "sm_90a"}) {
       ptx = compile(matmul, 4, target).ptx;
-      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 16) << ptx;
-      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), transposed_b ? 8 : 4) << ptx;
-      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), transposed_b ? 0 : 4) << ptx;
-      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 3 * 4) << "of two iterations before the loop\n" << ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), warpgroups ? 0 : 16) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), warpgroups     ? 0
+                                                                              : transposed_b ? 8
+                                                                                             : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"),
+                warpgroups || transposed_b ? 0 : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, transposed_b ? "m64n64k16.*1, 1, 0, 0;" : "m64n64k16.*1, 1, 0, 1;"), warpgroups ? 2 : 0)
+          << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << "of two iterations before the loop\n" << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global"), 0) << ptx;
       EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
     }
   }
@@ -468,7 +489,7 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       if (!overlaps) continue;
       EXPECT_LT(wait, next) << what;
       std::smatch access;
-      ASSERT_TRUE(std::regex_search(image.ptx, access, std::regex(R"((ld|st|atom)[.\w]*\.global)"))) << what;
+      ASSERT_TRUE(std::regex_search(image.ptx, access, std::regex(R"((ld|st|atom|cp\.async)[.\w]*\.global)"))) << what;
       EXPECT_LT(next, size_t(access.position())) << what;
       // In the first block, which every thread runs.
       EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;

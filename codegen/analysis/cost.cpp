@@ -40,7 +40,7 @@ int words(const ir::Type& type, int64_t count) { return int((count * type.bits()
 
 // Elements that a thread holds, repetitions left out.
 int64_t held(const ir::Type& type) {
-  if (type.is_scalar()) return 1;
+  if (type.is_scalar() || type.shared) return 1;
   if (!type.layout) return type.num_elements();
   int64_t n = type.layout->in_size(Dim::Register);
   for (int32_t mask = type.layout->free_mask(Dim::Register); mask; mask &= mask - 1) n /= 2;
@@ -255,7 +255,7 @@ class Estimator {
       }
       if (!repeated && run * bytes < 32) sector_waste = 32.0 / double(run * bytes);
     }
-    bool reads = op.has(ir::Reads);
+    bool reads = op.opcode != Opcode::Store;
     double total = elements * double(bytes) * times;
     (reads ? read_ : written_) += total;
     (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
@@ -281,6 +281,10 @@ class Estimator {
           access(op, op.result()->type, times);
           loads = true;
           continue;
+        case Opcode::AsyncCopy:
+          access(op, op.operand(0)->type, times);
+          loads = true;
+          continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);
           continue;
@@ -289,6 +293,7 @@ class Estimator {
           written_ += double(op.operand(1)->type.num_elements() * element_bytes(op.operand(1)->type)) * times;
           continue;
         case Opcode::Barrier:
+        case Opcode::AsyncWait:
           exchange_ += times;
           continue;
         case Opcode::Dot: {
@@ -415,7 +420,7 @@ class Estimator {
   int registers(const ir::Value* v) {
     const ir::Type& type = v->type;
     if (streamed_.contains(v)) return 0;
-    if (type.is_scalar()) {
+    if (type.is_scalar() || type.shared) {
       bool param = !v->def && v->block == &func_.body;  // stays in constant memory
       return param ? 0 : words(type, 1);
     }

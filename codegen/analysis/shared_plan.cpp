@@ -1,6 +1,8 @@
 #include "codegen/analysis/shared_plan.h"
 
 #include <algorithm>
+#include <climits>
+#include <iterator>
 #include <vector>
 
 #include "codegen/analysis/conversion.h"
@@ -10,6 +12,7 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kAlignment = 128;
+constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
 /// Up to this many bytes in all, every op has its own area; larger ones share.
 constexpr int64_t kPrivateBytes = 16 << 10;
 
@@ -42,7 +45,7 @@ class BarrierWalk {
 
  private:
   Areas visit(const ir::Op& op, Areas read) {
-    if (op.opcode == ir::Opcode::Barrier) return {};
+    if (op.opcode == ir::Opcode::Barrier || op.opcode == ir::Opcode::AsyncWait) return {};
     if (op.opcode == ir::Opcode::If) {
       Areas a = block(*op.regions[0], read), b = block(*op.regions[1], read);
       a.insert(a.end(), b.begin(), b.end());
@@ -61,12 +64,53 @@ class BarrierWalk {
     std::pair<int64_t, int64_t> area{plan_.offset[&op], plan_.offset[&op] + it->second};
     for (auto& [begin, end] : read)
       if (begin < area.second && area.first < end) plan_.barrier_before.insert(&op);
+    if (op.opcode == ir::Opcode::SharedAlloc) return plan_.barrier_before.contains(&op) ? Areas{} : read;
     return {area};  // the op's own barrier separates it from all earlier reads
   }
 
   SharedPlan& plan_;
   const std::unordered_map<const ir::Op*, int64_t>& bytes_;
 };
+
+// A shared_alloc, and from which op to which it needs its room, in the order of the program.
+struct Room {
+  const ir::Op* alloc;
+  int begin, end;
+  int64_t bytes, offset = 0;
+};
+
+std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
+  std::vector<Room> rooms;
+  std::unordered_map<const ir::Value*, size_t> room_of;
+  ir::walk(func.body, [&](const ir::Op& op) {
+    int here = int(number.size());
+    number[&op] = here;
+    if (op.opcode == ir::Opcode::SharedAlloc) {
+      const ir::Type& type = op.result()->type;
+      room_of[op.result()] = rooms.size();
+      rooms.push_back({&op, here, here, type.num_elements() * element_bytes(type) * op.attr_int("slots")});
+    }
+    for (const ir::Value* v : op.operands) {
+      auto it = room_of.find(v);
+      if (it == room_of.end()) continue;
+      if (op.opcode == ir::Opcode::SharedSlot) room_of[op.result()] = it->second;
+      rooms[it->second].end = here;
+    }
+  });
+  for (Room& room : rooms) {
+    // Up to the end of the op of the same block that holds the last use, and to the wait behind it.
+    const auto& ops = room.alloc->parent->ops;
+    bool waits = false;
+    for (auto op = ops.begin(); op != ops.end() && !waits; ++op) {
+      auto next = std::next(op);
+      int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
+      if (last < room.end || number.at(op->get()) < room.begin) continue;
+      waits = (*op)->opcode == ir::Opcode::AsyncWait && (*op)->attr_int("pending") == 0;
+      if (waits || number.at(op->get()) <= room.end) room.end = last;
+    }
+  }
+  return rooms;
+}
 
 }  // namespace
 
@@ -99,6 +143,22 @@ SharedPlan plan_shared(const ir::Func& func) {
   SharedPlan plan;
   std::unordered_map<const ir::Op*, int64_t> bytes;
   auto uses = ir::count_uses(func.body);
+  std::unordered_map<const ir::Op*, int> number;
+  std::vector<Room> rooms = find_rooms(func, number);
+  // The end of the rooms that are in use at that op.
+  auto in_use = [&](int at) {
+    int64_t end = 0;
+    for (const Room& room : rooms)
+      if (room.offset >= 0 && room.begin <= at && at <= room.end) end = std::max(end, room.offset + room.bytes);
+    return end;
+  };
+  for (Room& room : rooms) room.offset = -1;
+  for (Room& room : rooms) {
+    room.offset = (in_use(room.begin) + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+    bytes[room.alloc] = room.bytes;
+    plan.offset[room.alloc] = room.offset;
+    plan.bytes = std::max(plan.bytes, room.offset + room.bytes);
+  }
   int64_t next = 0;
   ir::walk(func.body, [&](const ir::Op& op) {
     if (op.opcode == ir::Opcode::AtomicRmw && !uses.count(op.result())) return;
@@ -106,9 +166,10 @@ SharedPlan plan_shared(const ir::Func& func) {
     if (size == 0) return;
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     if (next + size > kPrivateBytes) next = 0;
+    int64_t base = (in_use(number.at(&op)) + kAlignment - 1) / kAlignment * kAlignment;
     bytes[&op] = size;
-    plan.offset[&op] = next;
-    plan.bytes = std::max(plan.bytes, next + size);
+    plan.offset[&op] = base + next;
+    plan.bytes = std::max(plan.bytes, base + next + size);
     next += size;
   });
   BarrierWalk(plan, bytes).block(func.body, {});

@@ -14,6 +14,9 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps);
 /// An op that needs scratch writes it, waits at a barrier, then reads it. Ops get areas of their own while these are
 /// small, so that most need no second barrier; `barrier_before` holds the ops whose area may still be read by a slower
 /// thread when they are reached (found by walking the program, loops twice).
+///
+/// A shared_alloc has its room from there to its last use, or to the async_wait for all copies that follows in its
+/// block, as copies into it may be under way until then; scratch that is used meanwhile lies elsewhere.
 struct SharedPlan {
   int64_t bytes = 0;
   std::unordered_map<const ir::Op*, int64_t> offset;

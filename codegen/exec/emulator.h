@@ -1,8 +1,8 @@
 // The emulator: a Device that runs kernel images (their LLVM bitcode) on the CPU, each GPU thread a fiber.
 //
 // A mistake of a kernel (an access outside what was allocated, a misaligned one, threads of a warp that part ways, a
-// barrier that not all threads reach) ends its launch with a DeviceError that names the kernel, the source place, the
-// program and the thread; the device stays usable.
+// barrier that not all threads reach, operands of an asynchronous instruction that change under it) ends its launch
+// with a DeviceError that names the kernel, the source place, the program and the thread; the device stays usable.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
   bool check_bounds = true;       ///< global accesses are checked against what was allocated
-  uint64_t seed = 0;              ///< 0: threads run in order; else in an order that follows from the seed
-  int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
+  uint64_t seed = 0;          ///< 0: threads run in order; else in an order that follows from the seed, warps unevenly
+  int resident_programs = 0;  ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
   bool baseline_cpu = false;      ///< use no more than x86-64's first instruction set
 };

@@ -5,7 +5,9 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/IRReader/IRReader.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
@@ -93,7 +95,29 @@ class Stages {
   Clock::time_point last_ = Clock::now();
 };
 
+std::string finish_ptx(llvm::Module& module, const Target& target, llvm::TargetMachine& machine) {
+  link_ptx_bodies(module, target);
+  run_passes(module, machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
+    passes.addPass(llvm::AlwaysInlinerPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
+    passes.addPass(llvm::GlobalDCEPass());
+  });
+  return emit_ptx(module, machine);
+}
+
 }  // namespace
+
+std::string ptx_of_module(std::string_view ir, const Target& target) {
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic error;
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()));
+  std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, error, context);
+  TEGULA_CHECK(module, "line {}: {}", error.getLineNo(), error.getMessage().str());
+  auto machine = nvptx_machine(target);
+  module->setTargetTriple(machine->getTargetTriple());
+  module->setDataLayout(machine->createDataLayout());
+  return finish_ptx(*module, target, *machine);
+}
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   Stages stages(options);
@@ -126,13 +150,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     code.bitcode.assign(bitcode.begin(), bitcode.end());
     return code;
   }
-  link_ptx_bodies(module, options.target);
-  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
-    passes.addPass(llvm::AlwaysInlinerPass());
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
-    passes.addPass(llvm::GlobalDCEPass());
-  });
-  code.ptx = emit_ptx(module, *machine);
+  code.ptx = finish_ptx(module, options.target, *machine);
   stages.done("ptx", [&] { return code.ptx; });
   if (diags.has_errors()) return std::nullopt;
   return code;

@@ -17,6 +17,9 @@ struct GeneratedCode {
   std::vector<Loc> sites;
 };
 
+/// PTX for a module in LLVM IR, text or bitcode, that calls hardware functions; the target must have what they need.
+std::string ptx_of_module(std::string_view ir, const Target& target);
+
 /// Lowers, optimises and emits `func` (stage LaidOut). Null after a diagnostic.
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags);
 

@@ -80,12 +80,23 @@ void add_cache_policy(std::string& assembly, std::string_view modifiers) {
   }
 }
 
+// The row's PTX with the modifiers and immediates of a call.
+std::string with_modifiers(const HwInfo& row, const std::string& modifiers) {
+  std::string text = row.assembly;
+  auto values = lower::immediates(row, modifiers);
+  TEGULA_CHECK(values, "'{}' takes {} numbers as modifiers, not '{}'", row.name, row.num_immediates, modifiers);
+  constexpr std::string_view kImmediate = "{imm}";
+  for (uint32_t value : *values) text.replace(text.find(kImmediate), kImmediate.size(), std::to_string(value));
+  bool is_volatile = modifiers == ".volatile";
+  text = replace_all(text, "{mod}", is_volatile ? "" : modifiers);
+  return replace_all(text, "{order}", is_volatile ? ".volatile" : "");
+}
+
 // The row's PTX as inline assembly; `always`: its predicate is true.
 llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const std::string& modifiers,
                            bool always) {
   bool is_volatile = modifiers == ".volatile";
-  Assembly assembly{replace_all(row.assembly, "{mod}", is_volatile ? "" : modifiers), split(row.constraints), {}};
-  assembly.text = replace_all(assembly.text, "{order}", is_volatile ? ".volatile" : "");
+  Assembly assembly{with_modifiers(row, modifiers), split(row.constraints), {}};
   for (size_t i = 0; i < row.args.size(); ++i)
     if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
   if (always) drop_predicate(assembly);

@@ -24,7 +24,7 @@ std::string Type::to_string() const {
   std::string e = elem_info(elem).text;
   if (pointer) e = fmt::format("ptr<{}>", e);
   if (is_scalar()) return e;
-  return fmt::format("tile<{}x{}>", fmt::join(shape, "x"), e);
+  return fmt::format("{}<{}x{}>", shared ? "shared" : "tile", fmt::join(shape, "x"), e);
 }
 
 std::string shape_to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

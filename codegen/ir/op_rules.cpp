@@ -324,6 +324,7 @@ void OpRules::dot() {
       report(fmt::format("dot of {}, expected f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
+  want(a.shared == b.shared && !acc.shared, "both of 'a' and 'b' are places in shared memory, or none");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
@@ -363,6 +364,39 @@ void OpRules::memory() {
       attr<std::string>("kind");
       attr_one_of("sem", {"relaxed", "acquire", "release", "acq_rel"});
       attr_one_of("scope", {"cta", "gpu", "sys"});
+  }
+}
+
+void OpRules::shared_memory() {
+  auto place = [&](const Type& t, std::string_view what) {
+    return want(t.shared, fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+  };
+  switch (op_->opcode) {
+    case Opcode::SharedAlloc:
+      place(out(), "the result");
+      attr_in("slots", 1, INT32_MAX);
+      break;
+    case Opcode::SharedSlot:
+      place(in(0), "operand 'buffer'");
+      want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
+      want_same(out(), in(0), "the result");
+      break;
+    case Opcode::AsyncCopy: {
+      const Type& ptr = in(0);
+      want(ptr.pointer && ptr.is_tile(),
+           fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()));
+      if (place(in(1), "operand 'place'"))
+        want(in(1).elem == ptr.elem && in(1).shape == ptr.shape,
+             fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string()));
+      mask(op_->operand(2), ptr);
+      if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
+        want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
+      break;
+    }
+    default:
+      if (place(in(0), "operand 'place'"))
+        want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
+             fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
   }
 }
 
@@ -445,6 +479,18 @@ void OpRules::semantics() {
     case Opcode::Store:
     case Opcode::AtomicRmw:
       return memory();
+    case Opcode::SharedAlloc:
+    case Opcode::SharedSlot:
+    case Opcode::AsyncCopy:
+    case Opcode::SharedRead:
+      return shared_memory();
+    case Opcode::AsyncWait:
+      attr_in("pending", 0, INT32_MAX);
+      attr<bool>("for_dots", false);
+      return;
+    case Opcode::DotWait:
+      attr_in("pending", 0, INT32_MAX);
+      return;
     case Opcode::For:
       return for_loop();
     case Opcode::While:

@@ -46,6 +46,7 @@ class OpRules {
   void reduce();
   void dot();
   void memory();
+  void shared_memory();
   void for_loop();
   void while_loop();
 

@@ -270,7 +270,8 @@ class Reader {
   }
 
   Type type() {
-    if (!accept("tile")) return element_type();
+    bool shared = accept("shared");
+    if (!shared && !accept("tile")) return element_type();
     expect("<");
     Shape shape;
     while (is_digit(peek()) || peek() == '-') {
@@ -282,6 +283,7 @@ class Reader {
     if (shape.empty()) fail("an extent: tile<16x32xf32>");
     Type type = element_type();
     type.shape = std::move(shape);
+    type.shared = shared;
     if (accept(",")) {
       expect("#");
       size_t begin = at_;

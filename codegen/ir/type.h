@@ -12,20 +12,23 @@ namespace tegula::ir {
 
 using Shape = std::vector<int64_t>;
 
-/// A scalar or a tile of elements, or of pointers to elements in global memory. Rank 0 is a scalar. After the pass
-/// assign_layouts every tile (rank > 0) has a layout: (register, lane, warp) -> coordinates.
-/// Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>, tile<1024xf32, #0> (layout alias 0 of the function).
+/// A scalar or a tile of elements, or of pointers to elements in global memory; or a place for a tile in shared memory.
+/// Rank 0 is a scalar. After the pass assign_layouts every tile has a layout, (register, lane, warp) -> coordinates,
+/// and every place one from the offset in elements. Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>,
+/// shared<64x64xf16>, tile<1024xf32, #0> (layout alias 0 of the function).
 struct Type {
   Elem elem = Elem::I32;
   bool pointer = false;
   Shape shape;
   LayoutRef layout;
+  bool shared = false;
 
   static Type scalar(Elem elem) { return {elem, false, {}, nullptr}; }
   static Type pointer_to(Elem elem) { return {elem, true, {}, nullptr}; }
   static Type tile(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr}; }
+  static Type place(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr, true}; }
 
-  bool is_tile() const { return !shape.empty(); }
+  bool is_tile() const { return !shape.empty() && !shared; }
   bool is_scalar() const { return shape.empty(); }
   int rank() const { return int(shape.size()); }
   int64_t num_elements() const;
@@ -35,13 +38,15 @@ struct Type {
   /// Bits of one element as held in registers: 64 for pointers.
   int bits() const { return pointer ? 64 : elem_bits(elem); }
 
-  Type with_elem(Elem e) const { return {e, false, shape, layout}; }
-  Type with_shape(Shape s) const { return {elem, pointer, std::move(s), nullptr}; }
-  Type with_layout(LayoutRef l) const { return {elem, pointer, shape, std::move(l)}; }
+  Type with_elem(Elem e) const { return {e, false, shape, layout, shared}; }
+  Type with_shape(Shape s) const { return {elem, pointer, std::move(s), nullptr, shared}; }
+  Type with_layout(LayoutRef l) const { return {elem, pointer, shape, std::move(l), shared}; }
   Type element() const { return {elem, pointer, {}, nullptr}; }
 
   /// Same element type and shape, whatever the layout.
-  bool same_shape_and_elem(const Type& o) const { return elem == o.elem && pointer == o.pointer && shape == o.shape; }
+  bool same_shape_and_elem(const Type& o) const {
+    return elem == o.elem && pointer == o.pointer && shape == o.shape && shared == o.shared;
+  }
   /// Equal in all, layouts compared by content.
   bool operator==(const Type& o) const;
 

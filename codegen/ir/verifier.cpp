@@ -28,13 +28,16 @@
 //   for f64, i32 for i8 and u8. The result is of the accumulator's type.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. Attributes have the values that the op table names.
+// - shared_alloc: `slots` is at least 1. shared_slot: the index is i32, the result of the buffer's type. async_copy:
+// the
+//   place has the shape and elements that the pointers point to. shared_read: the place's shape and elements.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile
 // - No type has a layout; no convert_layout.
 // Stage LaidOut
 // - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
-//   dim1, ... of the tile's extents, surjective.
+//   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
 // - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
 // - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
 //   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), reshape, trans.
@@ -199,13 +202,21 @@ class Verifier : private OpRules {
     int64_t bits = 0;
     for (int64_t extent : t.shape) bits += std::countr_zero(uint64_t(extent));
     if (!want(bits <= 20, fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements))) return;
+    want(!t.shared || (!t.pointer && !t.is_scalar()),
+         fmt::format("{} is {}: no place in shared memory", what, t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {
       want(!t.layout, fmt::format("{} has a layout, expected none {}", what,
                                   t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
     } else if (want(t.layout != nullptr, fmt::format("{} has no layout", what))) {
       if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape)
-        layout(*t.layout, t.shape, what);
+        t.shared ? shared_layout(*t.layout, t.shape, what) : layout(*t.layout, t.shape, what);
     }
+  }
+
+  void shared_layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
+    bool good = l.ins().size() == 1 && l.ins()[0].dim == Dim::Offset && l.tile_shape() == shape && l.is_invertible();
+    want(good, fmt::format("{} has layout {{{}}}: expected offset, one for each element of {}", what, l.to_string(),
+                           shape_to_string(shape)));
   }
 
   void layout(const LinearLayout& l, const Shape& shape, const std::string& what) {

@@ -116,6 +116,21 @@ LinearLayout mma_accumulator_layout(const std::vector<int64_t>& shape, int warps
   return maker.threads();
 }
 
+LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n) {
+  int rank = int(shape.size()), m = rank - 2, n = rank - 1;
+  Maker maker(shape);
+  maker.place(Dim::Register, n, 0);
+  for (int bit : {1, 2}) maker.place(Dim::Lane, n, bit);
+  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
+  maker.place(Dim::Register, m, 3);
+  for (int bit : {4, 5}) maker.place(Dim::Warp, m, bit);
+  maker.extend(Dim::Register, n, log2_of(shape[n]) - 3 - log2_of(groups_n));
+  maker.extend(Dim::Warp, n, log2_of(groups_n));
+  maker.extend(Dim::Warp, m, log2_of(groups_m));
+  repeat_tile(maker, rank, n, m);
+  return maker.threads();
+}
+
 LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n) {
   TEGULA_CHECK(bits == 8 || bits == 16 || bits == 32, "mma operands of {} bits", bits);
   int rank = int(shape.size());
@@ -289,8 +304,20 @@ LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
   int vector = int(std::min<int64_t>(128 / bits, extent));
   int row = std::max(1024 / bits, vector);  // elements in 128 bytes
   int per_phase = int(std::max<int64_t>(1, row / extent));
-  int phases = int(std::min<int64_t>(row / vector / std::min(per_phase, row / vector), extent / vector));
-  return swizzled_shared_layout(shape, order, vector, per_phase, std::max(phases, 1));
+  int64_t panel = std::min<int64_t>(extent, row);
+  int phases = int(std::min<int64_t>(row / vector / std::min(per_phase, row / vector), panel / vector));
+  std::vector<int64_t> panel_shape = shape;
+  panel_shape[order[0]] = panel;
+  LinearLayout one = swizzled_shared_layout(panel_shape, order, vector, per_phase, std::max(phases, 1));
+  LinearLayout::In offset = one.ins()[0];
+  for (int64_t at = panel; at < extent; at *= 2) {
+    LinearLayout::Basis basis(shape.size(), 0);
+    basis[order[0]] = int32_t(at);
+    offset.bases.push_back(std::move(basis));
+  }
+  std::vector<LinearLayout::Out> outs = one.outs();
+  outs[order[0]].size = int32_t(extent);
+  return LinearLayout({std::move(offset)}, std::move(outs));
 }
 
 std::optional<LdmatrixPlan> plan_ldmatrix(const LinearLayout& reg, const LinearLayout& shared) {

@@ -35,6 +35,11 @@ LinearLayout mma_accumulator_layout(const std::vector<int64_t>& shape, int warps
 /// Instruction tiles then repeat along K, after that along M (A) or N (B).
 LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n);
 
+/// Accumulator of wgmma m64nN, for groups_m x groups_n warpgroups (group = group_m * groups_n + group_n), of at least
+/// 64 rows each. Four warps have 16 rows each; inside a warp registers are as of mma_accumulator_layout. Each group has
+/// columns of its own side by side; its rows repeat in registers.
+LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n);
+
 /// Shared memory for a tile of `shape`: Offset (in elements) -> coordinates, order[0] fastest, with groups of
 /// `vector` elements xor-swizzled over `phases` rows: group ^= (row / per_phase) % phases.
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,
@@ -49,6 +54,8 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
 /// The shared layout for an operand of a dot whose elements of `bits` bits come in registers laid out as `src`: the
 /// dimension that `src` holds contiguously stays contiguous, in groups of 16 bytes that are swizzled so that both
 /// 16-byte writes from a coalesced `src` and ldmatrix (any eight groups below each other) are free of bank conflicts.
+/// Rows of more than 128 bytes are cut into panels of 128 bytes, one panel after the other: the swizzles of 128, 64 and
+/// 32 bytes that wgmma reads.
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits);
 
 /// Tile dimensions from the one that moves fastest over registers and lanes to the slowest.

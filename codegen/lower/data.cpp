@@ -121,11 +121,17 @@ llvm::SmallVector<int> vector_bits(const LinearLayout& to_offset, int vector) {
   return bits;
 }
 
-// Exchanges a tile through this op's area of shared memory.
+// Writes and reads a tile in the area of shared memory that begins at `base`.
 class SharedExchange {
  public:
-  SharedExchange(Lowering& l, const ir::Op& op, const ir::Type& element)
-      : l_(l), op_(op), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
+  SharedExchange(Lowering& l, const ir::Op& op, const ir::Type& element, llvm::Value* base)
+      : l_(l), op_(op), base_(base), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
+
+  Regs read_place(const LinearLayout& to, const LinearLayout& shared) {
+    std::optional<LdmatrixPlan> ldmatrix;
+    if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) ldmatrix = plan_ldmatrix(to, shared);
+    return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
+  }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
     std::optional<LdmatrixPlan> ldmatrix;
@@ -160,7 +166,7 @@ class SharedExchange {
 
   llvm::Value* address(const LinearLayout& to_offset, int r) {
     llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
-    return l_.b.CreateAdd(l_.shared_address(l_.shared.offset.at(&op_)), l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+    return l_.b.CreateAdd(base_, l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
   }
 
   // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
@@ -224,6 +230,7 @@ class SharedExchange {
 
   Lowering& l_;
   const ir::Op& op_;
+  llvm::Value* base_;
   llvm::Type* element_;
   int bits_;
 };
@@ -240,9 +247,15 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
     case Conversion::Route::Shuffle:
       return convert_by_shuffles(*this, regs, plan.source_of, n);
     case Conversion::Route::Shared:
-      return SharedExchange(*this, op, element).run(regs, from, to);
+      return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }
   TEGULA_UNREACHABLE("route");
+}
+
+void lower_SharedRead(Lowering& l, const ir::Op& op) {
+  const ir::Type &type = op.result()->type, &place = op.operand(0)->type;
+  SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(0)));
+  l.set(op.result(), exchange.read_place(*type.layout, *place.layout));
 }
 
 llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {

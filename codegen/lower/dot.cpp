@@ -19,6 +19,7 @@ std::map<std::vector<int32_t>, llvm::Value*> by_coordinate(Lowering& l, const ir
 // in lane 0 they hold rows {0, 8}, and pairs of columns {0, 1} and {8, 9} (A), k {0, 1} and {8, 9} (B).
 void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1), *acc = op.operand(2);
+  if (a->type.shared) return lower_wgmma(l, op);
   auto a_regs = by_coordinate(l, a), b_regs = by_coordinate(l, b), acc_regs = by_coordinate(l, acc);
   const char* row = a->type.elem == Elem::BF16 ? "mma_m16n8k16_bf16" : "mma_m16n8k16_f16";
   auto at = [](auto& regs, int64_t i, int64_t j) {

@@ -1,5 +1,10 @@
 #include "codegen/lower/hw.h"
 
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <mutex>
+
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/check.h"
 
@@ -11,7 +16,7 @@ HwType parse_type(std::string_view text) {
   static const std::pair<std::string_view, HwType> names[] = {
       {"void", HwType::Void}, {"i1", HwType::I1},        {"i16", HwType::I16},   {"i32", HwType::I32},
       {"i64", HwType::I64},   {"f16", HwType::F16},      {"bf16", HwType::BF16}, {"f32", HwType::F32},
-      {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site},
+      {"f64", HwType::F64},   {"p1", HwType::GlobalPtr}, {"site", HwType::Site}, {"imm", HwType::Immediate},
   };
   for (auto& [name, type] : names)
     if (name == text) return type;
@@ -26,9 +31,13 @@ std::pair<HwType, int> parse_repeat(std::string_view text) {
   return {parse_type(text.substr(0, star)), std::stoi(std::string(text.substr(star + 3)))};
 }
 
-HwInfo make_info(const char* name, std::string_view signature, Feature feature, unsigned effects, const char* assembly,
-                 const char* constraints) {
-  HwInfo info{name, HwType::Void, 0, {}, feature, effects, assembly, constraints};
+}  // namespace
+
+HwInfo make_hw_info(std::string name, std::string body, std::string signature_text, Feature feature, unsigned effects,
+                    std::string assembly, std::string constraints) {
+  HwInfo info{std::move(name), std::move(body), std::move(signature_text), HwType::Void,          0, {}, 0,
+              feature,         effects,         std::move(assembly),       std::move(constraints)};
+  const std::string_view signature = info.signature;
   size_t open = signature.find('(');
   std::string_view result = signature.substr(0, open);
   if (result.front() == '{') result = result.substr(1, result.size() - 2);
@@ -36,12 +45,21 @@ HwInfo make_info(const char* name, std::string_view signature, Feature feature, 
   std::string_view args = signature.substr(open + 1, signature.size() - open - 2);
   while (!args.empty()) {
     size_t comma = args.find(',');
-    auto [type, count] = parse_repeat(args.substr(0, comma));
-    info.args.insert(info.args.end(), std::max(count, 1), type);
+    std::string_view arg = args.substr(0, comma);
+    arg.remove_prefix(std::min(arg.find_first_not_of(' '), arg.size()));
+    if (!std::isdigit(arg[0])) {  // a number is for the emulator
+      auto [type, count] = parse_repeat(arg);
+      if (type == HwType::Immediate)
+        ++info.num_immediates;
+      else
+        info.args.insert(info.args.end(), std::max(count, 1), type);
+    }
     args = comma == std::string_view::npos ? std::string_view() : args.substr(comma + 1);
   }
   return info;
 }
+
+namespace {
 
 llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
   switch (type) {
@@ -66,25 +84,28 @@ llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
       return llvm::Type::getDoubleTy(c);
     case HwType::GlobalPtr:
       return llvm::PointerType::get(c, 1);
+    case HwType::Immediate:
+      break;
   }
   TEGULA_UNREACHABLE("HwType {}", int(type));
 }
 
 }  // namespace
 
-const std::vector<HwInfo>& hw_table() {
-  static const std::vector<HwInfo> table = {
-#define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
-  make_info(#name, signature, Feature::feature, effects, assembly, constraints),
-#include "codegen/lower/hw.def"
-  };
-  return table;
-}
-
 const HwInfo* find_hw(std::string_view name) {
-  for (const HwInfo& info : hw_table())
-    if (info.name == name) return &info;
-  return nullptr;
+  // Rows by name; those of families join when first asked for. Nodes of a map stay where they are.
+  static std::map<std::string, HwInfo, std::less<>> rows = [] {
+    std::map<std::string, HwInfo, std::less<>> table;
+#define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
+  table.emplace(#name, make_hw_info(#name, #name, signature, Feature::feature, effects, assembly, constraints));
+#include "codegen/lower/hw.def"
+    return table;
+  }();
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (auto it = rows.find(name); it != rows.end()) return &it->second;
+  std::optional<HwInfo> row = make_family_row(std::string(name));
+  return row ? &rows.emplace(name, std::move(*row)).first->second : nullptr;
 }
 
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers) {
@@ -93,6 +114,21 @@ const HwInfo* hw_of_function(std::string_view function_name, std::string* modifi
   size_t dot = function_name.find('.');
   if (modifiers) *modifiers = dot == std::string_view::npos ? "" : std::string(function_name.substr(dot));
   return find_hw(function_name.substr(0, dot));
+}
+
+std::optional<std::vector<uint32_t>> immediates(const HwInfo& info, std::string_view modifiers) {
+  std::vector<uint32_t> values;
+  if (info.num_immediates == 0) return values;
+  const char *at = modifiers.data(), *end = at + modifiers.size();
+  while (at != end && *at == '.') {
+    uint32_t value;
+    auto [next, error] = std::from_chars(at + 1, end, value);
+    if (error != std::errc()) return std::nullopt;
+    values.push_back(value);
+    at = next;
+  }
+  if (at != end || int(values.size()) != info.num_immediates) return std::nullopt;
+  return values;
 }
 
 llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers) {

@@ -1,6 +1,7 @@
 // The rows of hw.def, and their declarations in an LLVM module.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,20 +17,29 @@ namespace tegula::lower {
 
 enum HwEffect : unsigned { Pure = 0, Read = 1, Write = 2, Convergent = 4 };
 
-enum class HwType : uint8_t { Void, I1, I16, I32, I64, F16, BF16, F32, F64, GlobalPtr, Site };
+enum class HwType : uint8_t { Void, I1, I16, I32, I64, F16, BF16, F32, F64, GlobalPtr, Site, Immediate };
 
 struct HwInfo {
   std::string name;
+  std::string body;       ///< the emulator's, shared by the rows of a family
+  std::string signature;  ///< as hw.def has it
   HwType result;
   int result_count;          ///< 0: a plain result of type `result`; n: a struct of n
-  std::vector<HwType> args;  ///< repeats expanded
+  std::vector<HwType> args;  ///< repeats expanded, immediates left out
+  int num_immediates;
   Feature feature;
   unsigned effects;
   std::string assembly;
   std::string constraints;
 };
 
-const std::vector<HwInfo>& hw_table();
+/// A row from the columns of hw.def.
+HwInfo make_hw_info(std::string name, std::string body, std::string signature, Feature feature, unsigned effects,
+                    std::string assembly, std::string constraints);
+/// The row of that name if it is one of those written by rule.
+std::optional<HwInfo> make_family_row(const std::string& name);
+
+/// Null if there is none. Rows live as long as the process.
 const HwInfo* find_hw(std::string_view name);
 
 /// Prefix of all hardware functions in a module. A function's name is the prefix, the row's name, and the modifiers if
@@ -37,6 +47,9 @@ const HwInfo* find_hw(std::string_view name);
 inline constexpr std::string_view kHwPrefix = "tegula.hw.";
 /// The row of a hardware function; its modifiers (".ca" or empty) in `modifiers` if not null. Null: not one.
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers = nullptr);
+
+/// The immediates that the modifiers of a call of this row give; none if they are not as many numbers as the row wants.
+std::optional<std::vector<uint32_t>> immediates(const HwInfo& info, std::string_view modifiers);
 
 /// The declaration of a row in the module, made when it is not there yet, with attributes that follow from the effects.
 llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers = {});

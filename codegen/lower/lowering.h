@@ -123,6 +123,9 @@ class Lowering {
   std::unique_ptr<DebugInfo> debug_;
 };
 
+/// A dot of places in shared memory, which it leaves running.
+void lower_wgmma(Lowering& l, const ir::Op& op);
+
 #define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);
 #include "codegen/ir/ops.def"
 

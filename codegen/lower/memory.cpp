@@ -256,4 +256,49 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
 
 void lower_Barrier(Lowering& l, const ir::Op& op) { l.barrier(op.loc); }
 
+// --------------------------------------------------------------------------------------------- asynchronous copies
+
+void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
+  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
+  l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
+}
+
+void lower_SharedSlot(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  llvm::Value* distance = l.i32(type.num_elements() * type.bits() / 8);
+  l.set_scalar(op.result(), l.b.CreateAdd(l.scalar(op.operand(0)), l.b.CreateMul(l.scalar(op.operand(1)), distance)));
+}
+
+void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
+  const ir::Value *ptr = op.operand(0), *mask = op.operand(2);
+  const ir::Type& place = op.operand(1)->type;
+  const LinearLayout& layout = *ptr->type.layout;
+  LinearLayout to_offset = layout.invert_and_compose(*place.layout);
+  llvm::Value* base = l.scalar(op.operand(1));
+  const int bytes = place.bits() / 8, n = Lowering::num_registers(ptr->type);
+  // Registers that lie side by side in global memory do so in the place, as far as its swizzle leaves them together.
+  int width = 1;
+  for (int bit = 0; width < std::min(access_width(op), n) && to_offset.basis(Dim::Register, bit, Dim::Offset) == width;
+       ++bit)
+    width *= 2;
+  TEGULA_CHECK(width * bytes >= 4, "an asynchronous copy of {} bytes", width * bytes);
+  const std::string row = fmt::format("cp_async_{}", width * bytes);
+  const Regs& pointers = l.get(ptr);
+  const int copies = layout.free_mask(Dim::Register);
+  for (int r = 0; r < n; r += width) {
+    if (r & copies) continue;
+    llvm::Value* offset = l.coordinate(to_offset, Dim::Offset, r);
+    llvm::Value* size = l.b.CreateSelect(predicate(l, mask, r), l.i32(width * bytes), l.i32(0));
+    l.hw(row, {l.b.CreateAdd(base, l.b.CreateMul(offset, l.i32(bytes))), pointers[r], size, l.site(op.loc)});
+  }
+}
+
+void lower_AsyncCommit(Lowering& l, const ir::Op&) { l.hw("cp_async_commit", {}); }
+
+void lower_AsyncWait(Lowering& l, const ir::Op& op) {
+  l.hw("cp_async_wait", {}, fmt::format(".{}", op.attr_int("pending")));
+  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
+  l.barrier(op.loc);
+}
+
 }  // namespace tegula::lower

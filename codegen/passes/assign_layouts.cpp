@@ -1,15 +1,17 @@
 // Gives every tile a layout.
 //
-// 1. Anchors. Dots fix their results (tensor-core accumulators). Large memory ops fix their pointers, masks and loaded
+// 1. Anchors. Dots fix their results (tensor-core accumulators); those whose operands are read from shared memory take
+//    the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and loaded
 //    values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis share
 //    one layout, so that a row kernel needs no conversion.
+//    Places in shared memory are swizzled for the copies that fill them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
 //    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
-//    arrived, and are anchors only if nothing has. Constants, splats and aranges take a layout but do not pass it on:
-//    they can be had in any.
+//    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
+//    take a layout but do not pass it on: they can be had in any.
 // 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
-//    operand's definition, as late as its first use allows and outside of loops that it is not changed in; constants,
-//    splats and aranges are made again instead.
+//    operand's definition, as late as its first use allows and outside of loops that it is not changed in; those
+//    that can be had in any layout are made again instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
@@ -41,7 +44,8 @@ using ir::Value;
 namespace {
 
 bool is_memory(const Op& op) {
-  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
+  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ||
+         op.opcode == Opcode::AsyncCopy;
 }
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
@@ -63,13 +67,19 @@ double access_cost(int held, int width, int bytes) {
 
 class Assigner {
  public:
-  Assigner(Func& func, Diagnostics& diags) : func_(func), diags_(diags), axis_(func) {}
+  Assigner(Func& func, const Target& target, Diagnostics& diags)
+      : func_(func), target_(target), diags_(diags), axis_(func) {}
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
     if (!check_dots()) return;
     anchor();
+    lay_out_places();
     materialise(func_.body);
+    if (wgmma_.empty()) return;
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::AsyncWait) op.attrs["for_dots"] = true;
+    });
   }
 
  private:
@@ -136,6 +146,12 @@ class Assigner {
       if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
     }
     return best;
+  }
+
+  static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
+  std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
+    if (!is_read(dot.operands[0]) || !is_read(dot.operands[1])) return std::nullopt;
+    return plan_wgmma(dot, target_, func_.num_warps());
   }
 
   using Group = std::pair<Shape, int>;  // shape, fastest axis
@@ -214,6 +230,11 @@ class Assigner {
   void anchor() {
     for (Op* dot : dots_) {
       const Shape& shape = dot->result()->type.shape;
+      if (auto plan = by_wgmma(*dot)) {
+        wgmma_[dot] = *plan;
+        assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
+        continue;
+      }
       auto [m, n] = warps_for_dot(shape);
       dot_warps_[dot] = {m, n};
       assign(dot->result(), std::make_shared<LinearLayout>(mma_accumulator_layout(shape, m, n)));
@@ -259,7 +280,7 @@ class Assigner {
 
   void default_layouts(Block& block) {
     auto settle = [&](Value* v) {
-      if (v->type.is_scalar() || layouts_.contains(v)) return;
+      if (!v->type.is_tile() || layouts_.contains(v)) return;
       assign(v, default_layout(v->type.shape));
       flow();
     };
@@ -270,11 +291,26 @@ class Assigner {
     }
   }
 
+  void lay_out_places() {
+    std::unordered_map<const Value*, LayoutRef> buffers;
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::AsyncCopy) return;
+      const Value* buffer = op.operands[1]->def->operands[0];
+      LayoutRef& layout = buffers[buffer];
+      if (!layout) layout = intern(shared_layout_for_dot_operand(*layout_of(op.operands[0]), buffer->type.bits()));
+    });
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;
+      const Value* buffer = op.opcode == Opcode::SharedAlloc ? op.result() : op.operands[0];
+      op.result()->type.layout = buffers.at(buffer);
+    });
+  }
+
   // ---- Propagation
 
   void assign(const Value* value, LayoutRef layout) {
     auto* v = const_cast<Value*>(value);
-    if (!v || v->type.is_scalar() || !layouts_.emplace(v, std::move(layout)).second) return;
+    if (!v || !v->type.is_tile() || !layouts_.emplace(v, std::move(layout)).second) return;
     if (!v->def || !is_layout_free(*v->def)) queue_.push_back(v);
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
   }
@@ -369,7 +405,7 @@ class Assigner {
 
   /// The value in another layout, available before `user`.
   Value* in_layout(Value* v, const LinearLayout& layout, Op* user) {
-    if (v->type.is_scalar() || *v->type.layout == layout) return v;
+    if (!v->type.is_tile() || *v->type.layout == layout) return v;
     LayoutRef wanted = intern(layout);
     Value*& made = converted_[{v, wanted.get()}];
     if (made) return made;
@@ -409,7 +445,9 @@ class Assigner {
       return;
     }
     for (auto& r : op.results) set_type(r.get());
-    if (op.opcode == Opcode::Dot) {
+    if (wgmma_.contains(&op)) {
+      multiply_places(op);
+    } else if (op.opcode == Opcode::Dot) {
       auto [m, n] = dot_warps_.at(&op);
       for (int i : {0, 1}) {
         const ir::Type& type = op.operands[i]->type;
@@ -438,6 +476,48 @@ class Assigner {
     }
   }
 
+  /// The dot reads its operands by itself, and is waited for where its sums are first used.
+  void multiply_places(Op& op) {
+    need(op, 2, *op.result()->type.layout);
+    for (int i : {0, 1}) op.operands[i] = op.operands[i]->def->operands[0];
+    op.attrs["columns"] = int64_t(wgmma_.at(&op).columns);
+    auto uses_sums = [&](const Op& user) {
+      bool found = std::count(user.operands.begin(), user.operands.end(), op.result());
+      for (auto& region : user.regions)
+        ir::walk(*region, [&](const Op& inner) {
+          found |= std::count(inner.operands.begin(), inner.operands.end(), op.result()) > 0;
+        });
+      return found;
+    };
+    auto& ops = op.parent->ops;
+    auto here = std::find_if(ops.begin(), ops.end(), [&](auto& other) { return other.get() == &op; });
+    auto first = std::find_if(std::next(here), ops.end(), [&](auto& user) { return uses_sums(*user); });
+    if (first == ops.end()) return;
+    Builder builder;
+    builder.set_before(first->get());
+    builder.set_loc(op.loc);
+    const int64_t pending = op.attr_int("pending");
+    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{"pending", pending}})->result();
+    layouts_[done] = layouts_.at(op.result());
+    if (pending) wait_behind(*op.parent->parent, op.operands[2]->index - 1);
+    for (auto user = first; user != ops.end(); ++user) {
+      std::replace((*user)->operands.begin(), (*user)->operands.end(), op.result(), done);
+      for (auto& region : (*user)->regions) ir::replace_uses(*region, op.result(), done);
+    }
+  }
+
+  /// Waits for the sums that a loop leaves in flight.
+  void wait_behind(Op& loop, int result) {
+    Value* sums = loop.result(result);
+    Builder builder;
+    builder.set_after(&loop);
+    builder.set_loc(loop.loc);
+    Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{"pending", int64_t(0)}});
+    layouts_[wait->result()] = layouts_.at(sums);
+    ir::replace_uses(func_.body, sums, wait->result());
+    wait->operands[0] = sums;
+  }
+
   /// A terminator's values in the layouts of what receives them.
   void pass_on(Op& op) {
     const Op* owner = op.parent->parent;
@@ -461,10 +541,12 @@ class Assigner {
   }
 
   Func& func_;
+  const Target& target_;
   Diagnostics& diags_;
   AxisAnalysis axis_;
   std::vector<Op*> dots_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
+  std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> reduced_axes_;
@@ -478,6 +560,6 @@ class Assigner {
 
 }  // namespace
 
-void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.diags).run(); }
+void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.target, context.diags).run(); }
 
 }  // namespace tegula

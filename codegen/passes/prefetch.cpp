@@ -1,10 +1,27 @@
-// Software pipelining of global loads through registers.
+// Software pipelining of global loads, through registers or through shared memory.
 //
 //   for i = lower to upper step s {num_stages = 3}     q0 = load(a(lower))       where lower < upper
 //     x = load(a(i))                                   q1 = load(a(lower + s))   where lower + s < upper
 //     use(x)                                    ->     for i, x = q0, y = q1
 //                                                        next = load(a(i + 2 s)) where i + 2 s < upper
 //                                                        use(x); carry y, next
+//
+// A load that does nothing but feed dots goes through shared memory, where the target has asynchronous copies:
+//
+//   for i = ... {num_stages = 3}                       buffer = shared_alloc {slots = 3}
+//     x = load(a(i))                                   async_copy a(lower) to slot 0, commit
+//     acc = dot(x, ...)                                async_copy a(lower + s) to slot 1, commit
+//                                                ->    for i, read = 0, write = 2
+//                                                        async_wait {pending = 1}
+//                                                        async_copy a(i + 2 s) to slot write, commit
+//                                                        acc = dot(shared_read slot read, ...)
+//                                                        read, write each move on to the next slot, round and round
+//                                                      async_wait {pending = 0}
+//
+// One wait an iteration suffices, since it is a barrier too: behind it all threads are done with the slot that was read
+// in the iteration before, which is the one that is written next. Where the target's dots run beside the program and
+// the loop does nothing but sum up one, its sums stay in flight until the next one has begun (attribute `pending` of
+// the dot); then a slot may still be read one iteration longer, and there is one slot more.
 //
 // A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
@@ -16,8 +33,13 @@
 // loads that feed a dot of the loop's body; a loop without a dot stays as it is. Afterwards its number
 // is 1. Runs in stage Tile, after canonicalize (constants are seen) and leaves canonical text.
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <unordered_map>
 #include <unordered_set>
 
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"
 
@@ -30,6 +52,7 @@ namespace {
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
+constexpr int64_t kSharedForOthers = 8 << 10;  // bytes for what the loop's other ops exchange
 // Around a dot registers are scarce: they also hold what the loop carries and, as measured, about as much as four times
 // the loads of one iteration (as loaded, as operands of the dot in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForDot = 4;
@@ -103,22 +126,43 @@ int64_t register_bytes(const Func& func, const Target& target) {
   return 4 * registers;
 }
 
+bool is_zero(const Value* v) {
+  if (!v->def) return false;
+  if (v->def->opcode == Opcode::Splat) return is_zero(v->def->operands[0]);
+  if (v->def->opcode != Opcode::Constant) return false;
+  const Attr& value = v->def->attrs.at("value");
+  if (auto* real = std::get_if<double>(&value)) return *real == 0 && !std::signbit(*real);
+  auto* integer = std::get_if<int64_t>(&value);
+  return integer && *integer == 0;
+}
+
 class LoopPrefetch {
  public:
-  LoopPrefetch(Op& loop, int num_warps) : loop_(loop), body_(*loop.regions[0]), num_warps_(num_warps) {}
+  LoopPrefetch(Op& loop, Func& func, const Target& target)
+      : loop_(loop), body_(*loop.regions[0]), func_(func), target_(target), num_warps_(func.num_warps()) {}
 
-  // All loads that can run ahead.
-  void run(int64_t num_stages) { pipeline_within(kBudget, candidates(), num_stages); }
-
-  // Those that feed a dot, as far as registers go.
-  void run_for_dots(int64_t num_stages, int64_t register_bytes) {
+  // All loads that can run ahead; without `all` those that feed a dot, as far as registers go.
+  void run(int64_t num_stages, bool all) {
     std::vector<Op*> loads = candidates();
-    std::unordered_set<const Op*> feeding = feeding_dots();
-    std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
-    int64_t free = register_bytes - kOverhead - kCopiesForDot * bytes_of(loads);
-    for (const auto& carried : loop_.results)
-      if (!carried->type.pointer) free -= bytes_per_thread(carried->type, num_warps_);
-    pipeline_within(std::min(kBudget, free), std::move(loads), num_stages);
+    if (!all) {
+      std::unordered_set<const Op*> feeding = feeding_dots();
+      std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+    }
+    std::vector<Op*> copied = take_copies(loads, num_stages);
+    const int64_t room = copied.empty() ? 0 : shared_slots(copied);
+    int64_t budget = kBudget;
+    if (!all) {
+      int64_t free = register_bytes(func_, target_) - kOverhead - kCopiesForDot * bytes_of(loads);
+      for (const auto& carried : loop_.results)
+        if (!carried->type.pointer) free -= bytes_per_thread(carried->type, num_warps_);
+      budget = std::min(kBudget, free);
+    }
+    pipeline_within(budget, std::move(loads), num_stages);
+    if (copied.empty()) return;
+    Op* summed = room > 2 ? summed_dot(copied) : nullptr;
+    if (summed) summed->attrs["pending"] = int64_t(1);
+    const int64_t extra = summed ? 2 : 1;
+    copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra));
   }
 
  private:
@@ -191,6 +235,69 @@ class LoopPrefetch {
     return loads;
   }
 
+  // Takes out of `loads` those that go through shared memory.
+  std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t num_stages) {
+    std::vector<Op*> copied;
+    if (!target_.has(Feature::CpAsync) || num_stages < 2) return copied;
+    AxisAnalysis axes(func_);
+    std::unordered_set<const Op*> others;  // that have users beside dots
+    std::unordered_set<const Op*> fed;
+    walk(body_, [&](const Op& op) {
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (const Value* v = op.operands[i]; v && v->def)
+          (op.opcode == Opcode::Dot && i < 2 ? fed : others).insert(v->def);
+    });
+    for (Op* load : loads)
+      if (!others.contains(load) && fed.contains(load) && copyable(*load, axes)) copied.push_back(load);
+    if (shared_slots(copied) < 2) copied.clear();
+    std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
+    return copied;
+  }
+
+  static bool contains(const std::vector<Op*>& loads, const Op* op) {
+    return std::find(loads.begin(), loads.end(), op) != loads.end();
+  }
+
+  // How often what these load fits shared memory.
+  int64_t shared_slots(const std::vector<Op*>& loads) const {
+    int64_t bytes = 0;
+    for (const Op* load : loads) bytes += load->result()->type.num_elements() * elem_bytes(load->result()->type.elem);
+    return (target_.shared_per_program - kSharedForOthers) / std::max<int64_t>(bytes, 1);
+  }
+
+  // The body's first dot, if it will read what these load by itself and run beside the program.
+  Op* asynchronous_dot(const std::vector<Op*>& loads) const {
+    auto dot = std::find_if(body_.ops.begin(), body_.ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; });
+    if (dot == body_.ops.end()) return nullptr;
+    bool from_shared = contains(loads, (*dot)->operands[0]->def) && contains(loads, (*dot)->operands[1]->def);
+    return from_shared && plan_wgmma(**dot, target_, num_warps_) ? dot->get() : nullptr;
+  }
+
+  // The asynchronous dot, if it is the only one and its sums are nothing but carried from one iteration to the next.
+  Op* summed_dot(const std::vector<Op*>& loads) const {
+    Op* dot = asynchronous_dot(loads);
+    if (!dot) return nullptr;
+    const Value *acc = dot->operands[2], *sums = dot->result();
+    int dots = 0, uses = 0;
+    walk(body_, [&](const Op& op) {
+      dots += op.opcode == Opcode::Dot;
+      for (const Value* v : op.operands) uses += v == acc || v == sums;
+    });
+    bool carried = acc->block == &body_ && acc->index > 0 && body_.terminator()->operands[acc->index - 1] == sums;
+    return dots == 1 && uses == 2 && carried ? dot : nullptr;
+  }
+
+  // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
+  bool copyable(const Op& load, const AxisAnalysis& axes) const {
+    const Value *ptr = load.operands[0], *mask = load.operand(1), *other = load.operand(2);
+    const Type& type = load.result()->type;
+    if (type.rank() < 2 || type.is_bool() || type.pointer || (other && !is_zero(other))) return false;
+    int64_t width = 1;
+    for (int axis = 0; axis < type.rank(); ++axis) width = std::max<int64_t>(width, axes.vector_width(ptr, mask, axis));
+    width = std::min(width, type.num_elements() / (kThreadsPerWarp * num_warps_));
+    return width * elem_bytes(type.elem) >= 4;
+  }
+
   // The ops of the body that its dots' operands are computed from.
   std::unordered_set<const Op*> feeding_dots() const {
     std::unordered_set<const Op*> feeding;
@@ -253,20 +360,32 @@ class LoopPrefetch {
            (v->def->opcode == Opcode::Constant && v->def->attr_int("value") > 0);
   }
 
-  std::vector<Value*> issue(Iteration& it, const std::vector<Op*>& loads) {
+  // Calls access(load, its pointer, its mask) for that iteration; the mask is false where there is none.
+  void issue(Iteration& it, const std::vector<Op*>& loads, const std::function<void(Op*, Value*, Value*)>& access) {
     it.build.set_loc(loop_.loc);
     Value* alive = exists(it);
-    std::vector<Value*> loaded;
     for (Op* load : loads) {
       it.build.set_loc(load->loc);
       Value* pointer = value_at(it, load->operands[0]);
       Value* mask = value_at(it, load->operand(1));
-      Value* other = value_at(it, load->operand(2));
       Value* here = pointer->type.is_tile() ? it.build.splat(alive, pointer->type.shape) : alive;
-      mask = mask ? it.build.bit_and(here, mask) : here;
-      loaded.push_back(it.build.load(pointer, mask, other, load->attrs));
+      access(load, pointer, mask ? it.build.bit_and(here, mask) : here);
     }
+  }
+
+  std::vector<Value*> load_at(Iteration& it, const std::vector<Op*>& loads) {
+    std::vector<Value*> loaded;
+    issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
+      loaded.push_back(it.build.load(pointer, mask, value_at(it, load->operand(2)), load->attrs));
+    });
     return loaded;
+  }
+
+  // Makes the loop carry one more value; the caller appends what the body yields for it.
+  Value* carry(Value* init) {
+    loop_.operands.push_back(init);
+    loop_.results.push_back(std::make_unique<Value>(Value{init->type, &loop_, nullptr, int(loop_.results.size()), {}}));
+    return body_.add_arg(init->type);
   }
 
   // ---- The loop
@@ -275,21 +394,17 @@ class LoopPrefetch {
     for (int i = 0; i < ahead; ++i) {
       Iteration first{Builder(), i, true, {}};
       first.build.set_before(&loop_);
-      queue.push_back(issue(first, loads));
+      queue.push_back(load_at(first, loads));
     }
     Iteration later{Builder(), ahead, false, {}};
     later.build.set_before(body_.ops.front().get());
-    std::vector<Value*> next = issue(later, loads);
+    std::vector<Value*> next = load_at(later, loads);
 
     Op& yield = *body_.terminator();
     for (size_t i = 0; i < loads.size(); ++i) {
       Value* head = nullptr;
       for (int stage = 0; stage < ahead; ++stage) {
-        Value* init = queue[stage][i];
-        loop_.operands.push_back(init);
-        loop_.results.push_back(
-            std::make_unique<Value>(Value{init->type, &loop_, nullptr, int(loop_.results.size()), {}}));
-        Value* arg = body_.add_arg(init->type);
+        Value* arg = carry(queue[stage][i]);
         if (stage == 0)
           head = arg;
         else
@@ -300,8 +415,74 @@ class LoopPrefetch {
     }
   }
 
+  // ---- Through shared memory
+  void copy_ahead(const std::vector<Op*>& loads, int ahead, int extra_slots) {
+    const int64_t slots = ahead + extra_slots;
+    Builder before;
+    before.set_before(&loop_);
+    before.set_loc(loop_.loc);
+    std::unordered_map<const Op*, Value*> buffers;
+    for (Op* load : loads) {
+      const Type& type = load->result()->type;
+      Type place = Type::place(type.elem, type.shape);
+      buffers[load] = before.create(Opcode::SharedAlloc, {}, {place}, {{"slots", slots}})->result();
+    }
+    auto slot_of = [&](Builder& build, const Op* load, Value* index) {
+      Value* buffer = buffers.at(load);
+      return build.create(Opcode::SharedSlot, {buffer, index}, {buffer->type})->result();
+    };
+    auto copy = [&](Iteration& it, Value* index) {
+      issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
+        it.build.create(Opcode::AsyncCopy, {pointer, slot_of(it.build, load, index), mask});
+      });
+      it.build.create(Opcode::AsyncCommit, {});
+    };
+    auto number = [](Builder& build, int64_t value) { return build.constant(Type::scalar(Elem::I32), value); };
+    auto wait = [](Builder& build, int64_t pending) {
+      build.create(Opcode::AsyncWait, {}, {}, {{"pending", pending}});
+    };
+
+    for (int i = 0; i < ahead; ++i) {
+      Iteration first{Builder(), i, true, {}};
+      first.build.set_before(&loop_);
+      copy(first, number(first.build, i));
+    }
+    Value* read = carry(number(before, 0));
+    Value* write = carry(number(before, ahead));
+
+    Builder top;
+    top.set_before(body_.ops.front().get());
+    top.set_loc(loop_.loc);
+    wait(top, ahead - 1);
+    Iteration later{Builder(), ahead, false, {}};
+    // Behind a first dot that runs beside the copies, else at once.
+    if (Op* dot = asynchronous_dot(loads))
+      later.build.set_after(dot);
+    else
+      later.build.set_before(std::next(body_.ops.begin())->get());
+    copy(later, write);
+    for (Value* index : {read, write}) {
+      Value* next = top.add(index, number(top, 1));
+      Value* around = top.eq(next, number(top, slots));
+      body_.terminator()->operands.push_back(top.select(around, number(top, 0), next));
+    }
+    for (Op* load : loads) {
+      Builder here;
+      here.set_before(load);
+      here.set_loc(load->loc);
+      Value* place = slot_of(here, load, read);
+      replace_uses(body_, load->result(), here.create(Opcode::SharedRead, {place}, {load->result()->type})->result());
+    }
+    Builder after;
+    after.set_after(&loop_);
+    after.set_loc(loop_.loc);
+    wait(after, 0);
+  }
+
   Op& loop_;
   Block& body_;
+  Func& func_;
+  const Target& target_;
   int num_warps_;
   std::unordered_map<const Value*, Source> sources_;
 };
@@ -321,11 +502,7 @@ void passes::prefetch(Func& func, PassContext& context) {
     int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
     if (num_stages <= 1) continue;
     loop->attrs["num_stages"] = int64_t(1);
-    LoopPrefetch prefetch(*loop, func.num_warps());
-    if (own)
-      prefetch.run(num_stages);
-    else
-      prefetch.run_for_dots(num_stages, register_bytes(func, context.target));
+    LoopPrefetch(*loop, func, context.target).run(num_stages, own);
     changed = true;
   }
   if (changed) canonicalize(func, context);

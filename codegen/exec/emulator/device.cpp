@@ -232,6 +232,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = options_.seed;
     launch.check_bounds = options_.check_bounds;
+    launch.track_writes = code.jit->async_proxy;
     launch.ranges = memory_.table();
     pool_.run(launch);
     if (launch.fault) throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));

@@ -77,6 +77,14 @@ class Describer {
                               fault_.finished.size() == 1 ? "has" : "have");
         return text;
       }
+      case Fault::Proxy:
+        return fmt::format(
+            "wgmma reads shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies "
+            "between: "
+            "neither of that thread after the store nor of this one after a barrier after it",
+            int64_t(fault_.address), fault_.other_thread, source(fault_.other_where));
+      case Fault::Misuse:
+        return fault_.what;
       case Fault::None:
         break;
     }

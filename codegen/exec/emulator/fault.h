@@ -13,7 +13,17 @@ namespace tegula::emulator {
 enum class Access : uint8_t { Read, Write, Atomic };
 
 struct Fault {
-  enum Kind : uint8_t { None, GlobalBounds, GlobalAlignment, SharedBounds, SharedAlignment, Divergence, Deadlock };
+  enum Kind : uint8_t {
+    None,
+    GlobalBounds,
+    GlobalAlignment,
+    SharedBounds,
+    SharedAlignment,
+    Divergence,
+    Deadlock,
+    Misuse,
+    Proxy,
+  };
 
   /// Threads that wait at one place.
   struct Waiters {
@@ -26,10 +36,11 @@ struct Fault {
   uint32_t x = 0, y = 0, z = 0;  ///< the program
   uint64_t program = 0;          ///< its number, x running fastest
   uint32_t thread = 0;
+  const char* what = "";  ///< Misuse: the message
   Where where;
   uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array
   uint32_t bytes = 0;
-  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where
+  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
   Where other_where;
   std::vector<Waiters> waiters;    ///< Deadlock
   std::vector<uint32_t> finished;  ///< Deadlock: threads that left the kernel

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "codegen/exec/emulator/async_queue.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -49,12 +51,21 @@ struct Where {
   uint32_t place = kNone;
 };
 
+/// Bytes to be copied, or zeros to be written, to shared memory; both addresses were checked.
+struct AsyncCopy {
+  void* to;
+  const void* from;  ///< null: zeros
+  uint32_t bytes;
+  uint32_t site;
+};
+
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   Program* program = nullptr;
-  uint32_t thread = 0;   ///< in the program
-  bool finished = true;  ///< has left the kernel
-  Where where;           ///< the latest rendezvous that it had to wait in
+  uint32_t thread = 0;           ///< in the program
+  bool finished = true;          ///< has left the kernel
+  Where where;                   ///< the latest rendezvous that it had to wait in
+  AsyncQueue<AsyncCopy> copies;  ///< that it issued
   [[no_unique_address]] StackNote stack;
 };
 

@@ -7,7 +7,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/scheduler.h"
+#include "codegen/exec/emulator/wgmma.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/float16.h"
 
@@ -15,40 +17,7 @@ namespace tegula::emulator {
 
 namespace {
 
-// ---- Memory: every access passes through one of these two
-
-/// The host address of a global access; does not return if it is not allowed.
-inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site) {
-  Worker& worker = *this_worker;
-  bool aligned = (address & (bytes - 1)) == 0;
-  if (aligned && worker.may_access(address, bytes)) [[likely]]
-    return reinterpret_cast<void*>(address);
-  Fault fault;
-  fault.kind = aligned ? Fault::GlobalBounds : Fault::GlobalAlignment;
-  fault.access = access;
-  fault.thread = worker.fiber().thread;
-  fault.where.site = site;
-  fault.address = address;
-  fault.bytes = bytes;
-  worker.abandon(fault);
-}
-
-/// The host address of a shared access by `fiber` (the current one, or a lane for which it acts).
-inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site) {
-  Worker& worker = *this_worker;
-  uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
-  bool aligned = (address & (bytes - 1)) == 0;
-  if (aligned && offset < size && size - offset >= bytes) [[likely]]
-    return reinterpret_cast<void*>(uint64_t(address));
-  Fault fault;
-  fault.kind = aligned ? Fault::SharedBounds : Fault::SharedAlignment;
-  fault.access = access;
-  fault.thread = fiber.thread;
-  fault.where.site = site;
-  fault.address = uint64_t(int64_t(int32_t(offset)));
-  fault.bytes = bytes;
-  worker.abandon(fault);
-}
+// ---- Memory
 
 template <class T>
 T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
@@ -148,6 +117,14 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
     }
   });
   std::memcpy(result, x.result[lane], sizeof(uint32_t) * matrices);
+}
+
+/// Checked when issued, so that a fault names the copy.
+template <unsigned bytes>
+void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) {
+  Fiber& fiber = this_worker->fiber();
+  void* source = read_bytes ? global_access(from, bytes, Access::Read, site) : nullptr;
+  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 
 /// D = A B + C of 16x16 by 16x8, element e of register r of a lane at: A (lane / 4 + r % 2 * 8, lane % 4 * 2 + e +
@@ -286,11 +263,38 @@ constexpr auto emu_ldmatrix_x1_trans = load_matrices<1, true>;
 constexpr auto emu_ldmatrix_x2_trans = load_matrices<2, true>;
 constexpr auto emu_ldmatrix_x4_trans = load_matrices<4, true>;
 
+constexpr auto emu_cp_async_4 = copy_async<4>;
+constexpr auto emu_cp_async_8 = copy_async<8>;
+constexpr auto emu_cp_async_16 = copy_async<16>;
+void emu_cp_async_commit() { this_worker->fiber().copies.commit(); }
+void emu_cp_async_wait(uint32_t pending) {
+  this_worker->fiber().copies.wait(pending, [](const AsyncCopy& copy) { this_worker->perform(copy); });
+}
+
 void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
   mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(float16::of_bits(bits)); });
 }
 void emu_mma_m16n8k16_bf16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
   mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
+}
+
+void emu_fence_async_shared() {
+  const Fiber& fiber = this_worker->fiber();
+  fiber.program->writes.fence(fiber.thread);
+}
+void emu_wgmma_fence(uint32_t place) { fence_products({Where::kNone, place}); }
+void emu_wgmma_commit(uint32_t place) { commit_products({Where::kNone, place}); }
+void emu_wgmma_ss(float* result, uint64_t a, uint64_t b, const float* sums, uint32_t accumulate, uint32_t site,
+                  uint32_t n, uint32_t bf16, uint32_t transposed_a, uint32_t transposed_b, uint32_t place) {
+  issue_product(result, {a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, bf16 != 0, n},
+                {site, place});
+}
+void emu_wgmma_rs(float* result, const uint32_t* a, uint64_t b, const float* sums, uint32_t accumulate, uint32_t site,
+                  uint32_t n, uint32_t bf16, uint32_t transposed_b, uint32_t place) {
+  issue_product(result, {0, b, a, sums, accumulate != 0, false, transposed_b != 0, bf16 != 0, n}, {site, place});
+}
+void emu_wgmma_wait_n(float* result, const float* values, uint32_t count, uint32_t pending, uint32_t place) {
+  wait_for_products(result, values, count, pending, {Where::kNone, place});
 }
 
 /// 2^x = 2^n 2^r with n whole and |r| <= 1/2: the series of e^(r ln 2) up to r^7 is 5e-9 off at most, a tenth of a
@@ -348,7 +352,7 @@ constexpr bool is_plain(char type, auto* tag) {
 
 template <class T>
 constexpr bool is_slot(HwSlot slot, bool result = false) {
-  if (slot.count == 0) return is_plain(slot.type, static_cast<T*>(nullptr));
+  if (!slot.repeated()) return is_plain(slot.type, static_cast<T*>(nullptr));
   if constexpr (std::is_pointer_v<T>) {
     using E = std::remove_pointer_t<T>;
     return std::is_const_v<E> != result && is_plain(slot.type, static_cast<std::remove_const_t<E>*>(nullptr));
@@ -376,14 +380,25 @@ using enum lower::HwEffect;
       fits(static_cast<std::decay_t<decltype(emu_##name)>>(nullptr), parse_hw_signature(signature), effects), \
       "the body of " #name " has other parameters than its row");
 #include "codegen/lower/hw.def"
+// One row of each family.
+#define TEGULA_FAMILY(name, signature)                                        \
+  static_assert(fits(&emu_##name, parse_hw_signature(signature), Convergent), \
+                "the body of " #name " has other parameters than its rows");
+TEGULA_FAMILY(wgmma_ss, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)")
+TEGULA_FAMILY(wgmma_rs, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")
+TEGULA_FAMILY(wgmma_wait_n, "{f32 * 4}(f32 * 4, 4, imm)")
+#undef TEGULA_FAMILY
 
 }  // namespace
 
 const std::vector<HwBody>& hw_bodies() {
   static const std::vector<HwBody> bodies = {
 #define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
-  {#name, parse_hw_signature(signature), reinterpret_cast<void*>(+emu_##name)},
+  {#name, reinterpret_cast<void*>(+emu_##name)},
 #include "codegen/lower/hw.def"
+      {"wgmma_ss", reinterpret_cast<void*>(&emu_wgmma_ss)},
+      {"wgmma_rs", reinterpret_cast<void*>(&emu_wgmma_rs)},
+      {"wgmma_wait_n", reinterpret_cast<void*>(&emu_wgmma_wait_n)},
   };
   return bodies;
 }

@@ -3,8 +3,8 @@
 // A row of hw.def with the signature "{T * n}(p1, T * m, i1, site)" has the body
 //   void emu_<row>(T* result, uint64_t address, const T* values, uint32_t predicate, uint32_t site)
 // that is: a struct as result becomes a first parameter that points to it, and repeated arguments a pointer to them;
-// i1, i16, i32, f16 and bf16 travel as uint32_t (fp16 and bf16 as their bits), i64 and pointers as uint64_t. The body
-// of a convergent row has one parameter more, the place of the call (fibers.h).
+// i1, i16, i32, imm, numbers, f16 and bf16 travel as uint32_t (fp16 and bf16 as their bits), i64 and pointers as
+// uint64_t. The body of a convergent row has one parameter more, the place of the call (fibers.h).
 #pragma once
 
 #include <array>
@@ -15,13 +15,15 @@
 namespace tegula::emulator {
 
 struct HwSlot {
-  char type = 0;  ///< the type's letter: v void, 1 i1, h i16, i i32, l i64, H f16, B bf16, f f32, d f64, p p1, s site
-  int count = 0;  ///< 0: plain; n: a struct of n as result, n arguments
+  char type = 0;  ///< the type's letter: v void, 1 i1, h i16, i i32, l i64, H f16, B bf16, f f32, d f64, p p1, s site,
+                  ///< m imm, # a number
+  int count = 0;  ///< 0: plain; n: a struct of n as result, n arguments; of a number its value
+  constexpr bool repeated() const { return count > 0 && type != '#'; }
 };
 
 struct HwSignature {
   HwSlot result;
-  std::array<HwSlot, 8> args;
+  std::array<HwSlot, 10> args;
   int num_args = 0;
 };
 
@@ -31,12 +33,19 @@ constexpr HwSignature parse_hw_signature(std::string_view text) {
     while (t.starts_with(' ') || t.starts_with('{')) t.remove_prefix(1);
     if (t.ends_with('}')) t.remove_suffix(1);
     HwSlot s;
+    auto number = [](std::string_view digits) {
+      int n = 0;
+      for (char c : digits) n = n * 10 + (c - '0');
+      return n;
+    };
     if (size_t star = t.find(" * "); star != t.npos) {
-      for (char c : t.substr(star + 3)) s.count = s.count * 10 + (c - '0');
+      s.count = number(t.substr(star + 3));
       t = t.substr(0, star);
     }
-    constexpr std::string_view names[] = {"void", "i1", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "p1", "site"};
-    constexpr std::string_view letters = "v1hilHBfdps";
+    if (t[0] >= '0' && t[0] <= '9') return HwSlot{'#', number(t)};
+    constexpr std::string_view names[] = {"void", "i1",  "i16", "i32", "i64",  "f16",
+                                          "bf16", "f32", "f64", "p1",  "site", "imm"};
+    constexpr std::string_view letters = "v1hilHBfdpsm";
     for (size_t i = 0; i < letters.size(); ++i)
       if (names[i] == t) s.type = letters[i];
     return s;
@@ -54,12 +63,11 @@ constexpr HwSignature parse_hw_signature(std::string_view text) {
 }
 
 struct HwBody {
-  const char* name;  ///< the row's
-  HwSignature signature;
+  const char* name;  ///< HwInfo::body
   void* function;
 };
 
-/// One for each row of hw.def, in its order.
+/// Those of all rows of hw.def and of all families.
 const std::vector<HwBody>& hw_bodies();
 
 /// Lets other fibers run: called before a load that may wait for another thread's store.

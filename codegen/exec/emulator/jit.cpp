@@ -41,7 +41,7 @@ using llvm::Value;
 
 constexpr const char* kEntryName = "tegula_emulator_entry";
 constexpr const char* kYieldName = "emu_yield";
-std::string body_name(const HwBody& body) { return std::string("emu_") + body.name; }
+constexpr const char* kBodyPrefix = "emu_";
 
 [[noreturn]] void fail(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));
@@ -126,21 +126,23 @@ class Bodies {
 
   llvm::FunctionType* module_signature(const HwSignature& s) {
     llvm::SmallVector<Type*> args;
-    for (int i = 0; i < s.num_args; ++i) args.append(std::max(s.args[i].count, 1), module_type(s.args[i].type));
+    for (int i = 0; i < s.num_args; ++i)
+      if (s.args[i].type != 'm' && s.args[i].type != '#')
+        args.append(std::max(s.args[i].count, 1), module_type(s.args[i].type));
     Type* result = module_type(s.result.type);
     if (s.result.count) result = llvm::StructType::get(context_, llvm::SmallVector<Type*>(s.result.count, result));
     return llvm::FunctionType::get(result, args, false);
   }
 
-  llvm::FunctionCallee body_function(const HwBody& body, bool convergent, bool pure) {
-    const HwSignature& s = body.signature;
+  llvm::FunctionCallee body_function(const lower::HwInfo& info, const HwSignature& s) {
+    bool convergent = info.effects & lower::Convergent, pure = !(info.effects & (lower::Read | lower::Write));
     llvm::SmallVector<Type*> args;
     Type* pointer = llvm::PointerType::get(context_, 0);
     if (s.result.count) args.push_back(pointer);
-    for (int i = 0; i < s.num_args; ++i) args.push_back(s.args[i].count ? pointer : body_type(s.args[i].type));
+    for (int i = 0; i < s.num_args; ++i) args.push_back(s.args[i].repeated() ? pointer : body_type(s.args[i].type));
     if (convergent) args.push_back(Type::getInt32Ty(context_));
     Type* result = s.result.count ? Type::getVoidTy(context_) : body_type(s.result.type);
-    auto callee = module_.getOrInsertFunction(body_name(body), llvm::FunctionType::get(result, args, false));
+    auto callee = module_.getOrInsertFunction(kBodyPrefix + info.body, llvm::FunctionType::get(result, args, false));
     auto* f = llvm::cast<Function>(callee.getCallee());
     f->setDoesNotThrow();
     if (pure && !convergent) f->setDoesNotAccessMemory(), f->addFnAttr(llvm::Attribute::WillReturn);
@@ -181,17 +183,22 @@ class Bodies {
     if (!info) fail(image_, fmt::format("it calls '{}', which is not in the hardware table", name));
     if (!target_.has(info->feature))
       fail(image_, fmt::format("it uses {}, which {} does not have", info->name, target_.name));
-    const HwBody& body = hw_bodies()[size_t(info - lower::hw_table().data())];
-    llvm::FunctionType* type = module_signature(body.signature);
+    const HwSignature signature = parse_hw_signature(info->signature);
+    llvm::FunctionType* type = module_signature(signature);
     if (declared.getFunctionType() != type)
       fail(image_, fmt::format("'{}' is declared as {}, expected {}", name, to_text(declared.getFunctionType()),
                                to_text(type)));
-    bool convergent = info->effects & lower::Convergent, pure = !(info->effects & (lower::Read | lower::Write));
+    auto immediates = lower::immediates(*info, modifiers);
+    if (!immediates)
+      fail(image_,
+           fmt::format("'{}' names other modifiers than the {} numbers that it takes", name, info->num_immediates));
+    bool convergent = info->effects & lower::Convergent;
     bool atomic = info->name.starts_with("atom_");
     bool waits = !atomic && (info->effects & lower::Read) &&
                  (modifiers.find(".volatile") != modifiers.npos || modifiers.find(".acquire") != modifiers.npos ||
                   modifiers.find(".relaxed") != modifiers.npos);
     kernel_.may_spin |= atomic || waits;
+    kernel_.async_proxy |= info->feature == Feature::Wgmma;
 
     llvm::SmallVector<Type*> params(type->params().begin(), type->params().end());
     if (convergent) params.push_back(Type::getInt32Ty(context_));
@@ -201,11 +208,12 @@ class Bodies {
     thunk->setDoesNotThrow();
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "", thunk));
     if (waits) b.CreateCall(module_.getOrInsertFunction(kYieldName, llvm::FunctionType::get(b.getVoidTy(), false)));
-    fill(b, *thunk, body_function(body, convergent, pure), body.signature, convergent);
+    fill(b, *thunk, body_function(*info, signature), signature, *immediates, convergent);
     redirect_calls(declared, *thunk, info->name, convergent);
   }
 
-  void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s, bool convergent) {
+  void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s,
+            const std::vector<uint32_t>& immediates, bool convergent) {
     auto stack_array = [&](HwSlot slot) {
       auto* array = b.CreateAlloca(llvm::ArrayType::get(module_type(slot.type), slot.count));
       array->setAlignment(llvm::Align(16));
@@ -217,10 +225,18 @@ class Bodies {
     llvm::SmallVector<Value*> operands;
     llvm::AllocaInst* out = s.result.count ? stack_array(s.result) : nullptr;
     if (out) operands.push_back(out);
-    unsigned next = 0;
+    unsigned next = 0, next_immediate = 0;
     for (int i = 0; i < s.num_args; ++i) {
       HwSlot slot = s.args[i];
-      if (!slot.count) {
+      if (slot.type == 'm') {
+        operands.push_back(b.getInt32(immediates[next_immediate++]));
+        continue;
+      }
+      if (slot.type == '#') {
+        operands.push_back(b.getInt32(uint32_t(slot.count)));
+        continue;
+      }
+      if (!slot.repeated()) {
         operands.push_back(to_body(b, thunk.getArg(next++), slot.type));
         continue;
       }
@@ -431,7 +447,7 @@ struct Jit::Impl {
       symbols[engine->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
                                                 llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
     };
-    for (const HwBody& body : hw_bodies()) define(body_name(body), body.function);
+    for (const HwBody& body : hw_bodies()) define(std::string(kBodyPrefix) + body.name, body.function);
     for (auto& [name, function] : runtime_functions()) define(name, function);
     define(kYieldName, reinterpret_cast<void*>(&emu_yield));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");

@@ -21,6 +21,8 @@ class JitKernel {
   std::vector<Place> places;
   /// It has atomics or volatile loads, so that programs may wait for each other.
   bool may_spin = false;
+  /// It reads shared memory through the asynchronous proxy.
+  bool async_proxy = false;
   /// Stack that its functions' frames take together.
   uint64_t frame_bytes = 0;
 };

@@ -33,8 +33,19 @@ void Worker::switch_to(Fiber* next) {
 
 Fiber* Worker::pop() {
   if (random_) {
-    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
-    std::swap(ready_[head_ & ready_mask_], ready_[(head_ + random_ % (tail_ - head_)) & ready_mask_]);
+    // Of a few at random the one whose warp is favoured, so that some warps run far ahead of others.
+    constexpr int kCandidates = 4;
+    size_t best = head_;
+    uint64_t most = 0;
+    for (int i = 0; i < kCandidates; ++i) {
+      random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+      const size_t at = head_ + random_ % (tail_ - head_);
+      const Fiber& fiber = *ready_[at & ready_mask_];
+      const uint64_t warp = fiber.program->number + fiber.thread / kLanes + 1;
+      const uint64_t favour = ((warp * 0x9E3779B97F4A7C15) ^ launch_->seed) * 0xD6E8FEB86659FD93 | 1;
+      if (favour > most) best = at, most = favour;
+    }
+    std::swap(ready_[head_ & ready_mask_], ready_[best & ready_mask_]);
   }
   return ready_[head_++ & ready_mask_];
 }
@@ -79,10 +90,22 @@ void Worker::part_ways(const Meeting& meeting, Where where) {
   abandon(fault);
 }
 
+void Worker::perform(const AsyncCopy& copy) {
+  if (copy.from)
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  else
+    std::memset(copy.to, 0, copy.bytes);
+  Program& program = *current_->program;
+  if (program.writes.tracks())
+    program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes,
+                         current_->thread, copy.site);
+}
+
 void Worker::barrier(Where where) {
   Program& program = *current_->program;
   if (!arrive(program.barrier, uint32_t(program.fibers.size()), where)) return wait(where);
   program.barrier.arrived = 0;
+  program.writes.barrier();
   release(program.fibers.data(), uint32_t(program.fibers.size()));
 }
 
@@ -114,6 +137,7 @@ void Worker::fiber_main(transfer_t from) {
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
   Program& program = *current_->program;
+  current_->copies.finish([this](const AsyncCopy& copy) { perform(copy); });
   current_->finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -130,6 +154,9 @@ bool Worker::start_next(Program& program) {
   program.y = uint32_t(number / grid.x % grid.y);
   program.z = uint32_t(number / grid.x / grid.y);
   program.running = launch_->threads;
+  program.writes.reset(launch_->track_writes ? launch_->shared_bytes : 0, launch_->threads);
+  for (Warp& warp : program.warps) warp.products.clear();
+  for (Warpgroup& group : program.warpgroups) group.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
@@ -167,6 +194,7 @@ void Worker::prepare() {
     program.shared_base = launch_->shared_bytes ? arenas_[i]->base() : 0;
     program.barrier.arrived = 0;
     program.warps.resize(threads / kLanes);
+    program.warpgroups.resize((program.warps.size() + 3) / 4);
     for (Warp& warp : program.warps) warp.meeting.arrived = 0;
     program.fibers.resize(threads);
     for (size_t t = 0; t < threads; ++t) {
@@ -224,6 +252,7 @@ void Worker::reset_fibers() {
   for (size_t i = 0; i < fibers_.size(); ++i) {
     stacks_.start(fibers_[i], i, fiber_main);
     fibers_[i].finished = true;
+    fibers_[i].copies.clear();
   }
   for (Program& program : programs_) program.running = 0;
 }

@@ -15,6 +15,8 @@
 #include "codegen/exec/emulator/fault.h"
 #include "codegen/exec/emulator/fibers.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/shared_writes.h"
+#include "codegen/exec/emulator/wgmma.h"
 #include "runtime/device.h"
 
 namespace tegula::emulator {
@@ -36,6 +38,13 @@ union Exchange {
     float c[kLanes][4];
     float d[kLanes][4];
   } mma;
+  struct {
+    uint64_t a[kLanes], b[kLanes];
+    const uint32_t* fragment[kLanes];
+    const float* accumulators[kLanes];
+    bool accumulate[kLanes];
+    uint32_t tag;
+  } product;
 };
 
 /// A rendezvous under way: how many have arrived, and where the first one did.
@@ -51,6 +60,7 @@ struct Warp {
   /// Used in turn: a lane may enter the next rendezvous before all have read what the last one gave, but that one ends
   /// only when they have.
   Exchange exchange[2];
+  WarpProducts products;
 };
 
 /// A program that is resident on a worker (a thread block of the GPU).
@@ -61,6 +71,8 @@ struct Program {
   uint32_t shared_base = 0;
   Meeting barrier;
   std::vector<Warp> warps;
+  std::vector<Warpgroup> warpgroups;
+  SharedWrites writes;
   std::vector<Fiber*> fibers;
 };
 
@@ -75,6 +87,7 @@ struct Launch {
   uint32_t shared_bytes = 0;
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
+  bool track_writes = false;  ///< of shared memory
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};
@@ -103,10 +116,15 @@ class Worker {
   const Launch& launch() const { return *launch_; }
   Warp& warp() { return current_->program->warps[current_->thread / kLanes]; }
 
+  Warpgroup& warpgroup() { return current_->program->warpgroups[current_->thread / kLanes / 4]; }
+
   /// Every global access passes here: true if all of [address, address + bytes) may be accessed.
   bool may_access(uint64_t address, unsigned bytes) {
     return recent_[0].contains(address, bytes) || may_access_slowly(address, bytes);
   }
+
+  /// Does a copy that this thread issued.
+  void perform(const AsyncCopy& copy);
 
   /// Waits until all threads of the program are here.
   void barrier(Where where);
@@ -121,6 +139,16 @@ class Worker {
     ++warp.round;
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     release(lanes, kLanes);
+  }
+
+  /// Waits among the `sleepers` until one wakes them. The place is for the report of a deadlock.
+  void sleep(std::vector<Fiber*>& sleepers, Where where) {
+    sleepers.push_back(current_);
+    wait(where);
+  }
+  void wake(std::vector<Fiber*>& sleepers) {
+    release(sleepers.data(), uint32_t(sleepers.size()));
+    sleepers.clear();
   }
 
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.

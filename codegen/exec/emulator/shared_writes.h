@@ -1,0 +1,52 @@
+// Who stored last to each 16 bytes of a program's shared memory, and whether the asynchronous proxy, through which
+// wgmma reads it, is sure to see that: a fence_async_shared of the storing thread came after the store, or one of the
+// reading thread after a barrier after it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace tegula::emulator {
+
+class SharedWrites {
+ public:
+  struct Write {
+    uint32_t time = 0;  ///< 0: never
+    uint32_t thread = 0;
+    uint32_t site = 0;
+  };
+
+  /// No stores yet. Without bytes nothing is tracked.
+  void reset(size_t bytes, size_t threads) {
+    writes_.assign((bytes + 15) / 16, {});
+    fences_.assign(threads, {});
+    now_ = 1;
+    last_barrier_ = 0;
+  }
+  bool tracks() const { return !writes_.empty(); }
+
+  void store(uint32_t offset, uint32_t bytes, uint32_t thread, uint32_t site) {
+    for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i) writes_[i] = {now_, thread, site};
+  }
+  void barrier() { last_barrier_ = ++now_; }
+  void fence(uint32_t thread) { fences_[thread] = {++now_, last_barrier_}; }
+
+  /// The store that `reader` may not see in these 16 bytes; null if there is none.
+  const Write* unseen(uint32_t offset, uint32_t reader) const {
+    const Write& write = writes_[offset / 16];
+    bool seen = fences_[write.thread].time > write.time || fences_[reader].barrier > write.time;
+    return write.time == 0 || seen ? nullptr : &write;
+  }
+
+ private:
+  struct Fence {
+    uint32_t time = 0;     ///< of a thread's last fence
+    uint32_t barrier = 0;  ///< of the last barrier before it
+  };
+  std::vector<Write> writes_;
+  std::vector<Fence> fences_;
+  uint32_t now_ = 1, last_barrier_ = 0;
+};
+
+}  // namespace tegula::emulator

@@ -1,0 +1,299 @@
+#include "codegen/exec/emulator/wgmma.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "codegen/exec/emulator/access.h"
+#include "runtime/base/float16.h"
+
+namespace tegula::emulator {
+
+namespace {
+
+constexpr uint32_t kDepth = 16;     // of an instruction, in elements of 16 bits
+constexpr uint32_t kWarpRows = 16;  // of an instruction's 64
+constexpr uint32_t kMostColumns = 256;
+constexpr size_t kMostResults = 32;  // that a warp keeps
+
+// ---- What stands for a result that is not there yet: a NaN with sign, the instruction and the register.
+
+constexpr uint32_t kRegisterBits = 7;
+constexpr uint32_t kMarkedNan = 0xFFC00000;
+
+uint32_t tag_of(uint64_t number) { return kMarkedNan >> kRegisterBits | uint32_t(number % 0x7FFF + 1); }
+bool is_pending(uint32_t bits) {
+  return (bits & kMarkedNan) == kMarkedNan && (bits & ~kMarkedNan) >> kRegisterBits != 0;
+}
+
+/// The value that `bits` stand for if they stand for one that is there, else themselves.
+uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t lane) {
+  if (!is_pending(bits)) return bits;
+  for (const MatrixProduct& result : warp.results)
+    if (result.tag == bits >> kRegisterBits)
+      return result.values[lane * (result.n / 2) + (bits & ((1 << kRegisterBits) - 1))];
+  return bits;
+}
+
+// ---- Operands
+
+[[noreturn]] void misuse(const char* what, Where where) {
+  Fault fault;
+  fault.kind = Fault::Misuse;
+  fault.what = what;
+  fault.where = where;
+  fault.thread = this_worker->fiber().thread;
+  this_worker->abandon(fault);
+}
+
+/// That the asynchronous proxy sees what was stored to these 16 bytes.
+void check_proxy(const Fiber& fiber, uint32_t offset, uint32_t site) {
+  const SharedWrites::Write* write = fiber.program->writes.unseen(offset, fiber.thread);
+  if (!write) return;
+  Fault fault;
+  fault.kind = Fault::Proxy;
+  fault.address = offset;
+  fault.thread = fiber.thread;
+  fault.where.site = site;
+  fault.other_thread = write->thread;
+  fault.other_where.site = write->site;
+  this_worker->abandon(fault);
+}
+
+/// Lines (rows of A, columns of B) from `first` on, as [line][k].
+void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint16_t>& lines, uint32_t site,
+                  bool at_issue) {
+  const Fiber& fiber = this_worker->fiber();
+  const MatrixDescriptor matrix(descriptor);
+  auto chunk_at = [&](uint32_t offset) {
+    const void* chunk = shared_access(fiber, fiber.program->shared_base + offset, 16, Access::Read, site);
+    if (at_issue) check_proxy(fiber, offset, site);
+    return chunk;
+  };
+  const uint32_t count = uint32_t(lines.size()) / kDepth;
+  if (!mn_major) {
+    for (uint32_t line = 0; line < count; ++line)
+      for (uint32_t chunk = 0; chunk < 2; ++chunk)
+        std::memcpy(&lines[line * kDepth + 8 * chunk], chunk_at(matrix.k_major(first + line, chunk)), 16);
+    return;
+  }
+  for (uint32_t k = 0; k < kDepth; ++k)
+    for (uint32_t line = 0; line < count; line += 8) {
+      uint16_t values[8];
+      std::memcpy(values, chunk_at(matrix.mn_major(k, (first + line) / 8)), 16);
+      for (uint32_t i = 0; i < 8; ++i) lines[(line + i) * kDepth + k] = values[i];
+    }
+}
+
+/// The operands in shared memory as they are now.
+void read_operands(const MatrixProduct& product, std::vector<uint16_t>& a, std::vector<uint16_t>& b, bool at_issue) {
+  if (!product.a_in_registers) {
+    a.resize(kWarpRows * kDepth);
+    uint32_t warp_of_four = this_worker->fiber().thread / kLanes % 4;
+    read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site, at_issue);
+  }
+  b.resize(product.n * kDepth);
+  read_operand(product.b, product.transposed_b, 0, b, product.where.site, at_issue);
+}
+
+/// Row and column, of the warp's 16 by n, of a register of the accumulators.
+uint32_t row_of(uint32_t lane, uint32_t r) { return lane / 4 + r / 2 % 2 * 8; }
+uint32_t column_of(uint32_t lane, uint32_t r) { return r / 4 * 8 + lane % 4 * 2 + r % 2; }
+
+template <class Widen>
+[[gnu::always_inline]] inline void multiply(MatrixProduct& product, Widen widen) {
+  // Not thread_local: what the library has of that must fit where processes that load it late have little room.
+  struct Room {
+    float b[kDepth][kMostColumns], d[kWarpRows][kMostColumns];
+  };
+  const auto room = std::make_unique_for_overwrite<Room>();
+  Room& x = *room;
+  const uint32_t n = product.n, registers = n / 2;
+  for (uint32_t j = 0; j < n; ++j)
+    for (uint32_t k = 0; k < kDepth; ++k) x.b[k][j] = widen(product.b_seen[j * kDepth + k]);
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t r = 0; r < registers; ++r)
+      x.d[row_of(lane, r)][column_of(lane, r)] =
+          product.accumulate ? std::bit_cast<float>(product.values[lane * registers + r]) : 0.0f;
+  for (uint32_t i = 0; i < kWarpRows; ++i)
+    for (uint32_t k = 0; k < kDepth; ++k) {
+      const float a = widen(product.a_seen[i * kDepth + k]);
+      for (uint32_t j = 0; j < n; ++j) x.d[i][j] += a * x.b[k][j];
+    }
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t r = 0; r < registers; ++r)
+      product.values[lane * registers + r] = std::bit_cast<uint32_t>(x.d[row_of(lane, r)][column_of(lane, r)]);
+}
+
+void perform(WarpProducts& warp, MatrixProduct& product) {
+  // Into a product that the warp owns: a fault leaves this stack for good.
+  read_operands(product, warp.next.a_seen, warp.next.b_seen, false);
+  if ((!product.a_in_registers && warp.next.a_seen != product.a_seen) || warp.next.b_seen != product.b_seen)
+    misuse(
+        "wgmma: an operand in shared memory was written between the instruction and the wait for it; a wait for a "
+        "copy or a barrier is missing before it, or a wait for it before the next write",
+        product.where);
+  if (product.accumulate) {
+    const uint32_t registers = product.n / 2;
+    uint32_t before = product.values[0] >> kRegisterBits;
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      for (uint32_t r = 0; r < registers; ++r) {
+        uint32_t& value = product.values[lane * registers + r];
+        value = resolved(warp, value, lane);
+      }
+    std::erase_if(warp.results, [&](const MatrixProduct& result) { return result.tag == before; });
+  }
+  if (product.bf16)
+    multiply(product, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
+  else
+    multiply(product, [](uint16_t bits) { return float(float16::of_bits(bits)); });
+  if (warp.results.size() == kMostResults) warp.results.erase(warp.results.begin());
+  warp.results.push_back(std::move(product));
+  warp.results.back().a_seen = {}, warp.results.back().b_seen = {};
+}
+
+// ---- Issue
+
+/// Notes that this warp issues its next instruction, which must be the one that the other warps issue.
+void join_warpgroup(uint64_t number, const MatrixProduct& product) {
+  Worker& worker = *this_worker;
+  const Fiber& fiber = worker.fiber();
+  Warpgroup& group = worker.warpgroup();
+  const size_t index = size_t(number - group.complete);
+  if (index == group.log.size()) {
+    group.log.push_back({product.where, fiber.thread, product.a, product.b});
+  } else {
+    const Warpgroup::Issue& first = group.log[index];
+    if (first.where.place != product.where.place) {
+      Fault fault;
+      fault.kind = Fault::Divergence;
+      fault.thread = fiber.thread;
+      fault.where = product.where;
+      fault.other_thread = first.thread;
+      fault.other_where = first.where;
+      worker.abandon(fault);
+    }
+    if (first.a != product.a || first.b != product.b)
+      misuse("wgmma: the descriptors differ between the four warps of a warpgroup", product.where);
+  }
+  ++group.issued[fiber.thread / kLanes % 4];
+  const uint64_t complete = *std::min_element(std::begin(group.issued), std::end(group.issued));
+  if (complete == group.complete) return;
+  group.complete = complete;
+  group.log.pop_front();
+  worker.wake(group.waiting);
+}
+
+}  // namespace
+
+// ---- Descriptors
+
+MatrixDescriptor::MatrixDescriptor(uint64_t bits)
+    : start(uint32_t(bits & 0x3FFF) * 16),
+      leading(uint32_t(bits >> 16 & 0x3FFF) * 16),
+      stride(uint32_t(bits >> 32 & 0x3FFF) * 16),
+      base(uint32_t(bits >> 49 & 7)),
+      width(bits >> 62 == 0 ? 1 : 16 >> (bits >> 62)) {}
+
+uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
+  return offset ^ (((offset >> 7) - base) & (width - 1)) << 4;
+}
+
+uint32_t MatrixDescriptor::k_major(uint32_t line, uint32_t chunk) const {
+  return swizzled(start + line % 8 * width * 16 + line / 8 * stride + chunk * (width == 1 ? leading : 16));
+}
+
+uint32_t MatrixDescriptor::mn_major(uint32_t k, uint32_t chunk) const {
+  if (width == 1) return start + k % 8 * 16 + k / 8 * leading + chunk * stride;
+  return swizzled(start + chunk % width * 16 + chunk / width * leading + k % 8 * width * 16 + k / 8 * stride);
+}
+
+// ---- Bodies
+
+void WarpProducts::clear() {
+  queue.clear();
+  results.clear();
+  issued = 0;
+  fenced = false;
+}
+
+void Warpgroup::clear() {
+  log.clear(), waiting.clear();
+  complete = 0;
+  std::fill(std::begin(issued), std::end(issued), 0);
+}
+
+void issue_product(float* result, const ProductArguments& arguments, Where where) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  const uint32_t lane = worker.fiber().thread % kLanes, registers = arguments.n / 2;
+  auto& x = warp.exchange[warp.round & 1].product;
+  x.a[lane] = arguments.a, x.b[lane] = arguments.b;
+  x.fragment[lane] = arguments.fragment;
+  x.accumulators[lane] = arguments.accumulators;
+  x.accumulate[lane] = arguments.accumulate;
+  worker.meet(warp, where, [&] {
+    auto same = [](const auto& of_lanes) {
+      return std::all_of(of_lanes, of_lanes + kLanes, [&](const auto& value) { return value == of_lanes[0]; });
+    };
+    if (!same(x.a) || !same(x.b)) misuse("wgmma: the descriptors differ between the threads of a warp", where);
+    if (!same(x.accumulate)) misuse("wgmma: scale-d differs between the threads of a warp", where);
+    WarpProducts& products = warp.products;
+    MatrixProduct& product = products.next;
+    product.n = arguments.n;
+    product.bf16 = arguments.bf16;
+    product.a_in_registers = arguments.fragment;
+    product.transposed_a = arguments.transposed_a, product.transposed_b = arguments.transposed_b;
+    product.accumulate = arguments.accumulate;
+    product.a = arguments.a, product.b = arguments.b;
+    product.where = where;
+    product.number = products.issued++;
+    product.tag = tag_of(product.number);
+    product.values.resize(kLanes * registers);
+    for (uint32_t l = 0; l < kLanes; ++l)
+      std::memcpy(&product.values[l * registers], x.accumulators[l], registers * sizeof(float));
+    if (!products.fenced && (product.a_in_registers || !is_pending(product.values[0])))
+      misuse("wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies between", where);
+    read_operands(product, product.a_seen, product.b_seen, true);
+    if (product.a_in_registers) {
+      product.a_seen.resize(kWarpRows * kDepth);
+      for (uint32_t l = 0; l < kLanes; ++l)
+        for (uint32_t r = 0; r < 4; ++r)
+          for (uint32_t e = 0; e < 2; ++e)
+            product.a_seen[(l / 4 + r % 2 * 8) * kDepth + l % 4 * 2 + e + r / 2 * 8] =
+                uint16_t(x.fragment[l][r] >> 16 * e);
+    }
+    join_warpgroup(product.number, product);
+    x.tag = product.tag;
+    products.queue.issue(std::move(product));
+  });
+  for (uint32_t r = 0; r < registers; ++r) result[r] = std::bit_cast<float>(x.tag << kRegisterBits | r);
+}
+
+void fence_products(Where where) {
+  Warp& warp = this_worker->warp();
+  this_worker->meet(warp, where, [&] { warp.products.fenced = true; });
+}
+
+void commit_products(Where where) {
+  Warp& warp = this_worker->warp();
+  this_worker->meet(warp, where, [&] { warp.products.queue.commit(); });
+}
+
+void wait_for_products(float* result, const float* values, uint32_t count, uint32_t pending, Where where) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  worker.meet(warp, where, [&] {
+    Warpgroup& group = worker.warpgroup();
+    warp.products.queue.wait(pending, [&](MatrixProduct& product) {
+      while (group.complete <= product.number) worker.sleep(group.waiting, where);
+      perform(warp.products, product);
+    });
+    warp.products.fenced = false;
+  });
+  const uint32_t lane = worker.fiber().thread % kLanes;
+  for (uint32_t r = 0; r < count; ++r)
+    result[r] = std::bit_cast<float>(resolved(warp.products, std::bit_cast<uint32_t>(values[r]), lane));
+}
+
+}  // namespace tegula::emulator

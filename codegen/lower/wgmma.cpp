@@ -1,0 +1,110 @@
+// Matrix products by wgmma on operands in shared memory.
+#include "codegen/analysis/wgmma.h"
+
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+constexpr int kRows = 64;
+constexpr int kStep = 16;
+
+// The 64-bit description of an operand that begins at a shared address.
+class Descriptor {
+ public:
+  Descriptor(Lowering& l, const ir::Value* place, int operand)
+      : l_(l), operand_(*wgmma_operand(place->type, operand)), bytes_(place->type.bits() / 8), base_(l.scalar(place)) {}
+
+  bool k_major() const { return operand_.k_major; }
+
+  // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
+  void add_group_part(const LinearLayout& acc, int acc_axis) {
+    for (int bit = 2; bit < acc.in_bits(Dim::Warp); ++bit) {
+      int32_t coordinate = acc.basis(Dim::Warp, bit, tile_dim(acc_axis));
+      if (!coordinate) continue;
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(5 + bit)), l_.i32(1));
+      int64_t distance = acc_axis == 0 ? offset(coordinate, 0) : offset(0, coordinate);
+      base_ = l_.b.CreateAdd(base_, l_.b.CreateMul(one, l_.i32(distance)));
+    }
+  }
+
+  // That of the operand from (row, column) on. Addresses of shared memory stay below 2^18: no carry leaves their field.
+  llvm::Value* at(int64_t row, int64_t column) {
+    if (!first_) {
+      auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
+      uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
+      uint64_t fixed = field(operand_.leading_bytes, 16) | field(operand_.stride_bytes, 32) | mode << 62;
+      llvm::Value* begin = l_.b.CreateAnd(l_.b.CreateLShr(base_, 4), l_.i32(0x3fff));
+      first_ = l_.b.CreateOr(l_.b.CreateZExt(begin, l_.b.getInt64Ty()), l_.b.getInt64(fixed));
+    }
+    return l_.b.CreateAdd(first_, l_.b.getInt64(uint64_t(offset(row, column)) >> 4));
+  }
+
+ private:
+  int64_t offset(int64_t row, int64_t column) const {
+    return int64_t(operand_.to_offset.apply({{Dim::Dim0, int32_t(row)}, {Dim::Dim1, int32_t(column)}})[0]) * bytes_;
+  }
+
+  Lowering& l_;
+  WgmmaOperand operand_;
+  int bytes_;
+  llvm::Value* base_;
+  llvm::Value* first_ = nullptr;
+};
+
+// The registers of an instruction's result that begins at (m, n), in its order: lane 0 holds rows {0, 8} and pairs of
+// columns of every eight.
+std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64_t n, int columns) {
+  std::map<std::vector<int32_t>, int> by_coordinate;
+  for (int r = acc.in_size(Dim::Register); r-- > 0;) by_coordinate[acc.apply({{Dim::Register, r}})] = r;
+  std::vector<int> out;
+  for (int column = 0; column < columns; column += 8)
+    for (int row : {0, 8})
+      for (int pair : {0, 1}) out.push_back(by_coordinate.at({int32_t(m + row), int32_t(n + column + pair)}));
+  return out;
+}
+
+}  // namespace
+
+void lower_wgmma(Lowering& l, const ir::Op& op) {
+  const ir::Value *a = op.operand(0), *b = op.operand(1);
+  const LinearLayout& acc = *op.result()->type.layout;
+  const int columns = int(op.attr_int("columns"));
+  Descriptor left(l, a, 0), right(l, b, 1);
+  left.add_group_part(acc, 0);
+  right.add_group_part(acc, 1);
+  const std::string row = fmt::format("wgmma_m64n{}k16_{}_ss", columns, a->type.elem == Elem::BF16 ? "bf16" : "f16");
+  // Which operands are transposed: those that do not lie along K.
+  const std::string transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
+
+  Regs sums = l.get(op.operand(2));
+  l.hw("wgmma_fence", {});
+  for (int r = 0; r < int(sums.size()); ++r) {
+    std::vector<int32_t> origin = acc.apply({{Dim::Register, r}});
+    if (origin[0] % kRows || origin[1] % columns) continue;
+    std::vector<int> registers = instruction_registers(acc, origin[0], origin[1], columns);
+    for (int64_t k = 0; k < a->type.shape[1]; k += kStep) {
+      llvm::SmallVector<llvm::Value*> args{left.at(origin[0], k), right.at(k, origin[1])};
+      for (int i : registers) args.push_back(sums[i]);
+      args.push_back(l.b.getTrue());
+      args.push_back(l.site(op.loc));
+      llvm::Value* d = l.hw(row, args, transposed);
+      for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l.b.CreateExtractValue(d, unsigned(i));
+    }
+  }
+  l.hw("wgmma_commit", {});
+  l.set(op.result(), std::move(sums));
+}
+
+void lower_DotWait(Lowering& l, const ir::Op& op) {
+  const Regs& sums = l.get(op.operand(0));
+  llvm::SmallVector<llvm::Value*> args(sums.begin(), sums.end());
+  llvm::Value* done =
+      l.hw(fmt::format("wgmma_wait_n{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
+  Regs out;
+  for (unsigned i = 0; i < sums.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
+  l.set(op.result(), std::move(out));
+}
+
+}  // namespace tegula::lower
