@@ -345,6 +345,8 @@ void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
   math(l, op, call, call);
 }
 
+// The branch of exp keeps all arguments until the last of them is looked at: not for tiles as large as an accumulator.
+constexpr int kBranchTo = 64;
 constexpr double kLog2E = 1.4426950408889634;
 
 // 2^(x scale). ex2.approx spends three instructions an element on results below the normal numbers, which arguments
@@ -357,7 +359,7 @@ void exp2_of_scaled(Lowering& l, const ir::Op& op, double scale, std::string_vie
   };
   const ir::Type& type = op.result()->type;
   const std::vector<int> registers = distinct_registers(type);
-  if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom)
+  if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom || int(registers.size()) > kBranchTo)
     return math(
         l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); },
         [&](auto& x) { return l.libclc(f64, x); });
