@@ -306,24 +306,13 @@ TEST_F(Dots, RowsThatAreReducedStayInAWarp) {
   EXPECT_EQ(*ops(Opcode::Dot)[0]->result()->type.layout, mma_accumulator_layout({64, 64}, 4, 1));
 }
 
-TEST_F(Dots, SmallOrStrangeOperandsAreTold) {
-  matmul(8, 64, 16);
-  PassContext context{*find_target("sm_80"), diags};
-  passes::assign_layouts(func, context);
-  ASSERT_EQ(diags.size(), 1u);
-  EXPECT_EQ(diags.list()[0].message,
-            "dot of [8, 16] by [16, 64]: M = 8, N = 64, K = 16, expected M >= 16, N >= 8, K >= 16");
-  EXPECT_EQ(diags.list()[0].hint, "use larger tiles, with masked loads that fill up with zeros");
-}
-
-TEST_F(Dots, UnsupportedElementsAreTold) {
+TEST_F(Dots, TypesWithoutMatrixInstruction) {
   matmul(64, 64, 32, Elem::F32);
-  PassContext context{*find_target("sm_80"), diags};
-  passes::assign_layouts(func, context);
-  ASSERT_EQ(diags.size(), 1u);
-  EXPECT_EQ(diags.list()[0].message,
-            "dot of float32 and float32 into float32: tensor cores take float16 or bfloat16 operands and accumulate in "
-            "float32 here");
+  assign();
+  const Op& dot = *ops(Opcode::Dot)[0];
+  for (int i : {0, 1})
+    EXPECT_EQ(*dot.operands[i]->type.layout,
+              fma_operand_layout(*dot.result()->type.layout, i, dot.operands[i]->type.shape));
 }
 
 TEST_F(Dots, Attention) {

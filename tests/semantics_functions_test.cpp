@@ -398,22 +398,23 @@ TEST_F(SemanticsFunctions, Dot) {
             "second [K, N])");
   call("dot", {a, tile(Elem::BF16, {16, 64})});
   EXPECT_EQ(errors(),
-            "dot of tile of [32, 16] float16 and tile of [16, 64] bfloat16 (both operands must be float16, or both "
-            "bfloat16; convert with .to(...))");
+            "dot of tile of [32, 16] float16 and tile of [16, 64] bfloat16 (both operands must have the same type, one "
+            "of float16, bfloat16, float32, float64, int8 and uint8; convert with .to(...))");
   call("dot", {acc, acc});
   EXPECT_EQ(errors(),
             "dot of shapes [32, 64] and [32, 64]: the inner extents 64 and 32 differ (the first operand is [M, K], the "
             "second [K, N])");
-  call("dot", {tile(Elem::F16, {8, 16}), b});
-  EXPECT_EQ(errors(),
-            "dot of M = 8, N = 64, K = 16 is smaller than the matrix instruction (M and K must be at least 16, N at "
-            "least 8)");
   call("dot", {a, b, tile(Elem::F32, {32, 32})});
   EXPECT_EQ(errors(), "the accumulator of dot is tile of [32, 32] float32, expected the type tile of [32, 64] float32");
-  call("dot", {a, b}, {{"out_dtype", type(Elem::F16)}});
-  EXPECT_EQ(errors(), "dot accumulates in float32, found out_dtype float16 (convert the result with .to(...))");
+  EXPECT_EQ(type_of(call("dot", {a, b}, {{"out_dtype", type(Elem::F16)}})), "tile<32x64xf16>");
+  EXPECT_EQ(type_of(call("dot", {tile(Elem::I8, {1, 2}), tile(Elem::I8, {2, 4})})), "tile<1x4xi32>");
+  EXPECT_EQ(type_of(call("dot", {tile(Elem::F64, {2, 4, 8}), tile(Elem::F64, {2, 8, 4})})), "tile<2x4x4xf64>");
+  EXPECT_EQ(errors(), "");
+  call("dot", {a, b}, {{"out_dtype", type(Elem::BF16)}});
+  EXPECT_EQ(errors(), "dot accumulates in float32, found out_dtype bfloat16 (convert the result with .to(...))");
   call("dot", {tile(Elem::F16, {16}), b});
-  EXPECT_EQ(errors(), "dot takes two tiles of rank 2, found tile of [16] float16 and tile of [16, 64] float16");
+  EXPECT_EQ(errors(),
+            "dot takes two tiles of rank 2, or of rank 3, found tile of [16] float16 and tile of [16, 64] float16");
 }
 
 // ---- Hints and compile-time functions

@@ -298,8 +298,8 @@ class Estimator {
           continue;
         case Opcode::Dot: {
           const ir::Type &a = op.operand(0)->type, &c = op.result()->type;
-          dot_flops_ += 2.0 * double(c.num_elements()) * double(a.shape[1]) * times;
-          steps_ += 2.0 * double(c.num_elements()) * double(a.shape[1]) / (4096.0 * warps_) * times;
+          dot_flops_ += 2.0 * double(c.num_elements()) * double(a.shape.back()) * times;
+          steps_ += 2.0 * double(c.num_elements()) * double(a.shape.back()) / (4096.0 * warps_) * times;
           dot_bits_ = std::max(dot_bits_, a.bits());
           continue;
         }

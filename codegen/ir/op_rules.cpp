@@ -298,8 +298,10 @@ void OpRules::reduce() {
 
 void OpRules::dot() {
   const Type &a = in(0), &b = in(1), &acc = in(2);
-  if (want(a.rank() == 2 && b.rank() == 2 && acc.rank() == 2, "dot wants tiles of rank 2"))
-    want(a.shape[0] == acc.shape[0] && a.shape[1] == b.shape[0] && b.shape[1] == acc.shape[1],
+  const int m = acc.rank() - 2, n = acc.rank() - 1;
+  if (want(m >= 0 && m <= 1 && a.rank() == acc.rank() && b.rank() == acc.rank(), "dot wants tiles of rank 2 or 3"))
+    want(a.shape[m] == acc.shape[m] && a.shape[n] == b.shape[m] && b.shape[n] == acc.shape[n] &&
+             (m == 0 || (a.shape[0] == acc.shape[0] && b.shape[0] == acc.shape[0])),
          fmt::format("dot of {} and {} into {}: expected M x K, K x N, M x N", shape_to_string(a.shape),
                      shape_to_string(b.shape), shape_to_string(acc.shape)));
   want(a.elem == b.elem && !a.pointer && !b.pointer,

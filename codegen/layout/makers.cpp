@@ -156,6 +156,23 @@ LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, 
   return maker.threads();
 }
 
+LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std::vector<int64_t>& shape) {
+  const int rank = int(shape.size()), k = operand == 0 ? rank - 1 : rank - 2;
+  std::vector<LinearLayout::Out> outs;
+  for (int axis = 0; axis < rank; ++axis) outs.push_back({tile_dim(axis), int32_t(shape[axis])});
+  std::vector<LinearLayout::In> ins = sums.ins();
+  for (LinearLayout::In& in : ins) {
+    for (LinearLayout::Basis& basis : in.bases) basis[k] = 0;
+    if (in.dim != Dim::Register) continue;
+    for (int bit = 0; bit < log2_of(shape[k]); ++bit) {
+      LinearLayout::Basis along(rank, 0);
+      along[k] = int32_t(1) << bit;
+      in.bases.push_back(std::move(along));
+    }
+  }
+  return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
+}
+
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,
                                     int per_phase, int phases) {
   int column_bits = log2_of(shape[order[0]]), vector_bits = log2_of(vector), phase_row = log2_of(per_phase);

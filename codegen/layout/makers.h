@@ -35,6 +35,10 @@ LinearLayout mma_accumulator_layout(const std::vector<int64_t>& shape, int warps
 /// Instruction tiles then repeat along K, after that along M (A) or N (B).
 LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n);
 
+/// Operand 0 (A, M x K) or 1 (B, K x N) of shape `shape` for a dot whose sums lie as `sums`, any layout: each thread
+/// has all of K for its rows (A) or columns (B).
+LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std::vector<int64_t>& shape);
+
 /// Accumulator of wgmma m64nN, for groups_m x groups_n warpgroups (group = group_m * groups_n + group_n), of at least
 /// 64 rows each. Four warps have 16 rows each; inside a warp registers are as of mma_accumulator_layout. Each group has
 /// columns of its own side by side; its rows repeat in registers.

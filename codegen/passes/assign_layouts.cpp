@@ -1,10 +1,11 @@
 // Gives every tile a layout.
 //
-// 1. Anchors. Dots fix their results (tensor-core accumulators); those whose operands are read from shared memory take
-//    the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and loaded
-//    values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis share
-//    one layout, so that a row kernel needs no conversion.
-//    Places in shared memory are swizzled for the copies that fill them and for ldmatrix.
+// 1. Anchors. Dots fix their results: tensor-core accumulators, or, where no matrix instruction takes their types, any
+//    layout, and each thread gets the rows and columns that its sums need. Those whose operands are read from shared
+//    memory take the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and
+//    loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis
+//    share one layout, so that a row kernel needs no conversion. Places in shared memory are swizzled for the copies
+//    that fill them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
 //    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
 //    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
@@ -67,12 +68,10 @@ double access_cost(int held, int width, int bytes) {
 
 class Assigner {
  public:
-  Assigner(Func& func, const Target& target, Diagnostics& diags)
-      : func_(func), target_(target), diags_(diags), axis_(func) {}
+  Assigner(Func& func, const Target& target) : func_(func), target_(target), axis_(func) {}
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
-    if (!check_dots()) return;
     anchor();
     lay_out_places();
     materialise(func_.body);
@@ -103,49 +102,35 @@ class Assigner {
     if (op.opcode == Opcode::Reduce) reduced_axes_[op.operands[0]->type.shape].insert(int(op.attr_int("axis")));
   }
 
-  bool check_dots() {
-    bool good = true;
-    for (const Op* dot : dots_) {
-      const ir::Type &a = dot->operands[0]->type, &b = dot->operands[1]->type, &acc = dot->operands[2]->type;
-      auto error = [&](std::string message) -> Diag& {
-        good = false;
-        return diags_.error(dot->loc, std::move(message));
-      };
-      if ((a.elem != Elem::F16 && a.elem != Elem::BF16) || a.elem != b.elem || acc.elem != Elem::F32)
-        error(fmt::format("dot of {} and {} into {}: tensor cores take float16 or bfloat16 operands and accumulate in "
-                          "float32 here",
-                          elem_info(a.elem).tl, elem_info(b.elem).tl, elem_info(acc.elem).tl))
-            .with_hint("cast the operands with .to(tl.float16) or .to(tl.bfloat16)");
-      int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
-      if (m < 16 || n < 8 || k < 16)
-        error(fmt::format("dot of {} by {}: M = {}, N = {}, K = {}, expected M >= 16, N >= 8, K >= 16",
-                          ir::shape_to_string(a.shape), ir::shape_to_string(b.shape), m, n, k))
-            .with_hint("use larger tiles, with masked loads that fill up with zeros");
-    }
-    return good;
-  }
-
   /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
   /// least. Where rows of a dot's result are reduced, every warp has whole rows, in all dots with as many rows: then
   /// row statistics and products of products stay in their warps.
   std::pair<int, int> warps_for_dot(const Shape& shape) const {
     int total = func_.num_warps();
+    const int64_t rows = shape[shape.size() - 2], columns = shape.back();
     bool rows_reduced = false;
     for (const Op* dot : dots_) {
       const Shape& other = dot->result()->type.shape;
       auto axes = reduced_axes_.find(other);
-      rows_reduced |= other[0] == shape[0] && axes != reduced_axes_.end() && axes->second.contains(1);
+      const int last = int(other.size()) - 1;
+      rows_reduced |= other[last - 1] == rows && axes != reduced_axes_.end() && axes->second.contains(last);
     }
     std::pair<int, int> best;
     std::vector<int64_t> best_cost;
     for (int m = 1; m <= total; m *= 2) {
       int n = total / m;
-      int64_t tile_m = std::max<int64_t>(16, shape[0] / m), tile_n = std::max<int64_t>(8, shape[1] / n);
-      int64_t copies = (tile_m * m / shape[0]) * (tile_n * n / shape[1]);
+      int64_t tile_m = std::max<int64_t>(16, rows / m), tile_n = std::max<int64_t>(8, columns / n);
+      int64_t copies = (tile_m * m / rows) * (tile_n * n / columns);
       std::vector<int64_t> cost = {copies, rows_reduced ? n : 0, tile_m + tile_n};
       if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
     }
     return best;
+  }
+
+  /// Whether mma.sync multiplies it.
+  static bool has_mma(const Op& dot) {
+    const Elem elem = dot.operands[0]->type.elem;
+    return (elem == Elem::F16 || elem == Elem::BF16) && dot.result()->type.elem == Elem::F32;
   }
 
   static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
@@ -233,6 +218,10 @@ class Assigner {
       if (auto plan = by_wgmma(*dot)) {
         wgmma_[dot] = *plan;
         assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
+        continue;
+      }
+      if (!has_mma(*dot)) {
+        assign(dot->result(), default_layout(shape));
         continue;
       }
       auto [m, n] = warps_for_dot(shape);
@@ -448,10 +437,14 @@ class Assigner {
     if (wgmma_.contains(&op)) {
       multiply_places(op);
     } else if (op.opcode == Opcode::Dot) {
-      auto [m, n] = dot_warps_.at(&op);
+      const LinearLayout sums = *op.result()->type.layout;
+      auto warps = dot_warps_.find(&op);
       for (int i : {0, 1}) {
         const ir::Type& type = op.operands[i]->type;
-        need(op, i, mma_operand_layout(type.shape, i, type.bits(), m, n));
+        if (warps == dot_warps_.end())
+          need(op, i, fma_operand_layout(sums, i, type.shape));
+        else
+          need(op, i, mma_operand_layout(type.shape, i, type.bits(), warps->second.first, warps->second.second));
       }
       need(op, 2, *op.result()->type.layout);
     } else if (is_memory(op)) {
@@ -542,7 +535,6 @@ class Assigner {
 
   Func& func_;
   const Target& target_;
-  Diagnostics& diags_;
   AxisAnalysis axis_;
   std::vector<Op*> dots_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
@@ -560,6 +552,6 @@ class Assigner {
 
 }  // namespace
 
-void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.target, context.diags).run(); }
+void passes::assign_layouts(Func& func, PassContext& context) { Assigner(func, context.target).run(); }
 
 }  // namespace tegula

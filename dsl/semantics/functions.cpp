@@ -355,38 +355,79 @@ Val fn_permute(Sema& s, Args args) {
   return x ? permuted(s, x, args[1], "permute") : Val();
 }
 
+// The elements of a dot's sums, as in Triton: out_dtype decides for float16 alone. nullopt if there is no such dot.
+std::optional<Elem> dot_result(Elem operand, std::optional<Elem> out_dtype) {
+  switch (operand) {
+    case Elem::I8:
+    case Elem::U8:
+      return Elem::I32;
+    case Elem::F16:
+      return out_dtype == Elem::F16 ? Elem::F16 : Elem::F32;
+    case Elem::BF16:
+    case Elem::F32:
+      return Elem::F32;
+    case Elem::F64:
+      return Elem::F64;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Every precision asked for is met: float32 is multiplied as such.
+bool check_precision(Sema& s, const Val& input_precision, const Val& allow_tf32) {
+  if (input_precision.is<None>()) return true;
+  const bool known = input_precision.is<std::string>() &&
+                     (input_precision.as<std::string>() == "tf32" || input_precision.as<std::string>() == "tf32x3" ||
+                      input_precision.as<std::string>() == "ieee");
+  if (!known)
+    s.error(
+        fmt::format("input_precision of dot is {}, expected 'tf32', 'tf32x3' or 'ieee'", describe(input_precision)));
+  else if (!allow_tf32.is<None>())
+    s.error("dot takes input_precision or allow_tf32, found both", "allow_tf32 is the older name: leave it out");
+  else
+    return true;
+  return false;
+}
+
 Val fn_dot(Sema& s, Args args) {
   ir::Value *a = to_value(s, args[0], "the first operand of dot"),
             *b = to_value(s, args[1], "the second operand of dot");
   if (!a || !b) return {};
-  if (a->type.rank() != 2 || b->type.rank() != 2)
-    return s.error(fmt::format("dot takes two tiles of rank 2, found {} and {}", describe(args[0]), describe(args[1])));
-  if (a->type.shape[1] != b->type.shape[0])
-    return s.error(
-        fmt::format("dot of shapes {} and {}: the inner extents {} and {} differ", ir::shape_to_string(a->type.shape),
-                    ir::shape_to_string(b->type.shape), a->type.shape[1], b->type.shape[0]),
-        "the first operand is [M, K], the second [K, N]");
-  bool half = a->type.elem == b->type.elem && (a->type.elem == Elem::F16 || a->type.elem == Elem::BF16);
-  if (!half)
-    return s.error(fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
-                   "both operands must be float16, or both bfloat16; convert with .to(...)");
-  ir::Shape shape{a->type.shape[0], b->type.shape[1]};
-  if (shape[0] < 16 || shape[1] < 8 || a->type.shape[1] < 16)
-    return s.error(fmt::format("dot of M = {}, N = {}, K = {} is smaller than the matrix instruction", shape[0],
-                               shape[1], a->type.shape[1]),
-                   "M and K must be at least 16, N at least 8");
-  Elem out = Elem::F32;
+  const int rank = a->type.rank();
+  if ((rank != 2 && rank != 3) || b->type.rank() != rank)
+    return s.error(fmt::format("dot takes two tiles of rank 2, or of rank 3, found {} and {}", describe(args[0]),
+                               describe(args[1])));
+  const ir::Shape &left = a->type.shape, &right = b->type.shape;
+  const int m = rank - 2, n = rank - 1;
+  if (left[n] != right[m])
+    return s.error(fmt::format("dot of shapes {} and {}: the inner extents {} and {} differ", ir::shape_to_string(left),
+                               ir::shape_to_string(right), left[n], right[m]),
+                   "the first operand is [M, K], the second [K, N]");
+  if (rank == 3 && left[0] != right[0])
+    return s.error(fmt::format("dot of shapes {} and {}: {} and {} matrices", ir::shape_to_string(left),
+                               ir::shape_to_string(right), left[0], right[0]),
+                   "the first operand is [B, M, K], the second [B, K, N]");
+  if (!check_precision(s, args[3], args[4])) return {};
+  std::optional<Elem> wanted;
   if (!args[6].is<None>()) {
-    auto elem = to_elem(s, args[6], "the out_dtype of dot");
-    if (!elem) return {};
-    if (*elem != Elem::F32)
-      return s.error(fmt::format("dot accumulates in float32, found out_dtype {}", elem_info(*elem).tl),
-                     "convert the result with .to(...)");
+    wanted = to_elem(s, args[6], "the out_dtype of dot");
+    if (!wanted) return {};
   }
+  const auto sums = a->type.elem == b->type.elem ? dot_result(a->type.elem, wanted) : std::nullopt;
+  if (!sums || a->type.pointer || b->type.pointer)
+    return s.error(fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
+                   "both operands must have the same type, one of float16, bfloat16, float32, float64, int8 and uint8; "
+                   "convert with .to(...)");
+  if (wanted == Elem::BF16)
+    return s.error(fmt::format("dot accumulates in {}, found out_dtype bfloat16", elem_info(*sums).tl),
+                   "convert the result with .to(...)");
+  const Elem out = *sums;
+  ir::Shape shape = left;
+  shape[n] = right[n];
   ir::Type type = ir::Type::tile(out, shape);
   ir::Value* acc = nullptr;
   if (args[2].is<None>()) {
-    acc = s.builder.constant_float(type, 0);
+    acc = is_float(out) ? s.builder.constant_float(type, 0) : s.builder.constant(type, 0);
   } else {
     acc = to_value(s, args[2], "the accumulator of dot");
     if (!acc) return {};
