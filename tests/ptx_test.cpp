@@ -103,20 +103,16 @@ constexpr Case kCases[] = {
      8},
     {"tests/kernels/matmul.py", "attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=fp32", 4},
-    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=fp32",
-     4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=fp16", 4},
-    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=32 N=32 BLOCK_K=32 ZERO=fp32",
-     4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=fp32", 4},
-    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=fp32",
-     4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 BATCH=2 M=4 N=16 K=8 OUT=fp64", 4},
-    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=32 ZERO=fp64",
-     4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=int32", 4},
-    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=int32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 BATCH=2 M=4 N=16 K=8 OUT=f64", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=32 ZERO=f64", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
     {"tests/kernels/matmul.py", "gram", "x_ptr=*f16 c_ptr=*f32 out_ptr=*f32 R=64 C=64", 4},
 };
 
@@ -127,8 +123,9 @@ std::string label(const Case& c, int num_warps) {
 }
 
 std::optional<Elem> elem_of_name(const std::string& name) {
-  static const std::map<std::string, Elem> names = {{"i32", Elem::I32}, {"i64", Elem::I64},   {"f16", Elem::F16},
-                                                    {"f32", Elem::F32}, {"bf16", Elem::BF16}, {"f64", Elem::F64}};
+  static const std::map<std::string, Elem> names = {{"i8", Elem::I8},   {"i32", Elem::I32}, {"i64", Elem::I64},
+                                                    {"f16", Elem::F16}, {"f32", Elem::F32}, {"bf16", Elem::BF16},
+                                                    {"f64", Elem::F64}};
   auto it = names.find(name);
   return it == names.end() ? std::nullopt : std::optional(it->second);
 }
