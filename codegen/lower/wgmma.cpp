@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kRows = 64;
 constexpr int kStep = 16;
+constexpr size_t kMostSums = 128;  ///< of an instruction with 256 columns
 
 // The 64-bit description of an operand that begins at a shared address.
 class Descriptor {
@@ -98,12 +99,16 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
 }
 
 void lower_DotWait(Lowering& l, const ir::Op& op) {
-  const Regs& sums = l.get(op.operand(0));
-  llvm::SmallVector<llvm::Value*> args(sums.begin(), sums.end());
-  llvm::Value* done =
-      l.hw(fmt::format("wgmma_wait_n{}", sums.size()), args, fmt::format(".{}", op.attr_int("pending")));
+  // As many at a time as an instruction has sums at most: more registers than a thread has cannot pass at once.
+  llvm::ArrayRef<llvm::Value*> left = l.get(op.operand(0));
   Regs out;
-  for (unsigned i = 0; i < sums.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
+  while (!left.empty()) {
+    llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
+    std::string row = fmt::format("wgmma_wait_n{}", some.size());
+    llvm::Value* done = l.hw(row, some, fmt::format(".{}", op.attr_int("pending")));
+    for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
+    left = left.drop_front(some.size());
+  }
   l.set(op.result(), std::move(out));
 }
 
