@@ -179,6 +179,10 @@ class Interpreter {
       case Opcode::Load:
       case Opcode::AtomicRmw:
       case Opcode::Dot:
+      case Opcode::DotWait:
+      case Opcode::SharedAlloc:
+      case Opcode::SharedSlot:
+      case Opcode::SharedRead:
         return unknown(result);
       case Opcode::ConvertLayout:
         return get(op.operands[0]);
