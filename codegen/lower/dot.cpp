@@ -31,10 +31,10 @@ class Fragment {
   std::map<Coordinates, llvm::Value*> map_;
 };
 
-// One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds `packed` neighbours along
-// K; fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4 packed} (A), k {0,
-// 4 packed} (B), and sums are at rows {0, 8} and columns {0, 1}. Tiles smaller than a block: rows and columns beyond them
-// are copies and give copies of the sums; beyond K both operands are zero.
+// One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds `packed` neighbours
+// along K; fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4 packed} (A), k
+// {0, 4 packed} (B), and sums are at rows {0, 8} and columns {0, 1}. Tiles smaller than a block: rows and columns
+// beyond them are copies and give copies of the sums; beyond K both operands are zero.
 class MmaProduct {
  public:
   MmaProduct(Lowering& l, const ir::Op& op, const MmaInstruction& instruction)
@@ -58,12 +58,11 @@ class MmaProduct {
       for (int64_t k = 0; k < k_extent_; k += instruction_.k) {
         llvm::SmallVector<llvm::Value*> args;
         for (int64_t half : {0, 4})
-          for (int64_t i : {0, 8}) args.push_back(word(k + half * packed_, [&](int64_t at) -> llvm::Value* {
-            return a.at(origin, m + i, at);
-          }));
-        for (int64_t half : {0, 4}) args.push_back(word(k + half * packed_, [&](int64_t at) -> llvm::Value* {
-          return b.at(origin, at, n);
-        }));
+          for (int64_t i : {0, 8})
+            args.push_back(
+                word(k + half * packed_, [&](int64_t at) -> llvm::Value* { return a.at(origin, m + i, at); }));
+        for (int64_t half : {0, 4})
+          args.push_back(word(k + half * packed_, [&](int64_t at) -> llvm::Value* { return b.at(origin, at, n); }));
         args.append(sums.begin(), sums.end());
         llvm::Value* d = l_.hw(row_, args);
         for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);

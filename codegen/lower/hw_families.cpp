@@ -41,8 +41,8 @@ std::string body(const char* name, const MmaInstruction& x) { return fmt::format
 HwInfo warp_product(const std::string& name, const MmaInstruction& x) {
   const std::string c = sums_constraint(x);
   return make_hw_info(
-      name, body("mma", x), fmt::format("{{{0} * 4}}(i32 * 4, i32 * 2, {0} * 4, {1})", sums_type(x), x.row()), x.feature,
-      Convergent,
+      name, body("mma", x), fmt::format("{{{0} * 4}}(i32 * 4, i32 * 2, {0} * 4, {1})", sums_type(x), x.row()),
+      x.feature, Convergent,
       fmt::format("mma.sync.aligned.m16n8k{}.row.col.{}.{}.{}.{} {{{}}}, {{{}}}, {{{}}}, {{{}}};", x.k, sums_ptx(x),
                   x.type_a, x.type_b, sums_ptx(x), operands(0, 4), operands(4, 4), operands(8, 2), operands(10, 4)),
       repeated("=" + c, 4) + repeated("r", 6) + fmt::format("{0},{0},{0},{0}", c));

@@ -7,8 +7,8 @@ namespace tegula {
 const std::vector<MmaInstruction>& mma_instructions() {
   using enum Elem;
   static const std::vector<MmaInstruction> rows = {
-#define TEGULA_MMA(path, a, b, sums, k, type_a, type_b, precision, order, feature)                     \
-  {MmaPath::path, a,      b, sums, k, type_a, type_b, MmaPrecision::precision, MmaOrder::order, Feature::feature},
+#define TEGULA_MMA(path, a, b, sums, k, type_a, type_b, precision, order, feature) \
+  {MmaPath::path, a, b, sums, k, type_a, type_b, MmaPrecision::precision, MmaOrder::order, Feature::feature},
 #include "codegen/target/mma.def"
   };
   return rows;

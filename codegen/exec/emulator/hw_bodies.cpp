@@ -138,7 +138,7 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
   place_fragment<4>(x.a, lane, a);
   place_fragment<2>(x.b, lane, b);
   std::memcpy(x.sums[lane], c, sizeof x.sums[lane]);
-  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], x.a, x.b, &x.sums[0][0]); });
+  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], 8, x.a, x.b, &x.sums[0][0]); });
   std::memcpy(result, x.sums[lane], sizeof x.sums[lane]);
 }
 
@@ -259,9 +259,9 @@ void emu_wgmma_commit(uint32_t place) { commit_products({Where::kNone, place}); 
 template <class Sum>
 void emu_wgmma_ss(Sum* result, uint64_t a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site, uint32_t n,
                   uint32_t row, uint32_t transposed_a, uint32_t transposed_b, uint32_t place) {
-  issue_product(result,
-                {&mma_instructions()[row], a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, n},
-                {site, place});
+  issue_product(
+      result, {&mma_instructions()[row], a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, n},
+      {site, place});
 }
 template <class Sum>
 void emu_wgmma_rs(Sum* result, const uint32_t* a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site,
@@ -358,16 +358,16 @@ using enum lower::HwEffect;
       "the body of " #name " has other parameters than its row");
 #include "codegen/lower/hw.def"
 // The bodies of families, each with the signature of one of its rows.
-#define TEGULA_FAMILIES(row)                                                                       \
-  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)")                          \
-  row(mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                       \
-  row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)") \
-  row(wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64, i64, i32 * 4, i1, site, 8, 0, 0, 0)")  \
-  row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")  \
-  row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64, i32 * 4, i1, site, 8, 0, 0)") \
-  row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                         \
-  row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
-#define TEGULA_FAMILY(name, body, signature)                              \
+#define TEGULA_FAMILIES(row)                                                                                           \
+  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)")                                              \
+      row(mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                       \
+          row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)")             \
+              row(wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64, i64, i32 * 4, i1, site, 8, 0, 0, 0)")          \
+                  row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")      \
+                      row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64, i32 * 4, i1, site, 8, 0, 0)") \
+                          row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                     \
+                              row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
+#define TEGULA_FAMILY(name, body, signature)                            \
   static_assert(fits(&body, parse_hw_signature(signature), Convergent), \
                 "the body of " #name " has other parameters than its rows");
 TEGULA_FAMILIES(TEGULA_FAMILY)
@@ -381,8 +381,7 @@ const std::vector<HwBody>& hw_bodies() {
   {#name, reinterpret_cast<void*>(+emu_##name)},
 #include "codegen/lower/hw.def"
 #define TEGULA_FAMILY(name, body, signature) {#name, reinterpret_cast<void*>(&body)},
-      TEGULA_FAMILIES(TEGULA_FAMILY)
-  };
+      TEGULA_FAMILIES(TEGULA_FAMILY)};
   return bodies;
 }
 
