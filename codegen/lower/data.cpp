@@ -209,8 +209,7 @@ class SharedExchange {
   }
 
   llvm::Value* address(const LinearLayout& to_offset, int r) {
-    llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
-    return l_.b.CreateAdd(base_, l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+    return l_.element_address(base_, to_offset, r, bits_ / 8);
   }
 
   // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
