@@ -109,7 +109,7 @@ TEST(Operands, FlashAttention) {
       check_attention<float16>(*device, {64, 128, 64, 64, 64, 4, num_stages});
       check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, num_stages, true});
       check_attention<bfloat16>(*device, {128, 192, 64, 128, 64, 8, num_stages});
-      check_attention<float16>(*device, {100, 70, 16, 64, 32, 8, num_stages});       // a warpgroup has half of the keys
+      check_attention<float16>(*device, {100, 70, 16, 64, 32, 8, num_stages});  // a warpgroup has half of the keys
       check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, num_stages, true, 33});  // rows are not aligned
     }
 }

@@ -40,16 +40,16 @@ const ir::Op* alloc_of(const ir::Value* place) {
 
 bool is_product_of_places(const ir::Op& op) { return op.opcode == ir::Opcode::Dot && op.operand(1)->type.shared; }
 
-// Walks the program with the areas read since the last barrier, and those that asynchronous dots may still read.
+// Walks the program with the areas used since the last barrier, and those that asynchronous dots may still read.
 class BarrierWalk {
  public:
   BarrierWalk(SharedPlan& plan, const std::unordered_map<const ir::Op*, int64_t>& bytes) : plan_(plan), bytes_(bytes) {}
 
   using Areas = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
   struct State {
-    Areas read, in_flight;
+    Areas used, in_flight;
     void add(const State& other) {
-      append(read, other.read);
+      append(used, other.used);
       append(in_flight, other.in_flight);
     }
     static void append(Areas& to, const Areas& more) {
@@ -68,7 +68,7 @@ class BarrierWalk {
     switch (op.opcode) {
       case ir::Opcode::Barrier:
       case ir::Opcode::AsyncWait:
-        state.read.clear();
+        state.used.clear();
         return;
       case ir::Opcode::If: {
         State other = block(*op.regions[1], state);
@@ -85,30 +85,31 @@ class BarrierWalk {
         }
         return;
       case ir::Opcode::SharedRead:
-        State::append(state.read, {area(*alloc_of(op.operand(0)))});
+        State::append(state.used, {area(*alloc_of(op.operand(0)))});
         return;
       case ir::Opcode::Dot:
         for (const ir::Value* v : op.operands)
           if (v->type.shared) State::append(state.in_flight, {area(*alloc_of(v))});
         return;
       case ir::Opcode::DotWait:
-        State::append(state.read, state.in_flight);
+        State::append(state.used, state.in_flight);
         if (op.attr_int("pending") == 0) state.in_flight.clear();
         return;
       case ir::Opcode::SharedAlloc:
-        if (is_read(area(op), state)) plan_.barrier_before.insert(&op), state.read.clear();
+        if (is_used(area(op), state)) plan_.barrier_before.insert(&op), state.used.clear();
         return;
       case ir::Opcode::SharedStore: {
         // Who takes several places in turn sees to it that they are not read any more.
         const ir::Op& alloc = *alloc_of(op.operand(1));
-        if (alloc.attr_int("slots") > 1 || !is_read(area(alloc), state)) return;
-        plan_.barrier_before.insert(&op), state.read.clear();
+        if (alloc.attr_int("slots") == 1 && is_used(area(alloc), state))
+          plan_.barrier_before.insert(&op), state.used.clear();
+        State::append(state.used, {area(alloc)});
         return;
       }
       default:
         if (!bytes_.contains(&op)) return;
-        if (is_read(area(op), state)) plan_.barrier_before.insert(&op);
-        state.read = {area(op)};  // the op's own barrier separates it from all earlier reads
+        if (is_used(area(op), state)) plan_.barrier_before.insert(&op);
+        state.used = {area(op)};  // the op's own barrier separates it from all earlier reads
     }
   }
 
@@ -116,9 +117,9 @@ class BarrierWalk {
     const int64_t begin = plan_.offset.at(&op);
     return {begin, begin + bytes_.at(&op)};
   }
-  static bool is_read(std::pair<int64_t, int64_t> area, const State& state) {
-    return std::any_of(state.read.begin(), state.read.end(),
-                       [&](const auto& read) { return read.first < area.second && area.first < read.second; });
+  static bool is_used(std::pair<int64_t, int64_t> area, const State& state) {
+    return std::any_of(state.used.begin(), state.used.end(),
+                       [&](const auto& used) { return used.first < area.second && area.first < used.second; });
   }
 
   SharedPlan& plan_;
@@ -130,7 +131,7 @@ struct Room {
   const ir::Op* alloc;
   int begin, end;
   int64_t bytes;
-  int64_t offset = -1;  ///< none yet
+  int64_t offset = -1;                      ///< none yet
   bool copied = false, multiplied = false;  ///< asynchronously, with a wait outside of the op that holds the last use
 };
 

@@ -79,9 +79,7 @@ ir::Value* untransposed(ir::Value* operand) {
   return operand;
 }
 
-bool is_place_read(const ir::Value* operand) {
-  return operand->def && operand->def->opcode == ir::Opcode::SharedRead;
-}
+bool is_place_read(const ir::Value* operand) { return operand->def && operand->def->opcode == ir::Opcode::SharedRead; }
 
 OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, int num_warps,
                          const std::function<bool(const ir::Value*)>& in_place) {
@@ -92,7 +90,7 @@ OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, i
   auto plan = plan_wgmma(dot, target, num_warps);
   const bool whole_rows = plan && plan->groups_n == 1;
   return (sources.sums && whole_rows) || (sources.places && !sources.others) ? OperandForm::Fragment
-                                                                            : OperandForm::Stored;
+                                                                             : OperandForm::Stored;
 }
 
 bool is_sum_of_loop(const ir::Op& dot) {

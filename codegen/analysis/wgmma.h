@@ -19,8 +19,8 @@ struct WgmmaPlan {
   int columns;
 };
 
-/// The plan for a dot whose operands can be had where wgmma reads them; nullopt where wgmma does not fit its types, its shape, the
-/// number of warps or the target.
+/// The plan for a dot whose operands can be had where wgmma reads them; nullopt where wgmma does not fit its types, its
+/// shape, the number of warps or the target.
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps);
 
 /// A dot's operand without the transpositions on the way to it, which cost nothing in shared memory.

@@ -71,7 +71,8 @@ class Fragments {
  public:
   Fragments(Lowering& l, const ir::Value* a) : l_(l) {
     const Regs& regs = l.get(a);
-    for (int r = 0; r < int(regs.size()); ++r) registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+    for (int r = 0; r < int(regs.size()); ++r)
+      registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
   }
   llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k) {
     llvm::SmallVector<llvm::Value*> words;

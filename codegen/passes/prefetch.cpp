@@ -6,7 +6,8 @@
 //                                                        next = load(a(i + 2 s)) where i + 2 s < upper
 //                                                        use(x); carry y, next
 //
-// A load that does nothing but feed dots, transposed or not, goes through shared memory, where the target has asynchronous copies:
+// A load that does nothing but feed dots, transposed or not, goes through shared memory, where the target has
+// asynchronous copies:
 //
 //   for i = ... {num_stages = 3}                       buffer = shared_alloc {slots = 3}
 //     x = load(a(i))                                   async_copy a(lower) to slot 0, commit
@@ -165,10 +166,10 @@ class LoopPrefetch {
     pipeline_within(budget, std::move(loads), num_stages);
     if (copied.empty()) return;
     Op* summed = summed_dot(copied);
-    if (summed && shared_slots(copied, 3) < 3) summed = nullptr;
+    const int64_t room = shared_slots(copied);
+    if (room < 3) summed = nullptr;
     if (summed) summed->attrs["pending"] = int64_t(1);
     const int64_t extra = summed ? 2 : 1;
-    const int64_t room = shared_slots(copied, summed ? 3 : 2);
     copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra));
   }
 
@@ -262,7 +263,7 @@ class LoopPrefetch {
     };
     for (Op* load : loads)
       if (only_multiplied(load->result()) && copyable(*load, axes)) copied.push_back(load);
-    if (copied.empty() || shared_slots(copied, 2) < 2) copied.clear();
+    if (copied.empty() || shared_slots(copied) < 2) copied.clear();
     std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
     return copied;
   }
@@ -271,25 +272,24 @@ class LoopPrefetch {
     return std::find(loads.begin(), loads.end(), op) != loads.end();
   }
 
-  // How often what these load fits shared memory, where operands of the body's dots that are stored there by other
-  // ways (share_operands) take `others` places each.
-  int64_t shared_slots(const std::vector<Op*>& loads, int64_t others) {
+  // How often what these load fits shared memory, beside operands of the body's dots that share_operands will put
+  // there.
+  int64_t shared_slots(const std::vector<Op*>& loads) {
     int64_t bytes = 0, room = shared_for_copies_;
     for (const Op* load : loads) bytes += place_bytes(load->result()->type);
     std::unordered_set<const Value*> stored;
     for (auto& op : body_.ops)
-      if (op->opcode == Opcode::Dot)
+      if (op->opcode == Opcode::Dot && by_wgmma(*op))
         for (int i : {0, 1})
-          if (by_wgmma(*op) && form(*op, i, loads) == OperandForm::Stored) stored.insert(untransposed(op->operands[i]));
-    for (const Value* v : stored) room -= place_bytes(v->type) * (inside(v) ? others : 1);
+          if (form(*op, i, loads) == OperandForm::Stored) stored.insert(untransposed(op->operands[i]));
+    for (const Value* v : stored) room -= place_bytes(v->type) * (inside(v) ? 2 : 1);
     return room / std::max<int64_t>(bytes, 1);
   }
 
   bool by_wgmma(const Op& dot) const { return plan_wgmma(dot, target_, num_warps_).has_value(); }
   OperandForm form(const Op& dot, int operand, const std::vector<Op*>& loads) const {
-    return operand_form(dot, operand, target_, num_warps_, [&](const Value* v) {
-      return is_place_read(v) || (v->def && contains(loads, v->def));
-    });
+    return operand_form(dot, operand, target_, num_warps_,
+                        [&](const Value* v) { return is_place_read(v) || (v->def && contains(loads, v->def)); });
   }
 
   // The body's first dot, if it will run beside the program.
@@ -298,10 +298,16 @@ class LoopPrefetch {
     return dot != body_.ops.end() && by_wgmma(**dot) ? dot->get() : nullptr;
   }
 
-  // The asynchronous dot, if its sums may stay in flight, which fragments in registers must not.
+  // The asynchronous dot, if its sums may stay in flight: it only sums up, and its operands outlive an iteration.
   Op* summed_dot(const std::vector<Op*>& loads) const {
     Op* dot = asynchronous_dot();
-    return dot && is_sum_of_loop(*dot) && form(*dot, 0, loads) != OperandForm::Fragment ? dot : nullptr;
+    if (!dot || !is_sum_of_loop(*dot)) return nullptr;
+    for (int i : {0, 1}) {
+      OperandForm of = form(*dot, i, loads);
+      if (of == OperandForm::Fragment || (of == OperandForm::Stored && inside(untransposed(dot->operands[i]))))
+        return nullptr;
+    }
+    return dot;
   }
 
   // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
