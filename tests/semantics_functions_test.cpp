@@ -70,8 +70,8 @@ TEST_F(SemanticsFunctions, CreationErrors) {
   EXPECT_EQ(errors(), "axis 3 of program_id is out of range (a grid has axes 0, 1 and 2)");
   call("arange", {Int(0), Int(100)});
   EXPECT_EQ(errors(),
-            "the extent of arange is 100, which is no power of two (take the next power of two and mask the rest: mask "
-            "= tl.arange(0, BLOCK) < n)");
+            "the extent of arange is 100, which is no q * 2^k with odd q up to 15 (the nearest are 96 and 104: mask what is "
+            "too much: mask = tl.arange(0, BLOCK) < n)");
   call("arange", {Int(4), Int(4)});
   EXPECT_EQ(errors(), "arange from 4 to 4 is empty");
   call("arange", {Int(0), scalar(Elem::I32)});

@@ -13,6 +13,13 @@ constexpr int kStep = 16;         // of K, for elements of 16 bits
 constexpr int kWarpsOfGroup = 4;
 constexpr int kPatternRows = 8;  // of a swizzle pattern
 
+// The most columns of an instruction of which some make up `columns`.
+int64_t widest_instruction(int64_t columns) {
+  int64_t parts = 1;
+  while (columns % (parts * 8) || columns / parts > kMaxColumns) ++parts;
+  return columns / parts;
+}
+
 }  // namespace
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
@@ -20,17 +27,19 @@ std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int
   if (!target.has(Feature::Wgmma) || num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
   if ((a.elem != Elem::F16 && a.elem != Elem::BF16) || b.elem != a.elem || acc.elem != Elem::F32) return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
-  if (m < kRows || n < 16 || k < kStep) return std::nullopt;
+  const int64_t block_m = block_of(m), block_n = block_of(n);
+  if (block_m < kRows || block_n < 16 || block_of(k) < kStep) return std::nullopt;
   // The fewest copies, then the squarest parts: their operands are the smallest.
   std::optional<WgmmaPlan> best;
   std::tuple<int64_t, int64_t> best_cost;
   const int groups = num_warps / kWarpsOfGroup;
   for (int groups_m = groups; groups_m > 0; groups_m /= 2) {
     const int groups_n = groups / groups_m;
-    if (m / groups_m < kRows || n / groups_n < 8) continue;
+    if (block_m / groups_m < kRows || block_n / groups_n < 8) continue;
     const int64_t part_m = m / groups_m, part_n = n / groups_n;
     // What the tensor core reads of A and B for each part.
-    const int64_t columns = std::min<int64_t>(part_n, kMaxColumns);
+    // Groups divide a block of columns, so that theirs lie side by side in blocks alone.
+    const int64_t columns = widest_instruction(groups_n == 1 ? n : block_n / groups_n);
     const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
     if (!best || std::tuple(read, part_m) < best_cost) {
       best = WgmmaPlan{groups_m, groups_n, int(columns)};
@@ -47,12 +56,20 @@ std::optional<WgmmaOperand> wgmma_operand(const ir::Type& place, int operand) {
   WgmmaOperand out{};
   out.k_major = layout.in_bits(Dim::Offset) > 0 && layout.basis(Dim::Offset, 0, tile_dim(k_axis)) == 1;
   const int fast = out.k_major ? k_axis : other_axis, slow = 1 - fast;
-  const int64_t row = std::min<int64_t>(place.shape[fast] * bytes, 128);
-  if (row < 32 || place.shape[slow] < kPatternRows) return std::nullopt;
+  const int64_t row = std::min<int64_t>(block_of(place.shape[fast]) * bytes, 128);
+  if (row < 32 || block_of(place.shape[slow]) < kPatternRows) return std::nullopt;
   out.swizzle = int(row);
   out.stride_bytes = int(kPatternRows * row);
-  out.leading_bytes = out.k_major ? 16 : int(place.shape[slow] * row);
   out.to_offset = layout.invert();
+  // Along M or N a pattern ends after eight rows, or after a row's bytes.
+  const int64_t pattern = out.k_major ? kPatternRows : row / bytes, extent = place.shape[other_axis];
+  auto distance = [&](int64_t at) {
+    return int64_t(out.to_offset.apply({{tile_dim(other_axis), int32_t(at)}})[0]) * bytes;
+  };
+  const int64_t step = extent > pattern ? distance(pattern) : 0;
+  out.leading_bytes = out.k_major ? 16 : int(step);
+  out.together = int(pattern);
+  while (out.together < extent && distance(out.together) == out.together / pattern * step) out.together += int(pattern);
   return out;
 }
 

@@ -18,6 +18,7 @@ class Descriptor {
       : l_(l), operand_(*wgmma_operand(place->type, operand)), bytes_(place->type.bits() / 8), base_(l.scalar(place)) {}
 
   bool k_major() const { return operand_.k_major; }
+  int together() const { return operand_.together; }
 
   // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
   void add_group_part(const LinearLayout& acc, int acc_axis) {
@@ -71,8 +72,8 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
 void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
-  const int columns = int(op.attr_int("columns"));
   Descriptor left(l, a, 0), right(l, b, 1);
+  const int columns = std::min(int(op.attr_int("columns")), right.together());
   left.add_group_part(acc, 0);
   right.add_group_part(acc, 1);
   const std::string row = fmt::format("wgmma_m64n{}k16_{}_ss", columns, a->type.elem == Elem::BF16 ? "bf16" : "f16");
