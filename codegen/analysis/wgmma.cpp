@@ -7,42 +7,40 @@ namespace tegula {
 
 namespace {
 
-constexpr int kRows = 64;         // of an instruction
-constexpr int kMaxColumns = 256;  // likewise
-constexpr int kStep = 16;         // of K, for elements of 16 bits
-constexpr int kWarpsOfGroup = 4;
 constexpr int kPatternRows = 8;  // of a swizzle pattern
 
-// The most columns of an instruction of which some make up `columns`.
-int64_t widest_instruction(int64_t columns) {
-  int64_t parts = 1;
-  while (columns % (parts * 8) || columns / parts > kMaxColumns) ++parts;
-  return columns / parts;
+// The most columns of an instruction of which some make up `columns`; 0 if there is none.
+int64_t widest_columns(const MmaInstruction& instruction, int64_t columns) {
+  for (int64_t parts = 1; columns / parts >= 8; ++parts)
+    if (columns % parts == 0 && instruction.has_columns(columns / parts)) return columns / parts;
+  return 0;
 }
 
 }  // namespace
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
-  const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type, &acc = dot.operand(2)->type;
-  if (!target.has(Feature::Wgmma) || num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
-  if ((a.elem != Elem::F16 && a.elem != Elem::BF16) || b.elem != a.elem || acc.elem != Elem::F32) return std::nullopt;
+  const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
+  const MmaInstruction* instruction = find_mma(dot, MmaPath::Warpgroup, target);
+  if (!instruction || num_warps % kMmaWarpsOfGroup || acc.rank() != 2) return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
   const int64_t block_m = block_of(m), block_n = block_of(n);
-  if (block_m < kRows || block_n < 16 || block_of(k) < kStep) return std::nullopt;
+  const int rows = instruction->m();
+  if (block_m < rows || block_n < 16 || block_of(k) < instruction->k) return std::nullopt;
   // The fewest copies, then the squarest parts: their operands are the smallest.
   std::optional<WgmmaPlan> best;
   std::tuple<int64_t, int64_t> best_cost;
-  const int groups = num_warps / kWarpsOfGroup;
+  const int groups = num_warps / kMmaWarpsOfGroup;
   for (int groups_m = groups; groups_m > 0; groups_m /= 2) {
     const int groups_n = groups / groups_m;
-    if (block_m / groups_m < kRows || block_n / groups_n < 8) continue;
+    if (block_m / groups_m < rows || block_n / groups_n < 8) continue;
     const int64_t part_m = m / groups_m, part_n = n / groups_n;
+    // Groups divide a block of columns, so that theirs lie side by side within blocks alone.
+    const int64_t columns = widest_columns(*instruction, groups_n == 1 ? n : block_n / groups_n);
+    if (!columns) continue;
     // What the tensor core reads of A and B for each part.
-    // Groups divide a block of columns, so that theirs lie side by side in blocks alone.
-    const int64_t columns = widest_instruction(groups_n == 1 ? n : block_n / groups_n);
-    const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
+    const int64_t read = part_m * (part_n / columns) + part_n * (part_m / rows);
     if (!best || std::tuple(read, part_m) < best_cost) {
-      best = WgmmaPlan{groups_m, groups_n, int(columns)};
+      best = WgmmaPlan{instruction, groups_m, groups_n, int(columns)};
       best_cost = {read, part_m};
     }
   }

@@ -30,6 +30,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
+#include "codegen/target/mma.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -128,16 +129,6 @@ class Assigner {
     return best;
   }
 
-  /// Whether mma.sync multiplies it.
-  static bool has_mma(const Op& dot) {
-    const Elem elem = dot.operands[0]->type.elem;
-    // Where a tile is no power of two, instructions fill its blocks.
-    const Shape &shape = dot.result()->type.shape, &a = dot.operands[0]->type.shape;
-    auto fits = [](int64_t extent, int64_t tile) { return repeats_of(extent) == 1 || block_of(extent) >= tile; };
-    if (!fits(shape[shape.size() - 2], 16) || !fits(shape.back(), 8) || !fits(a.back(), 16)) return false;
-    return (elem == Elem::F16 || elem == Elem::BF16) && dot.result()->type.elem == Elem::F32;
-  }
-
   static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
     if (!is_read(dot.operands[0]) || !is_read(dot.operands[1])) return std::nullopt;
@@ -211,8 +202,32 @@ class Assigner {
     return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
   }
 
-  void anchor_memory(const Op& op) {
-    LayoutRef layout = group_layout(group_of(op));
+  /// The dot whose sums a value is computed from, element by element.
+  static const Op* source_dot(const Value* v) {
+    if (!v || !v->def) return nullptr;
+    const Op& op = *v->def;
+    if (op.opcode == Opcode::Dot) return &op;
+    if (op.opcode == Opcode::For) return source_dot(op.regions[0]->terminator()->operands[v->index]);
+    if (!op.has(ir::Elementwise)) return nullptr;
+    for (const Value* operand : op.operands)
+      if (const Op* dot = source_dot(operand)) return dot;
+    return nullptr;
+  }
+
+  /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that nothing
+  /// passes between warps.
+  std::optional<LinearLayout> store_in_warps(const Op& op) const {
+    if (op.opcode != Opcode::Store) return std::nullopt;
+    const Op* dot = source_dot(op.operands[1]);
+    if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
+    const int axis = group_of(op).second;
+    const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
+    const int wanted = 16 / elem_bytes(op.operands[0]->type.elem);
+    if (width < wanted) return std::nullopt;
+    return warp_local_store_layout(*layouts_.at(dot->result()), axis, wanted);
+  }
+
+  void anchor_memory(const Op& op, LayoutRef layout) {
     assign(op.operands[0], layout);
     assign(mask_of(op), layout);
     for (const auto& r : op.results) assign(r.get(), layout);
@@ -226,7 +241,7 @@ class Assigner {
         assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
         continue;
       }
-      if (!has_mma(*dot)) {
+      if (!find_mma(*dot, MmaPath::Sync, target_)) {
         assign(dot->result(), default_layout(shape));
         continue;
       }
@@ -242,8 +257,10 @@ class Assigner {
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
-      if (op->operands[0]->type.num_elements() * 2 > largest)
-        anchor_memory(*op);
+      if (auto layout = store_in_warps(*op))
+        anchor_memory(*op, std::make_shared<LinearLayout>(std::move(*layout)));
+      else if (op->operands[0]->type.num_elements() * 2 > largest)
+        anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);
     }
@@ -266,7 +283,7 @@ class Assigner {
         assign(mask_of(*op), layout);
         for (const auto& r : op->results) assign(r.get(), layout);
       } else {
-        anchor_memory(*op);
+        anchor_memory(*op, group_layout(group_of(*op)));
       }
       flow();
     }
