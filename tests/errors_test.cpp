@@ -267,10 +267,10 @@ TEST_F(ErrorsTest, Options) {
   EXPECT_EQ(message_of<CompileError>([&] {
               add.launch(*device_, {8}, {.constexprs = {{"BLOCK", 100}}}, out_.as<float>(), x_.as<float>(), 1, 1000);
             }),
-            "k.py:6:36: error: the extent of arange is 100, which is no power of two\n"
+            "k.py:6:36: error: the extent of arange is 100, which is no q * 2^k with odd q up to 15\n"
             "        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
             "                                       ^~~~~~~~~~~~~~~~~~~\n"
-            "  hint: take the next power of two and mask the rest: mask = tl.arange(0, BLOCK) < n\n");
+            "  hint: the nearest are 96 and 104: mask what is too much: mask = tl.arange(0, BLOCK) < n\n");
   expect_works();
 }
 

@@ -169,12 +169,17 @@ TEST(Gemm, EveryConfigurationCompiles) {
   std::vector<Arg> args(14, 4096);
   for (int i : {0, 1, 2}) args[i] = Arg::pointer(1 << 20, Elem::F16, 0);
   args[3] = nullptr, args[8] = args[10] = args[12] = 1;
-  for (const Config& config : tuning.configs) {
+  std::vector<Config> configs = tuning.configs;
+  for (int64_t columns : {192, 192, 224, 96})  // beside them, blocks that are no powers of two
+    configs.push_back(
+        config({{"BLOCK_M", 128}, {"BLOCK_N", columns}, {"BLOCK_K", 64}, {"GROUP_M", 8}, {"PROGRAMS", columns == 96}},
+               num_warps(8), num_stages(3)));
+  for (const Config& config : configs) {
     LaunchOptions options{
         .constexprs = config.constexprs, .num_warps = *config.num_warps, .num_stages = *config.num_stages};
     for (const char* even : {"EVEN_M", "EVEN_N", "EVEN_K"}) options.constexprs.emplace_back(even, true);
     options.constexprs.emplace_back("EPILOGUE", "gelu_tanh");
-    const char* target = &config - tuning.configs.data() & 1 ? "sm_80" : "sm_90a";
+    const char* target = &config - configs.data() & 1 ? "sm_80" : "sm_90a";
     EXPECT_NO_THROW(kernel.compile(kernel.classify(args, options), options, target)) << config.to_string();
   }
 }

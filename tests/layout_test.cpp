@@ -1,7 +1,9 @@
 // Layout algebra: fixed cases as literal bases, and laws over all coordinates of random layouts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <set>
 
 #include "codegen/layout/gf2.h"
 #include "codegen/layout/linear_layout.h"
@@ -97,6 +99,14 @@ TEST(LinearLayout, BroadcastAndRegisters) {
   EXPECT_EQ(l.remove_zero_registers(), layout("register=[[1],[2]], lane=[[4],[1]] -> dim0:8"));
   EXPECT_TRUE(l.is_surjective());
   EXPECT_FALSE(l.is_injective());
+  LinearLayout repeated = layout("register=[[1],[0],3*[0],5*[2]], lane=[] -> dim0:10");
+  EXPECT_EQ(repeated.in_size(Dim::Register), 60);
+  EXPECT_EQ(repeated.apply({{Dim::Register, 3 + 4 * 2 + 12 * 4}}), (LinearLayout::Basis{9}));
+  EXPECT_EQ(repeated.canonical(Dim::Register, 3 + 4 * 2 + 12 * 4), 1 + 12 * 4);
+  EXPECT_EQ(repeated.remove_zero_registers(), layout("register=[[1],5*[2]], lane=[] -> dim0:10"));
+  EXPECT_TRUE(repeated.is_surjective());
+  EXPECT_FALSE(repeated.is_injective());
+  EXPECT_TRUE(repeated.remove_zero_registers().is_invertible());
 }
 
 TEST(LinearLayout, SwizzledGroupsAreNotContiguous) {
@@ -109,8 +119,22 @@ TEST(LinearLayout, MistakesAreNamed) {
   std::string why;
   EXPECT_FALSE(LinearLayout::try_create({{Dim::Lane, {{4}}}}, {{Dim::Dim0, 4}}, &why));
   EXPECT_EQ(why, "bit 0 of lane goes to 4 in dim0, which has size 4");
-  EXPECT_FALSE(LinearLayout::try_create({}, {{Dim::Dim0, 6}}, &why));
-  EXPECT_EQ(why, "size 6 of dim0 is not a power of two");
+  EXPECT_FALSE(LinearLayout::try_create({}, {{Dim::Dim0, 0}}, &why));
+  EXPECT_EQ(why, "dim0 has size 0");
+  auto reason = [&](const char* text) {
+    why.clear();
+    EXPECT_FALSE(LinearLayout::parse(text, &why)) << text;
+    return why;
+  };
+  EXPECT_EQ(reason("lane=[[1],[2],[4]] -> dim0:12"),
+            "bit 2 of lane goes to 4 in dim0, which has size 12 in blocks of 4");
+  EXPECT_EQ(reason("lane=[3*[2]] -> dim0:12"),
+            "the repeat 3*[2] of lane does not fit dim0, which has size 12 in blocks of 4");
+  EXPECT_EQ(reason("lane=[3*[4],3*[4]] -> dim0:12"),
+            "the repeat 3*[4] of lane does not fit dim0, which has size 12 in blocks of 4");
+  EXPECT_EQ(reason("lane=[4*[4]] -> dim0:16"), "the repeat 4*[4] of lane: the count must be odd and more than 1");
+  EXPECT_EQ(reason("lane=[3*[1,1]] -> dim0:3, dim1:3"), "the repeat 3*[1,1] of lane moves along more than one output");
+  EXPECT_EQ(reason("lane=[3*[1],[1]] -> dim0:3"), "expected a number before '[1]] -> dim0:3'");
   EXPECT_FALSE(LinearLayout::try_create({{Dim::Lane, {{1, 1}}}}, {{Dim::Dim0, 4}}, &why));
   EXPECT_EQ(why, "bit 0 of lane has 2 coordinates; there are 1 outputs");
   EXPECT_FALSE(LinearLayout::parse("lane=[[1] -> dim0:4", &why));
@@ -126,21 +150,33 @@ class Laws : public testing::TestWithParam<int> {
  protected:
   std::mt19937 random{uint32_t(GetParam())};
 
-  std::vector<LinearLayout::Out> outs(int bits) {
+  /// A tile of 2^bits elements, or 15 times as many.
+  std::vector<LinearLayout::Out> outs(int bits, bool repeated = false) {
     std::vector<LinearLayout::Out> result = {{Dim::Dim0, 1}, {Dim::Dim1, 1}, {Dim::Dim2, 1}};
     for (int i = 0; i < bits; ++i) result[random() % 3].size *= 2;
+    if (repeated)
+      for (int q : {3, 5}) result[random() % 3].size *= q;
     return result;
   }
   LinearLayout any(const std::vector<LinearLayout::Out>& outs, bool surjective, int extra_bits) {
     int bits = 0;
     for (auto& o : outs) bits += std::countr_zero(uint32_t(o.size));
+    std::vector<LinearLayout::Repeat> repeats;
+    for (size_t o = 0; o < outs.size(); ++o) {
+      if (repeats_of(outs[o].size) == 1) continue;
+      repeats.push_back({int32_t(repeats_of(outs[o].size)), LinearLayout::Basis(outs.size(), 0)});
+      repeats.back().image[o] = int32_t(block_of(outs[o].size));
+    }
+    if (!repeats.empty() && extra_bits) repeats.push_back({3, LinearLayout::Basis(outs.size(), 0)});
+    std::shuffle(repeats.begin(), repeats.end(), random);
     for (;;) {
       std::vector<LinearLayout::In> ins = {{Dim::Register, {}}, {Dim::Lane, {}}, {Dim::Warp, {}}};
       for (int i = 0; i < bits + extra_bits; ++i) {
         LinearLayout::Basis basis;
-        for (auto& o : outs) basis.push_back(int32_t(random() % uint32_t(o.size)));
+        for (auto& o : outs) basis.push_back(int32_t(random() % uint64_t(block_of(o.size))));
         ins[random() % 3].bases.push_back(std::move(basis));
       }
+      for (auto& repeat : repeats) ins[random() % 2].repeats.push_back(repeat);
       LinearLayout l(std::move(ins), outs);
       if (!surjective || l.is_surjective()) return l;
     }
@@ -160,18 +196,21 @@ class Laws : public testing::TestWithParam<int> {
 };
 
 TEST_P(Laws, InvertAndCompose) {
-  auto tile = outs(6);
+  auto tile = outs(6, GetParam() % 2);
   LinearLayout from = any(tile, false, 1), to = any(tile, true, 2);
   LinearLayout x = from.invert_and_compose(to);
   each_input(from, [&](const auto& in) {
     auto at = as_input(x, x.apply(in));
     EXPECT_EQ(to.apply(at), from.apply(in)) << from.to_string() << " ; " << to.to_string();
-    for (auto [dim, value] : at) EXPECT_EQ(value & to.free_mask(dim), 0);
+    for (auto [dim, value] : at) EXPECT_EQ(to.canonical(dim, value), value);
   });
 }
 
 TEST_P(Laws, InverseAndComposition) {
-  auto tile = outs(6);
+  auto tile = outs(6, GetParam() % 2);
+  if (GetParam() % 2)  // one repeat for each extent
+    for (auto& o : tile)
+      if (repeats_of(o.size) == 15) o.size /= 5;
   LinearLayout l = any(tile, true, 0);
   LinearLayout there_and_back = l.compose(l.invert());
   each_input(l, [&](const auto& in) {
@@ -199,12 +238,16 @@ TEST_P(Laws, ProductIsOuterAboveInner) {
 }
 
 TEST_P(Laws, ReshapeKeepsRowMajorOrder) {
-  auto tile = outs(6);
+  const bool repeated = GetParam() % 2;
+  auto tile = outs(6, repeated);
   LinearLayout l = any(tile, false, 0);
-  auto other = outs(6);
+  auto other = outs(6, repeated);
   std::vector<int64_t> shape;
   for (auto& o : other) shape.push_back(o.size);
-  LinearLayout reshaped = l.reshape_tile(shape);
+  auto found = l.reshape_tile(shape);
+  EXPECT_TRUE(found || repeated);
+  if (!found) return;
+  LinearLayout reshaped = *found;
   auto flat = [](const LinearLayout& of, const LinearLayout::Basis& c) {
     return (int64_t(c[0]) * of.outs()[1].size + c[1]) * of.outs()[2].size + c[2];
   };
@@ -213,7 +256,7 @@ TEST_P(Laws, ReshapeKeepsRowMajorOrder) {
 }
 
 TEST_P(Laws, PermuteDropAndText) {
-  auto tile = outs(6);
+  auto tile = outs(6, GetParam() % 2);
   LinearLayout l = any(tile, false, 1);
   LinearLayout permuted = l.permute_tile({2, 0, 1});
   LinearLayout dropped = l.drop_tile_dim(1);
@@ -222,6 +265,18 @@ TEST_P(Laws, PermuteDropAndText) {
     EXPECT_EQ(permuted.apply(in), (LinearLayout::Basis{c[2], c[0], c[1]}));
     EXPECT_EQ(dropped.apply(in), (LinearLayout::Basis{c[0], c[2]}));
   });
+  LinearLayout held = l.hold_tile_dim(1), packed = dropped.remove_zero_registers();
+  std::set<LinearLayout::Basis> all, kept;
+  each_input(l, [&](const auto& in) {
+    auto c = l.apply(in);
+    EXPECT_EQ(held.apply(in), (LinearLayout::Basis{c[0], 0, c[2]}));
+    all.insert(dropped.apply(in));
+  });
+  each_input(packed, [&](const auto& in) { kept.insert(packed.apply(in)); });
+  EXPECT_EQ(kept, all);
+  if (l.is_surjective()) {
+    EXPECT_EQ(int64_t(all.size()), int64_t(tile[0].size) * tile[2].size);
+  }
   EXPECT_EQ(layout(l.to_string()), l);
   EXPECT_EQ(l.drop_tile_dim(1).insert_tile_dim(1).drop_tile_dim(1), l.drop_tile_dim(1));
 }
@@ -230,6 +285,7 @@ TEST_P(Laws, SharedLayoutsForConversionsAreConflictFree) {
   // Blocked layouts of random shape and order, elements of random size.
   int bits = 8 << random() % 4;
   std::vector<int64_t> shape = {int64_t(8) << random() % 5, int64_t(8) << random() % 5};
+  if (GetParam() % 2) shape[0] *= 3, shape[1] *= 1 + 2 * (random() % 4);
   auto blocked = [&] {
     std::vector<int> order = random() % 2 ? std::vector{0, 1} : std::vector{1, 0};
     return coalesced_layout(shape, order, 1 << random() % 4, 4);
@@ -254,6 +310,41 @@ TEST(Makers, Blocked) {
   // A tile smaller than the block: threads hold copies.
   EXPECT_EQ(blocked_layout({16}, {2}, {32}, {2}, {0}),
             layout("register=[[1]], lane=[[2],[4],[8],[0],[0]], warp=[[0]] -> dim0:16"));
+}
+
+TEST(Makers, Repeated) {
+  EXPECT_EQ(blocked_layout({96, 24}, {1, 4}, {16, 2}, {4, 1}, {1, 0}),
+            layout("register=[[0,1],[0,2],3*[0,8],3*[32,0]], "
+                   "lane=[[0,4],[1,0],[2,0],[4,0],[8,0]], warp=[[16,0],[0,0]] -> dim0:96, dim1:24"));
+  EXPECT_EQ(coalesced_layout({192}, {0}, 4, 1),
+            layout("register=[[1],[2],3*[64]], lane=[[4],[8],[16],[32],[0]], warp=[] -> dim0:192"));
+  EXPECT_EQ(wgmma_accumulator_layout({128, 48}, 2, 1),
+            layout("register=[[0,1],[8,0],[0,8],3*[0,16]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+                   "warp=[[16,0],[32,0],[64,0]] -> dim0:128, dim1:48"));
+  EXPECT_EQ(mma_operand_layout({48, 32}, 0, 16, 1, 1),
+            layout("register=[[0,1],[8,0],[0,8],[0,16],3*[16,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] -> "
+                   "dim0:48, dim1:32"));
+  EXPECT_EQ(fma_operand_layout(coalesced_layout({2, 48}, {1, 0}, 1, 1), 0, {2, 12}),
+            layout("register=[[0,1],[0,2],3*[0,4]], lane=[[0,0],[0,0],[0,0],[0,0],[1,0]], warp=[] -> dim0:2, dim1:12"));
+}
+
+TEST(LinearLayout, ReshapesOfRepeats) {
+  LinearLayout l = coalesced_layout({192}, {0}, 2, 1);
+  EXPECT_EQ(l, layout("register=[[1],3*[64]], lane=[[2],[4],[8],[16],[32]], warp=[] -> dim0:192"));
+  EXPECT_EQ(l.reshape_tile({3, 64}),
+            layout("register=[[0,1],3*[1,0]], lane=[[0,2],[0,4],[0,8],[0,16],[0,32]], warp=[] -> dim0:3, dim1:64"));
+  EXPECT_EQ(l.reshape_tile({12, 16}),
+            layout("register=[[0,1],3*[4,0]], lane=[[0,2],[0,4],[0,8],[1,0],[2,0]], warp=[] -> dim0:12, dim1:16"));
+  EXPECT_EQ(l.reshape_tile({64, 3}), std::nullopt);  // 64 blocks of 3 are not 3 of 64
+  EXPECT_EQ(l.reshape_tile({2, 96}), std::nullopt);
+  LinearLayout fifteen = layout("register=[15*[2]], lane=[[1]] -> dim0:30");
+  EXPECT_EQ(fifteen.reshape_tile({3, 10}), std::nullopt);  // one repeat would be two
+  LinearLayout two = layout("register=[5*[0,2],3*[1,0]], lane=[[0,1]] -> dim0:3, dim1:10");
+  EXPECT_EQ(two.reshape_tile({30}), layout("register=[5*[2],3*[10]], lane=[[1]] -> dim0:30"));
+  EXPECT_TRUE(two.reshape_tile({30})->is_invertible());
+  EXPECT_EQ(two.reshape_tile({30})->try_invert_and_compose(fifteen),
+            layout("register=[5*[1,0],3*[5,0]], lane=[[0,1]] -> register:15, lane:2"));
+  EXPECT_EQ(fifteen.try_invert_and_compose(*two.reshape_tile({30})), std::nullopt);
 }
 
 TEST(Makers, Coalesced) {
@@ -416,6 +507,35 @@ TEST(Wgmma, PlacesArePanels) {
       int bytes = 2 * offset, chunk = bytes >> 4 & (row / 8 - 1), line = bytes >> 7 & (row / 8 - 1);
       int column = (chunk ^ line) * 8 + offset % 8;
       EXPECT_EQ(narrow.apply({{Dim::Offset, offset}}), (LinearLayout::Basis{offset / row, column}));
+    }
+  }
+}
+
+// Extents of several blocks: each block is swizzled as if it were alone, and rows of all of them lie at one distance.
+TEST(SharedLayout, OfRepeatedBlocks) {
+  for (int width : {48, 96, 192, 224, 384})
+    for (bool transposed : {false, true})
+      for (int depth : {16, 64, 96}) {
+        std::vector<int64_t> shape = {depth, width};
+        std::vector<int> order = {1, 0};
+        if (transposed) std::swap(shape[0], shape[1]);
+        if (transposed && depth == 96) continue;
+        LinearLayout src = coalesced_layout(shape, order, 8, 4);
+        LinearLayout place = shared_layout_for_dot_operand(src, 16);
+        SCOPED_TRACE(place.to_string());
+        EXPECT_TRUE(place.is_invertible());
+        EXPECT_EQ(bank_conflicts(src, place, 16, 8), 1);
+        expect_ldmatrix(mma_operand_layout(shape, transposed ? 0 : 1, 16, 1, 1), place, !transposed, 4);
+      }
+  EXPECT_EQ(shared_layout_for_dot_operand(coalesced_layout({16, 192}, {1, 0}, 8, 4), 16).to_string(),
+            "offset=[[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],3*[0,64]] -> dim0:16, dim1:192");
+  for (int width : {96, 192, 224}) {
+    LinearLayout sums = wgmma_accumulator_layout({64, width}, 1, 1), rows = coalesced_layout({64, width}, {1, 0}, 4, 4);
+    for (int bits : {16, 32}) {
+      int vector = 0;
+      LinearLayout shared = shared_layout_for_conversion(sums, rows, bits, &vector);
+      EXPECT_EQ(bank_conflicts(sums, shared, bits, vector), 1);
+      EXPECT_EQ(bank_conflicts(rows, shared, bits, vector), 1);
     }
   }
 }

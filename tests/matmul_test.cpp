@@ -169,6 +169,25 @@ TEST(Matmul, Warpgroups) {
     }
 }
 
+// Blocks that are no powers of two: by one wgmma for 64 rows and all columns where groups divide the rows, in parts
+// where they divide columns or rows of B lie in several panels; by mma.sync.
+TEST(Matmul, BlocksOfOddMultiples) {
+  const Problem problems[] = {
+      {128, 192, 128, 64, 192, 64, 4},       {130, 250, 100, 128, 224, 32, 8},
+      {64, 96, 96, 64, 96, 32, 4},           {64, 192, 128, 64, 192, 32, 8},
+      {192, 100, 64, 192, 96, 32, 4},        {100, 384, 64, 64, 384, 16, 4},
+      {64, 192, 256, 64, 192, 128, 4, true}, {64, 192, 128, 64, 192, 64, 4, true},
+      {70, 224, 96, 64, 224, 96, 4, true},   {64, 96, 96, 64, 96, 48, 4, false, 2},
+      {96, 48, 64, 96, 48, 32, 2},           {24, 40, 64, 24, 40, 16, 1},
+      {50, 20, 24, 48, 12, 24, 2},           {192, 192, 64, 192, 192, 32, 4, true, 3, true},
+  };
+  for (auto& device : devices())
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      if (p.block_m == 64) check_matmul<bfloat16, float>(*device, p, Elem::F32);
+    }
+}
+
 // Softmax's tile is the left operand of a second product.
 template <class T>
 void check_attention(Device& device, int rows, int keys, int depth, int num_warps) {

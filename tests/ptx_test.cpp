@@ -103,6 +103,17 @@ constexpr Case kCases[] = {
      8},
     {"tests/kernels/matmul.py", "attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=192 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16",
+     8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*bf16 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=224 "
+     "BLOCK_K=64 GROUP_M=8 OUT=bf16",
+     4},
+    {"tests/kernels/widths.py", "statistics",
+     "x_ptr=*f32 softmax_ptr=*f32 transposed_ptr=*f32 columns_ptr=*f32 numbers_ptr=*f32 BM=12 BN=192", 4},
+    {"tests/kernels/widths.py", "shapes", "x_ptr=*i32 y_ptr=*i32 A=3 B=5 C=64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
@@ -472,6 +483,20 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
     }
   }
+
+  // Widths that are no powers of two: one instruction for all columns, where no group shares them.
+  for (const auto& [columns, rows, warps] : {std::array{96, 64, 4}, {192, 64, 4}, {224, 64, 4}, {192, 128, 8}})
+    for (bool transposed_b : {false, true}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M={} BLOCK_N={} "
+          "BLOCK_K=64 GROUP_M=8 OUT=f16",
+          transposed_b ? "stride_bk" : "stride_bn", rows, columns);
+      ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, "sm_90a").ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), 4) << ptx;
+      EXPECT_EQ(count(ptx, fmt::format("m64n{}k16", columns).c_str()), 4) << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+    }
 
   const Case attention{"tests/kernels/matmul.py", "attention",
                        "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};

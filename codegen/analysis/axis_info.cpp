@@ -21,8 +21,13 @@ int64_t power_of_two_divisor(int64_t n) {
 }
 int64_t multiply(int64_t a, int64_t b) { return a > kMaxDivisor / b ? kMaxDivisor : a * b; }
 
-/// Extents, with 1 for a scalar.
-std::vector<int64_t> extents(const Value* v) { return v->type.is_scalar() ? std::vector<int64_t>{1} : v->type.shape; }
+/// The longest groups that there are along each axis: the powers of two in the extents; 1 for a scalar.
+std::vector<int64_t> extents(const Value* v) {
+  std::vector<int64_t> blocks{1};
+  if (v->type.is_tile()) blocks = v->type.shape;
+  for (int64_t& extent : blocks) extent = power_of_two_divisor(extent);
+  return blocks;
+}
 /// Distance of consecutive elements: bytes for pointers.
 int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem) : 1; }
 
@@ -166,7 +171,7 @@ class Interpreter {
       case Opcode::Arange: {
         int64_t start = op.attr_int("start"), end = op.attr_int("end");
         if (end - start == 1) return of_constant(result, start);
-        return {{end - start}, {power_of_two_divisor(start)}, {1}, std::nullopt, start >= 0};
+        return {extents(result), {power_of_two_divisor(start)}, {1}, std::nullopt, start >= 0};
       }
       case Opcode::Splat:
       case Opcode::Broadcast:
@@ -423,7 +428,7 @@ class Interpreter {
       case Opcode::Broadcast:
         out = in;
         for (size_t i = 0; i < to.size(); ++i)
-          if (from[i] != to[i]) out.constancy[i] = to[i];
+          if (x->type.shape[i] != result->type.shape[i]) out.constancy[i] = to[i];
         break;
       case Opcode::ExpandDims: {
         out = in;
@@ -448,7 +453,7 @@ class Interpreter {
         out.contiguity[last] = std::min(in.contiguity[old], to[last]);
         out.divisibility[last] = divisor_at(in, old, out.contiguity[last], step(x));
         out.constancy[last] = std::min(in.constancy[old], to[last]);
-        if (in.constancy == from) out.constancy = to;
+        if (in.constancy == x->type.shape) out.constancy = to;
         break;
       }
     }

@@ -12,7 +12,7 @@ namespace tegula {
 /// For each axis (scalars have one, of extent 1), along it and in aligned groups of that many elements:
 /// contiguity: the elements are consecutive (bytes/size for pointers);
 /// divisibility: the first element of each contiguous group is a multiple of it (bytes for pointers);
-/// constancy: the elements are equal. All are powers of two.
+/// constancy: the elements are equal. All are powers of two, so that a splat of 192 elements shows groups of 64.
 struct AxisInfo {
   std::vector<int64_t> contiguity;
   std::vector<int64_t> divisibility;

@@ -68,11 +68,12 @@ std::vector<Conversion::Swap> find_swaps(const LinearLayout& map) {
 }  // namespace
 
 Conversion plan_conversion(const LinearLayout& source, const LinearLayout& destination) {
-  LinearLayout map = destination.invert_and_compose(source);
-  map = prefer_own_copy(std::move(map), source, destination, Dim::Lane);
-  map = prefer_own_copy(std::move(map), source, destination, Dim::Warp);
   using enum Conversion::Route;
   Conversion::Route route = Shared;
+  auto found = destination.try_invert_and_compose(source);
+  if (!found) return {route, {}, {}};
+  LinearLayout map = prefer_own_copy(std::move(*found), source, destination, Dim::Lane);
+  map = prefer_own_copy(std::move(map), source, destination, Dim::Warp);
   std::vector<Conversion::Swap> swaps;
   if (keeps(map, Dim::Warp)) {
     int lane_bits_in_register = 0;  // source registers that depend on the reading lane
@@ -95,22 +96,17 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
   return {route, std::move(map), std::move(swaps)};
 }
 
-LinearLayout operand_view(const ir::Op& op) {
+std::optional<LinearLayout> operand_view(const ir::Op& op) {
   const ir::Type& from = op.operand(0)->type;
   const ir::Type& to = op.result()->type;
   switch (op.opcode) {
     case ir::Opcode::ExpandDims:
       return to.layout->drop_tile_dim(int(op.attr_int("axis")));
     case ir::Opcode::Broadcast: {
-      auto ins = to.layout->ins();
-      auto outs = to.layout->outs();
-      for (size_t o = 0; o < outs.size(); ++o) {
-        if (from.shape[int(outs[o].dim) - int(Dim::Dim0)] != 1) continue;
-        outs[o].size = 1;
-        for (auto& in : ins)
-          for (auto& basis : in.bases) basis[o] = 0;
-      }
-      return LinearLayout(std::move(ins), std::move(outs));
+      LinearLayout view = *to.layout;
+      for (int axis = 0; axis < from.rank(); ++axis)
+        if (from.shape[axis] == 1) view = view.hold_tile_dim(axis);
+      return view;
     }
     case ir::Opcode::Reshape:
       return to.layout->reshape_tile(from.shape);

@@ -1,6 +1,7 @@
 // How elements get from the threads and registers of one layout to those of another.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -17,7 +18,8 @@ struct Conversion {
     Shared,     ///< through shared memory
   };
   Route route;
-  /// (register, lane, warp) of the destination -> (register, lane, warp) of the source that holds the element.
+  /// (register, lane, warp) of the destination -> (register, lane, warp) of the source that holds the element; not for
+  /// Shared.
   LinearLayout source_of;
   /// Bits of the source's register and of the lane that change places: of the two registers that differ in the first,
   /// a lane keeps the one that its own bit says and trades the other one.
@@ -32,7 +34,8 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
 
 /// For an op that only renames or repeats coordinates (expand_dims, broadcast, reshape, trans, splat of a tile), the
 /// layout in which its operand, with coordinates renamed the same way, would give the result register by register: the
-/// result's layout seen from the operand's elements.
-LinearLayout operand_view(const ir::Op& op);
+/// result's layout seen from the operand's elements. nullopt where that is no linear layout: for a reshape that cuts up
+/// extents that are not powers of two.
+std::optional<LinearLayout> operand_view(const ir::Op& op);
 
 }  // namespace tegula

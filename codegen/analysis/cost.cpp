@@ -42,9 +42,7 @@ int words(const ir::Type& type, int64_t count) { return int((count * type.bits()
 int64_t held(const ir::Type& type) {
   if (type.is_scalar() || type.shared) return 1;
   if (!type.layout) return type.num_elements();
-  int64_t n = type.layout->in_size(Dim::Register);
-  for (int32_t mask = type.layout->free_mask(Dim::Register); mask; mask &= mask - 1) n /= 2;
-  return std::max<int64_t>(n, 1);
+  return type.layout->remove_zero_registers().in_size(Dim::Register);
 }
 
 /// What one element of an op takes.
@@ -248,6 +246,7 @@ class Estimator {
       bool repeated = false;
       for (int a = 0; a < type.rank(); ++a) {
         int64_t same = std::min(info.constancy[a], type.shape[a]);
+        if (same > 1 && same == block_of(type.shape[a])) same = type.shape[a];  // a splat, as a rule
         if (same > 1) elements /= double(same), repeated = true;
         run = std::max(run, std::min(info.contiguity[a], type.shape[a]));
         if (type.layout)

@@ -188,7 +188,8 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
       const ir::Type& from = op.operand(0)->type;
       const ir::Type& to = op.result()->type;
       if (!from.layout || !to.layout || from.shared) return 0;
-      if (plan_conversion(*from.layout, operand_view(op)).route != Conversion::Route::Shared) return 0;
+      auto view = operand_view(op);
+      if (view && plan_conversion(*from.layout, *view).route != Conversion::Route::Shared) return 0;
       return from.num_elements() * element_bytes(from);
     }
     case ir::Opcode::AtomicRmw: {

@@ -48,6 +48,7 @@ struct WgmmaOperand {
   int leading_bytes;       ///< between columns of swizzle patterns: along M or N where these are contiguous
   int stride_bytes;        ///< between groups of eight rows
   int swizzle;             ///< bytes of a row of the swizzle pattern: 32, 64 or 128
+  int together;            ///< from any multiple of it on, so many rows (A) or columns (B) lie at these distances
   LinearLayout to_offset;  ///< coordinates -> offset in elements
 };
 

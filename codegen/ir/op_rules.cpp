@@ -14,16 +14,10 @@ std::string full_type(const Type& t) {
 }
 
 // The layout with coordinates along the axes in `held` at 0: what a tile of extent 1 there shows.
-LinearLayout hold_axes(const LinearLayout& layout, const std::vector<bool>& held) {
-  auto ins = layout.ins();
-  auto outs = layout.outs();
-  for (size_t axis = 0; axis < held.size() && axis < outs.size(); ++axis) {
-    if (!held[axis]) continue;
-    outs[axis].size = 1;
-    for (auto& in : ins)
-      for (auto& basis : in.bases) basis[axis] = 0;
-  }
-  return LinearLayout(std::move(ins), std::move(outs));
+LinearLayout hold_axes(LinearLayout layout, const std::vector<bool>& held) {
+  for (size_t axis = 0; axis < held.size() && axis < layout.outs().size(); ++axis)
+    if (held[axis]) layout = layout.hold_tile_dim(int(axis));
+  return layout;
 }
 
 bool same_but_copies(const LinearLayout& a, const LinearLayout& b) {
@@ -230,7 +224,7 @@ void OpRules::shape_op() {
     case Opcode::Reshape:
       if (want(x.num_elements() == r.num_elements() && r.is_tile(),
                fmt::format("reshape of {} elements to {}", x.num_elements(), r.num_elements())) &&
-          source)
+          source && r.layout->reshape_tile(x.shape))
         follow = source->reshape_tile(r.shape);
       break;
     case Opcode::Trans: {

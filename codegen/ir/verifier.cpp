@@ -12,7 +12,7 @@
 //   yield for every other region.
 // - What a terminator passes on has the types of what receives it: block arguments or results, layouts included.
 // Types
-// - Extents are powers of two, at least 1; a tile has at most 2^20 elements and rank 5.
+// - Extents are at least 1; a tile has at most 2^20 elements and rank 5.
 // - Same: the result has the type of operand 0. Bool: i1 of its shape.
 // - Elementwise: operands and results have one shape. The operands of a row with two or more have one type, but for the
 //   condition of select (i1) and the offset of addptr (i32 or i64). Arithmetic is not for pointers, though comparisons
@@ -41,7 +41,8 @@
 //   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
 // - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
 // - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
-//   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), reshape, trans.
+//   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), trans, and reshape
+//   where that leads from one layout to another (LinearLayout::reshape_tile).
 
 #include "codegen/ir/verifier.h"
 
@@ -196,13 +197,15 @@ class Verifier : private OpRules {
     std::string what = v.def ? (v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result")
                              : fmt::format("block argument {}", v.index);
     bool extents = true;
-    for (int64_t extent : t.shape) extents &= is_power_of_two(extent);
-    if (!want(extents, fmt::format("{} is {}: every extent must be a power of two", what, t.to_string()))) return;
+    for (int64_t extent : t.shape) extents &= extent > 0;
+    if (!want(extents, fmt::format("{} is {}: every extent must be at least 1", what, t.to_string()))) return;
     if (!want(t.rank() <= kMaxRank, fmt::format("{} has rank {}, expected at most {}", what, t.rank(), kMaxRank)))
       return;
-    int64_t bits = 0;
-    for (int64_t extent : t.shape) bits += std::countr_zero(uint64_t(extent));
-    if (!want(bits <= 20, fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements))) return;
+    int64_t elements = 1;
+    for (int64_t extent : t.shape) elements = std::min(elements * std::min(extent, kMaxElements + 1), kMaxElements + 1);
+    if (!want(elements <= kMaxElements,
+              fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements)))
+      return;
     want(!t.shared || (!t.pointer && !t.is_scalar()),
          fmt::format("{} is {}: no place in shared memory", what, t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {

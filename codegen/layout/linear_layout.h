@@ -49,7 +49,17 @@
 // Layouts go from the hardware to coordinates, not back: a register holds exactly one element, whereas an element may
 // have many holders, so only this direction is always a function.
 //
-// Sizes are powers of two. Bits of an input are listed lowest first, and the order of the inputs is that of the list.
+// Sizes that are not powers of two. An extent of 192 is three blocks of 64: in general q blocks of 2^k, q odd. The bits
+// speak of one block, and an input repeats it: its values go on above those of its bits, and each further block is
+// *added*, as it lies beyond what bits can reach. Three registers for each of 64 lanes' elements are written
+//
+//     register=[3*[64]], lane=[[1],[2],[4],[8],[16]], warp=[[32]] -> dim0:192
+//
+// Register r of a thread holds coordinate (lane and warp bits) + 64 r. Bits of a whole tile and repeats never mix, so
+// the algebra stays that of F2 and the repeats are matched one by one. An input may have several; the first one varies
+// fastest. A repeat of [0] is a free one, as a free bit is: copies.
+//
+// Bits of an input are listed lowest first, and the order of the inputs is that of the list.
 
 #pragma once
 
@@ -71,19 +81,36 @@ enum class Dim : uint8_t { Register, Lane, Warp, Block, Offset, Dim0, Dim1, Dim2
 inline Dim tile_dim(int axis) { return Dim(int(Dim::Dim0) + axis); }
 const char* dim_name(Dim dim);
 
+/// The power of two in an extent: 64 of 192.
+inline int64_t block_of(int64_t extent) { return extent & -extent; }
+/// How often that is repeated: 3 for 192.
+inline int64_t repeats_of(int64_t extent) { return extent / block_of(extent); }
+/// The extents that users may give a tile: q * 2^k with q odd and at most kMaxRepeats, since threads hold a register for
+/// each repeat. Where a tile is flattened, q may become larger.
+constexpr int64_t kMaxRepeats = 15;
+inline bool is_tile_extent(int64_t extent) { return extent > 0 && repeats_of(extent) <= kMaxRepeats; }
+
 class LinearLayout {
  public:
   /// Image of one input bit: one coordinate for each output dimension, in the order of out_dims().
   using Basis = std::vector<int32_t>;
-  /// Images of all bits of one input dimension, lowest bit first.
+  /// A digit of an input above its bits: value i of `count` adds i times the image, which moves along one output at
+  /// most, by whole blocks (block_of its size).
+  struct Repeat {
+    int32_t count;  ///< odd, more than 1
+    Basis image;
+    bool operator==(const Repeat&) const = default;
+  };
+  /// Images of all bits of one input dimension, lowest bit first, then its repeats, the fastest first.
   struct In {
     Dim dim;
     std::vector<Basis> bases;
+    std::vector<Repeat> repeats = {};
     bool operator==(const In&) const = default;
   };
   struct Out {
     Dim dim;
-    int32_t size;  ///< a power of two
+    int32_t size;  ///< bits reach block_of(size), repeats the rest
     bool operator==(const Out&) const = default;
   };
 
@@ -103,10 +130,10 @@ class LinearLayout {
   const std::vector<Out>& outs() const { return outs_; }
   bool has_out(Dim dim) const;
   int in_bits(Dim dim) const;       ///< 0 if the dimension is absent
-  int32_t in_size(Dim dim) const;   ///< 1 if the dimension is absent
+  int32_t in_size(Dim dim) const;   ///< repeats included; 1 if the dimension is absent
   int32_t out_size(Dim dim) const;  ///< 1 if the dimension is absent
   int total_in_bits() const;
-  int total_out_bits() const;
+  int total_out_bits() const;  ///< of the blocks
   /// Image of bit `bit` of `in`, coordinate `out`.
   int32_t basis(Dim in, int bit, Dim out) const;
   const Basis& basis(Dim in, int bit) const;
@@ -114,14 +141,17 @@ class LinearLayout {
   /// Coordinates (in the order of outs()) of the given input; dimensions not named are 0.
   Basis apply(const std::vector<std::pair<Dim, int32_t>>& in) const;
 
-  /// Product: this one for the low bits, `outer` for the high bits of every dimension they share.
+  /// Product: this one for the low bits, `outer` for the high bits of every dimension they share. Where `outer` has
+  /// bits, this one has no repeats.
   LinearLayout operator*(const LinearLayout& outer) const;
   /// First this, then `next` (whose inputs are this one's outputs, by name).
   LinearLayout compose(const LinearLayout& next) const;
   /// For a surjective `to` with the same outputs: a map x from this one's inputs to those of `to` with
   /// this(i) == to(x(i)). Broadcast bits of `to` get 0, so each coordinate is read from one canonical owner.
   LinearLayout invert_and_compose(const LinearLayout& to) const;
-  /// The inverse of a bijective layout.
+  /// The same, or nullopt where `to` does not cover this one or cuts its repeats up in another way.
+  std::optional<LinearLayout> try_invert_and_compose(const LinearLayout& to) const;
+  /// The inverse of a bijective layout that has one repeat for each extent at most.
   LinearLayout invert() const;
 
   /// Keeps only the named dimensions.
@@ -133,11 +163,14 @@ class LinearLayout {
   LinearLayout drop_tile_dim(int axis) const;
   /// Inserts a tile dimension of size 1 at `axis`, renumbering those from there on.
   LinearLayout insert_tile_dim(int axis) const;
-  /// Tile of another shape with the same elements in row-major order (the last dimension is the fastest).
-  LinearLayout reshape_tile(const std::vector<int64_t>& shape) const;
+  /// The layout with coordinate `axis` held at 0, of extent 1: what moved along it becomes copies.
+  LinearLayout hold_tile_dim(int axis) const;
+  /// Tile of another shape with the same elements in row-major order (the last dimension is the fastest). nullopt where
+  /// blocks and repeats of one shape are not those of the other (64 x 192 as 12288).
+  std::optional<LinearLayout> reshape_tile(const std::vector<int64_t>& shape) const;
   /// Tile with its dimensions permuted: result dimension i is this one's dimension order[i].
   LinearLayout permute_tile(const std::vector<int>& order) const;
-  /// Removes register bits that are broadcast (their image is in the span of the lower register bits).
+  /// Removes register bits and repeats that are broadcast (their image is in the span of the lower register bits).
   LinearLayout remove_zero_registers() const;
 
   bool is_surjective() const;
@@ -145,6 +178,9 @@ class LinearLayout {
   bool is_invertible() const { return is_surjective() && is_injective(); }
   /// Bits of `in` that do not change the coordinates given lower dimensions and bits (broadcast): a mask.
   int32_t free_mask(Dim in) const;
+  /// `value` of `in` without its free bits and repeats. Where all free bits are broadcast bits ([0]), as in registers,
+  /// that is the lowest value with the same coordinates.
+  int32_t canonical(Dim in, int32_t value) const;
   /// How many consecutive registers hold consecutive elements along tile dimension `axis`, in every aligned group of
   /// that many registers of every thread.
   int32_t contiguous_registers(int axis) const;
@@ -153,7 +189,7 @@ class LinearLayout {
 
   bool operator==(const LinearLayout&) const = default;
 
-  /// "register=[[1],[2]], lane=[[4],[8]], warp=[] -> dim0:16"; parse() reads it back.
+  /// "register=[[1],[2],3*[16]], lane=[[4],[8]], warp=[] -> dim0:48"; parse() reads it back.
   std::string to_string() const;
   static std::optional<LinearLayout> parse(std::string_view text, std::string* why);
 

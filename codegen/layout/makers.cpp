@@ -17,12 +17,39 @@ int log2_of(int64_t n) {
   return std::countr_zero(uint64_t(n));
 }
 
-/// Builds a layout bit by bit: every call appends input bits that take the next bits of a tile dimension.
+/// Bits of a coordinate inside a block of that extent.
+int block_bits(int64_t extent) { return log2_of(block_of(extent)); }
+
+/// The repeats that a tile of `shape` needs beside its blocks, those of the first axis in `order` fastest.
+template <class Order>
+std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape, const Order& order) {
+  std::vector<LinearLayout::Repeat> repeats;
+  for (int axis : order) {
+    if (repeats_of(shape[axis]) == 1) continue;
+    repeats.push_back({int32_t(repeats_of(shape[axis])), LinearLayout::Basis(shape.size(), 0)});
+    repeats.back().image[axis] = int32_t(block_of(shape[axis]));
+  }
+  return repeats;
+}
+std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape) {
+  std::vector<int> order;
+  for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
+  return repeats_of_tile(shape, order);
+}
+
+/// The same for rows that lie along order[0]: rows repeat first, so that as many as possible lie at one distance.
+std::vector<LinearLayout::Repeat> repeats_of_rows(const std::vector<int64_t>& shape, std::vector<int> order) {
+  if (order.size() > 1) std::swap(order[0], order[1]);
+  return repeats_of_tile(shape, order);
+}
+
+/// Builds a layout bit by bit: every call appends input bits that take the next bits of a tile dimension. Threads
+/// repeat the blocks of a tile in their registers.
 class Maker {
  public:
   static constexpr int kBeyond = 30;  ///< a bit that no dimension has, hence a free one
 
-  explicit Maker(const std::vector<int64_t>& shape) {
+  explicit Maker(const std::vector<int64_t>& shape) : shape_(shape) {
     for (size_t axis = 0; axis < shape.size(); ++axis) outs_.push_back({tile_dim(int(axis)), int32_t(shape[axis])});
     used_.resize(shape.size());
   }
@@ -31,7 +58,7 @@ class Maker {
   void place(Dim in, int axis, int bit) {
     LinearLayout::Basis basis(outs_.size(), 0);
     int32_t coordinate = int32_t(1) << bit;
-    if (coordinate < outs_[axis].size) {
+    if (coordinate < block_of(shape_[axis])) {
       basis[axis] = coordinate;
       used_[axis] = std::max(used_[axis], bit + 1);
     }
@@ -45,16 +72,17 @@ class Maker {
   void fill(Dim in, int axis) {
     while (!is_full(axis)) place(in, axis, used_[axis]);
   }
-  bool is_full(int axis) const { return int32_t(1) << used_[axis] >= outs_[axis].size; }
+  bool is_full(int axis) const { return int64_t(1) << used_[axis] >= block_of(shape_[axis]); }
 
-  LinearLayout threads() { return finish({Dim::Register, Dim::Lane, Dim::Warp}); }
-  LinearLayout finish(const std::vector<Dim>& dims) {
-    std::vector<LinearLayout::In> ins;
-    for (Dim dim : dims) ins.push_back({dim, bases_[dim]});
-    return LinearLayout(std::move(ins), outs_);
+  LinearLayout threads() {
+    return LinearLayout({{Dim::Register, bases_[Dim::Register], repeats_of_tile(shape_)},
+                         {Dim::Lane, bases_[Dim::Lane]},
+                         {Dim::Warp, bases_[Dim::Warp]}},
+                        outs_);
   }
 
  private:
+  std::vector<int64_t> shape_;
   std::vector<LinearLayout::Out> outs_;
   std::vector<int> used_;
   std::map<Dim, std::vector<LinearLayout::Basis>> bases_;
@@ -73,7 +101,8 @@ LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector
                             const std::vector<int>& lanes, const std::vector<int>& warps,
                             const std::vector<int>& order) {
   Maker maker(shape);
-  for (int axis : order) maker.extend(Dim::Register, axis, std::min(log2_of(per_thread[axis]), log2_of(shape[axis])));
+  for (int axis : order)
+    maker.extend(Dim::Register, axis, std::min(log2_of(per_thread[axis]), block_bits(shape[axis])));
   for (int axis : order) maker.extend(Dim::Lane, axis, log2_of(lanes[axis]));
   for (int axis : order) maker.extend(Dim::Warp, axis, log2_of(warps[axis]));
   for (int axis : order) maker.fill(Dim::Register, axis);
@@ -82,9 +111,10 @@ LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector
 
 LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int per_thread,
                               int num_warps) {
-  std::vector<int64_t> left = shape;
+  std::vector<int64_t> left;
+  for (int64_t extent : shape) left.push_back(block_of(extent));
   std::vector<int> registers(shape.size(), 1);
-  registers[order[0]] = int(std::min<int64_t>(per_thread, shape[order[0]]));
+  registers[order[0]] = int(std::min<int64_t>(per_thread, left[order[0]]));
   left[order[0]] /= registers[order[0]];
   // Threads go along the fastest dimension as far as it reaches; those that find no room hold copies along the last.
   auto spread = [&](int64_t threads) {
@@ -124,7 +154,7 @@ LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int gro
   for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
   maker.place(Dim::Register, m, 3);
   for (int bit : {4, 5}) maker.place(Dim::Warp, m, bit);
-  maker.extend(Dim::Register, n, log2_of(shape[n]) - 3 - log2_of(groups_n));
+  maker.extend(Dim::Register, n, block_bits(shape[n]) - 3 - log2_of(groups_n));
   maker.extend(Dim::Warp, n, log2_of(groups_n));
   maker.extend(Dim::Warp, m, log2_of(groups_m));
   repeat_tile(maker, rank, n, m);
@@ -178,12 +208,15 @@ LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std
   std::vector<LinearLayout::In> ins = sums.ins();
   for (LinearLayout::In& in : ins) {
     for (LinearLayout::Basis& basis : in.bases) basis[k] = 0;
+    for (LinearLayout::Repeat& repeat : in.repeats) repeat.image[k] = 0;
     if (in.dim != Dim::Register) continue;
-    for (int bit = 0; bit < log2_of(shape[k]); ++bit) {
+    for (int bit = 0; bit < block_bits(shape[k]); ++bit) {
       LinearLayout::Basis along(rank, 0);
       along[k] = int32_t(1) << bit;
       in.bases.push_back(std::move(along));
     }
+    for (LinearLayout::Repeat& repeat : repeats_of_tile(shape, std::vector<int>{k}))
+      in.repeats.push_back(std::move(repeat));
   }
   return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
 }
@@ -221,13 +254,13 @@ std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int
 
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,
                                     int per_phase, int phases) {
-  int column_bits = log2_of(shape[order[0]]), vector_bits = log2_of(vector), phase_row = log2_of(per_phase);
+  int column_bits = block_bits(shape[order[0]]), vector_bits = log2_of(vector), phase_row = log2_of(per_phase);
   std::vector<LinearLayout::Out> outs;
   for (size_t axis = 0; axis < shape.size(); ++axis) outs.push_back({tile_dim(int(axis)), int32_t(shape[axis])});
   LinearLayout::In offset{Dim::Offset, {}};
   int row = 0;  // bits of the row number passed
   for (size_t i = 0; i < order.size(); ++i) {
-    for (int bit = 0; bit < log2_of(shape[order[i]]); ++bit) {
+    for (int bit = 0; bit < block_bits(shape[order[i]]); ++bit) {
       LinearLayout::Basis basis(shape.size(), 0);
       basis[order[i]] = int32_t(1) << bit;
       if (i > 0) {
@@ -238,12 +271,13 @@ LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std
       offset.bases.push_back(std::move(basis));
     }
   }
+  offset.repeats = repeats_of_rows(shape, order);
   return LinearLayout({std::move(offset)}, std::move(outs));
 }
 
 namespace {
 
-/// Images of the bits of `dim` as words: coordinates packed with Dim0 lowest.
+/// Images of the bits of `dim` as words: coordinates inside a block packed with Dim0 lowest.
 std::vector<gf2::Vector> packed_bases(const LinearLayout& layout, Dim dim) {
   std::vector<gf2::Vector> result;
   for (int bit = 0; bit < layout.in_bits(dim); ++bit) {
@@ -251,23 +285,27 @@ std::vector<gf2::Vector> packed_bases(const LinearLayout& layout, Dim dim) {
     int shift = 0;
     for (const auto& out : layout.outs()) {
       word |= gf2::Vector(layout.basis(dim, bit, out.dim)) << shift;
-      shift += log2_of(out.size);
+      shift += block_bits(out.size);
     }
     result.push_back(word);
   }
   return result;
 }
 
+/// Offsets whose bits have these images; blocks follow each other.
 LinearLayout shared_from_columns(const std::vector<gf2::Vector>& columns, const std::vector<LinearLayout::Out>& outs) {
   LinearLayout::In offset{Dim::Offset, {}};
   for (gf2::Vector word : columns) {
     LinearLayout::Basis basis;
     for (const auto& out : outs) {
-      basis.push_back(int32_t(word & gf2::Vector(out.size - 1)));
-      word >>= log2_of(out.size);
+      basis.push_back(int32_t(word & gf2::Vector(block_of(out.size) - 1)));
+      word >>= block_bits(out.size);
     }
     offset.bases.push_back(std::move(basis));
   }
+  std::vector<int64_t> sizes;
+  for (const auto& out : outs) sizes.push_back(out.size);
+  offset.repeats = repeats_of_tile(sizes);
   return LinearLayout({std::move(offset)}, outs);
 }
 
@@ -363,7 +401,7 @@ LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
   std::vector<int> order = fastest_order(src);
   // A batch dimension must not come between the rows of a matrix.
   std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis >= int(shape.size()) - 2; });
-  int64_t extent = shape[order[0]];
+  const int64_t extent = block_of(shape[order[0]]);
   int vector = int(std::min<int64_t>(128 / bits, extent));
   int row = std::max(1024 / bits, vector);  // elements in 128 bytes
   int per_phase = int(std::max<int64_t>(1, row / extent));
@@ -379,7 +417,8 @@ LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
     offset.bases.push_back(std::move(basis));
   }
   std::vector<LinearLayout::Out> outs = one.outs();
-  outs[order[0]].size = int32_t(extent);
+  outs[order[0]].size = int32_t(shape[order[0]]);
+  offset.repeats = repeats_of_rows(shape, order);
   return LinearLayout({std::move(offset)}, std::move(outs));
 }
 
@@ -403,11 +442,14 @@ std::optional<LdmatrixPlan> plan_ldmatrix(const LinearLayout& reg, const LinearL
     transposed = true;
   else
     return std::nullopt;
-  for (const auto& in : offsets.ins())
+  for (const auto& in : offsets.ins()) {
     for (size_t bit = 0; bit < in.bases.size(); ++bit) {
       bool inside = in.dim == Dim::Lane || (in.dim == Dim::Register && bit == 0);
       if (!inside && in.bases[bit][0] % 8 != 0) return std::nullopt;
     }
+    for (const auto& repeat : in.repeats)
+      if (repeat.image[0] % 8 != 0) return std::nullopt;
+  }
 
   int matrix_bits = std::min(registers - 1, 2);
   const std::vector<int32_t>& rows = transposed ? pairs : groups;

@@ -1,4 +1,5 @@
-// Makers of linear layouts: the shapes that hardware and passes ask for, each as one F2 map.
+// Makers of linear layouts: the shapes that hardware and passes ask for, each as one F2 map. Extents are q * 2^k: what
+// is said of a tile holds for its block of powers of two, which registers, or offsets in shared memory, repeat.
 #pragma once
 
 #include <optional>

@@ -49,13 +49,33 @@ void lower_Splat(Lowering& l, const ir::Op& op) {
 }
 
 namespace {
+
+// A tile in another shape, by way of shared memory in row-major order: for layouts that algebra does not relate.
+Regs exchange_in_order(Lowering& l, const ir::Op& op) {
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  const int64_t bytes = std::max(1, from.bits() / 8);
+  auto address = [&](const ir::Type& type, int r) {
+    llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
+    return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
+  };
+  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
+  const Regs& regs = l.get(op.operand(0));
+  llvm::Value* owner = l.is_owner(from.layout);
+  l.map_registers(from, [&](int r) { return l.store_shared(address(from, r), {regs[r]}, owner, op.loc), regs[r]; });
+  l.barrier(op.loc);
+  return l.map_registers(to, [&](int r) { return l.load_shared(address(to, r), l.element_type(to), 1, op.loc)[0]; });
+}
+
 void move(Lowering& l, const ir::Op& op) {
   const ir::Type& from = op.operand(0)->type;
   if (!from.layout || !op.result()->type.layout) {  // between a scalar and a tile of one element
     l.set(op.result(), Regs(Lowering::num_registers(op.result()->type), l.scalar(op.operand(0))));
     return;
   }
-  l.set(op.result(), l.convert(l.get(op.operand(0)), from.element(), *from.layout, operand_view(op), op));
+  if (auto view = operand_view(op))
+    l.set(op.result(), l.convert(l.get(op.operand(0)), from.element(), *from.layout, *view, op));
+  else
+    l.set(op.result(), exchange_in_order(l, op));
 }
 }  // namespace
 
@@ -74,10 +94,9 @@ namespace {
 
 // Output `dim` of a (register, lane, warp) -> (register, lane, warp) map for one register, as constant and thread part.
 int32_t register_part(const LinearLayout& map, Dim dim, int r) {
-  int32_t value = 0;
-  for (int bit = 0; bit < map.in_bits(Dim::Register); ++bit)
-    if (r >> bit & 1) value ^= map.basis(Dim::Register, bit, dim);
-  return value;
+  size_t at = 0;
+  while (map.outs()[at].dim != dim) ++at;
+  return map.apply({{Dim::Register, r}})[at];
 }
 
 Regs convert_in_registers(const Regs& regs, const LinearLayout& map, int n) {
@@ -206,10 +225,12 @@ class SharedExchange {
       auto bits = vector_bits(to_offset, width);
       if ((1 << bits.size()) != width) continue;
       bool alone = true;
-      for (auto& in : to_offset.ins())
+      for (auto& in : to_offset.ins()) {
+        for (auto& repeat : in.repeats) alone &= repeat.image[0] % width == 0;
         for (int bit = 0; bit < int(in.bases.size()); ++bit)
           if (in.dim != Dim::Register || std::find(bits.begin(), bits.end(), bit) == bits.end())
             alone &= to_offset.basis(in.dim, bit, Dim::Offset) % width == 0;
+      }
       if (alone) return width;
     }
     return 1;
@@ -222,11 +243,11 @@ class SharedExchange {
   // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
   void for_each_access(const LinearLayout& layout, const LinearLayout& to_offset,
                        const std::function<void(llvm::ArrayRef<int> registers)>& access) {
-    int width = access_width(to_offset), copies = layout.free_mask(Dim::Register), low = 0;
+    int width = access_width(to_offset), low = 0;
     auto bits = vector_bits(to_offset, width);
     for (int bit : bits) low |= 1 << bit;
     for (int r = 0; r < layout.in_size(Dim::Register); ++r) {
-      if (r & (copies | low)) continue;
+      if ((r & low) || layout.canonical(Dim::Register, r) != r) continue;
       llvm::SmallVector<int> registers;
       for (int i = 0; i < width; ++i) {
         int which = r;
@@ -272,9 +293,7 @@ class SharedExchange {
   }
 
   Regs with_copies(Regs regs, const LinearLayout& layout) {
-    int copies = layout.free_mask(Dim::Register);
-    for (int r = 0; r < int(regs.size()); ++r)
-      if (r & copies) regs[r] = regs[r & ~copies];
+    for (int r = 0; r < int(regs.size()); ++r) regs[r] = regs[layout.canonical(Dim::Register, r)];
     return regs;
   }
 

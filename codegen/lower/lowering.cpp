@@ -153,14 +153,16 @@ void Lowering::set(const ir::Value* value, Regs regs) { values_[value] = std::mo
 int Lowering::num_registers(const ir::Type& type) { return type.layout ? type.layout->in_size(Dim::Register) : 1; }
 
 int Lowering::canonical_register(const ir::Type& type, int r) {
-  return type.layout ? r & ~type.layout->free_mask(Dim::Register) : r;
+  return type.layout ? type.layout->canonical(Dim::Register, r) : r;
 }
 
 Regs Lowering::map_registers(const ir::Type& type, const std::function<llvm::Value*(int)>& make) {
   int n = num_registers(type);
-  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
   Regs out(n, nullptr);
-  for (int r = 0; r < n; ++r) out[r] = (r & copies) ? out[r & ~copies] : make(r);
+  for (int r = 0; r < n; ++r) {
+    int first = canonical_register(type, r);
+    out[r] = first == r ? make(r) : out[first];
+  }
   return out;
 }
 
@@ -263,9 +265,8 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
 
 llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes) {
   llvm::Value* of_thread = thread_part(to_offset, Dim::Offset);
-  int32_t constant = 0, reachable = 0;
-  for (int bit = 0; bit < to_offset.in_bits(Dim::Register); ++bit)
-    if (r >> bit & 1) constant ^= to_offset.basis(Dim::Register, bit, Dim::Offset);
+  const int32_t constant = to_offset.apply({{Dim::Register, r}})[0];
+  int32_t reachable = 0;
   for (Dim dim : {Dim::Lane, Dim::Warp})
     for (int bit = 0; bit < to_offset.in_bits(dim); ++bit) reachable |= to_offset.basis(dim, bit, Dim::Offset);
   // Constants that no bit of the thread's meets go last, into the instruction's own offset.
@@ -285,10 +286,16 @@ llvm::Value* Lowering::add_register_part(llvm::Value* thread_part, const LinearL
 }
 
 llvm::Value* Lowering::coordinate(const LinearLayout& layout, Dim out, int r) {
-  int32_t constant = 0;
-  for (int bit = 0; bit < layout.in_bits(Dim::Register); ++bit)
-    if (r >> bit & 1) constant ^= layout.basis(Dim::Register, bit, out);
-  return add_register_part(thread_part(layout, out), layout, out, constant);
+  size_t at = 0;
+  while (layout.outs()[at].dim != out) ++at;
+  return add_register_part(thread_part(layout, out), layout, out, layout.apply({{Dim::Register, r}})[at]);
+}
+
+llvm::Value* Lowering::linear_index(const ir::Type& type, int r) {
+  llvm::Value* index = i32(0);
+  for (int axis = 0; axis < type.rank(); ++axis)
+    index = b.CreateAdd(b.CreateMul(index, i32(type.shape[axis])), coordinate(*type.layout, tile_dim(axis), r));
+  return index;
 }
 
 llvm::Value* Lowering::is_owner(const LayoutRef& layout) {

@@ -94,6 +94,8 @@ class Lowering {
   llvm::Value* add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out, int32_t constant);
   /// Coordinate `out` of register r.
   llvm::Value* coordinate(const LinearLayout& layout, Dim out, int r);
+  /// Row-major index, among all elements of the tile, of the one in register r (0 for a scalar).
+  llvm::Value* linear_index(const ir::Type& type, int r);
   /// True in one thread for each element that the layout gives to several; null if there are no copies.
   llvm::Value* is_owner(const LayoutRef& layout);
 

@@ -144,10 +144,9 @@ void lower_Load(Lowering& l, const ir::Op& op) {
   AccessShape shape = access_shape(memory_bits(element), width);
   std::string row = fmt::format("ld_global_{}", shape.suffix), mods = cache_modifiers(op);
   Regs out(n, nullptr);
-  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
   for (int r = 0; r < n; r += width) {
-    if (r & copies) {
-      for (int i = 0; i < width; ++i) out[r + i] = out[(r + i) & ~copies];
+    if (int first = Lowering::canonical_register(type, r); first != r) {
+      std::copy_n(out.begin() + first, width, out.begin() + r);
       continue;
     }
     Regs fallback(width, llvm::Constant::getNullValue(element));
@@ -171,10 +170,9 @@ void lower_Store(Lowering& l, const ir::Op& op) {
   int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
   AccessShape shape = access_shape(memory_bits(l.element_type(type)), width);
   std::string row = fmt::format("st_global_{}", shape.suffix), mods = cache_modifiers(op);
-  int copies = type.layout ? type.layout->free_mask(Dim::Register) : 0;
   llvm::Value* owner = l.is_owner(type.layout);
   for (int r = 0; r < n; r += width) {
-    if (r & copies) continue;
+    if (Lowering::canonical_register(type, r) != r) continue;
     llvm::Value* p = predicate(l, mask, r);
     llvm::SmallVector<llvm::Value*> args{pointers[r]};
     args.append(l.pack(llvm::ArrayRef(values).slice(r, width), shape.word_bits));
@@ -240,12 +238,8 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
     int bytes = std::max(1, type.bits() / 8);
     if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
     auto address = [&](int r) {
-      llvm::Value* index = l.i32(0);
-      if (type.layout)
-        for (int axis = 0; axis < type.rank(); ++axis)
-          index = l.b.CreateAdd(l.b.CreateMul(index, l.i32(type.shape[axis])),
-                                l.coordinate(*type.layout, tile_dim(axis), r));
-      return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), l.b.CreateMul(index, l.i32(bytes)));
+      llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
+      return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
     };
     l.map_registers(type, [&](int r) { return l.store_shared(address(r), {old[r]}, owner, op.loc), old[r]; });
     l.barrier(op.loc);
@@ -288,15 +282,15 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const int bytes = place.bits() / 8, n = Lowering::num_registers(ptr->type);
   // Registers that lie side by side in global memory do so in the place, as far as its swizzle leaves them together.
   int width = 1;
-  for (int bit = 0; width < std::min(access_width(op), n) && to_offset.basis(Dim::Register, bit, Dim::Offset) == width;
+  for (int bit = 0; bit < to_offset.in_bits(Dim::Register) && width < access_width(op) &&
+                    to_offset.basis(Dim::Register, bit, Dim::Offset) == width;
        ++bit)
     width *= 2;
   TEGULA_CHECK(width * bytes >= 4, "an asynchronous copy of {} bytes", width * bytes);
   const std::string row = fmt::format("cp_async_{}", width * bytes);
   const Regs& pointers = l.get(ptr);
-  const int copies = layout.free_mask(Dim::Register);
   for (int r = 0; r < n; r += width) {
-    if (r & copies) continue;
+    if (layout.canonical(Dim::Register, r) != r) continue;
     llvm::Value* size = l.b.CreateSelect(predicate(l, mask, r), l.i32(width * bytes), l.i32(0));
     l.hw(row, {l.element_address(base, to_offset, r, bytes), pointers[r], size, l.site(op.loc)});
   }

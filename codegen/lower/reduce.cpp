@@ -73,9 +73,8 @@ class Reduction {
 
   void reduce_registers() {
     std::map<Key, std::vector<Group>> groups;
-    int copies = layout_.free_mask(Dim::Register);
     for (int r = 0; r < layout_.in_size(Dim::Register); ++r) {
-      if (r & copies) continue;
+      if (layout_.canonical(Dim::Register, r) != r) continue;
       Group g;
       for (const ir::Value* x : op_.operands) g.push_back(l_.get(x)[r]);
       groups[key_of_operand(r)].push_back(std::move(g));

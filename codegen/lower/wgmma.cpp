@@ -16,6 +16,7 @@ class Descriptor {
       : l_(l), operand_(*wgmma_operand(place->type, operand)), bytes_(place->type.bits() / 8), base_(l.scalar(place)) {}
 
   bool k_major() const { return operand_.k_major; }
+  int together() const { return operand_.together; }
 
   // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
   void add_group_part(const LinearLayout& acc, int acc_axis) {
@@ -92,8 +93,8 @@ class Fragments {
 void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
-  const int columns = int(op.attr_int("columns"));
   Descriptor right(l, b, 1);
+  const int columns = std::min(int(op.attr_int("columns")), right.together());
   right.add_group_part(acc, 1);
   const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());

@@ -120,7 +120,8 @@ class Assigner {
     std::vector<int64_t> best_cost;
     for (int m = 1; m <= total; m *= 2) {
       int n = total / m;
-      int64_t tile_m = std::max<int64_t>(16, rows / m), tile_n = std::max<int64_t>(8, columns / n);
+      int64_t tile_m = std::max<int64_t>(16, block_of(rows) / m) * repeats_of(rows);
+      int64_t tile_n = std::max<int64_t>(8, block_of(columns) / n) * repeats_of(columns);
       int64_t copies = (tile_m * m / rows) * (tile_n * n / columns);
       std::vector<int64_t> cost = {copies, rows_reduced ? n : 0, tile_m + tile_n};
       if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
@@ -155,7 +156,7 @@ class Assigner {
     const Shape& shape = group.first;
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
-    int64_t limit = std::min(shape[order[0]], std::max<int64_t>(1, elements / (32 * func_.num_warps())));
+    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / (32 * func_.num_warps())));
     int best = 1;
     double best_cost = 0;
     for (int held = 1; held <= std::min<int64_t>(limit, 16); held *= 2) {
@@ -174,8 +175,9 @@ class Assigner {
   /// column would be loaded by more threads.)
   LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread) const {
     std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1);
-    std::vector<int64_t> left = shape;
-    registers[order[0]] = int(std::min<int64_t>(per_thread, shape[order[0]]));
+    std::vector<int64_t> left;
+    for (int64_t extent : shape) left.push_back(block_of(extent));
+    registers[order[0]] = int(std::min<int64_t>(per_thread, left[order[0]]));
     left[order[0]] /= registers[order[0]];
     auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t threads) {
       for (int axis : axes) {
@@ -204,7 +206,7 @@ class Assigner {
     for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
     int64_t elements = 1;
     for (int64_t extent : shape) elements *= extent;
-    int per_thread = int(std::clamp<int64_t>(elements / (32 * func_.num_warps()), 1, 4));
+    int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / (32 * func_.num_warps()), 1, 4))));
     return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
   }
 

@@ -17,19 +17,6 @@ std::vector<int> inverse(const std::vector<int64_t>& order) {
   return result;
 }
 
-/// Where the coordinates along the axes that `from` and the layout's tile differ in are held at 0.
-LinearLayout hold_grown(const LinearLayout& layout, const ir::Shape& from) {
-  std::vector<LinearLayout::In> ins = layout.ins();
-  std::vector<LinearLayout::Out> outs = layout.outs();
-  for (size_t axis = 0; axis < from.size(); ++axis) {
-    if (outs[axis].size == from[axis]) continue;
-    outs[axis].size = 1;
-    for (auto& in : ins)
-      for (auto& basis : in.bases) basis[axis] = 0;
-  }
-  return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
-}
-
 }  // namespace
 
 std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout& result) {
@@ -37,8 +24,13 @@ std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout&
   switch (op.opcode) {
     case Opcode::ExpandDims:
       return result.drop_tile_dim(int(op.attr_int("axis"))).remove_zero_registers();
-    case Opcode::Broadcast:
-      return hold_grown(result, op.operands[0]->type.shape);
+    case Opcode::Broadcast: {
+      LinearLayout held = result;
+      const ir::Shape &from = op.operands[0]->type.shape, &to = op.result()->type.shape;
+      for (size_t axis = 0; axis < from.size(); ++axis)
+        if (from[axis] != to[axis]) held = held.hold_tile_dim(int(axis));
+      return held.remove_zero_registers();
+    }
     case Opcode::Reshape:
       return result.reshape_tile(op.operands[0]->type.shape);
     case Opcode::Trans:

@@ -11,7 +11,8 @@ namespace tegula {
 bool is_layout_free(const ir::Op& op);
 
 /// The layout that the tile operands of an elementwise op, expand_dims, broadcast, reshape or trans need so that the
-/// result comes in `result` without data movement; nullopt for other ops. Registers that would hold copies are dropped.
+/// result comes in `result` without data movement; nullopt for other ops, and for a reshape that no layout survives.
+/// Registers that would hold copies are dropped.
 std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout& result);
 
 /// The layout in which the result comes when the operand (the first of several) has `operand`; nullopt where that is

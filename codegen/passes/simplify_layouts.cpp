@@ -110,10 +110,14 @@ class Simplifier {
     if (!x->def || !is_cheap(*x->def)) return bytes_of(x->type);
     plan_[key] = true;
     if (is_layout_free(*x->def)) return 0;
-    LinearLayout needed = *operand_layout(*x->def, layout);
+    auto needed = operand_layout(*x->def, layout);
+    if (!needed) {
+      plan_[key] = false;
+      return bytes_of(x->type);
+    }
     int64_t total = 0;
     for (Value* operand : x->def->operands)
-      if (operand) total += plan(operand, needed);
+      if (operand) total += plan(operand, *needed);
     // A single conversion of the result beats several of operands.
     if (total >= bytes_of(x->type)) {
       plan_[key] = false;

@@ -29,11 +29,23 @@ std::string MmaInstruction::hw_name(int n) const {
 
 MmaPrecision precision_of(const ir::Op&) { return MmaPrecision::Ieee; }
 
+namespace {
+
+// Whether instructions of a warp fill the tile's blocks, where it has several: what lies beyond a block is another one,
+// no copy.
+bool fills_blocks(const MmaInstruction& instruction, const ir::Op& dot) {
+  const ir::Shape &a = dot.operand(0)->type.shape, &sums = dot.result()->type.shape;
+  auto fills = [](int64_t extent, int64_t tile) { return repeats_of(extent) == 1 || block_of(extent) >= tile; };
+  return fills(sums[sums.size() - 2], instruction.m()) && fills(sums.back(), 8) && fills(a.back(), instruction.k);
+}
+
+}  // namespace
+
 const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target) {
   const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, sums = dot.result()->type.elem;
   for (const MmaInstruction& row : mma_instructions())
     if (row.path == path && row.a == a && row.b == b && row.sums == sums && row.precision >= precision_of(dot) &&
-        target.has(row.feature))
+        target.has(row.feature) && (path == MmaPath::Warpgroup || fills_blocks(row, dot)))
       return &row;
   return nullptr;
 }

@@ -127,9 +127,10 @@ Val fn_arange(Sema& s, Args args) {
   if (!start || !end) return {};
   if (*end <= *start) return s.error(fmt::format("arange from {} to {} is empty", *start, *end));
   Int extent = *end - *start;
-  if (extent & (extent - 1))
-    return s.error(fmt::format("the extent of arange is {}, which is no power of two", extent),
-                   "take the next power of two and mask the rest: mask = tl.arange(0, BLOCK) < n");
+  if (!is_tile_extent(extent))
+    return s.error(
+        fmt::format("the extent of arange is {}, which is no q * 2^k with odd q up to {}", extent, kMaxRepeats),
+        next_extents(extent) + "mask what is too much: mask = tl.arange(0, BLOCK) < n");
   if (!to_shape(s, extent, "arange")) return {};
   if (*start < INT32_MIN || *end > INT32_MAX) return s.error("arange is limited to int32 values");
   return s.builder.arange(*start, *end);

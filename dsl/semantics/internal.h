@@ -35,7 +35,9 @@ struct OperandRules {
 std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
                                                           OperandRules rules);
 
-/// A compile-time shape from a tuple or list of ints, checked: powers of two, at most 2^20 elements.
+/// The start of a hint for an extent that no tile has: those below and above that one can have.
+std::string next_extents(Int extent);
+/// A compile-time shape from a tuple or list of ints, checked: extents that tiles have, at most 2^20 elements.
 std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function);
 /// The same from varargs: `reshape(x, 2, 4)` and `reshape(x, (2, 4))`.
 std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_view function);

@@ -174,6 +174,13 @@ std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view 
   return int(*i < 0 ? *i + rank : *i);
 }
 
+std::string next_extents(Int extent) {
+  Int above = std::max<Int>(extent, 1), below = above;
+  while (!is_tile_extent(above)) ++above;
+  while (!is_tile_extent(below)) --below;
+  return below < above ? fmt::format("the nearest are {} and {}: ", below, above) : "";
+}
+
 std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function) {
   constexpr int64_t kMaxElements = 1 << 20;
   std::vector<Val> one{shape};
@@ -183,9 +190,10 @@ std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view fu
   for (const Val& item : *items) {
     auto extent = to_int(s, item, fmt::format("each extent in the shape of {}", function));
     if (!extent) return std::nullopt;
-    if (*extent <= 0 || (*extent & (*extent - 1))) {
-      s.error(fmt::format("extent {} in the shape of {} is no power of two", *extent, function),
-              "take the next power of two and mask the rest: triton.next_power_of_2(n)");
+    if (!is_tile_extent(*extent)) {
+      s.error(
+          fmt::format("extent {} in the shape of {} is no q * 2^k with odd q up to {}", *extent, function, kMaxRepeats),
+          next_extents(*extent) + "mask what is too much; triton.next_power_of_2(n) always works");
       return std::nullopt;
     }
     out.push_back(*extent);

@@ -1,0 +1,103 @@
+// label: device
+// Tiles whose extents are q * 2^k: elementwise ops, reductions, shapes and products, and what is said of other extents.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+
+namespace tegula {
+namespace {
+
+std::vector<std::shared_ptr<Device>> devices() {
+  static const auto all = [] {
+    std::vector<std::shared_ptr<Device>> list{default_device()};
+    if (list[0]->info().emulator) {
+      list.clear();
+      for (const char* target : {"sm_80", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
+    }
+    return list;
+  }();
+  return all;
+}
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/widths.py");
+  return p;
+}
+
+void check_statistics(Device& device, int block_m, int block_n, int m, int n, int num_warps) {
+  SCOPED_TRACE(fmt::format("{}: {} x {} in {} x {}, {} warps", device.info().name, m, n, block_m, block_n, num_warps));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> x(size_t(m) * n);
+  for (float& v : x) v = normal(random);
+  std::vector<double> softmax(x.size()), transposed(x.size()), columns(n), numbers(5);
+  float largest = -INFINITY;
+  for (int i = 0; i < m; ++i) {
+    double total = 0;
+    for (int j = 0; j < n; ++j) total += std::exp(double(x[size_t(i) * n + j]));
+    for (int j = 0; j < n; ++j) {
+      double y = std::exp(double(x[size_t(i) * n + j])) / total;
+      softmax[size_t(i) * n + j] = transposed[size_t(j) * m + i] = y;
+      columns[j] += y, numbers[0] += y;
+      numbers[2 + (int64_t(i) * block_n + j) / (block_m * block_n / 3)] += y;
+      if (x[size_t(i) * n + j] > largest) largest = x[size_t(i) * n + j], numbers[1] = double(i) * block_n + j;
+    }
+  }
+  Buffer dx(device, x), ds(device, x.size() * 4), dt(device, x.size() * 4), dc(device, n * 4), dn(device, 5 * 4);
+  program()
+      .kernel("statistics")
+      .launch(device, {1}, {.constexprs = {{"BM", block_m}, {"BN", block_n}}, .num_warps = num_warps}, dx.as<float>(),
+              ds.as<float>(), dt.as<float>(), dc.as<float>(), dn.as<float>(), m, n);
+  auto compare = [](const char* what, const std::vector<float>& found, const std::vector<double>& exact) {
+    double worst = 0;
+    for (size_t i = 0; i < exact.size(); ++i)
+      worst = std::max(worst, std::fabs(found[i] - exact[i]) / std::max(1e-6, std::fabs(exact[i])));
+    EXPECT_LE(worst, 1e-5) << what;
+  };
+  compare("softmax", ds.download<float>(), softmax);
+  compare("transposed", dt.download<float>(), transposed);
+  compare("sums of columns", dc.download<float>(), columns);
+  compare("numbers", dn.download<float>(), numbers);
+}
+
+TEST(Widths, RowsAndColumns) {
+  for (auto& device : devices()) {
+    check_statistics(*device, 96, 192, 96, 192, 4);
+    check_statistics(*device, 96, 192, 77, 150, 8);
+    check_statistics(*device, 12, 224, 10, 224, 1);
+    check_statistics(*device, 48, 20, 48, 20, 2);
+    check_statistics(*device, 3, 64, 3, 50, 4);
+    check_statistics(*device, 16, 192, 16, 190, 16);
+    check_statistics(*device, 15, 3, 15, 3, 4);
+  }
+}
+
+TEST(Widths, Shapes) {
+  for (auto& device : devices())
+    for (auto [a, b, c] : {std::array{3, 4, 16}, {4, 6, 8}, {5, 3, 8}, {64, 3, 2}, {2, 7, 32}, {3, 5, 1}, {16, 12, 8}})
+      for (int num_warps : {1, 4}) {
+        SCOPED_TRACE(fmt::format("{}: {} x {} x {}, {} warps", device->info().name, a, b, c, num_warps));
+        std::vector<int32_t> x(size_t(a) * b * c);
+        for (size_t i = 0; i < x.size(); ++i) x[i] = int32_t(i) * 7 % 1001;
+        Buffer dx(*device, x), dy(*device, x.size() * 4);
+        program().kernel("shapes").launch(*device, {1},
+                                          {.constexprs = {{"A", a}, {"B", b}, {"C", c}}, .num_warps = num_warps},
+                                          dx.as<int32_t>(), dy.as<int32_t>());
+        std::vector<int32_t> y = dy.download<int32_t>();
+        int wrong = 0;
+        for (size_t i = 0; i < x.size(); ++i) wrong += y[i] != 2 * x[i] + int32_t(i / size_t(c)) % b;
+        EXPECT_EQ(wrong, 0);
+      }
+}
+
+}  // namespace
+}  // namespace tegula
