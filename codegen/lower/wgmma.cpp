@@ -7,9 +7,7 @@ namespace tegula::lower {
 
 namespace {
 
-constexpr int kRows = 64;
-constexpr int kStep = 16;
-constexpr size_t kMostSums = 128;  ///< of an instruction with 256 columns
+constexpr size_t kMostSums = kMmaMostColumns / 2;  ///< of an instruction
 
 // The 64-bit description of an operand that begins at a shared address.
 class Descriptor {
@@ -66,26 +64,29 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
   return out;
 }
 
-// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by 16 of k, as of mma.sync.
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by `depth`, as of mma.sync.
 class Fragments {
  public:
-  Fragments(Lowering& l, const ir::Value* a) : l_(l) {
+  Fragments(Lowering& l, const ir::Value* a) : l_(l), per_word_(32 / a->type.bits()) {
     const Regs& regs = l.get(a);
     for (int r = 0; r < int(regs.size()); ++r)
       registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
   }
-  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k) {
+  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k, int depth) {
     llvm::SmallVector<llvm::Value*> words;
-    for (int half : {0, 8})
+    for (int half : {0, depth / 2})
       for (int row : {0, 8}) {
-        auto element = [&](int64_t i) { return registers_.at({int32_t(m + row), int32_t(k + half + i)}); };
-        words.push_back(l_.pack({element(0), element(1)}, 32)[0]);
+        llvm::SmallVector<llvm::Value*> elements;
+        for (int i = 0; i < per_word_; ++i)
+          elements.push_back(registers_.at({int32_t(m + row), int32_t(k + half + i)}));
+        words.push_back(l_.pack(elements, 32)[0]);
       }
     return words;
   }
 
  private:
   Lowering& l_;
+  int per_word_;
   std::map<std::vector<int32_t>, llvm::Value*> registers_;
 };
 
@@ -95,16 +96,17 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
   const int columns = int(op.attr_int("columns"));
-  const char* type = a->type.elem == Elem::BF16 ? "bf16" : "f16";
   Descriptor right(l, b, 1);
   right.add_group_part(acc, 1);
+  const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
+  TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
   // Which operands are transposed: those that do not lie along K.
   std::string row, transposed = fmt::format(".{}", int(!right.k_major()));
   std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> left;
   if (a->type.shared) {
     auto place = std::make_shared<Descriptor>(l, a, 0);
     place->add_group_part(acc, 0);
-    row = fmt::format("wgmma_m64n{}k{}_{}_ss", columns, kStep, type);
+    row = instruction->hw_name(columns) + "_ss";
     transposed = fmt::format(".{}", int(!place->k_major())) + transposed;
     left = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
   } else {
@@ -112,10 +114,10 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
     Fragments fragments(l, a);
     for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
-      if (int32_t m = acc.apply({{Dim::Register, r}})[0]; m % kRows == 0)
-        for (int64_t k = 0; k < a->type.shape[1]; k += kStep)
-          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k);
-    row = fmt::format("wgmma_m64n{}k{}_{}_rs", columns, kStep, type);
+      if (int32_t m = acc.apply({{Dim::Register, r}})[0]; m % instruction->m() == 0)
+        for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k)
+          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction->k);
+    row = instruction->hw_name(columns) + "_rs";
     left = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
   }
 
@@ -123,9 +125,9 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   l.hw("wgmma_fence", {});
   for (int r = 0; r < int(sums.size()); ++r) {
     std::vector<int32_t> origin = acc.apply({{Dim::Register, r}});
-    if (origin[0] % kRows || origin[1] % columns) continue;
+    if (origin[0] % instruction->m() || origin[1] % columns) continue;
     std::vector<int> registers = instruction_registers(acc, origin[0], origin[1], columns);
-    for (int64_t k = 0; k < a->type.shape[1]; k += kStep) {
+    for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k) {
       llvm::SmallVector<llvm::Value*> args = left(origin[0], k);
       args.push_back(right.at(k, origin[1]));
       for (int i : registers) args.push_back(sums[i]);

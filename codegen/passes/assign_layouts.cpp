@@ -30,6 +30,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
+#include "codegen/target/mma.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -127,12 +128,6 @@ class Assigner {
     return best;
   }
 
-  /// Whether mma.sync multiplies it.
-  static bool has_mma(const Op& dot) {
-    const Elem elem = dot.operands[0]->type.elem;
-    return (elem == Elem::F16 || elem == Elem::BF16) && dot.result()->type.elem == Elem::F32;
-  }
-
   /// wgmma multiplies what it can read: B from a place (A comes from a place, else as fragments in registers).
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
     if (!is_place_read(untransposed(dot.operands[1]))) return std::nullopt;
@@ -228,7 +223,7 @@ class Assigner {
         assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
         continue;
       }
-      if (!has_mma(*dot)) {
+      if (!find_mma(*dot, MmaPath::Sync, target_)) {
         assign(dot->result(), default_layout(shape));
         continue;
       }
@@ -298,7 +293,12 @@ class Assigner {
       const Value* buffer = op.operands[1];
       if (buffer->def->opcode == Opcode::SharedSlot) buffer = buffer->def->operands[0];
       LayoutRef& layout = buffers[buffer];
-      if (!layout) layout = intern(shared_layout_for_dot_operand(*layout_of(op.operands[0]), buffer->type.bits()));
+      if (layout) return;
+      const LinearLayout& registers = *layout_of(op.operands[0]);
+      std::vector<int> order = fastest_order(registers);
+      if (op.attrs.contains("fastest"))
+        std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis == op.attr_int("fastest"); });
+      layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
     });
     ir::walk(func_.body, [&](Op& op) {
       if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;
