@@ -47,6 +47,10 @@ LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int gro
 /// warp has A's fragments of mma_operand_layout for its 16 rows; groups that differ only along N hold copies.
 LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n);
 
+/// The layout in which a warp stores what it holds as `reg` with `vector` consecutive elements along tile dimension
+/// `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.
+std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector);
+
 /// Shared memory for a tile of `shape`: Offset (in elements) -> coordinates, order[0] fastest, with groups of
 /// `vector` elements xor-swizzled over `phases` rows: group ^= (row / per_phase) % phases.
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,
