@@ -550,7 +550,7 @@ TEST(SharedLayout, OfRepeatedBlocks) {
         SCOPED_TRACE(place.to_string());
         EXPECT_TRUE(place.is_invertible());
         EXPECT_EQ(bank_conflicts(src, place, 16, 8), 1);
-        expect_ldmatrix(mma_operand_layout(shape, transposed ? 0 : 1, 16, 1, 1), place, !transposed, 4);
+        expect_matrices(mma_operand_layout(shape, transposed ? 0 : 1, 16, 1, 1), place, !transposed, 4);
       }
   EXPECT_EQ(shared_layout_for_dot_operand(coalesced_layout({16, 192}, {1, 0}, 8, 4), 16).to_string(),
             "offset=[[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],3*[0,64]] -> dim0:16, dim1:192");
