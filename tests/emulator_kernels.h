@@ -56,6 +56,9 @@ declare void @tegula.hw.cp_async_commit()
 declare void @tegula.hw.cp_async_wait.0()
 declare void @tegula.hw.cp_async_wait.1()
 declare void @tegula.hw.cp_async_wait.2()
+declare void @tegula.hw.stmatrix_x1(i32, i32, i32) convergent
+declare void @tegula.hw.stmatrix_x4(i32, i32, i32, i32, i32, i32) convergent
+declare void @tegula.hw.stmatrix_x2_trans(i32, i32, i32, i32) convergent
 declare {i32} @tegula.hw.ldmatrix_x1(i32, i32) convergent
 declare {i32, i32, i32, i32} @tegula.hw.ldmatrix_x4(i32, i32) convergent
 declare {i32, i32} @tegula.hw.ldmatrix_x2_trans(i32, i32) convergent

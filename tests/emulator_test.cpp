@@ -329,6 +329,45 @@ TEST(Emulator, LoadsMatrices) {
   }
 }
 
+TEST(Emulator, StoresMatrices) {
+  struct Case {
+    const char* row;
+    int n;
+    bool transposed;
+  };
+  for (Case c : {Case{"stmatrix_x1", 1, false}, Case{"stmatrix_x4", 4, false}, Case{"stmatrix_x2_trans", 2, true}}) {
+    // Lane l stores 64 m + 2 l and 64 m + 2 l + 1 of matrix m; rows lie in reverse order.
+    std::string body = R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %base = call i32 @tegula.hw.shared_base()
+  %back = sub i32 31, %t
+  %off = mul i32 %back, 16
+  %row = add i32 %base, %off
+  %e = mul i32 %t, 2
+)";
+    std::string words;
+    for (int m = 0; m < c.n; ++m) {
+      body += fmt::format("  %a{0} = add i32 %e, {1}\n  %b{0} = mul i32 %a{0}, 65537\n  %w{0} = add i32 %b{0}, 65536\n",
+                          m, 64 * m);
+      words += fmt::format("i32 %w{}, ", m);
+    }
+    body += fmt::format("  call void @tegula.hw.{}(i32 %row, {}i32 3)\n  call void @tegula.hw.barrier(i32 2)\n", c.row,
+                        words);
+    body += "  %r = call {i32, i32, i32, i32} @tegula.hw.ld_shared_v4b32(i32 %row, i32 3)\n";
+    auto device = make_emulator();
+    auto kernel = device->load(make_image({pointer("out", Elem::I32)}, body + store_all(4, "i32"), 1, 512));
+    Array<uint32_t> out(*device, 32 * 4);
+    launch(*kernel, {1}, out.address());
+    std::vector<uint32_t> result = out.values();
+    for (int m = 0; m < c.n; ++m)
+      for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 8; ++j) {
+          uint32_t word = result[(8 * m + i) * 4 + j / 2], found = j % 2 ? word >> 16 : word & 0xffff;
+          EXPECT_EQ(found, uint32_t(64 * m + (c.transposed ? 8 * j + i : 8 * i + j))) << c.row << " " << i << " " << j;
+        }
+  }
+}
+
 // ---- Atomics
 
 TEST(Emulator, AddsAtomicallyFromManyPrograms) {

@@ -439,8 +439,8 @@ TEST(SharedLayout, WithBroadcastLanes) {
 }
 
 // Runs the plan as the instruction is defined and compares with what each register should hold.
-void expect_ldmatrix(const LinearLayout& reg, const LinearLayout& shared, bool transposed, int matrices) {
-  auto plan = plan_ldmatrix(reg, shared);
+void expect_matrices(const LinearLayout& reg, const LinearLayout& shared, bool transposed, int matrices) {
+  auto plan = plan_matrices(reg, shared);
   ASSERT_TRUE(plan) << reg.to_string() << " ; " << shared.to_string();
   EXPECT_EQ(plan->transposed, transposed);
   EXPECT_EQ(plan->matrices, matrices);
@@ -475,15 +475,40 @@ TEST(Ldmatrix, DotOperands) {
       LinearLayout src_a = coalesced_layout({64, k}, dims, 8, 4);
       LinearLayout shared_a = shared_layout_for_dot_operand(src_a, 16);
       EXPECT_EQ(bank_conflicts(src_a, shared_a, 16, 8), 1) << shared_a.to_string();
-      expect_ldmatrix(mma_operand_layout({64, k}, 0, 16, 2, 2), shared_a, order == 1, 4);
+      expect_matrices(mma_operand_layout({64, k}, 0, 16, 2, 2), shared_a, order == 1, 4);
       LinearLayout src_b = coalesced_layout({k, 64}, dims, 8, 4);
       LinearLayout shared_b = shared_layout_for_dot_operand(src_b, 16);
       EXPECT_EQ(bank_conflicts(src_b, shared_b, 16, 8), 1) << shared_b.to_string();
-      expect_ldmatrix(mma_operand_layout({k, 64}, 1, 16, 2, 2), shared_b, order == 0, 4);
+      expect_matrices(mma_operand_layout({k, 64}, 1, 16, 2, 2), shared_b, order == 0, 4);
     }
   }
   LinearLayout narrow = mma_operand_layout({16, 8}, 1, 16, 1, 1);
-  expect_ldmatrix(narrow, shared_layout_for_dot_operand(coalesced_layout({16, 8}, {0, 1}, 8, 1), 16), false, 2);
+  expect_matrices(narrow, shared_layout_for_dot_operand(coalesced_layout({16, 8}, {0, 1}, 8, 1), 16), false, 2);
+}
+
+// Sums on their way to coalesced stores: matrices are stored, and read 16 bytes at a time, both without conflicts.
+TEST(Stmatrix, SumsToRows) {
+  for (int n : {16, 32, 64, 128, 256}) {
+    for (int order : {0, 1}) {
+      LinearLayout sums = wgmma_accumulator_layout({128, n}, 2, 1);
+      LinearLayout rows = coalesced_layout({128, n}, order == 0 ? std::vector{1, 0} : std::vector{0, 1}, 8, 8);
+      LinearLayout shared = shared_layout_for_dot_operand(rows, 16);
+      EXPECT_EQ(bank_conflicts(rows, shared, 16, 8), 1) << shared.to_string();
+      expect_matrices(sums, shared, order == 1, 4);
+    }
+  }
+}
+
+// A's fragments are sums' registers, where each warpgroup has whole rows.
+TEST(Wgmma, FragmentsOfA) {
+  EXPECT_EQ(wgmma_operand_layout({64, 32}, 16, 1, 1), wgmma_accumulator_layout({64, 32}, 1, 1));
+  EXPECT_EQ(wgmma_operand_layout({256, 64}, 16, 2, 1), wgmma_accumulator_layout({256, 64}, 2, 1));
+  EXPECT_EQ(wgmma_operand_layout({128, 32}, 16, 2, 2).to_string(),
+            "register=[[0,1],[8,0],[0,8],[0,16]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+            "warp=[[16,0],[32,0],[0,0],[64,0]] -> dim0:128, dim1:32");
+  EXPECT_EQ(wgmma_operand_layout({64, 64}, 8, 1, 1).to_string(),
+            "register=[[0,1],[0,2],[8,0],[0,16],[0,32]], lane=[[0,4],[0,8],[1,0],[2,0],[4,0]], "
+            "warp=[[16,0],[32,0]] -> dim0:64, dim1:64");
 }
 
 // Four warps have 16 rows each, a warpgroup all of its columns; a thread's registers go on along N, then along M.
@@ -542,9 +567,9 @@ TEST(SharedLayout, OfRepeatedBlocks) {
 
 TEST(Ldmatrix, NotForEveryLayout) {
   LinearLayout shared = swizzled_shared_layout({64, 64}, {1, 0}, 8, 1, 8);
-  EXPECT_FALSE(plan_ldmatrix(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));
+  EXPECT_FALSE(plan_matrices(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));
   EXPECT_FALSE(
-      plan_ldmatrix(mma_operand_layout({64, 64}, 0, 16, 2, 2), swizzled_shared_layout({64, 64}, {1, 0}, 4, 1, 8)));
+      plan_matrices(mma_operand_layout({64, 64}, 0, 16, 2, 2), swizzled_shared_layout({64, 64}, {1, 0}, 4, 1, 8)));
 }
 
 }  // namespace

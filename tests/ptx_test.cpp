@@ -124,6 +124,12 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
+    {"tests/kernels/operands.py", "flash_attention",
+     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0", 4},
+    {"tests/kernels/operands.py", "flash_attention",
+     "q_ptr=*bf16 k_ptr=*bf16 v_ptr=*bf16 out_ptr=*f32 scale=f32 ROWS=128 KEYS=64 DEPTH=64 CAUSAL=1", 8},
+    {"tests/kernels/operands.py", "scaled",
+     "a_ptr=*f16 b_ptr=*i8 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 TYPE=f16", 4},
     {"tests/kernels/matmul.py", "gram", "x_ptr=*f16 c_ptr=*f32 out_ptr=*f32 R=64 C=64", 4},
 };
 
@@ -506,6 +512,31 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
   EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
   EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+// Operands that are computed, or loaded to registers: wgmma multiplies all of them.
+TEST(Ptx, WgmmaOnOperandsFromRegisters) {
+  auto count = [](const std::string& text, const char* pattern) {
+    const std::regex form(pattern);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const char* attention = "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0";
+  std::string ptx = compile({"tests/kernels/operands.py", "flash_attention", attention, 4}, 4, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.* %rd\\d+, %rd\\d+, .*1, 1, 0, 0;"), 4) << "q and k, both along K\n" << ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.*\\}, %rd\\d+, .*1, 1, 1;"), 4) << "weights in registers, v along N\n" << ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync"), 0) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix"), 0) << ptx;
+
+  // Rows that are not aligned are stored before they are multiplied.
+  for (bool aligned : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f16 {}",
+        aligned ? "" : "K=i32:1 stride_am=i32:1 stride_bk=i32:1");
+    ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
+    EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
+  }
 }
 
 // Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may

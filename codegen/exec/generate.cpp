@@ -17,6 +17,7 @@
 #include <chrono>
 
 #include "codegen/exec/nvptx.h"
+#include "codegen/exec/order_by_use.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
 
@@ -105,6 +106,13 @@ std::string finish_ptx(llvm::Module& module, const Target& target, llvm::TargetM
   return emit_ptx(module, machine);
 }
 
+// Sums of a dot fill the registers, and what follows them is long.
+bool has_dots(const ir::Func& func) {
+  bool found = false;
+  ir::walk(func.body, [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot; });
+  return found;
+}
+
 }  // namespace
 
 std::string ptx_of_module(std::string_view ir, const Target& target) {
@@ -150,6 +158,8 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     code.bitcode.assign(bitcode.begin(), bitcode.end());
     return code;
   }
+  if (has_dots(func))
+    for (llvm::Function& function : module) order_by_use(function);
   code.ptx = finish_ptx(module, options.target, *machine);
   stages.done("ptx", [&] { return code.ptx; });
   if (diags.has_errors()) return std::nullopt;

@@ -395,6 +395,7 @@ void OpRules::shared_memory() {
       if (place(in(1), "operand 'place'"))
         want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
              fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
+      if (op_->attrs.contains("fastest")) attr_in("fastest", 0, in(0).rank() - 1);
       break;
     default:
       if (place(in(0), "operand 'place'"))

@@ -397,8 +397,10 @@ std::vector<int> fastest_order(const LinearLayout& reg) {
 }
 
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
-  std::vector<int64_t> shape = src.tile_shape();
-  std::vector<int> order = fastest_order(src);
+  return shared_layout_for_dot_operand(src.tile_shape(), fastest_order(src), bits);
+}
+
+LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits) {
   // A batch dimension must not come between the rows of a matrix.
   std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis >= int(shape.size()) - 2; });
   const int64_t extent = block_of(shape[order[0]]);
@@ -422,7 +424,7 @@ LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
   return LinearLayout({std::move(offset)}, std::move(outs));
 }
 
-std::optional<LdmatrixPlan> plan_ldmatrix(const LinearLayout& reg, const LinearLayout& shared) {
+std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared) {
   LinearLayout offsets = reg.invert_and_compose(shared);
   int registers = offsets.in_bits(Dim::Register);
   if (registers < 1 || offsets.in_bits(Dim::Lane) != 5) return std::nullopt;
@@ -465,7 +467,7 @@ std::optional<LdmatrixPlan> plan_ldmatrix(const LinearLayout& reg, const LinearL
           in.bases[bit] = {bit - 3 < matrix_bits ? at(Dim::Register, bit - 2) : 0};
       }
   }
-  return LdmatrixPlan{transposed, 1 << matrix_bits, LinearLayout(std::move(ins), offsets.outs())};
+  return MatrixPlan{transposed, 1 << matrix_bits, LinearLayout(std::move(ins), offsets.outs())};
 }
 
 int bank_conflicts(const LinearLayout& reg, const LinearLayout& shared, int bits, int vector) {

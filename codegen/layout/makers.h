@@ -69,24 +69,26 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
 /// Rows of more than 128 bytes are cut into panels of 128 bytes, one panel after the other: the swizzles of 128, 64 and
 /// 32 bytes that wgmma reads.
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits);
+/// The same for a tile of `shape` whose dimension order[0] is to be contiguous.
+LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits);
 
 /// Tile dimensions from the one that moves fastest over registers and lanes to the slowest.
 std::vector<int> fastest_order(const LinearLayout& reg);
 
-/// How to fill registers by ldmatrix, which reads 8x8 matrices of 16-bit elements: each matrix row is 16 contiguous,
-/// 16-byte aligned bytes whose address one lane supplies, and lane i receives row i / 4, elements 2 (i % 4) + {0, 1}
-/// (not transposed), or column i / 4, rows 2 (i % 4) + {0, 1} (transposed), as one 32-bit register.
-struct LdmatrixPlan {
+/// How registers are filled by ldmatrix or stored by stmatrix, which move 8x8 matrices of 16-bit elements: each matrix
+/// row is 16 contiguous, 16-byte aligned bytes whose address one lane supplies, and lane i holds row i / 4, elements
+/// 2 (i % 4) + {0, 1} (not transposed), or column i / 4, rows 2 (i % 4) + {0, 1} (transposed), as one 32-bit register.
+struct MatrixPlan {
   bool transposed;
   int matrices;  ///< 1, 2 or 4 an instruction
-  /// (Register, Lane, Warp) -> Offset in elements: the address that a lane supplies to the instruction that fills the
-  /// 2 * matrices registers (of 16 bits) from `register` on. Result j of that instruction is registers
+  /// (Register, Lane, Warp) -> Offset in elements: the address that a lane supplies to the instruction that moves the
+  /// 2 * matrices registers (of 16 bits) from `register` on. Word j of that instruction is registers
   /// (register + 2 j, register + 2 j + 1). Lanes from 8 * matrices on repeat addresses of lower ones, harmlessly.
   LinearLayout address;
 };
-/// The plan for reading registers laid out as `reg` (16-bit elements) from shared memory laid out as `shared`, or
-/// nullopt where the layouts do not allow ldmatrix.
-std::optional<LdmatrixPlan> plan_ldmatrix(const LinearLayout& reg, const LinearLayout& shared);
+/// The plan for moving registers laid out as `reg` (16-bit elements) from or to shared memory laid out as `shared`, or
+/// nullopt where the layouts do not allow it.
+std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared);
 
 /// Bank-conflict degree (1: none) of a warp accessing shared memory laid out as `shared` through registers laid out as
 /// `reg`, `vector` elements of `bits` bits at a time, worst over the registers: wavefronts needed for each 128 bytes

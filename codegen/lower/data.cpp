@@ -193,32 +193,46 @@ class SharedExchange {
   SharedExchange(Lowering& l, const ir::Op& op, const ir::Type& element, llvm::Value* base)
       : l_(l), op_(op), base_(base), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
 
+  void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+    auto stmatrix = plan_store(from, shared);
+    stmatrix ? write_by_stmatrix(*stmatrix, regs, from) : write(regs, from, shared);
+  }
+
   Regs read_place(const LinearLayout& to, const LinearLayout& shared) {
-    std::optional<LdmatrixPlan> ldmatrix;
-    if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) ldmatrix = plan_ldmatrix(to, shared);
+    auto ldmatrix = plan_load(to, shared);
     return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
   }
 
-  void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
-    write(regs, from, shared);
-  }
-
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
-    std::optional<LdmatrixPlan> ldmatrix;
+    // Where matrices are written or read, the other side moves 16 bytes at a time.
+    std::optional<MatrixPlan> stmatrix, ldmatrix;
     LinearLayout shared;
-    int vector = 1;
-    if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) {
+    if (bits_ == 16) {
       shared = shared_layout_for_dot_operand(from, bits_);
-      ldmatrix = plan_ldmatrix(to, shared);
+      ldmatrix = plan_load(to, shared);
+      if (!ldmatrix) {
+        shared = shared_layout_for_dot_operand(to, bits_);
+        if (access_width(to.invert_and_compose(shared)) * bits_ == 128) stmatrix = plan_store(from, shared);
+      }
     }
-    if (!ldmatrix) shared = shared_layout_for_conversion(from, to, bits_, &vector);
+    if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
     if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
-    write(regs, from, shared);
+    stmatrix ? write_by_stmatrix(*stmatrix, regs, from) : write(regs, from, shared);
     l_.barrier(op_.loc);
     return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
   }
 
  private:
+  std::optional<MatrixPlan> plan_load(const LinearLayout& to, const LinearLayout& shared) const {
+    if (bits_ != 16 || !l_.target.has(Feature::Ldmatrix)) return std::nullopt;
+    return plan_matrices(to, shared);
+  }
+  // No thread may hold copies: all of a warp store.
+  std::optional<MatrixPlan> plan_store(const LinearLayout& from, const LinearLayout& shared) const {
+    if (bits_ != 16 || !l_.target.has(Feature::Stmatrix) || !from.is_invertible()) return std::nullopt;
+    return plan_matrices(from, shared);
+  }
+
   // The widest access in elements at these offsets: the lowest offset bits belong to registers alone.
   int access_width(const LinearLayout& to_offset) const {
     for (int width = 128 / bits_; width > 1; width /= 2) {
@@ -279,8 +293,21 @@ class SharedExchange {
     return with_copies(std::move(out), to);
   }
 
-  Regs read_by_ldmatrix(const LdmatrixPlan& plan, const LinearLayout& to) {
-    std::string row = fmt::format("ldmatrix_x{}{}", plan.matrices, plan.transposed ? "_trans" : "");
+  static std::string matrix_row(const char* name, const MatrixPlan& plan) {
+    return fmt::format("{}_x{}{}", name, plan.matrices, plan.transposed ? "_trans" : "");
+  }
+
+  void write_by_stmatrix(const MatrixPlan& plan, const Regs& regs, const LinearLayout& from) {
+    for (int r = 0; r < from.in_size(Dim::Register); r += 2 * plan.matrices) {
+      llvm::SmallVector<llvm::Value*> args{address(plan.address, r)};
+      for (int j = 0; j < plan.matrices; ++j) args.append(l_.pack({regs[r + 2 * j], regs[r + 2 * j + 1]}, 32));
+      args.push_back(l_.site(op_.loc));
+      l_.hw(matrix_row("stmatrix", plan), args);
+    }
+  }
+
+  Regs read_by_ldmatrix(const MatrixPlan& plan, const LinearLayout& to) {
+    const std::string row = matrix_row("ldmatrix", plan);
     Regs out(to.in_size(Dim::Register), nullptr);
     for (int r = 0; r < int(out.size()); r += 2 * plan.matrices) {
       llvm::Value* words = l_.hw(row, {address(plan.address, r), l_.site(op_.loc)});

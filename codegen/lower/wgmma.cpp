@@ -65,26 +65,29 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
   return out;
 }
 
-// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by 16 of k, as of mma.sync.
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by `depth`, as of mma.sync.
 class Fragments {
  public:
-  Fragments(Lowering& l, const ir::Value* a) : l_(l) {
+  Fragments(Lowering& l, const ir::Value* a) : l_(l), per_word_(32 / a->type.bits()) {
     const Regs& regs = l.get(a);
     for (int r = 0; r < int(regs.size()); ++r)
       registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
   }
-  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k) {
+  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k, int depth) {
     llvm::SmallVector<llvm::Value*> words;
-    for (int half : {0, 8})
+    for (int half : {0, depth / 2})
       for (int row : {0, 8}) {
-        auto element = [&](int64_t i) { return registers_.at({int32_t(m + row), int32_t(k + half + i)}); };
-        words.push_back(l_.pack({element(0), element(1)}, 32)[0]);
+        llvm::SmallVector<llvm::Value*> elements;
+        for (int i = 0; i < per_word_; ++i)
+          elements.push_back(registers_.at({int32_t(m + row), int32_t(k + half + i)}));
+        words.push_back(l_.pack(elements, 32)[0]);
       }
     return words;
   }
 
  private:
   Lowering& l_;
+  int per_word_;
   std::map<std::vector<int32_t>, llvm::Value*> registers_;
 };
 
@@ -114,7 +117,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
       if (int32_t m = acc.apply({{Dim::Register, r}})[0]; m % instruction->m() == 0)
         for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k)
-          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k);
+          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction->k);
     row = instruction->hw_name(columns) + "_rs";
     left = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
   }

@@ -321,7 +321,12 @@ class Assigner {
       const Value* buffer = op.operands[1];
       if (buffer->def->opcode == Opcode::SharedSlot) buffer = buffer->def->operands[0];
       LayoutRef& layout = buffers[buffer];
-      if (!layout) layout = intern(shared_layout_for_dot_operand(*layout_of(op.operands[0]), buffer->type.bits()));
+      if (layout) return;
+      const LinearLayout& registers = *layout_of(op.operands[0]);
+      std::vector<int> order = fastest_order(registers);
+      if (op.attrs.contains("fastest"))
+        std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis == op.attr_int("fastest"); });
+      layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
     });
     ir::walk(func_.body, [&](Op& op) {
       if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;

@@ -21,7 +21,7 @@
 //                                                        shared_store f(next) to slot write
 #include <algorithm>
 #include <functional>
-#include <unordered_map>
+#include <map>
 #include <unordered_set>
 
 #include "codegen/analysis/shared_plan.h"
@@ -56,42 +56,58 @@ class Sharer {
   }
 
  private:
+  /// What is stored, and the axis whose elements must lie side by side; -1 where any may.
+  using Tile = std::pair<Value*, int64_t>;
+
   bool share(Op& dot) {
-    std::vector<Value*> fixed, moving;  // what is to be stored: before the dot's loop, in each of its iterations
+    std::vector<Tile> fixed, moving;  // what is to be stored: before the dot's loop, in each of its iterations
     std::vector<int> operands;
     for (int i : {0, 1}) {
       if (operand_form(dot, i, target_, func_.num_warps()) != OperandForm::Stored) continue;
       operands.push_back(i);
-      Value* value = untransposed(dot.operands[i]);
-      if (places_.contains(value)) continue;
-      auto& list = home(value) == dot.parent ? moving : fixed;
-      if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+      const Tile tile = tile_of(dot, i);
+      if (places_.contains(tile)) continue;
+      auto& list = home(tile.first) == dot.parent ? moving : fixed;
+      if (std::find(list.begin(), list.end(), tile) == list.end()) list.push_back(tile);
     }
     const bool stored = store(dot, fixed, moving);
     // Places that are taken in turn are as many as a dot needs that is waited for in its iteration.
     if (!stored || !moving.empty()) dot.attrs.erase("pending");
     if (!stored) return false;
-    for (int i : operands) dot.operands[i] = read(dot.operands[i], dot);
+    for (int i : operands) {
+      Builder builder = before(dot, dot.loc);
+      dot.operands[i] = read(dot.operands[i], places_.at(tile_of(dot, i)), builder);
+    }
     return !operands.empty();
   }
 
+  Tile tile_of(const Op& dot, int operand) const {
+    Value* value = dot.operands[operand];
+    int64_t axis = operand == 0 ? 1 : 0;
+    for (; value->def && value->def->opcode == Opcode::Trans; value = value->def->operands[0])
+      axis = value->def->attr_ints("order")[axis];
+    const bool any = plan_wgmma(dot, target_, func_.num_warps())->instruction->order == MmaOrder::AnyOrder;
+    return {value, any ? -1 : axis};
+  }
+
   static Block* home(const Value* v) { return v->def ? v->def->parent : v->block; }
-  static int64_t bytes_of(const std::vector<Value*>& values) {
+  static int64_t bytes_of(const std::vector<Tile>& tiles) {
     int64_t bytes = 0;
-    for (const Value* v : values) bytes += place_bytes(v->type);
+    for (auto& [value, axis] : tiles) bytes += place_bytes(value->type);
     return bytes;
   }
 
   // False if there is no room.
-  bool store(Op& dot, const std::vector<Value*>& fixed, const std::vector<Value*>& moving) {
+  bool store(Op& dot, const std::vector<Tile>& fixed, const std::vector<Tile>& moving) {
     const int64_t once = bytes_of(fixed), each = bytes_of(moving);
     if (once + each > room_) return false;
     room_ -= once;
-    for (Value* v : fixed) {
+    for (const Tile& tile : fixed) {
       Op* user = &dot;
-      while (user->parent != home(v)) user = user->parent->parent;
+      while (user->parent != home(tile.first)) user = user->parent->parent;
       Builder builder = before(*user, dot.loc);
-      put(builder, v, places_[v] = alloc_place(builder, v->type, 1));
+      places_[tile] = alloc_place(builder, tile.first->type, 1);
+      put(builder, tile, tile.first, places_[tile]);
       barrier(builder);
     }
     if (moving.empty()) return true;
@@ -100,16 +116,17 @@ class Sharer {
     room_ -= slots * each;
     Builder here = before(dot, dot.loc), outside = before(loop ? *loop : dot, dot.loc);
     std::vector<Value*> buffers;
-    for (Value* v : moving) buffers.push_back(alloc_place(outside, v->type, slots));
+    for (const Tile& tile : moving) buffers.push_back(alloc_place(outside, tile.first->type, slots));
     if (slots == 1) {
-      for (size_t i = 0; i < moving.size(); ++i) put(here, moving[i], places_[moving[i]] = buffers[i]);
+      for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = buffers[i];
+      for (const Tile& tile : moving) put(here, tile, tile.first, places_[tile]);
       barrier(here);
       return true;
     }
     Value* read = rotate(*loop, 0, slots);
     for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = slot_of(here, buffers[i], read);
-    if (!std::all_of(moving.begin(), moving.end(), [&](const Value* v) { return can_advance(v, *loop); })) {
-      for (Value* v : moving) put(here, v, places_[v]);
+    if (!std::all_of(moving.begin(), moving.end(), [&](const Tile& tile) { return can_advance(tile.first, *loop); })) {
+      for (const Tile& tile : moving) put(here, tile, tile.first, places_[tile]);
       barrier(here);
       return true;
     }
@@ -123,7 +140,7 @@ class Sharer {
     }
     Value* slot = outside.constant(Type::scalar(Elem::I32), 0);
     for (size_t i = 0; i < moving.size(); ++i)
-      put(outside, remade(moving[i], body, outside, first), slot_of(outside, buffers[i], slot));
+      put(outside, moving[i], remade(moving[i].first, body, outside, first), slot_of(outside, buffers[i], slot));
     // A wait for copies is a barrier too.
     auto& ops = dot.parent->ops;
     auto at_dot = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &dot; });
@@ -133,7 +150,7 @@ class Sharer {
     ahead.set_loc(dot.loc);
     next[induction] = ahead.add(induction, loop->operands[2]);
     for (size_t i = 0; i < moving.size(); ++i)
-      put(ahead, remade(moving[i], body, ahead, next), slot_of(ahead, buffers[i], write));
+      put(ahead, moving[i], remade(moving[i].first, body, ahead, next), slot_of(ahead, buffers[i], write));
     return true;
   }
 
@@ -155,7 +172,7 @@ class Sharer {
   }
 
   // The dot or the op behind it that is the last to define what the next iteration's values follow from.
-  static Op* last_needed(Op& dot, const std::vector<Value*>& values, const ValueMap& next) {
+  static Op* last_needed(Op& dot, const std::vector<Tile>& tiles, const ValueMap& next) {
     std::unordered_set<const Op*> needed{&dot};
     std::unordered_set<const Value*> seen;
     std::function<void(const Value*)> visit = [&](const Value* v) {
@@ -166,7 +183,7 @@ class Sharer {
         for (const Value* x : v->def->operands) visit(x);
       }
     };
-    for (const Value* v : values) visit(v);
+    for (auto& [value, axis] : tiles) visit(value);
     Op* last = nullptr;
     for (auto& op : dot.parent->ops)
       if (needed.contains(op.get())) last = op.get();
@@ -179,22 +196,25 @@ class Sharer {
     builder.set_loc(loc);
     return builder;
   }
-  static void put(Builder& builder, Value* value, Value* place) { builder.create(Opcode::SharedStore, {value, place}); }
+  static void put(Builder& builder, const Tile& tile, Value* value, Value* place) {
+    Attrs attrs;
+    if (tile.second >= 0) attrs["fastest"] = tile.second;
+    builder.create(Opcode::SharedStore, {value, place}, {}, attrs);
+  }
   static void barrier(Builder& builder) { builder.create(Opcode::Barrier, {}, {}, {{"for_dots", true}}); }
 
-  // The operand, read from where it was stored.
-  Value* read(Value* operand, Op& dot) {
-    Builder builder = before(dot, dot.loc);
-    if (auto it = places_.find(operand); it != places_.end())
-      return builder.create(Opcode::SharedRead, {it->second}, {operand->type})->result();
-    Value* x = read(operand->def->operands[0], dot);
+  // The operand, read from where what it is transposed from was stored.
+  static Value* read(Value* operand, Value* place, Builder& builder) {
+    if (!operand->def || operand->def->opcode != Opcode::Trans)
+      return builder.create(Opcode::SharedRead, {place}, {operand->type})->result();
+    Value* x = read(operand->def->operands[0], place, builder);
     return builder.trans(x, operand->def->attr_ints("order"));
   }
 
   Func& func_;
   const Target& target_;
   int64_t room_;
-  std::unordered_map<const Value*, Value*> places_;  // of what is stored
+  std::map<Tile, Value*> places_;
 };
 
 }  // namespace

@@ -100,7 +100,7 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   uint32_t lane = worker.fiber().thread % kLanes;
-  auto& x = warp.exchange[warp.round & 1].matrix_load;
+  auto& x = warp.exchange[warp.round & 1].matrix_move;
   x.address[lane] = address;
   worker.meet(warp, {site, place}, [&] {
     Fiber* const* lanes = worker.fiber().program->fibers.data() + worker.fiber().thread / kLanes * kLanes;
@@ -113,11 +113,36 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
         uint32_t i = l / 4, j = l % 4 * 2;
         uint32_t first = transposed ? matrix[j][i] : matrix[i][j];
         uint32_t second = transposed ? matrix[j + 1][i] : matrix[i][j + 1];
-        x.result[l][m] = first | second << 16;
+        x.words[l][m] = first | second << 16;
       }
     }
   });
-  std::memcpy(result, x.result[lane], sizeof(uint32_t) * matrices);
+  std::memcpy(result, x.words[lane], sizeof(uint32_t) * matrices);
+}
+
+/// The same the other way round: lanes give elements, and rows are stored where the lanes' addresses say.
+template <int matrices, bool transposed>
+void store_matrices(uint32_t address, const uint32_t* values, uint32_t site, uint32_t place) {
+  Worker& worker = *this_worker;
+  Warp& warp = worker.warp();
+  uint32_t lane = worker.fiber().thread % kLanes;
+  auto& x = warp.exchange[warp.round & 1].matrix_move;
+  x.address[lane] = address;
+  std::memcpy(x.words[lane], values, sizeof(uint32_t) * matrices);
+  worker.meet(warp, {site, place}, [&] {
+    Fiber* const* lanes = worker.fiber().program->fibers.data() + worker.fiber().thread / kLanes * kLanes;
+    for (uint32_t m = 0; m < matrices; ++m) {
+      uint16_t matrix[8][8];
+      for (uint32_t l = 0; l < kLanes; ++l)
+        for (uint32_t e = 0; e < 2; ++e) {
+          uint32_t i = l / 4, j = l % 4 * 2 + e;
+          (transposed ? matrix[j][i] : matrix[i][j]) = uint16_t(x.words[l][m] >> 16 * e);
+        }
+      for (uint32_t row = 0; row < 8; ++row)
+        std::memcpy(shared_access(*lanes[8 * m + row], x.address[8 * m + row], 16, Access::Write, site), matrix[row],
+                    16);
+    }
+  });
 }
 
 /// Checked when issued, so that a fault names the copy.
@@ -241,6 +266,12 @@ constexpr auto emu_ldmatrix_x4 = load_matrices<4, false>;
 constexpr auto emu_ldmatrix_x1_trans = load_matrices<1, true>;
 constexpr auto emu_ldmatrix_x2_trans = load_matrices<2, true>;
 constexpr auto emu_ldmatrix_x4_trans = load_matrices<4, true>;
+constexpr auto emu_stmatrix_x1 = store_matrices<1, false>;
+constexpr auto emu_stmatrix_x2 = store_matrices<2, false>;
+constexpr auto emu_stmatrix_x4 = store_matrices<4, false>;
+constexpr auto emu_stmatrix_x1_trans = store_matrices<1, true>;
+constexpr auto emu_stmatrix_x2_trans = store_matrices<2, true>;
+constexpr auto emu_stmatrix_x4_trans = store_matrices<4, true>;
 
 constexpr auto emu_cp_async_4 = copy_async<4>;
 constexpr auto emu_cp_async_8 = copy_async<8>;

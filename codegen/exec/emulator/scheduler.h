@@ -30,8 +30,8 @@ union Exchange {
   } shuffle;
   struct {
     uint32_t address[kLanes];
-    uint32_t result[kLanes][4];
-  } matrix_load;
+    uint32_t words[kLanes][4];
+  } matrix_move;
   struct {
     uint8_t a[16 * 32], b[8 * 32];  ///< lines of 32 bytes along K
     uint32_t sums[kLanes][4];
