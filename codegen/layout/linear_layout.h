@@ -85,8 +85,8 @@ const char* dim_name(Dim dim);
 inline int64_t block_of(int64_t extent) { return extent & -extent; }
 /// How often that is repeated: 3 for 192.
 inline int64_t repeats_of(int64_t extent) { return extent / block_of(extent); }
-/// The extents that users may give a tile: q * 2^k with q odd and at most kMaxRepeats, since threads hold a register for
-/// each repeat. Where a tile is flattened, q may become larger.
+/// The extents that users may give a tile: q * 2^k with q odd and at most kMaxRepeats, since threads hold a register
+/// for each repeat. Where a tile is flattened, q may become larger.
 constexpr int64_t kMaxRepeats = 15;
 inline bool is_tile_extent(int64_t extent) { return extent > 0 && repeats_of(extent) <= kMaxRepeats; }
 
