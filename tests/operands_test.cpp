@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator.h"
+#include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
 
@@ -155,6 +156,32 @@ TEST(Operands, ScaledBeforeTheProduct) {
       check_scaled<int8_t, int8_t>(*device, {70, 48, 64, 64, 32, 64, 4, num_stages});
       check_scaled<float16, int8_t>(*device, {65, 33, 77, 64, 32, 16, 4, num_stages});
     }
+}
+
+// What a loop exchanges through shared memory beside its dot leaves room for fewer stages than asked for.
+TEST(Operands, FewerStagesWhereSharedMemoryEnds) {
+  const Kernel kernel = Program::parse(R"(
+@triton.jit
+def turned(a_ptr, b_ptr, c_ptr, K):
+    rows = tl.arange(0, 128)
+    depth = tl.arange(0, 64)
+    acc = tl.zeros((128, 128), tl.float32)
+    for k in range(0, K, 64):
+        a = tl.load(a_ptr + rows[:, None] * K + (k + depth)[None, :])
+        b = tl.load(b_ptr + (k + depth)[:, None] * 128 + rows[None, :])
+        acc += tl.trans(tl.dot(a, b))
+    tl.store(c_ptr + rows[:, None] * 128 + rows[None, :], acc)
+)",
+                                       "turned.py")
+                            .kernel("turned");
+  std::vector<ArgType> types(3, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::F32;
+  types.push_back({.elem = Elem::I32, .divisible_by = 16});
+  for (const char* target : {"sm_80", "sm_86", "sm_90a"}) {
+    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 6}, target);
+    EXPECT_LE(image.shared_bytes, find_target(target)->shared_per_program) << target;
+    EXPECT_EQ(image.ptx.find("cp.async.c") != std::string::npos, std::string(target) != "sm_86") << target;
+  }
 }
 
 }  // namespace
