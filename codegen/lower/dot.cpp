@@ -24,6 +24,14 @@ class Fragment {
     return it->second;
   }
   const std::map<Coordinates, llvm::Value*>& registers() const { return map_; }
+  /// float8 as half, exactly.
+  void widen_float8(Lowering& l, Elem from) {
+    Regs x;
+    for (auto& [place, value] : map_) x.push_back(value);
+    x = l.widen_float8(from, x);
+    auto next = x.begin();
+    for (auto& [place, value] : map_) value = *next++;
+  }
 
  private:
   ir::Shape shape_;
@@ -31,7 +39,7 @@ class Fragment {
 };
 
 bool by_mma(const ir::Type& a, const ir::Type& acc) {
-  return (a.elem == Elem::F16 || a.elem == Elem::BF16) && acc.elem == Elem::F32;
+  return (a.elem == Elem::F16 || a.elem == Elem::BF16 || is_float8(a.elem)) && acc.elem == Elem::F32;
 }
 
 // One m16n8k16 instruction for each 16 x 8 x 16 block that the warp owns. Fragment registers are found by coordinate:
@@ -107,6 +115,10 @@ void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value* sums = op.operand(2);
   if (op.operand(0)->type.shared) return lower_wgmma(l, op);
   Fragment a(l, op.operand(0)), b(l, op.operand(1)), acc(l, sums);
+  if (is_float8(op.operand(0)->type.elem)) {
+    a.widen_float8(l, op.operand(0)->type.elem);
+    b.widen_float8(l, op.operand(1)->type.elem);
+  }
   (by_mma(op.operand(0)->type, sums->type) ? multiply_mma : multiply_elements)(l, op, a, b, acc);
   Regs out;
   for (int r = 0; r < Lowering::num_registers(sums->type); ++r)

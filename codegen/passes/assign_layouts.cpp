@@ -130,7 +130,7 @@ class Assigner {
   /// Whether mma.sync multiplies it.
   static bool has_mma(const Op& dot) {
     const Elem elem = dot.operands[0]->type.elem;
-    return (elem == Elem::F16 || elem == Elem::BF16) && dot.result()->type.elem == Elem::F32;
+    return (elem == Elem::F16 || elem == Elem::BF16 || is_float8(elem)) && dot.result()->type.elem == Elem::F32;
   }
 
   static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }

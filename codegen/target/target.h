@@ -21,6 +21,7 @@ enum class Feature : uint32_t {
   Tma = 128,
   Cluster = 256,
   DependentLaunch = 512,
+  CvtFloat8 = 1024,
 };
 
 /// What an architecture's usual device can do at most.

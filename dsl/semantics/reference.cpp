@@ -82,7 +82,7 @@ sum may be fused into one fma.
 Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
 parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
-float8 types; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
+the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
 compile-time condition keeps it from being reached. Files may hold all of that outside kernels.
 
 ## Pipelined loops, and memory that overlaps
