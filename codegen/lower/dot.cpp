@@ -45,15 +45,18 @@ bool by_mma(const ir::Type& a, const ir::Type& acc) {
 // One m16n8k16 instruction for each 16 x 8 x 16 block that the warp owns. Fragment registers are found by coordinate:
 // in lane 0 they hold rows {0, 8}, and pairs of columns {0, 1} and {8, 9} (A), k {0, 1} and {8, 9} (B). Tiles smaller
 // than a block: rows and columns beyond them are copies and give copies of the sums; beyond K both operands are zero.
+// Operands of 8 bits that were widened hold runs of 4 instead of 2 along K, so 32 for the two instructions that take
+// two of each run: the sums do not depend on the order of K.
 void multiply_mma(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, Fragment& acc) {
   const ir::Type& type = op.operand(0)->type;
   const char* row = type.elem == Elem::BF16 ? "mma_m16n8k16_bf16" : "mma_m16n8k16_f16";
   const int64_t k_extent = type.shape.back();
+  const int64_t run = 32 / type.bits(), step = 8 * run;
   llvm::Value* lane_k = nullptr;  // the thread's first k
-  if (k_extent < 8) lane_k = l.b.CreateShl(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(1));
+  if (k_extent < 4 * run) lane_k = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run));
   auto within_k = [&](llvm::Value* x, int64_t k) -> llvm::Value* {
     llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
-    if (k % 16 >= k_extent) return zero;
+    if (k % step >= k_extent) return zero;
     if (!lane_k) return x;
     return l.b.CreateSelect(l.b.CreateICmpULT(l.b.CreateAdd(lane_k, l.i32(k)), l.i32(k_extent)), x, zero);
   };
@@ -68,17 +71,18 @@ void multiply_mma(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, Fragm
     llvm::SmallVector<llvm::Value*, 4> c;
     for (int64_t i : {0, 8})
       for (int64_t j : {0, 1}) c.push_back(acc.at(origin, m + i, n + j));
-    for (int64_t k = 0; k < k_extent; k += 16) {
-      llvm::SmallVector<llvm::Value*> args;
-      for (int64_t half : {0, 8})
-        for (int64_t i : {0, 8})
-          args.push_back(pair(a.at(origin, m + i, k + half), a.at(origin, m + i, k + half + 1), k + half));
-      for (int64_t half : {0, 8})
-        args.push_back(pair(b.at(origin, k + half, n), b.at(origin, k + half + 1, n), k + half));
-      args.append(c.begin(), c.end());
-      llvm::Value* d = l.hw(row, args);
-      for (unsigned i = 0; i < 4; ++i) c[i] = l.b.CreateExtractValue(d, i);
-    }
+    for (int64_t at = 0; at < k_extent; at += step)
+      for (int64_t k = at; k < at + run; k += 2) {
+        llvm::SmallVector<llvm::Value*> args;
+        for (int64_t half : {int64_t(0), step / 2})
+          for (int64_t i : {0, 8})
+            args.push_back(pair(a.at(origin, m + i, k + half), a.at(origin, m + i, k + half + 1), k + half));
+        for (int64_t half : {int64_t(0), step / 2})
+          args.push_back(pair(b.at(origin, k + half, n), b.at(origin, k + half + 1, n), k + half));
+        args.append(c.begin(), c.end());
+        llvm::Value* d = l.hw(row, args);
+        for (unsigned i = 0; i < 4; ++i) c[i] = l.b.CreateExtractValue(d, i);
+      }
     for (int64_t i : {0, 1})
       for (int64_t j : {0, 1}) acc.at(origin, m + 8 * i, n + j) = c[size_t(2 * i + j)];
   }
