@@ -114,7 +114,7 @@ class Gemm(side_by_side.Case):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
-            found[label] = how | {"EPILOGUE": "gelu_tanh" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
+            found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
         kernel = tegula.load(str(ROOT / "kernels" / "gemm.py")).gemm
         return side_by_side.tegula_candidates(self, kernel, found, lambda how, ready: self.tiles(how), failures)
 

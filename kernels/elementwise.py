@@ -69,6 +69,8 @@ def activate(y, ACTIVATION: tl.constexpr):
         y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
     if ACTIVATION == "gelu_tanh":  # 0.5 (1 + tanh(u)) is sigmoid(2 u)
         y = y * tl.sigmoid(y * (1.5957691216057308 + 0.07135481627260025 * y * y))
+    if ACTIVATION == "gelu_tanh_fast":
+        y = 0.5 * y * (1.0 + tl.tanh(y * (0.7978845608028654 + 0.035677408136300125 * y * y), approx=True))
     return y
 
 

@@ -46,6 +46,12 @@ def gelu_tanh(acc):
     return acc * tl.sigmoid(acc * (1.5957691216057308 + 0.07135481627260025 * acc * acc))
 
 
+@triton.jit
+def gelu_tanh_fast(acc):
+    """Likewise by the hardware's tanh, which is 5e-4 off at most: enough for results of 16 bits."""
+    return 0.5 * acc * (1.0 + tl.tanh(acc * (0.7978845608028654 + 0.035677408136300125 * acc * acc), approx=True))
+
+
 # ---- Configurations.
 
 

@@ -41,6 +41,7 @@ Tile leaky_relu(const Tile& x, double slope = 0.01);
 Tile silu(const Tile& x);
 Tile gelu(const Tile& x);
 Tile gelu_tanh(const Tile& x);
+Tile gelu_tanh_fast(const Tile& x);
 
 namespace detail {
 

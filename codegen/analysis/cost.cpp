@@ -78,6 +78,7 @@ OpCost op_cost(const ir::Op& op) {
       return {(real ? 40 : 24) * wide, real, real};
     case Opcode::Exp:
     case Opcode::Exp2:
+    case Opcode::FastTanh:
     case Opcode::Rsqrt:
     case Opcode::Sqrt:
     case Opcode::SqrtRn:

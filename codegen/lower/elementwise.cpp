@@ -430,6 +430,10 @@ void lower_Log2(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log2"); }
 void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }
 void lower_Cos(Lowering& l, const ir::Op& op) { libclc_math(l, op, "cos"); }
 void lower_Tanh(Lowering& l, const ir::Op& op) { libclc_math(l, op, "tanh"); }
+void lower_FastTanh(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.hw("tanh_approx_f32", {x[0]}); }, [&](auto& x) { return l.libclc("tanh", x); });
+}
 void lower_Erf(Lowering& l, const ir::Op& op) { libclc_math(l, op, "erf"); }
 
 // libclc's fp64 pow goes wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite and the same

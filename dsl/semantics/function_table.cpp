@@ -10,6 +10,29 @@
 
 namespace tegula::dsl {
 
+ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info) {
+  ir::Value* v = to_value(s, x, fmt::format("the argument of {}", function));
+  if (!v) return nullptr;
+  bool narrow = v->type.is_float() && v->type.bits() < 32;
+  bool takes_narrow = info.opcode == ir::Opcode::Fma || info.opcode == ir::Opcode::Abs;
+  if (v->type.pointer && !(info.traits & (ir::FloatOnly | ir::IntOnly))) {
+    s.error(fmt::format("{} takes numbers, found {}", function, describe(v)),
+            "load from the pointer first: tl.load(p)");
+    return nullptr;
+  }
+  if ((info.traits & ir::FloatOnly) && (!v->type.is_float() || (narrow && !takes_narrow))) {
+    s.error(fmt::format("{} takes float32 or float64, found {}", function, describe(v)),
+            "convert with .to(tl.float32) first");
+    return nullptr;
+  }
+  if (!check_arithmetic(s, function, v)) return nullptr;
+  if ((info.traits & ir::IntOnly) && (!v->type.is_integer() || v->type.bits() < 32)) {
+    s.error(fmt::format("{} takes integers of 32 or 64 bits, found {}", function, describe(v)));
+    return nullptr;
+  }
+  return v;
+}
+
 namespace {
 
 Val parse_default(std::string_view text) {
@@ -44,30 +67,6 @@ std::vector<FunctionParam> parse_params(std::string_view text) {
 }
 
 // ------------------------------------------------------------------------------- ops that are functions themselves
-
-// As Triton, the transcendental functions take float32 and float64 only.
-ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info) {
-  ir::Value* v = to_value(s, x, fmt::format("the argument of {}", function));
-  if (!v) return nullptr;
-  bool narrow = v->type.is_float() && v->type.bits() < 32;
-  bool takes_narrow = info.opcode == ir::Opcode::Fma || info.opcode == ir::Opcode::Abs;
-  if (v->type.pointer && !(info.traits & (ir::FloatOnly | ir::IntOnly))) {
-    s.error(fmt::format("{} takes numbers, found {}", function, describe(v)),
-            "load from the pointer first: tl.load(p)");
-    return nullptr;
-  }
-  if ((info.traits & ir::FloatOnly) && (!v->type.is_float() || (narrow && !takes_narrow))) {
-    s.error(fmt::format("{} takes float32 or float64, found {}", function, describe(v)),
-            "convert with .to(tl.float32) first");
-    return nullptr;
-  }
-  if (!check_arithmetic(s, function, v)) return nullptr;
-  if ((info.traits & ir::IntOnly) && (!v->type.is_integer() || v->type.bits() < 32)) {
-    s.error(fmt::format("{} takes integers of 32 or 64 bits, found {}", function, describe(v)));
-    return nullptr;
-  }
-  return v;
-}
 
 template <ir::Opcode opcode>
 Val call_op(Sema& s, Args args) {

@@ -266,6 +266,12 @@ Val fn_sigmoid(Sema& s, Args args) {
   return binary(s, "/", Int(1), binary(s, "+", Int(1), e));
 }
 
+Val fn_tanh(Sema& s, Args args) {
+  ir::Value* x = math_operand(s, args[0], "tanh", ir::op_info(ir::Opcode::Tanh));
+  if (!x) return {};
+  return truth(args[1]) ? s.builder.fast_tanhf(x) : s.builder.tanh(x);
+}
+
 Val fn_softmax(Sema& s, Args args) {
   ir::Value* x = tile(s, args[0], "softmax");
   if (!x) return {};

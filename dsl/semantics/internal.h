@@ -48,6 +48,10 @@ std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view 
 std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what);
 std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what);
 
+/// An operand of the function `info` as a value, if it takes its type: as in Triton, transcendental functions take
+/// float32 and float64 only. Null after an error that names `function`.
+ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info);
+
 /// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 

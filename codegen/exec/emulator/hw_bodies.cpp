@@ -314,6 +314,10 @@ float emu_ex2_approx_f32(float value) {
 /// Denormals as zeros, of the argument and of the result.
 float flush(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value; }
 float emu_ex2_approx_ftz_f32(float value) { return flush(emu_ex2_approx_f32(flush(value))); }
+/// As far from the exact value as the hardware's may be: its lowest bits are cut off.
+float emu_tanh_approx_f32(float value) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(std::tanh(value)) & 0xFFFFE000);
+}
 float emu_rcp_approx_ftz_f32(float value) { return flush(1 / flush(value)); }
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
