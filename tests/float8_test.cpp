@@ -14,6 +14,8 @@ namespace {
 
 using namespace front_ends;
 
+constexpr const char* kKernels = TEGULA_SOURCE_DIR "/tests/kernels/float8.py";
+
 // The default device; if that is an emulator, targets with and without the conversions.
 std::vector<std::shared_ptr<Device>> devices() {
   static const auto all = [] {
@@ -94,21 +96,10 @@ TYPED_TEST(Float8, OnTheHost) {
   for (float x : interesting_floats<T>()) EXPECT_EQ(T(x).bits, nearest<T>(x)) << x;
 }
 
-constexpr const char* kConvert = R"(
-import triton
-import triton.language as tl
-
-@triton.jit
-def convert(x_ptr, out_ptr, n, TYPE: tl.constexpr, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    tl.store(out_ptr + i, x.to(TYPE, fp_downcast_rounding=None), mask=i < n)
-)";
-
 // `block` is small where a thread shall have one number alone.
 template <class To, class From>
 std::vector<To> converted(Device& device, const std::vector<From>& x, int block = 1024) {
-  static Program program = Program::parse(kConvert, "convert.py");
+  static Program program = Program::load(kKernels);
   Buffer in(device, x), out(device, x.size() * sizeof(To));
   program.kernel("convert").launch(device, {unsigned((x.size() + size_t(block) - 1) / size_t(block))},
                                    {.constexprs = {{"TYPE", *elem_of<To>()}, {"BLOCK", block}}, .num_warps = 2},
@@ -191,30 +182,6 @@ TEST(Float8Pairs, ToEachOther) {
   }
 }
 
-constexpr const char* kKernels = R"(
-import triton
-import triton.language as tl
-
-@triton.jit
-def scale(out_ptr, x_ptr, factor: tl.float32, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n, other=2.0).to(tl.float32)
-    x = tl.where(x > 3.0, x * factor, x)
-    tl.store(out_ptr + i, x, mask=i < n)
-
-@triton.jit
-def bits(out_ptr, byte_ptr, largest_ptr, sum_ptr, x_ptr, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i)
-    tl.store(byte_ptr + i, x.to(tl.uint8, bitcast=True))
-    flipped = x.to(tl.int8, bitcast=True) ^ -128
-    full = tl.full((BLOCK,), 1000.0, tl.float8e4nv)
-    y = tl.where(i < 8, flipped.to(tl.float8e4nv, bitcast=True), full)
-    tl.store(out_ptr + i, tl.where(i < 16, y, tl.zeros((BLOCK,), tl.float8e4nv)))
-    tl.store(largest_ptr, tl.max(x, 0))
-    tl.store(sum_ptr, tl.sum(x, 0, dtype=tl.float32))
-)";
-
 TEST(Float8Kernels, InBothFrontEnds) {
   auto in_cpp = kernel("scale", [](Ptr<"out_ptr", float8e5> out, Ptr<"x_ptr", float8e4nv> x, Float<"factor"> factor,
                                    Int<"n"> n, Const<"BLOCK"> BLOCK) {
@@ -223,7 +190,7 @@ TEST(Float8Kernels, InBothFrontEnds) {
     v = where(v > 3.0, v * factor, v);
     store(out + i, v, i < n);
   });
-  Kernel in_text = Program::parse(kKernels, "kernels.py").kernel("scale");
+  Kernel in_text = Program::load(kKernels).kernel("scale");
   const std::vector<ArgType> types{{Elem::F8E5M2, true}, {Elem::F8E4M3, true}, {Elem::F32}, {Elem::I32}};
   EXPECT_EQ(canonical_ir(in_text, types, {.constexprs = {{"BLOCK", 256}}}),
             canonical_ir(in_cpp.kernel(), types, {.constexprs = {{"BLOCK", 256}}}));
@@ -250,10 +217,9 @@ TEST(Float8Kernels, BitsAndReductions) {
   for (int i = 0; i < 256; ++i) x.push_back(float8e4nv(float(i % 50) - 20));
   for (auto& device : devices()) {
     Buffer in(*device, x), out(*device, x.size()), bytes(*device, x.size()), largest(*device, 4), sum(*device, 4);
-    Program::parse(kKernels, "kernels.py")
-        .kernel("bits")
-        .launch(*device, {1}, {.constexprs = {{"BLOCK", 256}}}, out.as<float8e4nv>(), bytes.as<uint8_t>(),
-                largest.as<float>(), sum.as<float>(), in.as<float8e4nv>());
+    Program::load(kKernels).kernel("bits").launch(*device, {1}, {.constexprs = {{"BLOCK", 256}}}, out.as<float8e4nv>(),
+                                                  bytes.as<uint8_t>(), largest.as<float>(), sum.as<float>(),
+                                                  in.as<float8e4nv>());
     const auto y = out.download<uint8_t>(), b = bytes.download<uint8_t>();
     float total = 0, most = -INFINITY;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -268,7 +234,7 @@ TEST(Float8Kernels, BitsAndReductions) {
 
 // The instructions are used where they are, and only there.
 TEST(Float8Kernels, Ptx) {
-  Program program = Program::parse(kConvert, "convert.py");
+  Program program = Program::load(kKernels);
   auto ptx = [&](Elem from, Elem to, const char* target) {
     const std::vector<ArgType> types{{from, true}, {to, true}, {Elem::I32}};
     return program.kernel("convert").compile(types, {.constexprs = {{"TYPE", to}, {"BLOCK", 1024}}}, target).ptx;
