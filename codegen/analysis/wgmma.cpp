@@ -7,33 +7,31 @@ namespace tegula {
 
 namespace {
 
-constexpr int kRows = 64;         // of an instruction
-constexpr int kMaxColumns = 256;  // likewise
-constexpr int kStep = 16;         // of K, for elements of 16 bits
-constexpr int kWarpsOfGroup = 4;
 constexpr int kPatternRows = 8;  // of a swizzle pattern
 
 }  // namespace
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
-  const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type, &acc = dot.operand(2)->type;
-  if (!target.has(Feature::Wgmma) || num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
-  if ((a.elem != Elem::F16 && a.elem != Elem::BF16) || b.elem != a.elem || acc.elem != Elem::F32) return std::nullopt;
+  const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
+  const MmaInstruction* instruction = find_mma(dot, MmaPath::Warpgroup, target);
+  if (!instruction || num_warps % kMmaWarpsOfGroup || acc.rank() != 2) return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
-  if (m < kRows || n < 16 || k < kStep) return std::nullopt;
+  const int rows = instruction->m();
+  if (m < rows || n < 16 || k < instruction->k) return std::nullopt;
   // The fewest copies, then the squarest parts: their operands are the smallest.
   std::optional<WgmmaPlan> best;
   std::tuple<int64_t, int64_t> best_cost;
-  const int groups = num_warps / kWarpsOfGroup;
+  const int groups = num_warps / kMmaWarpsOfGroup;
   for (int groups_m = groups; groups_m > 0; groups_m /= 2) {
     const int groups_n = groups / groups_m;
-    if (m / groups_m < kRows || n / groups_n < 8) continue;
+    if (m / groups_m < rows || n / groups_n < 8) continue;
     const int64_t part_m = m / groups_m, part_n = n / groups_n;
     // What the tensor core reads of A and B for each part.
-    const int64_t columns = std::min<int64_t>(part_n, kMaxColumns);
-    const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
+    const int64_t columns = std::min<int64_t>(part_n, kMmaMostColumns);
+    if (!instruction->has_columns(columns)) continue;
+    const int64_t read = part_m * (part_n / columns) + part_n * (part_m / rows);
     if (!best || std::tuple(read, part_m) < best_cost) {
-      best = WgmmaPlan{groups_m, groups_n, int(columns)};
+      best = WgmmaPlan{instruction, groups_m, groups_n, int(columns)};
       best_cost = {read, part_m};
     }
   }

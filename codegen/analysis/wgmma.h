@@ -6,13 +6,14 @@
 
 #include "codegen/ir/ir.h"
 #include "codegen/layout/linear_layout.h"
-#include "codegen/target/target.h"
+#include "codegen/target/mma.h"
 
 namespace tegula {
 
 /// How the warpgroups of a program share a dot's result: groups_m x groups_n parts, each of them made of instructions
 /// with 64 rows and `columns` columns.
 struct WgmmaPlan {
+  const MmaInstruction* instruction;
   int groups_m;
   int groups_n;
   int columns;

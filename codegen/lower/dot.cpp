@@ -1,5 +1,6 @@
 // Matrix products on registers: by mma.sync, or element by element.
 #include "codegen/lower/lowering.h"
+#include "codegen/target/mma.h"
 
 namespace tegula::lower {
 
@@ -38,55 +39,69 @@ class Fragment {
   std::map<Coordinates, llvm::Value*> map_;
 };
 
-bool by_mma(const ir::Type& a, const ir::Type& acc) {
-  return (a.elem == Elem::F16 || a.elem == Elem::BF16 || is_float8(a.elem)) && acc.elem == Elem::F32;
-}
-
-// One m16n8k16 instruction for each 16 x 8 x 16 block that the warp owns. Fragment registers are found by coordinate:
-// in lane 0 they hold rows {0, 8}, and pairs of columns {0, 1} and {8, 9} (A), k {0, 1} and {8, 9} (B). Tiles smaller
-// than a block: rows and columns beyond them are copies and give copies of the sums; beyond K both operands are zero.
-// Operands of 8 bits that were widened hold runs of 4 instead of 2 along K, so 32 for the two instructions that take
-// two of each run: the sums do not depend on the order of K.
-void multiply_mma(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, Fragment& acc) {
-  const ir::Type& type = op.operand(0)->type;
-  const char* row = type.elem == Elem::BF16 ? "mma_m16n8k16_bf16" : "mma_m16n8k16_f16";
-  const int64_t k_extent = type.shape.back();
-  const int64_t run = 32 / type.bits(), step = 8 * run;
-  llvm::Value* lane_k = nullptr;  // the thread's first k
-  if (k_extent < 4 * run) lane_k = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run));
-  auto within_k = [&](llvm::Value* x, int64_t k) -> llvm::Value* {
-    llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
-    if (k % step >= k_extent) return zero;
-    if (!lane_k) return x;
-    return l.b.CreateSelect(l.b.CreateICmpULT(l.b.CreateAdd(lane_k, l.i32(k)), l.i32(k_extent)), x, zero);
-  };
-  auto pair = [&](llvm::Value* low, llvm::Value* high, int64_t k) {
-    return l.pack({within_k(low, k), within_k(high, k + 1)}, 32)[0];
-  };
-  // Origins of the blocks: accumulator registers whose coordinates are multiples of the instruction's.
-  const auto origins = acc.registers();
-  for (auto& [origin, unused] : origins) {
-    const int64_t m = origin[origin.size() - 2], n = origin.back();
-    if (m % 16 || n % 8) continue;
-    llvm::SmallVector<llvm::Value*, 4> c;
-    for (int64_t i : {0, 8})
-      for (int64_t j : {0, 1}) c.push_back(acc.at(origin, m + i, n + j));
-    for (int64_t at = 0; at < k_extent; at += step)
-      for (int64_t k = at; k < at + run; k += 2) {
-        llvm::SmallVector<llvm::Value*> args;
-        for (int64_t half : {int64_t(0), step / 2})
-          for (int64_t i : {0, 8})
-            args.push_back(pair(a.at(origin, m + i, k + half), a.at(origin, m + i, k + half + 1), k + half));
-        for (int64_t half : {int64_t(0), step / 2})
-          args.push_back(pair(b.at(origin, k + half, n), b.at(origin, k + half + 1, n), k + half));
-        args.append(c.begin(), c.end());
-        llvm::Value* d = l.hw(row, args);
-        for (unsigned i = 0; i < 4; ++i) c[i] = l.b.CreateExtractValue(d, i);
-      }
-    for (int64_t i : {0, 1})
-      for (int64_t j : {0, 1}) acc.at(origin, m + 8 * i, n + j) = c[size_t(2 * i + j)];
+// One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds `packed` neighbours
+// along K; fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4 packed} (A), k
+// {0, 4 packed} (B), and sums are at rows {0, 8} and columns {0, 1}. Tiles smaller than a block: rows and columns
+// beyond them are copies and give copies of the sums; beyond K both operands are zero.
+class MmaProduct {
+ public:
+  MmaProduct(Lowering& l, const ir::Op& op, const MmaInstruction& instruction)
+      : l_(l),
+        row_(instruction.hw_name(8)),
+        k_extent_(op.operand(0)->type.shape.back()),
+        run_(32 / op.operand(0)->type.bits()),
+        packed_(instruction.k / 8) {
+    if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
   }
-}
+
+  void run(Fragment& a, Fragment& b, Fragment& acc) {
+    // Origins of the blocks: accumulator registers whose coordinates are multiples of the instruction's.
+    const auto origins = acc.registers();
+    for (auto& [origin, unused] : origins) {
+      const int64_t m = origin[origin.size() - 2], n = origin.back();
+      if (m % 16 || n % 8) continue;
+      llvm::SmallVector<llvm::Value*, 4> sums;
+      for (int64_t i : {0, 8})
+        for (int64_t j : {0, 1}) sums.push_back(acc.at(origin, m + i, n + j));
+      for (int64_t block = 0; block < k_extent_; block += 8 * run_)
+        for (int64_t k = block; k < block + run_; k += packed_) {
+          llvm::SmallVector<llvm::Value*> args;
+          for (int64_t half : {0, 4})
+            for (int64_t i : {0, 8})
+              args.push_back(
+                  word(k + half * run_, [&](int64_t at) -> llvm::Value* { return a.at(origin, m + i, at); }));
+          for (int64_t half : {0, 4})
+            args.push_back(word(k + half * run_, [&](int64_t at) -> llvm::Value* { return b.at(origin, at, n); }));
+          args.append(sums.begin(), sums.end());
+          llvm::Value* d = l_.hw(row_, args);
+          for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
+        }
+      for (int64_t i : {0, 1})
+        for (int64_t j : {0, 1}) acc.at(origin, m + 8 * i, n + j) = sums[size_t(2 * i + j)];
+    }
+  }
+
+ private:
+  template <class Element>
+  llvm::Value* word(int64_t k, Element element) {
+    llvm::SmallVector<llvm::Value*, 4> elements;
+    for (int64_t at = k; at < k + packed_; ++at) elements.push_back(within_k(element(at), at));
+    return l_.pack(elements, 32)[0];
+  }
+
+  llvm::Value* within_k(llvm::Value* x, int64_t k) {
+    llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
+    if (k % (8 * run_) >= k_extent_) return zero;
+    if (!lane_k_) return x;
+    return l_.b.CreateSelect(l_.b.CreateICmpULT(l_.b.CreateAdd(lane_k_, l_.i32(k)), l_.i32(k_extent_)), x, zero);
+  }
+
+  Lowering& l_;
+  const std::string row_;
+  const int64_t k_extent_;
+  const int run_, packed_;
+  llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
+};
 
 // Each thread multiplies the rows and columns of its own sums; fp16 sums are kept in fp32 until the end.
 void multiply_elements(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, Fragment& acc) {
@@ -119,11 +134,15 @@ void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value* sums = op.operand(2);
   if (op.operand(0)->type.shared) return lower_wgmma(l, op);
   Fragment a(l, op.operand(0)), b(l, op.operand(1)), acc(l, sums);
-  if (is_float8(op.operand(0)->type.elem)) {
+  const MmaInstruction* instruction = find_mma(op, MmaPath::Sync, l.target);
+  if (is_float8(op.operand(0)->type.elem) && (!instruction || !is_float8(instruction->a))) {
     a.widen_float8(l, op.operand(0)->type.elem);
     b.widen_float8(l, op.operand(1)->type.elem);
   }
-  (by_mma(op.operand(0)->type, sums->type) ? multiply_mma : multiply_elements)(l, op, a, b, acc);
+  if (instruction)
+    MmaProduct(l, op, *instruction).run(a, b, acc);
+  else
+    multiply_elements(l, op, a, b, acc);
   Regs out;
   for (int r = 0; r < Lowering::num_registers(sums->type); ++r)
     out.push_back(acc.registers().at(sums->type.layout->apply({{Dim::Register, r}})));

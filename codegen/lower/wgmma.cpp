@@ -7,9 +7,7 @@ namespace tegula::lower {
 
 namespace {
 
-constexpr int kRows = 64;
-constexpr int kStep = 16;
-constexpr size_t kMostSums = 128;  ///< of an instruction with 256 columns
+constexpr size_t kMostSums = kMmaMostColumns / 2;  ///< of an instruction
 
 // The 64-bit description of an operand that begins at a shared address.
 class Descriptor {
@@ -75,7 +73,9 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   Descriptor left(l, a, 0), right(l, b, 1);
   left.add_group_part(acc, 0);
   right.add_group_part(acc, 1);
-  const std::string row = fmt::format("wgmma_m64n{}k16_{}_ss", columns, a->type.elem == Elem::BF16 ? "bf16" : "f16");
+  const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
+  TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
+  const std::string row = instruction->hw_name(columns) + "_ss";
   // Which operands are transposed: those that do not lie along K.
   const std::string transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
 
@@ -83,9 +83,9 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   l.hw("wgmma_fence", {});
   for (int r = 0; r < int(sums.size()); ++r) {
     std::vector<int32_t> origin = acc.apply({{Dim::Register, r}});
-    if (origin[0] % kRows || origin[1] % columns) continue;
+    if (origin[0] % instruction->m() || origin[1] % columns) continue;
     std::vector<int> registers = instruction_registers(acc, origin[0], origin[1], columns);
-    for (int64_t k = 0; k < a->type.shape[1]; k += kStep) {
+    for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k) {
       llvm::SmallVector<llvm::Value*> args{left.at(origin[0], k), right.at(k, origin[1])};
       for (int i : registers) args.push_back(sums[i]);
       args.push_back(l.b.getTrue());

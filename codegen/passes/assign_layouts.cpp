@@ -30,6 +30,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
+#include "codegen/target/mma.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -127,12 +128,6 @@ class Assigner {
     return best;
   }
 
-  /// Whether mma.sync multiplies it.
-  static bool has_mma(const Op& dot) {
-    const Elem elem = dot.operands[0]->type.elem;
-    return (elem == Elem::F16 || elem == Elem::BF16 || is_float8(elem)) && dot.result()->type.elem == Elem::F32;
-  }
-
   static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
     if (!is_read(dot.operands[0]) || !is_read(dot.operands[1])) return std::nullopt;
@@ -220,7 +215,7 @@ class Assigner {
         assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
         continue;
       }
-      if (!has_mma(*dot)) {
+      if (!find_mma(*dot, MmaPath::Sync, target_)) {
         assign(dot->result(), default_layout(shape));
         continue;
       }

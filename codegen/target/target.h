@@ -22,6 +22,7 @@ enum class Feature : uint32_t {
   Cluster = 256,
   DependentLaunch = 512,
   CvtFloat8 = 1024,
+  MmaFloat8 = 2048,  ///< by mma.sync at full rate
 };
 
 /// What an architecture's usual device can do at most.

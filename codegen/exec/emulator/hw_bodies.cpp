@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "codegen/exec/emulator/access.h"
+#include "codegen/exec/emulator/matrix_product.h"
 #include "codegen/exec/emulator/scheduler.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "codegen/lower/hw.h"
@@ -127,40 +128,18 @@ void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) 
   fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 
-/// D = A B + C of 16x16 by 16x8, element e of register r of a lane at: A (lane / 4 + r % 2 * 8, lane % 4 * 2 + e +
-/// r / 2 * 8); B (lane % 4 * 2 + e + r * 8, lane / 4); C and D, which have one element a register, (lane / 4 +
-/// r / 2 * 8, lane % 4 * 2 + r % 2).
-template <class Widen>
-[[gnu::always_inline]] inline void multiply(decltype(Exchange::mma)& x, Widen widen) {
-  float a[16][16], b[16][8], d[16][8];
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    uint32_t group = lane / 4, pair = lane % 4 * 2;
-    for (uint32_t r = 0; r < 4; ++r)
-      for (uint32_t e = 0; e < 2; ++e)
-        a[group + r % 2 * 8][pair + e + r / 2 * 8] = widen(uint16_t(x.a[lane][r] >> 16 * e));
-    for (uint32_t r = 0; r < 2; ++r)
-      for (uint32_t e = 0; e < 2; ++e) b[pair + e + r * 8][group] = widen(uint16_t(x.b[lane][r] >> 16 * e));
-    for (uint32_t r = 0; r < 4; ++r) d[group + r / 2 * 8][pair + r % 2] = x.c[lane][r];
-  }
-  for (int i = 0; i < 16; ++i)
-    for (int k = 0; k < 16; ++k)
-      for (int j = 0; j < 8; ++j) d[i][j] += a[i][k] * b[k][j];
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t r = 0; r < 4; ++r) x.d[lane][r] = d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
-}
-
-template <class Widen>
-[[gnu::always_inline]] inline void mma_m16n8k16(float* result, const uint32_t* a, const uint32_t* b, const float* c,
-                                                uint32_t place, Widen widen) {
+/// The product of a warp, by the instruction of that row of mma.def.
+template <class Sum>
+void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, uint32_t row, uint32_t place) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
-  uint32_t lane = worker.fiber().thread % kLanes;
+  const uint32_t lane = worker.fiber().thread % kLanes;
   auto& x = warp.exchange[warp.round & 1].mma;
-  std::memcpy(x.a[lane], a, sizeof x.a[lane]);
-  std::memcpy(x.b[lane], b, sizeof x.b[lane]);
-  std::memcpy(x.c[lane], c, sizeof x.c[lane]);
-  worker.meet(warp, {Where::kNone, place}, [&] { multiply(x, widen); });
-  std::memcpy(result, x.d[lane], sizeof x.d[lane]);
+  place_fragment<4>(x.a, lane, a);
+  place_fragment<2>(x.b, lane, b);
+  std::memcpy(x.sums[lane], c, sizeof x.sums[lane]);
+  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], 8, x.a, x.b, &x.sums[0][0]); });
+  std::memcpy(result, x.sums[lane], sizeof x.sums[lane]);
 }
 
 // ---- The bodies, in the order of hw.def
@@ -271,30 +250,28 @@ void emu_cp_async_wait(uint32_t pending) {
   this_worker->fiber().copies.wait(pending, [](const AsyncCopy& copy) { this_worker->perform(copy); });
 }
 
-void emu_mma_m16n8k16_f16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
-  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(float16::of_bits(bits)); });
-}
-void emu_mma_m16n8k16_bf16(float* result, const uint32_t* a, const uint32_t* b, const float* c, uint32_t place) {
-  mma_m16n8k16(result, a, b, c, place, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
-}
-
 void emu_fence_async_shared() {
   const Fiber& fiber = this_worker->fiber();
   fiber.program->writes.fence(fiber.thread);
 }
 void emu_wgmma_fence(uint32_t place) { fence_products({Where::kNone, place}); }
 void emu_wgmma_commit(uint32_t place) { commit_products({Where::kNone, place}); }
-void emu_wgmma_ss(float* result, uint64_t a, uint64_t b, const float* sums, uint32_t accumulate, uint32_t site,
-                  uint32_t n, uint32_t bf16, uint32_t transposed_a, uint32_t transposed_b, uint32_t place) {
-  issue_product(result, {a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, bf16 != 0, n},
+template <class Sum>
+void emu_wgmma_ss(Sum* result, uint64_t a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site, uint32_t n,
+                  uint32_t row, uint32_t transposed_a, uint32_t transposed_b, uint32_t place) {
+  issue_product(
+      result, {&mma_instructions()[row], a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, n},
+      {site, place});
+}
+template <class Sum>
+void emu_wgmma_rs(Sum* result, const uint32_t* a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site,
+                  uint32_t n, uint32_t row, uint32_t transposed_b, uint32_t place) {
+  issue_product(result, {&mma_instructions()[row], 0, b, a, sums, accumulate != 0, false, transposed_b != 0, n},
                 {site, place});
 }
-void emu_wgmma_rs(float* result, const uint32_t* a, uint64_t b, const float* sums, uint32_t accumulate, uint32_t site,
-                  uint32_t n, uint32_t bf16, uint32_t transposed_b, uint32_t place) {
-  issue_product(result, {0, b, a, sums, accumulate != 0, false, transposed_b != 0, bf16 != 0, n}, {site, place});
-}
-void emu_wgmma_wait_n(float* result, const float* values, uint32_t count, uint32_t pending, uint32_t place) {
-  wait_for_products(result, values, count, pending, {Where::kNone, place});
+template <class Sum>
+void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pending, uint32_t place) {
+  wait_for_products(result, values, count, pending, mark_of<Sum>, {Where::kNone, place});
 }
 
 /// 2^x = 2^n 2^r with n whole and |r| <= 1/2: the series of e^(r ln 2) up to r^7 is 5e-9 off at most, a tenth of a
@@ -395,13 +372,20 @@ using enum lower::HwEffect;
       fits(static_cast<std::decay_t<decltype(emu_##name)>>(nullptr), parse_hw_signature(signature), effects), \
       "the body of " #name " has other parameters than its row");
 #include "codegen/lower/hw.def"
-// One row of each family.
-#define TEGULA_FAMILY(name, signature)                                        \
-  static_assert(fits(&emu_##name, parse_hw_signature(signature), Convergent), \
+// The bodies of families, each with the signature of one of its rows.
+#define TEGULA_FAMILIES(row)                                                                                           \
+  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)")                                              \
+      row(mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                       \
+          row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)")             \
+              row(wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64, i64, i32 * 4, i1, site, 8, 0, 0, 0)")          \
+                  row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")      \
+                      row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64, i32 * 4, i1, site, 8, 0, 0)") \
+                          row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                     \
+                              row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
+#define TEGULA_FAMILY(name, body, signature)                            \
+  static_assert(fits(&body, parse_hw_signature(signature), Convergent), \
                 "the body of " #name " has other parameters than its rows");
-TEGULA_FAMILY(wgmma_ss, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)")
-TEGULA_FAMILY(wgmma_rs, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")
-TEGULA_FAMILY(wgmma_wait_n, "{f32 * 4}(f32 * 4, 4, imm)")
+TEGULA_FAMILIES(TEGULA_FAMILY)
 #undef TEGULA_FAMILY
 
 }  // namespace
@@ -411,10 +395,8 @@ const std::vector<HwBody>& hw_bodies() {
 #define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
   {#name, reinterpret_cast<void*>(+emu_##name)},
 #include "codegen/lower/hw.def"
-      {"wgmma_ss", reinterpret_cast<void*>(&emu_wgmma_ss)},
-      {"wgmma_rs", reinterpret_cast<void*>(&emu_wgmma_rs)},
-      {"wgmma_wait_n", reinterpret_cast<void*>(&emu_wgmma_wait_n)},
-  };
+#define TEGULA_FAMILY(name, body, signature) {#name, reinterpret_cast<void*>(&body)},
+      TEGULA_FAMILIES(TEGULA_FAMILY)};
   return bodies;
 }
 

@@ -33,15 +33,13 @@ union Exchange {
     uint32_t result[kLanes][4];
   } matrix_load;
   struct {
-    uint32_t a[kLanes][4];
-    uint32_t b[kLanes][2];
-    float c[kLanes][4];
-    float d[kLanes][4];
+    uint8_t a[16 * 32], b[8 * 32];  ///< lines of 32 bytes along K
+    uint32_t sums[kLanes][4];
   } mma;
   struct {
     uint64_t a[kLanes], b[kLanes];
     const uint32_t* fragment[kLanes];
-    const float* accumulators[kLanes];
+    const void* accumulators[kLanes];
     bool accumulate[kLanes];
     uint32_t tag;
   } product;

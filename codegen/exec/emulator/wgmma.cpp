@@ -5,30 +5,28 @@
 #include <cstring>
 
 #include "codegen/exec/emulator/access.h"
-#include "runtime/base/float16.h"
+#include "codegen/exec/emulator/matrix_product.h"
 
 namespace tegula::emulator {
 
 namespace {
 
-constexpr uint32_t kDepth = 16;     // of an instruction, in elements of 16 bits
-constexpr uint32_t kWarpRows = 16;  // of an instruction's 64
-constexpr uint32_t kMostColumns = 256;
 constexpr size_t kMostResults = 32;  // that a warp keeps
 
-// ---- What stands for a result that is not there yet: a NaN with sign, the instruction and the register.
+// ---- What stands for a result that is not there yet: the mark of its type, the instruction and the register.
 
 constexpr uint32_t kRegisterBits = 7;
-constexpr uint32_t kMarkedNan = 0xFFC00000;
+constexpr uint32_t kMarkBits = 0xFFC00000;
 
-uint32_t tag_of(uint64_t number) { return kMarkedNan >> kRegisterBits | uint32_t(number % 0x7FFF + 1); }
-bool is_pending(uint32_t bits) {
-  return (bits & kMarkedNan) == kMarkedNan && (bits & ~kMarkedNan) >> kRegisterBits != 0;
+uint32_t mark_for(const MmaInstruction& x) { return is_float(x.sums) ? mark_of<float> : mark_of<uint32_t>; }
+uint32_t tag_of(uint32_t mark, uint64_t number) { return mark >> kRegisterBits | uint32_t(number % 0x7FFF + 1); }
+bool is_pending(uint32_t bits, uint32_t mark) {
+  return (bits & kMarkBits) == mark && (bits & ~kMarkBits) >> kRegisterBits != 0;
 }
 
 /// The value that `bits` stand for if they stand for one that is there, else themselves.
-uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t lane) {
-  if (!is_pending(bits)) return bits;
+uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t mark, uint32_t lane) {
+  if (!is_pending(bits, mark)) return bits;
   for (const MatrixProduct& result : warp.results)
     if (result.tag == bits >> kRegisterBits)
       return result.values[lane * (result.n / 2) + (bits & ((1 << kRegisterBits) - 1))];
@@ -60,8 +58,8 @@ void check_proxy(const Fiber& fiber, uint32_t offset, uint32_t site) {
   this_worker->abandon(fault);
 }
 
-/// Lines (rows of A, columns of B) from `first` on, as [line][k].
-void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint16_t>& lines, uint32_t site,
+/// Lines (rows of A, columns of B) from `first` on.
+void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint8_t>& lines, uint32_t site,
                   bool at_issue) {
   const Fiber& fiber = this_worker->fiber();
   const MatrixDescriptor matrix(descriptor);
@@ -70,59 +68,30 @@ void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vecto
     if (at_issue) check_proxy(fiber, offset, site);
     return chunk;
   };
-  const uint32_t count = uint32_t(lines.size()) / kDepth;
+  const uint32_t count = uint32_t(lines.size()) / kLineBytes;
   if (!mn_major) {
     for (uint32_t line = 0; line < count; ++line)
       for (uint32_t chunk = 0; chunk < 2; ++chunk)
-        std::memcpy(&lines[line * kDepth + 8 * chunk], chunk_at(matrix.k_major(first + line, chunk)), 16);
+        std::memcpy(&lines[line * kLineBytes + 16 * chunk], chunk_at(matrix.k_major(first + line, chunk)), 16);
     return;
   }
-  for (uint32_t k = 0; k < kDepth; ++k)
+  for (uint32_t k = 0; k < kLineBytes / 2; ++k)
     for (uint32_t line = 0; line < count; line += 8) {
       uint16_t values[8];
       std::memcpy(values, chunk_at(matrix.mn_major(k, (first + line) / 8)), 16);
-      for (uint32_t i = 0; i < 8; ++i) lines[(line + i) * kDepth + k] = values[i];
+      for (uint32_t i = 0; i < 8; ++i) std::memcpy(&lines[(line + i) * kLineBytes + 2 * k], &values[i], 2);
     }
 }
 
 /// The operands in shared memory as they are now.
-void read_operands(const MatrixProduct& product, std::vector<uint16_t>& a, std::vector<uint16_t>& b, bool at_issue) {
+void read_operands(const MatrixProduct& product, std::vector<uint8_t>& a, std::vector<uint8_t>& b, bool at_issue) {
   if (!product.a_in_registers) {
-    a.resize(kWarpRows * kDepth);
+    a.resize(kWarpRows * kLineBytes);
     uint32_t warp_of_four = this_worker->fiber().thread / kLanes % 4;
     read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site, at_issue);
   }
-  b.resize(product.n * kDepth);
+  b.resize(product.n * kLineBytes);
   read_operand(product.b, product.transposed_b, 0, b, product.where.site, at_issue);
-}
-
-/// Row and column, of the warp's 16 by n, of a register of the accumulators.
-uint32_t row_of(uint32_t lane, uint32_t r) { return lane / 4 + r / 2 % 2 * 8; }
-uint32_t column_of(uint32_t lane, uint32_t r) { return r / 4 * 8 + lane % 4 * 2 + r % 2; }
-
-template <class Widen>
-[[gnu::always_inline]] inline void multiply(MatrixProduct& product, Widen widen) {
-  // Not thread_local: what the library has of that must fit where processes that load it late have little room.
-  struct Room {
-    float b[kDepth][kMostColumns], d[kWarpRows][kMostColumns];
-  };
-  const auto room = std::make_unique_for_overwrite<Room>();
-  Room& x = *room;
-  const uint32_t n = product.n, registers = n / 2;
-  for (uint32_t j = 0; j < n; ++j)
-    for (uint32_t k = 0; k < kDepth; ++k) x.b[k][j] = widen(product.b_seen[j * kDepth + k]);
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t r = 0; r < registers; ++r)
-      x.d[row_of(lane, r)][column_of(lane, r)] =
-          product.accumulate ? std::bit_cast<float>(product.values[lane * registers + r]) : 0.0f;
-  for (uint32_t i = 0; i < kWarpRows; ++i)
-    for (uint32_t k = 0; k < kDepth; ++k) {
-      const float a = widen(product.a_seen[i * kDepth + k]);
-      for (uint32_t j = 0; j < n; ++j) x.d[i][j] += a * x.b[k][j];
-    }
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t r = 0; r < registers; ++r)
-      product.values[lane * registers + r] = std::bit_cast<uint32_t>(x.d[row_of(lane, r)][column_of(lane, r)]);
 }
 
 void perform(WarpProducts& warp, MatrixProduct& product) {
@@ -139,14 +108,12 @@ void perform(WarpProducts& warp, MatrixProduct& product) {
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       for (uint32_t r = 0; r < registers; ++r) {
         uint32_t& value = product.values[lane * registers + r];
-        value = resolved(warp, value, lane);
+        value = resolved(warp, value, mark_for(*product.instruction), lane);
       }
     std::erase_if(warp.results, [&](const MatrixProduct& result) { return result.tag == before; });
   }
-  if (product.bf16)
-    multiply(product, [](uint16_t bits) { return float(bfloat16::of_bits(bits)); });
-  else
-    multiply(product, [](uint16_t bits) { return float(float16::of_bits(bits)); });
+  multiply_warp(*product.instruction, product.n, product.a_seen.data(), product.b_seen.data(), product.values.data(),
+                product.accumulate);
   if (warp.results.size() == kMostResults) warp.results.erase(warp.results.begin());
   warp.results.push_back(std::move(product));
   warp.results.back().a_seen = {}, warp.results.back().b_seen = {};
@@ -223,10 +190,11 @@ void Warpgroup::clear() {
   std::fill(std::begin(issued), std::end(issued), 0);
 }
 
-void issue_product(float* result, const ProductArguments& arguments, Where where) {
+void issue_product(void* result, const ProductArguments& arguments, Where where) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   const uint32_t lane = worker.fiber().thread % kLanes, registers = arguments.n / 2;
+  const uint32_t mark = mark_for(*arguments.instruction);
   auto& x = warp.exchange[warp.round & 1].product;
   x.a[lane] = arguments.a, x.b[lane] = arguments.b;
   x.fragment[lane] = arguments.fragment;
@@ -240,34 +208,30 @@ void issue_product(float* result, const ProductArguments& arguments, Where where
     if (!same(x.accumulate)) misuse("wgmma: scale-d differs between the threads of a warp", where);
     WarpProducts& products = warp.products;
     MatrixProduct& product = products.next;
+    product.instruction = arguments.instruction;
     product.n = arguments.n;
-    product.bf16 = arguments.bf16;
     product.a_in_registers = arguments.fragment;
     product.transposed_a = arguments.transposed_a, product.transposed_b = arguments.transposed_b;
     product.accumulate = arguments.accumulate;
     product.a = arguments.a, product.b = arguments.b;
     product.where = where;
     product.number = products.issued++;
-    product.tag = tag_of(product.number);
+    product.tag = tag_of(mark, product.number);
     product.values.resize(kLanes * registers);
     for (uint32_t l = 0; l < kLanes; ++l)
-      std::memcpy(&product.values[l * registers], x.accumulators[l], registers * sizeof(float));
-    if (!products.fenced && (product.a_in_registers || !is_pending(product.values[0])))
+      std::memcpy(&product.values[l * registers], x.accumulators[l], registers * sizeof(uint32_t));
+    if (!products.fenced && (product.a_in_registers || !is_pending(product.values[0], mark)))
       misuse("wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies between", where);
     read_operands(product, product.a_seen, product.b_seen, true);
     if (product.a_in_registers) {
-      product.a_seen.resize(kWarpRows * kDepth);
-      for (uint32_t l = 0; l < kLanes; ++l)
-        for (uint32_t r = 0; r < 4; ++r)
-          for (uint32_t e = 0; e < 2; ++e)
-            product.a_seen[(l / 4 + r % 2 * 8) * kDepth + l % 4 * 2 + e + r / 2 * 8] =
-                uint16_t(x.fragment[l][r] >> 16 * e);
+      product.a_seen.resize(kWarpRows * kLineBytes);
+      for (uint32_t l = 0; l < kLanes; ++l) place_fragment<4>(product.a_seen.data(), l, x.fragment[l]);
     }
     join_warpgroup(product.number, product);
     x.tag = product.tag;
     products.queue.issue(std::move(product));
   });
-  for (uint32_t r = 0; r < registers; ++r) result[r] = std::bit_cast<float>(x.tag << kRegisterBits | r);
+  for (uint32_t r = 0; r < registers; ++r) static_cast<uint32_t*>(result)[r] = x.tag << kRegisterBits | r;
 }
 
 void fence_products(Where where) {
@@ -280,7 +244,7 @@ void commit_products(Where where) {
   this_worker->meet(warp, where, [&] { warp.products.queue.commit(); });
 }
 
-void wait_for_products(float* result, const float* values, uint32_t count, uint32_t pending, Where where) {
+void wait_for_products(void* result, const void* values, uint32_t count, uint32_t pending, uint32_t mark, Where where) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   worker.meet(warp, where, [&] {
@@ -293,7 +257,7 @@ void wait_for_products(float* result, const float* values, uint32_t count, uint3
   });
   const uint32_t lane = worker.fiber().thread % kLanes;
   for (uint32_t r = 0; r < count; ++r)
-    result[r] = std::bit_cast<float>(resolved(warp.products, std::bit_cast<uint32_t>(values[r]), lane));
+    static_cast<uint32_t*>(result)[r] = resolved(warp.products, static_cast<const uint32_t*>(values)[r], mark, lane);
 }
 
 }  // namespace tegula::emulator

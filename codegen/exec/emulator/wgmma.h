@@ -1,7 +1,8 @@
 // Matrix instructions of a warpgroup (wgmma). Each warp does its quarter, 16 of the 64 rows, when it waits: then the
 // operands in shared memory are read and the sums computed. Until then the accumulators hold NaNs of a kind of their
-// own, each of which names the instruction and register that it stands for; the next instruction takes them as its
-// accumulators, a wait that covers the instruction replaces them, and anything else sees a NaN.
+// own (integers, the smallest ones), each of which names the instruction and register that it stands for; the next
+// instruction takes them as its accumulators, a wait that covers the instruction replaces them, and anything else sees
+// a NaN.
 //
 // A fault ends the launch where
 // - a warp waits for an instruction that another warp of the four never issues (a deadlock);
@@ -15,10 +16,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/exec/emulator/async_queue.h"
 #include "codegen/exec/emulator/fibers.h"
+#include "codegen/target/mma.h"
 
 namespace tegula::emulator {
 
@@ -33,10 +36,10 @@ struct MatrixDescriptor {
   uint32_t width;    ///< bits 62-63 as bytes / 16 over which chunks are permuted: 1 (none), 8, 4, 2
 
   explicit MatrixDescriptor(uint64_t bits);
-  /// Offset of 16 bytes in shared memory, whose first byte is a multiple of 256 KiB. K-major: elements 8 * chunk to
-  /// 8 * chunk + 7 of row (of A) or column (of B) `line`.
+  /// Offset of 16 bytes in shared memory, whose first byte is a multiple of 256 KiB. K-major: bytes 16 * chunk to
+  /// 16 * chunk + 15 of row (of A) or column (of B) `line`.
   uint32_t k_major(uint32_t line, uint32_t chunk) const;
-  /// MN-major: rows or columns 8 * chunk to 8 * chunk + 7 at depth `k`.
+  /// MN-major, elements of 16 bits: rows or columns 8 * chunk to 8 * chunk + 7 at depth `k`.
   uint32_t mn_major(uint32_t k, uint32_t chunk) const;
 
  private:
@@ -45,17 +48,17 @@ struct MatrixDescriptor {
 
 /// One instruction as it was issued by a warp.
 struct MatrixProduct {
+  const MmaInstruction* instruction = nullptr;
   uint32_t n = 0;
-  bool bf16 = false;
   bool a_in_registers = false;
   bool transposed_a = false, transposed_b = false;  ///< MN-major
   bool accumulate = true;
   uint64_t a = 0, b = 0;  ///< descriptors
   Where where;
-  uint64_t number = 0;                   ///< of the warp's instructions
-  uint32_t tag = 0;                      ///< the upper bits of what stands for its results
-  std::vector<uint32_t> values;          ///< [lane][register]: accumulators before, results afterwards
-  std::vector<uint16_t> a_seen, b_seen;  ///< [line][k]: the operands when it was issued
+  uint64_t number = 0;                  ///< of the warp's instructions
+  uint32_t tag = 0;                     ///< the upper bits of what stands for its results
+  std::vector<uint32_t> values;         ///< [lane][register]: accumulators before, results afterwards
+  std::vector<uint8_t> a_seen, b_seen;  ///< the lines of the operands when it was issued
 };
 
 /// A warp's instructions.
@@ -82,17 +85,24 @@ struct Warpgroup {
   void clear();
 };
 
+/// The upper ten bits of what stands for a sum that is not there yet: of a NaN with sign, or of an integer next to the
+/// smallest one, where sums of products come only by wrapping around.
+template <class Sum>
+inline constexpr uint32_t mark_of = std::is_integral_v<Sum> ? 0x80000000 : 0xFFC00000;
+
 /// The bodies of the rows. Registers are those of the calling lane.
 struct ProductArguments {
+  const MmaInstruction* instruction;
   uint64_t a, b;             ///< descriptors
   const uint32_t* fragment;  ///< A in registers; null: a descriptor
-  const float* accumulators;
-  bool accumulate, transposed_a, transposed_b, bf16;
+  const void* accumulators;
+  bool accumulate, transposed_a, transposed_b;
   uint32_t n;
 };
-void issue_product(float* result, const ProductArguments& arguments, Where where);
+void issue_product(void* result, const ProductArguments& arguments, Where where);
 void fence_products(Where where);
 void commit_products(Where where);
-void wait_for_products(float* result, const float* values, uint32_t count, uint32_t pending, Where where);
+/// `mark`: that of the values' type.
+void wait_for_products(void* result, const void* values, uint32_t count, uint32_t pending, uint32_t mark, Where where);
 
 }  // namespace tegula::emulator

@@ -1,0 +1,46 @@
+#include "codegen/target/mma.h"
+
+#include <fmt/format.h>
+
+namespace tegula {
+
+const std::vector<MmaInstruction>& mma_instructions() {
+  using enum Elem;
+  static const std::vector<MmaInstruction> rows = {
+#define TEGULA_MMA(path, a, b, sums, k, type_a, type_b, precision, order, feature) \
+  {MmaPath::path, a, b, sums, k, type_a, type_b, MmaPrecision::precision, MmaOrder::order, Feature::feature},
+#include "codegen/target/mma.def"
+  };
+  return rows;
+}
+
+bool MmaInstruction::has_columns(int64_t n) const {
+  if (path == MmaPath::Sync) return n == 8;
+  // Of integers every second width above 32.
+  return n >= 8 && n <= kMmaMostColumns && n % (is_integer(a) && n > 32 ? 16 : 8) == 0;
+}
+
+int MmaInstruction::row() const { return int(this - mma_instructions().data()); }
+
+std::string MmaInstruction::hw_name(int n) const {
+  std::string types = a == b ? type_a : fmt::format("{}_{}", type_a, type_b);
+  return fmt::format("{}_m{}n{}k{}_{}", path == MmaPath::Sync ? "mma" : "wgmma", m(), n, k, types);
+}
+
+MmaPrecision precision_of(const ir::Op&) { return MmaPrecision::Ieee; }
+
+const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target) {
+  const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, sums = dot.result()->type.elem;
+  auto find = [&](Elem a, Elem b) -> const MmaInstruction* {
+    for (const MmaInstruction& row : mma_instructions())
+      if (row.path == path && row.a == a && row.b == b && row.sums == sums && row.precision >= precision_of(dot) &&
+          target.has(row.feature))
+        return &row;
+    return nullptr;
+  };
+  const MmaInstruction* instruction = find(a, b);
+  if (!instruction && path == MmaPath::Sync && is_float8(a) && is_float8(b)) instruction = find(Elem::F16, Elem::F16);
+  return instruction;
+}
+
+}  // namespace tegula
