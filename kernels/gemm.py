@@ -64,9 +64,11 @@ def configs():
     found = []
     # Many rows. A stage of a K-step of 64 of 128 x 256 takes 48 KiB in 16-bit types: four on Hopper, three on an A100.
     for group in [8, 4, 16]:
-        found.append(tile(128, 256, 64, 8, 3, group))
-        found.append(tile(128, 256, 32, 8, 5, group, 1))
-        found.append(tile(128, 256, 64, 8, 2, group, 1))
+        for programs in [1, 0]:
+            found.append(tile(128, 256, 64, 8, 3, group, programs))
+    found.append(tile(256, 128, 64, 8, 3, 8, 1))
+    found.append(tile(128, 256, 32, 8, 6, 8, 1))
+    found.append(tile(128, 128, 32, 4, 5, 8, 2))
     for m, n, k, warps, stages in [
         (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
         (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
