@@ -249,6 +249,87 @@ TEST(Float8Kernels, Ptx) {
   EXPECT_FALSE(has(ptx(Elem::F8E4M3, Elem::F16, "sm_80"), "e4m3"));
 }
 
+// ------------------------------------------------------------------------------------------------------- products
+
+constexpr const char* kMatmul = TEGULA_SOURCE_DIR "/tests/kernels/matmul.py";
+
+LaunchOptions product_options(int block_m, int block_n, int block_k, int num_warps) {
+  return {.constexprs =
+              {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"BLOCK_K", block_k}, {"GROUP_M", 4}, {"OUT", Elem::F32}},
+          .num_warps = num_warps,
+          .num_stages = 3};
+}
+
+// B as [N, K] if `transposed`, else [K, N].
+template <class A, class B>
+void check_product(int m, int n, int k, const LaunchOptions& options, Grid grid, bool transposed) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<A> a(size_t(m) * k);
+  std::vector<B> b(size_t(n) * k);
+  for (A& x : a) x = A(normal(random));
+  for (B& x : b) x = B(normal(random));
+  const int stride_bk = transposed ? 1 : n, stride_bn = transposed ? k : 1;
+  std::vector<double> exact;
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int l = 0; l < k; ++l)
+        sum += double(float(a[size_t(i) * k + l])) * float(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
+      exact.push_back(sum);
+    }
+  Kernel kernel = Program::load(kMatmul).kernel("matmul");
+  for (auto& device : devices()) {
+    SCOPED_TRACE(fmt::format("{}: {} x {} x {}{}", device->info().name, m, n, k, transposed ? ", B transposed" : ""));
+    Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * sizeof(float));
+    kernel.launch(*device, grid, options, da.as<A>(), db.as<B>(), dc.as<float>(), m, n, k, k, 1, stride_bk, stride_bn,
+                  n, 1);
+    const auto c = dc.template download<float>();
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < exact.size(); ++i)
+      difference += (c[i] - exact[i]) * (c[i] - exact[i]), norm += exact[i] * exact[i];
+    // Hopper's tensor cores keep 14 bits of the sums.
+    EXPECT_LE(std::sqrt(difference / norm), device->info().emulator ? 1e-6 : 1e-3);
+  }
+}
+
+TEST(Float8Products, OnEveryPath) {
+  for (bool transposed : {true, false}) {
+    check_product<float8e4nv, float8e4nv>(128, 64, 160, product_options(128, 64, 64, 4), {1}, transposed);
+    check_product<float8e5, float8e4nv>(100, 72, 96, product_options(64, 32, 32, 4), {6}, transposed);
+  }
+  check_product<float8e4nv, float8e5>(128, 128, 256, product_options(128, 128, 128, 8), {1}, true);
+  check_product<float8e5, float8e5>(16, 32, 128, product_options(16, 32, 64, 2), {1}, true);
+}
+
+// wgmma reads float8 along K alone.
+TEST(Float8Products, Instructions) {
+  auto ptx = [](Elem a, Elem b, bool transposed, const char* target) {
+    const ArgType stride{.elem = Elem::I32, .divisible_by = 16}, one{.elem = Elem::I32, .constant = 1};
+    const std::vector<ArgType> types{{a, true, 16},
+                                     {b, true, 16},
+                                     {Elem::F32, true, 16},
+                                     stride,
+                                     stride,
+                                     stride,
+                                     stride,
+                                     one,
+                                     transposed ? one : stride,
+                                     transposed ? stride : one,
+                                     stride,
+                                     one};
+    return Program::load(kMatmul).kernel("matmul").compile(types, product_options(128, 128, 64, 4), target).ptx;
+  };
+  auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const Elem e4m3 = Elem::F8E4M3, e5m2 = Elem::F8E5M2;
+  EXPECT_TRUE(has(ptx(e4m3, e4m3, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"));
+  EXPECT_TRUE(has(ptx(e4m3, e5m2, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e5m2"));
+  EXPECT_TRUE(has(ptx(e5m2, e5m2, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e5m2.e5m2"));
+  EXPECT_TRUE(has(ptx(e4m3, e4m3, false, "sm_90a"), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
+  EXPECT_TRUE(has(ptx(e5m2, e4m3, true, "sm_89"), "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32"));
+  EXPECT_TRUE(has(ptx(e4m3, e4m3, true, "sm_80"), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
+}
+
 // A scalar argument that the kernel declares as float8.
 TEST(Float8Kernels, ScalarArgument) {
   Program program = Program::parse(R"(
