@@ -43,6 +43,9 @@ LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std
 /// 64 rows each. Four warps have 16 rows each; inside a warp registers are as of mma_accumulator_layout. Each group has
 /// columns of its own side by side; its rows repeat in registers.
 LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n);
+/// A (M x K, elements of `bits` bits) in registers for wgmma, for the accumulator's arrangement of warpgroups: each
+/// warp has A's fragments of mma_operand_layout for its 16 rows; groups that differ only along N hold copies.
+LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n);
 
 /// The layout in which a warp stores what it holds as `reg` with `vector` consecutive elements along tile dimension
 /// `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.

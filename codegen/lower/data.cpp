@@ -65,7 +65,10 @@ void move(Lowering& l, const ir::Op& op) {
 void lower_Broadcast(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_ExpandDims(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_Reshape(Lowering& l, const ir::Op& op) { move(l, op); }
-void lower_Trans(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_Trans(Lowering& l, const ir::Op& op) {
+  if (op.result()->type.shared) return l.set_scalar(op.result(), l.scalar(op.operand(0)));
+  move(l, op);
+}
 void lower_ConvertLayout(Lowering& l, const ir::Op& op) { move(l, op); }
 
 // --------------------------------------------------------------------------------------------------- conversions
@@ -180,6 +183,10 @@ class SharedExchange {
     return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
   }
 
+  void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+    write(regs, from, shared);
+  }
+
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
     std::optional<LdmatrixPlan> ldmatrix;
     LinearLayout shared;
@@ -212,8 +219,7 @@ class SharedExchange {
   }
 
   llvm::Value* address(const LinearLayout& to_offset, int r) {
-    llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
-    return l_.b.CreateAdd(base_, l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+    return l_.element_address(base_, to_offset, r, bits_ / 8);
   }
 
   // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
@@ -299,6 +305,13 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
       return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }
   TEGULA_UNREACHABLE("route");
+}
+
+void lower_SharedStore(Lowering& l, const ir::Op& op) {
+  const ir::Type &type = op.operand(0)->type, &place = op.operand(1)->type;
+  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
+  SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(1)));
+  exchange.write_place(l.get(op.operand(0)), *type.layout, *place.layout);
 }
 
 void lower_SharedRead(Lowering& l, const ir::Op& op) {

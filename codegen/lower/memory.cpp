@@ -254,7 +254,17 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   l.set(op.result(), std::move(old));
 }
 
-void lower_Barrier(Lowering& l, const ir::Op& op) { l.barrier(op.loc); }
+namespace {
+
+// With what threads have stored seen by asynchronous dots if the op is for them.
+void barrier(Lowering& l, const ir::Op& op) {
+  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
+  l.barrier(op.loc);
+}
+
+}  // namespace
+
+void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
 
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
@@ -287,9 +297,8 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const int copies = layout.free_mask(Dim::Register);
   for (int r = 0; r < n; r += width) {
     if (r & copies) continue;
-    llvm::Value* offset = l.coordinate(to_offset, Dim::Offset, r);
     llvm::Value* size = l.b.CreateSelect(predicate(l, mask, r), l.i32(width * bytes), l.i32(0));
-    l.hw(row, {l.b.CreateAdd(base, l.b.CreateMul(offset, l.i32(bytes))), pointers[r], size, l.site(op.loc)});
+    l.hw(row, {l.element_address(base, to_offset, r, bytes), pointers[r], size, l.site(op.loc)});
   }
 }
 
@@ -297,8 +306,7 @@ void lower_AsyncCommit(Lowering& l, const ir::Op&) { l.hw("cp_async_commit", {})
 
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
   l.hw("cp_async_wait", {}, fmt::format(".{}", op.attr_int("pending")));
-  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
-  l.barrier(op.loc);
+  barrier(l, op);
 }
 
 }  // namespace tegula::lower

@@ -1,4 +1,4 @@
-// Matrix products by wgmma on operands in shared memory.
+// Matrix products by wgmma, on B in shared memory and A there or in registers.
 #include "codegen/analysis/wgmma.h"
 
 #include "codegen/lower/lowering.h"
@@ -22,7 +22,7 @@ class Descriptor {
     for (int bit = 2; bit < acc.in_bits(Dim::Warp); ++bit) {
       int32_t coordinate = acc.basis(Dim::Warp, bit, tile_dim(acc_axis));
       if (!coordinate) continue;
-      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(5 + bit)), l_.i32(1));
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.first_thread_of_warp(), uint64_t(5 + bit)), l_.i32(1));
       int64_t distance = acc_axis == 0 ? offset(coordinate, 0) : offset(0, coordinate);
       base_ = l_.b.CreateAdd(base_, l_.b.CreateMul(one, l_.i32(distance)));
     }
@@ -64,24 +64,66 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
   return out;
 }
 
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by 16 of k, as of mma.sync.
+class Fragments {
+ public:
+  Fragments(Lowering& l, const ir::Value* a) : l_(l) {
+    const Regs& regs = l.get(a);
+    for (int r = 0; r < int(regs.size()); ++r)
+      registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+  }
+  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k) {
+    llvm::SmallVector<llvm::Value*> words;
+    for (int half : {0, 8})
+      for (int row : {0, 8}) {
+        auto element = [&](int64_t i) { return registers_.at({int32_t(m + row), int32_t(k + half + i)}); };
+        words.push_back(l_.pack({element(0), element(1)}, 32)[0]);
+      }
+    return words;
+  }
+
+ private:
+  Lowering& l_;
+  std::map<std::vector<int32_t>, llvm::Value*> registers_;
+};
+
 }  // namespace
 
 void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
   const int columns = int(op.attr_int("columns"));
-  Descriptor left(l, a, 0), right(l, b, 1);
-  left.add_group_part(acc, 0);
+  Descriptor right(l, b, 1);
   right.add_group_part(acc, 1);
   const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
-  const std::string row = instruction->hw_name(columns) + "_ss";
   // Which operands are transposed: those that do not lie along K.
-  std::string transposed;
-  if (instruction->order == MmaOrder::AnyOrder)
-    transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
-  else
-    TEGULA_CHECK(left.k_major() && right.k_major(), "{} wants operands that lie along K", row);
+  std::string row, transposed;
+  auto lies = [&](const Descriptor& x) {
+    if (instruction->order == MmaOrder::AnyOrder)
+      transposed += fmt::format(".{}", int(!x.k_major()));
+    else
+      TEGULA_CHECK(x.k_major(), "{} wants operands that lie along K", instruction->hw_name(columns));
+  };
+  std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> left;
+  if (a->type.shared) {
+    auto place = std::make_shared<Descriptor>(l, a, 0);
+    place->add_group_part(acc, 0);
+    row = instruction->hw_name(columns) + "_ss";
+    lies(*place);
+    left = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
+  } else {
+    // All of them are there before the fence.
+    std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
+    Fragments fragments(l, a);
+    for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
+      if (int32_t m = acc.apply({{Dim::Register, r}})[0]; m % instruction->m() == 0)
+        for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k)
+          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k);
+    row = instruction->hw_name(columns) + "_rs";
+    left = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
+  }
+  lies(right);
 
   Regs sums = l.get(op.operand(2));
   l.hw("wgmma_fence", {});
@@ -90,7 +132,8 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     if (origin[0] % instruction->m() || origin[1] % columns) continue;
     std::vector<int> registers = instruction_registers(acc, origin[0], origin[1], columns);
     for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k) {
-      llvm::SmallVector<llvm::Value*> args{left.at(origin[0], k), right.at(k, origin[1])};
+      llvm::SmallVector<llvm::Value*> args = left(origin[0], k);
+      args.push_back(right.at(k, origin[1]));
       for (int i : registers) args.push_back(sums[i]);
       args.push_back(l.b.getTrue());
       args.push_back(l.site(op.loc));

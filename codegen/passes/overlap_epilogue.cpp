@@ -23,6 +23,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/loop_bounds.h"
+#include "codegen/passes/loop_slots.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -41,18 +42,37 @@ class EpilogueOverlap {
 
   bool run() {
     if (!find_parts() || !follow_from_round() || !memory_allows() || !hoist_buffers()) return false;
+    find_scalars();
+    Value *lower = loop_.operands[0], *step = loop_.operands[2], *round = body_.args[0].get();
     Builder build;
     build.set_loc(loop_.loc);
     build.set_before(&loop_);
-    copy_round(build, loop_.operands[0], within_loop(build, loop_, loop_.operands[0]));
+    Round first{{{round, lower}}}, second{{{round, build.add(lower, step)}}};
+    copy_round(build, first, within_loop(build, loop_, lower));
+    std::vector<Value*> now = values_of(build, first), next = values_of(build, second);
+    const size_t count = scalars_.size();
+    for (auto* values : {&now, &next})
+      for (Value*& v : *values) v = carry(loop_, v);
+
     build.set_after(wait_);
-    Value *round = body_.args[0].get(), *step = loop_.operands[2];
+    build.set_loc(loop_.loc);
     Value* exists = within_loop(build, loop_, build.add(wide(build, round), wide(build, step)));
-    copy_round(build, build.add(round, step), exists);
+    Value* next_round = build.add(round, step);
+    Round coming{{{round, next_round}}}, later{{{round, build.add(next_round, step)}}};
+    for (size_t i = 0; i < count; ++i) coming.values[scalars_[i]] = next[i];
+    copy_round(build, coming, exists);
+    std::vector<Value*> after_next = values_of(build, later);
+    for (Op* op : copies_) body_.ops.remove_if([&](auto& other) { return other.get() == op; });
+    ValueMap known;
+    for (size_t i = 0; i < count; ++i) known[scalars_[i]] = now[i];
+    replace_uses(body_, known);
+    auto& yielded = body_.terminator()->operands;
+    yielded.insert(yielded.end(), next.begin(), next.end());
+    yielded.insert(yielded.end(), after_next.begin(), after_next.end());
+
     ValueMap none;
     build.set_after(&loop_);
     build.insert(clone_op(*wait_, none));
-    for (Op* op : copies_) body_.ops.remove_if([&](auto& other) { return other.get() == op; });
     return true;
   }
 
@@ -126,18 +146,54 @@ class EpilogueOverlap {
     return false;
   }
 
-  // The copies of the round with that induction variable; they bring zeros where it does not exist.
-  void copy_round(Builder& build, Value* round, Value* exists) {
-    ValueMap values{{body_.args[0].get(), round}};
-    std::function<Value*(Value*)> value_of = [&](Value* v) -> Value* {
-      if (!v || !inside(v)) return v;
-      if (auto known = values.find(v); known != values.end()) return known->second;
-      for (Value* operand : v->def->operands) value_of(operand);
-      return build.insert(clone_op(*v->def, values))->result(v->index);
-    };
+  // What the round computes on scalars and uses in tiles or inner loops: where its tile lies. Divisions among it take
+  // longer than the copies can wait for, so that it is carried from two rounds before.
+  void find_scalars() {
+    std::unordered_set<const Value*> of_round{body_.args[0].get()};
+    std::unordered_set<const Op*> computing;
+    for (auto& op : body_.ops) {
+      bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar() &&
+                    !op->result()->type.shared;
+      bool varies = false;
+      for (const Value* v : op->operands) {
+        scalar &= v && v->type.is_scalar() && !v->type.shared;
+        varies |= of_round.contains(v);
+      }
+      if (!scalar || !varies) continue;
+      computing.insert(op.get());
+      of_round.insert(op->result());
+    }
+    std::unordered_set<const Value*> used;
+    walk(body_, [&](const Op& op) {
+      if (!computing.contains(&op)) used.insert(op.operands.begin(), op.operands.end());
+    });
+    for (auto& op : body_.ops)
+      if (computing.contains(op.get()) && used.contains(op->result())) scalars_.push_back(op->result());
+  }
+
+  // A round other than the one at hand: what its values are.
+  struct Round {
+    ValueMap values;
+  };
+
+  Value* value_of(Builder& build, Round& round, Value* v) {
+    if (!v || !inside(v)) return v;
+    if (auto known = round.values.find(v); known != round.values.end()) return known->second;
+    for (Value* operand : v->def->operands) value_of(build, round, operand);
+    return build.insert(clone_op(*v->def, round.values))->result(v->index);
+  }
+
+  std::vector<Value*> values_of(Builder& build, Round& round) {
+    std::vector<Value*> out;
+    for (Value* v : scalars_) out.push_back(value_of(build, round, v));
+    return out;
+  }
+
+  // The copies of a round; they bring zeros where it does not exist.
+  void copy_round(Builder& build, Round& round, Value* exists) {
     for (Op* op : copies_) {
       std::vector<Value*> operands;
-      for (Value* v : op->operands) operands.push_back(value_of(v));
+      for (Value* v : op->operands) operands.push_back(value_of(build, round, v));
       build.set_loc(op->loc);
       if (op->opcode == Opcode::AsyncCopy) {
         Type type = Type::tile(Elem::I1, operands[0]->type.shape);
@@ -155,6 +211,7 @@ class EpilogueOverlap {
   Func& func_;
   const Target& target_;
   std::vector<Op*> copies_;
+  std::vector<Value*> scalars_;
   Op* wait_ = nullptr;
 };
 
