@@ -148,12 +148,16 @@ Elem elem_of(tegula_dtype dtype) {
       return Elem::F32;
     case TEGULA_FLOAT64:
       return Elem::F64;
+    case TEGULA_FLOAT8E4NV:
+      return Elem::F8E4M3;
+    case TEGULA_FLOAT8E5:
+      return Elem::F8E5M2;
   }
   throw UsageError(fmt::format("{} is no tegula_dtype", dtype));
 }
 
 tegula_dtype dtype_of(Elem elem) {
-  for (tegula_dtype dtype = TEGULA_INT1; dtype <= TEGULA_FLOAT64; ++dtype)
+  for (tegula_dtype dtype = TEGULA_INT1; dtype <= TEGULA_FLOAT8E5; ++dtype)
     if (elem_of(dtype) == elem) return dtype;
   throw UsageError(fmt::format("the element type {} has no tegula_dtype", elem_info(elem).tl));
 }

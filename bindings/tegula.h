@@ -71,7 +71,9 @@ enum {
   TEGULA_FLOAT16 = 10,
   TEGULA_BFLOAT16 = 11,
   TEGULA_FLOAT32 = 12,
-  TEGULA_FLOAT64 = 13
+  TEGULA_FLOAT64 = 13,
+  TEGULA_FLOAT8E4NV = 14, /* E4M3 without infinities */
+  TEGULA_FLOAT8E5 = 15    /* E5M2 */
 };
 
 typedef int32_t tegula_kind;

@@ -8,6 +8,7 @@
 #include "dsl/program.h"
 #include "runtime/base/error.h"
 #include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
 #include "runtime/memory.h"

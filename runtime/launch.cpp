@@ -9,28 +9,13 @@
 #include <limits>
 
 #include "runtime/base/check.h"
+#include "runtime/base/float8.h"
 
 namespace tegula {
 
 namespace {
 
-// The bits of `value` in a floating type of `exponent_bits` and `mantissa_bits`, rounded to nearest, ties to even.
-// Rounds once, from double.
-uint64_t narrow_float(double value, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const uint64_t sign = uint64_t(std::signbit(value)) << (exponent_bits + mantissa_bits);
-  const uint64_t infinity = ((uint64_t(1) << exponent_bits) - 1) << mantissa_bits;
-  if (std::isnan(value)) return sign | infinity | uint64_t(1) << (mantissa_bits - 1);
-  double magnitude = std::fabs(value);
-  if (magnitude == 0) return sign;
-  if (std::isinf(magnitude)) return sign | infinity;
-  int exponent = std::max(std::ilogb(magnitude), 1 - bias);  // below that, subnormal: the exponent stays
-  // In units of the last place the value is an integer after rounding; a carry into the exponent comes out right.
-  uint64_t units = uint64_t(std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent)));
-  uint64_t bits = (uint64_t(exponent + bias - 1) << mantissa_bits) + units;
-  return sign | std::min(bits, infinity);
-}
-
+// The bits of `value` in a floating type, rounded once to nearest, ties to even (float8: by way of fp32).
 uint64_t float_bits(double value, Elem elem) {
   switch (elem) {
     case Elem::F64:
@@ -38,9 +23,14 @@ uint64_t float_bits(double value, Elem elem) {
     case Elem::F32:
       return std::bit_cast<uint32_t>(float(value));
     case Elem::BF16:
-      return narrow_float(value, 8, 7);
+      return bfloat16::round(value).bits;
+    case Elem::F16:
+      return float16::round(value).bits;
+    case Elem::F8E4M3:
+    case Elem::F8E5M2:
+      return float8_bits(float(value), elem);
     default:
-      return narrow_float(value, 5, 10);
+      TEGULA_UNREACHABLE("{} is no float", elem_info(elem).tl);
   }
 }
 

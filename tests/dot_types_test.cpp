@@ -9,7 +9,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula {
 namespace {
@@ -34,7 +34,7 @@ Program& program() {
 template <class T>
 std::vector<T> random_values(size_t count, unsigned seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, sizeof(T) == 1 ? 40 : 1);
+  std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 40 : 1);
   std::vector<T> values(count);
   for (T& v : values) {
     const float x = normal(random);
@@ -68,13 +68,14 @@ void expect_near(const std::vector<Sum>& found, const std::vector<double>& exact
   EXPECT_LE(std::sqrt(difference / norm), tolerance);
 }
 
-template <class In, class Sum>
+template <class In, class Sum, class Other = In>
 void check(const Extents& e, Elem out, double tolerance) {
   for (auto& device : devices())
     for (int num_warps : {1, 4}) {
       SCOPED_TRACE(fmt::format("{}: {} x ({} x {} x {}) of {} bytes, {} warps", device->info().name, e.batch, e.m, e.n,
                                e.k, sizeof(In), num_warps));
-      auto a = random_values<In>(size_t(e.batch) * e.m * e.k, 1), b = random_values<In>(size_t(e.batch) * e.k * e.n, 2);
+      auto a = random_values<In>(size_t(e.batch) * e.m * e.k, 1),
+           b = random_values<Other>(size_t(e.batch) * e.k * e.n, 2);
       auto c = random_values<Sum>(size_t(e.batch) * e.m * e.n, 3);
       std::vector<double> exact;
       for (int i = 0; i < e.batch; ++i)
@@ -90,7 +91,7 @@ void check(const Extents& e, Elem out, double tolerance) {
           *device, {1},
           {.constexprs = {{"BATCH", e.batch}, {"M", e.m}, {"N", e.n}, {"K", e.k}, {"OUT", out}},
            .num_warps = num_warps},
-          da.as<In>(), db.as<In>(), dc.as<Sum>());
+          da.as<In>(), db.as<Other>(), dc.as<Sum>());
       expect_near<In>(dc.download<Sum>(), exact, tolerance);
     }
 }
@@ -109,12 +110,15 @@ TEST(DotTypes, TensorCores) {
                            {2, 64, 32, 2}}) {
     check<float16, float>(e, Elem::F32, 1e-6);
     check<bfloat16, float>(e, Elem::F32, 1e-6);
+    check<float8e4nv, float>(e, Elem::F32, 1e-6);
+    check<float8e5, float, float8e4nv>(e, Elem::F32, 1e-6);
   }
 }
 
 TEST(DotTypes, Elementwise) {
   for (const Extents& e : {Extents{1, 16, 16, 16}, {1, 1, 32, 8}, {1, 32, 64, 16}, {4, 8, 4, 16}, {1, 1, 1, 1}}) {
     check<float16, float16>(e, Elem::F16, 4e-4);
+    check<float8e4nv, float16, float8e5>(e, Elem::F16, 4e-4);
     check<float, float>(e, Elem::F32, 5e-7);
     check<double, double>(e, Elem::F64, 1e-15);
     check<int8_t, int32_t>(e, Elem::I32, 0);
@@ -150,6 +154,8 @@ TEST(DotTypes, LongSums) {
   for (int m : {1, 8, 32}) {
     check_long<float16, float>(m, 32, 64, Elem::F32, 4e-4);
     check_long<bfloat16, float>(m, 16, 32, Elem::F32, 3e-3);
+    check_long<float8e4nv, float>(m, 32, 64, Elem::F32, 1e-5);
+    check_long<float8e5, float>(m, 32, 128, Elem::F32, 1e-5);
     check_long<float, float>(m, 32, 32, Elem::F32, 2e-6);
     check_long<double, double>(m, 16, 16, Elem::F64, 1e-14);
     check_long<int8_t, int32_t>(m, 16, 32, Elem::I32, 0);

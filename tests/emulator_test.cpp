@@ -347,7 +347,7 @@ TEST(Emulator, StoresMatrices) {
 )";
     std::string words;
     for (int m = 0; m < c.n; ++m) {
-      body += fmt::format("  %a{0} = add i32 %e, {1}\n  %b{0} = mul i32 %a{0}, 65537\n  %w{0} = add i32 %b{0}, 65536\n",
+      body += fmt::format("  %a{0} = add i32 %e, {1}\n  %d{0} = mul i32 %a{0}, 65537\n  %w{0} = add i32 %d{0}, 65536\n",
                           m, 64 * m);
       words += fmt::format("i32 %w{}, ", m);
     }

@@ -130,6 +130,22 @@ constexpr Case kCases[] = {
      "q_ptr=*bf16 k_ptr=*bf16 v_ptr=*bf16 out_ptr=*f32 scale=f32 ROWS=128 KEYS=64 DEPTH=64 CAUSAL=1", 8},
     {"tests/kernels/operands.py", "scaled",
      "a_ptr=*f16 b_ptr=*i8 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 TYPE=f16", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f8e4m3 b_ptr=*f8e5m2 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product",
+     "a_ptr=*f8e5m2 b_ptr=*f8e5m2 c_ptr=*f32 M=32 N=32 BLOCK_K=64 ZERO=f32", 4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f8e4m3 b_ptr=*f8e4m3 c_ptr=*f16 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16",
+     8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f8e5m2 b_ptr=*f8e4m3 c_ptr=*f32 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f32",
+     4},
+    {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "scale", "x_ptr=*f8e4m3 out_ptr=*f8e5m2 factor=f32 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "bits",
+     "out_ptr=*f8e4m3 byte_ptr=*u8 largest_ptr=*f32 sum_ptr=*f32 x_ptr=*f8e4m3 BLOCK=1024", 4},
     {"tests/kernels/matmul.py", "gram", "x_ptr=*f16 c_ptr=*f32 out_ptr=*f32 R=64 C=64", 4},
 };
 
@@ -140,9 +156,9 @@ std::string label(const Case& c, int num_warps) {
 }
 
 std::optional<Elem> elem_of_name(const std::string& name) {
-  static const std::map<std::string, Elem> names = {{"i8", Elem::I8},   {"i32", Elem::I32}, {"i64", Elem::I64},
-                                                    {"f16", Elem::F16}, {"f32", Elem::F32}, {"bf16", Elem::BF16},
-                                                    {"f64", Elem::F64}};
+  static const std::map<std::string, Elem> names = {
+      {"i8", Elem::I8},     {"i32", Elem::I32}, {"i64", Elem::I64}, {"f16", Elem::F16},       {"f32", Elem::F32},
+      {"bf16", Elem::BF16}, {"f64", Elem::F64}, {"u8", Elem::U8},   {"f8e4m3", Elem::F8E4M3}, {"f8e5m2", Elem::F8E5M2}};
   auto it = names.find(name);
   return it == names.end() ? std::nullopt : std::optional(it->second);
 }

@@ -176,7 +176,7 @@ TEST_F(SemanticsFunctions, AtomicAdd) {
   EXPECT_EQ(last().attr_string("sem"), "relaxed");
   EXPECT_EQ(errors(), "");
   call("atomic_add", {pointers(Elem::I16, {16}), Int(1)});
-  EXPECT_EQ(errors(), "atomic_add on int16 (it takes 32- and 64-bit integers and all floats)");
+  EXPECT_EQ(errors(), "atomic_add on int16 (it takes 32- and 64-bit integers and floats of 16 bits or more)");
   call("atomic_add", {pointers(Elem::I32, {16}), tile(Elem::I32, {32})});
   EXPECT_EQ(errors(), "cannot broadcast [32] to [16] (only extents of 1 repeat)");
 }
@@ -406,7 +406,7 @@ TEST_F(SemanticsFunctions, Dot) {
   call("dot", {a, tile(Elem::BF16, {16, 64})});
   EXPECT_EQ(errors(),
             "dot of tile of [32, 16] float16 and tile of [16, 64] bfloat16 (both operands must have the same type, one "
-            "of float16, bfloat16, float32, float64, int8 and uint8; convert with .to(...))");
+            "of float16, bfloat16, float32, float64, int8 and uint8, or both a float8; convert with .to(...))");
   call("dot", {acc, acc});
   EXPECT_EQ(errors(),
             "dot of shapes [32, 64] and [32, 64]: the inner extents 64 and 32 differ (the first operand is [M, K], the "
@@ -422,6 +422,87 @@ TEST_F(SemanticsFunctions, Dot) {
   call("dot", {tile(Elem::F16, {16}), b});
   EXPECT_EQ(errors(),
             "dot takes two tiles of rank 2, or of rank 3, found tile of [16] float16 and tile of [16, 64] float16");
+}
+
+// ---- float8
+
+TEST_F(SemanticsFunctions, Float8) {
+  Val x = tile(Elem::F8E4M3, {16}), y = tile(Elem::F8E5M2, {16}), h = tile(Elem::F16, {16}), f = tile(Elem::F32, {16});
+  ops();
+  // As in Triton, two kinds meet in float16, others in what the other operand has.
+  EXPECT_EQ(type_of(binary(s, "+", x, y)), "tile<16xf16>");
+  EXPECT_EQ(ops(), "cast cast add");
+  EXPECT_EQ(type_of(binary(s, "*", x, h)), "tile<16xf16>");
+  EXPECT_EQ(type_of(binary(s, "-", tile(Elem::BF16, {16}), y)), "tile<16xf32>");
+  EXPECT_EQ(type_of(compare(s, "<", f, x)), "tile<16xi1>");
+  EXPECT_EQ(type_of(call("where", {compare(s, "<", f, x), x, 0.0})), "tile<16xf8e4m3>");
+  EXPECT_EQ(type_of(call("max", {x})), "f32");
+  EXPECT_EQ(type_of(call("sum", {y}, {{"dtype", type(Elem::F32)}})), "f32");
+  EXPECT_EQ(type_of(call("to", {f, type(Elem::F8E5M2), text("rtne")})), "tile<16xf8e5m2>");
+  EXPECT_EQ(type_of(call("to", {x, type(Elem::U8)}, {{"bitcast", true}})), "tile<16xu8>");
+  EXPECT_EQ(type_of(call("full", {shape({8}), 1e9, type(Elem::F8E4M3)})), "tile<8xf8e4m3>");
+  EXPECT_EQ(describe(call("is_fp8", {type(Elem::F8E5M2)})), "True");
+  EXPECT_EQ(describe(call("is_fp8", {type(Elem::F16)})), "False");
+  EXPECT_EQ(describe(call("is_fp8e4nv", {type(Elem::F8E4M3)})), "True");
+  EXPECT_EQ(describe(call("is_fp8e5", {type(Elem::F8E4M3)})), "False");
+  EXPECT_EQ(describe(attribute(s, type(Elem::F8E4M3), "name")), "'fp8e4nv'");
+  EXPECT_EQ(describe(attribute(s, type(Elem::BF16), "name")), "'bf16'");
+  EXPECT_EQ(errors(), "");
+  // It has no arithmetic of its own.
+  const std::string hint =
+      " (float8 numbers are loaded, stored, converted and multiplied by tl.dot: compute in .to(tl.float32))";
+  binary(s, "+", x, x);
+  EXPECT_EQ(errors(), "'+' is not defined for tile of [16] float8e4nv and tile of [16] float8e4nv" + hint);
+  binary(s, "*", y, 2.0);
+  EXPECT_EQ(errors(), "'*' is not defined for tile of [16] float8e5 and the float 2" + hint);
+  compare(s, ">", x, Int(0));
+  EXPECT_EQ(errors(), "'>' is not defined for tile of [16] float8e4nv and the int 0" + hint);
+  binary(s, "+", x, tile(Elem::I32, {16}));
+  EXPECT_EQ(errors(), "'+' is not defined for tile of [16] float8e4nv and tile of [16] int32" + hint);
+  call("minimum", {x, x});
+  EXPECT_EQ(errors(), "'minimum' is not defined for tile of [16] float8e4nv and tile of [16] float8e4nv" + hint);
+  unary(s, "-", y);
+  EXPECT_EQ(errors(), "unary '-' is not defined for float8e5" + hint);
+  call("abs", {x});
+  EXPECT_EQ(errors(), "abs is not defined for float8e4nv" + hint);
+  call("fdiv", {x, x});
+  EXPECT_EQ(errors(), "fdiv is not defined for float8e4nv" + hint);
+  call("argmax", {x, Int(0)});
+  EXPECT_EQ(errors(), "argmax is not defined for float8e4nv" + hint);
+  call("sum", {x});
+  EXPECT_EQ(errors(), "sum of tile of [16] float8e4nv (give the type to sum in: dtype=tl.float32)");
+  call("exp", {x});
+  EXPECT_EQ(errors(),
+            "exp takes float32 or float64, found tile of [16] float8e4nv (convert with .to(tl.float32) first)");
+  call("to", {f, type(Elem::F8E4M3), text("rtz")});
+  EXPECT_EQ(errors(),
+            "a cast to float8e4nv rounds to nearest, found fp_downcast_rounding 'rtz' ('rtne', or leave it out)");
+  call("atomic_add", {pointer(Elem::F8E5M2), 1.0});
+  EXPECT_EQ(errors(), "atomic_add on float8e5 (it takes 32- and 64-bit integers and floats of 16 bits or more)");
+}
+
+TEST_F(SemanticsFunctions, Float8Dot) {
+  Val a = tile(Elem::F8E4M3, {32, 64}), b = tile(Elem::F8E5M2, {64, 16}), acc = tile(Elem::F32, {32, 16});
+  ops();
+  EXPECT_EQ(type_of(call("dot", {a, b, acc})), "tile<32x16xf32>");
+  EXPECT_EQ(ops(), "dot");
+  EXPECT_EQ(type_of(call("dot", {a, b}, {{"out_dtype", type(Elem::F16)}})), "tile<32x16xf16>");
+  ops();
+  EXPECT_EQ(type_of(call("dot", {a, b, acc}, {{"max_num_imprecise_acc", Int(32)}})), "tile<32x16xf32>");
+  EXPECT_EQ(ops(), "constant dot add");
+  call("dot", {tile(Elem::F16, {32, 64}), tile(Elem::F16, {64, 16}), acc}, {{"max_num_imprecise_acc", Int(32)}});
+  EXPECT_EQ(ops(), "dot");
+  EXPECT_EQ(errors(), "");
+  call("dot", {a, b, acc}, {{"max_num_imprecise_acc", Int(128)}});
+  EXPECT_EQ(
+      errors(),
+      "max_num_imprecise_acc of dot is 128, expected 0 to 64 (it is a number of products along K, all of which the "
+      "dot has at most)");
+  call("dot", {a, tile(Elem::F16, {64, 16})});
+  EXPECT_EQ(
+      errors(),
+      "dot of tile of [32, 64] float8e4nv and tile of [64, 16] float16 (both operands must have the same type, one "
+      "of float16, bfloat16, float32, float64, int8 and uint8, or both a float8; convert with .to(...))");
 }
 
 // ---- Hints and compile-time functions

@@ -233,14 +233,18 @@ _DTYPES = {}
 for _number, (_name, _typestr) in enumerate([("int1", "|b1"), ("int8", "|i1"), ("int16", "<i2"), ("int32", "<i4"),
                                              ("int64", "<i8"), ("uint8", "|u1"), ("uint16", "<u2"), ("uint32", "<u4"),
                                              ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
-                                             ("float32", "<f4"), ("float64", "<f8")], 1):
-    _DTYPES[_name] = globals()[_name] = dtype(_name, _number, int(_typestr[2:]) if _typestr else 2, _typestr)
+                                             ("float32", "<f4"), ("float64", "<f8"), ("float8e4nv", None),
+                                             ("float8e5", None)], 1):
+    _itemsize = int(_typestr[2:]) if _typestr else 1 if "8" in _name else 2
+    _DTYPES[_name] = globals()[_name] = dtype(_name, _number, _itemsize, _typestr)
     __all__.append(_name)
 _BY_TYPESTR = {d.typestr: d for d in _DTYPES.values() if d.typestr}
 # As Triton, torch and PTX say it besides.
 _OTHER_NAMES = {
     "bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
     "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32", "f64": "float64",
+    "float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5", "fp8e4nv": "float8e4nv", "fp8e5": "float8e5",
+    "f8e4m3": "float8e4nv", "f8e5m2": "float8e5",
     **{f"{k[0]}{b}": f"{k}{b}"
        for k in ("int", "uint")
        for b in (8, 16, 32, 64)}
@@ -553,9 +557,9 @@ class DeviceArray:
         _check(_lib.tegula_buffer_download(self._handle, 0, interface["data"][0], self.nbytes, None))
 
     def numpy(self):
-        """A copy as a numpy array (bfloat16 as uint16)."""
+        """A copy as a numpy array (bfloat16 as uint16, float8 as uint8)."""
         import numpy
-        out = numpy.empty(self.shape, self.dtype.typestr or "<u2")
+        out = numpy.empty(self.shape, self.dtype.typestr or f"<u{self.dtype.itemsize}")
         self.copy_to(out)
         return out
 

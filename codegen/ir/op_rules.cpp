@@ -135,6 +135,7 @@ void OpRules::elementwise() {
       if (op_->attrs.contains("rounding"))
         want(in(0).is_float() && out().is_float() && out().bits() < in(0).bits(),
              "attribute 'rounding' is for a float to a narrower float");
+      if (is_float8(out().elem)) want(op_->attr_string("rounding") != "rtz", "casts to f8 round to nearest");
       return;
     case Opcode::Bitcast:
       want(in(0).bits() == out().bits(), fmt::format("bitcast of {} bits to {}", in(0).bits(), out().bits()));
@@ -157,6 +158,8 @@ void OpRules::elementwise() {
     if (op_->has(FloatOnly) && !want(t.is_float(), fmt::format("{} is {}, expected floats", what, t.to_string())))
       continue;
     if (op_->has(IntOnly) && !want(t.is_integer(), fmt::format("{} is {}, expected integers", what, t.to_string())))
+      continue;
+    if (!want(t.pointer || !is_float8(t.elem), fmt::format("{} is {}, which has no arithmetic", what, t.to_string())))
       continue;
     if (op_->info().rule != ResultRule::Bool &&
         !want(!t.pointer, fmt::format("{} is {}, expected numbers", what, t.to_string())))
@@ -299,10 +302,13 @@ void OpRules::dot() {
              (m == 0 || (a.shape[0] == acc.shape[0] && b.shape[0] == acc.shape[0])),
          fmt::format("dot of {} and {} into {}: expected M x K, K x N, M x N", shape_to_string(a.shape),
                      shape_to_string(b.shape), shape_to_string(acc.shape)));
-  want(a.elem == b.elem && !a.pointer && !b.pointer,
+  const bool both_float8 = is_float8(a.elem) && is_float8(b.elem);
+  want((a.elem == b.elem || both_float8) && !a.pointer && !b.pointer,
        fmt::format("operand 'b' is {}, expected elements as of 'a', {}", b.to_string(), a.to_string()));
   std::vector<Elem> allowed;
   switch (a.elem) {
+    case Elem::F8E4M3:
+    case Elem::F8E5M2:
     case Elem::F16:
       allowed = {Elem::F32, Elem::F16};
       break;
@@ -318,7 +324,7 @@ void OpRules::dot() {
       allowed = {Elem::I32};
       break;
     default:
-      report(fmt::format("dot of {}, expected f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
+      report(fmt::format("dot of {}, expected f8e4m3, f8e5m2, f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
   want((b.shared || !a.shared) && !acc.shared,

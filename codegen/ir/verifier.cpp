@@ -24,8 +24,9 @@
 //   reshape: as many elements. trans: `order` is a permutation, the shape follows it.
 // - reduce: tiles of one shape; results drop `axis`; the region takes two groups of scalars, yields one and holds pure
 //   scalar ops alone.
-// - dot: M x K, K x N and M x N; a and b of one type; the accumulator is f32 or f16 for f16, f32 for bf16 and f32, f64
-//   for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or both, may be places in shared memory.
+// - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
+//   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or
+//   both, may be places in shared memory.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. Attributes have the values that the op table names.
 // - shared_alloc: `slots` is at least 1. shared_slot: the index is i32, the result of the buffer's type. async_copy:

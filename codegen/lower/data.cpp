@@ -1,6 +1,7 @@
 // Values from nowhere, shape ops and layout conversions: what moves or makes elements without computing on them.
 #include "codegen/layout/makers.h"
 #include "codegen/lower/lowering.h"
+#include "runtime/base/float8.h"
 
 namespace tegula::lower {
 
@@ -11,7 +12,9 @@ void lower_Constant(Lowering& l, const ir::Op& op) {
   llvm::Type* element = l.element_type(type);
   const ir::Attr& value = op.attrs.at("value");
   llvm::Value* constant = nullptr;
-  if (auto* d = std::get_if<double>(&value))
+  if (is_float8(type.elem) && !type.pointer)
+    constant = llvm::ConstantInt::get(element, float8_bits(float(std::get<double>(value)), type.elem));
+  else if (auto* d = std::get_if<double>(&value))
     constant = llvm::ConstantFP::get(element, *d);
   else if (auto* flag = std::get_if<bool>(&value))
     constant = llvm::ConstantInt::get(element, *flag);

@@ -25,6 +25,14 @@ class Fragment {
     return it->second;
   }
   const std::map<Coordinates, llvm::Value*>& registers() const { return map_; }
+  /// float8 as half, exactly.
+  void widen_float8(Lowering& l, Elem from) {
+    Regs x;
+    for (auto& [place, value] : map_) x.push_back(value);
+    x = l.widen_float8(from, x);
+    auto next = x.begin();
+    for (auto& [place, value] : map_) value = *next++;
+  }
 
  private:
   ir::Shape shape_;
@@ -39,11 +47,11 @@ class MmaProduct {
  public:
   MmaProduct(Lowering& l, const ir::Op& op, const MmaInstruction& instruction)
       : l_(l),
-        instruction_(instruction),
         row_(instruction.hw_name(8)),
         k_extent_(op.operand(0)->type.shape.back()),
+        run_(32 / op.operand(0)->type.bits()),
         packed_(instruction.k / 8) {
-    if (k_extent_ < 4 * packed_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(packed_));
+    if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
   }
 
   void run(Fragment& a, Fragment& b, Fragment& acc) {
@@ -55,18 +63,19 @@ class MmaProduct {
       llvm::SmallVector<llvm::Value*, 4> sums;
       for (int64_t i : {0, 8})
         for (int64_t j : {0, 1}) sums.push_back(acc.at(origin, m + i, n + j));
-      for (int64_t k = 0; k < k_extent_; k += instruction_.k) {
-        llvm::SmallVector<llvm::Value*> args;
-        for (int64_t half : {0, 4})
-          for (int64_t i : {0, 8})
-            args.push_back(
-                word(k + half * packed_, [&](int64_t at) -> llvm::Value* { return a.at(origin, m + i, at); }));
-        for (int64_t half : {0, 4})
-          args.push_back(word(k + half * packed_, [&](int64_t at) -> llvm::Value* { return b.at(origin, at, n); }));
-        args.append(sums.begin(), sums.end());
-        llvm::Value* d = l_.hw(row_, args);
-        for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
-      }
+      for (int64_t block = 0; block < k_extent_; block += 8 * run_)
+        for (int64_t k = block; k < block + run_; k += packed_) {
+          llvm::SmallVector<llvm::Value*> args;
+          for (int64_t half : {0, 4})
+            for (int64_t i : {0, 8})
+              args.push_back(
+                  word(k + half * run_, [&](int64_t at) -> llvm::Value* { return a.at(origin, m + i, at); }));
+          for (int64_t half : {0, 4})
+            args.push_back(word(k + half * run_, [&](int64_t at) -> llvm::Value* { return b.at(origin, at, n); }));
+          args.append(sums.begin(), sums.end());
+          llvm::Value* d = l_.hw(row_, args);
+          for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
+        }
       for (int64_t i : {0, 1})
         for (int64_t j : {0, 1}) acc.at(origin, m + 8 * i, n + j) = sums[size_t(2 * i + j)];
     }
@@ -82,16 +91,15 @@ class MmaProduct {
 
   llvm::Value* within_k(llvm::Value* x, int64_t k) {
     llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
-    if (k % instruction_.k >= k_extent_) return zero;
+    if (k % (8 * run_) >= k_extent_) return zero;
     if (!lane_k_) return x;
     return l_.b.CreateSelect(l_.b.CreateICmpULT(l_.b.CreateAdd(lane_k_, l_.i32(k)), l_.i32(k_extent_)), x, zero);
   }
 
   Lowering& l_;
-  const MmaInstruction& instruction_;
   const std::string row_;
   const int64_t k_extent_;
-  const int packed_;
+  const int run_, packed_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
 };
 
@@ -126,7 +134,12 @@ void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value* sums = op.operand(2);
   if (op.operand(1)->type.shared) return lower_wgmma(l, op);
   Fragment a(l, op.operand(0)), b(l, op.operand(1)), acc(l, sums);
-  if (const MmaInstruction* instruction = find_mma(op, MmaPath::Sync, l.target))
+  const MmaInstruction* instruction = find_mma(op, MmaPath::Sync, l.target);
+  if (is_float8(op.operand(0)->type.elem) && (!instruction || !is_float8(instruction->a))) {
+    a.widen_float8(l, op.operand(0)->type.elem);
+    b.widen_float8(l, op.operand(1)->type.elem);
+  }
+  if (instruction)
     MmaProduct(l, op, *instruction).run(a, b, acc);
   else
     multiply_elements(l, op, a, b, acc);

@@ -299,7 +299,25 @@ void lower_Select(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) { return l.b.CreateSelect(x[0], x[1], x[2]); });
 }
 
+namespace {
+// From float8 by way of half, to float8 by way of float.
+void cast_float8(Lowering& l, const ir::Op& op) {
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  const std::vector<int> registers = distinct_registers(to);
+  Regs x;
+  for (int r : registers) x.push_back(l.get(op.operand(0))[r]);
+  ir::Type held = from;
+  if (is_float8(from.elem)) x = l.widen_float8(from.elem, x), held = from.with_elem(Elem::F16);
+  const ir::Type wanted = is_float8(to.elem) ? to.with_elem(Elem::F32) : to;
+  for (llvm::Value*& v : x) v = cast_element(l, v, held, wanted, op.attr_string("rounding"));
+  if (is_float8(to.elem)) x = l.narrow_to_float8(to.elem, x);
+  auto next = x.begin();  // registers come in ascending order
+  l.set(op.result(), l.map_registers(to, [&](int) { return *next++; }));
+}
+}  // namespace
+
 void lower_Cast(Lowering& l, const ir::Op& op) {
+  if (is_float8(op.operand(0)->type.elem) || is_float8(op.result()->type.elem)) return cast_float8(l, op);
   std::string rounding = op.attr_string("rounding");
   elementwise(l, op, [&](auto& x) { return cast_element(l, x[0], op.operand(0)->type, op.result()->type, rounding); });
 }

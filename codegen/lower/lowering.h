@@ -99,6 +99,12 @@ class Lowering {
   /// True in one thread for each element that the layout gives to several; null if there are no copies.
   llvm::Value* is_owner(const LayoutRef& layout);
 
+  // ---- float8: held as i8, computed with as half
+  /// Numbers of a float8 type as half, exactly.
+  Regs widen_float8(Elem from, llvm::ArrayRef<llvm::Value*> x);
+  /// fp32 numbers as float8, rounded to nearest even; beyond the largest finite number (infinities too) that one.
+  Regs narrow_to_float8(Elem to, llvm::ArrayRef<llvm::Value*> x);
+
   // ---- Data movement
   /// The words (i16, i32, i64 as the access width wants) of consecutive elements, and back.
   llvm::SmallVector<llvm::Value*> pack(llvm::ArrayRef<llvm::Value*> elements, int word_bits);

@@ -102,13 +102,19 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
   // Which operands are transposed: those that do not lie along K.
-  std::string row, transposed = fmt::format(".{}", int(!right.k_major()));
+  std::string row, transposed;
+  auto lies = [&](const Descriptor& x) {
+    if (instruction->order == MmaOrder::AnyOrder)
+      transposed += fmt::format(".{}", int(!x.k_major()));
+    else
+      TEGULA_CHECK(x.k_major(), "{} wants operands that lie along K", instruction->hw_name(columns));
+  };
   std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> left;
   if (a->type.shared) {
     auto place = std::make_shared<Descriptor>(l, a, 0);
     place->add_group_part(acc, 0);
     row = instruction->hw_name(columns) + "_ss";
-    transposed = fmt::format(".{}", int(!place->k_major())) + transposed;
+    lies(*place);
     left = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
   } else {
     // All of them are there before the fence.
@@ -121,6 +127,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     row = instruction->hw_name(columns) + "_rs";
     left = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
   }
+  lies(right);
 
   Regs sums = l.get(op.operand(2));
   l.hw("wgmma_fence", {});

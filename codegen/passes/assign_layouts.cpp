@@ -51,6 +51,8 @@ bool is_memory(const Op& op) {
 }
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
+constexpr int kLeastCopy = 4;  // bytes of an asynchronous copy
+
 /// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
 std::vector<int> fastest_axes(const AxisInfo& pointers) {
   std::vector<int> order;
@@ -95,6 +97,7 @@ class Assigner {
       if (op.opcode == Opcode::While) twins(op.result(int(i)), op.regions[1]->args[i].get());
     }
     if (op.opcode == Opcode::Dot) dots_.push_back(&op);
+    if (op.opcode == Opcode::AsyncCopy) copies_[buffer_of(op.operands[1])] = &op;
     if (is_memory(op)) {
       const Value* ptr = op.operands[0];
       op.attrs["vector"] = int64_t(1);
@@ -132,7 +135,25 @@ class Assigner {
   /// wgmma multiplies what it can read: B from a place (A comes from a place, else as fragments in registers).
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
     if (!is_place_read(untransposed(dot.operands[1]))) return std::nullopt;
-    return plan_wgmma(dot, target_, func_.num_warps());
+    auto plan = plan_wgmma(dot, target_, func_.num_warps());
+    const bool k_order = plan && plan->instruction->order == MmaOrder::KOrder;
+    return k_order && !(lies_along_k(dot, 0) && lies_along_k(dot, 1)) ? std::nullopt : plan;
+  }
+
+  /// The buffer that a place is part of.
+  static const Value* buffer_of(const Value* place) {
+    return place->def->opcode == Opcode::SharedSlot ? place->def->operands[0] : place;
+  }
+
+  /// Whether elements along K are side by side in the operand's place: it lies as the copies into it go.
+  bool lies_along_k(const Op& dot, int operand) const {
+    int axis = operand == 0 ? 1 : 0;
+    const Value* v = dot.operands[operand];
+    for (; v->def && v->def->opcode == Opcode::Trans; v = v->def->operands[0])
+      axis = int(v->def->attr_ints("order")[axis]);
+    if (!is_place_read(v)) return false;
+    auto copy = copies_.find(buffer_of(v->def->operands[0]));
+    return copy != copies_.end() && fastest_axes(axis_.info(copy->second->operands[0]))[0] == axis;
   }
   bool has_fragments(const Op& dot) const {
     return wgmma_.contains(&dot) && !is_place_read(untransposed(dot.operands[0]));
@@ -157,15 +178,18 @@ class Assigner {
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
     int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / (32 * func_.num_warps())));
-    int best = 1;
+    int least = 1;
+    for (const Op* op : ops)
+      if (op->opcode == Opcode::AsyncCopy) least = std::max(least, kLeastCopy / elem_bytes(op->operands[0]->type.elem));
+    int best = least;
     double best_cost = 0;
-    for (int held = 1; held <= std::min<int64_t>(limit, 16); held *= 2) {
+    for (int held = least; held <= std::min<int64_t>(limit, 16); held *= 2) {
       double cost = 0;
       for (const Op* op : ops) {
         int width = axis_.vector_width(op->operands[0], mask_of(*op), order[0]);
         cost += access_cost(held, std::min(held, width), elem_bytes(op->operands[0]->type.elem));
       }
-      if (held == 1 || cost < best_cost) best = held, best_cost = cost;
+      if (held == least || cost < best_cost) best = held, best_cost = cost;
     }
     return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));
   }
@@ -595,6 +619,7 @@ class Assigner {
   AxisAnalysis axis_;
   std::vector<Op*> dots_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
+  std::unordered_map<const Value*, const Op*> copies_;  // one of those into each buffer
   std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;

@@ -48,7 +48,10 @@ class Sharer {
   bool run() {
     std::vector<Op*> dots;
     walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::Dot && plan_wgmma(op, target_, func_.num_warps())) dots.push_back(&op);
+      if (op.opcode != Opcode::Dot) return;
+      // What wants K order lies as the copies into it go; stored operands would lie as their registers do.
+      auto plan = plan_wgmma(op, target_, func_.num_warps());
+      if (plan && plan->instruction->order == MmaOrder::AnyOrder) dots.push_back(&op);
     });
     bool changed = false;
     for (Op* dot : dots) changed |= share(*dot);

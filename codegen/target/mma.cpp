@@ -43,11 +43,16 @@ bool fills_blocks(const MmaInstruction& instruction, const ir::Op& dot) {
 
 const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target) {
   const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, sums = dot.result()->type.elem;
-  for (const MmaInstruction& row : mma_instructions())
-    if (row.path == path && row.a == a && row.b == b && row.sums == sums && row.precision >= precision_of(dot) &&
-        target.has(row.feature) && (path == MmaPath::Warpgroup || fills_blocks(row, dot)))
-      return &row;
-  return nullptr;
+  auto find = [&](Elem a, Elem b) -> const MmaInstruction* {
+    for (const MmaInstruction& row : mma_instructions())
+      if (row.path == path && row.a == a && row.b == b && row.sums == sums && row.precision >= precision_of(dot) &&
+          target.has(row.feature) && (path == MmaPath::Warpgroup || fills_blocks(row, dot)))
+        return &row;
+    return nullptr;
+  };
+  const MmaInstruction* instruction = find(a, b);
+  if (!instruction && path == MmaPath::Sync && is_float8(a) && is_float8(b)) instruction = find(Elem::F16, Elem::F16);
+  return instruction;
 }
 
 }  // namespace tegula

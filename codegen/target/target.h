@@ -21,6 +21,8 @@ enum class Feature : uint32_t {
   Tma = 128,
   Cluster = 256,
   DependentLaunch = 512,
+  CvtFloat8 = 1024,
+  MmaFloat8 = 2048,  ///< by mma.sync at full rate
 };
 
 /// What an architecture's usual device can do at most.

@@ -34,6 +34,8 @@ std::optional<Elem> torch_type(std::string_view name) {
   if (name == "int") return Elem::I32;
   if (name == "long") return Elem::I64;
   if (name == "bool") return Elem::I1;
+  if (name == "float8_e4m3fn") return Elem::F8E4M3;
+  if (name == "float8_e5m2") return Elem::F8E5M2;
   for (Elem e : {
 #define TEGULA_ELEM(Name, text, tl, bits, kind) Elem::Name,
 #include "runtime/base/elem.def"

@@ -25,6 +25,7 @@ ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::O
             "convert with .to(tl.float32) first");
     return nullptr;
   }
+  if (!check_arithmetic(s, function, v)) return nullptr;
   if ((info.traits & ir::IntOnly) && (!v->type.is_integer() || v->type.bits() < 32)) {
     s.error(fmt::format("{} takes integers of 32 or 64 bits, found {}", function, describe(v)));
     return nullptr;

@@ -202,6 +202,10 @@ Val fn_cast(Sema& s, Args args) {
       return s.error(fmt::format("fp_downcast_rounding is {}, expected 'rtne' or 'rtz'", describe(args[2])));
     if (!x->type.is_float() || !is_float(*elem) || x->type.bits() <= elem_bits(*elem))
       return s.error("fp_downcast_rounding belongs to a cast to a narrower float");
+    if (rounding == "rtz" && is_float8(*elem))
+      return s.error(
+          fmt::format("a cast to {} rounds to nearest, found fp_downcast_rounding 'rtz'", elem_info(*elem).tl),
+          "'rtne', or leave it out");
     if (rounding == "rtne") rounding.clear();
   }
   return x->type.elem == *elem ? Val(x) : Val(s.builder.cast(x, *elem, rounding));
@@ -216,7 +220,7 @@ Val fn_where(Sema& s, Args args) {
     return truth(args[0]) ? args[1] : args[2];
   ir::Value* c =
       args[0].is_constant() ? s.builder.constant(ir::Type::scalar(Elem::I1), truth(args[0])) : to_value(s, args[0]);
-  auto xy = operands(s, "where", args[1], args[2], {.pointers = true});
+  auto xy = operands(s, "where", args[1], args[2], {.pointers = true, .float8 = true});
   if (!c || !xy) return {};
   c = to_bool(s, c);
   auto [x, y] = *xy;
@@ -250,7 +254,7 @@ Val fn_fdiv(Sema& s, Args args) {
     return s.error(
         fmt::format("fdiv takes two floats of one type, found {} and {}", describe(args[0]), describe(args[1])),
         "cast both to one float type, or write x / y");
-  if (!broadcast_pair(s, x, y)) return {};
+  if (!check_arithmetic(s, "fdiv", x) || !broadcast_pair(s, x, y)) return {};
   return truth(args[2]) ? s.builder.div_rn(x, y) : s.builder.div(x, y);
 }
 
@@ -362,12 +366,15 @@ Val fn_permute(Sema& s, Args args) {
   return x ? permuted(s, x, args[1], "permute") : Val();
 }
 
-// The elements of a dot's sums, as in Triton: out_dtype decides for float16 alone. nullopt if there is no such dot.
+// The elements of a dot's sums, as in Triton: out_dtype decides for float16 and float8 alone. nullopt if there is no
+// such dot.
 std::optional<Elem> dot_result(Elem operand, std::optional<Elem> out_dtype) {
   switch (operand) {
     case Elem::I8:
     case Elem::U8:
       return Elem::I32;
+    case Elem::F8E4M3:
+    case Elem::F8E5M2:
     case Elem::F16:
       return out_dtype == Elem::F16 ? Elem::F16 : Elem::F32;
     case Elem::BF16:
@@ -420,11 +427,13 @@ Val fn_dot(Sema& s, Args args) {
     wanted = to_elem(s, args[6], "the out_dtype of dot");
     if (!wanted) return {};
   }
-  const auto sums = a->type.elem == b->type.elem ? dot_result(a->type.elem, wanted) : std::nullopt;
+  const bool float8 = is_float8(a->type.elem) && is_float8(b->type.elem);
+  const auto sums = float8 || a->type.elem == b->type.elem ? dot_result(a->type.elem, wanted) : std::nullopt;
   if (!sums || a->type.pointer || b->type.pointer)
-    return s.error(fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
-                   "both operands must have the same type, one of float16, bfloat16, float32, float64, int8 and uint8; "
-                   "convert with .to(...)");
+    return s.error(
+        fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
+        "both operands must have the same type, one of float16, bfloat16, float32, float64, int8 and uint8, or "
+        "both a float8; convert with .to(...)");
   if (wanted == Elem::BF16)
     return s.error(fmt::format("dot accumulates in {}, found out_dtype bfloat16", elem_info(*sums).tl),
                    "convert the result with .to(...)");
@@ -440,6 +449,17 @@ Val fn_dot(Sema& s, Args args) {
     if (!acc) return {};
     if (!acc->type.same_shape_and_elem(type))
       return s.error(fmt::format("the accumulator of dot is {}, expected {}", describe(acc), describe(DType{type})));
+  }
+  // Tensor cores may keep few bits of the sums of float8 products. At most max_num_imprecise_acc of them are summed so
+  // (Triton's default is no limit): here all of one dot, whose sum is then added to the accumulator in its own
+  // precision.
+  if (float8 && !args[5].is<None>()) {
+    auto limit = to_int(s, args[5], "the max_num_imprecise_acc of dot");
+    if (!limit) return {};
+    if (*limit < 0 || *limit > left[n])
+      return s.error(fmt::format("max_num_imprecise_acc of dot is {}, expected 0 to {}", *limit, left[n]),
+                     "it is a number of products along K, all of which the dot has at most");
+    return s.builder.add(acc, s.builder.dot(a, b, s.builder.constant_float(type, 0)));
   }
   return s.builder.dot(a, b, acc);
 }
@@ -491,7 +511,7 @@ TEGULA_TYPE_QUERY(is_int_signed, t.is_integer() && is_signed(t.elem))
 TEGULA_TYPE_QUERY(is_int_unsigned, t.is_integer() && is_unsigned(t.elem))
 TEGULA_TYPE_QUERY(is_ptr, t.pointer)
 TEGULA_TYPE_QUERY(is_block, t.is_tile())
-TEGULA_TYPE_QUERY(is_fp8, (void(t), false))
+TEGULA_TYPE_QUERY(is_fp8, t.is_scalar() && !t.pointer && is_float8(t.elem))
 TEGULA_ELEM_QUERY(is_bool, I1)
 TEGULA_ELEM_QUERY(is_int1, I1)
 TEGULA_ELEM_QUERY(is_int8, I8)
@@ -502,6 +522,8 @@ TEGULA_ELEM_QUERY(is_uint8, U8)
 TEGULA_ELEM_QUERY(is_uint16, U16)
 TEGULA_ELEM_QUERY(is_uint32, U32)
 TEGULA_ELEM_QUERY(is_uint64, U64)
+TEGULA_ELEM_QUERY(is_fp8e4nv, F8E4M3)
+TEGULA_ELEM_QUERY(is_fp8e5, F8E5M2)
 TEGULA_ELEM_QUERY(is_fp16, F16)
 TEGULA_ELEM_QUERY(is_bf16, BF16)
 TEGULA_ELEM_QUERY(is_fp32, F32)

@@ -18,6 +18,8 @@ ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal);
 ir::Value* widen_bfloat16(Sema& s, ir::Value* x);
 /// x with another element type; pointers and equal types stay.
 ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem);
+/// False after an error: float8 has no arithmetic.
+bool check_arithmetic(Sema& s, std::string_view function, const ir::Value* x);
 /// x != 0 as i1; null after an error (a pointer is compared with null).
 ir::Value* to_bool(Sema& s, ir::Value* x);
 
@@ -29,6 +31,7 @@ ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape);
 
 struct OperandRules {
   bool pointers = false;  ///< two pointers to the same type may meet
+  bool float8 = false;    ///< the operation does not compute
   bool division = false;  ///< fp16 and bf16 compute in fp32; integers of different sign are refused
 };
 /// Both operands as IR values of one element type and shape; nullopt after an error that names `op`.

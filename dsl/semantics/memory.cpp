@@ -144,9 +144,9 @@ Val fn_atomic_add(Sema& s, Args args) {
       !choice(s, args[4], "atomic_add", "scope", {"cta", "gpu", "sys"}, attrs, "scope"))
     return {};
   Elem elem = p->type.elem;
-  if (!is_float(elem) && elem_bits(elem) < 32)
+  if (elem_bits(elem) < (is_float(elem) ? 16 : 32))
     return s.error(fmt::format("atomic_add on {}", elem_info(elem).tl),
-                   "it takes 32- and 64-bit integers and all floats");
+                   "it takes 32- and 64-bit integers and floats of 16 bits or more");
   auto mask = mask_for(s, args[2], p, "atomic_add");
   ir::Value* value = element_value(s, args[1], p, elem, "the value of atomic_add");
   if (!mask || !value) return {};

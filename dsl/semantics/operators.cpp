@@ -177,7 +177,8 @@ Elem integer_promote(Elem a, Elem b) {
   return elem_bits(u) >= elem_bits(i) ? u : i;
 }
 
-// The type in which two operands are combined; nullopt where integers differ in sign and the operation minds.
+// The type in which two operands are combined; nullopt where there is none: integers differ in sign and the operation
+// minds, or a float8 meets an integer.
 std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_literal, bool division) {
   auto widened = [&](Elem e) { return division && (e == Elem::F16 || e == Elem::BF16) ? Elem::F32 : e; };
   if (a_literal != b_literal) {
@@ -190,6 +191,8 @@ std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_lite
   if (either(Elem::F16)) return widened(Elem::F16);
   if (a == Elem::BF16 && b == Elem::BF16) return widened(Elem::BF16);
   if (either(Elem::BF16)) return Elem::F32;
+  if (is_float8(a) && is_float8(b)) return a == b ? a : Elem::F16;
+  if (is_float8(a) || is_float8(b)) return std::nullopt;
   if (division && is_unsigned(a) != is_unsigned(b)) return std::nullopt;
   return integer_promote(a, b);
 }
@@ -235,6 +238,17 @@ Elem literal_type(const Val& x) {
 }
 
 ir::Value* widen_bfloat16(Sema& s, ir::Value* x) { return x->type.elem == Elem::BF16 ? cast_to(s, x, Elem::F32) : x; }
+
+namespace {
+constexpr const char* kNoFloat8Arithmetic =
+    "float8 numbers are loaded, stored, converted and multiplied by tl.dot: compute in .to(tl.float32)";
+}
+
+bool check_arithmetic(Sema& s, std::string_view function, const ir::Value* x) {
+  if (x->type.pointer || !is_float8(x->type.elem)) return true;
+  s.error(fmt::format("{} is not defined for {}", function, elem_info(x->type.elem).tl), kNoFloat8Arithmetic);
+  return false;
+}
 
 ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem) {
   return x->type.pointer || x->type.elem == elem ? x : s.builder.cast(x, elem);
@@ -302,6 +316,10 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     return std::pair(a, b);
   }
   auto type = computation_type(elem_of(lhs), !lhs.is_value(), elem_of(rhs), !rhs.is_value(), rules.division);
+  if (type ? is_float8(*type) && !rules.float8 : is_float8(elem_of(lhs)) || is_float8(elem_of(rhs))) {
+    s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)), kNoFloat8Arithmetic);
+    return std::nullopt;
+  }
   if (!type) {
     s.error(fmt::format("'{}' of {} and {}, which differ in sign", op, describe(lhs), describe(rhs)),
             "convert one of them with .to(...) so that both have the same sign");
@@ -464,6 +482,7 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   ir::Value* v = x.value();
   if (v->type.pointer) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
   if (op == "+") return v;
+  if (!check_arithmetic(s, fmt::format("unary '{}'", op), v)) return {};
   if (op == "-") return s.builder.neg(v);
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
   // All bits set, as a number of the type.

@@ -60,6 +60,7 @@ ir::Value* widened(Sema& s, ir::Value* x) {
 // Extreme value and its index. Of equal values the lower index wins if tie_break_left; else either.
 std::optional<Group> extreme_with_index(Sema& s, ir::Value* x, const Val& axis, bool max, bool tie_break_left,
                                         bool keep_dims, const char* function) {
+  if (!check_arithmetic(s, function, x)) return std::nullopt;
   x = widen_bfloat16(s, x);
   Val along = axis;
   if (along.is<None>()) {
@@ -149,6 +150,8 @@ Val fn_sum(Sema& s, Args args) {
   } else if (x->type.is_integer() && x->type.bits() < 32) {
     x = cast_to(s, x, is_signed(x->type.elem) ? Elem::I32 : Elem::U32);
   }
+  if (is_float8(x->type.elem))
+    return s.error(fmt::format("sum of {}", describe(x)), "give the type to sum in: dtype=tl.float32");
   auto out = reduce_tiles(s, {x}, args[1], truth(args[2]), "sum", binary_combine(&ir::Builder::add));
   return out ? Val((*out)[0]) : Val();
 }

@@ -84,12 +84,25 @@ Integer `//` and `%` truncate towards zero at run time, as in C, and floor at co
 float. Types are promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a
 sum may be fused into one fma.
 
+## float8
+
+`tl.float8e4nv` (4 bits of exponent, 3 of fraction, no infinities, up to 448) and `tl.float8e5` (5 and 2, up to 57344) are
+loaded, stored, converted, chosen by `tl.where`, moved and multiplied by `tl.dot`; arithmetic on them is an error: compute in
+`x.to(tl.float32)`. As in Triton two different kinds meet in float16, and a wider float wins. Conversions to them go by way
+of float32, round to nearest even and give the largest finite number where the value is larger or infinite (torch gives NaN
+or infinity there); a NaN stays one.
+
+`tl.dot` takes either kind with either. Where the GPU's tensor cores lack them, operands are multiplied as float16, which is
+exact. Hopper's tensor cores keep about 14 bits of the sums of float8 products; `max_num_imprecise_acc` (at most the dot's
+K) has the products of one dot summed by themselves and then added to the accumulator in float32, once a dot whatever the
+number. Without it, as with Triton's default, all of a loop's products are summed so.
+
 ## What is not there
 
 Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
 parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
-float8 types; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
+the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
 compile-time condition keeps it from being reached. Files may hold all of that outside kernels.
 
 ## Pipelined loops, and memory that overlaps

@@ -22,8 +22,7 @@ std::string type_name(const ir::Type& type) {
 // Triton's names of types: fp32, int8, uint8, pointer<fp32>.
 std::string short_name(const ir::Type& type) {
   std::string element = elem_info(type.elem).tl;
-  if (tegula::is_float(type.elem))
-    element = fmt::format("{}{}", type.elem == Elem::BF16 ? "bf" : "fp", elem_bits(type.elem));
+  if (size_t at = element.find("float"); at != std::string::npos) element.replace(at, 5, at == 0 ? "fp" : "f");
   if (type.pointer) element = fmt::format("pointer<{}>", element);
   return type.is_tile() ? fmt::format("<{}, {}>", ir::shape_to_string(type.shape), element) : element;
 }
@@ -99,6 +98,7 @@ ir::Value* to_value(Sema& s, const Val& x, std::string_view what) {
 ir::Value* to_bool(Sema& s, ir::Value* x) {
   if (x->type.is_bool()) return x;
   if (x->type.pointer) x = s.builder.bitcast(x, ir::Type::scalar(Elem::I64));
+  if (is_float8(x->type.elem)) x = cast_to(s, x, Elem::F16);
   ir::Value* zero = x->type.is_float() ? s.builder.constant_float(x->type, 0) : s.builder.constant(x->type, 0);
   return s.builder.ne(x, zero);
 }

@@ -14,11 +14,11 @@ constexpr ElemInfo kInfo[] = {
 const ElemInfo& elem_info(Elem elem) { return kInfo[int(elem)]; }
 
 std::optional<Elem> elem_from_text(std::string_view text) {
+  auto is_triton_name = [&](std::string_view tl) {  // "fp16" of "float16"
+    return text.starts_with("fp") && tl.starts_with("float") && text.substr(2) == tl.substr(5);
+  };
   for (int i = 0; i < int(std::size(kInfo)); ++i)
-    if (text == kInfo[i].text || text == kInfo[i].tl) return Elem(i);
-  if (text == "fp16") return Elem::F16;
-  if (text == "fp32") return Elem::F32;
-  if (text == "fp64") return Elem::F64;
+    if (text == kInfo[i].text || text == kInfo[i].tl || is_triton_name(kInfo[i].tl)) return Elem(i);
   if (text == "bool") return Elem::I1;
   return std::nullopt;
 }

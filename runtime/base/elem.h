@@ -22,12 +22,14 @@ struct ElemInfo {
 };
 
 const ElemInfo& elem_info(Elem elem);
-std::optional<Elem> elem_from_text(std::string_view text);  ///< accepts both spellings, and Triton's fp16, fp32, fp64
+std::optional<Elem> elem_from_text(std::string_view text);  ///< accepts both spellings, and Triton's fp8e5, fp16, ...
 
 inline int elem_bits(Elem e) { return elem_info(e).bits; }
 /// Bytes in memory: int1 takes one.
 inline int elem_bytes(Elem e) { return e == Elem::I1 ? 1 : elem_bits(e) / 8; }
 inline bool is_float(Elem e) { return elem_info(e).kind == ElemKind::Float; }
+/// Storage alone: such numbers are converted, moved and multiplied by dots.
+inline bool is_float8(Elem e) { return e == Elem::F8E4M3 || e == Elem::F8E5M2; }
 inline bool is_integer(Elem e) { return !is_float(e); }  ///< int1 included
 inline bool is_signed(Elem e) { return elem_info(e).kind == ElemKind::Int; }
 inline bool is_unsigned(Elem e) { return elem_info(e).kind == ElemKind::UInt || e == Elem::I1; }

@@ -1,4 +1,4 @@
-// Storage types of 16-bit floats on the host, and the one place that rounds to them.
+// Storage types of narrow floats on the host, and the one place that rounds to them.
 #pragma once
 
 #include <bit>
@@ -11,27 +11,35 @@ namespace tegula {
 /// To nearest, ties to even; or toward zero, where what is too large becomes the largest finite number.
 enum class Rounding { Nearest, TowardZero };
 
-/// The bits of `value` in a format of 16 bits with `precision` significant ones (the leading one included) whose
-/// smallest normal exponent is `lowest`. A NaN stays one and becomes quiet.
+/// The exponent field and fraction of a finite number, given by its bits without the sign, in a format that has
+/// `precision` significant bits (the leading one included), `lowest` as smallest normal exponent and no largest one.
 template <int precision, int lowest>
-constexpr uint16_t round_to_16_bits(double value, Rounding rounding) {
+constexpr uint64_t round_magnitude(uint64_t bits, Rounding rounding) {
   constexpr int kFraction = precision - 1;
-  constexpr uint16_t kInfinity = uint16_t((0x7FFF >> kFraction) << kFraction);
-  constexpr uint64_t kDoubleInfinity = uint64_t(0x7FF) << 52, kDoubleFraction = (uint64_t(1) << 52) - 1;
-  uint64_t bits = std::bit_cast<uint64_t>(value);
-  const uint16_t sign = uint16_t(bits >> 63 << 15);
-  bits &= ~(uint64_t(1) << 63);
-  if (bits > kDoubleInfinity) return uint16_t(sign | kInfinity | 1 << (kFraction - 1));
-  if (bits == kDoubleInfinity) return sign | kInfinity;
+  constexpr uint64_t kDoubleFraction = (uint64_t(1) << 52) - 1;
   const int exponent = int(bits >> 52) - 1023;
-  if (exponent < lowest - precision - 1) return sign;  // less than a quarter of the smallest; zero as well
+  if (exponent < lowest - precision - 1) return 0;  // less than a quarter of the smallest; zero as well
   const uint64_t significand = (bits & kDoubleFraction) | uint64_t(1) << 52;
   const int shift = 52 - kFraction + (exponent < lowest ? lowest - exponent : 0);
   uint64_t kept = significand >> shift;
   const uint64_t rest = significand & ((uint64_t(1) << shift) - 1), half = uint64_t(1) << (shift - 1);
   if (rounding == Rounding::Nearest && (rest > half || (rest == half && (kept & 1)))) ++kept;
   // A normal number's leading bit counts as one more in the exponent field; a carry does the right thing by itself.
-  const uint64_t result = kept + (exponent < lowest ? 0 : uint64_t(exponent - lowest) << kFraction);
+  return kept + (exponent < lowest ? 0 : uint64_t(exponent - lowest) << kFraction);
+}
+
+/// The bits of `value` in a format of 16 bits. A NaN stays one and becomes quiet.
+template <int precision, int lowest>
+constexpr uint16_t round_to_16_bits(double value, Rounding rounding) {
+  constexpr int kFraction = precision - 1;
+  constexpr uint16_t kInfinity = uint16_t((0x7FFF >> kFraction) << kFraction);
+  constexpr uint64_t kDoubleInfinity = uint64_t(0x7FF) << 52;
+  uint64_t bits = std::bit_cast<uint64_t>(value);
+  const uint16_t sign = uint16_t(bits >> 63 << 15);
+  bits &= ~(uint64_t(1) << 63);
+  if (bits > kDoubleInfinity) return uint16_t(sign | kInfinity | 1 << (kFraction - 1));
+  if (bits == kDoubleInfinity) return sign | kInfinity;
+  const uint64_t result = round_magnitude<precision, lowest>(bits, rounding);
   if (result >= kInfinity) return sign | uint16_t(kInfinity - (rounding == Rounding::TowardZero));
   return sign | uint16_t(result);
 }

@@ -71,6 +71,16 @@ class Numpy(unittest.TestCase):
                                FACTOR=2)
         np.testing.assert_array_equal(out, 2 * (bits.astype(np.uint32) << 16).view(np.float32))
 
+    def test_float8_in_uint8(self):
+        bits = np.array([0, 0x38, 0xB8, 0x7E, 1], np.uint8)
+        out = np.zeros(5, np.float32)
+        program.convert[(1, )](out, tegula.reinterpret(bits, "float8_e4m3fn"), 5, TYPE=tegula.float32, MODE="scale",
+                               FACTOR=2)
+        np.testing.assert_array_equal(out, np.array([0, 2, -2, 896, 2 * 2**-9], np.float32))
+        program.convert[(1, )](tegula.reinterpret(bits, tegula.float8e5), out, 5, TYPE=tegula.float8e5, MODE="",
+                               FACTOR=1)
+        np.testing.assert_array_equal(bits, np.array([0, 0x40, 0xC0, 0x63, 0x1C], np.uint8))
+
     def test_keywords_in_any_order(self):
         x, y = sample("float32"), sample("float32")[::-1].copy()
         out = np.zeros_like(x)
@@ -241,7 +251,8 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             self.text(TypeError, self.launch(x, x.astype(complex), None, 8, BLOCK=8)),
             "add(), argument 'x_ptr': an array of dtype complex128, which kernels cannot take; supported are bool, int8, "
-            "int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64")
+            "int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, "
+            "float8e4nv, float8e5")
         self.assertIn("argument 'x_ptr': an array of dtype >f4",
                       self.text(TypeError, self.launch(x, x.astype(">f4"), None, 8, BLOCK=8)))
         self.assertEqual(
@@ -259,7 +270,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             self.text(TypeError, lambda: tegula.reinterpret(x, "f99")),
             "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
-            "float16, bfloat16, float32, float64")
+            "float16, bfloat16, float32, float64, float8e4nv, float8e5")
 
     def test_options_and_grids(self):
         x = np.zeros(8, np.float32)
@@ -360,6 +371,16 @@ class TorchOnTheHost(unittest.TestCase):
             out = torch.full_like(x, float("nan"))
             program.softmax_kernel[(9, )](out, x, x.stride(0), 300, BLOCK_SIZE=512)
             torch.testing.assert_close(out.double(), torch.softmax(x.double(), 1), rtol=tolerance, atol=tolerance)
+
+    def test_float8(self):
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+            x = torch.linspace(-400, 400, 60).to(dtype)
+            out = torch.zeros(60)
+            program.convert[(1, )](out, x, 60, TYPE=torch.float32, MODE="", FACTOR=1)
+            torch.testing.assert_close(out, x.float(), rtol=0, atol=0)
+            y = torch.zeros(60, dtype=dtype)
+            program.convert[(1, )](y, out, 60, TYPE=dtype, MODE="", FACTOR=1)
+            torch.testing.assert_close(y.float(), x.float(), rtol=0, atol=0)
 
     def test_views_types_and_parameters(self):
         base = torch.arange(20 * 30, dtype=torch.float32).reshape(20, 30)

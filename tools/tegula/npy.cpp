@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "runtime/base/error.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula::cli {
 
@@ -21,10 +21,10 @@ struct Descr {
   Elem elem;
   const char* text;
 };
-constexpr Descr kDescr[] = {{Elem::I1, "|b1"},  {Elem::I8, "|i1"},  {Elem::I16, "<i2"}, {Elem::I32, "<i4"},
-                            {Elem::I64, "<i8"}, {Elem::U8, "|u1"},  {Elem::U16, "<u2"}, {Elem::U32, "<u4"},
-                            {Elem::U64, "<u8"}, {Elem::F16, "<f2"}, {Elem::F32, "<f4"}, {Elem::F64, "<f8"},
-                            {Elem::BF16, "|V2"}};
+constexpr Descr kDescr[] = {{Elem::I1, "|b1"},   {Elem::I8, "|i1"},     {Elem::I16, "<i2"},   {Elem::I32, "<i4"},
+                            {Elem::I64, "<i8"},  {Elem::U8, "|u1"},     {Elem::U16, "<u2"},   {Elem::U32, "<u4"},
+                            {Elem::U64, "<u8"},  {Elem::F16, "<f2"},    {Elem::F32, "<f4"},   {Elem::F64, "<f8"},
+                            {Elem::BF16, "|V2"}, {Elem::F8E4M3, "|u1"}, {Elem::F8E5M2, "|u1"}};
 
 /// Calls f with a pointer to the element as its C++ type.
 template <class Byte, class F>
@@ -50,6 +50,10 @@ auto with_element(Elem elem, Byte* p, F f) {
       return as(static_cast<uint32_t*>(nullptr));
     case Elem::U64:
       return as(static_cast<uint64_t*>(nullptr));
+    case Elem::F8E4M3:
+      return as(static_cast<float8e4nv*>(nullptr));
+    case Elem::F8E5M2:
+      return as(static_cast<float8e5*>(nullptr));
     case Elem::F16:
       return as(static_cast<float16*>(nullptr));
     case Elem::BF16:
@@ -165,7 +169,7 @@ Array read_npy(const std::string& path) {
   for (const Descr& d : kDescr) {
     std::string_view text = d.text;
     bool order = descr.size() == 3 && (descr[0] == text[0] || text[0] == '|' || (text[0] == '<' && descr[0] == '='));
-    if (order && descr.substr(1) == text.substr(1)) array.elem = d.elem, known = true;
+    if (!known && order && descr.substr(1) == text.substr(1)) array.elem = d.elem, known = true;
   }
   if (!known) throw fail(fmt::format("has elements of type '{}', which is not supported", descr));
 

@@ -12,7 +12,7 @@
 #include "codegen/exec/emulator/scheduler.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "codegen/lower/hw.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula::emulator {
 
@@ -341,6 +341,17 @@ uint32_t emu_cvt_rz_f16_f32(float value) {
 }
 uint32_t emu_cvt_rz_bf16_f32(float value) {
   return std::isnan(value) ? 0x7FFF : bfloat16::round(value, Rounding::TowardZero).bits;
+}
+uint32_t emu_cvt_e4m3x2_f32(float low, float high) {
+  return uint32_t(float8e4nv(low).bits | float8e4nv(high).bits << 8);
+}
+uint32_t emu_cvt_e5m2x2_f32(float low, float high) { return uint32_t(float8e5(low).bits | float8e5(high).bits << 8); }
+uint32_t emu_cvt_f16x2_e4m3x2(uint32_t both) {
+  auto half = [](uint8_t bits) -> uint32_t {
+    const float value = float8e4nv::of_bits(bits);
+    return std::isnan(value) ? 0x7FFF : float16(value).bits;
+  };
+  return half(uint8_t(both)) | half(uint8_t(both >> 8)) << 16;
 }
 
 // ---- The table. A row without a body does not compile, nor one whose body has other parameters than the row says.

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "runtime/base/check.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula::emulator {
 
@@ -33,6 +33,8 @@ void widen(Elem elem, const uint8_t* lines, uint32_t count, uint32_t line_stride
   } else {
     if (elem == Elem::F16) return as(uint16_t(), [](uint16_t x) { return float(float16::of_bits(x)); });
     if (elem == Elem::BF16) return as(uint16_t(), [](uint16_t x) { return float(bfloat16::of_bits(x)); });
+    if (elem == Elem::F8E4M3) return as(uint8_t(), [](uint8_t x) { return float(float8e4nv::of_bits(x)); });
+    if (elem == Elem::F8E5M2) return as(uint8_t(), [](uint8_t x) { return float(float8e5::of_bits(x)); });
     if (elem == Elem::F32) return as(uint32_t(), [](uint32_t x) { return std::bit_cast<float>(x & ~0x1FFFu); });
   }
   TEGULA_UNREACHABLE("the emulator knows no matrix operands of {}", elem_info(elem).text);
