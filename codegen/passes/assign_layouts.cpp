@@ -580,12 +580,18 @@ class Assigner {
     }
   }
 
-  /// Waits for the sums that a loop leaves in flight.
+  /// Waits for the sums that a loop leaves in flight. A wait ahead of it, for nothing, makes what it begins with values in
+  /// registers: as constants they would be set on the way around the loop, which to the assembler is amid the products.
   void wait_behind(Op& loop, int result) {
     Value* sums = loop.result(result);
     Builder builder;
-    builder.set_after(&loop);
+    builder.set_before(&loop);
     builder.set_loc(loop.loc);
+    Value*& begin = loop.operands[ir::kForBounds + result];
+    begin = builder.create(Opcode::DotWait, {begin}, {}, {{"pending", int64_t(0)}})->result();
+    layouts_[begin] = layouts_.at(sums);
+    begin->type.layout = intern(*layouts_.at(sums));
+    builder.set_after(&loop);
     Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{"pending", int64_t(0)}});
     layouts_[wait->result()] = layouts_.at(sums);
     ir::replace_uses(func_.body, sums, wait->result());
