@@ -107,8 +107,11 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32 PRECISION=tf32x3", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32 PRECISION=tf32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 BATCH=2 M=4 N=16 K=8 OUT=f64", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
@@ -149,6 +152,7 @@ KernelImage compile(const Case& c, int num_warps, const char* target) {
   LaunchOptions options{.num_warps = num_warps};
   std::vector<ArgType> types;
   for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr && !given.contains(p.name)) continue;  // it has a default
     const std::string text = given.contains(p.name) ? given[p.name] : "i32";
     if (!p.is_constexpr)
       types.push_back(arg_type(text));

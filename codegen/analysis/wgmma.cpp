@@ -14,7 +14,8 @@ constexpr int kPatternRows = 8;  // of a swizzle pattern
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
   const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
   const MmaInstruction* instruction = find_mma(dot, MmaPath::Warpgroup, target);
-  if (!instruction || num_warps % kMmaWarpsOfGroup || acc.rank() != 2) return std::nullopt;
+  if (!instruction || instruction->order == MmaOrder::KOrder || num_warps % kMmaWarpsOfGroup || acc.rank() != 2)
+    return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
   const int rows = instruction->m();
   if (m < rows || n < 16 || k < instruction->k) return std::nullopt;

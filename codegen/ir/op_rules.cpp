@@ -297,6 +297,7 @@ void OpRules::reduce() {
 }
 
 void OpRules::dot() {
+  attr_one_of("precision", {"tf32", "tf32x3"});
   const Type &a = in(0), &b = in(1), &acc = in(2);
   const int m = acc.rank() - 2, n = acc.rank() - 1;
   if (want(m >= 0 && m <= 1 && a.rank() == acc.rank() && b.rank() == acc.rank(), "dot wants tiles of rank 2 or 3"))

@@ -77,7 +77,11 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
   const std::string row = instruction->hw_name(columns) + "_ss";
   // Which operands are transposed: those that do not lie along K.
-  const std::string transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
+  std::string transposed;
+  if (instruction->order == MmaOrder::AnyOrder)
+    transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
+  else
+    TEGULA_CHECK(left.k_major() && right.k_major(), "{} wants operands that lie along K", row);
 
   Regs sums = l.get(op.operand(2));
   l.hw("wgmma_fence", {});
@@ -104,7 +108,7 @@ void lower_DotWait(Lowering& l, const ir::Op& op) {
   Regs out;
   while (!left.empty()) {
     llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
-    std::string row = fmt::format("wgmma_wait_n{}", some.size());
+    std::string row = fmt::format("wgmma_wait_{}n{}", op.result()->type.is_float() ? "" : "i32_", some.size());
     llvm::Value* done = l.hw(row, some, fmt::format(".{}", op.attr_int("pending")));
     for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
     left = left.drop_front(some.size());

@@ -51,7 +51,7 @@ const std::vector<MmaInstruction>& mma_instructions();
 MmaPrecision precision_of(const ir::Op& dot);
 
 /// The instruction of this path that multiplies the dot's types on the target; null if there is none. Whether shapes
-/// and places fit is for the caller to see.
+/// and places fit is for the caller to see. Sync sums up for f16 results too: in f32, rounded at the end.
 const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target);
 
 }  // namespace tegula
