@@ -113,13 +113,15 @@ class Gemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
+            label += " persistent" * bool(how["PROGRAMS"])
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
         kernel = tegula.load(str(ROOT / "kernels" / "gemm.py")).gemm
         return side_by_side.tegula_candidates(self, kernel, found, lambda how, ready: self.tiles(how), failures)
 
     def tiles(self, how):
-        return triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
+        tiles = triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
+        return min(tiles, how["PROGRAMS"] * self.sms) if how.get("PROGRAMS") else tiles
 
     def plain(self, best):
         how, grid = best

@@ -11,7 +11,7 @@ namespace tegula::kernels {
 
 namespace detail {
 
-std::optional<GemmCall> gemm_call(const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
+std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options) {
   Call call("gemm", c);
   call.any_matrix("a", a);
@@ -39,23 +39,26 @@ std::optional<GemmCall> gemm_call(const AnyMatrix& c, const AnyMatrix& a, const 
                    integer(ta ? 1 : a.stride), integer(ta ? a.stride : 1), integer(tb ? 1 : b.stride),
                    integer(tb ? b.stride : 1), integer(c.stride), integer(1), integer(m_class)},
                   m,
-                  n};
+                  n,
+                  device.info().num_sms};
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {
   static const auto kernels = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"});
-  if (const auto call = gemm_call(c, a, b, options))
+  if (const auto call = gemm_call(device, c, a, b, options))
     kernels[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call), false, stream, call->args);
 }
 
-void record_gemm(const GemmParams& p, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
-  const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M] = p.blocks;
+namespace {
+
+// The tile of C with that number.
+void record_tile(const GemmParams& p, const Tile& program, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
+  const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, unused] = p.blocks;
   auto inside = [](const Tile& at, const Tile& extent, bool even) {
     return even ? full(at.attribute("shape"), true, tl::int1) : at < extent;
   };
   // GROUP_M rows of tiles are gone through column by column, so that programs that run at a time share rows of A and
   // columns of B in the L2 cache.
-  Tile program = program_id(0);
   Tile group = GROUP_M * cdiv(p.N, BLOCK_N);
   Tile first = floordiv(program, group) * GROUP_M;
   Tile height = minimum(cdiv(p.M, BLOCK_M) - first, GROUP_M);
@@ -85,6 +88,15 @@ void record_gemm(const GemmParams& p, const std::function<Tile(Tile, const GemmT
   Tile c_ptrs = p.c + first_row * p.stride_cm + first_col * p.stride_cn + row[{all, none}] * p.stride_cm +
                 col[{none, all}] * p.stride_cn;
   store(c_ptrs, acc.to(p.c.dtype().element_ty()), at.row_mask[{all, none}] & at.col_mask[{none, all}]);
+}
+
+}  // namespace
+
+void record_gemm(const GemmParams& p, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
+  const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS] = p.blocks;
+  if (!PROGRAMS) return record_tile(p, program_id(0), epilogue);
+  for (Tile program : range(program_id(0), cdiv(p.M, BLOCK_M) * cdiv(p.N, BLOCK_N), num_programs(0)))
+    record_tile(p, program, epilogue);
 }
 
 Kernel tuned_as_gemm(const Kernel& kernel) {

@@ -55,8 +55,8 @@ def gelu_tanh_fast(acc):
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, group=8):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group}
+def tile(m, n, k, warps, stages, group=8, programs=0):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -64,7 +64,11 @@ def configs():
     found = []
     # Many rows. A stage of a K-step of 64 of 128 x 256 takes 48 KiB in 16-bit types: four on Hopper, three on an A100.
     for group in [8, 4, 16]:
-        found.append(tile(128, 256, 64, 8, 3, group))
+        for programs in [1, 0]:
+            found.append(tile(128, 256, 64, 8, 3, group, programs))
+    found.append(tile(256, 128, 64, 8, 3, 8, 1))
+    found.append(tile(128, 256, 32, 8, 6, 8, 1))
+    found.append(tile(128, 128, 32, 4, 5, 8, 2))
     for m, n, k, warps, stages in [
         (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
         (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
@@ -103,7 +107,7 @@ def fitting(configs, named_args, **kwargs):
         elif M * N >= 4194304 and N >= 64:
             if m <= rows and m * n >= 8192:
                 kept.append(config)
-        elif m <= rows and (m >= 64 or m == n):
+        elif m <= rows and (m >= 64 or m == n) and config.kwargs["PROGRAMS"] == 0:
             kept.append(config)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
@@ -118,10 +122,9 @@ def even(extent, block):
 
 
 @triton.jit
-def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
-    """This program's tile, as row and column of tiles: GROUP_M rows of tiles are gone through column by column, so that
+def place(program, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
+    """The tile of that number, as row and column of tiles: GROUP_M rows of tiles are gone through column by column, so that
     programs that run at a time share rows of A and columns of B in the L2 cache."""
-    program = tl.program_id(0)
     tiles_m = tl.cdiv(M, BLOCK_M)
     group = GROUP_M * tl.cdiv(N, BLOCK_N)
     first = program // group * GROUP_M
@@ -138,18 +141,12 @@ def inside(at, extent, EVEN: tl.constexpr):
         return at < extent
 
 
-@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({
-    "EVEN_M": even("M", "BLOCK_M"),
-    "EVEN_N": even("N", "BLOCK_N"),
-    "EVEN_K": even("K", "BLOCK_K"),
-})
 @triton.jit
-def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,
-         EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-         GROUP_M: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
-    """One program a tile of C."""
-    tile_m, tile_n = place(M, N, BLOCK_M, BLOCK_N, GROUP_M)
+def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+            EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+            GROUP_M: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """One tile of C."""
+    tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     # The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
     first_row = (tile_m * BLOCK_M).to(tl.int64)
     first_col = (tile_n * BLOCK_N).to(tl.int64)
@@ -175,3 +172,24 @@ def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk
     acc = EPILOGUE(acc)
     c_ptrs = c_ptr + first_row * stride_cm + first_col * stride_cn + row[:, None] * stride_cm + col[None, :] * stride_cn
     tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+
+
+@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({
+    "EVEN_M": even("M", "BLOCK_M"),
+    "EVEN_N": even("N", "BLOCK_N"),
+    "EVEN_K": even("K", "BLOCK_K"),
+})
+@triton.jit
+def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,
+         EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+         GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """A program a tile of C if PROGRAMS is 0; otherwise PROGRAMS programs for each multiprocessor, and each goes on from
+    tile to tile: the next one's operands are on their way while the epilogue of the one before runs."""
+    if PROGRAMS == 0:
+        product(tl.program_id(0), c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+                EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, EVEN_M, EVEN_N, EVEN_K)
+    else:
+        for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+            product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+                    EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, EVEN_M, EVEN_N, EVEN_K)

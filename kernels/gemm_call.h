@@ -1,6 +1,7 @@
 // What the text of gemm.py and the kernels of gemm_kernel.h have in common on the host. Not for users.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -13,16 +14,18 @@ namespace tegula::kernels::detail {
 struct GemmCall {
   std::array<Arg, 14> args;
   int64_t rows, cols;
+  int num_sms;
 
-  /// Grid of one program a tile.
+  /// Grid of one program a tile, or of PROGRAMS for each multiprocessor.
   Grid operator()(const Config& config) const {
-    const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"];
-    return {unsigned((rows + m - 1) / m * ((cols + n - 1) / n))};
+    const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], programs = config["PROGRAMS"];
+    const int64_t tiles = (rows + m - 1) / m * ((cols + n - 1) / n);
+    return {unsigned(programs ? std::min(tiles, programs * num_sms) : tiles)};
   }
 };
 
 /// None if there is nothing to do. Throws LaunchError for shapes that do not fit.
-std::optional<GemmCall> gemm_call(const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
+std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options);
 
 }  // namespace tegula::kernels::detail

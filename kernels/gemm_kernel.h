@@ -45,10 +45,10 @@ Tile gelu_tanh_fast(const Tile& x);
 
 namespace detail {
 
-/// The kernel's parameters; `blocks`: BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M; `even`: of M, N, K.
+/// The kernel's parameters; `blocks`: BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS; `even`: of M, N, K.
 struct GemmParams {
   Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn;
-  std::array<int64_t, 4> blocks;
+  std::array<int64_t, 5> blocks;
   std::array<bool, 3> even;
   bool has_bias;
 };
@@ -65,8 +65,8 @@ struct GemmFunction {
                   Int<"K"> K, Int<"stride_am"> stride_am, Int<"stride_ak"> stride_ak, Int<"stride_bk"> stride_bk,
                   Int<"stride_bn"> stride_bn, Int<"stride_cm"> stride_cm, Int<"stride_cn"> stride_cn, Int<"m_class">,
                   Params... params, Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N, Const<"BLOCK_K"> BLOCK_K,
-                  Const<"GROUP_M"> GROUP_M, Const<"EVEN_M", bool> EVEN_M, Const<"EVEN_N", bool> EVEN_N,
-                  Const<"EVEN_K", bool> EVEN_K, Const<"HAS_BIAS", bool> HAS_BIAS) const {
+                  Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"EVEN_M", bool> EVEN_M,
+                  Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K, Const<"HAS_BIAS", bool> HAS_BIAS) const {
     record_gemm({c,
                  a,
                  b,
@@ -80,7 +80,7 @@ struct GemmFunction {
                  stride_bn,
                  stride_cm,
                  stride_cn,
-                 {BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M},
+                 {BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS},
                  {EVEN_M, EVEN_N, EVEN_K},
                  HAS_BIAS},
                 [&](Tile acc, const GemmTile& at) -> Tile {
@@ -125,7 +125,7 @@ class GemmKernel {
                                         StreamHandle stream = nullptr, const Params&... params) const {
     if (options.epilogue != Activation::None)
       throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
-    const auto call = detail::gemm_call(c, a, b, options);
+    const auto call = detail::gemm_call(device, c, a, b, options);
     if (!call) return;
     const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.data != nullptr}}, .stream = stream};
     std::apply([&](const auto&... args) { kernel_.launch(device, *call, how, args..., params...); }, call->args);

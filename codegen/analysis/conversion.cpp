@@ -1,5 +1,8 @@
 #include "codegen/analysis/conversion.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -34,6 +37,34 @@ bool keeps(const LinearLayout& map, Dim dim) {
   return true;
 }
 
+constexpr size_t kMostSwaps = 2;  // beyond, shared memory is cheaper
+
+// The swaps that make up a map within warps which only permutes bits; none where it is more than that.
+std::vector<Conversion::Swap> find_swaps(const LinearLayout& map) {
+  std::vector<Conversion::Swap> swaps;
+  uint32_t from_lanes = 0, seen_registers = 0;
+  for (auto& in : map.ins()) {
+    if (in.dim == Dim::Warp) continue;
+    for (int bit = 0; bit < int(in.bases.size()); ++bit) {
+      const auto lane = uint32_t(map.basis(in.dim, bit, Dim::Lane)),
+                 reg = uint32_t(map.basis(in.dim, bit, Dim::Register));
+      if (std::popcount(lane) + std::popcount(reg) != 1) return {};
+      if (reg & seen_registers) return {};
+      seen_registers |= reg;
+      if (in.dim == Dim::Register) {
+        from_lanes |= lane;
+      } else if (lane && lane != 1u << bit) {
+        return {};
+      } else if (reg) {
+        swaps.push_back({std::countr_zero(reg), bit});
+      }
+    }
+  }
+  uint32_t to_lanes = 0;
+  for (auto& swap : swaps) to_lanes |= 1u << swap.lane_bit;
+  return to_lanes == from_lanes && swaps.size() <= kMostSwaps ? swaps : std::vector<Conversion::Swap>();
+}
+
 }  // namespace
 
 Conversion plan_conversion(const LinearLayout& source, const LinearLayout& destination) {
@@ -42,6 +73,7 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
   map = prefer_own_copy(std::move(map), source, destination, Dim::Warp);
   using enum Conversion::Route;
   Conversion::Route route = Shared;
+  std::vector<Conversion::Swap> swaps;
   if (keeps(map, Dim::Warp)) {
     int lane_bits_in_register = 0;  // source registers that depend on the reading lane
     bool warp_in_register = false;
@@ -56,9 +88,11 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
         route = Registers;
       else if (lane_bits_in_register <= 1)
         route = Shuffle;
+      else if (!(swaps = find_swaps(map)).empty())
+        route = Exchange;
     }
   }
-  return {route, std::move(map)};
+  return {route, std::move(map), std::move(swaps)};
 }
 
 LinearLayout operand_view(const ir::Op& op) {

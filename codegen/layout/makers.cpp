@@ -173,6 +173,37 @@ LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std
   return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
 }
 
+std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector) {
+  std::vector<LinearLayout::In> ins = reg.ins();
+  auto bases = [&](Dim dim) -> std::vector<LinearLayout::Basis>& {
+    return std::find_if(ins.begin(), ins.end(), [&](auto& in) { return in.dim == dim; })->bases;
+  };
+  auto along = [&](const LinearLayout::Basis& basis) {  // the coordinate of a basis that moves along the axis alone
+    int32_t value = 0;
+    for (size_t o = 0; o < basis.size(); ++o)
+      if (reg.outs()[o].dim == tile_dim(axis))
+        value = basis[o];
+      else if (basis[o])
+        return 0;
+    return value;
+  };
+  auto &registers = bases(Dim::Register), &lanes = bases(Dim::Lane);
+  size_t next = 0;  // registers before it are those of the vector
+  for (int step = 1; step < vector; step *= 2) {
+    auto is_step = [&](auto& basis) { return along(basis) == step; };
+    auto held = std::find_if(registers.begin(), registers.end(), is_step);
+    if (held == registers.end()) {
+      auto lane = std::find_if(lanes.begin(), lanes.end(), is_step);
+      held = std::find_if(registers.begin(), registers.end(), [&](auto& basis) { return along(basis) >= vector; });
+      if (lane == lanes.end() || held == registers.end()) return std::nullopt;
+      std::swap(*lane, *held);
+    }
+    std::rotate(registers.begin() + next, held, held + 1);
+    ++next;
+  }
+  return LinearLayout(std::move(ins), reg.outs());
+}
+
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,
                                     int per_phase, int phases) {
   int column_bits = log2_of(shape[order[0]]), vector_bits = log2_of(vector), phase_row = log2_of(per_phase);

@@ -44,6 +44,10 @@ LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std
 /// columns of its own side by side; its rows repeat in registers.
 LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n);
 
+/// The layout in which a warp stores what it holds as `reg` with `vector` consecutive elements along tile dimension
+/// `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.
+std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector);
+
 /// Shared memory for a tile of `shape`: Offset (in elements) -> coordinates, order[0] fastest, with groups of
 /// `vector` elements xor-swizzled over `phases` rows: group ^= (row / per_phase) % phases.
 LinearLayout swizzled_shared_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int vector,

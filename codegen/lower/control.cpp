@@ -49,6 +49,23 @@ llvm::BasicBlock* new_block(Lowering& l, const char* name) {
   return llvm::BasicBlock::Create(l.context, name, l.b.GetInsertBlock()->getParent());
 }
 
+// Whether a dot's sums fill the registers in an inner loop: what the outer one does not change is then better made
+// again in each iteration than kept.
+bool has_inner_dots(const ir::Op& loop) {
+  bool found = false;
+  ir::walk(*loop.regions[0],
+           [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot && op.parent != loop.regions[0].get(); });
+  return found;
+}
+
+void keep_invariants_inside(llvm::Instruction* latch) {
+  llvm::LLVMContext& context = latch->getContext();
+  llvm::Metadata* off = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.licm.disable"));
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, off});
+  loop->replaceOperandWith(0, loop);
+  latch->setMetadata(llvm::LLVMContext::MD_loop, loop);
+}
+
 }  // namespace
 
 void lower_For(Lowering& l, const ir::Op& op) {
@@ -83,7 +100,8 @@ void lower_For(Lowering& l, const ir::Op& op) {
   std::vector<Regs> next = registers_of(l, body.terminator()->operands);
   next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
   carried.add_incoming(next);
-  l.b.CreateBr(header);
+  llvm::Instruction* latch = l.b.CreateBr(header);
+  if (has_inner_dots(op)) keep_invariants_inside(latch);
 
   l.b.SetInsertPoint(done);
   for (size_t r = 0; r < op.results.size(); ++r) l.set(op.result(int(r)), l.get(body.args[r + 1].get()));

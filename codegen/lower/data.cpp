@@ -109,6 +109,50 @@ Regs convert_by_shuffles(Lowering& l, const Regs& regs, const LinearLayout& map,
   return out;
 }
 
+// Elements of fewer than 32 bits travel in pairs, along a register bit that stays.
+Regs convert_by_exchange(Lowering& l, const Regs& regs, const ir::Type& element, const Conversion& plan, int n) {
+  const LinearLayout& map = plan.source_of;
+  int pair = 0;  // the register bit, as a mask
+  if (element.bits() == 16) {
+    for (int bit = 0; bit < map.in_bits(Dim::Register) && !pair; ++bit)
+      pair = map.basis(Dim::Register, bit, Dim::Register);
+  }
+  std::vector<llvm::Value*> words(regs.size());
+  for (int r = 0; r < int(regs.size()); ++r)
+    if (!(r & pair)) words[r] = pair ? l.pack({regs[r], regs[r | pair]}, 32)[0] : regs[r];
+  for (auto [register_bit, lane_bit] : plan.swaps) {
+    const int other = 1 << register_bit;
+    llvm::Value* upper = l.b.CreateTrunc(l.b.CreateLShr(l.thread(), uint64_t(lane_bit)), l.b.getInt1Ty());
+    for (int r = 0; r < int(words.size()); ++r) {
+      if (!words[r] || r & other) continue;
+      llvm::Value *&low = words[r], *&high = words[r | other];
+      llvm::Value* got = l.shuffle(l.b.CreateSelect(upper, low, high), l.i32(1 << lane_bit), true);
+      low = l.b.CreateSelect(upper, got, low), high = l.b.CreateSelect(upper, high, got);
+    }
+  }
+  // What came over a lane bit lies where the register bit was that went there.
+  auto place = [&](int r) {
+    int at = register_part(map, Dim::Register, r);
+    const int lanes = register_part(map, Dim::Lane, r);
+    for (auto [register_bit, lane_bit] : plan.swaps)
+      if (lanes >> lane_bit & 1) at |= 1 << register_bit;
+    return at;
+  };
+  Regs out(size_t(n), nullptr);
+  std::map<int, Regs> unpacked;
+  for (int r = 0; r < n; ++r) {
+    const int at = place(r);
+    if (!pair) {
+      out[r] = words[at];
+      continue;
+    }
+    Regs& both = unpacked[at & ~pair];
+    if (both.empty()) both = l.unpack({words[at & ~pair]}, l.element_type(element), 2);
+    out[r] = both[at & pair ? 1 : 0];
+  }
+  return out;
+}
+
 // The register bits that make up one access of `vector` elements: bit j moves the offset by 2^j.
 llvm::SmallVector<int> vector_bits(const LinearLayout& to_offset, int vector) {
   llvm::SmallVector<int> bits;
@@ -165,8 +209,7 @@ class SharedExchange {
   }
 
   llvm::Value* address(const LinearLayout& to_offset, int r) {
-    llvm::Value* offset = l_.coordinate(to_offset, Dim::Offset, r);
-    return l_.b.CreateAdd(base_, l_.b.CreateMul(offset, l_.i32(bits_ / 8)));
+    return l_.element_address(base_, to_offset, r, bits_ / 8);
   }
 
   // Calls `access` for each group of registers (element i of the access is registers[i]) that is not a copy.
@@ -246,6 +289,8 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
       return convert_in_registers(regs, plan.source_of, n);
     case Conversion::Route::Shuffle:
       return convert_by_shuffles(*this, regs, plan.source_of, n);
+    case Conversion::Route::Exchange:
+      return convert_by_exchange(*this, regs, element, plan, n);
     case Conversion::Route::Shared:
       return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }

@@ -212,6 +212,16 @@ llvm::Value* Lowering::thread() {
   return thread_;
 }
 
+llvm::Value* Lowering::first_thread_of_warp() {
+  llvm::Value* tid = thread();
+  if (!first_thread_) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(entry_end_);
+    first_thread_ = hw("shfl_idx_b32", {tid, i32(0)});
+  }
+  return first_thread_;
+}
+
 llvm::Value* Lowering::shared_address(int64_t offset) {
   if (!shared_base_) {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
@@ -249,6 +259,19 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
   }
   if (!sum) sum = i32(0);
   return thread_parts_[key] = sum;
+}
+
+llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes) {
+  llvm::Value* of_thread = thread_part(to_offset, Dim::Offset);
+  int32_t constant = 0, reachable = 0;
+  for (int bit = 0; bit < to_offset.in_bits(Dim::Register); ++bit)
+    if (r >> bit & 1) constant ^= to_offset.basis(Dim::Register, bit, Dim::Offset);
+  for (Dim dim : {Dim::Lane, Dim::Warp})
+    for (int bit = 0; bit < to_offset.in_bits(dim); ++bit) reachable |= to_offset.basis(dim, bit, Dim::Offset);
+  // Constants that no bit of the thread's meets go last, into the instruction's own offset.
+  const int32_t meeting = constant & reachable;
+  if (meeting) of_thread = b.CreateXor(of_thread, i32(meeting));
+  return b.CreateAdd(b.CreateAdd(base, b.CreateMul(of_thread, i32(bytes))), i32(int64_t(constant - meeting) * bytes));
 }
 
 llvm::Value* Lowering::add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,

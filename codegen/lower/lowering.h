@@ -81,10 +81,15 @@ class Lowering {
   bool dependent_launch() const;
   /// Index of the thread within the program.
   llvm::Value* thread();
+  /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
+  /// takes scalar registers.
+  llvm::Value* first_thread_of_warp();
 
   // ---- Layout to index arithmetic
   /// The part of `layout`'s coordinate `out` that lane and warp give; registers add (xor) constants to it.
   llvm::Value* thread_part(const LinearLayout& layout, Dim out);
+  /// Address of register r's element in shared memory from `base` on, in elements of `bytes` bytes.
+  llvm::Value* element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes);
   /// thread_part ^ constant, as an addition where no bit can meet.
   llvm::Value* add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out, int32_t constant);
   /// Coordinate `out` of register r.
@@ -118,6 +123,7 @@ class Lowering {
   std::map<std::pair<std::string, int>, llvm::Value*> thread_parts_;
   llvm::Function* function_ = nullptr;
   llvm::Value* thread_ = nullptr;
+  llvm::Value* first_thread_ = nullptr;
   llvm::Value* shared_base_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr;
   std::unique_ptr<DebugInfo> debug_;

@@ -287,9 +287,8 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const int copies = layout.free_mask(Dim::Register);
   for (int r = 0; r < n; r += width) {
     if (r & copies) continue;
-    llvm::Value* offset = l.coordinate(to_offset, Dim::Offset, r);
     llvm::Value* size = l.b.CreateSelect(predicate(l, mask, r), l.i32(width * bytes), l.i32(0));
-    l.hw(row, {l.b.CreateAdd(base, l.b.CreateMul(offset, l.i32(bytes))), pointers[r], size, l.site(op.loc)});
+    l.hw(row, {l.element_address(base, to_offset, r, bytes), pointers[r], size, l.site(op.loc)});
   }
 }
 

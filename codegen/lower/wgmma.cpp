@@ -22,7 +22,7 @@ class Descriptor {
     for (int bit = 2; bit < acc.in_bits(Dim::Warp); ++bit) {
       int32_t coordinate = acc.basis(Dim::Warp, bit, tile_dim(acc_axis));
       if (!coordinate) continue;
-      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(5 + bit)), l_.i32(1));
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.first_thread_of_warp(), uint64_t(5 + bit)), l_.i32(1));
       int64_t distance = acc_axis == 0 ? offset(coordinate, 0) : offset(0, coordinate);
       base_ = l_.b.CreateAdd(base_, l_.b.CreateMul(one, l_.i32(distance)));
     }

@@ -200,8 +200,32 @@ class Assigner {
     return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
   }
 
-  void anchor_memory(const Op& op) {
-    LayoutRef layout = group_layout(group_of(op));
+  /// The dot whose sums a value is computed from, element by element.
+  static const Op* source_dot(const Value* v) {
+    if (!v || !v->def) return nullptr;
+    const Op& op = *v->def;
+    if (op.opcode == Opcode::Dot) return &op;
+    if (op.opcode == Opcode::For) return source_dot(op.regions[0]->terminator()->operands[v->index]);
+    if (!op.has(ir::Elementwise)) return nullptr;
+    for (const Value* operand : op.operands)
+      if (const Op* dot = source_dot(operand)) return dot;
+    return nullptr;
+  }
+
+  /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that nothing
+  /// passes between warps.
+  std::optional<LinearLayout> store_in_warps(const Op& op) const {
+    if (op.opcode != Opcode::Store) return std::nullopt;
+    const Op* dot = source_dot(op.operands[1]);
+    if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
+    const int axis = group_of(op).second;
+    const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
+    const int wanted = 16 / elem_bytes(op.operands[0]->type.elem);
+    if (width < wanted) return std::nullopt;
+    return warp_local_store_layout(*layouts_.at(dot->result()), axis, wanted);
+  }
+
+  void anchor_memory(const Op& op, LayoutRef layout) {
     assign(op.operands[0], layout);
     assign(mask_of(op), layout);
     for (const auto& r : op.results) assign(r.get(), layout);
@@ -231,8 +255,10 @@ class Assigner {
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
-      if (op->operands[0]->type.num_elements() * 2 > largest)
-        anchor_memory(*op);
+      if (auto layout = store_in_warps(*op))
+        anchor_memory(*op, std::make_shared<LinearLayout>(std::move(*layout)));
+      else if (op->operands[0]->type.num_elements() * 2 > largest)
+        anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);
     }
@@ -255,7 +281,7 @@ class Assigner {
         assign(mask_of(*op), layout);
         for (const auto& r : op->results) assign(r.get(), layout);
       } else {
-        anchor_memory(*op);
+        anchor_memory(*op, group_layout(group_of(*op)));
       }
       flow();
     }

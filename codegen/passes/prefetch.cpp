@@ -39,8 +39,10 @@
 #include <unordered_set>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
+#include "codegen/passes/loop_bounds.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -57,62 +59,6 @@ constexpr int64_t kSharedForOthers = 8 << 10;  // bytes for what the loop's othe
 // the loads of one iteration (as loaded, as operands of the dot in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForDot = 4;
 constexpr int64_t kOverhead = 64;  // bytes a thread
-
-// The parameter a pointer is computed from; null if that is not one single parameter.
-const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
-  const Value* common = nullptr;
-  // False where the paths disagree; a path around a loop back to a value under way adds nothing.
-  auto merge = [&](const Value* v) {
-    if (!v || visiting.contains(v)) return v != nullptr;
-    const Value* base = base_of(v, visiting);
-    if (!base || (common && common != base)) return false;
-    common = base;
-    return true;
-  };
-  visiting.insert(pointer);
-  bool known = false;
-  if (const Op* op = pointer->def) {
-    switch (op->opcode) {
-      case Opcode::AddPtr:
-      case Opcode::Splat:
-      case Opcode::Broadcast:
-      case Opcode::ExpandDims:
-      case Opcode::Reshape:
-      case Opcode::Trans:
-      case Opcode::Hint:
-        known = merge(op->operands[0]);
-        break;
-      case Opcode::Bitcast:
-        known = op->operands[0]->type.pointer && merge(op->operands[0]);
-        break;
-      case Opcode::Select:
-        known = merge(op->operands[1]) && merge(op->operands[2]);
-        break;
-      case Opcode::For:
-        known = merge(op->operands[kForBounds + pointer->index]) &&
-                merge(op->regions[0]->terminator()->operands[pointer->index]);
-        break;
-      case Opcode::If:
-        known = merge(op->regions[0]->terminator()->operands[pointer->index]) &&
-                merge(op->regions[1]->terminator()->operands[pointer->index]);
-        break;
-      default:
-        break;
-    }
-  } else if (!pointer->block->parent) {
-    common = pointer;
-    known = true;
-  } else if (const Op* loop = pointer->block->parent; loop->opcode == Opcode::For && pointer->index > 0) {
-    known = merge(loop->operands[kForBounds + pointer->index - 1]) &&
-            merge(pointer->block->terminator()->operands[pointer->index - 1]);
-  }
-  visiting.erase(pointer);
-  return known ? common : nullptr;
-}
-const Value* base_of(const Value* pointer) {
-  std::unordered_set<const Value*> visiting;
-  return base_of(pointer, visiting);
-}
 
 int64_t bytes_per_thread(const Type& type, int num_warps) {
   return std::max<int64_t>(1, type.num_elements() / (kThreadsPerWarp * num_warps)) * elem_bytes(type.elem);
@@ -212,25 +158,14 @@ class LoopPrefetch {
 
   std::vector<Op*> candidates() {
     std::vector<const Value*> written;
-    bool ordered = false;
-    walk(body_, [&](const Op& op) {
-      if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
-        written.push_back(base_of(op.operands[0]));
-      else if (op.has(Writes))
-        ordered = true;
-      ordered |= op.opcode == Opcode::AtomicRmw && op.attr_string("sem") != "relaxed";
-      ordered |= op.attr_bool("volatile");
-    });
-    if (ordered) return {};
+    if (orders_memory(body_, written)) return {};
     std::vector<Op*> loads;
     for (auto& op : body_.ops) {
       if (op->opcode != Opcode::Load) continue;
       Source of = Source::Invariant;
       for (const Value* v : op->operands) of = std::max(of, source(v));
       if (of != Source::Iteration) continue;
-      const Value* base = base_of(op->operands[0]);
-      bool apart = std::all_of(written.begin(), written.end(), [&](const Value* w) { return w && base && w != base; });
-      if (apart) loads.push_back(op.get());
+      if (apart(op->operands[0], written)) loads.push_back(op.get());
     }
     return loads;
   }
@@ -343,21 +278,11 @@ class LoopPrefetch {
 
   Value* distance(Iteration& it, Value* step) { return it.build.mul(step, it.build.constant(step->type, it.ahead)); }
 
-  // Whether the loop gets to that iteration. 64 bits hold what a narrower induction variable would overflow.
+  // Whether the loop gets to that iteration.
   Value* exists(Iteration& it) {
-    auto wide = [&](Value* v) { return v->type.bits() < 64 ? it.build.cast(v, Elem::I64) : v; };
-    Value *upper = wide(loop_.operands[1]), *step = wide(loop_.operands[2]);
-    Value* at = wide(start(it, body_.args[0].get()));
-    if (it.ahead) at = it.build.add(at, distance(it, step));
-    if (is_unsigned(loop_.operands[2]->type.elem) || known_positive(loop_.operands[2])) return it.build.lt(at, upper);
-    Value* down = it.build.lt(step, it.build.constant(step->type, 0));
-    return it.build.select(down, it.build.gt(at, upper), it.build.lt(at, upper));
-  }
-
-  static bool known_positive(const Value* v) {
-    if (!v->def) return false;
-    return v->def->opcode == Opcode::NumPrograms ||
-           (v->def->opcode == Opcode::Constant && v->def->attr_int("value") > 0);
+    Value* at = wide(it.build, start(it, body_.args[0].get()));
+    return within_loop(it.build, loop_,
+                       it.ahead ? it.build.add(at, distance(it, wide(it.build, loop_.operands[2]))) : at);
   }
 
   // Calls access(load, its pointer, its mask) for that iteration; the mask is false where there is none.

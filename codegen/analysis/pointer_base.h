@@ -1,0 +1,19 @@
+// Which memory a pointer may reach.
+#pragma once
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// The parameter that a pointer, scalar or tile, is computed from; null if that is not one single parameter. Pointers
+/// of different parameters are taken not to overlap.
+const ir::Value* pointer_base(const ir::Value* pointer);
+
+/// Whether what `pointer` reaches is none of `written`, bases of pointers.
+bool apart(const ir::Value* pointer, const std::vector<const ir::Value*>& written);
+
+/// Whether memory is ordered in the block, regions included, other than by what loads follow from: barriers, volatile
+/// accesses, atomics that are not relaxed. Otherwise `written` receives the bases of what it writes (null: unknown).
+bool orders_memory(const ir::Block& block, std::vector<const ir::Value*>& written);
+
+}  // namespace tegula

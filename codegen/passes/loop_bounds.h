@@ -1,0 +1,15 @@
+// Which iterations a loop has.
+#pragma once
+
+#include "codegen/ir/builder.h"
+
+namespace tegula {
+
+/// An integer in 64 bits, which hold what a narrower induction variable would overflow.
+ir::Value* wide(ir::Builder& build, ir::Value* x);
+
+/// Whether `loop`, a For, gets to the iteration with the induction variable `at`, of any width, which is some steps on
+/// from its first one.
+ir::Value* within_loop(ir::Builder& build, const ir::Op& loop, ir::Value* at);
+
+}  // namespace tegula
