@@ -9,13 +9,32 @@ namespace {
 
 constexpr int kPatternRows = 8;  // of a swizzle pattern
 
+// Whether the place that an operand is read from has elements along K side by side; true for what is not read from one.
+bool may_lie_along_k(const ir::Op& dot, int operand) {
+  const auto [value, k_axis] = operand_source(dot, operand);
+  if (!value->def || value->def->opcode != ir::Opcode::SharedRead) return true;
+  const ir::Op* alloc = value->def->operand(0)->def;
+  if (alloc->opcode == ir::Opcode::SharedSlot) alloc = alloc->operand(0)->def;
+  return alloc->attr_int("contiguous") == k_axis;
+}
+
 }  // namespace
+
+OperandSource operand_source(const ir::Op& dot, int operand) {
+  OperandSource source{dot.operand(operand), dot.operand(operand)->type.rank() - (operand == 0 ? 1 : 2)};
+  while (source.value->def && source.value->def->opcode == ir::Opcode::Trans) {
+    source.k_axis = int(source.value->def->attr_ints("order")[size_t(source.k_axis)]);
+    source.value = source.value->def->operand(0);
+  }
+  return source;
+}
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
   const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
   const MmaInstruction* instruction = find_mma(dot, MmaPath::Warpgroup, target);
-  if (!instruction || instruction->order == MmaOrder::KOrder || num_warps % kMmaWarpsOfGroup || acc.rank() != 2)
-    return std::nullopt;
+  if (!instruction || num_warps % kMmaWarpsOfGroup || acc.rank() != 2) return std::nullopt;
+  for (int operand : {0, 1})
+    if (instruction->order == MmaOrder::KOrder && !may_lie_along_k(dot, operand)) return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
   const int rows = instruction->m();
   if (m < rows || n < 16 || k < instruction->k) return std::nullopt;

@@ -23,6 +23,13 @@ struct WgmmaPlan {
 /// number of warps or the target.
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps);
 
+/// What operand 0 or 1 of a dot is but for transpositions, and which of its axes is K.
+struct OperandSource {
+  const ir::Value* value;
+  int k_axis;
+};
+OperandSource operand_source(const ir::Op& dot, int operand);
+
 /// How wgmma finds an operand in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
 struct WgmmaOperand {
   bool k_major;            ///< elements along K lie side by side

@@ -378,6 +378,7 @@ void OpRules::shared_memory() {
     case Opcode::SharedAlloc:
       place(out(), "the result");
       attr_in("slots", 1, INT32_MAX);
+      if (op_->attrs.contains("contiguous")) attr_in("contiguous", 0, out().rank() - 1);
       break;
     case Opcode::SharedSlot:
       place(in(0), "operand 'buffer'");

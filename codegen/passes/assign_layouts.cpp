@@ -51,15 +51,6 @@ bool is_memory(const Op& op) {
 }
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
-/// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
-std::vector<int> fastest_axes(const AxisInfo& pointers) {
-  std::vector<int> order;
-  for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return pointers.contiguity[a] > pointers.contiguity[b]; });
-  return order;
-}
-
 /// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
 /// touches. Each thread has `held` consecutive elements of `bytes` bytes and accesses `width` of them at a time.
 double access_cost(int held, int width, int bytes) {
@@ -251,13 +242,14 @@ class Assigner {
     for (const Op* dot : dots_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
 
-    // The large ones are fixed before anything flows; what flows from dots goes first all the same.
+    // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
+    // place lies as they do, which wgmma may rely on.
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
       if (auto layout = store_in_warps(*op))
         anchor_memory(*op, std::make_shared<LinearLayout>(std::move(*layout)));
-      else if (op->operands[0]->type.num_elements() * 2 > largest)
+      else if (op->opcode == Opcode::AsyncCopy || op->operands[0]->type.num_elements() * 2 > largest)
         anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);

@@ -174,7 +174,7 @@ class LoopPrefetch {
   std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t num_stages) {
     std::vector<Op*> copied;
     if (!target_.has(Feature::CpAsync) || num_stages < 2) return copied;
-    AxisAnalysis axes(func_);
+    axes_.emplace(func_);
     std::unordered_set<const Op*> others;  // that have users beside dots
     std::unordered_set<const Op*> fed;
     walk(body_, [&](const Op& op) {
@@ -183,7 +183,7 @@ class LoopPrefetch {
           (op.opcode == Opcode::Dot && i < 2 ? fed : others).insert(v->def);
     });
     for (Op* load : loads)
-      if (!others.contains(load) && fed.contains(load) && copyable(*load, axes)) copied.push_back(load);
+      if (!others.contains(load) && fed.contains(load) && copyable(*load)) copied.push_back(load);
     if (shared_slots(copied) < 2) copied.clear();
     std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
     return copied;
@@ -205,8 +205,17 @@ class LoopPrefetch {
     auto dot = std::find_if(body_.ops.begin(), body_.ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; });
     if (dot == body_.ops.end()) return nullptr;
     bool from_shared = contains(loads, (*dot)->operands[0]->def) && contains(loads, (*dot)->operands[1]->def);
-    return from_shared && plan_wgmma(**dot, target_, num_warps_) ? dot->get() : nullptr;
+    auto plan = from_shared ? plan_wgmma(**dot, target_, num_warps_) : std::nullopt;
+    if (!plan) return nullptr;
+    for (int operand : {0, 1}) {
+      const auto [value, k_axis] = operand_source(**dot, operand);
+      if (plan->instruction->order == MmaOrder::KOrder && contiguous_axis(*value->def) != k_axis) return nullptr;
+    }
+    return dot->get();
   }
+
+  // Of the place that the load's tile is copied to.
+  int contiguous_axis(const Op& load) const { return fastest_axes(axes_->info(load.operands[0]))[0]; }
 
   // The asynchronous dot, if it is the only one and its sums are nothing but carried from one iteration to the next.
   Op* summed_dot(const std::vector<Op*>& loads) const {
@@ -223,12 +232,13 @@ class LoopPrefetch {
   }
 
   // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
-  bool copyable(const Op& load, const AxisAnalysis& axes) const {
+  bool copyable(const Op& load) const {
     const Value *ptr = load.operands[0], *mask = load.operand(1), *other = load.operand(2);
     const Type& type = load.result()->type;
     if (type.rank() < 2 || type.is_bool() || type.pointer || (other && !is_zero(other))) return false;
     int64_t width = 1;
-    for (int axis = 0; axis < type.rank(); ++axis) width = std::max<int64_t>(width, axes.vector_width(ptr, mask, axis));
+    for (int axis = 0; axis < type.rank(); ++axis)
+      width = std::max<int64_t>(width, axes_->vector_width(ptr, mask, axis));
     width = std::min(width, type.num_elements() / (kThreadsPerWarp * num_warps_));
     return width * elem_bytes(type.elem) >= 4;
   }
@@ -350,7 +360,10 @@ class LoopPrefetch {
     for (Op* load : loads) {
       const Type& type = load->result()->type;
       Type place = Type::place(type.elem, type.shape);
-      buffers[load] = before.create(Opcode::SharedAlloc, {}, {place}, {{"slots", slots}})->result();
+      buffers[load] = before
+                          .create(Opcode::SharedAlloc, {}, {place},
+                                  {{"slots", slots}, {"contiguous", int64_t(contiguous_axis(*load))}})
+                          ->result();
     }
     auto slot_of = [&](Builder& build, const Op* load, Value* index) {
       Value* buffer = buffers.at(load);
@@ -410,6 +423,7 @@ class LoopPrefetch {
   const Target& target_;
   int num_warps_;
   std::unordered_map<const Value*, Source> sources_;
+  std::optional<AxisAnalysis> axes_;
 };
 
 }  // namespace
