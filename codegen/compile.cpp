@@ -1,17 +1,42 @@
 #include "codegen/compile.h"
 
+#include <algorithm>
+
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/exec/generate.h"
 #include "codegen/ir/printer.h"
 #include "codegen/passes/pass_manager.h"
 
 namespace tegula {
 
+namespace {
+
+// The function laid out; null after a diagnostic. Passes choose how many stages loops have, and what dots get through
+// shared memory, before they know what all else needs of it: where that was too much they start again with less room.
+std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags,
+                                  const DumpCallback& dump, std::vector<PassTime>* times) {
+  PassContext context{target, diags};
+  for (;;) {
+    auto work = func.clone();
+    if (!run_passes(*work, context, dump, times)) return nullptr;
+    const int64_t limit = target.shared_per_program, excess = plan_shared(*work).bytes - limit;
+    if (excess <= 0 || context.shared_for_others >= limit) return work;
+    int64_t places = 0;
+    ir::walk(work->body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::SharedAlloc) places += place_bytes(op.result()->type) * op.attr_int("slots");
+    });
+    context.shared_for_others =
+        std::max(context.shared_for_others + std::max(excess, limit / 16), limit - places + excess);
+  }
+}
+
+}  // namespace
+
 std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
-  auto work = func.clone();
-  PassContext context{options.target, diags};
-  if (!run_passes(*work, context, with_dump.dump, options.times)) return std::nullopt;
+  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times);
+  if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
 
@@ -32,9 +57,7 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 }
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
-  auto work = func.clone();
-  PassContext context{target, diags};
-  return run_passes(*work, context) ? std::move(work) : nullptr;
+  return lay_out(func, target, diags, {}, nullptr);
 }
 
 }  // namespace tegula

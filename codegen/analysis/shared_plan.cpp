@@ -31,41 +31,95 @@ int64_t reduce_scratch(const ir::Op& op, int num_warps) {
   return bytes;
 }
 
-// Walks the program with the set of areas read since the last barrier.
+// The shared_alloc that a place belongs to.
+const ir::Op* alloc_of(const ir::Value* place) {
+  const ir::Op* op = place->def;
+  while (op->opcode != ir::Opcode::SharedAlloc) op = op->operand(0)->def;
+  return op;
+}
+
+bool is_product_of_places(const ir::Op& op) { return op.opcode == ir::Opcode::Dot && op.operand(1)->type.shared; }
+
+// Walks the program with the areas used since the last barrier, and those that asynchronous dots may still read.
 class BarrierWalk {
  public:
   BarrierWalk(SharedPlan& plan, const std::unordered_map<const ir::Op*, int64_t>& bytes) : plan_(plan), bytes_(bytes) {}
 
   using Areas = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
+  struct State {
+    Areas used, in_flight;
+    void add(const State& other) {
+      append(used, other.used);
+      append(in_flight, other.in_flight);
+    }
+    static void append(Areas& to, const Areas& more) {
+      for (const auto& area : more)
+        if (std::find(to.begin(), to.end(), area) == to.end()) to.push_back(area);
+    }
+  };
 
-  Areas block(const ir::Block& block, Areas read) {
-    for (auto& op : block.ops) read = visit(*op, std::move(read));
-    return read;
+  State block(const ir::Block& block, State state) {
+    for (auto& op : block.ops) visit(*op, state);
+    return state;
   }
 
  private:
-  Areas visit(const ir::Op& op, Areas read) {
-    if (op.opcode == ir::Opcode::Barrier || op.opcode == ir::Opcode::AsyncWait) return {};
-    if (op.opcode == ir::Opcode::If) {
-      Areas a = block(*op.regions[0], read), b = block(*op.regions[1], read);
-      a.insert(a.end(), b.begin(), b.end());
-      return a;
-    }
-    if (op.opcode == ir::Opcode::For || op.opcode == ir::Opcode::While) {
-      for (int round = 0; round < 2; ++round) {
-        Areas after = read;
-        for (auto& region : op.regions) after = block(*region, std::move(after));
-        read.insert(read.end(), after.begin(), after.end());
+  void visit(const ir::Op& op, State& state) {
+    switch (op.opcode) {
+      case ir::Opcode::Barrier:
+      case ir::Opcode::AsyncWait:
+        state.used.clear();
+        return;
+      case ir::Opcode::If: {
+        State other = block(*op.regions[1], state);
+        state = block(*op.regions[0], std::move(state));
+        state.add(other);
+        return;
       }
-      return read;
+      case ir::Opcode::For:
+      case ir::Opcode::While:
+        for (int round = 0; round < 2; ++round) {
+          State after = state;
+          for (auto& region : op.regions) after = block(*region, std::move(after));
+          state.add(after);
+        }
+        return;
+      case ir::Opcode::SharedRead:
+        State::append(state.used, {area(*alloc_of(op.operand(0)))});
+        return;
+      case ir::Opcode::Dot:
+        for (const ir::Value* v : op.operands)
+          if (v->type.shared) State::append(state.in_flight, {area(*alloc_of(v))});
+        return;
+      case ir::Opcode::DotWait:
+        State::append(state.used, state.in_flight);
+        if (op.attr_int("pending") == 0) state.in_flight.clear();
+        return;
+      case ir::Opcode::SharedAlloc:
+        if (is_used(area(op), state)) plan_.barrier_before.insert(&op), state.used.clear();
+        return;
+      case ir::Opcode::SharedStore: {
+        // Who takes several places in turn sees to it that they are not read any more.
+        const ir::Op& alloc = *alloc_of(op.operand(1));
+        if (alloc.attr_int("slots") == 1 && is_used(area(alloc), state))
+          plan_.barrier_before.insert(&op), state.used.clear();
+        State::append(state.used, {area(alloc)});
+        return;
+      }
+      default:
+        if (!bytes_.contains(&op)) return;
+        if (is_used(area(op), state)) plan_.barrier_before.insert(&op);
+        state.used = {area(op)};  // the op's own barrier separates it from all earlier reads
     }
-    auto it = bytes_.find(&op);
-    if (it == bytes_.end()) return read;
-    std::pair<int64_t, int64_t> area{plan_.offset[&op], plan_.offset[&op] + it->second};
-    for (auto& [begin, end] : read)
-      if (begin < area.second && area.first < end) plan_.barrier_before.insert(&op);
-    if (op.opcode == ir::Opcode::SharedAlloc) return plan_.barrier_before.contains(&op) ? Areas{} : read;
-    return {area};  // the op's own barrier separates it from all earlier reads
+  }
+
+  std::pair<int64_t, int64_t> area(const ir::Op& op) const {
+    const int64_t begin = plan_.offset.at(&op);
+    return {begin, begin + bytes_.at(&op)};
+  }
+  static bool is_used(std::pair<int64_t, int64_t> area, const State& state) {
+    return std::any_of(state.used.begin(), state.used.end(),
+                       [&](const auto& used) { return used.first < area.second && area.first < used.second; });
   }
 
   SharedPlan& plan_;
@@ -76,43 +130,51 @@ class BarrierWalk {
 struct Room {
   const ir::Op* alloc;
   int begin, end;
-  int64_t bytes, offset = 0;
+  int64_t bytes;
+  int64_t offset = -1;                      ///< none yet
+  bool copied = false, multiplied = false;  ///< asynchronously, with a wait outside of the op that holds the last use
 };
 
 std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
   std::vector<Room> rooms;
-  std::unordered_map<const ir::Value*, size_t> room_of;
+  std::unordered_map<const ir::Op*, size_t> room_of;
   ir::walk(func.body, [&](const ir::Op& op) {
     int here = int(number.size());
     number[&op] = here;
     if (op.opcode == ir::Opcode::SharedAlloc) {
-      const ir::Type& type = op.result()->type;
-      room_of[op.result()] = rooms.size();
-      rooms.push_back({&op, here, here, type.num_elements() * element_bytes(type) * op.attr_int("slots")});
+      room_of[&op] = rooms.size();
+      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.attr_int("slots")});
     }
     for (const ir::Value* v : op.operands) {
-      auto it = room_of.find(v);
-      if (it == room_of.end()) continue;
-      if (op.opcode == ir::Opcode::SharedSlot) room_of[op.result()] = it->second;
-      rooms[it->second].end = here;
+      if (!v || !v->type.shared) continue;
+      Room& room = rooms[room_of.at(alloc_of(v))];
+      room.end = here;
+      room.copied |= op.opcode == ir::Opcode::AsyncCopy;
+      room.multiplied |= is_product_of_places(op) && (op.parent == room.alloc->parent || op.attr_int("pending"));
     }
   });
   for (Room& room : rooms) {
-    // Up to the end of the op of the same block that holds the last use, and to the wait behind it.
+    // Up to the end of the op of the same block that holds the last use, and to the waits behind it.
     const auto& ops = room.alloc->parent->ops;
-    bool waits = false;
-    for (auto op = ops.begin(); op != ops.end() && !waits; ++op) {
+    for (auto op = ops.begin(); op != ops.end() && (room.copied || room.multiplied || number.at(op->get()) <= room.end);
+         ++op) {
       auto next = std::next(op);
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
-      waits = (*op)->opcode == ir::Opcode::AsyncWait && (*op)->attr_int("pending") == 0;
+      const bool all = (*op)->attr_int("pending") == 0;
+      const bool waits = all && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
+                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
       if (waits || number.at(op->get()) <= room.end) room.end = last;
+      if (waits && (*op)->opcode == ir::Opcode::AsyncWait) room.copied = false;
+      if (waits && (*op)->opcode == ir::Opcode::DotWait) room.multiplied = false;
     }
   }
   return rooms;
 }
 
 }  // namespace
+
+int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }
 
 int64_t scratch_bytes(const ir::Op& op, int num_warps) {
   switch (op.opcode) {
@@ -125,7 +187,7 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
     case ir::Opcode::ConvertLayout: {
       const ir::Type& from = op.operand(0)->type;
       const ir::Type& to = op.result()->type;
-      if (!from.layout || !to.layout) return 0;
+      if (!from.layout || !to.layout || from.shared) return 0;
       if (plan_conversion(*from.layout, operand_view(op)).route != Conversion::Route::Shared) return 0;
       return from.num_elements() * element_bytes(from);
     }
@@ -152,7 +214,6 @@ SharedPlan plan_shared(const ir::Func& func) {
       if (room.offset >= 0 && room.begin <= at && at <= room.end) end = std::max(end, room.offset + room.bytes);
     return end;
   };
-  for (Room& room : rooms) room.offset = -1;
   for (Room& room : rooms) {
     room.offset = (in_use(room.begin) + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
     bytes[room.alloc] = room.bytes;

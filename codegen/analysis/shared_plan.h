@@ -8,6 +8,9 @@
 
 namespace tegula {
 
+/// Bytes of one place in shared memory for a tile of this type.
+int64_t place_bytes(const ir::Type& type);
+
 /// Bytes of shared memory that lowering `op` needs for exchanging data between warps; 0 for most ops.
 int64_t scratch_bytes(const ir::Op& op, int num_warps);
 
@@ -15,8 +18,9 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps);
 /// small, so that most need no second barrier; `barrier_before` holds the ops whose area may still be read by a slower
 /// thread when they are reached (found by walking the program, loops twice).
 ///
-/// A shared_alloc has its room from there to its last use, or to the async_wait for all copies that follows in its
-/// block, as copies into it may be under way until then; scratch that is used meanwhile lies elsewhere.
+/// A shared_alloc has its room from there to its last use, or to the waits for all copies into it and for all dots that
+/// read it that follow in its block; scratch that is used meanwhile lies elsewhere. A shared_store into its only place
+/// may need a barrier before it too; where places are taken in turn, who made them so sees to that.
 struct SharedPlan {
   int64_t bytes = 0;
   std::unordered_map<const ir::Op*, int64_t> offset;

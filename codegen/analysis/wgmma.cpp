@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 
 namespace tegula {
 
@@ -9,25 +10,49 @@ namespace {
 
 constexpr int kPatternRows = 8;  // of a swizzle pattern
 
+// What a value of A's shape follows from, element by element.
+struct Sources {
+  bool sums = false;    ///< of a dot whose warps have whole rows
+  bool places = false;  ///< in shared memory
+  bool others = false;  ///< what has a layout of its own
+};
+
+class SourceSearch {
+ public:
+  SourceSearch(const Target& target, int num_warps, const std::function<bool(const ir::Value*)>& in_place)
+      : target_(target), num_warps_(num_warps), in_place_(in_place) {}
+
+  void visit(const ir::Value* v, Sources& found) {
+    if (!visited_.insert(v).second) return;
+    if (in_place_(v)) {
+      found.places = true;
+    } else if (v->def && v->def->opcode == ir::Opcode::Dot) {
+      auto plan = plan_wgmma(*v->def, target_, num_warps_);
+      (plan && plan->groups_n == 1 ? found.sums : found.others) = true;
+    } else if (v->def && v->def->has(ir::Elementwise)) {
+      for (const ir::Value* x : v->def->operands) visit(x, found);
+    } else if (!v->def || !v->def->has(ir::Pure)) {
+      found.others = true;
+    }
+  }
+
+ private:
+  const Target& target_;
+  int num_warps_;
+  const std::function<bool(const ir::Value*)>& in_place_;
+  std::unordered_set<const ir::Value*> visited_;
+};
+
 // Whether the place that an operand is read from has elements along K side by side; true for what is not read from one.
 bool may_lie_along_k(const ir::Op& dot, int operand) {
-  const auto [value, k_axis] = operand_source(dot, operand);
-  if (!value->def || value->def->opcode != ir::Opcode::SharedRead) return true;
+  const ir::Value* value = untransposed(dot.operands[size_t(operand)]);
+  if (!is_place_read(value)) return true;
   const ir::Op* alloc = value->def->operand(0)->def;
   if (alloc->opcode == ir::Opcode::SharedSlot) alloc = alloc->operand(0)->def;
-  return alloc->attr_int("contiguous") == k_axis;
+  return alloc->attr_int("contiguous", -1) == untransposed_k_axis(dot, operand);
 }
 
 }  // namespace
-
-OperandSource operand_source(const ir::Op& dot, int operand) {
-  OperandSource source{dot.operand(operand), dot.operand(operand)->type.rank() - (operand == 0 ? 1 : 2)};
-  while (source.value->def && source.value->def->opcode == ir::Opcode::Trans) {
-    source.k_axis = int(source.value->def->attr_ints("order")[size_t(source.k_axis)]);
-    source.value = source.value->def->operand(0);
-  }
-  return source;
-}
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
   const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
@@ -56,6 +81,46 @@ std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int
     }
   }
   return best;
+}
+
+ir::Value* untransposed(ir::Value* operand) {
+  while (operand->def && operand->def->opcode == ir::Opcode::Trans) operand = operand->def->operands[0];
+  return operand;
+}
+
+int untransposed_k_axis(const ir::Op& dot, int operand) {
+  const ir::Value* value = dot.operand(operand);
+  int axis = value->type.rank() - (operand == 0 ? 1 : 2);
+  for (; value->def && value->def->opcode == ir::Opcode::Trans; value = value->def->operand(0))
+    axis = int(value->def->attr_ints("order")[size_t(axis)]);
+  return axis;
+}
+
+bool is_place_read(const ir::Value* operand) { return operand->def && operand->def->opcode == ir::Opcode::SharedRead; }
+
+OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, int num_warps,
+                         const std::function<bool(const ir::Value*)>& in_place) {
+  if (in_place(untransposed(dot.operand(operand)))) return OperandForm::Place;
+  if (operand == 1) return OperandForm::Stored;
+  Sources sources;
+  SourceSearch(target, num_warps, in_place).visit(dot.operand(0), sources);
+  auto plan = plan_wgmma(dot, target, num_warps);
+  const bool whole_rows = plan && plan->groups_n == 1;
+  return (sources.sums && whole_rows) || (sources.places && !sources.others) ? OperandForm::Fragment
+                                                                             : OperandForm::Stored;
+}
+
+bool is_sum_of_loop(const ir::Op& dot) {
+  const ir::Block& body = *dot.parent;
+  if (!body.parent || body.parent->opcode != ir::Opcode::For) return false;
+  const ir::Value *acc = dot.operand(2), *sums = dot.result();
+  if (acc->block != &body || acc->index == 0 || body.terminator()->operands[acc->index - 1] != sums) return false;
+  int dots = 0, uses = 0;
+  ir::walk(body, [&](const ir::Op& op) {
+    dots += op.opcode == ir::Opcode::Dot;
+    for (const ir::Value* v : op.operands) uses += v == acc || v == sums;
+  });
+  return dots == 1 && uses == 2;
 }
 
 std::optional<WgmmaOperand> wgmma_operand(const ir::Type& place, int operand) {

@@ -1,7 +1,8 @@
-// Dots by wgmma: a warpgroup (four warps) multiplies 64 rows with up to 256 columns, reading its operands from shared
-// memory by itself while the warps go on.
+// Dots by wgmma: a warpgroup (four warps) multiplies 64 rows with up to 256 columns, while the warps go on. It reads B
+// from shared memory by itself, and A from there or from registers.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "codegen/ir/ir.h"
@@ -19,16 +20,29 @@ struct WgmmaPlan {
   int columns;
 };
 
-/// The plan for a dot whose operands lie in shared memory; nullopt where wgmma does not fit its types, its shape, the
-/// number of warps or the target.
+/// The plan for a dot whose operands can be had where wgmma reads them; nullopt where wgmma does not fit its types, its
+/// shape, the number of warps or the target.
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps);
 
-/// What operand 0 or 1 of a dot is but for transpositions, and which of its axes is K.
-struct OperandSource {
-  const ir::Value* value;
-  int k_axis;
+/// A dot's operand without the transpositions on the way to it, which cost nothing in shared memory.
+ir::Value* untransposed(ir::Value* operand);
+/// Which axis of the untransposed operand 0 or 1 is K.
+int untransposed_k_axis(const ir::Op& dot, int operand);
+/// Whether it is read from a place in shared memory.
+bool is_place_read(const ir::Value* operand);
+
+/// Where a dot that wgmma multiplies has an operand.
+enum class OperandForm {
+  Place,     ///< in shared memory, from which it is read
+  Fragment,  ///< A alone: in registers, as it follows from sums of another dot or from what is read from shared memory
+  Stored,    ///< in other registers: to be put into shared memory first
 };
-OperandSource operand_source(const ir::Op& dot, int operand);
+/// The form of operand 0 or 1; `in_place` tells of values that will be read from places.
+OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, int num_warps,
+                         const std::function<bool(const ir::Value*)>& in_place = is_place_read);
+
+/// Whether the dot is the only one of its loop, and its sums are nothing but carried from one iteration to the next.
+bool is_sum_of_loop(const ir::Op& dot);
 
 /// How wgmma finds an operand in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
 struct WgmmaOperand {

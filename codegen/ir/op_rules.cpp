@@ -198,7 +198,8 @@ void OpRules::shape_op() {
     want(r.is_tile(), fmt::format("the result is {}, expected a tile", r.to_string()));
     return;
   }
-  if (!want(x.is_tile(), fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
+  const bool place = op_->opcode == Opcode::Trans && x.shared && r.shared;
+  if (!want(x.is_tile() || place, fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
   std::optional<LinearLayout> follow;
   const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
   switch (op_->opcode) {
@@ -327,7 +328,8 @@ void OpRules::dot() {
       report(fmt::format("dot of {}, expected f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
-  want(a.shared == b.shared && !acc.shared, "both of 'a' and 'b' are places in shared memory, or none");
+  want((b.shared || !a.shared) && !acc.shared,
+       "of a dot's operands 'b', or 'a' and 'b', may be places in shared memory");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
@@ -397,6 +399,11 @@ void OpRules::shared_memory() {
         want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
       break;
     }
+    case Opcode::SharedStore:
+      if (place(in(1), "operand 'place'"))
+        want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
+             fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
+      break;
     default:
       if (place(in(0), "operand 'place'"))
         want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
@@ -486,8 +493,12 @@ void OpRules::semantics() {
     case Opcode::SharedAlloc:
     case Opcode::SharedSlot:
     case Opcode::AsyncCopy:
+    case Opcode::SharedStore:
     case Opcode::SharedRead:
       return shared_memory();
+    case Opcode::Barrier:
+      attr<bool>("for_dots", false);
+      return;
     case Opcode::AsyncWait:
       attr_in("pending", 0, INT32_MAX);
       attr<bool>("for_dots", false);

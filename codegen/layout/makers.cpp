@@ -131,6 +131,21 @@ LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int gro
   return maker.threads();
 }
 
+LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n) {
+  const int m = 0, k = 1, packed = log2_of(32 / bits);
+  Maker maker(shape);
+  for (int bit = 0; bit < packed; ++bit) maker.place(Dim::Register, k, bit);
+  for (int bit : {packed, packed + 1}) maker.place(Dim::Lane, k, bit);
+  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
+  maker.place(Dim::Register, m, 3);
+  maker.place(Dim::Register, k, packed + 2);
+  for (int bit : {4, 5}) maker.place(Dim::Warp, m, bit);
+  for (int i = 0; i < log2_of(groups_n); ++i) maker.place(Dim::Warp, k, Maker::kBeyond);
+  maker.extend(Dim::Warp, m, log2_of(groups_m));
+  repeat_tile(maker, 2, k, m);
+  return maker.threads();
+}
+
 LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n) {
   TEGULA_CHECK(bits == 8 || bits == 16 || bits == 32, "mma operands of {} bits", bits);
   int rank = int(shape.size());
@@ -344,8 +359,10 @@ std::vector<int> fastest_order(const LinearLayout& reg) {
 }
 
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
-  std::vector<int64_t> shape = src.tile_shape();
-  std::vector<int> order = fastest_order(src);
+  return shared_layout_for_dot_operand(src.tile_shape(), fastest_order(src), bits);
+}
+
+LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits) {
   // A batch dimension must not come between the rows of a matrix.
   std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis >= int(shape.size()) - 2; });
   int64_t extent = shape[order[0]];

@@ -43,6 +43,9 @@ LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std
 /// 64 rows each. Four warps have 16 rows each; inside a warp registers are as of mma_accumulator_layout. Each group has
 /// columns of its own side by side; its rows repeat in registers.
 LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n);
+/// A (M x K, elements of `bits` bits) in registers for wgmma, for the accumulator's arrangement of warpgroups: each
+/// warp has A's fragments of mma_operand_layout for its 16 rows; groups that differ only along N hold copies.
+LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n);
 
 /// The layout in which a warp stores what it holds as `reg` with `vector` consecutive elements along tile dimension
 /// `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.
@@ -65,6 +68,8 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
 /// Rows of more than 128 bytes are cut into panels of 128 bytes, one panel after the other: the swizzles of 128, 64 and
 /// 32 bytes that wgmma reads.
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits);
+/// The same for a tile of `shape` whose dimension order[0] is to be contiguous.
+LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits);
 
 /// Tile dimensions from the one that moves fastest over registers and lanes to the slowest.
 std::vector<int> fastest_order(const LinearLayout& reg);

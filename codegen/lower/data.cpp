@@ -62,7 +62,10 @@ void move(Lowering& l, const ir::Op& op) {
 void lower_Broadcast(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_ExpandDims(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_Reshape(Lowering& l, const ir::Op& op) { move(l, op); }
-void lower_Trans(Lowering& l, const ir::Op& op) { move(l, op); }
+void lower_Trans(Lowering& l, const ir::Op& op) {
+  if (op.result()->type.shared) return l.set_scalar(op.result(), l.scalar(op.operand(0)));
+  move(l, op);
+}
 void lower_ConvertLayout(Lowering& l, const ir::Op& op) { move(l, op); }
 
 // --------------------------------------------------------------------------------------------------- conversions
@@ -175,6 +178,10 @@ class SharedExchange {
     std::optional<LdmatrixPlan> ldmatrix;
     if (bits_ == 16 && l_.target.has(Feature::Ldmatrix)) ldmatrix = plan_ldmatrix(to, shared);
     return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
+  }
+
+  void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+    write(regs, from, shared);
   }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
@@ -295,6 +302,13 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
       return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }
   TEGULA_UNREACHABLE("route");
+}
+
+void lower_SharedStore(Lowering& l, const ir::Op& op) {
+  const ir::Type &type = op.operand(0)->type, &place = op.operand(1)->type;
+  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
+  SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(1)));
+  exchange.write_place(l.get(op.operand(0)), *type.layout, *place.layout);
 }
 
 void lower_SharedRead(Lowering& l, const ir::Op& op) {

@@ -175,7 +175,7 @@ void multiply_elements(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, 
 
 void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value* sums = op.operand(2);
-  if (op.operand(0)->type.shared) return lower_wgmma(l, op);
+  if (op.operand(1)->type.shared) return lower_wgmma(l, op);
   Fragment a(l, op.operand(0)), b(l, op.operand(1)), acc(l, sums);
   if (const MmaInstruction* instruction = find_mma(op, MmaPath::Sync, l.target))
     MmaProduct(l, op, *instruction).run(a, b, acc);

@@ -254,7 +254,17 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   l.set(op.result(), std::move(old));
 }
 
-void lower_Barrier(Lowering& l, const ir::Op& op) { l.barrier(op.loc); }
+namespace {
+
+// With what threads have stored seen by asynchronous dots if the op is for them.
+void barrier(Lowering& l, const ir::Op& op) {
+  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
+  l.barrier(op.loc);
+}
+
+}  // namespace
+
+void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
 
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
@@ -296,8 +306,7 @@ void lower_AsyncCommit(Lowering& l, const ir::Op&) { l.hw("cp_async_commit", {})
 
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
   l.hw("cp_async_wait", {}, fmt::format(".{}", op.attr_int("pending")));
-  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
-  l.barrier(op.loc);
+  barrier(l, op);
 }
 
 }  // namespace tegula::lower

@@ -1,4 +1,4 @@
-// Matrix products by wgmma on operands in shared memory.
+// Matrix products by wgmma, on B in shared memory and A there or in registers.
 #include "codegen/analysis/wgmma.h"
 
 #include "codegen/lower/lowering.h"
@@ -64,24 +64,70 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
   return out;
 }
 
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp, as of mma.sync. fp32 is rounded
+// to tf32.
+class Fragments {
+ public:
+  Fragments(Lowering& l, const ir::Value* a) : l_(l), packed_(32 / a->type.bits()) {
+    const Regs& regs = l.get(a);
+    for (int r = 0; r < int(regs.size()); ++r) {
+      auto [place, added] = registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+      if (added && a->type.elem == Elem::F32) place->second = l.hw("cvt_rna_tf32_f32", {regs[r]});
+    }
+  }
+  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k) {
+    llvm::SmallVector<llvm::Value*> words;
+    for (int half : {0, 4})
+      for (int row : {0, 8}) {
+        llvm::SmallVector<llvm::Value*, 4> word;
+        for (int i = 0; i < packed_; ++i)
+          word.push_back(registers_.at({int32_t(m + row), int32_t(k + half * packed_ + i)}));
+        words.push_back(l_.pack(word, 32)[0]);
+      }
+    return words;
+  }
+
+ private:
+  Lowering& l_;
+  const int packed_;  ///< neighbours along K in a register
+  std::map<std::vector<int32_t>, llvm::Value*> registers_;
+};
+
 }  // namespace
 
 void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
   const int columns = int(op.attr_int("columns"));
-  Descriptor left(l, a, 0), right(l, b, 1);
-  left.add_group_part(acc, 0);
+  Descriptor right(l, b, 1);
   right.add_group_part(acc, 1);
   const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
-  const std::string row = instruction->hw_name(columns) + "_ss";
   // Which operands are transposed: those that do not lie along K.
-  std::string transposed;
-  if (instruction->order == MmaOrder::AnyOrder)
-    transposed = fmt::format(".{}.{}", int(!left.k_major()), int(!right.k_major()));
-  else
-    TEGULA_CHECK(left.k_major() && right.k_major(), "{} wants operands that lie along K", row);
+  const bool any_order = instruction->order == MmaOrder::AnyOrder;
+  auto order_of = [&](const Descriptor& place) {
+    TEGULA_CHECK(any_order || place.k_major(), "{} takes operands that lie along K", instruction->hw_name(columns));
+    return any_order ? fmt::format(".{}", int(!place.k_major())) : std::string();
+  };
+  std::string row, transposed = order_of(right);
+  std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> left;
+  if (a->type.shared) {
+    auto place = std::make_shared<Descriptor>(l, a, 0);
+    place->add_group_part(acc, 0);
+    row = instruction->hw_name(columns) + "_ss";
+    transposed = order_of(*place) + transposed;
+    left = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
+  } else {
+    // All of them are there before the fence.
+    std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
+    Fragments fragments(l, a);
+    for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
+      if (int32_t m = acc.apply({{Dim::Register, r}})[0]; m % instruction->m() == 0)
+        for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k)
+          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k);
+    row = instruction->hw_name(columns) + "_rs";
+    left = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
+  }
 
   Regs sums = l.get(op.operand(2));
   l.hw("wgmma_fence", {});
@@ -90,7 +136,8 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
     if (origin[0] % instruction->m() || origin[1] % columns) continue;
     std::vector<int> registers = instruction_registers(acc, origin[0], origin[1], columns);
     for (int64_t k = 0; k < a->type.shape[1]; k += instruction->k) {
-      llvm::SmallVector<llvm::Value*> args{left.at(origin[0], k), right.at(k, origin[1])};
+      llvm::SmallVector<llvm::Value*> args = left(origin[0], k);
+      args.push_back(right.at(k, origin[1]));
       for (int i : registers) args.push_back(sums[i]);
       args.push_back(l.b.getTrue());
       args.push_back(l.site(op.loc));

@@ -1,8 +1,8 @@
 // Gives every tile a layout.
 //
 // 1. Anchors. Dots fix their results: tensor-core accumulators, or, where no matrix instruction takes their types, any
-//    layout, and each thread gets the rows and columns that its sums need. Those whose operands are read from shared
-//    memory take the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and
+//    layout, and each thread gets the rows and columns that its sums need. Those that read B from shared memory take
+//    the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and
 //    loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis
 //    share one layout, so that a row kernel needs no conversion. Places in shared memory are swizzled for the copies
 //    that fill them and for ldmatrix.
@@ -119,10 +119,18 @@ class Assigner {
     return best;
   }
 
-  static bool is_read(const Value* v) { return v->def && v->def->opcode == Opcode::SharedRead; }
+  /// wgmma multiplies what it can read: B from a place (A comes from a place, else as fragments in registers).
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
-    if (!is_read(dot.operands[0]) || !is_read(dot.operands[1])) return std::nullopt;
+    if (!is_place_read(untransposed(dot.operands[1]))) return std::nullopt;
     return plan_wgmma(dot, target_, func_.num_warps());
+  }
+  bool has_fragments(const Op& dot) const {
+    return wgmma_.contains(&dot) && !is_place_read(untransposed(dot.operands[0]));
+  }
+  LinearLayout fragments_of(const Op& dot) const {
+    const ir::Type& a = dot.operands[0]->type;
+    const WgmmaPlan& plan = wgmma_.at(&dot);
+    return wgmma_operand_layout(a.shape, a.bits(), plan.groups_m, plan.groups_n);
   }
 
   using Group = std::pair<Shape, int>;  // shape, fastest axis
@@ -256,6 +264,9 @@ class Assigner {
     }
     std::deque<Value*> from_memory = std::exchange(queue_, std::move(from_dots));
     flow();
+    for (Op* dot : dots_)
+      if (has_fragments(*dot)) assign(dot->operands[0], fragments_of(*dot));
+    flow();
     queue_ = std::move(from_memory);
     flow();
 
@@ -296,10 +307,17 @@ class Assigner {
   void lay_out_places() {
     std::unordered_map<const Value*, LayoutRef> buffers;
     ir::walk(func_.body, [&](Op& op) {
-      if (op.opcode != Opcode::AsyncCopy) return;
-      const Value* buffer = op.operands[1]->def->operands[0];
+      if (op.opcode != Opcode::AsyncCopy && op.opcode != Opcode::SharedStore) return;
+      const Value* buffer = op.operands[1];
+      if (buffer->def->opcode == Opcode::SharedSlot) buffer = buffer->def->operands[0];
       LayoutRef& layout = buffers[buffer];
-      if (!layout) layout = intern(shared_layout_for_dot_operand(*layout_of(op.operands[0]), buffer->type.bits()));
+      if (layout) return;
+      const LinearLayout& held = *layout_of(op.operands[0]);
+      std::vector<int> order = fastest_order(held);
+      // Copies lie as they are asked to already.
+      const auto first = std::find(order.begin(), order.end(), int(buffer->def->attr_int("contiguous", -1)));
+      if (op.opcode == Opcode::SharedStore && first != order.end()) std::rotate(order.begin(), first, first + 1);
+      layout = intern(shared_layout_for_dot_operand(held.tile_shape(), order, buffer->type.bits()));
     });
     ir::walk(func_.body, [&](Op& op) {
       if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;
@@ -482,10 +500,27 @@ class Assigner {
     }
   }
 
+  /// The place that a dot's operand is read from, transposed as the operand is.
+  Value* place_of(Value* v, Op& dot) {
+    if (is_place_read(v)) return v->def->operands[0];
+    Value* place = place_of(v->def->operands[0], dot);
+    std::vector<int64_t> order = v->def->attr_ints("order");
+    Builder builder;
+    builder.set_before(&dot);
+    builder.set_loc(dot.loc);
+    Value* view = builder.trans(place, order);
+    view->type.layout = intern(place->type.layout->permute_tile({order.begin(), order.end()}));
+    return view;
+  }
+
   /// The dot reads its operands by itself, and is waited for where its sums are first used.
   void multiply_places(Op& op) {
     need(op, 2, *op.result()->type.layout);
-    for (int i : {0, 1}) op.operands[i] = op.operands[i]->def->operands[0];
+    if (has_fragments(op))
+      need(op, 0, fragments_of(op));
+    else
+      op.operands[0] = place_of(op.operands[0], op);
+    op.operands[1] = place_of(op.operands[1], op);
     op.attrs["columns"] = int64_t(wgmma_.at(&op).columns);
     auto uses_sums = [&](const Op& user) {
       bool found = std::count(user.operands.begin(), user.operands.end(), op.result());

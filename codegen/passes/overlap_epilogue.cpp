@@ -23,6 +23,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/loop_bounds.h"
+#include "codegen/passes/loop_slots.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -51,7 +52,7 @@ class EpilogueOverlap {
     std::vector<Value*> now = values_of(build, first), next = values_of(build, second);
     const size_t count = scalars_.size();
     for (auto* values : {&now, &next})
-      for (Value*& v : *values) v = carry(v);
+      for (Value*& v : *values) v = carry(loop_, v);
 
     build.set_after(wait_);
     build.set_loc(loop_.loc);
@@ -186,13 +187,6 @@ class EpilogueOverlap {
     std::vector<Value*> out;
     for (Value* v : scalars_) out.push_back(value_of(build, round, v));
     return out;
-  }
-
-  // Makes the loop carry one more value; the caller appends what the body yields for it.
-  Value* carry(Value* init) {
-    loop_.operands.push_back(init);
-    loop_.results.push_back(std::make_unique<Value>(Value{init->type, &loop_, nullptr, int(loop_.results.size()), {}}));
-    return body_.add_arg(init->type);
   }
 
   // The copies of a round; they bring zeros where it does not exist.

@@ -11,6 +11,8 @@ namespace tegula {
 struct PassContext {
   const Target& target;
   Diagnostics& diags;
+  /// Bytes of shared memory that places leave for what ops exchange between threads.
+  int64_t shared_for_others = 8 << 10;
 };
 
 namespace passes {

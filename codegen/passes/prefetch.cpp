@@ -6,7 +6,8 @@
 //                                                        next = load(a(i + 2 s)) where i + 2 s < upper
 //                                                        use(x); carry y, next
 //
-// A load that does nothing but feed dots goes through shared memory, where the target has asynchronous copies:
+// A load that does nothing but feed dots, transposed or not, goes through shared memory, where the target has
+// asynchronous copies:
 //
 //   for i = ... {num_stages = 3}                       buffer = shared_alloc {slots = 3}
 //     x = load(a(i))                                   async_copy a(lower) to slot 0, commit
@@ -40,9 +41,11 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/loop_bounds.h"
+#include "codegen/passes/loop_slots.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -54,7 +57,6 @@ namespace {
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
-constexpr int64_t kSharedForOthers = 8 << 10;  // bytes for what the loop's other ops exchange
 // Around a dot registers are scarce: they also hold what the loop carries and, as measured, about as much as four times
 // the loads of one iteration (as loaded, as operands of the dot in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForDot = 4;
@@ -84,18 +86,23 @@ bool is_zero(const Value* v) {
 
 class LoopPrefetch {
  public:
-  LoopPrefetch(Op& loop, Func& func, const Target& target)
-      : loop_(loop), body_(*loop.regions[0]), func_(func), target_(target), num_warps_(func.num_warps()) {}
+  LoopPrefetch(Op& loop, Func& func, const PassContext& context)
+      : loop_(loop),
+        body_(*loop.regions[0]),
+        func_(func),
+        target_(context.target),
+        shared_for_copies_(context.target.shared_per_program - context.shared_for_others),
+        num_warps_(func.num_warps()) {}
 
   // All loads that can run ahead; without `all` those that feed a dot, as far as registers go.
   void run(int64_t num_stages, bool all) {
+    axes_.emplace(func_);
     std::vector<Op*> loads = candidates();
     if (!all) {
       std::unordered_set<const Op*> feeding = feeding_dots();
       std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
     }
     std::vector<Op*> copied = take_copies(loads, num_stages);
-    const int64_t room = copied.empty() ? 0 : shared_slots(copied);
     int64_t budget = kBudget;
     if (!all) {
       int64_t free = register_bytes(func_, target_) - kOverhead - kCopiesForDot * bytes_of(loads);
@@ -105,7 +112,9 @@ class LoopPrefetch {
     }
     pipeline_within(budget, std::move(loads), num_stages);
     if (copied.empty()) return;
-    Op* summed = room > 2 ? summed_dot(copied) : nullptr;
+    Op* summed = summed_dot(copied);
+    const int64_t room = shared_slots(copied);
+    if (room < 3) summed = nullptr;
     if (summed) summed->attrs["pending"] = int64_t(1);
     const int64_t extra = summed ? 2 : 1;
     copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra));
@@ -174,17 +183,22 @@ class LoopPrefetch {
   std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t num_stages) {
     std::vector<Op*> copied;
     if (!target_.has(Feature::CpAsync) || num_stages < 2) return copied;
-    axes_.emplace(func_);
-    std::unordered_set<const Op*> others;  // that have users beside dots
-    std::unordered_set<const Op*> fed;
+    std::unordered_map<const Value*, std::vector<const Op*>> users;
     walk(body_, [&](const Op& op) {
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        if (const Value* v = op.operands[i]; v && v->def)
-          (op.opcode == Opcode::Dot && i < 2 ? fed : others).insert(v->def);
+      for (const Value* v : op.operands)
+        if (v) users[v].push_back(&op);
     });
+    // Nothing but dots take it, transposed or not.
+    std::function<bool(const Value*)> only_multiplied = [&](const Value* v) {
+      const std::vector<const Op*>& of = users[v];
+      return !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
+        return op->opcode == Opcode::Trans ? only_multiplied(op->result())
+                                           : op->opcode == Opcode::Dot && v != op->operands[2];
+      });
+    };
     for (Op* load : loads)
-      if (!others.contains(load) && fed.contains(load) && copyable(*load)) copied.push_back(load);
-    if (shared_slots(copied) < 2) copied.clear();
+      if (only_multiplied(load->result()) && copyable(*load)) copied.push_back(load);
+    if (copied.empty() || shared_slots(copied) < 2) copied.clear();
     std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
     return copied;
   }
@@ -193,42 +207,56 @@ class LoopPrefetch {
     return std::find(loads.begin(), loads.end(), op) != loads.end();
   }
 
-  // How often what these load fits shared memory.
-  int64_t shared_slots(const std::vector<Op*>& loads) const {
-    int64_t bytes = 0;
-    for (const Op* load : loads) bytes += load->result()->type.num_elements() * elem_bytes(load->result()->type.elem);
-    return (target_.shared_per_program - kSharedForOthers) / std::max<int64_t>(bytes, 1);
+  // How often what these load fits shared memory, beside operands of the body's dots that share_operands will put
+  // there.
+  int64_t shared_slots(const std::vector<Op*>& loads) {
+    int64_t bytes = 0, room = shared_for_copies_;
+    for (const Op* load : loads) bytes += place_bytes(load->result()->type);
+    std::unordered_set<const Value*> stored;
+    for (auto& op : body_.ops)
+      if (op->opcode == Opcode::Dot && by_wgmma(*op))
+        for (int i : {0, 1})
+          if (form(*op, i, loads) == OperandForm::Stored) stored.insert(untransposed(op->operands[i]));
+    for (const Value* v : stored) room -= place_bytes(v->type) * (inside(v) ? 2 : 1);
+    return room / std::max<int64_t>(bytes, 1);
   }
 
-  // The body's first dot, if it will read what these load by itself and run beside the program.
-  Op* asynchronous_dot(const std::vector<Op*>& loads) const {
-    auto dot = std::find_if(body_.ops.begin(), body_.ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; });
-    if (dot == body_.ops.end()) return nullptr;
-    bool from_shared = contains(loads, (*dot)->operands[0]->def) && contains(loads, (*dot)->operands[1]->def);
-    auto plan = from_shared ? plan_wgmma(**dot, target_, num_warps_) : std::nullopt;
-    if (!plan) return nullptr;
-    for (int operand : {0, 1}) {
-      const auto [value, k_axis] = operand_source(**dot, operand);
-      if (plan->instruction->order == MmaOrder::KOrder && contiguous_axis(*value->def) != k_axis) return nullptr;
+  // Whether wgmma will multiply it, which may ask for operands in the right order where they are copied.
+  bool by_wgmma(const Op& dot) const {
+    auto plan = plan_wgmma(dot, target_, num_warps_);
+    for (int i : {0, 1}) {
+      if (!plan || plan->instruction->order == MmaOrder::AnyOrder) break;
+      const Op* load = untransposed(dot.operands[size_t(i)])->def;
+      if (load && load->opcode == Opcode::Load && load->parent == &body_ && copyable(*load) &&
+          contiguous_axis(*load) != untransposed_k_axis(dot, i))
+        return false;
     }
-    return dot->get();
+    return plan.has_value();
   }
 
   // Of the place that the load's tile is copied to.
   int contiguous_axis(const Op& load) const { return fastest_axes(axes_->info(load.operands[0]))[0]; }
+  OperandForm form(const Op& dot, int operand, const std::vector<Op*>& loads) const {
+    return operand_form(dot, operand, target_, num_warps_,
+                        [&](const Value* v) { return is_place_read(v) || (v->def && contains(loads, v->def)); });
+  }
 
-  // The asynchronous dot, if it is the only one and its sums are nothing but carried from one iteration to the next.
+  // The body's first dot, if it will run beside the program.
+  Op* asynchronous_dot() const {
+    auto dot = std::find_if(body_.ops.begin(), body_.ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; });
+    return dot != body_.ops.end() && by_wgmma(**dot) ? dot->get() : nullptr;
+  }
+
+  // The asynchronous dot, if its sums may stay in flight: it only sums up, and its operands outlive an iteration.
   Op* summed_dot(const std::vector<Op*>& loads) const {
-    Op* dot = asynchronous_dot(loads);
-    if (!dot) return nullptr;
-    const Value *acc = dot->operands[2], *sums = dot->result();
-    int dots = 0, uses = 0;
-    walk(body_, [&](const Op& op) {
-      dots += op.opcode == Opcode::Dot;
-      for (const Value* v : op.operands) uses += v == acc || v == sums;
-    });
-    bool carried = acc->block == &body_ && acc->index > 0 && body_.terminator()->operands[acc->index - 1] == sums;
-    return dots == 1 && uses == 2 && carried ? dot : nullptr;
+    Op* dot = asynchronous_dot();
+    if (!dot || !is_sum_of_loop(*dot)) return nullptr;
+    for (int i : {0, 1}) {
+      OperandForm of = form(*dot, i, loads);
+      if (of == OperandForm::Fragment || (of == OperandForm::Stored && inside(untransposed(dot->operands[i]))))
+        return nullptr;
+    }
+    return dot;
   }
 
   // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
@@ -316,13 +344,6 @@ class LoopPrefetch {
     return loaded;
   }
 
-  // Makes the loop carry one more value; the caller appends what the body yields for it.
-  Value* carry(Value* init) {
-    loop_.operands.push_back(init);
-    loop_.results.push_back(std::make_unique<Value>(Value{init->type, &loop_, nullptr, int(loop_.results.size()), {}}));
-    return body_.add_arg(init->type);
-  }
-
   // ---- The loop
   void pipeline(const std::vector<Op*>& loads, int ahead) {
     std::vector<std::vector<Value*>> queue;  // iteration, load
@@ -339,7 +360,7 @@ class LoopPrefetch {
     for (size_t i = 0; i < loads.size(); ++i) {
       Value* head = nullptr;
       for (int stage = 0; stage < ahead; ++stage) {
-        Value* arg = carry(queue[stage][i]);
+        Value* arg = carry(loop_, queue[stage][i]);
         if (stage == 0)
           head = arg;
         else
@@ -357,25 +378,13 @@ class LoopPrefetch {
     before.set_before(&loop_);
     before.set_loc(loop_.loc);
     std::unordered_map<const Op*, Value*> buffers;
-    for (Op* load : loads) {
-      const Type& type = load->result()->type;
-      Type place = Type::place(type.elem, type.shape);
-      buffers[load] = before
-                          .create(Opcode::SharedAlloc, {}, {place},
-                                  {{"slots", slots}, {"contiguous", int64_t(contiguous_axis(*load))}})
-                          ->result();
-    }
-    auto slot_of = [&](Builder& build, const Op* load, Value* index) {
-      Value* buffer = buffers.at(load);
-      return build.create(Opcode::SharedSlot, {buffer, index}, {buffer->type})->result();
-    };
+    for (Op* load : loads) buffers[load] = alloc_place(before, load->result()->type, slots, contiguous_axis(*load));
     auto copy = [&](Iteration& it, Value* index) {
       issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
-        it.build.create(Opcode::AsyncCopy, {pointer, slot_of(it.build, load, index), mask});
+        it.build.create(Opcode::AsyncCopy, {pointer, slot_of(it.build, buffers.at(load), index), mask});
       });
       it.build.create(Opcode::AsyncCommit, {});
     };
-    auto number = [](Builder& build, int64_t value) { return build.constant(Type::scalar(Elem::I32), value); };
     auto wait = [](Builder& build, int64_t pending) {
       build.create(Opcode::AsyncWait, {}, {}, {{"pending", pending}});
     };
@@ -383,10 +392,9 @@ class LoopPrefetch {
     for (int i = 0; i < ahead; ++i) {
       Iteration first{Builder(), i, true, {}};
       first.build.set_before(&loop_);
-      copy(first, number(first.build, i));
+      copy(first, first.build.constant(Type::scalar(Elem::I32), i));
     }
-    Value* read = carry(number(before, 0));
-    Value* write = carry(number(before, ahead));
+    Value *read = rotate(loop_, 0, slots), *write = rotate(loop_, ahead, slots);
 
     Builder top;
     top.set_before(body_.ops.front().get());
@@ -394,21 +402,16 @@ class LoopPrefetch {
     wait(top, ahead - 1);
     Iteration later{Builder(), ahead, false, {}};
     // Behind a first dot that runs beside the copies, else at once.
-    if (Op* dot = asynchronous_dot(loads))
+    if (Op* dot = asynchronous_dot())
       later.build.set_after(dot);
     else
       later.build.set_before(std::next(body_.ops.begin())->get());
     copy(later, write);
-    for (Value* index : {read, write}) {
-      Value* next = top.add(index, number(top, 1));
-      Value* around = top.eq(next, number(top, slots));
-      body_.terminator()->operands.push_back(top.select(around, number(top, 0), next));
-    }
     for (Op* load : loads) {
       Builder here;
       here.set_before(load);
       here.set_loc(load->loc);
-      Value* place = slot_of(here, load, read);
+      Value* place = slot_of(here, buffers.at(load), read);
       replace_uses(body_, load->result(), here.create(Opcode::SharedRead, {place}, {load->result()->type})->result());
     }
     Builder after;
@@ -421,6 +424,7 @@ class LoopPrefetch {
   Block& body_;
   Func& func_;
   const Target& target_;
+  int64_t shared_for_copies_;
   int num_warps_;
   std::unordered_map<const Value*, Source> sources_;
   std::optional<AxisAnalysis> axes_;
@@ -441,7 +445,7 @@ void passes::prefetch(Func& func, PassContext& context) {
     int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
     if (num_stages <= 1) continue;
     loop->attrs["num_stages"] = int64_t(1);
-    LoopPrefetch(*loop, func, context.target).run(num_stages, own);
+    LoopPrefetch(*loop, func, context).run(num_stages, own);
     changed = true;
   }
   if (changed) canonicalize(func, context);

@@ -1,0 +1,209 @@
+// Puts operands of dots into shared memory, where wgmma reads them.
+//
+//   b = cast(...)                                      place = shared_alloc, before the loop that holds it
+//   acc = dot(a, b, acc)                        ->     b = cast(...)
+//                                                      shared_store b, place; barrier
+//                                                      acc = dot(a, shared_read place, acc)
+//
+// Only where the target has wgmma, which then multiplies; where an operand finds no room the dot stays as it is, and so
+// do the forms of operand_form that need no storing. A value from outside of the dot's loop is stored once, behind its
+// definition. A transposed value is stored before it is transposed, and one that several dots take is stored once.
+//
+// Where the function has num_stages beyond 1, values of a loop's iterations take two places in turn, so that one
+// barrier an iteration suffices: all threads have waited for the dot of the iteration before. Those that follow by pure
+// ops from what the loop carries (the prefetched loads) are stored one iteration ahead, while the dot is under way:
+//
+//   for x = q0, next = ...                             shared_store f(q0) to slot 0
+//     y = load(...) of an iteration ahead        ->    for next = ..., read = 0, write = 1
+//     acc = dot(a, f(x), acc)                            y = load(...) of an iteration ahead
+//     carry next, y                                      barrier
+//                                                        acc = dot(a, shared_read slot read, acc)
+//                                                        shared_store f(next) to slot write
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/analysis/wgmma.h"
+#include "codegen/ir/builder.h"
+#include "codegen/passes/loop_slots.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+class Sharer {
+ public:
+  Sharer(Func& func, const PassContext& context) : func_(func), target_(context.target) {
+    room_ = target_.shared_per_program - context.shared_for_others;
+    walk(func.body, [&](const Op& op) {
+      if (op.opcode == Opcode::SharedAlloc) room_ -= place_bytes(op.result()->type) * op.attr_int("slots");
+    });
+  }
+
+  bool run() {
+    std::vector<Op*> dots;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::Dot && plan_wgmma(op, target_, func_.num_warps())) dots.push_back(&op);
+    });
+    bool changed = false;
+    for (Op* dot : dots) changed |= share(*dot);
+    return changed;
+  }
+
+ private:
+  bool share(Op& dot) {
+    std::vector<Value*> fixed, moving;  // what is to be stored: before the dot's loop, in each of its iterations
+    std::vector<int> operands;
+    for (int i : {0, 1}) {
+      if (operand_form(dot, i, target_, func_.num_warps()) != OperandForm::Stored) continue;
+      operands.push_back(i);
+      Value* value = untransposed(dot.operands[i]);
+      if (places_.contains(value)) continue;
+      auto& list = home(value) == dot.parent ? moving : fixed;
+      contiguous_[value] =
+          find_mma(dot, MmaPath::Warpgroup, target_)->order == MmaOrder::KOrder ? untransposed_k_axis(dot, i) : -1;
+      if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    }
+    const bool stored = store(dot, fixed, moving);
+    // Places that are taken in turn are as many as a dot needs that is waited for in its iteration.
+    if (!stored || !moving.empty()) dot.attrs.erase("pending");
+    if (!stored) return false;
+    for (int i : operands) dot.operands[i] = read(dot.operands[i], dot);
+    return !operands.empty();
+  }
+
+  static Block* home(const Value* v) { return v->def ? v->def->parent : v->block; }
+  static int64_t bytes_of(const std::vector<Value*>& values) {
+    int64_t bytes = 0;
+    for (const Value* v : values) bytes += place_bytes(v->type);
+    return bytes;
+  }
+
+  // False if there is no room.
+  bool store(Op& dot, const std::vector<Value*>& fixed, const std::vector<Value*>& moving) {
+    const int64_t once = bytes_of(fixed), each = bytes_of(moving);
+    if (once + each > room_) return false;
+    room_ -= once;
+    for (Value* v : fixed) {
+      Op* user = &dot;
+      while (user->parent != home(v)) user = user->parent->parent;
+      Builder builder = before(*user, dot.loc);
+      put(builder, v, places_[v] = alloc_place(builder, v->type, 1, contiguous_.at(v)));
+      barrier(builder);
+    }
+    if (moving.empty()) return true;
+    Op* loop = dot.parent->parent && dot.parent->parent->opcode == Opcode::For ? dot.parent->parent : nullptr;
+    const int64_t slots = loop && func_.num_stages() > 1 && 2 * each <= room_ ? 2 : 1;
+    room_ -= slots * each;
+    Builder here = before(dot, dot.loc), outside = before(loop ? *loop : dot, dot.loc);
+    std::vector<Value*> buffers;
+    for (Value* v : moving) buffers.push_back(alloc_place(outside, v->type, slots, contiguous_.at(v)));
+    if (slots == 1) {
+      for (size_t i = 0; i < moving.size(); ++i) put(here, moving[i], places_[moving[i]] = buffers[i]);
+      barrier(here);
+      return true;
+    }
+    Value* read = rotate(*loop, 0, slots);
+    for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = slot_of(here, buffers[i], read);
+    if (!std::all_of(moving.begin(), moving.end(), [&](const Value* v) { return can_advance(v, *loop); })) {
+      for (Value* v : moving) put(here, v, places_[v]);
+      barrier(here);
+      return true;
+    }
+    Value* write = rotate(*loop, 1, slots);
+    const Block* body = dot.parent;
+    Value* induction = body->args[0].get();
+    ValueMap first{{induction, loop->operands[0]}}, next;
+    for (size_t i = 1; i < body->args.size(); ++i) {
+      first[body->args[i].get()] = loop->operands[kForBounds + i - 1];
+      next[body->args[i].get()] = body->terminator()->operands[i - 1];
+    }
+    Value* slot = outside.constant(Type::scalar(Elem::I32), 0);
+    for (size_t i = 0; i < moving.size(); ++i)
+      put(outside, remade(moving[i], body, outside, first), slot_of(outside, buffers[i], slot));
+    // A wait for copies is a barrier too.
+    auto& ops = dot.parent->ops;
+    auto at_dot = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &dot; });
+    if (std::none_of(ops.begin(), at_dot, [](auto& op) { return op->opcode == Opcode::AsyncWait; })) barrier(here);
+    Builder ahead;
+    ahead.set_after(last_needed(dot, moving, next));
+    ahead.set_loc(dot.loc);
+    next[induction] = ahead.add(induction, loop->operands[2]);
+    for (size_t i = 0; i < moving.size(); ++i)
+      put(ahead, remade(moving[i], body, ahead, next), slot_of(ahead, buffers[i], write));
+    return true;
+  }
+
+  // Whether the value follows, in each iteration, by pure ops from what the loop carries and what comes from outside.
+  static bool can_advance(const Value* v, const Op& loop) {
+    if (!v || home(v) != loop.regions[0].get() || !v->def) return true;
+    return v->def->has(Pure) && v->def->regions.empty() && v->def->opcode != Opcode::Dot &&
+           std::all_of(v->def->operands.begin(), v->def->operands.end(),
+                       [&](const Value* x) { return can_advance(x, loop); });
+  }
+
+  // The body's value computed anew from what `map` has in the place of the body's arguments.
+  static Value* remade(Value* v, const Block* body, Builder& builder, ValueMap& map) {
+    if (!v) return nullptr;
+    if (auto it = map.find(v); it != map.end()) return it->second;
+    if (!v->def || v->def->parent != body) return v;
+    for (Value* x : v->def->operands) remade(x, body, builder, map);
+    return map[v] = builder.insert(clone_op(*v->def, map))->result(v->index);
+  }
+
+  // The dot or the op behind it that is the last to define what the next iteration's values follow from.
+  static Op* last_needed(Op& dot, const std::vector<Value*>& values, const ValueMap& next) {
+    std::unordered_set<const Op*> needed{&dot};
+    std::unordered_set<const Value*> seen;
+    std::function<void(const Value*)> visit = [&](const Value* v) {
+      if (!v || !seen.insert(v).second) return;
+      if (auto it = next.find(v); it != next.end()) {
+        if (it->second->def) needed.insert(it->second->def);
+      } else if (v->def) {
+        for (const Value* x : v->def->operands) visit(x);
+      }
+    };
+    for (const Value* v : values) visit(v);
+    Op* last = nullptr;
+    for (auto& op : dot.parent->ops)
+      if (needed.contains(op.get())) last = op.get();
+    return last;
+  }
+
+  static Builder before(Op& op, const Loc& loc) {
+    Builder builder;
+    builder.set_before(&op);
+    builder.set_loc(loc);
+    return builder;
+  }
+  static void put(Builder& builder, Value* value, Value* place) { builder.create(Opcode::SharedStore, {value, place}); }
+  static void barrier(Builder& builder) { builder.create(Opcode::Barrier, {}, {}, {{"for_dots", true}}); }
+
+  // The operand, read from where it was stored.
+  Value* read(Value* operand, Op& dot) {
+    Builder builder = before(dot, dot.loc);
+    if (auto it = places_.find(operand); it != places_.end())
+      return builder.create(Opcode::SharedRead, {it->second}, {operand->type})->result();
+    Value* x = read(operand->def->operands[0], dot);
+    return builder.trans(x, operand->def->attr_ints("order"));
+  }
+
+  Func& func_;
+  const Target& target_;
+  int64_t room_;
+  std::unordered_map<const Value*, Value*> places_;   // of what is stored
+  std::unordered_map<const Value*, int> contiguous_;  // axis of what is stored; -1: any
+};
+
+}  // namespace
+
+void passes::share_operands(Func& func, PassContext& context) {
+  if (context.target.has(Feature::Wgmma) && Sharer(func, context).run()) canonicalize(func, context);
+}
+
+}  // namespace tegula

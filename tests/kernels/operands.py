@@ -1,0 +1,61 @@
+"""Products whose operands are computed, or loaded other than by aligned copies."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def flash_attention(
+    q_ptr, k_ptr, v_ptr, out_ptr, scale, queries, keys, stride_row,
+    ROWS: tl.constexpr, KEYS: tl.constexpr, DEPTH: tl.constexpr, CAUSAL: tl.constexpr,
+):
+    """Softmax(q k^T scale) v, with the softmax of each row made up block by block of keys."""
+    first = tl.program_id(0) * ROWS
+    rows = first + tl.arange(0, ROWS)
+    columns = tl.arange(0, KEYS)
+    depth = tl.arange(0, DEPTH)
+    q = tl.load(q_ptr + rows[:, None] * stride_row + depth[None, :], mask=rows[:, None] < queries, other=0.0)
+    highest = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, DEPTH), tl.float32)
+    end = tl.minimum(first + ROWS, keys) if CAUSAL else keys
+    for start in range(0, end, KEYS):
+        at = start + columns
+        k = tl.load(k_ptr + at[:, None] * stride_row + depth[None, :], mask=at[:, None] < keys, other=0.0)
+        scores = tl.dot(q, k.T) * (scale * 1.44269504)
+        seen = at[None, :] < keys
+        if CAUSAL:
+            seen = seen & (at[None, :] <= rows[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(highest, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - higher[:, None])
+        faded = tl.exp2(highest - higher)
+        total = total * faded + tl.sum(weights, axis=1)
+        acc = acc * faded[:, None]
+        v = tl.load(v_ptr + at[:, None] * stride_row + depth[None, :], mask=at[:, None] < keys, other=0.0)
+        acc = tl.dot(weights.to(v.dtype), v, acc)
+        highest = higher
+    out = acc / total[:, None]
+    tl.store(out_ptr + rows[:, None] * DEPTH + depth[None, :], out, mask=rows[:, None] < queries)
+
+
+@triton.jit
+def scaled(
+    a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, M, N, K, stride_am, stride_bk,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TYPE: tl.constexpr,
+):
+    """(a * a_scale[k]) (b * b_scale[n]): both operands are scaled, in TYPE, before they are multiplied."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    b_scale = tl.load(b_scale_ptr + columns, mask=columns < N, other=0.0)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        at = k + depth
+        a_scale = tl.load(a_scale_ptr + at, mask=at < K, other=0.0)
+        a = tl.load(a_ptr + rows[:, None] * stride_am + at[None, :], mask=(rows[:, None] < M) & (at[None, :] < K), other=0)
+        b = tl.load(b_ptr + at[:, None] * stride_bk + columns[None, :], mask=(at[:, None] < K) & (columns[None, :] < N), other=0)
+        left = (a.to(tl.float32) * a_scale[None, :]).to(TYPE)
+        right = (b.to(tl.float32) * b_scale[None, :]).to(TYPE)
+        acc = tl.dot(left, right, acc)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask=(rows[:, None] < M) & (columns[None, :] < N))

@@ -1,0 +1,161 @@
+// label: device
+// Products whose operands are computed, or loaded other than by asynchronous copies: attention with an online softmax,
+// scaled operands, rows that are not aligned.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+
+namespace tegula {
+namespace {
+
+// The GPU if there is one; else emulators, on which each copy and product happens as late as the waits allow.
+std::vector<std::shared_ptr<Device>> devices() {
+  static const auto all = [] {
+    std::vector<std::shared_ptr<Device>> list{default_device()};
+    if (list[0]->info().emulator) {
+      list.clear();
+      list.emplace_back(make_emulator({.target = "sm_80"}));
+      for (uint64_t seed : {0, 1}) list.emplace_back(make_emulator({.target = "sm_90a", .seed = seed}));
+    }
+    return list;
+  }();
+  return all;
+}
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/operands.py");
+  return p;
+}
+
+template <class T>
+std::vector<T> random_values(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<T> values(count);
+  for (T& v : values) v = T(normal(random) * (std::is_same_v<T, int8_t> ? 40 : 1));
+  return values;
+}
+
+// Frobenius norm of the difference over that of the exact result.
+double relative_error(const std::vector<float>& found, const std::vector<double>& exact) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (double(found[i]) - exact[i]) * (double(found[i]) - exact[i]);
+    norm += exact[i] * exact[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+template <class T>
+constexpr double tolerance() {
+  return std::is_same_v<T, bfloat16> ? 2.5e-3 : 4e-4;
+}
+
+struct Attention {
+  int queries, keys, depth;
+  int block_rows, block_keys;
+  int num_warps, num_stages;
+  bool causal = false;
+  int stride = 0;  // of a row in elements; 0: depth
+};
+
+template <class T>
+void check_attention(Device& device, const Attention& p) {
+  const int stride = p.stride ? p.stride : p.depth;
+  SCOPED_TRACE(fmt::format("{}: {} queries, {} keys, depth {} (stride {}), blocks {} x {}, {} warps, {} stages{}",
+                           device.info().name, p.queries, p.keys, p.depth, stride, p.block_rows, p.block_keys,
+                           p.num_warps, p.num_stages, p.causal ? ", causal" : ""));
+  auto q = random_values<T>(size_t(p.queries) * stride, 3);
+  auto k = random_values<T>(size_t(p.keys) * stride, 4), v = random_values<T>(size_t(p.keys) * stride, 5);
+  const float scale = 1 / std::sqrt(float(p.depth));
+  std::vector<double> exact(size_t(p.queries) * p.depth);
+  for (int i = 0; i < p.queries; ++i) {
+    const int end = p.causal ? std::min(i + 1, p.keys) : p.keys;
+    std::vector<double> weights(end);
+    double total = 0;
+    for (int j = 0; j < end; ++j) {
+      double score = 0;
+      for (int d = 0; d < p.depth; ++d) score += double(q[size_t(i) * stride + d]) * k[size_t(j) * stride + d];
+      total += weights[j] = std::exp(score * scale);
+    }
+    for (int j = 0; j < end; ++j)
+      for (int d = 0; d < p.depth; ++d)
+        exact[size_t(i) * p.depth + d] += weights[j] / total * v[size_t(j) * stride + d];
+  }
+  Buffer dq(device, q), dk(device, k), dv(device, v), out(device, exact.size() * sizeof(float));
+  device.fill(out.address(), 0xff, out.bytes());
+  program()
+      .kernel("flash_attention")
+      .launch(device, {unsigned((p.queries + p.block_rows - 1) / p.block_rows)},
+              {.constexprs = {{"ROWS", p.block_rows}, {"KEYS", p.block_keys}, {"DEPTH", p.depth}, {"CAUSAL", p.causal}},
+               .num_warps = p.num_warps,
+               .num_stages = p.num_stages},
+              dq.as<T>(), dk.as<T>(), dv.as<T>(), out.as<float>(), scale, p.queries, p.keys, stride);
+  // The weights are rounded to T before the second product.
+  EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<T>());
+}
+
+TEST(Operands, FlashAttention) {
+  for (auto& device : devices())
+    for (int num_stages : {1, 2, 3}) {
+      check_attention<float16>(*device, {64, 128, 64, 64, 64, 4, num_stages});
+      check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, num_stages, true});
+      check_attention<bfloat16>(*device, {128, 192, 64, 128, 64, 8, num_stages});
+      check_attention<float16>(*device, {100, 70, 16, 64, 32, 8, num_stages});  // a warpgroup has half of the keys
+      check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, num_stages, true, 33});  // rows are not aligned
+    }
+}
+
+struct Scaled {
+  int m, n, k;
+  int block_m, block_n, block_k;
+  int num_warps, num_stages;
+};
+
+template <class A, class B>
+void check_scaled(Device& device, const Scaled& p) {
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages", device.info().name, p.m, p.n,
+                           p.k, p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages));
+  auto a = random_values<A>(size_t(p.m) * p.k, 1);
+  auto b = random_values<B>(size_t(p.k) * p.n, 2);
+  std::vector<float> a_scale(p.k), b_scale(p.n);
+  for (int i = 0; i < p.k; ++i) a_scale[i] = std::ldexp(1.0f, -(i % 3));  // exact in fp16
+  for (int i = 0; i < p.n; ++i) b_scale[i] = std::ldexp(1.0f, -(i % 5));
+  std::vector<double> exact(size_t(p.m) * p.n);
+  for (int i = 0; i < p.m; ++i)
+    for (int l = 0; l < p.k; ++l)
+      for (int j = 0; j < p.n; ++j)
+        exact[size_t(i) * p.n + j] +=
+            double(float(a[size_t(i) * p.k + l])) * a_scale[l] * double(float(b[size_t(l) * p.n + j])) * b_scale[j];
+  Buffer da(device, a), db(device, b), das(device, a_scale), dbs(device, b_scale);
+  Buffer dc(device, exact.size() * sizeof(float));
+  device.fill(dc.address(), 0xff, dc.bytes());
+  program().kernel("scaled").launch(
+      device, {unsigned((p.m + p.block_m - 1) / p.block_m), unsigned((p.n + p.block_n - 1) / p.block_n)},
+      {.constexprs = {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"TYPE", Elem::F16}},
+       .num_warps = p.num_warps,
+       .num_stages = p.num_stages},
+      da.as<A>(), db.as<B>(), das.as<float>(), dbs.as<float>(), dc.as<float>(), p.m, p.n, p.k, p.k, p.n);
+  EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-6);
+}
+
+TEST(Operands, ScaledBeforeTheProduct) {
+  for (auto& device : devices())
+    for (int num_stages : {1, 2, 3}) {
+      check_scaled<float16, float16>(*device, {64, 64, 128, 64, 64, 32, 4, num_stages});
+      check_scaled<float16, int8_t>(*device, {128, 64, 160, 128, 64, 32, 8, num_stages});
+      check_scaled<int8_t, int8_t>(*device, {70, 48, 64, 64, 32, 64, 4, num_stages});
+      check_scaled<float16, int8_t>(*device, {65, 33, 77, 64, 32, 16, 4, num_stages});
+    }
+}
+
+}  // namespace
+}  // namespace tegula
