@@ -1,62 +1,21 @@
 // label: device
 // Tensor-core products: a plain matrix product, one product that feeds another, transposed operands.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <memory>
-#include <random>
 #include <string>
-#include <vector>
 
-#include "codegen/exec/emulator.h"
-#include "dsl/tegula.h"
-#include "runtime/base/float16.h"
+#include "tests/dot_support.h"
 
 namespace tegula {
 namespace {
-
-// The GPU if there is one; else one emulator for each generation of tensor cores.
-std::vector<std::shared_ptr<Device>> devices() {
-  static const auto all = [] {
-    std::vector<std::shared_ptr<Device>> list{default_device()};
-    if (list[0]->info().emulator) {
-      list.clear();
-      for (const char* target : {"sm_80", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
-    }
-    return list;
-  }();
-  return all;
-}
 
 Program& program() {
   static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
   return p;
 }
 
-template <class T>
-std::vector<T> random_values(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<T> values(count);
-  for (T& v : values) v = T(normal(random));
-  return values;
-}
-
-// Frobenius norm of the difference over that of the exact result.
-template <class T>
-double relative_error(const std::vector<T>& found, const std::vector<double>& exact) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    difference += (double(float(found[i])) - exact[i]) * (double(float(found[i])) - exact[i]);
-    norm += exact[i] * exact[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
 // Unit roundoff of an output type, below which the error of a correct rounding stays in this norm; for fp32 the
 // accumulation's own.
 template <class T>
-constexpr double tolerance() {
+constexpr double sums_tolerance() {
   if constexpr (std::is_same_v<T, float16>) return 4e-4;
   if constexpr (std::is_same_v<T, bfloat16>) return 2.5e-3;
   return 1e-6;
@@ -72,32 +31,46 @@ struct Problem {
 };
 
 template <class In, class Out>
-void check_matmul(Device& device, const Problem& p, Elem out_type) {
+void check_matmul(Device& device, const Problem& p, Elem out_type, const char* precision = "ieee",
+                  double tolerance = sums_tolerance<Out>()) {
   const int m = p.m, n = p.n, k = p.k;
-  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages{}{}", device.info().name, m, n,
-                           k, p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
-                           p.transposed_a ? ", A transposed" : "", p.transposed_b ? ", B transposed" : ""));
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages, {} bytes, {}{}{}",
+                           device.info().name, m, n, k, p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
+                           sizeof(In), precision, p.transposed_a ? ", A transposed" : "",
+                           p.transposed_b ? ", B transposed" : ""));
   auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
   const int stride_am = p.transposed_a ? 1 : k, stride_ak = p.transposed_a ? m : 1;
   const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
   std::vector<double> exact(size_t(m) * n);
   for (int i = 0; i < m; ++i)
     for (int l = 0; l < k; ++l) {
-      const double x = float(a[size_t(i) * stride_am + size_t(l) * stride_ak]);
+      const double x = number(a[size_t(i) * stride_am + size_t(l) * stride_ak]);
       for (int j = 0; j < n; ++j)
-        exact[size_t(i) * n + j] += x * float(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
+        exact[size_t(i) * n + j] += x * number(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
     }
   Buffer da(device, a), db(device, b), dc(device, exact.size() * sizeof(Out));
   device.fill(dc.address(), 0xff, dc.bytes());
   const unsigned programs = unsigned((m + p.block_m - 1) / p.block_m * ((n + p.block_n - 1) / p.block_n));
-  program().kernel("matmul").launch(
-      device, {programs},
-      {.constexprs =
-           {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"GROUP_M", 2}, {"OUT", out_type}},
-       .num_warps = p.num_warps,
-       .num_stages = p.num_stages},
-      da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak, stride_bk, stride_bn, n, 1);
-  EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance<Out>());
+  program().kernel("matmul").launch(device, {programs},
+                                    {.constexprs = {{"BLOCK_M", p.block_m},
+                                                    {"BLOCK_N", p.block_n},
+                                                    {"BLOCK_K", p.block_k},
+                                                    {"GROUP_M", 2},
+                                                    {"OUT", out_type},
+                                                    {"SUMS", std::is_integral_v<Out> ? Elem::I32 : Elem::F32},
+                                                    {"PRECISION", precision}},
+                                     .num_warps = p.num_warps,
+                                     .num_stages = p.num_stages},
+                                    da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak, stride_bk,
+                                    stride_bn, n, 1);
+  EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance);
+}
+
+// Operands of 8 and 32 bits.
+void check_other_types(Device& device, const Problem& p) {
+  check_matmul<float, float>(device, p, Elem::F32, "tf32", 1e-3);
+  if (p.m <= 50) check_matmul<float, float>(device, p, Elem::F32, "tf32x3", 2e-6);
+  check_matmul<int8_t, int32_t>(device, p, Elem::I32, "ieee", 0);
 }
 
 TEST(Matmul, ShapesAndTypes) {
@@ -112,6 +85,7 @@ TEST(Matmul, ShapesAndTypes) {
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       check_matmul<bfloat16, float>(*device, p, Elem::F32);
+      if (p.k <= 70) check_other_types(*device, p);
     }
 }
 
@@ -166,6 +140,7 @@ TEST(Matmul, Warpgroups) {
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       if (p.m == 128) check_matmul<bfloat16, float>(*device, p, Elem::F32);
+      if (p.k <= 96 && p.n <= 128) check_other_types(*device, p);
     }
 }
 
@@ -216,7 +191,7 @@ void check_attention(Device& device, int rows, int keys, int depth, int num_warp
               {.constexprs = {{"ROWS", rows}, {"KEYS", keys}, {"DEPTH", depth}}, .num_warps = num_warps}, dq.as<T>(),
               dk.as<T>(), dv.as<T>(), out.as<float>(), scale);
   // The weights are rounded to T before the second product.
-  EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<T>());
+  EXPECT_LE(relative_error(out.download<float>(), exact), sums_tolerance<T>());
 }
 
 TEST(Matmul, ChainedDots) {
@@ -240,7 +215,7 @@ void check_gram(Device& device, int r, int c, int num_warps) {
   Buffer dx(device, x), dc(device, start), out(device, exact.size() * sizeof(float));
   program().kernel("gram").launch(device, {1}, {.constexprs = {{"R", r}, {"C", c}}, .num_warps = num_warps}, dx.as<T>(),
                                   dc.as<float>(), out.as<float>());
-  EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<float>());
+  EXPECT_LE(relative_error(out.download<float>(), exact), sums_tolerance<float>());
 }
 
 TEST(Matmul, TransposedOperandAndAccumulator) {

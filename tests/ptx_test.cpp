@@ -101,6 +101,20 @@ constexpr Case kCases[] = {
      "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*f32 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=64 "
      "BLOCK_K=64 GROUP_M=8 OUT=f32",
      8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "
+     "stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "
+     "stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32x3",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=i32 SUMS=i32 PRECISION=ieee",
+     4},
     {"tests/kernels/matmul.py", "attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
     {"tests/kernels/matmul.py", "matmul",
@@ -118,8 +132,11 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
-    {"tests/kernels/dot_types.py", "product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32 PRECISION=tf32x3", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32 PRECISION=tf32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 BATCH=2 M=4 N=16 K=8 OUT=f64", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
@@ -157,8 +174,8 @@ std::string label(const Case& c, int num_warps) {
 
 std::optional<Elem> elem_of_name(const std::string& name) {
   static const std::map<std::string, Elem> names = {
-      {"i8", Elem::I8},     {"i32", Elem::I32}, {"i64", Elem::I64}, {"f16", Elem::F16},       {"f32", Elem::F32},
-      {"bf16", Elem::BF16}, {"f64", Elem::F64}, {"u8", Elem::U8},   {"f8e4m3", Elem::F8E4M3}, {"f8e5m2", Elem::F8E5M2}};
+      {"i8", Elem::I8},   {"u8", Elem::U8},   {"i32", Elem::I32}, {"f8e4m3", Elem::F8E4M3}, {"f8e5m2", Elem::F8E5M2},
+      {"i64", Elem::I64}, {"f16", Elem::F16}, {"f32", Elem::F32}, {"bf16", Elem::BF16},     {"f64", Elem::F64}};
   auto it = names.find(name);
   return it == names.end() ? std::nullopt : std::optional(it->second);
 }
@@ -182,6 +199,7 @@ KernelImage compile(const Case& c, int num_warps, const char* target) {
   LaunchOptions options{.num_warps = num_warps};
   std::vector<ArgType> types;
   for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr && !given.contains(p.name)) continue;  // it has a default
     const std::string text = given.contains(p.name) ? given[p.name] : "i32";
     if (!p.is_constexpr)
       types.push_back(arg_type(text));
@@ -518,6 +536,32 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, fmt::format("m64n{}k16", columns).c_str()), 4) << ptx;
       EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
       EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+    }
+
+  // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
+  for (const char* type : {"f32", "i8", "u8"})
+    for (bool transposed_b : {false, true}) {
+      const bool real = type[0] == 'f';
+      const std::string arguments = fmt::format(
+          "a_ptr=*{0} b_ptr=*{0} c_ptr=*{1} stride_ak=i32=1 {2}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 "
+          "GROUP_M=8 OUT={1} SUMS={1} PRECISION=tf32",
+          type, real ? "f32" : "i32", transposed_b ? "stride_bk" : "stride_bn");
+      const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+      for (const char* target : {"sm_80", "sm_90a"}) {
+        ptx = compile(matmul, 4, target).ptx;
+        const bool warpgroups = transposed_b && find_target(target)->has(Feature::Wgmma);
+        const std::string types = fmt::format("\\.{0}\\.{1}\\.{1}", real ? "f32" : "s32",
+                                              real             ? "tf32"
+                                              : type[0] == 'i' ? "s8"
+                                                               : "u8");
+        const int depth = real ? 8 : 32;
+        EXPECT_EQ(count(ptx, fmt::format("wgmma\\.mma_async\\.sync\\.aligned\\.m64n64k{}{}", depth, types).c_str()),
+                  warpgroups ? 64 / depth : 0)
+            << ptx;
+        EXPECT_EQ(count(ptx, fmt::format("mma\\.sync\\.aligned\\.m16n8k{}\\.row\\.col{}", depth, types).c_str()),
+                  warpgroups ? 0 : 64 / depth * 8)
+            << ptx;
+      }
     }
 
   const Case attention{"tests/kernels/matmul.py", "attention",

@@ -3,8 +3,10 @@
 // and on a GPU that has them; what it says of missing waits and barriers, and what the assembler says of their PTX.
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -23,28 +25,30 @@ namespace fs = std::filesystem;
 // An operand in shared memory: rows of A or columns of B, by K.
 struct Operand {
   int lines, depth;
-  int swizzle;    // bytes: 0, 32, 64, 128
-  bool mn_major;  // neighbours in memory are of neighbouring lines
+  int swizzle;      // bytes: 0, 32, 64, 128
+  bool mn_major;    // neighbours in memory are of neighbouring lines
+  int element = 2;  // bytes
 
+  int of_chunk() const { return 16 / element; }
   int width() const { return swizzle ? swizzle / 16 : 1; }  // chunks of 16 bytes
-  int bytes() const { return lines * depth * 2; }
+  int bytes() const { return lines * depth * element; }
 
   // Atoms of 8 lines (of memory) by `width` chunks. K-major: atoms follow each other along the lines, then along K;
   // MN-major: along K, then along the lines. Without swizzle an atom is 8 by one chunk and they follow along K first.
   int offset(int line, int k) const {
     int w = width(), atom = 128 * w;
     int major = mn_major ? line : k, minor = mn_major ? k : line;
-    int chunk = major / 8, result;
+    int chunk = major / of_chunk(), result;
     if (swizzle)
       result =
           minor / 8 * atom + chunk / w * atom * (mn_major ? depth : lines) / 8 + minor % 8 * 16 * w + chunk % w * 16;
     else
-      result = line / 8 * (depth / 8) * atom + k / 8 * atom + minor % 8 * 16;
-    result += major % 8 * 2;
+      result = line / 8 * (depth / of_chunk()) * atom + k / of_chunk() * atom + minor % 8 * 16;
+    result += major % of_chunk() * element;
     // Chunks of a row of 128 bytes, permuted by the row's number.
     return result ^ ((result >> 7) % w) << 4;
   }
-  // Bytes from one part of 16 along K to the next.
+  // Bytes from one part of 32 bytes along K to the next.
   int step() const {
     if (!swizzle) return 256;
     if (mn_major) return 2 * 128 * width();
@@ -54,7 +58,7 @@ struct Operand {
     int w = width(), atom = 128 * w;
     uint64_t leading, stride, mode = swizzle == 0 ? 0 : swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
     if (!swizzle) {
-      int along_k = atom, along_lines = depth / 8 * atom;
+      int along_k = atom, along_lines = depth / of_chunk() * atom;
       leading = uint64_t(along_k), stride = uint64_t(along_lines);
     } else {
       leading = mn_major ? uint64_t(atom * depth / 8) : 16, stride = uint64_t(atom);
@@ -65,7 +69,7 @@ struct Operand {
 
 struct Multiplication {
   int n = 16;
-  bool bf16 = false;
+  Elem elem = Elem::F16;
   Operand a{64, 64, 128, false}, b{16, 64, 128, false};
   bool a_in_registers = false;
   int steps = 1;  // of 16 along K
@@ -83,12 +87,29 @@ constexpr int kAt = 4096, kBt = kAt + 64 * 64 * 2;  // of the operands
 constexpr int kShared = kBt + 256 * 64 * 2;
 
 std::string row(const Multiplication& s) {
-  return fmt::format("wgmma_m64n{}k16_{}_{}.{}{}", s.n, s.bf16 ? "bf16" : "f16", s.a_in_registers ? "rs" : "ss",
-                     s.a_in_registers ? "" : fmt::format("{:d}.", s.a.mn_major), int(s.b.mn_major));
+  const char* form = s.a_in_registers ? "rs" : "ss";
+  switch (s.elem) {
+    case Elem::F32:
+      return fmt::format("wgmma_m64n{}k8_tf32_{}", s.n, form);
+    case Elem::I8:
+      return fmt::format("wgmma_m64n{}k32_s8_{}", s.n, form);
+    case Elem::U8:
+      return fmt::format("wgmma_m64n{}k32_u8_{}", s.n, form);
+    default:
+      return fmt::format("wgmma_m64n{}k16_{}_{}.{}{}", s.n, s.elem == Elem::BF16 ? "bf16" : "f16", form,
+                         s.a_in_registers ? "" : fmt::format("{:d}.", s.a.mn_major), int(s.b.mn_major));
+  }
 }
-std::string floats(int count) {
+// Of the sums.
+std::string type_of(const std::string& row) {
+  return row.find("_s8_") != row.npos || row.find("_u8_") != row.npos ? "i32" : "float";
+}
+std::string wait_row(const std::string& row, int count) {
+  return fmt::format("wgmma_wait_{}n{}", type_of(row) == "i32" ? "i32_" : "", count);
+}
+std::string repeated(const std::string& type, int count) {
   std::string list;
-  for (int i = 0; i < count; ++i) list += i ? ", float" : "float";
+  for (int i = 0; i < count; ++i) list += (i ? ", " : "") + type;
   return list;
 }
 
@@ -97,31 +118,36 @@ std::string declarations(int n, const std::string& row) {
 declare void @tegula.hw.fence_async_shared()
 declare void @tegula.hw.wgmma_fence() convergent
 declare void @tegula.hw.wgmma_commit() convergent
-declare {{{0}}} @tegula.hw.wgmma_wait_n{1}.0({0}) convergent
-declare {{{0}}} @tegula.hw.wgmma_wait_n{1}.1({0}) convergent
+declare {{{0}}} @tegula.hw.{1}.0({0}) convergent
+declare {{{0}}} @tegula.hw.{1}.1({0}) convergent
 declare {{{0}}} @tegula.hw.{2}({3}, i64, {0}, i1, i32) convergent
 )",
-                     floats(n / 2), n / 2, row, row.find("_rs") != row.npos ? "i32, i32, i32, i32" : "i64");
+                     repeated(type_of(row), n / 2), wait_row(row, n / 2), row,
+                     row.find("_rs") != row.npos ? "i32, i32, i32, i32" : "i64");
 }
 
 // One instruction; result %<name>, its elements %<name>_<i>.
 std::string call(const Multiplication& s, const std::string& name, const std::string& a, const std::string& b,
                  const std::string& sums, bool accumulate, int site) {
-  int count = s.n / 2;
-  std::string text = fmt::format("  %{} = call {{{}}} @tegula.hw.{}({}, i64 {}, ", name, floats(count), row(s), a, b);
-  for (int i = 0; i < count; ++i) text += sums.empty() ? "float 0.0, " : fmt::format("float %{}_{}, ", sums, i);
+  const int count = s.n / 2;
+  const std::string type = type_of(row(s)), sums_type = repeated(type, count);
+  std::string text = fmt::format("  %{} = call {{{}}} @tegula.hw.{}({}, i64 {}, ", name, sums_type, row(s), a, b);
+  for (int i = 0; i < count; ++i)
+    text += sums.empty() ? type + " zeroinitializer, " : fmt::format("{} %{}_{}, ", type, sums, i);
   text += fmt::format("i1 {}, i32 {})\n", accumulate, site);
   for (int i = 0; i < count; ++i)
-    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, floats(count));
+    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, sums_type);
   return text;
 }
-std::string wait(int count, const std::string& name, const std::string& sums, int pending) {
+std::string wait(const Multiplication& s, const std::string& name, const std::string& sums, int pending) {
+  const int count = s.n / 2;
+  const std::string type = type_of(row(s)), sums_type = repeated(type, count);
   std::string text =
-      fmt::format("  %{} = call {{{}}} @tegula.hw.wgmma_wait_n{}.{}(", name, floats(count), count, pending);
-  for (int i = 0; i < count; ++i) text += fmt::format("{}float %{}_{}", i ? ", " : "", sums, i);
+      fmt::format("  %{} = call {{{}}} @tegula.hw.{}.{}(", name, sums_type, wait_row(row(s), count), pending);
+  for (int i = 0; i < count; ++i) text += fmt::format("{}{} %{}_{}", i ? ", " : "", type, sums, i);
   text += ")\n";
   for (int i = 0; i < count; ++i)
-    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, floats(count));
+    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, sums_type);
   return text;
 }
 
@@ -131,9 +157,9 @@ std::string stores(const Multiplication& s, const std::string& sums) {
   for (int r = 0; r < s.n / 2; ++r)
     text += fmt::format(
         "  %oi{0} = mul i32 %t, {1}\n  %oj{0} = add i32 %oi{0}, {0}\n"
-        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast float %{2}_{0} to i32\n"
+        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast {3} %{2}_{0} to i32\n"
         "  call void @tegula.hw.st_global_b32(ptr addrspace(1) %op{0}, i32 %ov{0}, i1 true, i32 9)\n",
-        r, s.n / 2, sums);
+        r, s.n / 2, sums, type_of(row(s)));
   return text;
 }
 
@@ -182,7 +208,7 @@ multiply:
   }
   body += s.commit + s.after;
   if (s.pending >= 0) {
-    body += wait(s.n / 2, "w", sums, s.pending);
+    body += wait(s, "w", sums, s.pending);
     sums = "w";
   }
   return body + stores(s, sums) + "  ret void";
@@ -193,19 +219,37 @@ KernelImage image(const Multiplication& s) {
                     s.num_warps, kShared, declarations(s.n, row(s)));
 }
 
-uint16_t bits_of(float value, bool bf16) { return bf16 ? bfloat16(value).bits : float16(value).bits; }
+uint32_t bits_of(float value, Elem elem) {
+  switch (elem) {
+    case Elem::F32:
+      return std::bit_cast<uint32_t>(value);
+    case Elem::I8:
+    case Elem::U8:
+      return uint8_t(int(value));
+    case Elem::BF16:
+      return bfloat16(value).bits;
+    default:
+      return float16(value).bits;
+  }
+}
 
 struct Problem {
   explicit Problem(const Multiplication& s, unsigned seed = 0)
       : a(size_t(s.a.lines * s.a.depth)), b(size_t(s.b.lines * s.b.depth)) {
     std::mt19937 random(seed);
     for (float& v : a) v = float(int(random() % 17) - 8);
-    for (float& v : b) v = float(int(random() % 17) - 8) / 4;
+    for (float& v : b) v = float(int(random() % 17) - 8) / (is_float(s.elem) ? 4 : 1);
+    if (s.elem == Elem::U8)
+      for (auto* values : {&a, &b})
+        for (float& v : *values) v = std::fabs(v) + 120;
     memory.assign(kShared / 2, 0);
     auto place = [&](const Operand& operand, const std::vector<float>& values, int at) {
       for (int line = 0; line < operand.lines; ++line)
-        for (int k = 0; k < operand.depth; ++k)
-          memory[size_t(at + operand.offset(line, k)) / 2] = bits_of(values[size_t(line * operand.depth + k)], s.bf16);
+        for (int k = 0; k < operand.depth; ++k) {
+          const uint32_t bits = bits_of(values[size_t(line * operand.depth + k)], s.elem);
+          std::memcpy(reinterpret_cast<char*>(memory.data()) + at + operand.offset(line, k), &bits,
+                      size_t(operand.element));
+        }
     };
     place(s.a, a, kAt);
     place(s.b, b, kBt);
@@ -213,16 +257,18 @@ struct Problem {
     for (int step = 0; step < s.steps; ++step)
       for (int t = 0; t < 128; ++t)
         for (int r = 0; r < 4; ++r)
-          for (int e = 0; e < 2; ++e) {
-            int i = t / 32 * 16 + t % 32 / 4 + r % 2 * 8, k = 16 * step + t % 4 * 2 + e + r / 2 * 8;
-            fragments[size_t(step * 512 + t * 4 + r)] |= uint32_t(bits_of(a[size_t(i * s.a.depth + k)], s.bf16))
-                                                         << 16 * e;
+          for (int e = 0; e < 4 / s.a.element; ++e) {
+            const int packed = 4 / s.a.element, depth = 8 * packed;
+            const int i = t / 32 * 16 + t % 32 / 4 + r % 2 * 8, k = depth * step + (t % 4 + r / 2 * 4) * packed + e;
+            fragments[size_t(step * 512 + t * 4 + r)] |= bits_of(a[size_t(i * s.a.depth + k)], s.elem)
+                                                         << 8 * s.a.element * e;
           }
     for (int t = 0; t < 128; ++t)
       for (int r = 0; r < s.n / 2; ++r) {
         int i = t / 32 * 16 + t % 32 / 4 + r / 2 % 2 * 8, j = r / 4 * 8 + t % 4 * 2 + r % 2;
         float sum = 0;
-        for (int k = 0; k < 16 * s.steps; ++k) sum += a[size_t(i * s.a.depth + k)] * b[size_t(j * s.b.depth + k)];
+        for (int k = 0; k < 32 / s.a.element * s.steps; ++k)
+          sum += a[size_t(i * s.a.depth + k)] * b[size_t(j * s.b.depth + k)];
         expected.push_back(sum);
       }
   }
@@ -250,7 +296,10 @@ std::vector<float> run_on(Device& device, const Multiplication& s, const Problem
   Array<uint32_t> fragments(device, problem.fragments);
   Array<float> out(device, size_t(s.num_warps * 32 * s.n / 2));
   launch(*kernel, {1}, x.address(), fragments.address(), out.address());
-  return out.values();
+  std::vector<float> values = out.values();
+  if (!is_float(s.elem))
+    for (float& v : values) v = float(std::bit_cast<int32_t>(v));
+  return values;
 }
 
 std::vector<float> run(const Multiplication& s, const Problem& problem, uint64_t seed = 0) {
@@ -279,7 +328,7 @@ TEST(Wgmma, EveryOrderAndSwizzleOfBothOperands) {
           s.a = {64, swizzle_a && !a_mn ? swizzle_a / 2 : 64, swizzle_a, a_mn};
           s.b = {64, swizzle_b && !b_mn ? swizzle_b / 2 : 64, swizzle_b, b_mn};
           s.steps = std::min(s.a.depth, s.b.depth) / 16;
-          s.bf16 = a_mn != b_mn;
+          s.elem = a_mn != b_mn ? Elem::BF16 : Elem::F16;
           expect_product(s, fmt::format("a: {} {}-major, b: {} {}-major", swizzle_a, a_mn ? "M" : "K", swizzle_b,
                                         b_mn ? "N" : "K"));
         }
@@ -294,6 +343,22 @@ TEST(Wgmma, EveryWidth) {
     s.a_in_registers = n % 24 == 0;
     expect_product(s, fmt::format("n = {}", n));
   }
+}
+
+TEST(Wgmma, ElementsOf8And32Bits) {
+  for (Elem elem : {Elem::F32, Elem::I8, Elem::U8})
+    for (int swizzle : {0, 32, 64, 128})
+      for (int n : {8, 24, 64, 256})
+        for (bool a_in_registers : {false, true}) {
+          const int bytes = elem_bits(elem) / 8, depth = (swizzle ? swizzle : 64) / bytes;
+          Multiplication s;
+          s.n = n, s.elem = elem;
+          s.a = {64, depth, swizzle, false, bytes};
+          s.b = {n, depth, swizzle, false, bytes};
+          s.steps = depth * bytes / 32;
+          s.a_in_registers = a_in_registers;
+          expect_product(s, fmt::format("{}, n = {}, swizzle {}", elem_info(elem).text, n, swizzle));
+        }
 }
 
 TEST(Wgmma, TwoWarpgroups) {
@@ -451,7 +516,8 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
 )";
   for (int i = 0; i < ahead; ++i) body += copies(fmt::format("c{}", i), std::to_string(i), "16");
   body += "  br label %loop\nloop:\n  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]\n";
-  for (int i = 0; i < s.n / 2; ++i) body += fmt::format("  %s_{0} = phi float [ 0.0, %0 ], [ %w_{0}, %loop ]\n", i);
+  for (int i = 0; i < s.n / 2; ++i)
+    body += fmt::format("  %s_{0} = phi {1} [ zeroinitializer, %0 ], [ %w_{0}, %loop ]\n", i, type_of(row(s)));
   body += fmt::format(R"(
   call void @tegula.hw.cp_async_wait.{}()
   call void @tegula.hw.fence_async_shared()
@@ -470,12 +536,12 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
     body += call(s, fmt::format("d{}", i), fmt::format("i64 %a{}", i), fmt::format("%b{}", i), sums, true, 4);
     sums = fmt::format("d{}", i);
   }
-  body += "  call void @tegula.hw.wgmma_commit()\n" + wait(s.n / 2, "w", sums, pending);
+  body += "  call void @tegula.hw.wgmma_commit()\n" + wait(s, "w", sums, pending);
   body += fmt::format(
       "  %next = add i32 %k, {}\n  %in = icmp slt i32 %next, %n\n  %bytes = select i1 %in, i32 16, i32 0\n", ahead);
   body += copies("c", "%next", "%bytes");
   body += "  %k1 = add i32 %k, 1\n  %more = icmp slt i32 %k1, %n\n  br i1 %more, label %loop, label %end\nend:\n";
-  return body + wait(s.n / 2, "v", "w", 0) + stores(s, "v") + "  ret void";
+  return body + wait(s, "v", "w", 0) + stores(s, "v") + "  ret void";
 }
 
 TEST(Wgmma, Pipeline) {
@@ -543,17 +609,19 @@ TEST(Wgmma, AssembledWithoutSerialisation) {
     EXPECT_NE(log.find(" 0 bytes spill stores, 0 bytes spill loads"), log.npos) << what << log;
   };
   for (int n : {64, 128, 192, 256})
-    for (bool bf16 : {false, true}) {
+    for (Elem elem : {Elem::F16, Elem::BF16, Elem::F32, Elem::I8, Elem::U8}) {
       Multiplication s;
-      s.n = n, s.bf16 = bf16, s.b.lines = n;
+      s.n = n, s.elem = elem, s.b.lines = n;
+      s.a.element = s.b.element = elem_bits(elem) / 8;
+      s.a.depth = s.b.depth = 128 / s.a.element;
       for (int pending : {0, 1})
         check(make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, pipeline_text(s, 2, pending), 4,
                          4 * (s.a.bytes() + s.b.bytes()), declarations(n, row(s))),
               fmt::format("pipeline with {} pending, n = {}\n", pending, n));
-      s.b.mn_major = true;
+      s.b.mn_major = s.b.element == 2;
       for (bool a_in_registers : {false, true}) {
         s.a_in_registers = a_in_registers;
-        s.a.mn_major = !a_in_registers;
+        s.a.mn_major = !a_in_registers && s.a.element == 2;
         s.steps = 4;
         check(image(s), fmt::format("{} n = {}\n", a_in_registers ? "rs" : "ss", n));
       }

@@ -492,4 +492,12 @@ int AxisAnalysis::vector_width(const Value* ptr, const Value* mask, int axis) co
   return int(std::max<int64_t>(1, width));
 }
 
+std::vector<int> fastest_axes(const AxisInfo& pointers) {
+  std::vector<int> order;
+  for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return pointers.contiguity[a] > pointers.contiguity[b]; });
+  return order;
+}
+
 }  // namespace tegula

@@ -37,4 +37,7 @@ class AxisAnalysis {
   std::unordered_map<const ir::Value*, AxisInfo> info_;
 };
 
+/// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
+std::vector<int> fastest_axes(const AxisInfo& pointers);
+
 }  // namespace tegula

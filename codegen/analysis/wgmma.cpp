@@ -50,12 +50,23 @@ class SourceSearch {
   std::unordered_set<const ir::Value*> visited_;
 };
 
+// Whether the place that an operand is read from has elements along K side by side; true for what is not read from one.
+bool may_lie_along_k(const ir::Op& dot, int operand) {
+  const ir::Value* value = untransposed(dot.operands[size_t(operand)]);
+  if (!is_place_read(value)) return true;
+  const ir::Op* alloc = value->def->operand(0)->def;
+  if (alloc->opcode == ir::Opcode::SharedSlot) alloc = alloc->operand(0)->def;
+  return alloc->attr_int("contiguous", -1) == untransposed_k_axis(dot, operand);
+}
+
 }  // namespace
 
 std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int num_warps) {
   const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
   const MmaInstruction* instruction = find_mma(dot, MmaPath::Warpgroup, target);
   if (!instruction || num_warps % kMmaWarpsOfGroup || acc.rank() != 2) return std::nullopt;
+  for (int operand : {0, 1})
+    if (instruction->order == MmaOrder::KOrder && !may_lie_along_k(dot, operand)) return std::nullopt;
   const int64_t m = acc.shape[0], n = acc.shape[1], k = a.shape[1];
   const int64_t block_m = block_of(m), block_n = block_of(n);
   const int rows = instruction->m();
@@ -84,6 +95,14 @@ std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int
 ir::Value* untransposed(ir::Value* operand) {
   while (operand->def && operand->def->opcode == ir::Opcode::Trans) operand = operand->def->operands[0];
   return operand;
+}
+
+int untransposed_k_axis(const ir::Op& dot, int operand) {
+  const ir::Value* value = dot.operand(operand);
+  int axis = value->type.rank() - (operand == 0 ? 1 : 2);
+  for (; value->def && value->def->opcode == ir::Opcode::Trans; value = value->def->operand(0))
+    axis = int(value->def->attr_ints("order")[size_t(axis)]);
+  return axis;
 }
 
 bool is_place_read(const ir::Value* operand) { return operand->def && operand->def->opcode == ir::Opcode::SharedRead; }

@@ -26,6 +26,8 @@ std::optional<WgmmaPlan> plan_wgmma(const ir::Op& dot, const Target& target, int
 
 /// A dot's operand without the transpositions on the way to it, which cost nothing in shared memory.
 ir::Value* untransposed(ir::Value* operand);
+/// Which axis of the untransposed operand 0 or 1 is K.
+int untransposed_k_axis(const ir::Op& dot, int operand);
 /// Whether it is read from a place in shared memory.
 bool is_place_read(const ir::Value* operand);
 

@@ -295,6 +295,7 @@ void OpRules::reduce() {
 }
 
 void OpRules::dot() {
+  attr_one_of("precision", {"tf32", "tf32x3"});
   const Type &a = in(0), &b = in(1), &acc = in(2);
   const int m = acc.rank() - 2, n = acc.rank() - 1;
   if (want(m >= 0 && m <= 1 && a.rank() == acc.rank() && b.rank() == acc.rank(), "dot wants tiles of rank 2 or 3"))
@@ -379,6 +380,7 @@ void OpRules::shared_memory() {
     case Opcode::SharedAlloc:
       place(out(), "the result");
       attr_in("slots", 1, INT32_MAX);
+      if (op_->attrs.contains("contiguous")) attr_in("contiguous", 0, out().rank() - 1);
       break;
     case Opcode::SharedSlot:
       place(in(0), "operand 'buffer'");
@@ -401,7 +403,6 @@ void OpRules::shared_memory() {
       if (place(in(1), "operand 'place'"))
         want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
              fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
-      if (op_->attrs.contains("fastest")) attr_in("fastest", 0, in(0).rank() - 1);
       break;
     default:
       if (place(in(0), "operand 'place'"))

@@ -1,4 +1,6 @@
 // Matrix products on registers: by mma.sync, or element by element.
+#include <array>
+
 #include "codegen/lower/lowering.h"
 #include "codegen/target/mma.h"
 
@@ -39,10 +41,16 @@ class Fragment {
   std::map<Coordinates, llvm::Value*> map_;
 };
 
-// One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds `packed` neighbours
-// along K; fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4 packed} (A), k
-// {0, 4 packed} (B), and sums are at rows {0, 8} and columns {0, 1}. Tiles smaller than a block: rows and columns
-// beyond them are copies and give copies of the sums; beyond K both operands are zero.
+// One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds neighbours along K, as
+// many as fit (`run_`); fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4
+// run_} (A), k {0, 4 run_} (B), and sums are at rows {0, 8} and columns {0, 1}. Operands that the instruction takes in
+// wider form have longer runs than its registers hold: then it takes parts of each run, since the order of K does not
+// matter. Tiles smaller than a block: rows and columns beyond them are copies and give copies of the sums; beyond K
+// both operands are zero.
+//
+// fp32 operands are rounded to tf32. For tf32x3 each is the sum of two such numbers, and all products of these but the
+// smallest are summed up, the small ones apart from the others: where operands are infinite these give NaNs, and do not
+// count.
 class MmaProduct {
  public:
   MmaProduct(Lowering& l, const ir::Op& op, const MmaInstruction& instruction)
@@ -50,43 +58,84 @@ class MmaProduct {
         row_(instruction.hw_name(8)),
         k_extent_(op.operand(0)->type.shape.back()),
         run_(32 / op.operand(0)->type.bits()),
-        packed_(instruction.k / 8) {
+        packed_(instruction.k / 8),
+        in_tf32_(instruction.a == Elem::F32),
+        in_parts_(in_tf32_ && precision_of(op) == MmaPrecision::Tf32x3) {
     if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
   }
 
   void run(Fragment& a, Fragment& b, Fragment& acc) {
     // Origins of the blocks: accumulator registers whose coordinates are multiples of the instruction's.
     const auto origins = acc.registers();
-    for (auto& [origin, unused] : origins) {
+    for (auto& [origin, first] : origins) {
       const int64_t m = origin[origin.size() - 2], n = origin.back();
       if (m % 16 || n % 8) continue;
-      llvm::SmallVector<llvm::Value*, 4> sums;
+      llvm::Type* result = first->getType();
+      llvm::Type* sum = result->isHalfTy() ? l_.b.getFloatTy() : result;
+      Regs sums, rest(4, llvm::Constant::getNullValue(sum));
       for (int64_t i : {0, 8})
-        for (int64_t j : {0, 1}) sums.push_back(acc.at(origin, m + i, n + j));
+        for (int64_t j : {0, 1}) {
+          llvm::Value* x = acc.at(origin, m + i, n + j);
+          sums.push_back(result == sum ? x : l_.b.CreateFPExt(x, sum));
+        }
       for (int64_t block = 0; block < k_extent_; block += 8 * run_)
         for (int64_t k = block; k < block + run_; k += packed_) {
-          llvm::SmallVector<llvm::Value*> args;
+          std::vector<Parts> left, right;
           for (int64_t half : {0, 4})
             for (int64_t i : {0, 8})
-              args.push_back(
-                  word(k + half * run_, [&](int64_t at) -> llvm::Value* { return a.at(origin, m + i, at); }));
+              left.push_back(word(k + half * run_, [&](int64_t at) { return a.at(origin, m + i, at); }));
           for (int64_t half : {0, 4})
-            args.push_back(word(k + half * run_, [&](int64_t at) -> llvm::Value* { return b.at(origin, at, n); }));
-          args.append(sums.begin(), sums.end());
-          llvm::Value* d = l_.hw(row_, args);
-          for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
+            right.push_back(word(k + half * run_, [&](int64_t at) { return b.at(origin, at, n); }));
+          if (in_parts_) {
+            multiply(left, 1, right, 0, rest);
+            multiply(left, 0, right, 1, rest);
+          }
+          multiply(left, 0, right, 0, sums);
         }
-      for (int64_t i : {0, 1})
-        for (int64_t j : {0, 1}) acc.at(origin, m + 8 * i, n + j) = sums[size_t(2 * i + j)];
+      for (size_t r = 0; r < 4; ++r) {
+        llvm::Value* x = sums[r];
+        if (in_parts_) {
+          llvm::Value* exists = l_.b.CreateFCmpORD(rest[r], rest[r]);
+          x = l_.b.CreateFAdd(x, l_.b.CreateSelect(exists, rest[r], llvm::Constant::getNullValue(sum)));
+        }
+        acc.at(origin, m + 8 * int64_t(r / 2), n + int64_t(r % 2)) = result == sum ? x : l_.b.CreateFPTrunc(x, result);
+      }
     }
   }
 
  private:
+  /// A value as the instruction takes it, and for tf32x3 what that leaves of it.
+  using Parts = std::array<llvm::Value*, 2>;
+
+  void multiply(const std::vector<Parts>& a, size_t part_a, const std::vector<Parts>& b, size_t part_b, Regs& sums) {
+    llvm::SmallVector<llvm::Value*> args;
+    for (const Parts& x : a) args.push_back(x[part_a]);
+    for (const Parts& x : b) args.push_back(x[part_b]);
+    args.append(sums.begin(), sums.end());
+    llvm::Value* d = l_.hw(row_, args);
+    for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
+  }
+
   template <class Element>
-  llvm::Value* word(int64_t k, Element element) {
-    llvm::SmallVector<llvm::Value*, 4> elements;
-    for (int64_t at = k; at < k + packed_; ++at) elements.push_back(within_k(element(at), at));
-    return l_.pack(elements, 32)[0];
+  Parts word(int64_t k, Element element) {
+    llvm::SmallVector<llvm::Value*, 4> elements[2];
+    for (int64_t at = k; at < k + packed_; ++at) {
+      const Parts parts = parts_of(element(at));
+      for (size_t i : {0, 1})
+        if (parts[i]) elements[i].push_back(within_k(parts[i], at));
+    }
+    return {l_.pack(elements[0], 32)[0], in_parts_ ? l_.pack(elements[1], 32)[0] : nullptr};
+  }
+
+  Parts parts_of(llvm::Value* x) {
+    if (!in_tf32_) return {x, nullptr};
+    Parts& parts = parts_[x];
+    if (parts[0]) return parts;
+    parts[0] = l_.hw("cvt_rna_tf32_f32", {x});
+    if (!in_parts_) return parts;
+    llvm::Value* rest = l_.b.CreateFSub(x, l_.b.CreateBitCast(parts[0], x->getType()));
+    parts[1] = l_.hw("cvt_rna_tf32_f32", {rest});
+    return parts;
   }
 
   llvm::Value* within_k(llvm::Value* x, int64_t k) {
@@ -100,7 +149,9 @@ class MmaProduct {
   const std::string row_;
   const int64_t k_extent_;
   const int run_, packed_;
+  const bool in_tf32_, in_parts_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
+  std::map<llvm::Value*, Parts> parts_;
 };
 
 // Each thread multiplies the rows and columns of its own sums; fp16 sums are kept in fp32 until the end.

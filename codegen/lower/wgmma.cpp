@@ -65,13 +65,16 @@ std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64
   return out;
 }
 
-// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by `depth`, as of mma.sync.
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by `depth`, as of mma.sync. fp32
+// is rounded to tf32.
 class Fragments {
  public:
   Fragments(Lowering& l, const ir::Value* a) : l_(l), per_word_(32 / a->type.bits()) {
     const Regs& regs = l.get(a);
-    for (int r = 0; r < int(regs.size()); ++r)
-      registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+    for (int r = 0; r < int(regs.size()); ++r) {
+      auto [place, added] = registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+      if (added && a->type.elem == Elem::F32) place->second = l.hw("cvt_rna_tf32_f32", {regs[r]});
+    }
   }
   llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k, int depth) {
     llvm::SmallVector<llvm::Value*> words;
@@ -155,7 +158,7 @@ void lower_DotWait(Lowering& l, const ir::Op& op) {
   Regs out;
   while (!left.empty()) {
     llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
-    std::string row = fmt::format("wgmma_wait_n{}", some.size());
+    std::string row = fmt::format("wgmma_wait_{}n{}", op.result()->type.is_float() ? "" : "i32_", some.size());
     llvm::Value* done = l.hw(row, some, fmt::format(".{}", op.attr_int("pending")));
     for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
     left = left.drop_front(some.size());

@@ -53,15 +53,6 @@ const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load
 
 constexpr int kLeastCopy = 4;  // bytes of an asynchronous copy
 
-/// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
-std::vector<int> fastest_axes(const AxisInfo& pointers) {
-  std::vector<int> order;
-  for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return pointers.contiguity[a] > pointers.contiguity[b]; });
-  return order;
-}
-
 /// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
 /// touches. Each thread has `held` consecutive elements of `bytes` bytes and accesses `width` of them at a time.
 double access_cost(int held, int width, int bytes) {
@@ -97,7 +88,6 @@ class Assigner {
       if (op.opcode == Opcode::While) twins(op.result(int(i)), op.regions[1]->args[i].get());
     }
     if (op.opcode == Opcode::Dot) dots_.push_back(&op);
-    if (op.opcode == Opcode::AsyncCopy) copies_[buffer_of(op.operands[1])] = &op;
     if (is_memory(op)) {
       const Value* ptr = op.operands[0];
       op.attrs["vector"] = int64_t(1);
@@ -135,25 +125,7 @@ class Assigner {
   /// wgmma multiplies what it can read: B from a place (A comes from a place, else as fragments in registers).
   std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
     if (!is_place_read(untransposed(dot.operands[1]))) return std::nullopt;
-    auto plan = plan_wgmma(dot, target_, func_.num_warps());
-    const bool k_order = plan && plan->instruction->order == MmaOrder::KOrder;
-    return k_order && !(lies_along_k(dot, 0) && lies_along_k(dot, 1)) ? std::nullopt : plan;
-  }
-
-  /// The buffer that a place is part of.
-  static const Value* buffer_of(const Value* place) {
-    return place->def->opcode == Opcode::SharedSlot ? place->def->operands[0] : place;
-  }
-
-  /// Whether elements along K are side by side in the operand's place: it lies as the copies into it go.
-  bool lies_along_k(const Op& dot, int operand) const {
-    int axis = operand == 0 ? 1 : 0;
-    const Value* v = dot.operands[operand];
-    for (; v->def && v->def->opcode == Opcode::Trans; v = v->def->operands[0])
-      axis = int(v->def->attr_ints("order")[axis]);
-    if (!is_place_read(v)) return false;
-    auto copy = copies_.find(buffer_of(v->def->operands[0]));
-    return copy != copies_.end() && fastest_axes(axis_.info(copy->second->operands[0]))[0] == axis;
+    return plan_wgmma(dot, target_, func_.num_warps());
   }
   bool has_fragments(const Op& dot) const {
     return wgmma_.contains(&dot) && !is_place_read(untransposed(dot.operands[0]));
@@ -285,13 +257,14 @@ class Assigner {
     for (const Op* dot : dots_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
 
-    // The large ones are fixed before anything flows; what flows from dots goes first all the same.
+    // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
+    // place lies as they do, which wgmma may rely on.
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
       if (auto layout = store_in_warps(*op))
         anchor_memory(*op, std::make_shared<LinearLayout>(std::move(*layout)));
-      else if (op->operands[0]->type.num_elements() * 2 > largest)
+      else if (op->opcode == Opcode::AsyncCopy || op->operands[0]->type.num_elements() * 2 > largest)
         anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);
@@ -346,10 +319,10 @@ class Assigner {
       if (buffer->def->opcode == Opcode::SharedSlot) buffer = buffer->def->operands[0];
       LayoutRef& layout = buffers[buffer];
       if (layout) return;
-      const LinearLayout& registers = *layout_of(op.operands[0]);
-      std::vector<int> order = fastest_order(registers);
-      if (op.attrs.contains("fastest"))
-        std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis == op.attr_int("fastest"); });
+      std::vector<int> order = fastest_order(*layout_of(op.operands[0]));
+      // Copies lie as they are asked to already.
+      const auto first = std::find(order.begin(), order.end(), int(buffer->def->attr_int("contiguous", -1)));
+      if (op.opcode == Opcode::SharedStore && first != order.end()) std::rotate(order.begin(), first, first + 1);
       layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
     });
     ir::walk(func_.body, [&](Op& op) {
@@ -580,8 +553,9 @@ class Assigner {
     }
   }
 
-  /// Waits for the sums that a loop leaves in flight. A wait ahead of it, for nothing, makes what it begins with values in
-  /// registers: as constants they would be set on the way around the loop, which to the assembler is amid the products.
+  /// Waits for the sums that a loop leaves in flight. A wait ahead of it, for nothing, makes what it begins with values
+  /// in registers: as constants they would be set on the way around the loop, which to the assembler is amid the
+  /// products.
   void wait_behind(Op& loop, int result) {
     Value* sums = loop.result(result);
     Builder builder;
@@ -625,7 +599,6 @@ class Assigner {
   AxisAnalysis axis_;
   std::vector<Op*> dots_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
-  std::unordered_map<const Value*, const Op*> copies_;  // one of those into each buffer
   std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;

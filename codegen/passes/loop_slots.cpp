@@ -10,8 +10,10 @@ Value* carry(Op& loop, Value* init) {
   return loop.regions[0]->add_arg(init->type);
 }
 
-Value* alloc_place(Builder& builder, const Type& tile, int64_t slots) {
-  return builder.create(Opcode::SharedAlloc, {}, {Type::place(tile.elem, tile.shape)}, {{"slots", slots}})->result();
+Value* alloc_place(Builder& builder, const Type& tile, int64_t slots, int contiguous) {
+  ir::Attrs attrs{{"slots", slots}};
+  if (contiguous >= 0) attrs["contiguous"] = int64_t(contiguous);
+  return builder.create(Opcode::SharedAlloc, {}, {Type::place(tile.elem, tile.shape)}, std::move(attrs))->result();
 }
 
 Value* slot_of(Builder& builder, Value* buffer, Value* index) {

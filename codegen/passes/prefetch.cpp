@@ -96,6 +96,7 @@ class LoopPrefetch {
 
   // All loads that can run ahead; without `all` those that feed a dot, as far as registers go.
   void run(int64_t num_stages, bool all) {
+    axes_.emplace(func_);
     std::vector<Op*> loads = candidates();
     if (!all) {
       std::unordered_set<const Op*> feeding = feeding_dots();
@@ -182,7 +183,6 @@ class LoopPrefetch {
   std::vector<Op*> take_copies(std::vector<Op*>& loads, int64_t num_stages) {
     std::vector<Op*> copied;
     if (!target_.has(Feature::CpAsync) || num_stages < 2) return copied;
-    AxisAnalysis axes(func_);
     std::unordered_map<const Value*, std::vector<const Op*>> users;
     walk(body_, [&](const Op& op) {
       for (const Value* v : op.operands)
@@ -197,7 +197,7 @@ class LoopPrefetch {
       });
     };
     for (Op* load : loads)
-      if (only_multiplied(load->result()) && copyable(*load, axes)) copied.push_back(load);
+      if (only_multiplied(load->result()) && copyable(*load)) copied.push_back(load);
     if (copied.empty() || shared_slots(copied) < 2) copied.clear();
     std::erase_if(loads, [&](Op* load) { return contains(copied, load); });
     return copied;
@@ -221,7 +221,21 @@ class LoopPrefetch {
     return room / std::max<int64_t>(bytes, 1);
   }
 
-  bool by_wgmma(const Op& dot) const { return plan_wgmma(dot, target_, num_warps_).has_value(); }
+  // Whether wgmma will multiply it, which may ask for operands in the right order where they are copied.
+  bool by_wgmma(const Op& dot) const {
+    auto plan = plan_wgmma(dot, target_, num_warps_);
+    for (int i : {0, 1}) {
+      if (!plan || plan->instruction->order == MmaOrder::AnyOrder) break;
+      const Op* load = untransposed(dot.operands[size_t(i)])->def;
+      if (load && load->opcode == Opcode::Load && load->parent == &body_ && copyable(*load) &&
+          contiguous_axis(*load) != untransposed_k_axis(dot, i))
+        return false;
+    }
+    return plan.has_value();
+  }
+
+  // Of the place that the load's tile is copied to.
+  int contiguous_axis(const Op& load) const { return fastest_axes(axes_->info(load.operands[0]))[0]; }
   OperandForm form(const Op& dot, int operand, const std::vector<Op*>& loads) const {
     return operand_form(dot, operand, target_, num_warps_,
                         [&](const Value* v) { return is_place_read(v) || (v->def && contains(loads, v->def)); });
@@ -246,12 +260,13 @@ class LoopPrefetch {
   }
 
   // An asynchronous copy moves 4, 8 or 16 bytes, and fills with zeros.
-  bool copyable(const Op& load, const AxisAnalysis& axes) const {
+  bool copyable(const Op& load) const {
     const Value *ptr = load.operands[0], *mask = load.operand(1), *other = load.operand(2);
     const Type& type = load.result()->type;
     if (type.rank() < 2 || type.is_bool() || type.pointer || (other && !is_zero(other))) return false;
     int64_t width = 1;
-    for (int axis = 0; axis < type.rank(); ++axis) width = std::max<int64_t>(width, axes.vector_width(ptr, mask, axis));
+    for (int axis = 0; axis < type.rank(); ++axis)
+      width = std::max<int64_t>(width, axes_->vector_width(ptr, mask, axis));
     width = std::min(width, type.num_elements() / (kThreadsPerWarp * num_warps_));
     return width * elem_bytes(type.elem) >= 4;
   }
@@ -363,7 +378,7 @@ class LoopPrefetch {
     before.set_before(&loop_);
     before.set_loc(loop_.loc);
     std::unordered_map<const Op*, Value*> buffers;
-    for (Op* load : loads) buffers[load] = alloc_place(before, load->result()->type, slots);
+    for (Op* load : loads) buffers[load] = alloc_place(before, load->result()->type, slots, contiguous_axis(*load));
     auto copy = [&](Iteration& it, Value* index) {
       issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
         it.build.create(Opcode::AsyncCopy, {pointer, slot_of(it.build, buffers.at(load), index), mask});
@@ -412,6 +427,7 @@ class LoopPrefetch {
   int64_t shared_for_copies_;
   int num_warps_;
   std::unordered_map<const Value*, Source> sources_;
+  std::optional<AxisAnalysis> axes_;
 };
 
 }  // namespace

@@ -48,10 +48,7 @@ class Sharer {
   bool run() {
     std::vector<Op*> dots;
     walk(func_.body, [&](Op& op) {
-      if (op.opcode != Opcode::Dot) return;
-      // What wants K order lies as the copies into it go; stored operands would lie as their registers do.
-      auto plan = plan_wgmma(op, target_, func_.num_warps());
-      if (plan && plan->instruction->order == MmaOrder::AnyOrder) dots.push_back(&op);
+      if (op.opcode == Opcode::Dot && plan_wgmma(op, target_, func_.num_warps())) dots.push_back(&op);
     });
     bool changed = false;
     for (Op* dot : dots) changed |= share(*dot);
@@ -60,7 +57,7 @@ class Sharer {
 
  private:
   /// What is stored, and the axis whose elements must lie side by side; -1 where any may.
-  using Tile = std::pair<Value*, int64_t>;
+  using Tile = std::pair<Value*, int>;
 
   bool share(Op& dot) {
     std::vector<Tile> fixed, moving;  // what is to be stored: before the dot's loop, in each of its iterations
@@ -85,12 +82,8 @@ class Sharer {
   }
 
   Tile tile_of(const Op& dot, int operand) const {
-    Value* value = dot.operands[operand];
-    int64_t axis = operand == 0 ? 1 : 0;
-    for (; value->def && value->def->opcode == Opcode::Trans; value = value->def->operands[0])
-      axis = value->def->attr_ints("order")[axis];
     const bool any = plan_wgmma(dot, target_, func_.num_warps())->instruction->order == MmaOrder::AnyOrder;
-    return {value, any ? -1 : axis};
+    return {untransposed(dot.operands[operand]), any ? -1 : untransposed_k_axis(dot, operand)};
   }
 
   static Block* home(const Value* v) { return v->def ? v->def->parent : v->block; }
@@ -109,8 +102,8 @@ class Sharer {
       Op* user = &dot;
       while (user->parent != home(tile.first)) user = user->parent->parent;
       Builder builder = before(*user, dot.loc);
-      places_[tile] = alloc_place(builder, tile.first->type, 1);
-      put(builder, tile, tile.first, places_[tile]);
+      places_[tile] = alloc_place(builder, tile.first->type, 1, tile.second);
+      put(builder, tile.first, places_[tile]);
       barrier(builder);
     }
     if (moving.empty()) return true;
@@ -119,17 +112,17 @@ class Sharer {
     room_ -= slots * each;
     Builder here = before(dot, dot.loc), outside = before(loop ? *loop : dot, dot.loc);
     std::vector<Value*> buffers;
-    for (const Tile& tile : moving) buffers.push_back(alloc_place(outside, tile.first->type, slots));
+    for (const Tile& tile : moving) buffers.push_back(alloc_place(outside, tile.first->type, slots, tile.second));
     if (slots == 1) {
       for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = buffers[i];
-      for (const Tile& tile : moving) put(here, tile, tile.first, places_[tile]);
+      for (const Tile& tile : moving) put(here, tile.first, places_[tile]);
       barrier(here);
       return true;
     }
     Value* read = rotate(*loop, 0, slots);
     for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = slot_of(here, buffers[i], read);
     if (!std::all_of(moving.begin(), moving.end(), [&](const Tile& tile) { return can_advance(tile.first, *loop); })) {
-      for (const Tile& tile : moving) put(here, tile, tile.first, places_[tile]);
+      for (const Tile& tile : moving) put(here, tile.first, places_[tile]);
       barrier(here);
       return true;
     }
@@ -143,7 +136,7 @@ class Sharer {
     }
     Value* slot = outside.constant(Type::scalar(Elem::I32), 0);
     for (size_t i = 0; i < moving.size(); ++i)
-      put(outside, moving[i], remade(moving[i].first, body, outside, first), slot_of(outside, buffers[i], slot));
+      put(outside, remade(moving[i].first, body, outside, first), slot_of(outside, buffers[i], slot));
     // A wait for copies is a barrier too.
     auto& ops = dot.parent->ops;
     auto at_dot = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &dot; });
@@ -153,7 +146,7 @@ class Sharer {
     ahead.set_loc(dot.loc);
     next[induction] = ahead.add(induction, loop->operands[2]);
     for (size_t i = 0; i < moving.size(); ++i)
-      put(ahead, moving[i], remade(moving[i].first, body, ahead, next), slot_of(ahead, buffers[i], write));
+      put(ahead, remade(moving[i].first, body, ahead, next), slot_of(ahead, buffers[i], write));
     return true;
   }
 
@@ -199,11 +192,7 @@ class Sharer {
     builder.set_loc(loc);
     return builder;
   }
-  static void put(Builder& builder, const Tile& tile, Value* value, Value* place) {
-    Attrs attrs;
-    if (tile.second >= 0) attrs["fastest"] = tile.second;
-    builder.create(Opcode::SharedStore, {value, place}, {}, attrs);
-  }
+  static void put(Builder& builder, Value* value, Value* place) { builder.create(Opcode::SharedStore, {value, place}); }
   static void barrier(Builder& builder) { builder.create(Opcode::Barrier, {}, {}, {{"for_dots", true}}); }
 
   // The operand, read from where what it is transposed from was stored.

@@ -27,7 +27,10 @@ std::string MmaInstruction::hw_name(int n) const {
   return fmt::format("{}_m{}n{}k{}_{}", path == MmaPath::Sync ? "mma" : "wgmma", m(), n, k, types);
 }
 
-MmaPrecision precision_of(const ir::Op&) { return MmaPrecision::Ieee; }
+MmaPrecision precision_of(const ir::Op& dot) {
+  const std::string name = dot.attr_string("precision");
+  return name == "tf32" ? MmaPrecision::Tf32 : name == "tf32x3" ? MmaPrecision::Tf32x3 : MmaPrecision::Ieee;
+}
 
 namespace {
 
@@ -42,7 +45,8 @@ bool fills_blocks(const MmaInstruction& instruction, const ir::Op& dot) {
 }  // namespace
 
 const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target) {
-  const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, sums = dot.result()->type.elem;
+  const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, result = dot.result()->type.elem;
+  const Elem sums = result == Elem::F16 && path == MmaPath::Sync ? Elem::F32 : result;
   auto find = [&](Elem a, Elem b) -> const MmaInstruction* {
     for (const MmaInstruction& row : mma_instructions())
       if (row.path == path && row.a == a && row.b == b && row.sums == sums && row.precision >= precision_of(dot) &&

@@ -51,8 +51,8 @@ const std::vector<MmaInstruction>& mma_instructions();
 MmaPrecision precision_of(const ir::Op& dot);
 
 /// The instruction of this path that multiplies the dot's types on the target; null if there is none. Whether shapes
-/// and places fit is for the caller to see, but for blocks of extents that are no powers of two. Sync: that of f16 for f8,
-/// which are then widened, where f8 have none.
+/// and places fit is for the caller to see, but for blocks of extents that are no powers of two. Sync: that of f16 for
+/// f8, which are then widened, where f8 have none; f16 results are summed up in f32 and rounded at the end.
 const MmaInstruction* find_mma(const ir::Op& dot, MmaPath path, const Target& target);
 
 }  // namespace tegula

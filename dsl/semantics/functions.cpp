@@ -387,9 +387,9 @@ std::optional<Elem> dot_result(Elem operand, std::optional<Elem> out_dtype) {
   }
 }
 
-// Every precision asked for is met: float32 is multiplied as such.
-bool check_precision(Sema& s, const Val& input_precision, const Val& allow_tf32) {
-  if (input_precision.is<None>()) return true;
+// How float32 operands are multiplied, as in Triton: by tf32 unless the kernel says otherwise. nullopt after an error.
+std::optional<std::string> dot_precision(Sema& s, const Val& input_precision, const Val& allow_tf32) {
+  if (input_precision.is<None>()) return allow_tf32.is<None>() || truth(allow_tf32) ? "tf32" : "ieee";
   const bool known = input_precision.is<std::string>() &&
                      (input_precision.as<std::string>() == "tf32" || input_precision.as<std::string>() == "tf32x3" ||
                       input_precision.as<std::string>() == "ieee");
@@ -399,8 +399,8 @@ bool check_precision(Sema& s, const Val& input_precision, const Val& allow_tf32)
   else if (!allow_tf32.is<None>())
     s.error("dot takes input_precision or allow_tf32, found both", "allow_tf32 is the older name: leave it out");
   else
-    return true;
-  return false;
+    return input_precision.as<std::string>();
+  return std::nullopt;
 }
 
 Val fn_dot(Sema& s, Args args) {
@@ -421,7 +421,8 @@ Val fn_dot(Sema& s, Args args) {
     return s.error(fmt::format("dot of shapes {} and {}: {} and {} matrices", ir::shape_to_string(left),
                                ir::shape_to_string(right), left[0], right[0]),
                    "the first operand is [B, M, K], the second [B, K, N]");
-  if (!check_precision(s, args[3], args[4])) return {};
+  const std::optional<std::string> precision = dot_precision(s, args[3], args[4]);
+  if (!precision) return {};
   std::optional<Elem> wanted;
   if (!args[6].is<None>()) {
     wanted = to_elem(s, args[6], "the out_dtype of dot");
@@ -450,6 +451,8 @@ Val fn_dot(Sema& s, Args args) {
     if (!acc->type.same_shape_and_elem(type))
       return s.error(fmt::format("the accumulator of dot is {}, expected {}", describe(acc), describe(DType{type})));
   }
+  ir::Attrs attrs;
+  if (a->type.elem == Elem::F32 && *precision != "ieee") attrs["precision"] = *precision;
   // Tensor cores may keep few bits of the sums of float8 products. At most max_num_imprecise_acc of them are summed so
   // (Triton's default is no limit): here all of one dot, whose sum is then added to the accumulator in its own
   // precision.
@@ -461,7 +464,7 @@ Val fn_dot(Sema& s, Args args) {
                      "it is a number of products along K, all of which the dot has at most");
     return s.builder.add(acc, s.builder.dot(a, b, s.builder.constant_float(type, 0)));
   }
-  return s.builder.dot(a, b, acc);
+  return s.builder.dot(a, b, acc, std::move(attrs));
 }
 
 // --------------------------------------------------------------------------------------- compile time and hints

@@ -336,6 +336,9 @@ float emu_cvt_rz_f32_f64(double value) {
   bool away = std::isfinite(value) && std::abs(double(nearest)) > std::abs(value);
   return away ? std::nextafter(nearest, 0.0f) : nearest;
 }
+uint32_t emu_cvt_rna_tf32_f32(float value) {
+  return std::isnan(value) ? 0x7FFFFFFF : (std::bit_cast<uint32_t>(value) + 0x1000) & ~0x1FFFu;
+}
 uint32_t emu_cvt_rz_f16_f32(float value) {
   return std::isnan(value) ? 0x7FFF : float16::round(value, Rounding::TowardZero).bits;
 }
