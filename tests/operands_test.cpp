@@ -161,6 +161,10 @@ TEST(Operands, ScaledBeforeTheProduct) {
 // What a loop exchanges through shared memory beside its dot leaves room for fewer stages than asked for.
 TEST(Operands, FewerStagesWhereSharedMemoryEnds) {
   const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
 @triton.jit
 def turned(a_ptr, b_ptr, c_ptr, K):
     rows = tl.arange(0, 128)
@@ -180,7 +184,7 @@ def turned(a_ptr, b_ptr, c_ptr, K):
   for (const char* target : {"sm_80", "sm_86", "sm_90a"}) {
     const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 6}, target);
     EXPECT_LE(image.shared_bytes, find_target(target)->shared_per_program) << target;
-    EXPECT_EQ(image.ptx.find("cp.async.c") != std::string::npos, std::string(target) != "sm_86") << target;
+    EXPECT_NE(image.ptx.find("cp.async.c"), std::string::npos) << target;
   }
 }
 

@@ -104,7 +104,7 @@ constexpr Case kCases[] = {
     {"tests/kernels/matmul.py", "matmul",
      "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "
      "stride_cn=i32=1 "
-     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32",
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32",
      4},
     {"tests/kernels/matmul.py", "matmul",
      "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "

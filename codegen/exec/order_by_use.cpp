@@ -15,6 +15,12 @@ bool stays(const llvm::Instruction& i) {
   return i.mayReadOrWriteMemory() || i.mayHaveSideEffects();
 }
 
+// Barriers, fences, matrix products: what is there before them stays so, as products ask of fragments in registers.
+bool separates(const llvm::Instruction& i) {
+  auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
+  return i.isTerminator() || (call && call->isConvergent() && !call->doesNotAccessMemory());
+}
+
 void order(llvm::BasicBlock& block) {
   llvm::SmallVector<llvm::Instruction*> in_order, path;
   llvm::DenseSet<const llvm::Instruction*> placed;
@@ -38,12 +44,18 @@ void order(llvm::BasicBlock& block) {
       in_order.push_back(top);
     }
   };
+  llvm::SmallVector<llvm::Instruction*> waiting;  // since the last that separates
   for (llvm::Instruction& i : block) {
     if (llvm::isa<llvm::PHINode>(i)) continue;
-    if (i.isTerminator())  // what only other blocks use
-      for (llvm::Instruction& other : block)
-        if (!llvm::isa<llvm::PHINode>(other) && !stays(other)) place(&other);
-    if (stays(i)) place(&i);
+    if (!stays(i)) {
+      waiting.push_back(&i);
+      continue;
+    }
+    if (separates(i)) {
+      for (llvm::Instruction* other : waiting) place(other);
+      waiting.clear();
+    }
+    place(&i);
   }
   for (llvm::Instruction* i : in_order) i->moveBefore(block, block.end());
 }

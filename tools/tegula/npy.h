@@ -29,8 +29,8 @@ std::string describe(const Array& array);
 std::optional<Array> parse_array_type(std::string_view text);
 
 /// Throws FileError: cannot be read, not an .npy file, an element type or order that is not supported, truncated.
-/// bfloat16, which NumPy has no name for, is read from and written as '|V2', as ml_dtypes does. The float8 types are written as
-/// bytes, '|u1'.
+/// bfloat16, which NumPy has no name for, is read from and written as '|V2', as ml_dtypes does. The float8 types are
+/// written as bytes, '|u1'.
 Array read_npy(const std::string& path);
 void write_npy(const std::string& path, const Array& array);
 
