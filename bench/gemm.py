@@ -282,7 +282,7 @@ start = time.perf_counter()
 kernel = tegula.load(sys.argv[1] + "/kernels/gemm.py").gemm
 n = 4096
 image = kernel.facts(c, a, b, None, n, n, n, n, 1, n, 1, n, 1, n, EPILOGUE="none", BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP_M=8,
-                     EVEN_M=True, EVEN_N=True, EVEN_K=True, num_warps=8, num_stages=3)
+                     PROGRAMS=0, EVEN_M=True, EVEN_N=True, EVEN_K=True, num_warps=8, num_stages=3)
 whole = time.perf_counter() - start
 driver, module, ptx = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), image.ptx.encode() + b"\\0"
 start = time.perf_counter()

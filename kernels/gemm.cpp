@@ -126,7 +126,8 @@ Tile silu(const Tile& x) { return x * sigmoid(x); }
 Tile gelu(const Tile& x) { return 0.5 * x * (1.0 + erf(x * 0.7071067811865476)); }
 Tile gelu_tanh(const Tile& x) { return x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)); }
 Tile gelu_tanh_fast(const Tile& x) {
-  return 0.5 * x * (1.0 + fast_tanhf(x * (0.7978845608028654 + 0.035677408136300125 * x * x)));
+  Tile half = 0.5 * x;
+  return half + half * fast_tanhf(x * (0.7978845608028654 + 0.035677408136300125 * x * x));
 }
 
 }  // namespace tegula::kernels

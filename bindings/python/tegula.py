@@ -384,8 +384,8 @@ def _find_handler(x):
     elif torch and isinstance(x, torch.Tensor):
         if not _torch:
             _torch = torch
-            for name in ("bool", *_DTYPES):
-                if hasattr(torch, name):
+            for name in (*_DTYPES, *_OTHER_NAMES):
+                if isinstance(getattr(torch, name, None), torch.dtype):
                     _torch_tags[getattr(torch, name)] = _dtype_named(name)._pointer
         if t in (torch.Tensor, torch.nn.Parameter):
             _torch_types.add(t)

@@ -87,10 +87,10 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
     if (!warp_in_register) {
       if (lane_bits_in_register == 0 && keeps(map, Dim::Lane))
         route = Registers;
-      else if (lane_bits_in_register <= 1)
-        route = Shuffle;
       else if (!(swaps = find_swaps(map)).empty())
         route = Exchange;
+      else if (lane_bits_in_register <= 1)
+        route = Shuffle;
     }
   }
   return {route, std::move(map), std::move(swaps)};

@@ -218,8 +218,8 @@ class Assigner {
     return nullptr;
   }
 
-  /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that nothing
-  /// passes between warps.
+  /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that
+  /// nothing passes between them.
   std::optional<LinearLayout> store_in_warps(const Op& op) const {
     if (op.opcode != Opcode::Store) return std::nullopt;
     const Op* dot = source_dot(op.operands[1]);
