@@ -227,5 +227,52 @@ TEST(Matmul, TransposedOperandAndAccumulator) {
     }
 }
 
+// What a persistent program's rounds load and count stays theirs, though copies of the next round begin early.
+TEST(Matmul, RoundsOfAPersistentProgram) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
+    rows = tl.arange(0, 64)
+    depth = tl.arange(0, 32)
+    count = tl.program_id(0)
+    for t in tl.range(tl.program_id(0), TILES, tl.num_programs(0)):
+        acc = tl.zeros((64, 64), tl.float32)
+        for k in range(0, K, 32):
+            a = tl.load(a_ptr + (t * 64 + rows)[:, None] * K + (k + depth)[None, :])
+            b = tl.load(b_ptr + (k + depth)[:, None] * 64 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        place = tl.load(places_ptr + t)
+        count += t + 1
+        tl.store(c_ptr + (place * 64 + rows)[:, None] * 64 + rows[None, :], acc)
+    tl.store(count_ptr + tl.program_id(0), count)
+)",
+                                       "rounds.py")
+                            .kernel("rounds");
+  const int tiles = 5, k = 96, programs = 2;
+  const auto a = random_values<float16>(size_t(tiles) * 64 * k, 1), b = random_values<float16>(size_t(k) * 64, 2);
+  const std::vector<int32_t> places{3, 0, 4, 1, 2};
+  std::vector<double> exact(size_t(tiles) * 64 * 64);
+  for (int t = 0; t < tiles; ++t)
+    for (int i = 0; i < 64; ++i)
+      for (int l = 0; l < k; ++l)
+        for (int j = 0; j < 64; ++j)
+          exact[size_t((places[size_t(t)] * 64 + i) * 64 + j)] +=
+              double(float(a[size_t((t * 64 + i) * k + l)])) * double(float(b[size_t(l * 64 + j)]));
+  for (auto& device : devices())
+    for (int num_stages : {1, 2, 4}) {
+      SCOPED_TRACE(fmt::format("{}, {} stages", device->info().name, num_stages));
+      Buffer da(*device, a), db(*device, b), dp(*device, places);
+      Buffer dc(*device, std::vector<float>(exact.size())), dn(*device, std::vector<int32_t>(programs));
+      kernel.launch(*device, {programs}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(), dc.as<float>(),
+                    dp.as<int32_t>(), dn.as<int32_t>(), tiles, k);
+      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-6);
+      EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
+    }
+}
+
 }  // namespace
 }  // namespace tegula

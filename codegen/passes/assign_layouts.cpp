@@ -21,6 +21,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -207,22 +208,23 @@ class Assigner {
   }
 
   /// The dot whose sums a value is computed from, element by element.
-  static const Op* source_dot(const Value* v) {
-    if (!v || !v->def) return nullptr;
+  static const Op* source_dot(const Value* v, std::unordered_set<const Value*>& seen) {
+    if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
     if (op.opcode == Opcode::Dot) return &op;
-    if (op.opcode == Opcode::For) return source_dot(op.regions[0]->terminator()->operands[v->index]);
+    if (op.opcode == Opcode::For) return source_dot(op.regions[0]->terminator()->operands[v->index], seen);
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
-      if (const Op* dot = source_dot(operand)) return dot;
+      if (const Op* dot = source_dot(operand, seen)) return dot;
     return nullptr;
   }
 
   /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that
   /// nothing passes between them.
   std::optional<LinearLayout> store_in_warps(const Op& op) const {
-    if (op.opcode != Opcode::Store) return std::nullopt;
-    const Op* dot = source_dot(op.operands[1]);
+    if (op.opcode != Opcode::Store || dots_.empty()) return std::nullopt;
+    std::unordered_set<const Value*> seen;
+    const Op* dot = source_dot(op.operands[1], seen);
     if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
     const int axis = group_of(op).second;
     const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);

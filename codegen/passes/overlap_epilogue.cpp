@@ -8,6 +8,8 @@
 //                                                        epilogue
 //                                                      wait for all copies
 //
+// Scalars that say where a round's tile lies are carried from two rounds before, as divisions are among them.
+//
 // So the way of a persistent program's next operands from memory hides behind the epilogue of the tile at hand: the
 // stores, and what is computed before them. Behind the inner loop's wait, which is a barrier too, all threads are done
 // with the slots.
@@ -126,7 +128,6 @@ class EpilogueOverlap {
   bool hoist_buffers() {
     auto& outside = loop_.parent->ops;
     auto loop = std::find_if(outside.begin(), outside.end(), [&](auto& op) { return op.get() == &loop_; });
-    const auto first = body_.ops.begin();
     std::vector<Op*> moved;
     for (auto op = body_.ops.begin(); op != body_.ops.end();) {
       auto next = std::next(op);
@@ -138,6 +139,7 @@ class EpilogueOverlap {
       op = next;
     }
     if (plan_shared(func_).bytes <= target_.shared_per_program) return true;
+    const auto first = body_.ops.begin();
     for (Op* op : moved) {
       auto at = std::find_if(outside.begin(), outside.end(), [&](auto& other) { return other.get() == op; });
       op->parent = &body_;
@@ -149,17 +151,19 @@ class EpilogueOverlap {
   // What the round computes on scalars and uses in tiles or inner loops: where its tile lies. Divisions among it take
   // longer than the copies can wait for, so that it is carried from two rounds before.
   void find_scalars() {
-    std::unordered_set<const Value*> of_round{body_.args[0].get()};
+    // By pure scalar ops from values of before the loop; of these, from the round's number.
+    std::unordered_set<const Value*> plain{body_.args[0].get()}, of_round = plain;
     std::unordered_set<const Op*> computing;
     for (auto& op : body_.ops) {
-      bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar() &&
-                    !op->result()->type.shared;
+      bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar();
       bool varies = false;
       for (const Value* v : op->operands) {
-        scalar &= v && v->type.is_scalar() && !v->type.shared;
+        scalar &= v && v->type.is_scalar() && (!inside(v) || plain.contains(v));
         varies |= of_round.contains(v);
       }
-      if (!scalar || !varies) continue;
+      if (!scalar) continue;
+      plain.insert(op->result());
+      if (!varies) continue;
       computing.insert(op.get());
       of_round.insert(op->result());
     }

@@ -121,7 +121,9 @@ class Sharer {
     }
     Value* read = rotate(*loop, 0, slots);
     for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = slot_of(here, buffers[i], read);
-    if (!std::all_of(moving.begin(), moving.end(), [&](const Tile& tile) { return can_advance(tile.first, *loop); })) {
+    std::unordered_set<const Value*> seen;
+    if (!std::all_of(moving.begin(), moving.end(),
+                     [&](const Tile& tile) { return can_advance(tile.first, *loop, seen); })) {
       for (const Tile& tile : moving) put(here, tile.first, places_[tile]);
       barrier(here);
       return true;
@@ -151,11 +153,11 @@ class Sharer {
   }
 
   // Whether the value follows, in each iteration, by pure ops from what the loop carries and what comes from outside.
-  static bool can_advance(const Value* v, const Op& loop) {
-    if (!v || home(v) != loop.regions[0].get() || !v->def) return true;
+  static bool can_advance(const Value* v, const Op& loop, std::unordered_set<const Value*>& seen) {
+    if (!v || home(v) != loop.regions[0].get() || !v->def || !seen.insert(v).second) return true;
     return v->def->has(Pure) && v->def->regions.empty() && v->def->opcode != Opcode::Dot &&
            std::all_of(v->def->operands.begin(), v->def->operands.end(),
-                       [&](const Value* x) { return can_advance(x, loop); });
+                       [&](const Value* x) { return can_advance(x, loop, seen); });
   }
 
   // The body's value computed anew from what `map` has in the place of the body's arguments.
