@@ -116,7 +116,8 @@ class Interpreter {
         return;
       default:
         for (const auto& r : op.results) {
-          info_[r.get()] = transfer(op);
+          // Nothing is known of places in shared memory.
+          info_[r.get()] = r->type.shared ? unknown(r.get()) : transfer(op);
           if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
         }
     }
@@ -186,7 +187,6 @@ class Interpreter {
       case Opcode::Dot:
       case Opcode::DotWait:
       case Opcode::SharedAlloc:
-      case Opcode::SharedSlot:
       case Opcode::SharedRead:
         return unknown(result);
       case Opcode::ConvertLayout:
