@@ -156,7 +156,7 @@ constexpr Case kCases[] = {
      8},
     {"tests/kernels/matmul.py", "matmul",
      "a_ptr=*f8e5m2 b_ptr=*f8e4m3 c_ptr=*f32 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
-     "BLOCK_K=64 GROUP_M=8 OUT=f32",
+     "BLOCK_K=128 GROUP_M=8 OUT=f32",
      4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
