@@ -385,7 +385,7 @@ def _find_handler(x):
         if not _torch:
             _torch = torch
             for name in (*_DTYPES, *_OTHER_NAMES):
-                if isinstance(getattr(torch, name, None), torch.dtype):
+                if hasattr(torch, name):
                     _torch_tags[getattr(torch, name)] = _dtype_named(name)._pointer
         if t in (torch.Tensor, torch.nn.Parameter):
             _torch_types.add(t)
