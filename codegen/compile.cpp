@@ -1,6 +1,7 @@
 #include "codegen/compile.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/exec/generate.h"
@@ -21,6 +22,8 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Di
     if (!run_passes(*work, context, dump, times)) return nullptr;
     const int64_t limit = target.shared_per_program, excess = plan_shared(*work).bytes - limit;
     if (excess <= 0 || context.shared_for_others >= limit) return work;
+    // Copies that are under way from round to round need their room beside what the epilogue exchanges.
+    if (std::exchange(context.join_rounds, false)) continue;
     int64_t places = 0;
     ir::walk(work->body, [&](const ir::Op& op) {
       if (op.opcode == ir::Opcode::SharedAlloc) places += place_bytes(op.result()->type) * op.attr_int("slots");

@@ -252,26 +252,33 @@ def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
 )",
                                        "rounds.py")
                             .kernel("rounds");
-  const int tiles = 5, k = 96, programs = 2;
-  const auto a = random_values<float16>(size_t(tiles) * 64 * k, 1), b = random_values<float16>(size_t(k) * 64, 2);
+  const int tiles = 5, programs = 2;
   const std::vector<int32_t> places{3, 0, 4, 1, 2};
-  std::vector<double> exact(size_t(tiles) * 64 * 64);
-  for (int t = 0; t < tiles; ++t)
-    for (int i = 0; i < 64; ++i)
-      for (int l = 0; l < k; ++l)
-        for (int j = 0; j < 64; ++j)
-          exact[size_t((places[size_t(t)] * 64 + i) * 64 + j)] +=
-              double(float(a[size_t((t * 64 + i) * k + l)])) * double(float(b[size_t(l * 64 + j)]));
-  for (auto& device : devices())
-    for (int num_stages : {1, 2, 4}) {
-      SCOPED_TRACE(fmt::format("{}, {} stages", device->info().name, num_stages));
-      Buffer da(*device, a), db(*device, b), dp(*device, places);
-      Buffer dc(*device, std::vector<float>(exact.size())), dn(*device, std::vector<int32_t>(programs));
-      kernel.launch(*device, {programs}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(), dc.as<float>(),
-                    dp.as<int32_t>(), dn.as<int32_t>(), tiles, k);
-      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-6);
-      EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
-    }
+  // Rounds of no iterations, of fewer than copies run ahead, and of more.
+  for (int k : {0, 32, 64, 96, 224}) {
+    const auto a = random_values<float16>(size_t(tiles) * 64 * k, 1), b = random_values<float16>(size_t(k) * 64, 2);
+    std::vector<double> exact(size_t(tiles) * 64 * 64);
+    for (int t = 0; t < tiles; ++t)
+      for (int i = 0; i < 64; ++i)
+        for (int l = 0; l < k; ++l)
+          for (int j = 0; j < 64; ++j)
+            exact[size_t((places[size_t(t)] * 64 + i) * 64 + j)] +=
+                double(float(a[size_t((t * 64 + i) * k + l)])) * double(float(b[size_t(l * 64 + j)]));
+    for (auto& device : devices())
+      for (int num_stages : {1, 2, 3, 5}) {
+        SCOPED_TRACE(fmt::format("{}, K = {}, {} stages", device->info().name, k, num_stages));
+        Buffer da(*device, a), db(*device, b), dp(*device, places);
+        Buffer dc(*device, std::vector<float>(exact.size(), 7.f)), dn(*device, std::vector<int32_t>(programs));
+        kernel.launch(*device, {programs}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(),
+                      dc.as<float>(), dp.as<int32_t>(), dn.as<int32_t>(), tiles, k);
+        const auto c = dc.download<float>();
+        if (k == 0)
+          EXPECT_EQ(c, std::vector<float>(exact.size()));
+        else
+          EXPECT_LE(relative_error(c, exact), 1e-6);
+        EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
+      }
+  }
 }
 
 }  // namespace

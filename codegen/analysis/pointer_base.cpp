@@ -1,6 +1,7 @@
 #include "codegen/analysis/pointer_base.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 namespace tegula {
@@ -9,14 +10,14 @@ using namespace ir;
 
 namespace {
 
-const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
+// Nullopt where paths disagree. A path around a loop back to a value under way adds nothing: null.
+std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
   const Value* common = nullptr;
-  // False where the paths disagree; a path around a loop back to a value under way adds nothing.
   auto merge = [&](const Value* v) {
     if (!v || visiting.contains(v)) return v != nullptr;
-    const Value* base = base_of(v, visiting);
-    if (!base || (common && common != base)) return false;
-    common = base;
+    std::optional<const Value*> base = base_of(v, visiting);
+    if (!base || (common && *base && common != *base)) return false;
+    if (*base) common = *base;
     return true;
   };
   visiting.insert(pointer);
@@ -57,13 +58,15 @@ const Value* base_of(const Value* pointer, std::unordered_set<const Value*>& vis
             merge(pointer->block->terminator()->operands[pointer->index - 1]);
   }
   visiting.erase(pointer);
-  return known ? common : nullptr;
+  if (!known) return std::nullopt;
+  return common;
 }
+
 }  // namespace
 
 const Value* pointer_base(const Value* pointer) {
   std::unordered_set<const Value*> visiting;
-  return base_of(pointer, visiting);
+  return base_of(pointer, visiting).value_or(nullptr);
 }
 
 bool apart(const Value* pointer, const std::vector<const Value*>& written) {

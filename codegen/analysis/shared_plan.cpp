@@ -5,6 +5,7 @@
 #include <iterator>
 #include <vector>
 
+#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/conversion.h"
 
 namespace tegula {
@@ -66,8 +67,10 @@ class BarrierWalk {
  private:
   void visit(const ir::Op& op, State& state) {
     switch (op.opcode) {
-      case ir::Opcode::Barrier:
       case ir::Opcode::AsyncWait:
+        if (op.operand(0)->type.completion == ir::Completion::Group) state.used.clear();
+        return;
+      case ir::Opcode::Barrier:
         state.used.clear();
         return;
       case ir::Opcode::If: {
@@ -136,6 +139,12 @@ struct Room {
 };
 
 std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
+  const auto groups = groups_since(func);
+  // Whether it waits for all copies, or for all dots.
+  auto waits_for_all = [&](const ir::Op& op) {
+    auto copies = groups.find(&op);
+    return copies != groups.end() ? copies->second == 0 : op.attr_int("pending") == 0;
+  };
   std::vector<Room> rooms;
   std::unordered_map<const ir::Op*, size_t> room_of;
   ir::walk(func.body, [&](const ir::Op& op) {
@@ -161,8 +170,7 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       auto next = std::next(op);
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
-      const bool all = (*op)->attr_int("pending") == 0;
-      const bool waits = all && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
+      const bool waits = waits_for_all(**op) && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
                                  (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
       if (waits || number.at(op->get()) <= room.end) room.end = last;
       if (waits && (*op)->opcode == ir::Opcode::AsyncWait) room.copied = false;

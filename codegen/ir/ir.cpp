@@ -21,6 +21,7 @@ bool Type::operator==(const Type& o) const {
 }
 
 std::string Type::to_string() const {
+  if (is_token()) return fmt::format("token<{}>", completion == Completion::Group ? "group" : "barrier");
   std::string e = elem_info(elem).text;
   if (pointer) e = fmt::format("ptr<{}>", e);
   if (is_scalar()) return e;

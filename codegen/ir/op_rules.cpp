@@ -114,6 +114,8 @@ void OpRules::mask(const Value* m, const Type& like, std::string_view what) {
 }
 
 void OpRules::elementwise() {
+  for (size_t i = 0; i < op_->operands.size(); ++i)
+    want(!in(int(i)).is_token(), fmt::format("{} is a token, which only async_wait takes", operand_name(i)));
   for (size_t i = 0; i < op_->operands.size(); ++i) want_same_shape(in(int(i)), out(), operand_name(i));
   one_layout();
   switch (op_->opcode) {
@@ -330,6 +332,7 @@ void OpRules::dot() {
   }
   want((b.shared || !a.shared) && !acc.shared,
        "of a dot's operands 'b', or 'a' and 'b', may be places in shared memory");
+  if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'goes_on'");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
@@ -381,6 +384,8 @@ void OpRules::shared_memory() {
       place(out(), "the result");
       attr_in("slots", 1, INT32_MAX);
       if (op_->attrs.contains("contiguous")) attr_in("contiguous", 0, out().rank() - 1);
+      if (auto* barriers = attr<bool>("barriers", false); barriers && *barriers)
+        want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
       break;
     case Opcode::SharedSlot:
       place(in(0), "operand 'buffer'");
@@ -397,6 +402,15 @@ void OpRules::shared_memory() {
       mask(op_->operand(2), ptr);
       if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
         want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
+      break;
+    }
+    case Opcode::AsyncCommit: {
+      const bool barrier = op_->operand(0);
+      want_same(out(), Type::token(barrier ? Completion::Barrier : Completion::Group), "the result");
+      want(barrier == (op_->operand(1) != nullptr), "operands 'barrier' and 'phase' come together");
+      if (barrier && place(in(0), "operand 'barrier'"))
+        want(in(0).elem == Elem::I64, fmt::format("operand 'barrier' is {}, expected i64", in(0).to_string()));
+      if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
       break;
     }
     case Opcode::SharedStore:
@@ -493,6 +507,7 @@ void OpRules::semantics() {
     case Opcode::SharedAlloc:
     case Opcode::SharedSlot:
     case Opcode::AsyncCopy:
+    case Opcode::AsyncCommit:
     case Opcode::SharedStore:
     case Opcode::SharedRead:
       return shared_memory();
@@ -500,7 +515,7 @@ void OpRules::semantics() {
       attr<bool>("for_dots", false);
       return;
     case Opcode::AsyncWait:
-      attr_in("pending", 0, INT32_MAX);
+      want(in(0).is_token(), fmt::format("operand 'token' is {}, expected a token", in(0).to_string()));
       attr<bool>("for_dots", false);
       return;
     case Opcode::DotWait:

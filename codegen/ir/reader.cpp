@@ -269,7 +269,20 @@ class Reader {
     throw LineError{};
   }
 
+  Type token_type() {
+    expect("<");
+    const size_t begin = at_;
+    std::string_view kind = word("a completion: group, barrier");
+    if (kind != "group" && kind != "barrier") {
+      error(begin, at_, fmt::format("unknown completion '{}'", kind)).with_hint("it is group or barrier");
+      throw LineError{};
+    }
+    expect(">");
+    return Type::token(kind == "group" ? Completion::Group : Completion::Barrier);
+  }
+
   Type type() {
+    if (accept("token")) return token_type();
     bool shared = accept("shared");
     if (!shared && !accept("tile")) return element_type();
     expect("<");

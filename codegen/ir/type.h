@@ -12,28 +12,36 @@ namespace tegula::ir {
 
 using Shape = std::vector<int64_t>;
 
-/// A scalar or a tile of elements, or of pointers to elements in global memory; or a place for a tile in shared memory.
+/// How what a token stands for is over: with a group of its thread's copies, or with a phase of a barrier in shared memory.
+enum class Completion : uint8_t { None, Group, Barrier };
+
+/// A scalar or a tile of elements, or of pointers to elements in global memory; or a place for a tile in shared memory;
+/// or a token, which stands for asynchronous copies until they are over.
 /// Rank 0 is a scalar. After the pass assign_layouts every tile has a layout, (register, lane, warp) -> coordinates,
 /// and every place one from the offset in elements. Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>,
-/// shared<64x64xf16>, tile<1024xf32, #0> (layout alias 0 of the function).
+/// shared<64x64xf16>, token<group>, tile<1024xf32, #0> (layout alias 0 of the function).
 struct Type {
   Elem elem = Elem::I32;
   bool pointer = false;
   Shape shape;
   LayoutRef layout;
   bool shared = false;
+  Completion completion = Completion::None;  ///< of a token
 
   static Type scalar(Elem elem) { return {elem, false, {}, nullptr}; }
   static Type pointer_to(Elem elem) { return {elem, true, {}, nullptr}; }
   static Type tile(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr}; }
   static Type place(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr, true}; }
 
+  static Type token(Completion completion) { return {Elem::I32, false, {}, nullptr, false, completion}; }
+
+  bool is_token() const { return completion != Completion::None; }
   bool is_tile() const { return !shape.empty() && !shared; }
   bool is_scalar() const { return shape.empty(); }
   int rank() const { return int(shape.size()); }
   int64_t num_elements() const;
   bool is_float() const { return !pointer && tegula::is_float(elem); }
-  bool is_integer() const { return !pointer && tegula::is_integer(elem); }  ///< i1 included
+  bool is_integer() const { return !pointer && !is_token() && tegula::is_integer(elem); }  ///< i1 included
   bool is_bool() const { return !pointer && elem == Elem::I1; }
   /// Bits of one element as held in registers: 64 for pointers.
   int bits() const { return pointer ? 64 : elem_bits(elem); }
@@ -45,7 +53,8 @@ struct Type {
 
   /// Same element type and shape, whatever the layout.
   bool same_shape_and_elem(const Type& o) const {
-    return elem == o.elem && pointer == o.pointer && shape == o.shape && shared == o.shared;
+    return elem == o.elem && pointer == o.pointer && shape == o.shape && shared == o.shared &&
+           completion == o.completion;
   }
   /// Equal in all, layouts compared by content.
   bool operator==(const Type& o) const;

@@ -26,13 +26,13 @@
 //   scalar ops alone.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
 //   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or
-//   both, may be places in shared memory.
+//   both, may be places in shared memory. goes_on is a scalar i1.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. Attributes have the values that the op table names.
-// - shared_alloc: `slots` is at least 1. shared_slot: the index is i32, the result of the buffer's type. async_copy:
-// the
-//   place has the shape and elements that the pointers point to. shared_store, shared_read: the place's shape and
-//   elements. trans: of a place to a place.
+// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result of the buffer's type.
+//   async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the place's
+//   shape and elements. trans: of a place to a place. async_commit: a token<group>, or with barrier (a place) and phase
+//   (i32) a token<barrier>. Tokens go through loops and branches to async_wait alone.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile

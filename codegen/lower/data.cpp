@@ -7,6 +7,11 @@ namespace tegula::lower {
 
 // ----------------------------------------------------------------------------------------------------- constants
 
+void lower_Unset(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  l.set(op.result(), Regs(Lowering::num_registers(type), llvm::PoisonValue::get(l.element_type(type))));
+}
+
 void lower_Constant(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   llvm::Type* element = l.element_type(type);

@@ -45,6 +45,7 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       diags(diags),
       b(context),
       shared(plan_shared(func)),
+      groups(groups_since(func)),
       axes(func),
       uses(ir::count_uses(func.body)) {}
 

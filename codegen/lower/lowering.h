@@ -9,6 +9,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/lower/hw.h"
@@ -51,6 +52,7 @@ class Lowering {
   Diagnostics& diags;
   llvm::IRBuilder<> b;
   SharedPlan shared;
+  std::unordered_map<const ir::Op*, int64_t> groups;  ///< of copies that an async_wait leaves under way
   AxisAnalysis axes;
   std::vector<Loc> sites;
   std::unordered_map<const ir::Value*, int> uses;

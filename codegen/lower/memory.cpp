@@ -296,10 +296,14 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   }
 }
 
-void lower_AsyncCommit(Lowering& l, const ir::Op&) { l.hw("cp_async_commit", {}); }
+// A group's token is no value of the program: the wait counts groups.
+void lower_AsyncCommit(Lowering& l, const ir::Op& op) {
+  l.hw("cp_async_commit", {});
+  l.set_scalar(op.result(), l.i32(0));
+}
 
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
-  l.hw("cp_async_wait", {}, fmt::format(".{}", op.attr_int("pending")));
+  l.hw("cp_async_wait", {}, fmt::format(".{}", l.groups.at(&op)));
   barrier(l, op);
 }
 

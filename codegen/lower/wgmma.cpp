@@ -133,6 +133,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   lies(right);
 
   Regs sums = l.get(op.operand(2));
+  llvm::Value* goes_on = op.operand(3) ? l.scalar(op.operand(3)) : l.b.getTrue();
   l.hw("wgmma_fence", {});
   for (int r = 0; r < int(sums.size()); ++r) {
     std::vector<int32_t> origin = acc.apply({{Dim::Register, r}});
@@ -142,7 +143,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
       llvm::SmallVector<llvm::Value*> args = left(origin[0], k);
       args.push_back(right.at(k, origin[1]));
       for (int i : registers) args.push_back(sums[i]);
-      args.push_back(l.b.getTrue());
+      args.push_back(k == 0 ? goes_on : l.b.getTrue());
       args.push_back(l.site(op.loc));
       llvm::Value* d = l.hw(row, args, transposed);
       for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l.b.CreateExtractValue(d, unsigned(i));

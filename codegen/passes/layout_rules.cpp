@@ -5,7 +5,7 @@ namespace tegula {
 using ir::Opcode;
 
 bool is_layout_free(const ir::Op& op) {
-  return op.opcode == Opcode::Constant || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange ||
+  return op.opcode == Opcode::Constant || op.opcode == Opcode::Unset || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange ||
          op.opcode == Opcode::SharedRead;
 }
 

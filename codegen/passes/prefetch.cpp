@@ -10,19 +10,24 @@
 // asynchronous copies:
 //
 //   for i = ... {num_stages = 3}                       buffer = shared_alloc {slots = 3}
-//     x = load(a(i))                                   async_copy a(lower) to slot 0, commit
-//     acc = dot(x, ...)                                async_copy a(lower + s) to slot 1, commit
-//                                                ->    for i, read = 0, write = 2
-//                                                        async_wait {pending = 1}
-//                                                        async_copy a(i + 2 s) to slot write, commit
+//     x = load(a(i))                                   async_copy a(lower) to slot 0; t0 = async_commit
+//     acc = dot(x, ...)                                async_copy a(lower + s) to slot 1; t1 = async_commit
+//                                                ->    for i, read = 0, write = 2, t0, t1
+//                                                        async_wait t0
+//                                                        async_copy a(i + 2 s) to slot write; t2 = async_commit
 //                                                        acc = dot(shared_read slot read, ...)
 //                                                        read, write each move on to the next slot, round and round
-//                                                      async_wait {pending = 0}
+//                                                        carry t1, t2
+//                                                      async_wait t1
 //
 // One wait an iteration suffices, since it is a barrier too: behind it all threads are done with the slot that was read
 // in the iteration before, which is the one that is written next. Where the target's dots run beside the program and
 // the loop does nothing but sum up one, its sums stay in flight until the next one has begun (attribute `pending` of
 // the dot); then a slot may still be read one iteration longer, and there is one slot more.
+//
+// Where such a loop stands in another one, as in a persistent program, the last iterations of a round copy what the next
+// round begins with (Rounds, LoadStream): copies are under way during what the round does behind its dots, slots and
+// tokens go from round to round, and the wait of above stands behind the outer loop.
 //
 // A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
@@ -38,14 +43,14 @@
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
-#include "codegen/passes/loop_bounds.h"
-#include "codegen/passes/loop_slots.h"
+#include "codegen/passes/load_stream.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -92,7 +97,9 @@ class LoopPrefetch {
         func_(func),
         target_(context.target),
         shared_for_copies_(context.target.shared_per_program - context.shared_for_others),
-        num_warps_(func.num_warps()) {}
+        join_rounds_(context.join_rounds),
+        num_warps_(func.num_warps()),
+        sources_(loop) {}
 
   // All loads that can run ahead; without `all` those that feed a dot, as far as registers go.
   void run(int64_t num_stages, bool all) {
@@ -117,7 +124,8 @@ class LoopPrefetch {
     if (room < 3) summed = nullptr;
     if (summed) summed->attrs["pending"] = int64_t(1);
     const int64_t extra = summed ? 2 : 1;
-    copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra));
+    std::unique_ptr<Rounds> rounds = join_rounds_ ? Rounds::of(loop_, copied, sources_) : nullptr;
+    copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra), summed, rounds.get());
   }
 
  private:
@@ -135,35 +143,7 @@ class LoopPrefetch {
   }
 
   // ---- Which loads
-  bool inside(const Value* v) const { return (v->def ? v->def->parent : v->block) == &body_; }
-
-  // What a value of the body follows from by pure ops: nothing but values of before the loop, the iteration (the
-  // induction variable and steadily growing values) too, or something else.
-  enum class Source { Invariant, Iteration, Other };
-
-  Source source(const Value* v) {
-    if (!v || !inside(v)) return Source::Invariant;
-    if (auto it = sources_.find(v); it != sources_.end()) return it->second;
-    sources_[v] = Source::Other;  // while under way
-    Source result = Source::Invariant;
-    if (v->def) {
-      if (!v->def->has(Pure) || !v->def->regions.empty()) result = Source::Other;
-      for (const Value* operand : v->def->operands) result = std::max(result, source(operand));
-    } else {
-      result = v->index == 0 || growth(v) ? Source::Iteration : Source::Other;
-    }
-    return sources_[v] = result;
-  }
-
-  // For a carried value p whose next one is p + d with d invariant: the op that adds.
-  const Op* growth(const Value* arg) {
-    const Op* op = body_.terminator()->operands[arg->index - 1]->def;
-    if (!op || (op->opcode != Opcode::AddPtr && !(op->opcode == Opcode::Add && op->result()->type.is_integer())))
-      return nullptr;
-    if (op->operands[0] == arg && source(op->operands[1]) == Source::Invariant) return op;
-    if (op->opcode == Opcode::Add && op->operands[1] == arg && source(op->operands[0]) == Source::Invariant) return op;
-    return nullptr;
-  }
+  bool inside(const Value* v) const { return home(v) == &body_; }
 
   std::vector<Op*> candidates() {
     std::vector<const Value*> written;
@@ -171,9 +151,9 @@ class LoopPrefetch {
     std::vector<Op*> loads;
     for (auto& op : body_.ops) {
       if (op->opcode != Opcode::Load) continue;
-      Source of = Source::Invariant;
-      for (const Value* v : op->operands) of = std::max(of, source(v));
-      if (of != Source::Iteration) continue;
+      auto of = LoopSources::Source::Invariant;
+      for (const Value* v : op->operands) of = std::max(of, sources_.of(v));
+      if (of != LoopSources::Source::Iteration) continue;
       if (apart(op->operands[0], written)) loads.push_back(op.get());
     }
     return loads;
@@ -282,79 +262,19 @@ class LoopPrefetch {
     return feeding;
   }
 
-  // ---- Another iteration's values
-  // Iteration `ahead` counted from the first one (before the loop) or from the current one (in the body).
-  struct Iteration {
-    Builder build;
-    int ahead;
-    bool before_loop;
-    ValueMap values;  // of the body -> of that iteration
-  };
-
-  Value* start(const Iteration& it, const Value* arg) const {
-    return it.before_loop ? loop_.operands[arg->index == 0 ? 0 : kForBounds + arg->index - 1]
-                          : body_.args[arg->index].get();
-  }
-
-  Value* value_at(Iteration& it, Value* v) {
-    if (!v || !inside(v)) return v;
-    if (auto found = it.values.find(v); found != it.values.end()) return found->second;
-    if (!v->def) return it.values[v] = argument_at(it, v);
-    for (Value* operand : v->def->operands) value_at(it, operand);
-    int index = v->index;
-    return it.build.insert(clone_op(*v->def, it.values))->result(index);
-  }
-
-  Value* argument_at(Iteration& it, const Value* arg) {
-    Value* value = start(it, arg);
-    if (arg->index == 0) return it.ahead ? it.build.add(value, distance(it, loop_.operands[2])) : value;
-    const Op* grow = growth(arg);
-    Value* step = value_at(it, grow->operands[0] == arg ? grow->operands[1] : grow->operands[0]);
-    for (int i = 0; i < it.ahead; ++i) value = it.build.create(grow->opcode, {value, step})->result();
-    return value;
-  }
-
-  Value* distance(Iteration& it, Value* step) { return it.build.mul(step, it.build.constant(step->type, it.ahead)); }
-
-  // Whether the loop gets to that iteration.
-  Value* exists(Iteration& it) {
-    Value* at = wide(it.build, start(it, body_.args[0].get()));
-    return within_loop(it.build, loop_,
-                       it.ahead ? it.build.add(at, distance(it, wide(it.build, loop_.operands[2]))) : at);
-  }
-
-  // Calls access(load, its pointer, its mask) for that iteration; the mask is false where there is none.
-  void issue(Iteration& it, const std::vector<Op*>& loads, const std::function<void(Op*, Value*, Value*)>& access) {
-    it.build.set_loc(loop_.loc);
-    Value* alive = exists(it);
-    for (Op* load : loads) {
-      it.build.set_loc(load->loc);
-      Value* pointer = value_at(it, load->operands[0]);
-      Value* mask = value_at(it, load->operand(1));
-      Value* here = pointer->type.is_tile() ? it.build.splat(alive, pointer->type.shape) : alive;
-      access(load, pointer, mask ? it.build.bit_and(here, mask) : here);
-    }
-  }
-
-  std::vector<Value*> load_at(Iteration& it, const std::vector<Op*>& loads) {
-    std::vector<Value*> loaded;
-    issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
-      loaded.push_back(it.build.load(pointer, mask, value_at(it, load->operand(2)), load->attrs));
-    });
-    return loaded;
-  }
-
-  // ---- The loop
+  // ---- Through registers
   void pipeline(const std::vector<Op*>& loads, int ahead) {
     std::vector<std::vector<Value*>> queue;  // iteration, load
-    for (int i = 0; i < ahead; ++i) {
-      Iteration first{Builder(), i, true, {}};
-      first.build.set_before(&loop_);
-      queue.push_back(load_at(first, loads));
-    }
-    Iteration later{Builder(), ahead, false, {}};
-    later.build.set_before(body_.ops.front().get());
-    std::vector<Value*> next = load_at(later, loads);
+    std::vector<Value*> loaded;
+    auto load = [&](Builder& build, Op* load, Value* pointer, Value* mask, Value* other) {
+      loaded.push_back(build.load(pointer, mask, other, load->attrs));
+    };
+    LoadStream stream(loop_, loads, sources_, ahead);
+    Builder build;
+    build.set_before(&loop_);
+    stream.begin(build, load, [&](int) { queue.push_back(std::exchange(loaded, {})); });
+    build.set_before(body_.ops.front().get());
+    stream.go_on(build, load);
 
     Op& yield = *body_.terminator();
     for (size_t i = 0; i < loads.size(); ++i) {
@@ -366,47 +286,65 @@ class LoopPrefetch {
         else
           yield.operands.push_back(arg);
       }
-      yield.operands.push_back(next[i]);
+      yield.operands.push_back(loaded[i]);
       replace_uses(body_, loads[i]->result(), head);
     }
   }
 
   // ---- Through shared memory
-  void copy_ahead(const std::vector<Op*>& loads, int ahead, int extra_slots) {
+  // The loop's body carries one more value, and what is around it that the loads run through; the caller appends what
+  // the body yields. `first` is of before all of them.
+  Value* carry_through(Rounds* rounds, Value* first) {
+    if (!rounds) return carry(loop_, first);
+    Value* here = carry(loop_, carry(rounds->loop(), first));
+    rounds->body().terminator()->operands.push_back(loop_.results.back().get());
+    return here;
+  }
+
+  void copy_ahead(const std::vector<Op*>& loads, int ahead, int extra_slots, Op* summed, Rounds* rounds) {
     const int64_t slots = ahead + extra_slots;
+    if (rounds) rounds->carry_scalars();
+    Op& outermost = rounds ? rounds->loop() : loop_;
     Builder before;
-    before.set_before(&loop_);
+    before.set_before(&outermost);
     before.set_loc(loop_.loc);
     std::unordered_map<const Op*, Value*> buffers;
     for (Op* load : loads) buffers[load] = alloc_place(before, load->result()->type, slots, contiguous_axis(*load));
-    auto copy = [&](Iteration& it, Value* index) {
-      issue(it, loads, [&](Op* load, Value* pointer, Value* mask) {
-        it.build.create(Opcode::AsyncCopy, {pointer, slot_of(it.build, buffers.at(load), index), mask});
-      });
-      it.build.create(Opcode::AsyncCommit, {});
+    auto number = [&](int64_t value) { return before.constant(Type::scalar(Elem::I32), value); };
+    Value* slot = nullptr;
+    auto copy = [&](Builder& build, Op* load, Value* pointer, Value* mask, Value*) {
+      build.create(Opcode::AsyncCopy, {pointer, slot_of(build, buffers.at(load), slot), mask});
     };
-    auto wait = [](Builder& build, int64_t pending) {
-      build.create(Opcode::AsyncWait, {}, {}, {{"pending", pending}});
+    auto commit = [](Builder& build) {
+      return build.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
     };
 
-    for (int i = 0; i < ahead; ++i) {
-      Iteration first{Builder(), i, true, {}};
-      first.build.set_before(&loop_);
-      copy(first, first.build.constant(Type::scalar(Elem::I32), i));
-    }
-    Value *read = rotate(loop_, 0, slots), *write = rotate(loop_, ahead, slots);
+    LoadStream stream(loop_, loads, sources_, ahead, rounds);
+    std::vector<Value*> tokens;  // of the iterations whose copies are under way
+    slot = number(0);
+    stream.begin(before, copy, [&](int i) {
+      tokens.push_back(commit(before));
+      slot = number(i + 1);
+    });
+    Value* read = carry_through(rounds, number(0));
+    rotate(loop_, read, slots);
+    Value* write = carry_through(rounds, number(ahead));
+    rotate(loop_, write, slots);
+    for (Value*& token : tokens) token = carry_through(rounds, token);
+    Value* last = outermost.results.back().get();
 
-    Builder top;
-    top.set_before(body_.ops.front().get());
-    top.set_loc(loop_.loc);
-    wait(top, ahead - 1);
-    Iteration later{Builder(), ahead, false, {}};
+    Builder build;
+    build.set_before(body_.ops.front().get());
+    build.set_loc(loop_.loc);
+    build.create(Opcode::AsyncWait, {tokens.front()});
     // Behind a first dot that runs beside the copies, else at once.
-    if (Op* dot = asynchronous_dot())
-      later.build.set_after(dot);
-    else
-      later.build.set_before(std::next(body_.ops.begin())->get());
-    copy(later, write);
+    if (Op* dot = asynchronous_dot()) build.set_after(dot);
+    Op& yield = *body_.terminator();
+    yield.operands.insert(yield.operands.end(), tokens.begin() + 1, tokens.end());
+    slot = write;
+    const size_t token_at = yield.operands.size();
+    stream.go_on(build, copy);
+    yield.operands.insert(yield.operands.begin() + int64_t(token_at), commit(build));
     for (Op* load : loads) {
       Builder here;
       here.set_before(load);
@@ -414,10 +352,23 @@ class LoopPrefetch {
       Value* place = slot_of(here, buffers.at(load), read);
       replace_uses(body_, load->result(), here.create(Opcode::SharedRead, {place}, {load->result()->type})->result());
     }
+    if (rounds && summed) begin_anew(*summed);
     Builder after;
-    after.set_after(&loop_);
+    after.set_after(&outermost);
     after.set_loc(loop_.loc);
-    wait(after, 0);
+    after.create(Opcode::AsyncWait, {last});
+  }
+
+  // Sums that begin with zeros begin with the first product instead; the loop has an iteration at least.
+  void begin_anew(Op& dot) {
+    Value*& begin = loop_.operands[kForBounds + size_t(dot.operand(2)->index) - 1];
+    if (!is_zero(begin)) return;
+    Builder build;
+    build.set_before(&loop_);
+    build.set_loc(dot.loc);
+    begin = build.create(Opcode::Unset, {}, {begin->type})->result();
+    build.set_before(&dot);
+    dot.operands.push_back(build.ne(body_.args[0].get(), loop_.operands[0]));
   }
 
   Op& loop_;
@@ -425,8 +376,9 @@ class LoopPrefetch {
   Func& func_;
   const Target& target_;
   int64_t shared_for_copies_;
+  bool join_rounds_;
   int num_warps_;
-  std::unordered_map<const Value*, Source> sources_;
+  LoopSources sources_;
   std::optional<AxisAnalysis> axes_;
 };
 

@@ -27,7 +27,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
-#include "codegen/passes/loop_slots.h"
+#include "codegen/passes/loop_values.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -86,7 +86,6 @@ class Sharer {
     return {untransposed(dot.operands[operand]), any ? -1 : untransposed_k_axis(dot, operand)};
   }
 
-  static Block* home(const Value* v) { return v->def ? v->def->parent : v->block; }
   static int64_t bytes_of(const std::vector<Tile>& tiles) {
     int64_t bytes = 0;
     for (auto& [value, axis] : tiles) bytes += place_bytes(value->type);
@@ -119,7 +118,9 @@ class Sharer {
       barrier(here);
       return true;
     }
-    Value* read = rotate(*loop, 0, slots);
+    auto number = [&](int64_t value) { return outside.constant(Type::scalar(Elem::I32), value); };
+    Value* read = carry(*loop, number(0));
+    rotate(*loop, read, slots);
     for (size_t i = 0; i < moving.size(); ++i) places_[moving[i]] = slot_of(here, buffers[i], read);
     std::unordered_set<const Value*> seen;
     if (!std::all_of(moving.begin(), moving.end(),
@@ -128,7 +129,8 @@ class Sharer {
       barrier(here);
       return true;
     }
-    Value* write = rotate(*loop, 1, slots);
+    Value* write = carry(*loop, number(1));
+    rotate(*loop, write, slots);
     const Block* body = dot.parent;
     Value* induction = body->args[0].get();
     ValueMap first{{induction, loop->operands[0]}}, next;
@@ -136,9 +138,9 @@ class Sharer {
       first[body->args[i].get()] = loop->operands[kForBounds + i - 1];
       next[body->args[i].get()] = body->terminator()->operands[i - 1];
     }
-    Value* slot = outside.constant(Type::scalar(Elem::I32), 0);
+    Replay at_first(outside, {body}, first);
     for (size_t i = 0; i < moving.size(); ++i)
-      put(outside, remade(moving[i].first, body, outside, first), slot_of(outside, buffers[i], slot));
+      put(outside, at_first(moving[i].first), slot_of(outside, buffers[i], number(0)));
     // A wait for copies is a barrier too.
     auto& ops = dot.parent->ops;
     auto at_dot = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &dot; });
@@ -147,8 +149,8 @@ class Sharer {
     ahead.set_after(last_needed(dot, moving, next));
     ahead.set_loc(dot.loc);
     next[induction] = ahead.add(induction, loop->operands[2]);
-    for (size_t i = 0; i < moving.size(); ++i)
-      put(ahead, remade(moving[i].first, body, ahead, next), slot_of(ahead, buffers[i], write));
+    Replay at_next(ahead, {body}, next);
+    for (size_t i = 0; i < moving.size(); ++i) put(ahead, at_next(moving[i].first), slot_of(ahead, buffers[i], write));
     return true;
   }
 
@@ -158,15 +160,6 @@ class Sharer {
     return v->def->has(Pure) && v->def->regions.empty() && v->def->opcode != Opcode::Dot &&
            std::all_of(v->def->operands.begin(), v->def->operands.end(),
                        [&](const Value* x) { return can_advance(x, loop, seen); });
-  }
-
-  // The body's value computed anew from what `map` has in the place of the body's arguments.
-  static Value* remade(Value* v, const Block* body, Builder& builder, ValueMap& map) {
-    if (!v) return nullptr;
-    if (auto it = map.find(v); it != map.end()) return it->second;
-    if (!v->def || v->def->parent != body) return v;
-    for (Value* x : v->def->operands) remade(x, body, builder, map);
-    return map[v] = builder.insert(clone_op(*v->def, map))->result(v->index);
   }
 
   // The dot or the op behind it that is the last to define what the next iteration's values follow from.

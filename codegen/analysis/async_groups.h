@@ -1,0 +1,14 @@
+// How many groups of asynchronous copies a wait may leave under way.
+#pragma once
+
+#include <unordered_map>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// For each async_wait on a token<group>: how many groups have certainly been committed since the token's own, on every
+/// way to the wait. The hardware waits for all groups but that many latest ones.
+std::unordered_map<const ir::Op*, int64_t> groups_since(const ir::Func& func);
+
+}  // namespace tegula

@@ -1,0 +1,232 @@
+#include "codegen/passes/load_stream.h"
+
+#include <algorithm>
+
+#include "codegen/passes/loop_bounds.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+// The scalar that a tile consists of; null for other tiles.
+Value* scalar_of(Builder& build, Value* tile) {
+  if (!tile->def) return nullptr;
+  if (tile->def->opcode == Opcode::Splat) return tile->def->operands[0];
+  if (tile->def->opcode != Opcode::Constant) return nullptr;
+  return build.constant(tile->type.element(), tile->def->attr_int("value"));
+}
+
+// What a tile of pointers that splits is away from its scalar pointer, in elements; null for nothing.
+Value* offsets_of(Builder& build, Replay& replay, Value* pointers) {
+  const Op& op = *pointers->def;
+  if (op.opcode == Opcode::Splat) return nullptr;
+  Value* offsets = offsets_of(build, replay, op.operands[0]);
+  if (op.opcode == Opcode::AddPtr) {
+    Value* more = wide(build, replay(op.operands[1]));
+    return offsets ? build.add(offsets, more) : more;
+  }
+  if (!offsets) return nullptr;
+  return op.opcode == Opcode::Broadcast ? build.broadcast(offsets, pointers->type.shape)
+                                        : build.expand_dims(offsets, int(op.attr_int("axis")));
+}
+
+Value* base_of(Value* pointers) {
+  while (pointers->def->opcode != Opcode::Splat) pointers = pointers->def->operands[0];
+  return pointers->def->operands[0];
+}
+
+Value* choose(Builder& build, Value* condition, Value* then, Value* otherwise) {
+  if (then == otherwise) return then;
+  if (then->type.is_tile()) condition = build.splat(condition, then->type.shape);
+  return build.select(condition, then, otherwise);
+}
+
+}  // namespace
+
+LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, int ahead, Rounds* rounds)
+    : loop_(loop),
+      body_(*loop.regions[0]),
+      loads_(std::move(loads)),
+      sources_(sources),
+      ahead_(ahead),
+      rounds_(rounds),
+      upper_(loop.operands[1]) {
+  find_parts();
+  if (!rounds_) return;
+  Builder build;
+  build.set_loc(loop_.loc);
+  build.set_before(&rounds_->loop());
+  split_pointers(build);
+  build.set_before(&loop_);
+  Value* least = build.add(loop_.operands[0], build.mul(loop_.operands[2], build.constant(upper_->type, ahead_)));
+  loop_.operands[1] = build.maximum(upper_, least);
+}
+
+void LoadStream::find_parts() {
+  std::unordered_map<const Value*, bool> seen;
+  std::function<void(Value*)> visit = [&](Value* v) {
+    if (!v || !seen.try_emplace(v, true).second) return;
+    const bool inside = home(v) == &body_;
+    if (rounds_ && rounds_->is_scalar_of_round(v)) {
+      of_round_.push_back(v);
+    } else if (!v->def && inside && v->index > 0) {
+      growing_.push_back(v);
+      visit(sources_.step(v));
+    } else if (v->def && (inside || (rounds_ && home(v) == &rounds_->body()))) {
+      for (Value* x : v->def->operands) visit(x);
+    }
+  };
+  for (const Op* load : loads_)
+    for (Value* v : load->operands) visit(v);
+  visit(upper_);
+}
+
+bool LoadStream::varies(const Value* v) const {
+  if (rounds_->is_scalar_of_round(v)) return true;
+  return home(v) == &rounds_->body() && v->def &&
+         std::any_of(v->def->operands.begin(), v->def->operands.end(), [&](const Value* x) { return x && varies(x); });
+}
+
+bool LoadStream::splits(const Value* pointers) const {
+  if (!pointers->def) return false;
+  const Op& op = *pointers->def;
+  switch (op.opcode) {
+    case Opcode::Splat:
+      return true;
+    case Opcode::AddPtr:
+      return !varies(op.operand(1)) && splits(op.operand(0));
+    case Opcode::Broadcast:
+    case Opcode::ExpandDims:
+      return splits(op.operand(0));
+    default:
+      return false;
+  }
+}
+
+// So that going on to the next round changes scalars alone.
+void LoadStream::split_pointers(Builder& before) {
+  Replay replay(before, {&rounds_->body()}, {});
+  for (const Value* arg : growing_) {
+    Value* first = loop_.operands[kForBounds + size_t(arg->index) - 1];
+    if (!arg->type.pointer || !arg->type.is_tile() || !splits(first)) continue;
+    Value* step = scalar_of(before, sources_.step(arg));
+    if (!step) continue;
+    Value* offsets = offsets_of(before, replay, first);
+    if (!offsets) offsets = before.constant(Type::tile(Elem::I64, first->type.shape), 0);
+    split_[arg] = {base_of(first), offsets, step};
+  }
+}
+
+LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_a_round) const {
+  Iteration it{wide(build, replay(loop_.operands[0])), {}, {}, of_a_round};
+  for (const Value* arg : growing_) {
+    auto split = split_.find(arg);
+    it.carried[arg] =
+        replay(split != split_.end() ? split->second.base : loop_.operands[kForBounds + size_t(arg->index) - 1]);
+  }
+  for (const Value* v : of_round_) it.round[v] = replay(const_cast<Value*>(v));
+  return it;
+}
+
+LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Replay& replay) const {
+  Iteration next = it;
+  next.at = build.add(it.at, wide(build, loop_.operands[2]));
+  for (const Value* arg : growing_) {
+    auto split = split_.find(arg);
+    Value* step = replay(split != split_.end() ? split->second.step : sources_.step(arg));
+    next.carried[arg] = build.create(sources_.growth(arg)->opcode, {it.carried.at(arg), step})->result();
+  }
+  return next;
+}
+
+// The iteration, or the first one of the next round if this round has no such iteration.
+LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) const {
+  Builder before;
+  before.set_before(&loop_);
+  before.set_loc(loop_.loc);
+  Replay in_next_round(before, {}, rounds_->next(), {&rounds_->body()}), here = replay(build, it, true);
+  Iteration first = start(before, in_next_round, rounds_->next_exists()), out = it;
+  Value* wraps = build.ge(it.at, wide(build, here(loop_.operands[1])));
+  std::vector<Value**> from = parts(first), to = parts(out);
+  for (size_t i = 0; i < to.size(); ++i) *to[i] = choose(build, wraps, *from[i], *to[i]);
+  return out;
+}
+
+std::vector<Value**> LoadStream::parts(Iteration& it) const {
+  std::vector<Value**> out;
+  for (const Value* v : growing_) out.push_back(&it.carried[v]);
+  if (!rounds_) return out;
+  for (const Value* v : of_round_) out.push_back(&it.round[v]);
+  out.push_back(&it.at);
+  out.push_back(&it.of_a_round);
+  return out;
+}
+
+Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) const {
+  ValueMap known = it.round;
+  const Value* induction = body_.args[0].get();
+  known[induction] = it.at->type == induction->type ? it.at : build.cast(it.at, induction->type.elem);
+  for (const Value* arg : growing_) {
+    Value* value = it.carried.at(arg);
+    if (auto split = split_.find(arg); split != split_.end())
+      value = build.addptr(build.splat(value, arg->type.shape), split->second.offsets);
+    known[arg] = value;
+  }
+  if (!rounds_) return Replay(build, {&body_}, std::move(known));
+  if (inside) return Replay(build, {&body_}, std::move(known), {&rounds_->body()});
+  return Replay(build, {&body_, &rounds_->body()}, std::move(known));
+}
+
+void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, const Access& access) const {
+  build.set_loc(loop_.loc);
+  Value* exists = rounds_ ? build.bit_and(build.lt(it.at, wide(build, replay(upper_))), it.of_a_round)
+                          : within_loop(build, loop_, it.at);
+  for (Op* load : loads_) {
+    build.set_loc(load->loc);
+    Value *pointer = replay(load->operands[0]), *mask = replay(load->operand(1));
+    Value* here = pointer->type.is_tile() ? build.splat(exists, pointer->type.shape) : exists;
+    access(build, load, pointer, mask ? build.bit_and(here, mask) : here, replay(load->operand(2)));
+  }
+}
+
+void LoadStream::begin(Builder& build, const Access& access, const std::function<void(int)>& behind) {
+  Replay at_start = rounds_ ? Replay(build, {&rounds_->body()}, rounds_->first()) : Replay(build, {}, {});
+  Iteration it = start(build, at_start, rounds_ ? rounds_->first_exists() : nullptr);
+  for (int i = 0; i < ahead_; ++i) {
+    Replay values = replay(build, it, false);
+    issue(build, it, values, access);
+    behind(i);
+    it = next(build, it, values);
+  }
+  coming_ = std::move(it);
+}
+
+void LoadStream::go_on(Builder& build, const Access& access) {
+  if (rounds_) {
+    Builder before;
+    before.set_before(&loop_);
+    before.set_loc(loop_.loc);
+    Replay same(before, {}, {});
+    coming_ = start(before, same, before.constant(Type::scalar(Elem::I1), 1));
+    for (int i = 0; i < ahead_; ++i) {
+      Replay values = replay(before, coming_, true);
+      coming_ = next(before, coming_, values);
+    }
+  }
+  Iteration it = coming_;
+  for (Value** part : parts(it)) *part = carry(loop_, *part);
+  if (rounds_) {
+    it = wrapped(build, it);
+  } else {
+    Value* distance = build.constant(it.at->type, ahead_);
+    it.at = build.add(wide(build, body_.args[0].get()), build.mul(wide(build, loop_.operands[2]), distance));
+  }
+  Replay values = replay(build, it, true);
+  issue(build, it, values, access);
+  Iteration following = next(build, it, values);
+  for (Value** part : parts(following)) body_.terminator()->operands.push_back(*part);
+}
+
+}  // namespace tegula

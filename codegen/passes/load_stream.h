@@ -1,0 +1,68 @@
+// The loads of a loop as a sequence that runs ahead of its iterations.
+#pragma once
+
+#include <functional>
+
+#include "codegen/passes/loop_values.h"
+#include "codegen/passes/rounds.h"
+
+namespace tegula {
+
+/// Issues the loads of iteration after iteration, beginning before the loop. With Rounds the loop is part of the body of
+/// another one, and behind the last iteration of a round the first one of the next round follows: then a round has as
+/// many iterations as loads run ahead at least, and in those beyond its own no mask holds.
+class LoadStream {
+ public:
+  /// Takes a load and what its operands are in the iteration at hand; the mask does not hold where there is none.
+  using Access =
+      std::function<void(ir::Builder&, ir::Op* load, ir::Value* pointer, ir::Value* mask, ir::Value* other)>;
+
+  /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
+  LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, int ahead, Rounds* rounds = nullptr);
+
+  /// The loads of the first `ahead` iterations, at `build` before the loop (with Rounds: before the loop around it).
+  /// `behind` is called after each iteration's with its number.
+  void begin(ir::Builder& build, const Access& access, const std::function<void(int)>& behind);
+  /// Those of the iteration that is `ahead` on, at `build` in the body.
+  void go_on(ir::Builder& build, const Access& access);
+
+ private:
+  // The values that stand for an iteration.
+  struct Iteration {
+    ir::Value* at;          // the induction variable, in 64 bits
+    ir::ValueMap carried;   // of growing values; of pointers that are split: the scalar
+    ir::ValueMap round;     // of scalars of the round
+    ir::Value* of_a_round;  // whether there is such a round
+  };
+  // A tile of pointers to a tile of offsets, the same in all rounds, from a scalar pointer.
+  struct Split {
+    ir::Value* base;
+    ir::Value* offsets;
+    ir::Value* step;
+  };
+
+  void find_parts();
+  void split_pointers(ir::Builder& before);
+  bool splits(const ir::Value* pointers) const;
+  bool varies(const ir::Value* v) const;
+  std::vector<ir::Value**> parts(Iteration& it) const;
+  Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_a_round) const;
+  Iteration next(ir::Builder& build, const Iteration& it, Replay& replay) const;
+  Iteration wrapped(ir::Builder& build, const Iteration& it) const;
+  Replay replay(ir::Builder& build, const Iteration& it, bool inside) const;
+  void issue(ir::Builder& build, const Iteration& it, Replay& replay, const Access& access) const;
+
+  ir::Op& loop_;
+  ir::Block& body_;
+  std::vector<ir::Op*> loads_;
+  LoopSources& sources_;
+  int ahead_;
+  Rounds* rounds_;
+  ir::Value* upper_;                        // the loop's own bound
+  std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
+  std::vector<const ir::Value*> of_round_;  // scalars of the round that they follow from
+  std::unordered_map<const ir::Value*, Split> split_;
+  Iteration coming_;                        // the one whose loads the loop begins with
+};
+
+}  // namespace tegula

@@ -1,0 +1,62 @@
+// Values that loops carry, and values of other iterations than the one at hand.
+#pragma once
+
+#include <vector>
+
+#include "codegen/ir/builder.h"
+
+namespace tegula {
+
+/// The block that a value is defined in.
+inline ir::Block* home(const ir::Value* v) { return v->def ? v->def->parent : v->block; }
+
+/// Makes the For loop carry one more value; the caller appends what the body yields for it. Returns the body's.
+ir::Value* carry(ir::Op& loop, ir::Value* init);
+
+/// Room for `slots` tiles of the type of `tile`, whose elements along the axis `contiguous` are to lie side by side
+/// (-1: as those that are put there do).
+ir::Value* alloc_place(ir::Builder& builder, const ir::Type& tile, int64_t slots, int contiguous = -1);
+/// The place number `index` of a shared_alloc.
+ir::Value* slot_of(ir::Builder& builder, ir::Value* buffer, ir::Value* index);
+/// Lets the body yield, for a number that the loop carries, the next one of `slots`, round and round.
+void rotate(ir::Op& loop, ir::Value* index, int64_t slots);
+
+/// Makes values anew, under other values of what they follow from. They must follow by pure ops.
+class Replay {
+ public:
+  /// `known` has what stands for some values, arguments of blocks above all. Values of `blocks` are made anew, those of
+  /// `around` only where they follow from something in `known`; all others stay as they are.
+  Replay(ir::Builder& build, std::vector<const ir::Block*> blocks, ir::ValueMap known,
+         std::vector<const ir::Block*> around = {})
+      : build_(build), blocks_(std::move(blocks)), around_(std::move(around)), values_(std::move(known)) {}
+
+  /// Null for null.
+  ir::Value* operator()(ir::Value* v);
+
+ private:
+  ir::Builder& build_;
+  std::vector<const ir::Block*> blocks_, around_;
+  ir::ValueMap values_;
+};
+
+/// What values of a For loop's body follow from by pure ops.
+class LoopSources {
+ public:
+  explicit LoopSources(const ir::Op& loop) : body_(*loop.regions[0]) {}
+
+  /// Nothing but values of before the loop; the iteration too, which is the induction variable and steadily growing
+  /// values; or something else.
+  enum class Source { Invariant, Iteration, Other };
+  Source of(const ir::Value* v);
+
+  /// For a carried value p whose next one is p + d with d invariant: the op that adds; otherwise null.
+  const ir::Op* growth(const ir::Value* arg);
+  /// What is added.
+  ir::Value* step(const ir::Value* arg);
+
+ private:
+  const ir::Block& body_;
+  std::unordered_map<const ir::Value*, Source> sources_;
+};
+
+}  // namespace tegula

@@ -1,0 +1,150 @@
+#include "codegen/passes/rounds.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_set>
+
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/wgmma.h"
+#include "codegen/passes/loop_bounds.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+bool contains(const std::vector<Op*>& ops, const Op* op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); }
+
+// Whether a further iteration, with zeros for what is loaded, changes nothing: the loop sums up dots of what is loaded,
+// and what else it carries grows and is not used behind it.
+bool only_sums_up(const Op& loop, const std::vector<Op*>& loads, LoopSources& sources) {
+  const Block& body = *loop.regions[0];
+  for (auto& op : body.ops)
+    if (!op->has(Pure) && !op->has(Terminator) && !contains(loads, op.get())) return false;
+  auto uses = count_uses(body);
+  auto behind = count_uses(*loop.parent);
+  for (size_t i = 0; i < loop.results.size(); ++i) {
+    const Value *arg = body.args[i + 1].get(), *next = body.terminator()->operands[i];
+    if (sources.growth(arg) && !behind.contains(loop.result(int(i)))) continue;
+    const Op* dot = next->def;
+    if (!dot || dot->opcode != Opcode::Dot || dot->parent != &body || dot->operand(2) != arg || uses[arg] != 1 ||
+        uses[next] != 1)
+      return false;
+    for (int side : {0, 1})
+      if (const Op* load = untransposed(dot->operand(side))->def; !load || !contains(loads, load)) return false;
+  }
+  return true;
+}
+
+bool has_dots(const Op& op) {
+  bool found = false;
+  for (auto& region : op.regions) walk(*region, [&](const Op& inner) { found |= inner.opcode == Opcode::Dot; });
+  return found;
+}
+
+}  // namespace
+
+std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, LoopSources& sources) {
+  Op* loop = inner.parent->parent;
+  if (!loop || loop->opcode != Opcode::For) return nullptr;
+  auto is_constant = [](const Value* v) { return v->def && v->def->opcode == Opcode::Constant; };
+  if (!is_constant(inner.operands[0]) || !is_constant(inner.operands[2])) return nullptr;
+  if (inner.operands[2]->def->attr_int("value") <= 0) return nullptr;
+  for (auto& op : inner.parent->ops)
+    if (op->opcode == Opcode::Dot || (op.get() != &inner && has_dots(*op))) return nullptr;
+  std::vector<const Value*> written;
+  if (orders_memory(*inner.parent, written)) return nullptr;
+  for (const Op* load : loads)
+    if (!apart(load->operands[0], written)) return nullptr;
+  if (!only_sums_up(inner, loads, sources)) return nullptr;
+  std::unique_ptr<Rounds> rounds(new Rounds(*loop, inner));
+  return rounds->follow_from_round(loads, sources) ? std::move(rounds) : nullptr;
+}
+
+bool Rounds::follow_from_round(const std::vector<Op*>& loads, LoopSources& sources) const {
+  const Block *outer = loop_.regions[0].get(), *within = inner_.regions[0].get();
+  std::unordered_set<const Value*> seen;
+  std::function<bool(const Value*)> follows = [&](const Value* v) {
+    if (!v || !seen.insert(v).second || (home(v) != outer && home(v) != within)) return true;
+    if (v->def)
+      return v->def->has(Pure) && v->def->regions.empty() &&
+             std::all_of(v->def->operands.begin(), v->def->operands.end(), follows);
+    if (v->index == 0) return true;
+    return v->block == within && follows(inner_.operands[kForBounds + size_t(v->index) - 1]) && sources.growth(v) &&
+           follows(sources.step(v));
+  };
+  for (const Op* load : loads)
+    if (!std::all_of(load->operands.begin(), load->operands.end(), follows)) return false;
+  return std::all_of(inner_.operands.begin(), inner_.operands.begin() + kForBounds, follows);
+}
+
+// What the round computes on scalars and uses in tiles or inner loops.
+std::vector<Value*> Rounds::find_scalars() {
+  Block& body = *loop_.regions[0];
+  // By pure scalar ops from values of before the loop; of these, from the round's number.
+  std::unordered_set<const Value*> plain{body.args[0].get()}, of_round = plain;
+  std::unordered_set<const Op*> computing;
+  for (auto& op : body.ops) {
+    bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar();
+    bool varies = false;
+    for (const Value* v : op->operands) {
+      scalar &= v && v->type.is_scalar() && (home(v) != &body || plain.contains(v));
+      varies |= of_round.contains(v);
+    }
+    if (!scalar) continue;
+    plain.insert(op->result());
+    if (!varies) continue;
+    computing.insert(op.get());
+    of_round.insert(op->result());
+  }
+  std::unordered_set<const Value*> used;
+  walk(body, [&](const Op& op) {
+    if (!computing.contains(&op)) used.insert(op.operands.begin(), op.operands.end());
+  });
+  std::vector<Value*> scalars;
+  for (auto& op : body.ops)
+    if (computing.contains(op.get()) && used.contains(op->result())) scalars.push_back(op->result());
+  return scalars;
+}
+
+void Rounds::carry_scalars() {
+  Block& body = *loop_.regions[0];
+  Value *lower = loop_.operands[0], *step = loop_.operands[2], *round = body.args[0].get();
+  const std::vector<Value*> scalars = find_scalars();
+  Builder build;
+  build.set_loc(loop_.loc);
+  // The scalars in the round of that number.
+  auto scalars_of = [&](Value* number) {
+    Replay replay(build, {&body}, {{round, number}});
+    std::vector<Value*> out;
+    for (Value* v : scalars) out.push_back(replay(v));
+    return out;
+  };
+  build.set_before(&loop_);
+  first_exists_ = within_loop(build, loop_, lower);
+  const std::vector<Value*> first = scalars_of(lower), second = scalars_of(build.add(lower, step));
+  std::vector<Value*> now, next;
+  for (Value* v : first) now.push_back(carry(loop_, v));
+  for (Value* v : second) next.push_back(carry(loop_, v));
+  build.set_after(&inner_);
+  Value* next_number = build.add(round, step);
+  const std::vector<Value*> after_next = scalars_of(build.add(next_number, step));
+  ValueMap known;
+  for (size_t i = 0; i < scalars.size(); ++i) known[scalars[i]] = now[i];
+  replace_uses(body, known);
+  auto& yielded = body.terminator()->operands;
+  yielded.insert(yielded.end(), next.begin(), next.end());
+  yielded.insert(yielded.end(), after_next.begin(), after_next.end());
+
+  build.set_before(&inner_);
+  next_exists_ = within_loop(build, loop_, build.add(wide(build, round), wide(build, step)));
+  first_[round] = lower;
+  next_[round] = build.add(round, step);
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    first_[now[i]] = first[i];
+    next_[now[i]] = next[i];
+  }
+}
+
+}  // namespace tegula
