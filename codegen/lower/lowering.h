@@ -7,9 +7,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
-#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/lower/hw.h"
