@@ -178,7 +178,7 @@ void link_ptx_bodies(llvm::Module& module, const Target& target) {
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
-    if (!row || !f.isDeclaration()) continue;
+    if (!row || !f.isDeclaration() || f.use_empty()) continue;
     TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
     if (int predicate = predicate_of(*row); predicate >= 0) {
       llvm::SmallVector<llvm::CallInst*> always;

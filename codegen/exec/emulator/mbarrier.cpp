@@ -67,6 +67,10 @@ void end_phase(Program& program, MBarrier& barrier) {
   this_worker->wake(barrier.waiting);
 }
 
+void do_copies(const MBarrier::Late& late) {
+  late.fiber->copies.complete(late.copies, [&](const AsyncCopy& copy) { this_worker->perform(*late.fiber, copy); });
+}
+
 /// That one arrival more belongs to the current phase.
 void check_expected(const Named& named, Where where) {
   const MBarrier& barrier = *named.barrier;
@@ -120,8 +124,11 @@ void arrive_on_mbarrier(uint32_t address, uint32_t site) {
 void arrive_after_copies(uint32_t address, uint32_t site) {
   const Named named = find(address, {site});
   check_expected(named, {site});
-  Fiber& fiber = this_worker->fiber();
-  named.barrier->late.push_back({&fiber, fiber.copies.issued(), this_worker->tick()});
+  Worker& worker = *this_worker;
+  Fiber& fiber = worker.fiber();
+  const MBarrier::Late late{&fiber, fiber.copies.issued(), worker.tick()};
+  named.barrier->late.push_back(late);
+  if (worker.flip()) do_copies(late);
 }
 
 void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where) {
@@ -142,11 +149,17 @@ void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where) {
   }
 }
 
+bool is_to_arrive(const Fiber& fiber) {
+  for (const auto& [offset, barrier] : fiber.program->mbarriers)
+    for (const MBarrier::Late& late : barrier.late)
+      if (late.fiber == &fiber) return true;
+  return false;
+}
+
 void arrive_late(Program& program, uint32_t offset) {
   MBarrier& barrier = program.mbarriers.at(offset);
   void* bytes = reinterpret_cast<void*>(uint64_t(program.shared_base + offset));
-  for (const MBarrier::Late& late : barrier.late)
-    late.fiber->copies.complete(late.copies, [&](const AsyncCopy& copy) { this_worker->perform(*late.fiber, copy); });
+  for (const MBarrier::Late& late : barrier.late) do_copies(late);
   const bool intact = is_intact(barrier, bytes);  // if not, the next use says so
   barrier.late.clear();
   end_phase(program, barrier);

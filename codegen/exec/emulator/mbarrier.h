@@ -2,7 +2,9 @@
 // eight bytes of an object hold a word that follows from its state, by which it is seen when they are written over.
 //
 // Copies whose end is an arrival are done as late as the waits allow: when no thread can go on otherwise, and threads
-// wait for a phase in which nothing else is missing (Worker::end_late_phase).
+// wait for a phase in which nothing else is missing (Worker::end_late_phase). By then no thread can still read what
+// they replace, so with a seed half of the copies are done when the arrival is asked for, and the arrival alone is
+// late.
 //
 // A fault ends the launch where
 // - an object is used that was not initialised, or was written over; one that is in use is initialised, or given up
@@ -51,6 +53,8 @@ void arrive_on_mbarrier(uint32_t address, uint32_t site);
 void arrive_after_copies(uint32_t address, uint32_t site);
 void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where);
 
+/// Its copies have arrivals to make.
+bool is_to_arrive(const Fiber& fiber);
 /// Does the copies that the current phase waits for, which ends it.
 void arrive_late(Program& program, uint32_t offset);
 /// What the fiber sleeps for, if that is a phase.

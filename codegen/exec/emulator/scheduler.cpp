@@ -155,8 +155,11 @@ void Worker::fiber_main(transfer_t from) {
 
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
-  Program& program = *current_->program;
-  current_->finished = true;
+  Fiber& fiber = *current_;
+  Program& program = *fiber.program;
+  if (!is_to_arrive(fiber))
+    fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
+  fiber.finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
 }
@@ -182,7 +185,7 @@ bool Worker::start_next(Program& program) {
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   for (Fiber* fiber : program.fibers) {
     fiber->finished = false;
-    fiber->copies.clear();  // nobody waited for them
+    fiber->copies.clear();
     push(fiber);
   }
   return true;

@@ -151,6 +151,8 @@ class Worker {
     for (Fiber* fiber : sleepers) push(fiber);
     sleepers.clear();
   }
+  /// True half of the times; never without a seed.
+  bool flip() { return random_ && random() >> 63; }
   /// A number that grows.
   uint64_t tick() { return ++ticks_; }
 
