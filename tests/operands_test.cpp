@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/compile.h"
 #include "codegen/exec/emulator.h"
+#include "codegen/passes/passes.h"
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
@@ -168,12 +170,12 @@ import triton.language as tl
 @triton.jit
 def turned(a_ptr, b_ptr, c_ptr, K):
     rows = tl.arange(0, 128)
-    depth = tl.arange(0, 64)
+    depth = tl.arange(0, 32)
     acc = tl.zeros((128, 128), tl.float32)
-    for k in range(0, K, 64):
+    for k in range(0, K, 32):
         a = tl.load(a_ptr + rows[:, None] * K + (k + depth)[None, :])
         b = tl.load(b_ptr + (k + depth)[:, None] * 128 + rows[None, :])
-        acc += tl.trans(tl.dot(a, b))
+        acc = tl.trans(acc) + tl.dot(a, b)
     tl.store(c_ptr + rows[:, None] * 128 + rows[None, :], acc)
 )",
                                        "turned.py")
@@ -182,9 +184,24 @@ def turned(a_ptr, b_ptr, c_ptr, K):
   types[2].elem = Elem::F32;
   types.push_back({.elem = Elem::I32, .divisible_by = 16});
   for (const char* target : {"sm_80", "sm_86", "sm_90a"}) {
-    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 6}, target);
+    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 8}, target);
     EXPECT_LE(image.shared_bytes, find_target(target)->shared_per_program) << target;
     EXPECT_NE(image.ptx.find("cp.async.c"), std::string::npos) << target;
+
+    // The passes run more than once: the last time is shown.
+    std::vector<std::string> expected, dumped, timed;
+    for (const PassInfo& pass : pass_table()) expected.push_back(pass.name);
+    expected.insert(expected.end(), std::begin(kStages), std::end(kStages));
+    std::vector<PassTime> times;
+    CompileOptions options;
+    options.target = *find_target(target);
+    options.times = &times;
+    options.dump = [&](const std::string& pass, const std::string&) { dumped.push_back(pass); };
+    Diagnostics diags;
+    ASSERT_TRUE(compile(*kernel.tile_func(types, {.num_warps = 8, .num_stages = 8}), options, diags)) << diags.render();
+    for (const PassTime& time : times) timed.push_back(time.pass);
+    EXPECT_EQ(dumped, expected) << target;
+    EXPECT_EQ(timed, expected) << target;
   }
 }
 
