@@ -160,6 +160,73 @@ TEST(Operands, ScaledBeforeTheProduct) {
     }
 }
 
+// Sums become an operand: within warps, elements of 8 bits go from lane to lane four at a time.
+TEST(Operands, ProductOfAProduct) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def chained(a_ptr, b_ptr, c_ptr, out_ptr, TYPE: tl.constexpr, SUMS: tl.constexpr):
+    i = tl.arange(0, 64)
+    a = tl.load(a_ptr + i[:, None] * 64 + i[None, :])
+    b = tl.load(b_ptr + i[:, None] + i[None, :] * 64)
+    c = tl.load(c_ptr + i[:, None] + i[None, :] * 64)
+    middle = tl.dot(a, b, out_dtype=SUMS).to(TYPE)
+    tl.store(out_ptr + i[:, None] * 64 + i[None, :], tl.dot(middle, c, out_dtype=SUMS))
+)",
+                                       "chained.py")
+                            .kernel("chained");
+  auto options = [](Elem type, int num_warps) {
+    const Elem sums = is_float(type) ? Elem::F32 : Elem::I32;
+    return LaunchOptions{.constexprs = {{"TYPE", Constexpr(type)}, {"SUMS", Constexpr(sums)}}, .num_warps = num_warps};
+  };
+  // Numbers of products that fit int8, and such that do not.
+  for (int range : {2, 128}) {
+    std::mt19937 random(6);
+    std::vector<int8_t> a(64 * 64), b(64 * 64), c(64 * 64);
+    for (auto* x : {&a, &b, &c})
+      for (int8_t& v : *x) v = int8_t(int(random() % (2 * range)) - range);
+    std::vector<int32_t> exact(64 * 64);
+    for (int i = 0; i < 64; ++i) {
+      std::vector<int8_t> middle(64);
+      for (int j = 0; j < 64; ++j) {
+        int sum = 0;
+        for (int k = 0; k < 64; ++k) sum += a[i * 64 + k] * b[j * 64 + k];
+        middle[j] = int8_t(sum);
+      }
+      for (int j = 0; j < 64; ++j)
+        for (int k = 0; k < 64; ++k) exact[i * 64 + j] += middle[k] * c[j * 64 + k];
+    }
+    for (auto& device : devices())
+      for (int num_warps : {1, 2, 4}) {
+        SCOPED_TRACE(fmt::format("{}: {} warps, numbers below {}", device->info().name, num_warps, range));
+        Buffer da(*device, a), db(*device, b), dc(*device, c), out(*device, exact.size() * sizeof(int32_t));
+        kernel.launch(*device, {1}, options(Elem::I8, num_warps), da.as<int8_t>(), db.as<int8_t>(), dc.as<int8_t>(),
+                      out.as<int32_t>());
+        EXPECT_EQ(out.download<int32_t>(), exact);
+      }
+  }
+
+  auto shuffles = [&](Elem type, const char* target, int num_warps) {
+    std::vector<ArgType> types(4, {.elem = type, .pointer = true, .divisible_by = 16});
+    types[3].elem = is_float(type) ? Elem::F32 : Elem::I32;
+    const std::string ptx = kernel.compile(types, options(type, num_warps), target).ptx;
+    int count = 0;
+    for (size_t at = 0; (at = ptx.find("shfl.sync", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  // A word of the operand may come from either of two; half of the sums go to another lane before they are stored.
+  const int chosen = 8 * 2, stored = 32 / 2;
+  // One warp holds four times as much. b and c go two ways, half of their words each time.
+  const int loaded = 2 * 2 * 32 / 2;
+  for (Elem type : {Elem::I8, Elem::F8E4M3}) {
+    EXPECT_EQ(shuffles(type, "sm_90a", 4), chosen + stored) << elem_info(type).tl;
+    EXPECT_EQ(shuffles(type, "sm_89", 1), loaded + 4 * (chosen + stored)) << elem_info(type).tl;
+  }
+}
+
 // What a loop exchanges through shared memory beside its dot leaves room for fewer stages than asked for.
 TEST(Operands, FewerStagesWhereSharedMemoryEnds) {
   const Kernel kernel = Program::parse(R"(
