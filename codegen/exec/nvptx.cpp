@@ -129,7 +129,7 @@ llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
 
 }  // namespace
 
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
+std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -146,7 +146,7 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
   // values in two parts, which relies on each rounding.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", target.ptx), options, llvm::Reloc::PIC_,
+      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", ptx), options, llvm::Reloc::PIC_,
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
@@ -174,12 +174,14 @@ void define(llvm::Function& f, const HwInfo& row, const Target& target, const st
 
 }  // namespace
 
-void link_ptx_bodies(llvm::Module& module, const Target& target) {
+int link_ptx_bodies(llvm::Module& module, const Target& target) {
+  int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
     if (!row || !f.isDeclaration() || f.use_empty()) continue;
     TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
+    ptx = std::max(ptx, target.ptx_for(row->feature));
     if (int predicate = predicate_of(*row); predicate >= 0) {
       llvm::SmallVector<llvm::CallInst*> always;
       for (llvm::User* user : f.users())
@@ -195,6 +197,7 @@ void link_ptx_bodies(llvm::Module& module, const Target& target) {
     }
     define(f, *row, target, modifiers, false);
   }
+  return ptx;
 }
 
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
