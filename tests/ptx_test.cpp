@@ -115,6 +115,11 @@ constexpr Case kCases[] = {
      "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 stride_cn=i32=1 "
      "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=i32 SUMS=i32 PRECISION=ieee",
      4},
+    {"tests/kernels/matmul.py", "leaky_relu", "", 0},
+    {"tests/kernels/matmul.py", "wrapped_matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+     8},
     {"tests/kernels/matmul.py", "attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
     {"tests/kernels/matmul.py", "matmul",
@@ -537,6 +542,21 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
       EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
     }
+
+  // Columns that wrap around at N are as contiguous as N is divisible.
+  for (int columns : {128, 256}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N={} "
+        "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+        columns);
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag].* 16, "), 3 * 64 * (128 + columns) / 8 / (32 * 8)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+    }
+  }
 
   // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
   for (const char* type : {"f32", "i8", "u8"})

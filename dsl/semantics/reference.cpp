@@ -80,9 +80,10 @@ runs on tensor cores if the 2^k of M, N and K fill their instructions (16, 8 and
 
 `+ - * / // % ** @ & | ^ << >>`, the unary `- + ~ not`, `== != < <= > >= and or`, `is`, `is not`, `in`, `not in` (these four
 at compile time), the ternary `a if c else b`, and indices of `:`, `None` and `...`: `x[:, None]`. `a @ b` is `tl.dot(a, b)`.
-Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. `/` gives a
-float. Types are promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a
-sum may be fused into one fma.
+Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. How wide accesses
+may be is found on the presumption that index arithmetic does not overflow and that programs divide what is not negative (a
+scalar made of their ids) by positive numbers. `/` gives a float. Types are promoted as in Triton; a number in the source
+takes the type of the tile that it meets. A product and a sum may be fused into one fma.
 
 ## float8
 
