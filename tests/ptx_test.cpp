@@ -594,6 +594,41 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
 }
 
+// Elements that wrap around at a bound are loaded together if a promise, on the way there, says that they start at no
+// negative one.
+TEST(Ptx, PromisesOfSigns) {
+  auto accesses = [](const char* promise, const char* width) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shifted(x_ptr, out_ptr, N, shift):
+    pid = tl.program_id(0)
+    start = (pid - shift) * 1024
+    {}
+    at = start + tl.arange(0, 1024)
+    tl.store(out_ptr + pid * 1024 + tl.arange(0, 1024), tl.load(x_ptr + at % N))
+)",
+                                         promise);
+    const Kernel kernel = Program::parse(text, "shifted.py").kernel("shifted");
+    const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const ArgType n{.elem = Elem::I32, .divisible_by = 16}, shift{.elem = Elem::I32};
+    const std::vector<ArgType> types{pointer, pointer, n, shift};
+    const std::string ptx = kernel.compile(types, {.num_warps = 4}, "sm_80").ptx;
+    const std::regex form(fmt::format("ld\\.global\\.{}", width));
+    return std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), form), std::sregex_iterator());
+  };
+  for (const char* promise : {"tl.assume(start >= 0)", "tl.assume(start > -1)", "tl.assume(0 < start)",
+                              "tl.assume((N > 0) & (0 <= start))", "tl.assume(start >= 0 and N > 0)"})
+    EXPECT_EQ(accesses(promise, "v4"), 2) << promise;
+  for (const char* promise :
+       {"", "tl.assume(start >= -1024)", "tl.assume(start != 0)", "tl.assume(start < 1)",
+        "tl.assume((start >= 0) | (N > 0))", "tl.assume(start >= N)", "if N > 4096:\n        tl.assume(start >= 0)"})
+    EXPECT_EQ(accesses(promise, "b32"), 8) << promise;
+}
+
 // Operands that are computed, or loaded to registers: wgmma multiplies all of them.
 TEST(Ptx, WgmmaOnOperandsFromRegisters) {
   auto count = [](const std::string& text, const char* pattern) {
