@@ -87,6 +87,7 @@ class BarrierWalk {
           state.add(after);
         }
         return;
+      case ir::Opcode::SharedFree:
       case ir::Opcode::SharedRead:
         State::append(state.used, {area(*alloc_of(op.operand(0)))});
         return;

@@ -387,6 +387,13 @@ void OpRules::shared_memory() {
       if (auto* barriers = attr<bool>("barriers", false); barriers && *barriers)
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
       break;
+    case Opcode::SharedFree:
+      if (place(in(0), "operand 'buffer'")) {
+        const Op* alloc = op_->operands[0]->def;
+        want(alloc && alloc->opcode == Opcode::SharedAlloc && alloc->attr_bool("barriers"),
+             "operand 'buffer' is no shared_alloc of barriers");
+      }
+      break;
     case Opcode::SharedSlot:
       place(in(0), "operand 'buffer'");
       want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
@@ -505,6 +512,7 @@ void OpRules::semantics() {
     case Opcode::AtomicRmw:
       return memory();
     case Opcode::SharedAlloc:
+    case Opcode::SharedFree:
     case Opcode::SharedSlot:
     case Opcode::AsyncCopy:
     case Opcode::AsyncCommit:
@@ -515,7 +523,11 @@ void OpRules::semantics() {
       attr<bool>("for_dots", false);
       return;
     case Opcode::AsyncWait:
-      want(in(0).is_token(), fmt::format("operand 'token' is {}, expected a token", in(0).to_string()));
+      want(!op.operands.empty(), "async_wait without a token");
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        want(in(int(i)).is_token() && in(int(i)) == in(0),
+             fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
+                         in(0).is_token() ? in(0).to_string() : "a token"));
       attr<bool>("for_dots", false);
       return;
     case Opcode::DotWait:
