@@ -627,9 +627,8 @@ class Param:
 
 
 class Image:
-    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known,
-    as on the emulator and before a GPU's driver has assembled it), shared_bytes, ptx,
-    and for what a launch runs its config: constexprs and options by name."""
+    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 where no GPU's driver has assembled
+    it), shared_bytes, ptx, and for what a launch runs its config: constexprs and options by name."""
 
     def __init__(self, handle, config=None):
         facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
@@ -643,10 +642,10 @@ class Image:
         self.config = config
 
     def __repr__(self):
-        known = [f"{self.registers} registers"] * (self.registers >= 0)  # the driver's assembler tells, at a launch
-        known += [f"{self.spill_bytes} bytes spilled"] * (self.spill_bytes >= 0)
-        facts = [self.target, f"{self.num_warps} warps", *known, f"{self.shared_bytes} bytes shared"]
-        return f"<tegula.Image {', '.join(facts)}>"
+        facts = [self.target, f"{self.num_warps} warps"]
+        if self.registers >= 0:
+            facts += [f"{self.registers} registers", f"{self.spill_bytes} bytes spilled"]
+        return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
