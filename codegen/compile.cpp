@@ -14,14 +14,25 @@ namespace {
 
 // The function laid out; null after a diagnostic. Passes choose how many stages loops have, and what dots get through
 // shared memory, before they know what all else needs of it: where that was too much they start again with less room.
+// Dumps and times are those of the last run alone.
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags,
-                                  const DumpCallback& dump, std::vector<PassTime>* times) {
+                                  const DumpCallback& dump, std::vector<PassTime>* times, ir::Completion completion) {
   PassContext context{target, diags};
+  context.completion = completion;
+  const int64_t limit = target.shared_per_program;
   for (;;) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    std::vector<PassTime> run_times;
+    DumpCallback keep;
+    if (dump) keep = [&](const std::string& pass, const std::string& text) { texts.emplace_back(pass, text); };
     auto work = func.clone();
-    if (!run_passes(*work, context, dump, times)) return nullptr;
-    const int64_t limit = target.shared_per_program, excess = plan_shared(*work).bytes - limit;
-    if (excess <= 0 || context.shared_for_others >= limit) return work;
+    const bool passed = run_passes(*work, context, keep, &run_times);
+    const int64_t excess = passed ? plan_shared(*work).bytes - limit : 0;
+    if (excess <= 0 || context.shared_for_others >= limit) {
+      for (const auto& [pass, text] : texts) dump(pass, text);
+      if (times) times->insert(times->end(), run_times.begin(), run_times.end());
+      return passed ? std::move(work) : nullptr;
+    }
     // Copies that are under way from round to round need their room beside what the epilogue exchanges.
     if (std::exchange(context.join_rounds, false)) continue;
     int64_t places = 0;
@@ -38,7 +49,7 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Di
 std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
-  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times);
+  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times, options.completion);
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
@@ -60,7 +71,7 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 }
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
-  return lay_out(func, target, diags, {}, nullptr);
+  return lay_out(func, target, diags, {}, nullptr, ir::Completion::Group);
 }
 
 }  // namespace tegula

@@ -163,6 +163,10 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
     }
   });
   for (Room& room : rooms) {
+    if (room.alloc->attr_bool("barriers")) {
+      room.end = INT_MAX;  // other data must not take the place of a barrier
+      continue;
+    }
     // Up to the end of the op of the same block that holds the last use, and to the waits behind it.
     const auto& ops = room.alloc->parent->ops;
     for (auto op = ops.begin(); op != ops.end() && (room.copied || room.multiplied || number.at(op->get()) <= room.end);
@@ -171,7 +175,7 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
       const bool waits = waits_for_all(**op) && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
-                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
+                                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
       if (waits || number.at(op->get()) <= room.end) room.end = last;
       if (waits && (*op)->opcode == ir::Opcode::AsyncWait) room.copied = false;
       if (waits && (*op)->opcode == ir::Opcode::DotWait) room.multiplied = false;
