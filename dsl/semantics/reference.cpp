@@ -103,8 +103,10 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
 parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
-the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
-compile-time condition keeps it from being reached. Files may hold all of that outside kernels.
+the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
+lacks: scans, `sort`, `gather`, `histogram`, `join` and `split`, random numbers, atomics but `atomic_add`, `dot_scaled`.
+[From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
+being reached. Files may hold all of that outside kernels.
 
 ## Pipelined loops, and memory that overlaps
 
