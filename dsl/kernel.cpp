@@ -1,6 +1,7 @@
 #include "dsl/kernel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -77,11 +78,24 @@ void KernelState::note_device(Device& device) {
   });
 }
 
-std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, const LaunchOptions& options) const {
+void KernelState::tell_once(MessageKind kind, const std::string& text) const {
+  {
+    std::lock_guard lock(telling);
+    if (!told.insert(text).second) return;
+  }
+  tell(kind, text);
+}
+
+std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, const LaunchOptions& options,
+                                             bool* has_messages) const {
   dsl::check_options(*source, options);
   Diagnostics diags = source->diagnostics();
-  auto func = source->build(dsl::specialization(*source, types, options), diags);
+  std::vector<std::string> prints;
+  auto func = source->build(dsl::specialization(*source, types, options), diags, prints);
+  if (!prints.empty()) tell_once(MessageKind::Print, fmt::format("{}", fmt::join(prints, "\n")));
   if (!func || diags.has_errors()) throw CompileError(diags);
+  for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
+  if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
   if (!options.dependent_launch) func->attrs["dependent_launch"] = false;
   return func;
 }
@@ -114,7 +128,8 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   if (look && !source_key.empty())
     if (auto image = cache->find(source_key)) return device.load(std::move(*image));
 
-  auto func = build(types, options);
+  bool has_messages = false;  // then the kernel is checked again by the next process, which tells them again
+  auto func = build(types, options, &has_messages);
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
@@ -122,7 +137,7 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
-    if (!source_key.empty()) cache->link(source_key, image_key);
+    if (!source_key.empty() && !has_messages) cache->link(source_key, image_key);
   }
   return loaded;
 }

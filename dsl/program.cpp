@@ -14,6 +14,7 @@
 #include "dsl/language/checker.h"
 #include "dsl/language/decorators.h"
 #include "dsl/language/source_file.h"
+#include "runtime/base/messages.h"
 
 namespace tegula {
 
@@ -54,8 +55,9 @@ class TextSource : public dsl::KernelSource {
 
   const std::string& name() const override { return function_.name; }
   const std::vector<KernelParam>& params() const override { return params_; }
-  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags) const override {
-    return language::check(file_->module(), name(), spec, diags);
+  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags,
+                                  std::vector<std::string>& prints) const override {
+    return language::check(file_->module(), name(), spec, diags, &prints);
   }
   std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
@@ -126,6 +128,7 @@ void Program::check() const {
   Diagnostics diags = state_->file->diagnostics();
   language::check_all(state_->file->module(), diags);
   if (diags.has_errors()) throw CompileError(diags);
+  for (const Diag& d : diags.list()) tell(MessageKind::Warning, dsl::warning_text(d, state_->file->diagnostics()));
 }
 
 void Program::set_cache(std::shared_ptr<ImageCache> cache) {

@@ -170,9 +170,11 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + first_col + col, mask=col_mask, other=0.0).to(tl.float32)[None, :]
-    acc = EPILOGUE(acc)
+    result = EPILOGUE(acc)
+    tl.static_assert(result.shape == acc.shape,
+                     f"EPILOGUE {EPILOGUE} gives a tile of shape {result.shape}, expected acc's: {acc.shape}")
     c_ptrs = c_ptr + first_row * stride_cm + first_col * stride_cn + row[:, None] * stride_cm + col[None, :] * stride_cn
-    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+    tl.store(c_ptrs, result.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})

@@ -26,6 +26,8 @@ struct Expr {
     Int,     ///< integer (as written; up to 2^64 - 1)
     Float,   ///< number
     String,  ///< text, unescaped
+    Format,  ///< an f-string: names[i] before children[i], names.back() behind the last; a child is null where it has a
+             ///< conversion or format, or is no expression
     True,
     False,
     None,
