@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Matrix products with and without GELU: Tegula, Triton, cuBLAS and torch.compile on the same tensors in one process.
 
-    bench/gemm.py [--only TEXT] [--pairs 21] [--budget SECONDS] [--out FOLDER]
+    bench/gemm.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER]
 
 Tegula runs kernels/gemm.py over the configurations of that file. Triton runs two kernels of peer_kernels.py, one with
 pointers and a persistent one with tensor descriptors (also of a transposed copy of B), each over its own configurations,
@@ -308,7 +308,7 @@ def cold_start(runs=3):
 
 def main():
     start, options = time.perf_counter(), side_by_side.options(__doc__)
-    cases = [case for case in all_cases() if not options.only or options.only in str(case)]
+    cases = [case for case in all_cases() if side_by_side.wanted(str(case), options)]
     compile_peers(cases)
     result = side_by_side.run("gemm", [(str(case), case.make) for case in cases], compare_and_free, options, start)
     text = report.gemm_table(result["rows"])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory-bound kernels: Tegula, Triton, torch.compile and torch on the same tensors in one process.
 
-    bench/rows.py [--only TEXT] [--pairs 21] [--budget SECONDS] [--out FOLDER]
+    bench/rows.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER]
 
 Tegula runs the kernels of kernels/ over all configurations of their files; Triton runs the same texts over the same
 configurations and the kernels of its tutorials (peer_kernels.py) over warps and stages. Each side's configurations are

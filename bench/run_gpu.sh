@@ -5,7 +5,8 @@
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
 # Steps: tests python tutorials launch first tune rows gemm sanitizer; all of them by default. One that fails does not stop the others.
-# Logs go to the folder $OUT (default: out/), a table comes last; the exit status is 1 if anything failed.
+# Logs go to the folder $OUT (default: out/), one a kind of step; what the benchmarks wrote is in results.tar.gz beside
+# them, packed anew after each step. A table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
 #   TEGULA_DEVICE   gpu (default) or emulator, as the library takes it
@@ -193,6 +194,13 @@ run_sanitizer() {
   done
 }
 
+# compared NAME LIMIT ARGUMENTS...: a benchmark of bench/ that writes files.
+compared() {
+  mkdir -p "$scratch/results"
+  with_python "$1.py" "$2" bench.log "bench/$1.py" --out "$scratch/results" "${@:3}"
+  tar -C "$scratch" -czf "$OUT/results.tar.gz" results || row "results of $1" LOST 0 "cannot write $OUT/results.tar.gz"
+}
+
 run_bench() { # run_bench NAME LIMIT ARGUMENTS...
   local program
   program=$(find_program "$1" bench)
@@ -214,8 +222,8 @@ for name in $steps; do
     launch) run_bench launch_overhead 40 ;;
     tune) step tuning_time 60 bench.log bench/tuning_time.sh "$(find_program tegula .)" ;;
     first) run_bench first_call 60 ;;
-    rows) with_python rows.py 420 bench.log bench/rows.py --out "$OUT/rows" ;;
-    gemm) with_python gemm.py 200 bench.log bench/gemm.py --budget 160 --out "$OUT/gemm" ;;
+    rows) compared rows 420 ;;
+    gemm) compared gemm 200 --budget 160 ;;
     *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune rows gemm sanitizer" ;;
   esac
 done

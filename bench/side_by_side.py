@@ -131,11 +131,15 @@ def measure(case, arms, pairs):
 
 def options(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="cases whose name has this text")
+    parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")
     parser.add_argument("--pairs", type=int, default=21, help="interleaved rounds")
     parser.add_argument("--budget", type=float, default=400, help="seconds after which no further case is begun")
     parser.add_argument("--out", default="out", help="folder for the results")
     return parser.parse_args()
+
+
+def wanted(label, options):
+    return not options.only or any(text in label for text in options.only)
 
 
 def run(name, cases, compare, options, start):
@@ -150,7 +154,7 @@ def run(name, cases, compare, options, start):
               "torch": torch.__version__, "triton": triton.__version__, "pairs": options.pairs, "rows": []}
     left_out, broken = [], []
     for label, make in cases:
-        if options.only and options.only not in label:
+        if not wanted(label, options):
             continue
         if time.perf_counter() - start > options.budget:
             left_out.append(label)

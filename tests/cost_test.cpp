@@ -12,6 +12,7 @@
 #include <fstream>
 #include <regex>
 
+#include "codegen/analysis/op_cost.h"
 #include "codegen/compile.h"
 #include "dsl/tegula.h"
 
@@ -70,6 +71,32 @@ Launch matmul(int m, int n, int k, int warps) {
        integer(1), integer(), integer(1), integer(), integer(1)},
       {.constexprs = {{"BLOCK_M", m}, {"BLOCK_N", n}, {"BLOCK_K", k}, {"GROUP_M", 8}, {"OUT", Constexpr(Elem::F16)}},
        .num_warps = warps}};
+}
+
+// The dot of a product of 128 x 64 x 64 blocks, with B transposed in memory.
+DotCost cost_of_dot(Elem elem, const char* precision, std::string_view target_name, int rows = 128) {
+  const Elem sums = is_float(elem) ? Elem::F32 : Elem::I32;
+  const Launch launch{"tests/kernels/matmul.py",
+                      "matmul",
+                      {pointer(elem), pointer(elem), pointer(sums), integer(), integer(), integer(), integer(),
+                       integer(1), integer(1), integer(), integer(), integer(1)},
+                      {.constexprs = {{"BLOCK_M", rows},
+                                      {"BLOCK_N", 64},
+                                      {"BLOCK_K", 64},
+                                      {"GROUP_M", 8},
+                                      {"OUT", Constexpr(sums)},
+                                      {"SUMS", Constexpr(sums)},
+                                      {"PRECISION", precision}},
+                       .num_warps = 4}};
+  const Target target = *find_target(target_name);
+  Diagnostics diags;
+  auto func = lay_out(*kernel_of(launch).tile_func(launch.types, launch.options), target, diags);
+  EXPECT_TRUE(func) << diags.render();
+  std::optional<DotCost> cost;
+  ir::walk(func->body, [&](const ir::Op& op) {
+    if (op.opcode == ir::Opcode::Dot) cost = dot_cost(op, target);
+  });
+  return cost.value();
 }
 
 DeviceInfo h200() {
@@ -173,6 +200,45 @@ TEST(Cost, RanksProducts) {
   EXPECT_LT(us(128, 128, 64, 8), us(64, 64, 32, 4));
   EXPECT_LT(us(64, 64, 32, 4), us(32, 32, 32, 4));
   EXPECT_LT(us(128, 128, 64, 8), us(256, 256, 128, 8));  // spills in each trip
+}
+
+// Tensor cores take fp16's time for 16 deep instructions of all types; mma.sync more of it where there is wgmma.
+TEST(Cost, DotsAtTheRateOfTheirInstruction) {
+  const double flops = 2.0 * 128 * 64 * 64;
+  for (const char* target : {"sm_80", "sm_89", "sm_90a"}) {
+    SCOPED_TRACE(target);
+    const bool float8 = std::string(target) != "sm_80";
+    auto work = [&](Elem elem, const char* precision = "ieee") {
+      const DotCost cost = cost_of_dot(elem, precision, target);
+      EXPECT_TRUE(cost.instruction);
+      EXPECT_EQ(cost.flops, flops);
+      return cost.tensor_flops / flops;
+    };
+    EXPECT_EQ(work(Elem::F16), 1);
+    EXPECT_EQ(work(Elem::BF16), 1);
+    EXPECT_EQ(work(Elem::I8), 0.5);
+    EXPECT_EQ(work(Elem::F8E4M3), float8 ? 0.5 : 1);  // sm_80 widens them
+    EXPECT_EQ(work(Elem::F32, "tf32"), 2);
+    EXPECT_NEAR(work(Elem::F32, "tf32x3"), std::string(target) == "sm_90a" ? 6 / 0.63 : 6, 1e-9);
+  }
+  // Rows of zeros are multiplied too.
+  EXPECT_EQ(cost_of_dot(Elem::F16, "ieee", "sm_80", 8).tensor_flops, 2.0 * 16 * 64 * 64);
+  const DotCost ieee = cost_of_dot(Elem::F32, "ieee", "sm_90a");
+  EXPECT_FALSE(ieee.instruction);
+  EXPECT_EQ(ieee.tensor_flops, 0);
+  EXPECT_EQ(ieee.fmas, 128 * 64 / 128 * 64);
+}
+
+TEST(Cost, ProductsOfExactFloatsTakeLonger) {
+  auto us = [](const char* precision) {
+    Launch launch = matmul(128, 128, 32, 8);
+    for (int i : {0, 1, 2}) launch.types[i] = pointer(Elem::F32);
+    launch.options.constexprs.back().value = Constexpr(Elem::F32);
+    launch.options.constexprs.push_back({"PRECISION", precision});
+    return estimate(launch, {.programs = 1024, .arguments = {{"M", 4096}, {"N", 4096}, {"K", 4096}}}).predicted_us;
+  };
+  EXPECT_LT(us("tf32"), us("tf32x3"));
+  EXPECT_LT(us("tf32x3"), us("ieee"));
 }
 
 TEST(Cost, PredictsTheTimeOfSoftmax) {

@@ -245,6 +245,11 @@ TEST(Float8Kernels, Ptx) {
     EXPECT_TRUE(has(ptx(Elem::BF16, Elem::F8E5M2, target), "cvt.rn.satfinite.e5m2x2.f32"));
     EXPECT_TRUE(has(ptx(Elem::F8E4M3, Elem::F16, target), "cvt.rn.f16x2.e4m3x2"));
   }
+  // They came to sm_89 in PTX 8.1: what does without is for older drivers too.
+  EXPECT_TRUE(has(ptx(Elem::F32, Elem::F8E4M3, "sm_89"), ".version 8.1\n"));
+  EXPECT_TRUE(has(ptx(Elem::F8E4M3, Elem::F16, "sm_89"), ".version 8.1\n"));
+  EXPECT_TRUE(has(ptx(Elem::F32, Elem::F16, "sm_89"), ".version 7.8\n"));
+  EXPECT_TRUE(has(ptx(Elem::F32, Elem::F8E4M3, "sm_90a"), ".version 8.0\n"));
   EXPECT_FALSE(has(ptx(Elem::F32, Elem::F8E4M3, "sm_80"), "e4m3"));
   EXPECT_FALSE(has(ptx(Elem::F8E4M3, Elem::F16, "sm_80"), "e4m3"));
 }
@@ -327,6 +332,8 @@ TEST(Float8Products, Instructions) {
   EXPECT_TRUE(has(ptx(e5m2, e5m2, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e5m2.e5m2"));
   EXPECT_TRUE(has(ptx(e4m3, e4m3, false, "sm_90a"), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
   EXPECT_TRUE(has(ptx(e5m2, e4m3, true, "sm_89"), "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32"));
+  EXPECT_TRUE(has(ptx(e5m2, e4m3, true, "sm_89"), ".version 8.4\n"));
+  EXPECT_TRUE(has(ptx(Elem::F16, Elem::F16, true, "sm_89"), ".version 7.8\n"));
   EXPECT_TRUE(has(ptx(e4m3, e4m3, true, "sm_80"), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
 }
 

@@ -12,6 +12,15 @@ namespace tegula::front_ends {
 using ops::Array;
 using ops::device;
 
+/// f(0) to f(n - 1).
+inline std::vector<double> each(size_t n, const std::function<double(size_t)>& f) {
+  std::vector<double> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(f(i));
+  return out;
+}
+
+inline std::vector<float> floats(size_t n, unsigned seed) { return ops::small_values<float>(n, seed); }
+
 /// Brings ops without effects, and loads with no write between, into the order in which they are needed: C++ leaves
 /// open in which order it evaluates operands and arguments.
 inline void sort_by_need(ir::Block& block) {

@@ -281,5 +281,51 @@ def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
   }
 }
 
+// Copies from round to round keep their slots during the epilogue: with many stages there is no room for what that
+// exchanges through shared memory, and each round begins its own copies.
+TEST(Matmul, RoundsWhoseEpilogueExchangesThroughSharedMemory) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, K, TILES):
+    rows = tl.arange(0, 128)
+    depth = tl.arange(0, 64)
+    for t in tl.range(tl.program_id(0), TILES, tl.num_programs(0)):
+        acc = tl.zeros((128, 128), tl.float32)
+        for k in range(0, K, 64):
+            a = tl.load(a_ptr + (t * 128 + rows)[:, None] * K + (k + depth)[None, :])
+            b = tl.load(b_ptr + (k + depth)[:, None] * 128 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        flat = tl.reshape(acc, (64, 256))
+        tl.store(c_ptr + t * 16384 + tl.arange(0, 64)[:, None] * 256 + tl.arange(0, 256)[None, :], flat + tl.sum(acc))
+)",
+                                       "rounds.py")
+                            .kernel("rounds");
+  const int tiles = 3, k = 192;
+  const auto a = random_values<float16>(size_t(tiles) * 128 * k, 1), b = random_values<float16>(size_t(k) * 128, 2);
+  std::vector<double> exact(size_t(tiles) * 128 * 128);
+  for (int t = 0; t < tiles; ++t) {
+    double* tile = &exact[size_t(t) * 128 * 128];
+    double sum = 0;
+    for (int i = 0; i < 128; ++i)
+      for (int l = 0; l < k; ++l)
+        for (int j = 0; j < 128; ++j)
+          tile[i * 128 + j] += double(float(a[size_t((t * 128 + i) * k + l)])) * double(float(b[size_t(l * 128 + j)]));
+    for (int i = 0; i < 128 * 128; ++i) sum += tile[i];
+    for (int i = 0; i < 128 * 128; ++i) tile[i] += sum;
+  }
+  for (auto& device : devices())
+    for (int num_stages : {3, 6}) {
+      SCOPED_TRACE(fmt::format("{}, {} stages", device->info().name, num_stages));
+      Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
+      kernel.launch(*device, {2}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(), dc.as<float>(), k,
+                    tiles);
+      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-5);
+    }
+}
+
 }  // namespace
 }  // namespace tegula

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/compile.h"
 #include "codegen/exec/emulator.h"
+#include "codegen/passes/passes.h"
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
@@ -158,6 +160,73 @@ TEST(Operands, ScaledBeforeTheProduct) {
     }
 }
 
+// Sums become an operand: within warps, elements of 8 bits go from lane to lane four at a time.
+TEST(Operands, ProductOfAProduct) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def chained(a_ptr, b_ptr, c_ptr, out_ptr, TYPE: tl.constexpr, SUMS: tl.constexpr):
+    i = tl.arange(0, 64)
+    a = tl.load(a_ptr + i[:, None] * 64 + i[None, :])
+    b = tl.load(b_ptr + i[:, None] + i[None, :] * 64)
+    c = tl.load(c_ptr + i[:, None] + i[None, :] * 64)
+    middle = tl.dot(a, b, out_dtype=SUMS).to(TYPE)
+    tl.store(out_ptr + i[:, None] * 64 + i[None, :], tl.dot(middle, c, out_dtype=SUMS))
+)",
+                                       "chained.py")
+                            .kernel("chained");
+  auto options = [](Elem type, int num_warps) {
+    const Elem sums = is_float(type) ? Elem::F32 : Elem::I32;
+    return LaunchOptions{.constexprs = {{"TYPE", Constexpr(type)}, {"SUMS", Constexpr(sums)}}, .num_warps = num_warps};
+  };
+  // Numbers of products that fit int8, and such that do not.
+  for (int range : {2, 128}) {
+    std::mt19937 random(6);
+    std::vector<int8_t> a(64 * 64), b(64 * 64), c(64 * 64);
+    for (auto* x : {&a, &b, &c})
+      for (int8_t& v : *x) v = int8_t(int(random() % (2 * range)) - range);
+    std::vector<int32_t> exact(64 * 64);
+    for (int i = 0; i < 64; ++i) {
+      std::vector<int8_t> middle(64);
+      for (int j = 0; j < 64; ++j) {
+        int sum = 0;
+        for (int k = 0; k < 64; ++k) sum += a[i * 64 + k] * b[j * 64 + k];
+        middle[j] = int8_t(sum);
+      }
+      for (int j = 0; j < 64; ++j)
+        for (int k = 0; k < 64; ++k) exact[i * 64 + j] += middle[k] * c[j * 64 + k];
+    }
+    for (auto& device : devices())
+      for (int num_warps : {1, 2, 4}) {
+        SCOPED_TRACE(fmt::format("{}: {} warps, numbers below {}", device->info().name, num_warps, range));
+        Buffer da(*device, a), db(*device, b), dc(*device, c), out(*device, exact.size() * sizeof(int32_t));
+        kernel.launch(*device, {1}, options(Elem::I8, num_warps), da.as<int8_t>(), db.as<int8_t>(), dc.as<int8_t>(),
+                      out.as<int32_t>());
+        EXPECT_EQ(out.download<int32_t>(), exact);
+      }
+  }
+
+  auto shuffles = [&](Elem type, const char* target, int num_warps) {
+    std::vector<ArgType> types(4, {.elem = type, .pointer = true, .divisible_by = 16});
+    types[3].elem = is_float(type) ? Elem::F32 : Elem::I32;
+    const std::string ptx = kernel.compile(types, options(type, num_warps), target).ptx;
+    int count = 0;
+    for (size_t at = 0; (at = ptx.find("shfl.sync", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  // A word of the operand may come from either of two; half of the sums go to another lane before they are stored.
+  const int chosen = 8 * 2, stored = 32 / 2;
+  // One warp holds four times as much. b and c go two ways, half of their words each time.
+  const int loaded = 2 * 2 * 32 / 2;
+  for (Elem type : {Elem::I8, Elem::F8E4M3}) {
+    EXPECT_EQ(shuffles(type, "sm_90a", 4), chosen + stored) << elem_info(type).tl;
+    EXPECT_EQ(shuffles(type, "sm_89", 1), loaded + 4 * (chosen + stored)) << elem_info(type).tl;
+  }
+}
+
 // What a loop exchanges through shared memory beside its dot leaves room for fewer stages than asked for.
 TEST(Operands, FewerStagesWhereSharedMemoryEnds) {
   const Kernel kernel = Program::parse(R"(
@@ -168,12 +237,12 @@ import triton.language as tl
 @triton.jit
 def turned(a_ptr, b_ptr, c_ptr, K):
     rows = tl.arange(0, 128)
-    depth = tl.arange(0, 64)
+    depth = tl.arange(0, 32)
     acc = tl.zeros((128, 128), tl.float32)
-    for k in range(0, K, 64):
+    for k in range(0, K, 32):
         a = tl.load(a_ptr + rows[:, None] * K + (k + depth)[None, :])
         b = tl.load(b_ptr + (k + depth)[:, None] * 128 + rows[None, :])
-        acc += tl.trans(tl.dot(a, b))
+        acc = tl.trans(acc) + tl.dot(a, b)
     tl.store(c_ptr + rows[:, None] * 128 + rows[None, :], acc)
 )",
                                        "turned.py")
@@ -182,9 +251,24 @@ def turned(a_ptr, b_ptr, c_ptr, K):
   types[2].elem = Elem::F32;
   types.push_back({.elem = Elem::I32, .divisible_by = 16});
   for (const char* target : {"sm_80", "sm_86", "sm_90a"}) {
-    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 6}, target);
+    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 8}, target);
     EXPECT_LE(image.shared_bytes, find_target(target)->shared_per_program) << target;
     EXPECT_NE(image.ptx.find("cp.async.c"), std::string::npos) << target;
+
+    // The passes run more than once: the last time is shown.
+    std::vector<std::string> expected, dumped, timed;
+    for (const PassInfo& pass : pass_table()) expected.push_back(pass.name);
+    expected.insert(expected.end(), std::begin(kStages), std::end(kStages));
+    std::vector<PassTime> times;
+    CompileOptions options;
+    options.target = *find_target(target);
+    options.times = &times;
+    options.dump = [&](const std::string& pass, const std::string&) { dumped.push_back(pass); };
+    Diagnostics diags;
+    ASSERT_TRUE(compile(*kernel.tile_func(types, {.num_warps = 8, .num_stages = 8}), options, diags)) << diags.render();
+    for (const PassTime& time : times) timed.push_back(time.pass);
+    EXPECT_EQ(dumped, expected) << target;
+    EXPECT_EQ(timed, expected) << target;
   }
 }
 

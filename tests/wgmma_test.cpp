@@ -85,6 +85,7 @@ struct Multiplication {
 
 constexpr int kAt = 4096, kBt = kAt + 64 * 64 * 2;  // of the operands
 constexpr int kShared = kBt + 256 * 64 * 2;
+constexpr int kBarrierAt = kShared;
 
 std::string row(const Multiplication& s) {
   const char* form = s.a_in_registers ? "rs" : "ss";
@@ -118,6 +119,9 @@ std::string declarations(int n, const std::string& row) {
 declare void @tegula.hw.fence_async_shared()
 declare void @tegula.hw.wgmma_fence() convergent
 declare void @tegula.hw.wgmma_commit() convergent
+declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
+declare void @tegula.hw.cp_async_mbarrier_arrive(i32, i32)
+declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
 declare {{{0}}} @tegula.hw.{1}.0({0}) convergent
 declare {{{0}}} @tegula.hw.{1}.1({0}) convergent
 declare {{{0}}} @tegula.hw.{2}({3}, i64, {0}, i1, i32) convergent
@@ -216,7 +220,7 @@ multiply:
 
 KernelImage image(const Multiplication& s) {
   return make_image({pointer("x", Elem::I32), pointer("fragment", Elem::I32), pointer("out")}, kernel_text(s),
-                    s.num_warps, kShared, declarations(s.n, row(s)));
+                    s.num_warps, kBarrierAt + 8, declarations(s.n, row(s)));
 }
 
 uint32_t bits_of(float value, Elem elem) {
@@ -431,6 +435,29 @@ TEST(Wgmma, FaultsOfMissingSynchronisation) {
   written.after = fmt::format(
       "  %wa = add i32 %base, {}\n  call void @tegula.hw.st_shared_b32(i32 %wa, i32 1, i1 true, i32 7)\n", kBt);
   EXPECT_CONTAINS(fault(written), changed);
+}
+
+// In place of a wait for the groups and a barrier: the threads' fence after that wait covers the copies of all.
+TEST(Wgmma, OperandsWhoseCopiesCompleteOnAMemoryBarrier) {
+  const std::string begin = fmt::format(
+      "  %bar = add i32 %base, {}\n  %first = icmp eq i32 %t, 0\n"
+      "  call void @tegula.hw.mbarrier_init(i32 %bar, i32 128, i1 %first, i32 2)\n"
+      "  call void @tegula.hw.barrier(i32 2)\n"
+      "  call void @tegula.hw.cp_async_mbarrier_arrive(i32 %bar, i32 2)\n",
+      kBarrierAt);
+  const std::string wait = "  call void @tegula.hw.mbarrier_wait(i32 %bar, i32 0, i32 3)\n",
+                    fence = "  call void @tegula.hw.fence_async_shared()\n",
+                    fences = "  call void @tegula.hw.wgmma_fence()\n";
+  Multiplication s;
+  s.before = begin + wait + fence + fences;
+  expect_product(s, "copies complete on a memory barrier");
+  s.before = begin + wait + fences;
+  EXPECT_CONTAINS(fault(s), "stored at k.py:1:5, and no fence_async_shared lies between");
+  s.before = begin + fence + wait + fences;
+  EXPECT_CONTAINS(fault(s), "stored at k.py:1:5, and no fence_async_shared lies between");
+  s.before = begin + fence + fences;
+  s.after = wait;
+  EXPECT_CONTAINS(fault(s), "wgmma: an operand in shared memory was written between the instruction and the wait");
 }
 
 TEST(Wgmma, FaultsOfThreadsThatPartWays) {

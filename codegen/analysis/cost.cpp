@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/launch_values.h"
+#include "codegen/analysis/op_cost.h"
+#include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
 
 namespace tegula {
@@ -33,94 +33,23 @@ constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
 constexpr int kMaxPrograms = 32;           // an SM
 constexpr int kMaxRegisters = 255;
-constexpr int kBaseRegisters = 14;  // addresses, indices and what the assembler needs for itself
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
-int words(const ir::Type& type, int64_t count) { return int((count * type.bits() + 31) / 32); }
-
-// Elements that a thread holds, repetitions left out.
-int64_t held(const ir::Type& type) {
-  if (type.is_scalar() || type.shared) return 1;
-  if (!type.layout) return type.num_elements();
-  return type.layout->remove_zero_registers().in_size(Dim::Register);
-}
-
-/// What one element of an op takes.
-struct OpCost {
-  double slots = 1;  ///< instructions to issue
-  int flops = 0;
-  int special = 0;  ///< instructions of the unit for exponentials, reciprocals and the like
-};
-
-OpCost op_cost(const ir::Op& op) {
-  const ir::Type& type = op.results.empty() ? op.operand(0)->type : op.result()->type;
-  const ir::Type& in = op.operands.empty() || !op.operand(0) ? type : op.operand(0)->type;
-  bool real = in.is_float();
-  double wide = in.bits() == 64 ? 2 : 1;
-  switch (op.opcode) {
-    case Opcode::Add:
-    case Opcode::Sub:
-    case Opcode::Mul:
-    case Opcode::Minimum:
-    case Opcode::Maximum:
-      return {(real ? 1 : 1.5) * wide, real};
-    case Opcode::Fma:
-      return {wide, 2};
-    case Opcode::Neg:
-    case Opcode::Abs:
-      return {0.5 * wide, real};
-    case Opcode::Div:
-    case Opcode::DivRn:
-      return real ? OpCost{6 * wide, 1, 1} : OpCost{24 * wide, 0};
-    case Opcode::Rem:
-      return {(real ? 40 : 24) * wide, real, real};
-    case Opcode::Exp:
-    case Opcode::Exp2:
-    case Opcode::FastTanh:
-    case Opcode::Rsqrt:
-    case Opcode::Sqrt:
-    case Opcode::SqrtRn:
-      return {2 * wide * wide, 1, 1};
-    case Opcode::Log:
-    case Opcode::Log2:
-    case Opcode::Tanh:
-    case Opcode::Erf:
-    case Opcode::Sin:
-    case Opcode::Cos:
-      return {24 * wide * wide, 1, 1};
-    case Opcode::Pow:
-      return {70 * wide * wide, 1, 2};
-    case Opcode::Floor:
-    case Opcode::Ceil:
-      return {2, 1};
-    case Opcode::Cast:
-      return {1, 0};
-    case Opcode::Constant:
-    case Opcode::Bitcast:
-    case Opcode::Hint:
-    case Opcode::Splat:
-    case Opcode::Broadcast:
-    case Opcode::ExpandDims:
-    case Opcode::Reshape:
-    case Opcode::Trans:
-    case Opcode::Arange:
-    case Opcode::ProgramId:
-    case Opcode::NumPrograms:
-      return {0, 0};
-    default:
-      return {wide, 0};
-  }
-}
 
 class Estimator {
  public:
   Estimator(const ir::Func& func, const Target& target, const CostInputs& inputs)
-      : func_(func), target_(target), inputs_(inputs), axis_(func), warps_(func.num_warps()) {}
+      : func_(func),
+        target_(target),
+        inputs_(inputs),
+        axis_(func),
+        values_(func, axis_, inputs),
+        registers_(func, axis_, values_),
+        warps_(func.num_warps()) {}
 
   CostEstimate run() {
     out_.threads = warps_ * 32;
     out_.shared_bytes = plan_shared(func_).bytes;
-    find_dependent(func_.body);
     count(func_.body, 1);
     out_.bytes_read = int64_t(read_);
     out_.bytes_written = int64_t(written_);
@@ -128,108 +57,13 @@ class Estimator {
     out_.flops = int64_t(flops_);
     out_.special = int64_t(special_);
     out_.dot_flops = int64_t(dot_flops_);
-    find_streamed(func_.body);
-    ir::walk(func_.body, [&](const ir::Op& op) {
-      if (op.opcode == Opcode::Dot) fragments_.insert({op.operand(0), op.operand(1)});
-    });
-    Live live;
-    walk_live(func_.body, live, 1);
-    out_.registers = kBaseRegisters + peak_;
+    peak_ = registers_.peak();
+    out_.registers = peak_.words;
     predict();
     return std::move(out_);
   }
 
  private:
-  // ---- Integers that are known for this launch
-
-  std::optional<int64_t> integer(const ir::Value* v, int depth = 0) const {
-    if (auto constant = axis_.info(v).constant) return constant;
-    if (!v->type.is_scalar() || !v->type.is_integer() || depth > 32) return std::nullopt;
-    if (!v->def) {
-      if (v->block != &func_.body) return std::nullopt;
-      auto it = inputs_.arguments.find(v->name);
-      return it == inputs_.arguments.end() ? inputs_.extent : it->second;
-    }
-    const ir::Op& op = *v->def;
-    if (op.opcode == Opcode::ProgramId) return 0;
-    if (op.opcode == Opcode::NumPrograms) return op.attr_int("axis") == 0 ? inputs_.programs : 1;
-    if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
-    std::optional<int64_t> a = integer(op.operand(0), depth + 1);
-    if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
-    if (op.opcode == Opcode::Select) {
-      return a ? integer(op.operand(*a ? 1 : 2), depth + 1) : std::nullopt;
-    }
-    std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), depth + 1) : std::nullopt;
-    if (!a || !b) return std::nullopt;
-    switch (op.opcode) {
-      case Opcode::Add:
-        return int64_t(uint64_t(*a) + uint64_t(*b));
-      case Opcode::Sub:
-        return int64_t(uint64_t(*a) - uint64_t(*b));
-      case Opcode::Mul:
-        return int64_t(uint64_t(*a) * uint64_t(*b));
-      case Opcode::Div:
-        return *b > 0 ? std::optional(*a / *b) : std::nullopt;
-      case Opcode::Rem:
-        return *b > 0 ? std::optional(*a % *b) : std::nullopt;
-      case Opcode::Minimum:
-        return std::min(*a, *b);
-      case Opcode::Maximum:
-        return std::max(*a, *b);
-      case Opcode::Lt:
-        return *a < *b;
-      case Opcode::Le:
-        return *a <= *b;
-      case Opcode::Gt:
-        return *a > *b;
-      case Opcode::Ge:
-        return *a >= *b;
-      case Opcode::Eq:
-        return *a == *b;
-      case Opcode::Ne:
-        return *a != *b;
-      default:
-        return std::nullopt;
-    }
-  }
-
-  double trips(const ir::Op& loop) const {
-    if (loop.opcode == Opcode::For) {
-      auto lower = integer(loop.operand(0)), upper = integer(loop.operand(1)), step = integer(loop.operand(2));
-      if (lower && upper && step && *step)
-        return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
-    }
-    return double(inputs_.trips);
-  }
-
-  // ---- Values that differ from program to program
-
-  void find_dependent(const ir::Block& block) {
-    for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
-      ir::walk(block, [&](const ir::Op& op) {
-        bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::AtomicRmw;
-        for (const ir::Value* x : op.operands) depends = depends || (x && dependent_.contains(x));
-        for (const auto& region : op.regions) {
-          size_t skip = op.opcode == Opcode::For ? 3 : 0;
-          size_t first = op.opcode == Opcode::For ? 1 : 0;
-          if (op.opcode == Opcode::For && depends && dependent_.contains(op.operand(0)))
-            dependent_.insert(region->args[0].get());
-          for (size_t i = first; i < region->args.size(); ++i)
-            if (size_t at = skip + i - first; at < op.operands.size() && dependent_.contains(op.operands[at]))
-              dependent_.insert(region->args[i].get());
-          if (const ir::Op* end = region->terminator(); end && op.opcode != Opcode::Reduce)
-            for (size_t i = 0; i < end->operands.size(); ++i) {
-              if (!dependent_.contains(end->operands[i])) continue;
-              depends = true;
-              if (first + i < region->args.size()) dependent_.insert(region->args[first + i].get());
-            }
-        }
-        if (depends)
-          for (const auto& r : op.results) dependent_.insert(r.get());
-      });
-    }
-  }
-
   // ---- Work
 
   // Bytes at different addresses that an access touches, and wavefronts of 128 bytes that it takes, for all warps.
@@ -259,8 +93,8 @@ class Estimator {
     double total = elements * double(bytes) * times;
     (reads ? read_ : written_) += total;
     (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
-    if (reads && !dependent_.contains(ptr)) shared_ += total;
-    double instructions = double(held(value)) / width * times;
+    if (reads && !values_.depends_on_program(ptr)) shared_ += total;
+    double instructions = double(held_elements(value)) / width * times;
     steps_ += instructions;
     slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
   }
@@ -272,7 +106,7 @@ class Estimator {
       switch (op.opcode) {
         case Opcode::For:
         case Opcode::While:
-          for (const auto& region : op.regions) count(*region, times * trips(op));
+          for (const auto& region : op.regions) count(*region, times * values_.trips(op));
           continue;
         case Opcode::If:
           for (const auto& region : op.regions) count(*region, times);
@@ -297,18 +131,19 @@ class Estimator {
           exchange_ += times;
           continue;
         case Opcode::Dot: {
-          const ir::Type &a = op.operand(0)->type, &c = op.result()->type;
-          dot_flops_ += 2.0 * double(c.num_elements()) * double(a.shape.back()) * times;
-          steps_ += 2.0 * double(c.num_elements()) * double(a.shape.back()) / (4096.0 * warps_) * times;
-          dot_bits_ = std::max(dot_bits_, a.bits());
+          const DotCost cost = dot_cost(op, target_);
+          dot_flops_ += cost.flops * times;
+          tensor_flops_ += cost.tensor_flops * times;
+          steps_ += (cost.steps / warps_ + cost.fmas / 2) * times;
+          slots_ += cost.fmas * warps_ * times;
           continue;
         }
         case Opcode::Reduce: {
           const ir::Type& in = op.operand(0)->type;
           double each = 0;
           for (const auto& inner : op.regions[0]->ops) each += op_cost(*inner).slots;
-          double n = double(held(in));
-          double kept = double(held(op.result()->type));
+          double n = double(held_elements(in));
+          double kept = double(held_elements(op.result()->type));
           work(op_cost(*op.regions[0]->ops.front()), n, double(in.num_elements()), times, each);
           shuffles_ += 5 * times;
           slots_ += 10 * kept * warps_ * times;
@@ -322,9 +157,9 @@ class Estimator {
       const ir::Type& type = op.result()->type;
       if (scratch_bytes(op, warps_)) {
         exchange_ += times;
-        slots_ += 2.0 * double(held(type)) * warps_ * times;
+        slots_ += 2.0 * double(held_elements(type)) * warps_ * times;
       }
-      double n = std::min(double(held(type)), double(variety(op.result())));
+      double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
       OpCost cost = op_cost(op);
       work(cost, n, double(type.num_elements()), times, cost.slots);
     }
@@ -337,156 +172,6 @@ class Estimator {
     special_slots_ += cost.special * per_thread * warps_ * times;
     slots_ += slots * per_thread * warps_ * times;
     steps_ += (slots / 2 + cost.special) * per_thread * times;
-  }
-
-  // ---- Registers
-
-  // How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
-  // constant goes into the instruction. Other values take one a register of their layout.
-  int64_t variety(const ir::Value* v) {
-    if (auto it = variety_.find(v); it != variety_.end()) return it->second;
-    int64_t all = held(v->type);
-    variety_[v] = all;  // for what a loop carries around
-    int64_t n = all;
-    if (!v->def) {
-      const ir::Op* loop = v->block ? v->block->parent : nullptr;
-      size_t at = size_t(v->index) + 2;
-      bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
-      if (loop && index && loop->opcode == Opcode::For && v->index > 0 && at < loop->operands.size())
-        n = variety(loop->operands[at]);
-      return variety_[v] = n;
-    }
-    const ir::Op& op = *v->def;
-    auto of = [&](int i) { return variety(op.operand(i)); };
-    switch (op.opcode) {
-      case Opcode::Constant:
-      case Opcode::Arange:
-      case Opcode::Splat:
-        n = 1;
-        break;
-      case Opcode::Broadcast:
-      case Opcode::ExpandDims:
-      case Opcode::Reshape:
-      case Opcode::Trans:
-      case Opcode::ConvertLayout:
-      case Opcode::Hint:
-        n = std::min(all, of(0));
-        break;
-      case Opcode::Cast:  // a constant does not go through to a float
-        if (v->type.is_integer() || op.operand(0)->type.is_float()) n = std::min(all, of(0));
-        break;
-      case Opcode::Add:
-      case Opcode::Sub:
-      case Opcode::AddPtr:
-      case Opcode::BitAnd:
-      case Opcode::BitOr:
-      case Opcode::Lt:
-      case Opcode::Le:
-      case Opcode::Gt:
-      case Opcode::Ge:
-      case Opcode::Eq:
-      case Opcode::Ne:
-        n = std::min(all, of(0) * of(1));
-        break;
-      case Opcode::Mul: {
-        bool constant = axis_.info(op.operand(0)).constant || axis_.info(op.operand(1)).constant;
-        bool both = op.operand(0)->def && op.operand(1)->def && op.operand(0)->def->opcode == Opcode::Splat &&
-                    op.operand(1)->def->opcode == Opcode::Splat;
-        if (constant || both) n = std::min(all, of(0) * of(1));
-        break;
-      }
-      default:
-        break;
-    }
-    return variety_[v] = n;
-  }
-
-  // Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole.
-  void find_streamed(const ir::Block& block) {
-    std::unordered_map<const ir::Value*, int> uses = ir::count_uses(func_.body);
-    for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
-      const ir::Op& op = **it;
-      for (const auto& region : op.regions)
-        if (op.opcode != Opcode::Reduce) find_streamed(*region);
-      bool sink = op.opcode == Opcode::Reduce || op.opcode == Opcode::Store ||
-                  (op.has(ir::Elementwise) && streamed_.contains(op.result()));
-      if (!sink) continue;
-      for (const ir::Value* x : op.operands)
-        if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer && uses[x] == 1)
-          streamed_.insert(x);
-    }
-  }
-
-  int registers(const ir::Value* v) {
-    const ir::Type& type = v->type;
-    if (streamed_.contains(v)) return 0;
-    if (type.is_scalar() || type.shared) {
-      bool param = !v->def && v->block == &func_.body;  // stays in constant memory
-      return param ? 0 : words(type, 1);
-    }
-    if (v->def && v->def->opcode == Opcode::Constant) return 0;
-    if (type.is_bool()) return int((std::min(variety(v), held(type)) + 15) / 16);
-    int all = words(type, std::min(variety(v), held(type)));
-    // The fragments of a product are fetched step by step.
-    return fragments_.contains(v) ? (all + 1) / 2 : all;
-  }
-
-  using Live = std::unordered_set<const ir::Value*>;
-
-  int sum(const Live& live) {
-    int total = 0;
-    for (const ir::Value* v : live) total += registers(v);
-    return total;
-  }
-
-  void note_peak(int words, double times) {
-    if (words <= peak_) return;
-    peak_ = words;
-    peak_times_ = times;
-  }
-
-  // `live`: behind the block, which runs `times` times; becomes what is live before it.
-  void walk_live(const ir::Block& block, Live& live, double times) {
-    for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
-      const ir::Op& op = **it;
-      Live after = live;
-      for (const auto& r : op.results) live.erase(r.get());
-      for (const ir::Value* x : op.operands)
-        if (x) live.insert(x);
-      bool loop = op.opcode == Opcode::For || op.opcode == Opcode::While;
-      if (op.opcode == Opcode::If || loop) {
-        Live used = live;
-        if (loop)  // what the body uses from outside is live all the time
-          for (const auto& region : op.regions) collect_outer(*region, used);
-        for (const auto& region : op.regions) {
-          Live inner = used;
-          walk_live(*region, inner, loop ? times * trips(op) : times);
-          for (const auto& arg : region->args) inner.erase(arg.get());
-          live.insert(inner.begin(), inner.end());
-        }
-      }
-      bool together = op.opcode == Opcode::ConvertLayout || op.opcode == Opcode::Dot;
-      if (together) {  // results are written while operands are still read
-        Live both = live;
-        both.insert(after.begin(), after.end());
-        note_peak(sum(both), times);
-      }
-      note_peak(std::max(sum(live), sum(after)), times);
-    }
-  }
-
-  static void collect_outer(const ir::Block& block, Live& used) {
-    Live inside;
-    for (const auto& arg : block.args) inside.insert(arg.get());
-    ir::walk(block, [&](const ir::Op& op) {
-      for (const auto& region : op.regions)
-        for (const auto& arg : region->args) inside.insert(arg.get());
-      for (const auto& r : op.results) inside.insert(r.get());
-    });
-    ir::walk(block, [&](const ir::Op& op) {
-      for (const ir::Value* x : op.operands)
-        if (x && !inside.contains(x)) used.insert(x);
-    });
   }
 
   // ---- The launch
@@ -523,7 +208,7 @@ class Estimator {
     out_.waves = programs / at_once;
     double resident = std::min(double(fits), std::ceil(programs / sms));
     double spilled =
-        std::max(0, out_.registers - out_.register_limit) * 4.0 * out_.threads * peak_times_;  // bytes a program
+        std::max(0, out_.registers - out_.register_limit) * 4.0 * out_.threads * peak_.times;  // bytes a program
 
     // Of what is read again and again the L2 cache gives most: with dots, the operands that other programs read too.
     double own = read_traffic_ - shared_ + write_traffic_;
@@ -532,9 +217,9 @@ class Estimator {
     double t_memory =
         std::max(traffic / memory, programs * (read_traffic_ + write_traffic_ + 2 * spilled) / (kL2Factor * memory));
     double slots = slots_ + 4.0 * spilled / 128 * 2;
-    double tensor = rates.tensor_tflop_s * 1e12 * (dot_bits_ >= 32 ? 0.5 : 1) * sms / rates.num_sms;
+    double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
     double instructions = std::max(slots / kIssuePerClock, special_slots_ / kSpecialPerClock);
-    double t_compute = programs * instructions / (clock * sms) + programs * dot_flops_ / tensor;
+    double t_compute = programs * instructions / (clock * sms) + programs * tensor_flops_ / tensor;
 
     // A program alone, and how many of them a second the SMs get through side by side.
     double alone = kProgramOverhead + rounds_ * kMemoryLatency +
@@ -580,15 +265,13 @@ class Estimator {
   const Target& target_;
   const CostInputs& inputs_;
   AxisAnalysis axis_;
+  LaunchValues values_;
+  RegisterPressure registers_;
   int warps_;
-  std::unordered_set<const ir::Value*> dependent_, streamed_, fragments_;
-  std::unordered_map<const ir::Value*, int64_t> variety_;
-  int peak_ = 0;           // words live at once, at most
-  double peak_times_ = 1;  // how often a program comes to that place
-  int dot_bits_ = 16;
+  RegisterPressure::Peak peak_;
   // One program: bytes; slots of an SM's issue; steps of one thread; rounds of loads that wait for each other.
   double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;
-  double flops_ = 0, special_ = 0, dot_flops_ = 0;
+  double flops_ = 0, special_ = 0, dot_flops_ = 0, tensor_flops_ = 0;
   double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
   CostEstimate out_;
 };

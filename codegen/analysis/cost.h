@@ -32,7 +32,7 @@ struct CostEstimate {
   int64_t bytes_shared = 0;  ///< of bytes_read: at addresses that all programs share, so from the L2 cache
   int64_t flops = 0;         ///< outside of dots; an fma is two
   int64_t special = 0;       ///< of flops: exponentials, divisions, roots and the like
-  int64_t dot_flops = 0;     ///< on tensor cores
+  int64_t dot_flops = 0;     ///< of dots
   int registers = 0;         ///< a thread; beyond register_limit they are spilled
   int register_limit = 255;  ///< by maxnreg and by the size of the register file
   int64_t shared_bytes = 0;

@@ -171,7 +171,7 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
       const bool waits = waits_for_all(**op) && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
-                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
+                                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
       if (waits || number.at(op->get()) <= room.end) room.end = last;
       if (waits && (*op)->opcode == ir::Opcode::AsyncWait) room.copied = false;
       if (waits && (*op)->opcode == ir::Opcode::DotWait) room.multiplied = false;

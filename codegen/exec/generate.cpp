@@ -96,14 +96,14 @@ class Stages {
   Clock::time_point last_ = Clock::now();
 };
 
-std::string finish_ptx(llvm::Module& module, const Target& target, llvm::TargetMachine& machine) {
-  link_ptx_bodies(module, target);
-  run_passes(module, machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
+std::string finish_ptx(llvm::Module& module, const Target& target) {
+  auto machine = nvptx_machine(target, link_ptx_bodies(module, target));
+  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
     passes.addPass(llvm::AlwaysInlinerPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
     passes.addPass(llvm::GlobalDCEPass());
   });
-  return emit_ptx(module, machine);
+  return emit_ptx(module, *machine);
 }
 
 // Sums of a dot fill the registers, and what follows them is long.
@@ -121,10 +121,10 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()));
   std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, error, context);
   TEGULA_CHECK(module, "line {}: {}", error.getLineNo(), error.getMessage().str());
-  auto machine = nvptx_machine(target);
+  auto machine = nvptx_machine(target, target.ptx);
   module->setTargetTriple(machine->getTargetTriple());
   module->setDataLayout(machine->createDataLayout());
-  return finish_ptx(*module, target, *machine);
+  return finish_ptx(*module, target);
 }
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
@@ -132,7 +132,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   llvm::LLVMContext context;
   context.setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
   llvm::Module module(func.name, context);
-  auto machine = nvptx_machine(options.target);
+  auto machine = nvptx_machine(options.target, options.target.ptx);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
 
@@ -160,7 +160,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   }
   if (has_dots(func))
     for (llvm::Function& function : module) order_by_use(function);
-  code.ptx = finish_ptx(module, options.target, *machine);
+  code.ptx = finish_ptx(module, options.target);
   stages.done("ptx", [&] { return code.ptx; });
   if (diags.has_errors()) return std::nullopt;
   return code;

@@ -80,9 +80,9 @@ void add_cache_policy(std::string& assembly, std::string_view modifiers) {
   }
 }
 
-// The row's PTX with the modifiers and immediates of a call.
-std::string with_modifiers(const HwInfo& row, const std::string& modifiers) {
-  std::string text = row.assembly;
+// The row's PTX for the target with the modifiers and immediates of a call.
+std::string with_modifiers(const HwInfo& row, const Target& target, const std::string& modifiers) {
+  std::string text = row.assembly_for(target);
   auto values = lower::immediates(row, modifiers);
   TEGULA_CHECK(values, "'{}' takes {} numbers as modifiers, not '{}'", row.name, row.num_immediates, modifiers);
   constexpr std::string_view kImmediate = "{imm}";
@@ -93,10 +93,10 @@ std::string with_modifiers(const HwInfo& row, const std::string& modifiers) {
 }
 
 // The row's PTX as inline assembly; `always`: its predicate is true.
-llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const std::string& modifiers,
-                           bool always) {
+llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const Target& target,
+                           const std::string& modifiers, bool always) {
   bool is_volatile = modifiers == ".volatile";
-  Assembly assembly{with_modifiers(row, modifiers), split(row.constraints), {}};
+  Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
   for (size_t i = 0; i < row.args.size(); ++i)
     if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
   if (always) drop_predicate(assembly);
@@ -129,7 +129,7 @@ llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
 
 }  // namespace
 
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
+std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -146,7 +146,7 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target) {
   // values in two parts, which relies on each rounding.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", target.ptx), options, llvm::Reloc::PIC_,
+      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", ptx), options, llvm::Reloc::PIC_,
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
@@ -158,10 +158,10 @@ int predicate_of(const HwInfo& row) {
   return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
 }
 
-void define(llvm::Function& f, const HwInfo& row, const std::string& modifiers, bool always) {
+void define(llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers, bool always) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
   llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
-                                                  : call_assembly(b, &f, row, modifiers, always);
+                                                  : call_assembly(b, &f, row, target, modifiers, always);
   if (f.getReturnType()->isVoidTy())
     b.CreateRetVoid();
   else
@@ -174,12 +174,14 @@ void define(llvm::Function& f, const HwInfo& row, const std::string& modifiers, 
 
 }  // namespace
 
-void link_ptx_bodies(llvm::Module& module, const Target& target) {
+int link_ptx_bodies(llvm::Module& module, const Target& target) {
+  int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
-    if (!row || !f.isDeclaration()) continue;
+    if (!row || !f.isDeclaration() || f.use_empty()) continue;
     TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
+    ptx = std::max(ptx, target.ptx_for(row->feature));
     if (int predicate = predicate_of(*row); predicate >= 0) {
       llvm::SmallVector<llvm::CallInst*> always;
       for (llvm::User* user : f.users())
@@ -190,11 +192,12 @@ void link_ptx_bodies(llvm::Module& module, const Target& target) {
         auto* plain = llvm::Function::Create(f.getFunctionType(), f.getLinkage(), f.getName() + ".always", module);
         plain->copyAttributesFrom(&f);
         for (llvm::CallInst* call : always) call->setCalledFunction(plain);
-        define(*plain, *row, modifiers, true);
+        define(*plain, *row, target, modifiers, true);
       }
     }
-    define(f, *row, modifiers, false);
+    define(f, *row, target, modifiers, false);
   }
+  return ptx;
 }
 
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {

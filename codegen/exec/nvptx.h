@@ -13,10 +13,12 @@ class TargetMachine;
 
 namespace tegula {
 
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target);
+/// `ptx`: the version of the PTX that it emits.
+std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx);
 
-/// Gives every declared hardware function of the module its row's PTX as an inlined body.
-void link_ptx_bodies(llvm::Module& module, const Target& target);
+/// Gives every declared hardware function of the module its row's PTX as an inlined body. The lowest version of PTX
+/// that has all of them.
+int link_ptx_bodies(llvm::Module& module, const Target& target);
 
 /// PTX text of a module whose hardware functions have bodies.
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine);

@@ -12,7 +12,8 @@ namespace tegula::ir {
 
 using Shape = std::vector<int64_t>;
 
-/// How what a token stands for is over: with a group of its thread's copies, or with a phase of a barrier in shared memory.
+/// How what a token stands for is over: with a group of its thread's copies, or with a phase of a barrier in shared
+/// memory.
 enum class Completion : uint8_t { None, Group, Barrier };
 
 /// A scalar or a tile of elements, or of pointers to elements in global memory; or a place for a tile in shared memory;

@@ -29,7 +29,8 @@
 //   both, may be places in shared memory. goes_on is a scalar i1.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. Attributes have the values that the op table names.
-// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result of the buffer's type.
+// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result of the buffer's
+// type.
 //   async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the place's
 //   shape and elements. trans: of a place to a place. async_commit: a token<group>, or with barrier (a place) and phase
 //   (i32) a token<barrier>. Tokens go through loops and branches to async_wait alone.

@@ -113,72 +113,117 @@ Regs convert_in_registers(const Regs& regs, const LinearLayout& map, int n) {
   return out;
 }
 
-Regs convert_by_shuffles(Lowering& l, const Regs& regs, const LinearLayout& map, int n) {
+// What goes from lane to lane at a time: registers that the destination takes from one lane, by their bits that the map
+// leaves to registers, as many as fit in a word of 32 bits.
+class Words {
+ public:
+  Words(Lowering& l, const Regs& regs, const ir::Type& element, const LinearLayout& map)
+      : l_(l), regs_(regs), element_(l.element_type(element)), element_bits_(std::max(8, element.bits())) {
+    for (int bit = 0; bit < map.in_bits(Dim::Register) && element_bits_ * 2 * count() <= 32; ++bit)
+      if (int from = map.basis(Dim::Register, bit, Dim::Register); from && !map.basis(Dim::Register, bit, Dim::Lane))
+        bits_.push_back({1 << bit, from});
+  }
+
+  int count() const { return 1 << bits_.size(); }
+  /// The first register of r's word in the destination, and r's place in the word.
+  int first(int r) const {
+    for (auto [to, from] : bits_) r &= ~to;
+    return r;
+  }
+  int place(int r) const {
+    int at = 0;
+    for (size_t i = 0; i < bits_.size(); ++i) at |= r & bits_[i].to ? 1 << i : 0;
+    return at;
+  }
+  /// Whether a word begins at this register of the source, where each bit leads to one.
+  bool begins(int source) const {
+    for (auto [to, from] : bits_)
+      if (source & from) return false;
+    return true;
+  }
+
+  llvm::Value* pack(int source) const {
+    if (bits_.empty()) return regs_[source];
+    Regs elements;
+    for (int i = 0; i < count(); ++i) {
+      int r = source;
+      for (size_t j = 0; j < bits_.size(); ++j) r ^= i >> j & 1 ? bits_[j].from : 0;
+      elements.push_back(regs_[r]);
+    }
+    return l_.pack(elements, element_bits_ * count())[0];
+  }
+  Regs unpack(llvm::Value* word) const { return bits_.empty() ? Regs{word} : l_.unpack({word}, element_, count()); }
+
+ private:
+  struct Bit {
+    int to, from;  ///< registers of the destination and of the source that differ in it
+  };
+  Lowering& l_;
+  const Regs& regs_;
+  llvm::Type* element_;
+  int element_bits_;
+  std::vector<Bit> bits_;
+};
+
+Regs convert_by_shuffles(Lowering& l, const Regs& regs, const ir::Type& element, const LinearLayout& map, int n) {
   // The register to read may depend on one bit of the reader's lane: then both candidates are shuffled.
   int chooser = -1;
   for (int bit = 0; bit < map.in_bits(Dim::Lane); ++bit)
     if (map.basis(Dim::Lane, bit, Dim::Register)) chooser = bit;
+  const Words words(l, regs, element, map);
   Regs out;
-  std::map<std::pair<int, int>, llvm::Value*> done;
+  std::map<std::pair<int, int>, Regs> done;
   for (int r = 0; r < n; ++r) {
-    int lane_constant = register_part(map, Dim::Lane, r), source = register_part(map, Dim::Register, r);
-    auto [it, fresh] = done.try_emplace({lane_constant, source}, nullptr);
+    const int first = words.first(r);
+    int lane_constant = register_part(map, Dim::Lane, first), source = register_part(map, Dim::Register, first);
+    auto [it, fresh] = done.try_emplace({lane_constant, source});
     if (fresh) {
       llvm::Value* lane = l.b.CreateXor(l.thread_part(map, Dim::Lane), l.i32(lane_constant));
-      llvm::Value* x = l.shuffle(regs[source], lane, false);
+      llvm::Value* x = l.shuffle(words.pack(source), lane, false);
       if (chooser >= 0) {
         int other = source ^ map.basis(Dim::Lane, chooser, Dim::Register);
-        llvm::Value* y = l.shuffle(regs[other], lane, false);
+        llvm::Value* y = l.shuffle(words.pack(other), lane, false);
         llvm::Value* bit = l.b.CreateTrunc(l.b.CreateLShr(l.thread(), uint64_t(chooser)), l.b.getInt1Ty());
         x = l.b.CreateSelect(bit, y, x);
       }
-      it->second = x;
+      it->second = words.unpack(x);
     }
-    out.push_back(it->second);
+    out.push_back(it->second[words.place(r)]);
   }
   return out;
 }
 
-// Elements of fewer than 32 bits travel in pairs, along a register bit that stays.
 Regs convert_by_exchange(Lowering& l, const Regs& regs, const ir::Type& element, const Conversion& plan, int n) {
   const LinearLayout& map = plan.source_of;
-  int pair = 0;  // the register bit, as a mask
-  if (element.bits() == 16) {
-    for (int bit = 0; bit < map.in_bits(Dim::Register) && !pair; ++bit)
-      pair = map.basis(Dim::Register, bit, Dim::Register);
-  }
-  std::vector<llvm::Value*> words(regs.size());
+  const Words words(l, regs, element, map);
+  std::vector<llvm::Value*> moved(regs.size());
   for (int r = 0; r < int(regs.size()); ++r)
-    if (!(r & pair)) words[r] = pair ? l.pack({regs[r], regs[r | pair]}, 32)[0] : regs[r];
+    if (words.begins(r)) moved[r] = words.pack(r);
   for (auto [register_bit, lane_bit] : plan.swaps) {
     const int other = 1 << register_bit;
     llvm::Value* upper = l.b.CreateTrunc(l.b.CreateLShr(l.thread(), uint64_t(lane_bit)), l.b.getInt1Ty());
-    for (int r = 0; r < int(words.size()); ++r) {
-      if (!words[r] || r & other) continue;
-      llvm::Value *&low = words[r], *&high = words[r | other];
+    for (int r = 0; r < int(moved.size()); ++r) {
+      if (!moved[r] || r & other) continue;
+      llvm::Value *&low = moved[r], *&high = moved[r | other];
       llvm::Value* got = l.shuffle(l.b.CreateSelect(upper, low, high), l.i32(1 << lane_bit), true);
       low = l.b.CreateSelect(upper, got, low), high = l.b.CreateSelect(upper, high, got);
     }
   }
   // What came over a lane bit lies where the register bit was that went there.
-  auto place = [&](int r) {
+  auto source = [&](int r) {
     int at = register_part(map, Dim::Register, r);
     const int lanes = register_part(map, Dim::Lane, r);
     for (auto [register_bit, lane_bit] : plan.swaps)
       if (lanes >> lane_bit & 1) at |= 1 << register_bit;
     return at;
   };
-  Regs out(size_t(n), nullptr);
+  Regs out;
   std::map<int, Regs> unpacked;
   for (int r = 0; r < n; ++r) {
-    const int at = place(r);
-    if (!pair) {
-      out[r] = words[at];
-      continue;
-    }
-    Regs& both = unpacked[at & ~pair];
-    if (both.empty()) both = l.unpack({words[at & ~pair]}, l.element_type(element), 2);
-    out[r] = both[at & pair ? 1 : 0];
+    const int at = source(words.first(r));
+    Regs& elements = unpacked[at];
+    if (elements.empty()) elements = words.unpack(moved[at]);
+    out.push_back(elements[words.place(r)]);
   }
   return out;
 }
@@ -202,13 +247,11 @@ class SharedExchange {
       : l_(l), op_(op), base_(base), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
 
   void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
-    auto stmatrix = plan_store(from, shared);
-    stmatrix ? write_by_stmatrix(*stmatrix, regs, from) : write(regs, from, shared);
+    write(plan_store(from, shared), regs, from, shared);
   }
 
   Regs read_place(const LinearLayout& to, const LinearLayout& shared) {
-    auto ldmatrix = plan_load(to, shared);
-    return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
+    return read(plan_load(to, shared), to, shared);
   }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
@@ -225,9 +268,9 @@ class SharedExchange {
     }
     if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
     if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
-    stmatrix ? write_by_stmatrix(*stmatrix, regs, from) : write(regs, from, shared);
+    write(stmatrix, regs, from, shared);
     l_.barrier(op_.loc);
-    return ldmatrix ? read_by_ldmatrix(*ldmatrix, to) : read(to, shared);
+    return read(ldmatrix, to, shared);
   }
 
  private:
@@ -281,7 +324,9 @@ class SharedExchange {
     }
   }
 
-  void write(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
+  void write(const std::optional<MatrixPlan>& stmatrix, const Regs& regs, const LinearLayout& from,
+             const LinearLayout& shared) {
+    if (stmatrix) return write_by_stmatrix(*stmatrix, regs, from);
     LinearLayout to_offset = from.invert_and_compose(shared);
     llvm::Value* owner = l_.is_owner(std::make_shared<LinearLayout>(from));
     for_each_access(from, to_offset, [&](llvm::ArrayRef<int> registers) {
@@ -291,7 +336,8 @@ class SharedExchange {
     });
   }
 
-  Regs read(const LinearLayout& to, const LinearLayout& shared) {
+  Regs read(const std::optional<MatrixPlan>& ldmatrix, const LinearLayout& to, const LinearLayout& shared) {
+    if (ldmatrix) return read_by_ldmatrix(*ldmatrix, to);
     LinearLayout to_offset = to.invert_and_compose(shared);
     Regs out(to.in_size(Dim::Register), nullptr);
     for_each_access(to, to_offset, [&](llvm::ArrayRef<int> registers) {
@@ -349,7 +395,7 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
     case Conversion::Route::Registers:
       return convert_in_registers(regs, plan.source_of, n);
     case Conversion::Route::Shuffle:
-      return convert_by_shuffles(*this, regs, plan.source_of, n);
+      return convert_by_shuffles(*this, regs, element, plan.source_of, n);
     case Conversion::Route::Exchange:
       return convert_by_exchange(*this, regs, element, plan, n);
     case Conversion::Route::Shared:

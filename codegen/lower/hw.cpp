@@ -59,6 +59,12 @@ HwInfo make_hw_info(std::string name, std::string body, std::string signature_te
   return info;
 }
 
+const std::string& HwInfo::assembly_for(const Target& target) const {
+  for (size_t i = assembly_on.size(); i-- > 0;)
+    if (target.has(assembly_on[i].first)) return assembly_on[i].second;
+  return assembly;
+}
+
 namespace {
 
 llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
@@ -98,6 +104,7 @@ const HwInfo* find_hw(std::string_view name) {
     std::map<std::string, HwInfo, std::less<>> table;
 #define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
   table.emplace(#name, make_hw_info(#name, #name, signature, Feature::feature, effects, assembly, constraints));
+#define TEGULA_HW_ON(name, feature, assembly) table.at(#name).assembly_on.emplace_back(Feature::feature, assembly);
 #include "codegen/lower/hw.def"
     return table;
   }();

@@ -31,6 +31,9 @@ struct HwInfo {
   unsigned effects;
   std::string assembly;
   std::string constraints;
+  std::vector<std::pair<Feature, std::string>> assembly_on{};  ///< where the target has the feature; the last counts
+
+  const std::string& assembly_for(const Target& target) const;
 };
 
 /// A row from the columns of hw.def.

@@ -265,25 +265,25 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
 }
 
 llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes) {
-  llvm::Value* of_thread = thread_part(to_offset, Dim::Offset);
-  const int32_t constant = to_offset.apply({{Dim::Register, r}})[0];
+  auto [of_thread, constant] = meet_register_part(thread_part(to_offset, Dim::Offset), to_offset, Dim::Offset,
+                                                  to_offset.apply({{Dim::Register, r}})[0]);
+  // The constant goes last, into the instruction's own offset.
+  return b.CreateAdd(b.CreateAdd(base, b.CreateMul(of_thread, i32(bytes))), i32(int64_t(constant) * bytes));
+}
+
+std::pair<llvm::Value*, int32_t> Lowering::meet_register_part(llvm::Value* thread_part, const LinearLayout& layout,
+                                                              Dim out, int32_t constant) {
   int32_t reachable = 0;
   for (Dim dim : {Dim::Lane, Dim::Warp})
-    for (int bit = 0; bit < to_offset.in_bits(dim); ++bit) reachable |= to_offset.basis(dim, bit, Dim::Offset);
-  // Constants that no bit of the thread's meets go last, into the instruction's own offset.
+    for (int bit = 0; bit < layout.in_bits(dim); ++bit) reachable |= layout.basis(dim, bit, out);
   const int32_t meeting = constant & reachable;
-  if (meeting) of_thread = b.CreateXor(of_thread, i32(meeting));
-  return b.CreateAdd(b.CreateAdd(base, b.CreateMul(of_thread, i32(bytes))), i32(int64_t(constant - meeting) * bytes));
+  return {meeting ? b.CreateXor(thread_part, i32(meeting)) : thread_part, constant - meeting};
 }
 
 llvm::Value* Lowering::add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
                                          int32_t constant) {
-  if (constant == 0) return thread_part;
-  int32_t reachable = 0;
-  for (Dim dim : {Dim::Lane, Dim::Warp})
-    for (int bit = 0; bit < layout.in_bits(dim); ++bit) reachable |= layout.basis(dim, bit, out);
-  if (reachable & constant) return b.CreateXor(thread_part, i32(constant));
-  return b.CreateAdd(thread_part, i32(constant), "", true, true);
+  auto [sum, rest] = meet_register_part(thread_part, layout, out, constant);
+  return rest ? b.CreateAdd(sum, i32(rest), "", true, true) : sum;
 }
 
 llvm::Value* Lowering::coordinate(const LinearLayout& layout, Dim out, int r) {

@@ -7,9 +7,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
-#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/lower/hw.h"
@@ -92,7 +92,7 @@ class Lowering {
   llvm::Value* thread_part(const LinearLayout& layout, Dim out);
   /// Address of register r's element in shared memory from `base` on, in elements of `bytes` bytes.
   llvm::Value* element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes);
-  /// thread_part ^ constant, as an addition where no bit can meet.
+  /// thread_part ^ constant, as an addition where no bits can meet.
   llvm::Value* add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out, int32_t constant);
   /// Coordinate `out` of register r.
   llvm::Value* coordinate(const LinearLayout& layout, Dim out, int r);
@@ -128,6 +128,9 @@ class Lowering {
 
  private:
   void lower_body();
+  /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
+  std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
+                                                      int32_t constant);
 
   std::unordered_map<const ir::Value*, Regs> values_;
   std::map<std::pair<std::string, int>, llvm::Value*> thread_parts_;

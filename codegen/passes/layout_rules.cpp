@@ -5,8 +5,8 @@ namespace tegula {
 using ir::Opcode;
 
 bool is_layout_free(const ir::Op& op) {
-  return op.opcode == Opcode::Constant || op.opcode == Opcode::Unset || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange ||
-         op.opcode == Opcode::SharedRead;
+  return op.opcode == Opcode::Constant || op.opcode == Opcode::Unset || op.opcode == Opcode::Splat ||
+         op.opcode == Opcode::Arange || op.opcode == Opcode::SharedRead;
 }
 
 namespace {

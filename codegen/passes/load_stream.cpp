@@ -119,8 +119,12 @@ void LoadStream::split_pointers(Builder& before) {
   }
 }
 
+// Without rounds the induction variable of an iteration ahead may be beyond what its type holds; with rounds it is at
+// most what the loop itself counts to.
+Value* LoadStream::in_width(Builder& build, Value* x) const { return rounds_ ? x : wide(build, x); }
+
 LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_a_round) const {
-  Iteration it{wide(build, replay(loop_.operands[0])), {}, {}, of_a_round};
+  Iteration it{in_width(build, replay(loop_.operands[0])), {}, {}, of_a_round};
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     it.carried[arg] =
@@ -132,7 +136,7 @@ LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* o
 
 LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Replay& replay) const {
   Iteration next = it;
-  next.at = build.add(it.at, wide(build, loop_.operands[2]));
+  next.at = build.add(it.at, in_width(build, loop_.operands[2]));
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     Value* step = replay(split != split_.end() ? split->second.step : sources_.step(arg));
@@ -148,7 +152,7 @@ LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) c
   before.set_loc(loop_.loc);
   Replay in_next_round(before, {}, rounds_->next(), {&rounds_->body()}), here = replay(build, it, true);
   Iteration first = start(before, in_next_round, rounds_->next_exists()), out = it;
-  Value* wraps = build.ge(it.at, wide(build, here(loop_.operands[1])));
+  Value* wraps = build.ge(it.at, here(loop_.operands[1]));
   std::vector<Value**> from = parts(first), to = parts(out);
   for (size_t i = 0; i < to.size(); ++i) *to[i] = choose(build, wraps, *from[i], *to[i]);
   return out;
@@ -181,8 +185,8 @@ Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) cons
 
 void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, const Access& access) const {
   build.set_loc(loop_.loc);
-  Value* exists = rounds_ ? build.bit_and(build.lt(it.at, wide(build, replay(upper_))), it.of_a_round)
-                          : within_loop(build, loop_, it.at);
+  Value* exists =
+      rounds_ ? build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round) : within_loop(build, loop_, it.at);
   for (Op* load : loads_) {
     build.set_loc(load->loc);
     Value *pointer = replay(load->operands[0]), *mask = replay(load->operand(1));

@@ -8,14 +8,13 @@
 
 namespace tegula {
 
-/// Issues the loads of iteration after iteration, beginning before the loop. With Rounds the loop is part of the body of
-/// another one, and behind the last iteration of a round the first one of the next round follows: then a round has as
-/// many iterations as loads run ahead at least, and in those beyond its own no mask holds.
+/// Issues the loads of iteration after iteration, beginning before the loop. With Rounds the loop is part of the body
+/// of another one, and behind the last iteration of a round the first one of the next round follows: then a round has
+/// as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:
   /// Takes a load and what its operands are in the iteration at hand; the mask does not hold where there is none.
-  using Access =
-      std::function<void(ir::Builder&, ir::Op* load, ir::Value* pointer, ir::Value* mask, ir::Value* other)>;
+  using Access = std::function<void(ir::Builder&, ir::Op* load, ir::Value* pointer, ir::Value* mask, ir::Value* other)>;
 
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
   LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, int ahead, Rounds* rounds = nullptr);
@@ -29,7 +28,7 @@ class LoadStream {
  private:
   // The values that stand for an iteration.
   struct Iteration {
-    ir::Value* at;          // the induction variable, in 64 bits
+    ir::Value* at;          // the induction variable
     ir::ValueMap carried;   // of growing values; of pointers that are split: the scalar
     ir::ValueMap round;     // of scalars of the round
     ir::Value* of_a_round;  // whether there is such a round
@@ -46,6 +45,7 @@ class LoadStream {
   bool splits(const ir::Value* pointers) const;
   bool varies(const ir::Value* v) const;
   std::vector<ir::Value**> parts(Iteration& it) const;
+  ir::Value* in_width(ir::Builder& build, ir::Value* x) const;
   Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_a_round) const;
   Iteration next(ir::Builder& build, const Iteration& it, Replay& replay) const;
   Iteration wrapped(ir::Builder& build, const Iteration& it) const;
@@ -62,7 +62,7 @@ class LoadStream {
   std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
   std::vector<const ir::Value*> of_round_;  // scalars of the round that they follow from
   std::unordered_map<const ir::Value*, Split> split_;
-  Iteration coming_;                        // the one whose loads the loop begins with
+  Iteration coming_;  // the one whose loads the loop begins with
 };
 
 }  // namespace tegula

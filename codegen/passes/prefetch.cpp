@@ -25,9 +25,9 @@
 // the loop does nothing but sum up one, its sums stay in flight until the next one has begun (attribute `pending` of
 // the dot); then a slot may still be read one iteration longer, and there is one slot more.
 //
-// Where such a loop stands in another one, as in a persistent program, the last iterations of a round copy what the next
-// round begins with (Rounds, LoadStream): copies are under way during what the round does behind its dots, slots and
-// tokens go from round to round, and the wait of above stands behind the outer loop.
+// Where such a loop stands in another one, as in a persistent program, the last iterations of a round copy what the
+// next round begins with (Rounds, LoadStream): copies are under way during what the round does behind its dots, slots
+// and tokens go from round to round, and the wait of above stands behind the outer loop.
 //
 // A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:

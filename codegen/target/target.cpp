@@ -32,6 +32,22 @@ const Target& target_for_sm(int sm) {
   return *best;
 }
 
+int Target::ptx_for(Feature f) const {
+  struct Later {
+    std::string_view target;
+    Feature feature;
+    int ptx;
+  };
+  using enum Feature;
+  static constexpr Later kLater[] = {
+#define TEGULA_LATER(target, feature, ptx) {target, feature, ptx},
+#include "codegen/target/targets.def"
+  };
+  for (const Later& row : kLater)
+    if (row.target == name && row.feature == f) return row.ptx;
+  return ptx;
+}
+
 std::optional<double> memory_rate(std::string_view device_name) {
   static constexpr std::pair<std::string_view, double> kDevices[] = {
 #define TEGULA_DEVICE(name, gb_s) {name, gb_s},

@@ -37,7 +37,7 @@ struct Rates {
 struct Target {
   std::string name;  ///< "sm_90a", as LLVM and ptxas spell it
   int sm;            ///< 90
-  int ptx;           ///< 80: PTX 8.0
+  int ptx;           ///< 80: PTX 8.0; the lowest version, in which ptx_for() has some features not yet
   int64_t shared_per_program;
   int64_t shared_per_sm;
   int64_t registers_per_sm;
@@ -46,6 +46,8 @@ struct Target {
   uint32_t features;
 
   bool has(Feature f) const { return (features & uint32_t(f)) == uint32_t(f); }
+  /// The lowest PTX version in which code for this target may use a feature that it has.
+  int ptx_for(Feature f) const;
 };
 
 const std::vector<Target>& targets();

@@ -59,6 +59,18 @@ const T* get_host(const Val& v) {
   return ref ? dynamic_cast<const T*>(ref->get()) : nullptr;
 }
 
+template <class T>
+Val make_host(T object) {
+  return dsl::HostRef(std::make_shared<const T>(std::move(object)));
+}
+
+/// A function of Python or of a module that host code knows ("python.list", "os.getenv"), and such a module.
+Val function_ref(std::string name);
+Val module_ref(std::string name);
+
+/// What str() gives.
+std::string text_of(const Val& v);
+
 /// An argument of a launch as host code sees it.
 Val launch_value(const std::string& name, const LaunchArgs::Value& value);
 Val constexpr_to_val(const Constexpr& value);

@@ -41,4 +41,13 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   worker.abandon(fault);
 }
 
+/// Ends the launch with this message (Fault::what), whose values `fault` holds.
+[[noreturn]] inline void misuse(const char* what, Where where, Fault fault = {}) {
+  fault.kind = Fault::Misuse;
+  fault.what = what;
+  fault.where = where;
+  fault.thread = this_worker->fiber().thread;
+  this_worker->abandon(fault);
+}
+
 }  // namespace tegula::emulator

@@ -71,6 +71,9 @@ class Describer {
           const Fault::Waiters& w = fault_.waiters[i];
           text += fmt::format("{}{} wait{} in {}", i ? "; " : "", thread_list(w.threads),
                               w.threads.size() == 1 ? "s" : "", operation(w.where));
+          if (w.phase)
+            text += fmt::format(" for parity {} of the mbarrier at offset {}, whose phase has {} of {} arrivals",
+                                w.phase->parity, w.phase->offset, w.phase->arrivals, w.phase->expected);
         }
         if (!fault_.finished.empty())
           text += fmt::format("; {} {} left the kernel", thread_list(fault_.finished),
@@ -84,7 +87,8 @@ class Describer {
             "neither of that thread after the store nor of this one after a barrier after it",
             int64_t(fault_.address), fault_.other_thread, source(fault_.other_where));
       case Fault::Misuse:
-        return fault_.what;
+        return fmt::format(fmt::runtime(fault_.what), fmt::arg("address", int64_t(fault_.address)),
+                           fmt::arg("bytes", fault_.bytes), fmt::arg("other", source(fault_.other_where)));
       case Fault::None:
         break;
     }

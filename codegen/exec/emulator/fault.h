@@ -1,6 +1,7 @@
 // What went wrong in a kernel: recorded by a worker while generated code is on the stack, put in words afterwards.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,17 @@ struct Fault {
     Proxy,
   };
 
+  /// What a thread waits for in mbarrier_wait.
+  struct Phase {
+    uint32_t offset = 0;  ///< of the object in the program's shared memory
+    uint32_t parity = 0;
+    uint32_t arrivals = 0, expected = 0;  ///< those of copies that are not done count
+    bool operator==(const Phase&) const = default;
+  };
   /// Threads that wait at one place.
   struct Waiters {
     Where where;
+    std::optional<Phase> phase;
     std::vector<uint32_t> threads;
   };
 
@@ -36,7 +45,8 @@ struct Fault {
   uint32_t x = 0, y = 0, z = 0;  ///< the program
   uint64_t program = 0;          ///< its number, x running fastest
   uint32_t thread = 0;
-  const char* what = "";  ///< Misuse: the message
+  /// Misuse: the message, in which {address}, {bytes} and {other} stand for members and for the place other_where.
+  const char* what = "";
   Where where;
   uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array
   uint32_t bytes = 0;

@@ -278,7 +278,22 @@ constexpr auto emu_cp_async_8 = copy_async<8>;
 constexpr auto emu_cp_async_16 = copy_async<16>;
 void emu_cp_async_commit() { this_worker->fiber().copies.commit(); }
 void emu_cp_async_wait(uint32_t pending) {
-  this_worker->fiber().copies.wait(pending, [](const AsyncCopy& copy) { this_worker->perform(copy); });
+  Fiber& fiber = this_worker->fiber();
+  fiber.copies.wait(pending, [&](const AsyncCopy& copy) { this_worker->perform(fiber, copy); });
+}
+
+void emu_mbarrier_init(uint32_t address, uint32_t count, uint32_t predicate, uint32_t site) {
+  if (predicate) init_mbarrier(address, count, site);
+}
+void emu_mbarrier_inval(uint32_t address, uint32_t predicate, uint32_t site) {
+  if (predicate) inval_mbarrier(address, site);
+}
+void emu_mbarrier_arrive(uint32_t address, uint32_t predicate, uint32_t site) {
+  if (predicate) arrive_on_mbarrier(address, site);
+}
+void emu_cp_async_mbarrier_arrive(uint32_t address, uint32_t site) { arrive_after_copies(address, site); }
+void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
+  wait_for_mbarrier(address, parity, {site, place});
 }
 
 void emu_fence_async_shared() {

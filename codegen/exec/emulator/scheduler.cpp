@@ -38,8 +38,7 @@ Fiber* Worker::pop() {
     size_t best = head_;
     uint64_t most = 0;
     for (int i = 0; i < kCandidates; ++i) {
-      random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
-      const size_t at = head_ + random_ % (tail_ - head_);
+      const size_t at = head_ + random() % (tail_ - head_);
       const Fiber& fiber = *ready_[at & ready_mask_];
       const uint64_t warp = fiber.program->number + fiber.thread / kLanes + 1;
       const uint64_t favour = ((warp * 0x9E3779B97F4A7C15) ^ launch_->seed) * 0xD6E8FEB86659FD93 | 1;
@@ -51,8 +50,8 @@ Fiber* Worker::pop() {
 }
 
 void Worker::go_on() {
-  if (head_ == tail_) {
-    if (active_ == 0) return switch_to(&main_);
+  if (head_ == tail_ && active_ == 0) return switch_to(&main_);
+  if (head_ == tail_ && !end_late_phase()) {
     Fault fault;
     fault.kind = Fault::Deadlock;
     abandon(fault);
@@ -64,6 +63,9 @@ void Worker::go_on() {
 void Worker::yield() {
   if (launch_->stop.load(std::memory_order_relaxed)) leave();
   push(current_);
+  // A thread that spins may wait for one that waits for late copies.
+  constexpr uint64_t kPatience = 1024;
+  if (++yields_ % kPatience == 0) end_late_phase();
   go_on();
 }
 
@@ -90,15 +92,31 @@ void Worker::part_ways(const Meeting& meeting, Where where) {
   abandon(fault);
 }
 
-void Worker::perform(const AsyncCopy& copy) {
+void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
   if (copy.from)
     std::memcpy(copy.to, copy.from, copy.bytes);
   else
     std::memset(copy.to, 0, copy.bytes);
-  Program& program = *current_->program;
+  Program& program = *fiber.program;
   if (program.writes.tracks())
-    program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes,
-                         current_->thread, copy.site);
+    program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes, fiber.thread,
+                         copy.site);
+}
+
+/// Of the phases that threads wait for and that only arrivals of copies keep from ending, ends the one whose first such
+/// arrival is the oldest, or with a seed any; false if there is none.
+bool Worker::end_late_phase() {
+  Program* of = nullptr;
+  uint32_t offset = 0, candidates = 0;
+  uint64_t oldest = 0;
+  for (Program& program : programs_)
+    for (auto& [at, barrier] : program.mbarriers) {
+      if (barrier.waiting.empty() || barrier.late.empty() || barrier.missing() > 0) continue;
+      const uint64_t since = barrier.late.front().time;
+      if (random_ ? random() % ++candidates == 0 : !of || since < oldest) of = &program, offset = at, oldest = since;
+    }
+  if (of) arrive_late(*of, offset);
+  return of;
 }
 
 void Worker::barrier(Where where) {
@@ -106,6 +124,7 @@ void Worker::barrier(Where where) {
   if (!arrive(program.barrier, uint32_t(program.fibers.size()), where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
+  for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
   release(program.fibers.data(), uint32_t(program.fibers.size()));
 }
 
@@ -136,9 +155,11 @@ void Worker::fiber_main(transfer_t from) {
 
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
-  Program& program = *current_->program;
-  current_->copies.finish([this](const AsyncCopy& copy) { perform(copy); });
-  current_->finished = true;
+  Fiber& fiber = *current_;
+  Program& program = *fiber.program;
+  if (!is_to_arrive(fiber))
+    fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
+  fiber.finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
 }
@@ -157,12 +178,14 @@ bool Worker::start_next(Program& program) {
   program.writes.reset(launch_->track_writes ? launch_->shared_bytes : 0, launch_->threads);
   for (Warp& warp : program.warps) warp.products.clear();
   for (Warpgroup& group : program.warpgroups) group.clear();
+  program.mbarriers.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   for (Fiber* fiber : program.fibers) {
     fiber->finished = false;
+    fiber->copies.clear();
     push(fiber);
   }
   return true;
@@ -238,9 +261,12 @@ void Worker::report_fault() {
         fault.finished.push_back(fiber->thread);
         continue;
       }
-      auto same_place = [&](const Fault::Waiters& w) { return w.where.place == fiber->where.place; };
+      const std::optional<Fault::Phase> phase = phase_waited_for(*fiber);
+      auto same_place = [&](const Fault::Waiters& w) {
+        return w.where.place == fiber->where.place && w.phase == phase;
+      };
       auto it = std::find_if(fault.waiters.begin(), fault.waiters.end(), same_place);
-      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, {}});
+      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, phase, {}});
       it->threads.push_back(fiber->thread);
     }
     launch_->record(std::move(fault));
@@ -254,7 +280,10 @@ void Worker::reset_fibers() {
     fibers_[i].finished = true;
     fibers_[i].copies.clear();
   }
-  for (Program& program : programs_) program.running = 0;
+  for (Program& program : programs_) {
+    program.running = 0;
+    program.mbarriers.clear();
+  }
 }
 
 // ---- The pool

@@ -6,6 +6,7 @@
 #include <bit>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "codegen/exec/emulator/fault.h"
 #include "codegen/exec/emulator/fibers.h"
+#include "codegen/exec/emulator/mbarrier.h"
 #include "codegen/exec/emulator/memory.h"
 #include "codegen/exec/emulator/shared_writes.h"
 #include "codegen/exec/emulator/wgmma.h"
@@ -71,6 +73,7 @@ struct Program {
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
   SharedWrites writes;
+  std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<Fiber*> fibers;
 };
 
@@ -121,8 +124,8 @@ class Worker {
     return recent_[0].contains(address, bytes) || may_access_slowly(address, bytes);
   }
 
-  /// Does a copy that this thread issued.
-  void perform(const AsyncCopy& copy);
+  /// Does a copy that the fiber issued.
+  void perform(const Fiber& fiber, const AsyncCopy& copy);
 
   /// Waits until all threads of the program are here.
   void barrier(Where where);
@@ -145,9 +148,13 @@ class Worker {
     wait(where);
   }
   void wake(std::vector<Fiber*>& sleepers) {
-    release(sleepers.data(), uint32_t(sleepers.size()));
+    for (Fiber* fiber : sleepers) push(fiber);
     sleepers.clear();
   }
+  /// True half of the times; never without a seed.
+  bool flip() { return random_ && random() >> 63; }
+  /// A number that grows.
+  uint64_t tick() { return ++ticks_; }
 
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.
   void yield();
@@ -172,6 +179,11 @@ class Worker {
 
   void push(Fiber* fiber) { ready_[tail_++ & ready_mask_] = fiber; }
   Fiber* pop();
+  uint64_t random() {
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    return random_;
+  }
+  bool end_late_phase();
   void release(Fiber* const* fibers, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
       if (fibers[i] != current_) push(fibers[i]);
@@ -201,6 +213,7 @@ class Worker {
   std::vector<Fiber*> ready_;  ///< a ring of runnable fibers
   size_t head_ = 0, tail_ = 0, ready_mask_ = 0;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
+  uint64_t ticks_ = 0, yields_ = 0;
 
   Fiber main_;
   Fault fault_;

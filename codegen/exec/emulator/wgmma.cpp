@@ -35,15 +35,6 @@ uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t mark, uint32
 
 // ---- Operands
 
-[[noreturn]] void misuse(const char* what, Where where) {
-  Fault fault;
-  fault.kind = Fault::Misuse;
-  fault.what = what;
-  fault.where = where;
-  fault.thread = this_worker->fiber().thread;
-  this_worker->abandon(fault);
-}
-
 /// That the asynchronous proxy sees what was stored to these 16 bytes.
 void check_proxy(const Fiber& fiber, uint32_t offset, uint32_t site) {
   const SharedWrites::Write* write = fiber.program->writes.unseen(offset, fiber.thread);

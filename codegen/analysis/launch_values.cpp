@@ -1,0 +1,101 @@
+#include "codegen/analysis/launch_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tegula {
+
+using ir::Opcode;
+
+LaunchValues::LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const CostInputs& inputs)
+    : func_(func), axis_(axis), inputs_(inputs) {
+  find_dependent(func.body);
+}
+
+std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) const {
+  if (auto constant = axis_.info(v).constant) return constant;
+  if (!v->type.is_scalar() || !v->type.is_integer() || depth > 32) return std::nullopt;
+  if (!v->def) {
+    if (v->block != &func_.body) return std::nullopt;
+    auto it = inputs_.arguments.find(v->name);
+    return it == inputs_.arguments.end() ? inputs_.extent : it->second;
+  }
+  const ir::Op& op = *v->def;
+  if (op.opcode == Opcode::ProgramId) return 0;
+  if (op.opcode == Opcode::NumPrograms) return op.attr_int("axis") == 0 ? inputs_.programs : 1;
+  if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
+  std::optional<int64_t> a = integer(op.operand(0), depth + 1);
+  if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
+  if (op.opcode == Opcode::Select) {
+    return a ? integer(op.operand(*a ? 1 : 2), depth + 1) : std::nullopt;
+  }
+  std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), depth + 1) : std::nullopt;
+  if (!a || !b) return std::nullopt;
+  switch (op.opcode) {
+    case Opcode::Add:
+      return int64_t(uint64_t(*a) + uint64_t(*b));
+    case Opcode::Sub:
+      return int64_t(uint64_t(*a) - uint64_t(*b));
+    case Opcode::Mul:
+      return int64_t(uint64_t(*a) * uint64_t(*b));
+    case Opcode::Div:
+      return *b > 0 ? std::optional(*a / *b) : std::nullopt;
+    case Opcode::Rem:
+      return *b > 0 ? std::optional(*a % *b) : std::nullopt;
+    case Opcode::Minimum:
+      return std::min(*a, *b);
+    case Opcode::Maximum:
+      return std::max(*a, *b);
+    case Opcode::Lt:
+      return *a < *b;
+    case Opcode::Le:
+      return *a <= *b;
+    case Opcode::Gt:
+      return *a > *b;
+    case Opcode::Ge:
+      return *a >= *b;
+    case Opcode::Eq:
+      return *a == *b;
+    case Opcode::Ne:
+      return *a != *b;
+    default:
+      return std::nullopt;
+  }
+}
+
+double LaunchValues::trips(const ir::Op& loop) const {
+  if (loop.opcode == Opcode::For) {
+    auto lower = integer(loop.operand(0)), upper = integer(loop.operand(1)), step = integer(loop.operand(2));
+    if (lower && upper && step && *step)
+      return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
+  }
+  return double(inputs_.trips);
+}
+
+void LaunchValues::find_dependent(const ir::Block& block) {
+  for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
+    ir::walk(block, [&](const ir::Op& op) {
+      bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::AtomicRmw;
+      for (const ir::Value* x : op.operands) depends = depends || (x && dependent_.contains(x));
+      for (const auto& region : op.regions) {
+        size_t skip = op.opcode == Opcode::For ? 3 : 0;
+        size_t first = op.opcode == Opcode::For ? 1 : 0;
+        if (op.opcode == Opcode::For && depends && dependent_.contains(op.operand(0)))
+          dependent_.insert(region->args[0].get());
+        for (size_t i = first; i < region->args.size(); ++i)
+          if (size_t at = skip + i - first; at < op.operands.size() && dependent_.contains(op.operands[at]))
+            dependent_.insert(region->args[i].get());
+        if (const ir::Op* end = region->terminator(); end && op.opcode != Opcode::Reduce)
+          for (size_t i = 0; i < end->operands.size(); ++i) {
+            if (!dependent_.contains(end->operands[i])) continue;
+            depends = true;
+            if (first + i < region->args.size()) dependent_.insert(region->args[first + i].get());
+          }
+      }
+      if (depends)
+        for (const auto& r : op.results) dependent_.insert(r.get());
+    });
+  }
+}
+
+}  // namespace tegula

@@ -1,0 +1,183 @@
+#include "codegen/analysis/register_pressure.h"
+
+#include <algorithm>
+
+namespace tegula {
+
+using ir::Opcode;
+
+namespace {
+
+constexpr int kBaseRegisters = 14;  // addresses, indices and what the assembler needs for itself
+
+int words(const ir::Type& type, int64_t count) { return int((count * type.bits() + 31) / 32); }
+
+// What the block uses from outside.
+void collect_outer(const ir::Block& block, std::unordered_set<const ir::Value*>& used) {
+  std::unordered_set<const ir::Value*> inside;
+  for (const auto& arg : block.args) inside.insert(arg.get());
+  ir::walk(block, [&](const ir::Op& op) {
+    for (const auto& region : op.regions)
+      for (const auto& arg : region->args) inside.insert(arg.get());
+    for (const auto& r : op.results) inside.insert(r.get());
+  });
+  ir::walk(block, [&](const ir::Op& op) {
+    for (const ir::Value* x : op.operands)
+      if (x && !inside.contains(x)) used.insert(x);
+  });
+}
+
+}  // namespace
+
+int64_t held_elements(const ir::Type& type) {
+  if (type.is_scalar() || type.shared) return 1;
+  if (!type.layout) return type.num_elements();
+  return type.layout->remove_zero_registers().in_size(Dim::Register);
+}
+
+RegisterPressure::RegisterPressure(const ir::Func& func, const AxisAnalysis& axis, const LaunchValues& values)
+    : func_(func), axis_(axis), values_(values) {}
+
+RegisterPressure::Peak RegisterPressure::peak() {
+  find_streamed(func_.body);
+  ir::walk(func_.body, [&](const ir::Op& op) {
+    if (op.opcode == Opcode::Dot) fragments_.insert({op.operand(0), op.operand(1)});
+  });
+  peak_ = {};
+  Live live;
+  walk_live(func_.body, live, 1);
+  return {kBaseRegisters + peak_.words, peak_.times};
+}
+
+// How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
+// constant goes into the instruction. Other values take one a register of their layout.
+int64_t RegisterPressure::variety(const ir::Value* v) {
+  if (auto it = variety_.find(v); it != variety_.end()) return it->second;
+  int64_t all = held_elements(v->type);
+  variety_[v] = all;  // for what a loop carries around
+  int64_t n = all;
+  if (!v->def) {
+    const ir::Op* loop = v->block ? v->block->parent : nullptr;
+    size_t at = size_t(v->index) + 2;
+    bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
+    if (loop && index && loop->opcode == Opcode::For && v->index > 0 && at < loop->operands.size())
+      n = variety(loop->operands[at]);
+    return variety_[v] = n;
+  }
+  const ir::Op& op = *v->def;
+  auto of = [&](int i) { return variety(op.operand(i)); };
+  switch (op.opcode) {
+    case Opcode::Constant:
+    case Opcode::Arange:
+    case Opcode::Splat:
+      n = 1;
+      break;
+    case Opcode::Broadcast:
+    case Opcode::ExpandDims:
+    case Opcode::Reshape:
+    case Opcode::Trans:
+    case Opcode::ConvertLayout:
+    case Opcode::Hint:
+      n = std::min(all, of(0));
+      break;
+    case Opcode::Cast:  // a constant does not go through to a float
+      if (v->type.is_integer() || op.operand(0)->type.is_float()) n = std::min(all, of(0));
+      break;
+    case Opcode::Add:
+    case Opcode::Sub:
+    case Opcode::AddPtr:
+    case Opcode::BitAnd:
+    case Opcode::BitOr:
+    case Opcode::Lt:
+    case Opcode::Le:
+    case Opcode::Gt:
+    case Opcode::Ge:
+    case Opcode::Eq:
+    case Opcode::Ne:
+      n = std::min(all, of(0) * of(1));
+      break;
+    case Opcode::Mul: {
+      bool constant = axis_.info(op.operand(0)).constant || axis_.info(op.operand(1)).constant;
+      bool both = op.operand(0)->def && op.operand(1)->def && op.operand(0)->def->opcode == Opcode::Splat &&
+                  op.operand(1)->def->opcode == Opcode::Splat;
+      if (constant || both) n = std::min(all, of(0) * of(1));
+      break;
+    }
+    default:
+      break;
+  }
+  return variety_[v] = n;
+}
+
+// Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole.
+void RegisterPressure::find_streamed(const ir::Block& block) {
+  std::unordered_map<const ir::Value*, int> uses = ir::count_uses(func_.body);
+  for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
+    const ir::Op& op = **it;
+    for (const auto& region : op.regions)
+      if (op.opcode != Opcode::Reduce) find_streamed(*region);
+    bool sink = op.opcode == Opcode::Reduce || op.opcode == Opcode::Store ||
+                (op.has(ir::Elementwise) && streamed_.contains(op.result()));
+    if (!sink) continue;
+    for (const ir::Value* x : op.operands)
+      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer && uses[x] == 1)
+        streamed_.insert(x);
+  }
+}
+
+int RegisterPressure::registers(const ir::Value* v) {
+  const ir::Type& type = v->type;
+  if (streamed_.contains(v)) return 0;
+  if (type.is_scalar() || type.shared) {
+    bool param = !v->def && v->block == &func_.body;  // stays in constant memory
+    return param ? 0 : words(type, 1);
+  }
+  if (v->def && v->def->opcode == Opcode::Constant) return 0;
+  if (type.is_bool()) return int((std::min(variety(v), held_elements(type)) + 15) / 16);
+  int all = words(type, std::min(variety(v), held_elements(type)));
+  // The fragments of a product are fetched step by step.
+  return fragments_.contains(v) ? (all + 1) / 2 : all;
+}
+
+int RegisterPressure::sum(const Live& live) {
+  int total = 0;
+  for (const ir::Value* v : live) total += registers(v);
+  return total;
+}
+
+void RegisterPressure::note_peak(int words, double times) {
+  if (words <= peak_.words) return;
+  peak_ = {words, times};
+}
+
+// `live`: behind the block, which runs `times` times; becomes what is live before it.
+void RegisterPressure::walk_live(const ir::Block& block, Live& live, double times) {
+  for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
+    const ir::Op& op = **it;
+    Live after = live;
+    for (const auto& r : op.results) live.erase(r.get());
+    for (const ir::Value* x : op.operands)
+      if (x) live.insert(x);
+    bool loop = op.opcode == Opcode::For || op.opcode == Opcode::While;
+    if (op.opcode == Opcode::If || loop) {
+      Live used = live;
+      if (loop)  // what the body uses from outside is live all the time
+        for (const auto& region : op.regions) collect_outer(*region, used);
+      for (const auto& region : op.regions) {
+        Live inner = used;
+        walk_live(*region, inner, loop ? times * values_.trips(op) : times);
+        for (const auto& arg : region->args) inner.erase(arg.get());
+        live.insert(inner.begin(), inner.end());
+      }
+    }
+    bool together = op.opcode == Opcode::ConvertLayout || op.opcode == Opcode::Dot;
+    if (together) {  // results are written while operands are still read
+      Live both = live;
+      both.insert(after.begin(), after.end());
+      note_peak(sum(both), times);
+    }
+    note_peak(std::max(sum(live), sum(after)), times);
+  }
+}
+
+}  // namespace tegula

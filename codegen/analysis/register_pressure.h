@@ -1,0 +1,48 @@
+// How many registers a thread needs, estimated from laid-out tile IR: what is live at once.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/launch_values.h"
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// Elements of this type that a thread holds, copies left out.
+int64_t held_elements(const ir::Type& type);
+
+class RegisterPressure {
+ public:
+  /// All three must outlive it.
+  RegisterPressure(const ir::Func& func, const AxisAnalysis& axis, const LaunchValues& values);
+
+  struct Peak {
+    int words = 0;     ///< 32-bit registers at the place that takes most of them
+    double times = 1;  ///< how often a program comes there
+  };
+  Peak peak();
+
+  /// How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
+  /// constant goes into the instruction. Other values take one a register of their layout.
+  int64_t variety(const ir::Value* v);
+
+ private:
+  using Live = std::unordered_set<const ir::Value*>;
+
+  void find_streamed(const ir::Block& block);
+  int registers(const ir::Value* v);
+  int sum(const Live& live);
+  void note_peak(int words, double times);
+  void walk_live(const ir::Block& block, Live& live, double times);
+
+  const ir::Func& func_;
+  const AxisAnalysis& axis_;
+  const LaunchValues& values_;
+  std::unordered_set<const ir::Value*> streamed_, fragments_;
+  std::unordered_map<const ir::Value*, int64_t> variety_;
+  Peak peak_;
+};
+
+}  // namespace tegula

@@ -1,0 +1,315 @@
+// Calls in host code: lambdas and functions of the module, methods, and the functions of Python, os, itertools and
+// triton that decorators use.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
+
+namespace tegula::language {
+
+namespace {
+
+constexpr int kMaxCalls = 64;
+constexpr size_t kMaxItems = 1 << 16;
+
+}  // namespace
+
+std::optional<std::vector<const Argument*>> Checker::match_arguments(std::string_view function,
+                                                                     std::span<const char* const> params,
+                                                                     size_t required, const std::vector<Argument>& args,
+                                                                     Loc loc) {
+  std::vector<const Argument*> out(params.size());
+  size_t positional = 0;
+  bool ok = true;
+  for (const Argument& a : args) {
+    size_t at =
+        a.name.empty() ? positional++ : size_t(std::find(params.begin(), params.end(), a.name) - params.begin());
+    if (at >= params.size() && a.name.empty()) {
+      error(a.loc, fmt::format("{} takes at most {} arguments", function, params.size()));
+      return std::nullopt;
+    }
+    if (at >= params.size()) {
+      std::vector<std::string> names(params.begin(), params.end());
+      error(a.loc, fmt::format("{} has no argument '{}'", function, a.name),
+            nearest_hint(a.name, names, fmt::format("its arguments are {}", fmt::join(names, ", "))));
+      ok = false;
+    } else if (out[at]) {
+      error(a.loc, fmt::format("argument '{}' of {} is given twice", params[at], function));
+      ok = false;
+    } else {
+      out[at] = &a;
+    }
+    ok = ok && !a.value.is_poison();
+  }
+  for (size_t i = 0; ok && i < required; ++i) {
+    if (out[i]) continue;
+    error(loc, fmt::format("argument '{}' of {} is missing", params[i], function));
+    ok = false;
+  }
+  if (!ok) return std::nullopt;
+  return out;
+}
+
+Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
+  static constexpr const char* kParams[] = {"kwargs",  "num_warps", "num_stages", "num_ctas",
+                                            "maxnreg", "pre_hook",  "ir_override"};
+  auto matched = match_arguments("triton.Config", kParams, 1, args, loc);
+  if (!matched) return Val();
+  ConfigObject object;
+  object.loc = loc;
+  const Argument& kwargs = *(*matched)[0];
+  const auto* dict = get_host<DictObject>(kwargs.value);
+  if (!dict)
+    return error(kwargs.loc,
+                 fmt::format("triton.Config takes a dict of argument values, found {}", dsl::describe(kwargs.value)));
+  for (const auto& [key, value] : dict->items) {
+    auto constant = val_to_constexpr(value);
+    if (!key.is<std::string>() || !constant)
+      return error(kwargs.loc, fmt::format("triton.Config takes a dict of names and their values, found {}: {}",
+                                           dsl::describe(key), dsl::describe(value)));
+    object.config.constexprs.emplace_back(key.as<std::string>(), *constant);
+  }
+  auto number = [&](size_t i, std::optional<int> fallback) -> std::optional<int> {
+    const Argument* a = (*matched)[i];
+    if (!a || a->value.is<dsl::None>()) return fallback;
+    const auto* n = a->value.get_if<dsl::Int>();
+    if (n && *n > 0 && *n <= std::numeric_limits<int>::max()) return int(*n);
+    error(a->loc, fmt::format("{} takes a positive int, found {}", kParams[i], dsl::describe(a->value)));
+    return fallback;
+  };
+  object.config.num_warps = number(1, 4);
+  object.config.num_stages = number(2, 3);
+  object.config.maxnreg = number(4, {});
+  if (number(3, 1) != 1)
+    return error((*matched)[3]->loc, "num_ctas other than 1 is not supported: Tegula launches no clusters",
+                 "leave num_ctas out");
+  for (size_t i : {5, 6})
+    if (const Argument* a = (*matched)[i]; a && !a->value.is<dsl::None>())
+      return error(a->loc, fmt::format("{} of a triton.Config is not supported", kParams[i]),
+                   i == 5 ? "buffers are zeroed before each run with @triton.autotune(..., reset_to_zero=[\"name\"])"
+                          : "leave it out");
+  return make_host(std::move(object));
+}
+
+Val Checker::call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc) {
+  int depth = 0;
+  for (const Frame* f = frame_; f; f = f->parent)
+    if (++depth > kMaxCalls) return error(loc, fmt::format("calls are nested more than {} deep", kMaxCalls));
+  Frame frame, *caller = frame_;
+  frame.parent = caller;
+  frame.scope = function.scope;
+  if (function.function) {
+    const Function& f = *function.function;
+    frame.function = &f;
+    if (f.variadic) {  // what goes into *args and **kwargs is dropped: a use of them is an unknown name
+      size_t positional = 0;
+      std::erase_if(args, [&](const Argument& a) {
+        if (a.name.empty()) return ++positional > f.params.size();
+        return std::none_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.name == a.name; });
+      });
+    }
+    if (!bind_arguments(f, args, loc, frame.scope)) return Val();
+    for (const auto& [name, binding] : frame.scope)
+      if (binding.value.is_poison()) return Val();
+  } else {
+    const std::vector<std::string>& names = function.lambda->names;
+    if (names.size() != args.size())
+      return error(loc, fmt::format("the lambda takes {} arguments, found {}", names.size(), args.size()));
+    for (size_t i = 0; i < names.size(); ++i) frame.scope[names[i]] = Binding{args[i].value, false, {}, args[i].loc};
+  }
+  frame_ = &frame;
+  Val result = dsl::None{};
+  if (function.lambda) {
+    result = eval(*function.lambda->children[0]);
+  } else {
+    result = with_note(loc, fmt::format("in the call of '{}'", function.function->name), [&] {
+      Val value = dsl::None{};
+      host_execute(function.function->body, value);
+      return value;
+    });
+  }
+  frame_ = caller;
+  return result;
+}
+
+std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args,
+                                        Loc loc) {
+  const std::string& name = callee.text;
+  for (const Argument& a : args)
+    if (a.value.is_poison()) return Val();
+  auto takes = [&](size_t low, size_t high) {
+    if (args.size() >= low && args.size() <= high) return true;
+    error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
+    return false;
+  };
+  if (const auto* list = object.get_if<dsl::TupleVal>(); list && (name == "append" || name == "extend")) {
+    if (!takes(1, 1)) return Val();
+    const Expr& target = *callee.children[0];
+    bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
+                                                     [&](const Param& p) { return p.name == target.text; });
+    if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text) || parameter)
+      return error(loc, fmt::format("'{}' is followed on lists that a function made itself only", name),
+                   "return the list");
+    std::vector<Val> items = *list->items;
+    if (name == "append") {
+      items.push_back(args[0].value);
+    } else {
+      auto more = iterate(args[0].value, args[0].loc);
+      if (!more) return Val();
+      items.insert(items.end(), more->begin(), more->end());
+    }
+    if (items.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
+    bind(target.text, dsl::make_tuple(std::move(items)), false, target.loc);
+    return Val(dsl::None{});
+  }
+  if (const auto* text = object.get_if<std::string>()) {
+    if (name == "lower" || name == "upper") {
+      if (!takes(0, 0)) return Val();
+      std::string out = *text;
+      for (char& c : out) c = char(name == "lower" ? std::tolower(c) : std::toupper(c));
+      return Val(std::move(out));
+    }
+    if ((name == "startswith" || name == "endswith") && takes(1, 1) && args[0].value.is<std::string>()) {
+      const auto& part = args[0].value.as<std::string>();
+      return Val(name == "startswith" ? text->starts_with(part) : text->ends_with(part));
+    }
+    return std::nullopt;
+  }
+  if (const auto* dict = get_host<DictObject>(object)) {
+    std::vector<Val> items;
+    if (name == "items" || name == "keys" || name == "values") {
+      if (!takes(0, 0)) return Val();
+      for (const auto& [k, v] : dict->items)
+        items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
+      return dsl::make_tuple(std::move(items));
+    }
+    if (name == "copy") return object;
+    if (name == "get" && takes(1, 2)) {
+      const Val* value = dict->find(args[0].value);
+      return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
+    }
+  }
+  if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
+    if (!takes(1, 2)) return Val();
+    const auto* key = args[0].value.get_if<std::string>();
+    const auto* value = key ? launch->args->find(*key) : nullptr;
+    return value ? launch_value(*key, *value) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+  }
+  if (const auto* tensor = get_host<PointerObject>(object)) {
+    if (name == "data_ptr") return Val(dsl::Int(tensor->pointer.address));
+    if (name == "element_size" && tensor->pointer.elem)
+      return Val(dsl::Int(std::max(1, elem_bits(*tensor->pointer.elem) / 8)));
+  }
+  if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
+    DictObject all;
+    for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, constexpr_to_val(c.value));
+    all.set(std::string("num_warps"), dsl::Int(config->config.num_warps.value_or(4)));
+    all.set(std::string("num_ctas"), dsl::Int(1));
+    all.set(std::string("num_stages"), dsl::Int(config->config.num_stages.value_or(3)));
+    if (config->config.maxnreg) all.set(std::string("maxnreg"), dsl::Int(*config->config.maxnreg));
+    return make_host(std::move(all));
+  }
+  if (const auto* host = object.get_if<dsl::HostRef>()) {
+    if (get_host<PointerObject>(object)) return host_attribute(*host, callee);
+    return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), name));
+  }
+  return std::nullopt;
+}
+
+std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
+  if (name == "triton.Config") return make_config(args, loc);
+  if (name == "python.dict") {
+    DictObject dict;
+    for (const Argument& a : args) {
+      if (a.value.is_poison()) return Val();
+      if (a.name.empty()) return error(a.loc, "dict() is evaluated with keyword arguments only");
+      dict.set(a.name, a.value);
+    }
+    return make_host(std::move(dict));
+  }
+  if (name == "python.range") {
+    auto range = parse_range("range", args, loc);
+    if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) return Val();
+    dsl::Int upper = range->upper.as<dsl::Int>(), step = range->step.as<dsl::Int>();
+    std::vector<Val> items;
+    for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper;) {
+      items.push_back(i);
+      if (items.size() > kMaxItems) return error(loc, fmt::format("a range of more than {} values", kMaxItems));
+      if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    return dsl::make_tuple(std::move(items));
+  }
+  for (const Argument& a : args)
+    if (a.value.is_poison()) return Val();
+  if (name == "triton.runtime.driver.active.get_current_target") return module_ref("triton target");
+  if (name == "os.getenv" || name == "os.environ.get") {
+    if (args.empty() || args.size() > 2 || !args[0].value.is<std::string>())
+      return error(loc, fmt::format("{} takes the name of a variable and a default", name));
+    const char* value = std::getenv(args[0].value.as<std::string>().c_str());
+    return value ? Val(std::string(value)) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+  }
+  bool lists = name == "itertools.product" || name == "python.zip";
+  bool one = name == "python.list" || name == "python.tuple" || name == "python.any" || name == "python.all" ||
+             name == "python.sum" || name == "python.enumerate" || name == "python.str" || name == "python.len";
+  if (!lists && !one) return std::nullopt;
+  for (const Argument& a : args)
+    if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no argument '{}' here", name, a.name));
+  if (one && args.size() != 1) {
+    if (args.empty() && (name == "python.list" || name == "python.tuple")) return dsl::make_tuple({});
+    return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
+  }
+  if (name == "python.str") return Val(text_of(args[0].value));
+  if (name == "python.len" && args[0].value.is<std::string>())
+    return Val(dsl::Int(args[0].value.as<std::string>().size()));
+  std::vector<std::vector<Val>> in;
+  for (const Argument& a : args) {
+    auto items = iterate(a.value, a.loc);
+    if (!items) return Val();
+    in.push_back(std::move(*items));
+  }
+  std::vector<Val> out;
+  if (name == "python.len") return Val(dsl::Int(in[0].size()));
+  if (name == "python.any" || name == "python.all") {
+    bool any = name == "python.any";
+    return Val(std::any_of(in[0].begin(), in[0].end(), [&](const Val& v) { return dsl::truth(v) == any; }) == any);
+  }
+  if (name == "python.sum") {
+    Val total = dsl::Int(0);
+    sema_.at(loc);
+    for (const Val& v : in[0]) total = dsl::binary(sema_, "+", total, v);
+    return total;
+  }
+  if (name == "python.enumerate") {
+    for (size_t i = 0; i < in[0].size(); ++i) out.push_back(dsl::make_tuple({dsl::Int(i), in[0][i]}));
+  } else if (name == "python.zip") {
+    size_t n = in.empty() ? 0 : in[0].size();
+    for (const auto& items : in) n = std::min(n, items.size());
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<Val> row;
+      for (const auto& items : in) row.push_back(items[i]);
+      out.push_back(dsl::make_tuple(std::move(row)));
+    }
+  } else if (name == "itertools.product") {
+    std::vector<std::vector<Val>> rows{{}};
+    for (const auto& items : in) {
+      std::vector<std::vector<Val>> longer;
+      for (const auto& row : rows)
+        for (const Val& item : items) {
+          longer.push_back(row);
+          longer.back().push_back(item);
+          if (longer.size() > kMaxItems) return error(loc, fmt::format("more than {} combinations", kMaxItems));
+        }
+      rows = std::move(longer);
+    }
+    for (auto& row : rows) out.push_back(dsl::make_tuple(std::move(row)));
+  } else {
+    out = std::move(in[0]);
+  }
+  return dsl::make_tuple(std::move(out));
+}
+
+}  // namespace tegula::language
