@@ -1,7 +1,9 @@
 // Which device to use when the user names none.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "codegen/exec/emulator.h"
 #include "dsl/kernel.h"
@@ -34,7 +36,9 @@ std::pair<std::shared_ptr<Device>, std::string> choose() {
     return {device, fmt::format("{}: the first GPU", device->info().name)};
   } catch (const DeviceError& error) {
     auto device = open_emulator();
-    return {device, fmt::format("{}: no GPU can be used ({})", device->info().name, error.what())};
+    std::string_view why = error.what();  // what it says first, without system's words and hint
+    why = why.substr(0, std::min({why.find(": "), why.find(" ("), why.find('\n')}));
+    return {device, fmt::format("{}: runs kernels on the CPU, for want of a GPU ({})", device->info().name, why)};
   }
 }
 

@@ -191,6 +191,20 @@ std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOpt
   return dsl::classify(*state_->source, args);
 }
 
+std::vector<ConstexprArg> Kernel::globals() const { return state_->source->globals(); }
+
+LaunchOptions Kernel::with_first_config(std::span<const Arg> args, const LaunchOptions& options) const {
+  state_->read_declarations();
+  LaunchOptions full = options;
+  if (dsl::leaves_open(*state_, options)) {
+    const Autotune& tuning = *state_->autotune;
+    std::vector<Config> configs = tuning.configs;
+    if (tuning.prune) configs = tuning.prune(configs, dsl::launch_args(*state_->source, args, options));
+    if (!configs.empty()) full = dsl::options_of(configs.front(), options);
+  }
+  return dsl::with_heuristics(*state_, args, full);
+}
+
 LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }
 
 std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions& options) const {

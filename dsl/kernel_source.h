@@ -45,6 +45,8 @@ class KernelSource {
                                           std::vector<std::string>& prints) const = 0;
   /// Text that, with the specialisation, decides what build() makes; empty if there is none.
   virtual std::string identity() const { return {}; }
+  /// Compile-time values of the file that the kernel may use beside its parameters.
+  virtual std::vector<ConstexprArg> globals() const { return {}; }
   /// A list that shows source lines of this kernel.
   virtual Diagnostics diagnostics() const { return {}; }
 

@@ -13,6 +13,7 @@
 #include "dsl/kernel_source.h"
 #include "dsl/language/checker.h"
 #include "dsl/language/decorators.h"
+#include "dsl/language/entry_points.h"
 #include "dsl/language/source_file.h"
 #include "runtime/base/messages.h"
 
@@ -62,6 +63,7 @@ class TextSource : public dsl::KernelSource {
   std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
   std::optional<Autotune> autotune() const override { return language::find_autotune(file_, function_); }
+  std::vector<ConstexprArg> globals() const override { return language::constant_globals(*file_); }
   std::vector<Heuristic> heuristics() const override { return language::find_heuristics(file_, function_); }
 
  private:
@@ -110,6 +112,8 @@ std::vector<std::string> Program::kernels() const {
     if (std::find(names.begin(), names.end(), f.name) == names.end()) names.push_back(f.name);
   return names;
 }
+
+std::vector<std::string> Program::entry_points() const { return language::entry_points(state_->file->module()); }
 
 Kernel Program::kernel(std::string_view name) const {
   if (auto it = state_->kernels.find(name); it != state_->kernels.end()) return it->second;

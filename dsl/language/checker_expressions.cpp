@@ -60,6 +60,11 @@ Val Checker::eval(const Expr& e) {
       const Expr &l = *e.children[0], &r = *e.children[1];
       Val lhs = eval(l);
       Val rhs = eval(r);
+      for (auto [x, side] : {std::pair(&lhs, &l), {&rhs, &r}})
+        if (x->is<dsl::None>() && side->kind == Kind::Name && !lhs.is_poison() && !rhs.is_poison())
+          return error(e.loc,
+                       fmt::format("'{}' is not defined for {} and {}", e.text, dsl::describe(lhs), dsl::describe(rhs)),
+                       fmt::format("'{0}' is None here: use it where 'if {0} is not None:' holds", side->text));
       return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
     }
     case Kind::Compare:

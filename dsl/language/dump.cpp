@@ -44,7 +44,8 @@ class Dumper {
         return quote(e.text) + place(e.loc);
       case Expr::Kind::Format: {
         std::string out = "(format " + quote(e.names[0]);
-        for (size_t i = 0; i < e.children.size(); ++i) out += " " + (*this)(e.children[i]) + " " + quote(e.names[i + 1]);
+        for (size_t i = 0; i < e.children.size(); ++i)
+          out += " " + (*this)(e.children[i]) + " " + quote(e.names[i + 1]);
         return out + ")" + place(e.loc);
       }
       case Expr::Kind::True:
