@@ -16,8 +16,9 @@ namespace {
 // shared memory, before they know what all else needs of it: where that was too much they start again with less room.
 // Dumps and times are those of the last run alone.
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags,
-                                  const DumpCallback& dump, std::vector<PassTime>* times) {
+                                  const DumpCallback& dump, std::vector<PassTime>* times, ir::Completion completion) {
   PassContext context{target, diags};
+  context.completion = completion;
   const int64_t limit = target.shared_per_program;
   for (;;) {
     std::vector<std::pair<std::string, std::string>> texts;
@@ -48,7 +49,7 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Di
 std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
-  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times);
+  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times, options.completion);
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
@@ -70,7 +71,7 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 }
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
-  return lay_out(func, target, diags, {}, nullptr);
+  return lay_out(func, target, diags, {}, nullptr, ir::Completion::Group);
 }
 
 }  // namespace tegula

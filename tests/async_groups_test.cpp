@@ -13,7 +13,8 @@ namespace {
 // Those of the waits of a function with that body, in the order of the text; parameters are %0 (i32) and %1 (i1).
 std::vector<int64_t> waits(const std::string& body) {
   Diagnostics diags;
-  auto func = ir::read("func @f(%0: i32 \"n\", %1: i1 \"c\") {num_warps = 4} {\n" + body + "  return\n}\n", "f.tile", diags);
+  auto func =
+      ir::read("func @f(%0: i32 \"n\", %1: i1 \"c\") {num_warps = 4} {\n" + body + "  return\n}\n", "f.tile", diags);
   EXPECT_TRUE(func && ir::verify(*func, ir::Stage::Tile, diags)) << diags.render();
   if (!func) return {};
   auto groups = groups_since(*func);

@@ -2,6 +2,8 @@
 // Tensor-core products: a plain matrix product, one product that feeds another, transposed operands.
 #include <string>
 
+#include "codegen/compile.h"
+#include "codegen/target/target.h"
 #include "tests/dot_support.h"
 
 namespace tegula {
@@ -227,9 +229,7 @@ TEST(Matmul, TransposedOperandAndAccumulator) {
     }
 }
 
-// What a persistent program's rounds load and count stays theirs, though copies of the next round begin early.
-TEST(Matmul, RoundsOfAPersistentProgram) {
-  const Kernel kernel = Program::parse(R"(
+constexpr char kRounds[] = R"(
 import triton
 import triton.language as tl
 
@@ -249,13 +249,15 @@ def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
         count += t + 1
         tl.store(c_ptr + (place * 64 + rows)[:, None] * 64 + rows[None, :], acc)
     tl.store(count_ptr + tl.program_id(0), count)
-)",
-                                       "rounds.py")
-                            .kernel("rounds");
-  const int tiles = 5, programs = 2;
+)";
+
+// Five tiles by two programs, of which each number of iterations has its turn: none, fewer than copies run ahead, more.
+// `launch(device, num_stages, arguments...)` runs the kernel of kRounds.
+template <class F>
+void check_rounds(const F& launch) {
+  const int32_t tiles = 5;
   const std::vector<int32_t> places{3, 0, 4, 1, 2};
-  // Rounds of no iterations, of fewer than copies run ahead, and of more.
-  for (int k : {0, 32, 64, 96, 224}) {
+  for (int32_t k : {0, 32, 64, 96, 224}) {
     const auto a = random_values<float16>(size_t(tiles) * 64 * k, 1), b = random_values<float16>(size_t(k) * 64, 2);
     std::vector<double> exact(size_t(tiles) * 64 * 64);
     for (int t = 0; t < tiles; ++t)
@@ -268,9 +270,8 @@ def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
       for (int num_stages : {1, 2, 3, 5}) {
         SCOPED_TRACE(fmt::format("{}, K = {}, {} stages", device->info().name, k, num_stages));
         Buffer da(*device, a), db(*device, b), dp(*device, places);
-        Buffer dc(*device, std::vector<float>(exact.size(), 7.f)), dn(*device, std::vector<int32_t>(programs));
-        kernel.launch(*device, {programs}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(),
-                      dc.as<float>(), dp.as<int32_t>(), dn.as<int32_t>(), tiles, k);
+        Buffer dc(*device, std::vector<float>(exact.size(), 7.f)), dn(*device, std::vector<int32_t>(2));
+        launch(*device, num_stages, da, db, dc, dp, dn, tiles, k);
         const auto c = dc.download<float>();
         if (k == 0)
           EXPECT_EQ(c, std::vector<float>(exact.size()));
@@ -279,6 +280,43 @@ def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
         EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
       }
   }
+}
+
+// What a persistent program's rounds load and count stays theirs, though copies of the next round begin early.
+TEST(Matmul, RoundsOfAPersistentProgram) {
+  const Kernel kernel = Program::parse(kRounds, "rounds.py").kernel("rounds");
+  check_rounds([&](Device& device, int num_stages, Buffer& a, Buffer& b, Buffer& c, Buffer& places, Buffer& counts,
+                   int32_t tiles, int32_t k) {
+    kernel.launch(device, {2}, {.num_stages = num_stages}, a.as<float16>(), b.as<float16>(), c.as<float>(),
+                  places.as<int32_t>(), counts.as<int32_t>(), tiles, k);
+  });
+}
+
+// The same with copies that are over when barriers say so.
+TEST(Matmul, CopiesThatCompleteOnBarriers) {
+  const Kernel kernel = Program::parse(kRounds, "rounds.py").kernel("rounds");
+  std::vector<ArgType> types(5, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::F32, types[3].elem = types[4].elem = Elem::I32;
+  types.insert(types.end(), 2, {.elem = Elem::I32});
+  types[6].divisible_by = 16;
+  check_rounds([&](Device& device, int num_stages, Buffer& a, Buffer& b, Buffer& c, Buffer& places, Buffer& counts,
+                   int32_t tiles, int32_t k) {
+    CompileOptions options;
+    options.target = target_for_sm(device.info().sm);
+    options.emulator = device.info().emulator;
+    options.completion = ir::Completion::Barrier;
+    Diagnostics diags;
+    auto image = compile(*kernel.tile_func(types, {.num_stages = num_stages}), options, diags);
+    ASSERT_TRUE(image) << diags.render();
+    if (!image->ptx.empty() && num_stages > 1) {
+      EXPECT_NE(image->ptx.find("cp.async.mbarrier.arrive"), std::string::npos);
+      EXPECT_EQ(image->ptx.find("cp.async.wait_group"), std::string::npos);
+    }
+    uint64_t addresses[] = {a.address(), b.address(), c.address(), places.address(), counts.address()};
+    void* args[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &addresses[4], &tiles, &k};
+    device.load(std::move(*image))->launch({2}, args, {});
+    device.synchronize();
+  });
 }
 
 // Copies from round to round keep their slots during the epilogue: with many stages there is no room for what that

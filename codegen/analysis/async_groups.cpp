@@ -31,7 +31,9 @@ class GroupCount {
         since[op.result()] = 0;
         return;
       case Opcode::AsyncWait:
-        if (is_group(op.operand(0))) waits[&op] = since.at(op.operand(0));
+        if (!is_group(op.operand(0))) return;
+        waits[&op] = since.at(op.operand(0));
+        for (const Value* token : op.operands) waits[&op] = std::min(waits[&op], since.at(token));
         return;
       case Opcode::For:
         return loop(op, *op.regions[0], 1, since);

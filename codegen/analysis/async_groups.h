@@ -7,8 +7,8 @@
 
 namespace tegula {
 
-/// For each async_wait on a token<group>: how many groups have certainly been committed since the token's own, on every
-/// way to the wait. The hardware waits for all groups but that many latest ones.
+/// For each async_wait on tokens of groups: how many groups have certainly been committed since the latest of these, on
+/// every way to the wait. The hardware waits for all groups but that many latest ones.
 std::unordered_map<const ir::Op*, int64_t> groups_since(const ir::Func& func);
 
 }  // namespace tegula

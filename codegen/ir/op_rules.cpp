@@ -515,7 +515,11 @@ void OpRules::semantics() {
       attr<bool>("for_dots", false);
       return;
     case Opcode::AsyncWait:
-      want(in(0).is_token(), fmt::format("operand 'token' is {}, expected a token", in(0).to_string()));
+      want(!op.operands.empty(), "async_wait without a token");
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        want(in(int(i)).is_token() && in(int(i)) == in(0),
+             fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
+                         in(0).is_token() ? in(0).to_string() : "a token"));
       attr<bool>("for_dots", false);
       return;
     case Opcode::DotWait:

@@ -250,6 +250,8 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
 
 namespace {
 
+constexpr int64_t kBarrierBytes = 8;
+
 // With what threads have stored seen by asynchronous dots if the op is for them.
 void barrier(Lowering& l, const ir::Op& op) {
   if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
@@ -264,7 +266,14 @@ void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
 
 void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
-  l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
+  llvm::Value* address = l.shared_address(l.shared.offset.at(&op));
+  l.set_scalar(op.result(), address);
+  if (!op.attr_bool("barriers")) return;
+  llvm::Value* first = l.b.CreateICmpEQ(l.thread(), l.i32(0));
+  for (int64_t i = 0; i < op.attr_int("slots") * op.result()->type.num_elements(); ++i)
+    l.hw("mbarrier_init",
+         {l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), l.i32(32 * l.num_warps()), first, l.site(op.loc)});
+  l.barrier(op.loc);
 }
 
 void lower_SharedSlot(Lowering& l, const ir::Op& op) {
@@ -296,15 +305,27 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   }
 }
 
-// A group's token is no value of the program: the wait counts groups.
+// A group's token is no value of the program: the wait counts groups. A barrier's is its address, with the phase in bit
+// 0.
 void lower_AsyncCommit(Lowering& l, const ir::Op& op) {
-  l.hw("cp_async_commit", {});
-  l.set_scalar(op.result(), l.i32(0));
+  if (!op.operand(0)) {
+    l.hw("cp_async_commit", {});
+    return l.set_scalar(op.result(), l.i32(0));
+  }
+  llvm::Value* address = l.scalar(op.operand(0));
+  l.hw("cp_async_mbarrier_arrive", {address, l.site(op.loc)});
+  l.set_scalar(op.result(), l.b.CreateOr(address, l.scalar(op.operand(1))));
 }
 
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
-  l.hw("cp_async_wait", {}, fmt::format(".{}", l.groups.at(&op)));
-  barrier(l, op);
+  if (auto groups = l.groups.find(&op); groups != l.groups.end()) {
+    l.hw("cp_async_wait", {}, fmt::format(".{}", groups->second));
+    return barrier(l, op);
+  }
+  for (const ir::Value* token : op.operands) {
+    llvm::Value *value = l.scalar(token), *address = l.b.CreateAnd(value, l.i32(-kBarrierBytes));
+    l.hw("mbarrier_wait", {address, l.b.CreateAnd(value, l.i32(1)), l.site(op.loc)});
+  }
 }
 
 }  // namespace tegula::lower

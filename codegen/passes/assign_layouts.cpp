@@ -72,7 +72,7 @@ class Assigner {
     materialise(func_.body);
     if (wgmma_.empty()) return;
     ir::walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::AsyncWait) op.attrs["for_dots"] = true;
+      if (op.opcode == Opcode::AsyncWait || op.opcode == Opcode::Barrier) op.attrs["for_dots"] = true;
     });
   }
 
@@ -330,7 +330,10 @@ class Assigner {
     ir::walk(func_.body, [&](Op& op) {
       if (op.opcode != Opcode::SharedAlloc && op.opcode != Opcode::SharedSlot) return;
       const Value* buffer = op.opcode == Opcode::SharedAlloc ? op.result() : op.operands[0];
-      op.result()->type.layout = buffers.at(buffer);
+      LayoutRef& layout = buffers[buffer];
+      if (!layout)  // of barriers
+        layout = intern(swizzled_shared_layout(buffer->type.shape, {0}, 1, 1, 1));
+      op.result()->type.layout = layout;
     });
   }
 

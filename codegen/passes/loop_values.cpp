@@ -24,13 +24,15 @@ Value* slot_of(Builder& builder, Value* buffer, Value* index) {
   return builder.create(Opcode::SharedSlot, {buffer, index}, {buffer->type})->result();
 }
 
-void rotate(Op& loop, Value* index, int64_t slots) {
+Value* rotate(Op& loop, Value* index, int64_t slots) {
   Block& body = *loop.regions[0];
   Builder top;
   auto number = [&](int64_t value) { return top.constant(Type::scalar(Elem::I32), value); };
   top.set_before(body.ops.front().get()), top.set_loc(loop.loc);
   Value* next = top.add(index, number(1));
-  body.terminator()->operands.push_back(top.select(top.eq(next, number(slots)), number(0), next));
+  next = top.select(top.eq(next, number(slots)), number(0), next);
+  body.terminator()->operands.push_back(next);
+  return next;
 }
 
 Value* Replay::operator()(Value* v) {

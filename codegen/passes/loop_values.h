@@ -18,8 +18,8 @@ ir::Value* carry(ir::Op& loop, ir::Value* init);
 ir::Value* alloc_place(ir::Builder& builder, const ir::Type& tile, int64_t slots, int contiguous = -1);
 /// The place number `index` of a shared_alloc.
 ir::Value* slot_of(ir::Builder& builder, ir::Value* buffer, ir::Value* index);
-/// Lets the body yield, for a number that the loop carries, the next one of `slots`, round and round.
-void rotate(ir::Op& loop, ir::Value* index, int64_t slots);
+/// Lets the body yield, for a number that the loop carries, the next one of `slots`, round and round. Returns that one.
+ir::Value* rotate(ir::Op& loop, ir::Value* index, int64_t slots);
 
 /// Makes values anew, under other values of what they follow from. They must follow by pure ops.
 class Replay {

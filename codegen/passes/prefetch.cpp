@@ -18,7 +18,7 @@
 //                                                        acc = dot(shared_read slot read, ...)
 //                                                        read, write each move on to the next slot, round and round
 //                                                        carry t1, t2
-//                                                      async_wait t1
+//                                                      async_wait t0, t1
 //
 // One wait an iteration suffices, since it is a barrier too: behind it all threads are done with the slot that was read
 // in the iteration before, which is the one that is written next. Where the target's dots run beside the program and
@@ -97,6 +97,7 @@ class LoopPrefetch {
         func_(func),
         target_(context.target),
         shared_for_copies_(context.target.shared_per_program - context.shared_for_others),
+        completion_(context.completion),
         join_rounds_(context.join_rounds),
         num_warps_(func.num_warps()),
         sources_(loop) {}
@@ -311,32 +312,54 @@ class LoopPrefetch {
     std::unordered_map<const Op*, Value*> buffers;
     for (Op* load : loads) buffers[load] = alloc_place(before, load->result()->type, slots, contiguous_axis(*load));
     auto number = [&](int64_t value) { return before.constant(Type::scalar(Elem::I32), value); };
-    Value* slot = nullptr;
+    // Barriers are taken as slots are; their phases end in turn, and all threads have waited for the one before when a
+    // slot is written again.
+    const bool by_barriers = completion_ == Completion::Barrier;
+    Value* barriers = by_barriers ? before
+                                        .create(Opcode::SharedAlloc, {}, {Type::place(Elem::I64, {1})},
+                                                {{"slots", slots}, {"barriers", true}})
+                                        ->result()
+                                  : nullptr;
+    Value *slot = nullptr, *phase = nullptr;
     auto copy = [&](Builder& build, Op* load, Value* pointer, Value* mask, Value*) {
       build.create(Opcode::AsyncCopy, {pointer, slot_of(build, buffers.at(load), slot), mask});
     };
-    auto commit = [](Builder& build) {
-      return build.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
+    auto commit = [&](Builder& build) {
+      std::vector<Value*> how;
+      if (by_barriers) how = {slot_of(build, barriers, slot), phase};
+      return build.create(Opcode::AsyncCommit, std::move(how), {Type::token(completion_)})->result();
     };
 
     LoadStream stream(loop_, loads, sources_, ahead, rounds);
     std::vector<Value*> tokens;  // of the iterations whose copies are under way
-    slot = number(0);
+    slot = phase = number(0);
     stream.begin(before, copy, [&](int i) {
       tokens.push_back(commit(before));
       slot = number(i + 1);
     });
     Value* read = carry_through(rounds, number(0));
     rotate(loop_, read, slots);
-    Value* write = carry_through(rounds, number(ahead));
-    rotate(loop_, write, slots);
-    for (Value*& token : tokens) token = carry_through(rounds, token);
-    Value* last = outermost.results.back().get();
+    Value* write = carry_through(rounds, slot);
+    Value* next_write = rotate(loop_, write, slots);
+    if (by_barriers) {
+      phase = carry_through(rounds, number(0));
+      Builder top;
+      top.set_after(next_write->def);
+      top.set_loc(loop_.loc);
+      Value* wraps = top.lt(next_write, write);
+      body_.terminator()->operands.push_back(top.bit_xor(phase, top.cast(wraps, Elem::I32)));
+    }
+    std::vector<Value*> under_way;
+    for (Value*& token : tokens) {
+      token = carry_through(rounds, token);
+      under_way.push_back(outermost.results.back().get());
+    }
 
     Builder build;
     build.set_before(body_.ops.front().get());
     build.set_loc(loop_.loc);
     build.create(Opcode::AsyncWait, {tokens.front()});
+    if (by_barriers) build.create(Opcode::Barrier, {});
     // Behind a first dot that runs beside the copies, else at once.
     if (Op* dot = asynchronous_dot()) build.set_after(dot);
     Op& yield = *body_.terminator();
@@ -356,7 +379,8 @@ class LoopPrefetch {
     Builder after;
     after.set_after(&outermost);
     after.set_loc(loop_.loc);
-    after.create(Opcode::AsyncWait, {last});
+    after.create(Opcode::AsyncWait, under_way);
+    if (by_barriers) after.create(Opcode::Barrier, {});
   }
 
   // Sums that begin with zeros begin with the first product instead; the loop has an iteration at least.
@@ -368,7 +392,8 @@ class LoopPrefetch {
     build.set_loc(dot.loc);
     begin = build.create(Opcode::Unset, {}, {begin->type})->result();
     build.set_before(&dot);
-    dot.operands.push_back(build.ne(body_.args[0].get(), loop_.operands[0]));
+    dot.operands.resize(4);
+    dot.operands[3] = build.ne(body_.args[0].get(), loop_.operands[0]);
   }
 
   Op& loop_;
@@ -376,6 +401,7 @@ class LoopPrefetch {
   Func& func_;
   const Target& target_;
   int64_t shared_for_copies_;
+  Completion completion_;
   bool join_rounds_;
   int num_warps_;
   LoopSources sources_;

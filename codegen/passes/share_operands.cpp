@@ -141,10 +141,14 @@ class Sharer {
     Replay at_first(outside, {body}, first);
     for (size_t i = 0; i < moving.size(); ++i)
       put(outside, at_first(moving[i].first), slot_of(outside, buffers[i], number(0)));
-    // A wait for copies is a barrier too.
+    // A wait for groups of copies is a barrier too.
     auto& ops = dot.parent->ops;
     auto at_dot = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &dot; });
-    if (std::none_of(ops.begin(), at_dot, [](auto& op) { return op->opcode == Opcode::AsyncWait; })) barrier(here);
+    auto is_barrier = [](auto& op) {
+      return op->opcode == Opcode::Barrier ||
+             (op->opcode == Opcode::AsyncWait && op->operand(0)->type.completion == Completion::Group);
+    };
+    if (std::none_of(ops.begin(), at_dot, is_barrier)) barrier(here);
     Builder ahead;
     ahead.set_after(last_needed(dot, moving, next));
     ahead.set_loc(dot.loc);
