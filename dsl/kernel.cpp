@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/target/target.h"
@@ -203,6 +204,20 @@ LaunchOptions Kernel::with_first_config(std::span<const Arg> args, const LaunchO
     if (!configs.empty()) full = dsl::options_of(configs.front(), options);
   }
   return dsl::with_heuristics(*state_, args, full);
+}
+
+std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOptions& options) const {
+  const LaunchOptions full = with_first_config(args, options);
+  auto func = state_->build(classify(args, full), full);
+  const std::vector<const KernelParam*> params = dsl::runtime_params(*state_->source, args.size());
+  std::vector<bool> written(args.size());
+  ir::walk(func->body, [&](ir::Op& op) {
+    if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
+    const ir::Value* base = pointer_base(op.operands[0]);
+    for (size_t i = 0; i < args.size(); ++i)
+      if (args[i].kind == Arg::Kind::Pointer && (!base || base->name == params[i]->name)) written[i] = true;
+  });
+  return written;
 }
 
 LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }

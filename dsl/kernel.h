@@ -139,6 +139,9 @@ class Kernel {
   /// pruning leaves, and the values of heuristics, for these arguments. Throws LaunchError, CompileError.
   LaunchOptions with_first_config(std::span<const Arg> args, const LaunchOptions& options) const;
 
+  /// Whether the kernel may write through each of the arguments. Throws LaunchError, CompileError.
+  std::vector<bool> written_args(std::span<const Arg> args, const LaunchOptions& options) const;
+
   /// Compiles for a target without a device or the cache. Throws CompileError.
   KernelImage compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                       bool emulator = false) const;
