@@ -1,7 +1,6 @@
 // Which device to use when the user names none.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -36,8 +35,9 @@ std::pair<std::shared_ptr<Device>, std::string> choose() {
     return {device, fmt::format("{}: the first GPU", device->info().name)};
   } catch (const DeviceError& error) {
     auto device = open_emulator();
-    std::string_view why = error.what();  // what it says first, without system's words and hint
-    why = why.substr(0, std::min({why.find(": "), why.find(" ("), why.find('\n')}));
+    // Nothing is wrong where there is no driver; of other reasons the first line.
+    std::string_view why = error.what();
+    why = why.starts_with("no CUDA driver") ? "no CUDA driver" : why.substr(0, why.find('\n'));
     return {device, fmt::format("{}: runs kernels on the CPU, for want of a GPU ({})", device->info().name, why)};
   }
 }

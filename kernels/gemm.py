@@ -4,8 +4,9 @@ A is M x K, B is K x N, C is M x N, `bias` has N elements or is None. Element (i
 stride_ak elements from its start; likewise for B and C, so that a transposed matrix needs no copy. The accumulator is
 fp32, and so is the epilogue's arithmetic; the result is rounded once, to C's type.
 
-EPILOGUE is a function of the accumulator's tile: one of those below, passed as Triton passes it or by its name. `m_class`
-stands for M where tuning tells problems apart: M itself would have each number of tokens tuned anew.
+EPILOGUE is a function of the accumulator's tile that gives one of its shape: one of those below, passed as Triton passes
+it or by its name. `m_class` stands for M where tuning tells problems apart: M itself would have each number of tokens
+tuned anew.
 """
 
 import triton
