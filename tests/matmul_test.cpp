@@ -293,8 +293,14 @@ TEST(Matmul, RoundsOfAPersistentProgram) {
 }
 
 // The same with copies that are over when barriers say so.
-TEST(Matmul, CopiesThatCompleteOnBarriers) {
-  const Kernel kernel = Program::parse(kRounds, "rounds.py").kernel("rounds");
+// Where the inner loop's begin is not known beforehand, each round has barriers of its own.
+class MatmulBarriers : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Begin, MatmulBarriers, testing::Values("0", "tl.program_id(1)"));
+
+TEST_P(MatmulBarriers, CopiesCompleteOnBarriers) {
+  std::string text = kRounds;
+  text.replace(text.find("range(0, K"), 7, fmt::format("range({}", GetParam()));
+  const Kernel kernel = Program::parse(text, "rounds.py").kernel("rounds");
   std::vector<ArgType> types(5, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
   types[2].elem = Elem::F32, types[3].elem = types[4].elem = Elem::I32;
   types.insert(types.end(), 2, {.elem = Elem::I32});

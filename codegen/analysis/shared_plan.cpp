@@ -87,6 +87,7 @@ class BarrierWalk {
           state.add(after);
         }
         return;
+      case ir::Opcode::SharedFree:
       case ir::Opcode::SharedRead:
         State::append(state.used, {area(*alloc_of(op.operand(0)))});
         return;
@@ -163,10 +164,6 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
     }
   });
   for (Room& room : rooms) {
-    if (room.alloc->attr_bool("barriers")) {
-      room.end = INT_MAX;  // other data must not take the place of a barrier
-      continue;
-    }
     // Up to the end of the op of the same block that holds the last use, and to the waits behind it.
     const auto& ops = room.alloc->parent->ops;
     for (auto op = ops.begin(); op != ops.end() && (room.copied || room.multiplied || number.at(op->get()) <= room.end);

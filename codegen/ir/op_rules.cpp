@@ -387,6 +387,13 @@ void OpRules::shared_memory() {
       if (auto* barriers = attr<bool>("barriers", false); barriers && *barriers)
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
       break;
+    case Opcode::SharedFree:
+      if (place(in(0), "operand 'buffer'")) {
+        const Op* alloc = op_->operands[0]->def;
+        want(alloc && alloc->opcode == Opcode::SharedAlloc && alloc->attr_bool("barriers"),
+             "operand 'buffer' is no shared_alloc of barriers");
+      }
+      break;
     case Opcode::SharedSlot:
       place(in(0), "operand 'buffer'");
       want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
@@ -505,6 +512,7 @@ void OpRules::semantics() {
     case Opcode::AtomicRmw:
       return memory();
     case Opcode::SharedAlloc:
+    case Opcode::SharedFree:
     case Opcode::SharedSlot:
     case Opcode::AsyncCopy:
     case Opcode::AsyncCommit:

@@ -32,8 +32,9 @@
 // - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result of the buffer's
 // type.
 //   async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the place's
-//   shape and elements. trans: of a place to a place. async_commit: a token<group>, or with barrier (a place) and phase
-//   (i32) a token<barrier>. Tokens go through loops and branches to async_wait alone.
+//   shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
+//   token<group>, or with barrier (a place) and phase (i32) a token<barrier>. Tokens go through loops and branches to
+//   async_wait alone.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile

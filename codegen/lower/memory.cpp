@@ -252,6 +252,14 @@ namespace {
 
 constexpr int64_t kBarrierBytes = 8;
 
+// Calls act(address, whether it is the thread to act) for each barrier of a shared_alloc.
+template <class F>
+void for_each_barrier(Lowering& l, const ir::Op& alloc, const F& act) {
+  llvm::Value *address = l.scalar(alloc.result()), *first = l.b.CreateICmpEQ(l.thread(), l.i32(0));
+  for (int64_t i = 0; i < alloc.attr_int("slots") * alloc.result()->type.num_elements(); ++i)
+    act(l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), first);
+}
+
 // With what threads have stored seen by asynchronous dots if the op is for them.
 void barrier(Lowering& l, const ir::Op& op) {
   if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
@@ -266,14 +274,18 @@ void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
 
 void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
-  llvm::Value* address = l.shared_address(l.shared.offset.at(&op));
-  l.set_scalar(op.result(), address);
+  l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
   if (!op.attr_bool("barriers")) return;
-  llvm::Value* first = l.b.CreateICmpEQ(l.thread(), l.i32(0));
-  for (int64_t i = 0; i < op.attr_int("slots") * op.result()->type.num_elements(); ++i)
-    l.hw("mbarrier_init",
-         {l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), l.i32(32 * l.num_warps()), first, l.site(op.loc)});
+  for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
+    l.hw("mbarrier_init", {address, l.i32(32 * l.num_warps()), first, l.site(op.loc)});
+  });
   l.barrier(op.loc);
+}
+
+void lower_SharedFree(Lowering& l, const ir::Op& op) {
+  for_each_barrier(l, *op.operand(0)->def, [&](llvm::Value* address, llvm::Value* first) {
+    l.hw("mbarrier_inval", {address, first, l.site(op.loc)});
+  });
 }
 
 void lower_SharedSlot(Lowering& l, const ir::Op& op) {

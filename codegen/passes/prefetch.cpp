@@ -380,7 +380,10 @@ class LoopPrefetch {
     after.set_after(&outermost);
     after.set_loc(loop_.loc);
     after.create(Opcode::AsyncWait, under_way);
-    if (by_barriers) after.create(Opcode::Barrier, {});
+    if (by_barriers) {
+      after.create(Opcode::Barrier, {});
+      after.create(Opcode::SharedFree, {barriers});
+    }
   }
 
   // Sums that begin with zeros begin with the first product instead; the loop has an iteration at least.
