@@ -3,6 +3,7 @@
 // equal bytes, and its line table names the user's lines.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -286,13 +287,13 @@ TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
       std::ofstream(file) << image.ptx;
       int failed = 0;
       const std::string log = run_command(
-          fmt::format("{} timeout 20 ptxas -v -arch={} {} -o {}.cubin", path, job.target, file, file), &failed);
+          fmt::format("{} timeout 60 ptxas -v -arch={} {} -o {}.cubin", path, job.target, file, file), &failed);
       if (failed && log.find("is not defined for option 'gpu-name'") != std::string::npos) {
         std::lock_guard lock(mutex);
         unknown_targets.insert(job.target);
         return;
       }
-      if (failed) problem = "ptxas refuses it: " + log;
+      if (failed) problem = WEXITSTATUS(failed) == 124 ? "ptxas takes more than a minute" : "ptxas refuses it: " + log;
       for (const char* code : {"C75", "serializ"})
         if (log.find(code) != std::string::npos) problem = "products in flight are waited for: " + log;
       if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
