@@ -16,6 +16,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel.h"
 #include "dsl/program.h"
+#include "runtime/base/messages.h"
 #include "runtime/cuda_device.h"
 #include "runtime/memory.h"
 
@@ -64,6 +65,7 @@ struct tegula_image {
 namespace {
 
 thread_local std::string last_error;
+thread_local std::vector<Diag> last_diagnostics;  ///< errors alone
 
 /// The interface was not used as its header says.
 class UsageError : public Error {
@@ -78,6 +80,7 @@ struct CallbackFailed {
 
 tegula_status failed(tegula_status status, const char* text) noexcept {
   try {
+    last_diagnostics.clear();
     last_error = text;
   } catch (...) {
     last_error.clear();
@@ -92,7 +95,10 @@ tegula_status guarded(Work work) noexcept {
     work();
     return TEGULA_OK;
   } catch (const CompileError& e) {
-    return failed(TEGULA_COMPILE_ERROR, e.what());
+    failed(TEGULA_COMPILE_ERROR, e.what());
+    for (const Diag& d : e.diags())
+      if (d.severity == Severity::Error) last_diagnostics.push_back(d);
+    return TEGULA_COMPILE_ERROR;
   } catch (const LaunchError& e) {
     return failed(TEGULA_LAUNCH_ERROR, e.what());
   } catch (const DeviceLostError& e) {
@@ -305,6 +311,27 @@ int32_t tegula_abi(void) { return TEGULA_ABI; }
 const char* tegula_last_error(void) { return last_error.c_str(); }
 void tegula_set_error(const char* text) { failed(TEGULA_OTHER_ERROR, text ? text : ""); }
 
+size_t tegula_num_diagnostics(void) { return last_diagnostics.size(); }
+
+tegula_status tegula_get_diagnostic(size_t index, tegula_diagnostic* diagnostic) {
+  if (!diagnostic || index >= last_diagnostics.size()) return TEGULA_USAGE_ERROR;  // keeps what there is
+  const Diag& d = last_diagnostics[index];
+  return guarded([&] {
+    fill(diagnostic,
+         {0, d.loc.file ? d.loc.file->c_str() : nullptr, d.loc.line, d.loc.column, d.message.c_str(), d.hint.c_str()});
+  });
+}
+
+void tegula_set_message_handler(tegula_message_function handler, void* user) {
+  if (!handler) {
+    set_message_handler(nullptr);
+    return;
+  }
+  set_message_handler([=](MessageKind kind, std::string_view text) {
+    handler(user, kind == MessageKind::Print ? TEGULA_PRINT : TEGULA_WARNING, std::string(text).c_str());
+  });
+}
+
 // ---- Devices
 
 tegula_status tegula_device_default(tegula_device** device) {
@@ -516,6 +543,16 @@ tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* tar
     LaunchOptions how = options_of(options, nullptr);
     Args list(args, num_args);
     *image = new tegula_image{k.compile(k.classify(list.span(), how), how, &given(target, "target"))};
+  });
+}
+
+tegula_status tegula_kernel_written_args(const tegula_kernel* kernel, const tegula_options* options,
+                                         const tegula_value* args, size_t num_args, uint8_t* written) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(written, "written");
+    const std::vector<bool> found = k.written_args(Args(args, num_args).span(), options_of(options, nullptr));
+    std::copy(found.begin(), found.end(), written);
   });
 }
 

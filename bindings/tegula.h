@@ -55,6 +55,33 @@ enum {
 /* What the last function that failed on this thread has to say; valid until the next one fails. Never NULL. */
 const char* tegula_last_error(void);
 
+/* The mistakes that the last TEGULA_COMPILE_ERROR on this thread told of, one by one; 0 if the last error was another.
+ */
+typedef struct tegula_diagnostic {
+  size_t struct_size;  /* sizeof(tegula_diagnostic), set by the caller */
+  const char* file;    /* NULL if there is no place */
+  int32_t line;        /* from 1; 0: not known */
+  int32_t column;      /* from 1; 0: not known */
+  const char* message; /* what was found, what was expected */
+  const char* hint;    /* what to do; empty if nothing is known */
+} tegula_diagnostic;
+size_t tegula_num_diagnostics(void);
+/* The texts live until the next function fails on this thread. */
+tegula_status tegula_get_diagnostic(size_t index, tegula_diagnostic* diagnostic);
+
+/* ---- Messages that are no errors */
+
+typedef int32_t tegula_message_kind;
+enum {
+  TEGULA_WARNING = 0, /* of the library, or of a kernel that compiles: place, text, source lines, hint */
+  TEGULA_PRINT = 1    /* lines of tl.static_print */
+};
+/* Called by the thread that compiles or launches, which may be one of the library's own; must not call the library. */
+typedef void (*tegula_message_function)(void* user, tegula_message_kind kind, const char* text);
+/* Who is told of messages from now on, in the whole process; NULL: the standard error stream, as at first. The
+ * environment's TEGULA_WARNINGS = off keeps warnings from both. */
+void tegula_set_message_handler(tegula_message_function handler, void* user);
+
 /* ---- Values: arguments of launches, and compile-time arguments */
 
 typedef int32_t tegula_dtype;
@@ -243,6 +270,9 @@ typedef struct tegula_image_facts {
  * what counts is their alignment. Every constexpr without a default is given. */
 tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* target, const tegula_options* options,
                                     const tegula_value* args, size_t num_args, tegula_image** image);
+/* Sets written[i] to 1 for each argument that the kernel may write through, else to 0. */
+tegula_status tegula_kernel_written_args(const tegula_kernel* kernel, const tegula_options* options,
+                                         const tegula_value* args, size_t num_args, uint8_t* written);
 /* What a launch on the device with these arguments runs, made ready. `config`, if not NULL, receives what it runs with.
  * For a kernel that is tuned, this tunes: `grid` is needed. */
 tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,

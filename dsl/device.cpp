@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "codegen/exec/emulator.h"
 #include "dsl/kernel.h"
@@ -34,7 +35,10 @@ std::pair<std::shared_ptr<Device>, std::string> choose() {
     return {device, fmt::format("{}: the first GPU", device->info().name)};
   } catch (const DeviceError& error) {
     auto device = open_emulator();
-    return {device, fmt::format("{}: no GPU can be used ({})", device->info().name, error.what())};
+    // Nothing is wrong where there is no driver; of other reasons the first line.
+    std::string_view why = error.what();
+    why = why.starts_with("no CUDA driver") ? "no CUDA driver" : why.substr(0, why.find('\n'));
+    return {device, fmt::format("{}: runs kernels on the CPU, for want of a GPU ({})", device->info().name, why)};
   }
 }
 

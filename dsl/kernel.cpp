@@ -1,9 +1,11 @@
 #include "dsl/kernel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/target/target.h"
@@ -77,11 +79,24 @@ void KernelState::note_device(Device& device) {
   });
 }
 
-std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, const LaunchOptions& options) const {
+void KernelState::tell_once(MessageKind kind, const std::string& text) const {
+  {
+    std::lock_guard lock(telling);
+    if (!told.insert(text).second) return;
+  }
+  tell(kind, text);
+}
+
+std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, const LaunchOptions& options,
+                                             bool* has_messages) const {
   dsl::check_options(*source, options);
   Diagnostics diags = source->diagnostics();
-  auto func = source->build(dsl::specialization(*source, types, options), diags);
+  std::vector<std::string> prints;
+  auto func = source->build(dsl::specialization(*source, types, options), diags, prints);
+  if (!prints.empty()) tell_once(MessageKind::Print, fmt::format("{}", fmt::join(prints, "\n")));
   if (!func || diags.has_errors()) throw CompileError(diags);
+  for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
+  if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
   if (!options.dependent_launch) func->attrs["dependent_launch"] = false;
   return func;
 }
@@ -114,7 +129,8 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   if (look && !source_key.empty())
     if (auto image = cache->find(source_key)) return device.load(std::move(*image));
 
-  auto func = build(types, options);
+  bool has_messages = false;  // then the kernel is checked again by the next process, which tells them again
+  auto func = build(types, options, &has_messages);
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
@@ -122,7 +138,7 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
-    if (!source_key.empty()) cache->link(source_key, image_key);
+    if (!source_key.empty() && !has_messages) cache->link(source_key, image_key);
   }
   return loaded;
 }
@@ -174,6 +190,34 @@ void Kernel::set_tuning_store(std::shared_ptr<TuningStore> store) { state_->stor
 std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOptions& options) const {
   dsl::check_options(*state_->source, options);
   return dsl::classify(*state_->source, args);
+}
+
+std::vector<ConstexprArg> Kernel::globals() const { return state_->source->globals(); }
+
+LaunchOptions Kernel::with_first_config(std::span<const Arg> args, const LaunchOptions& options) const {
+  state_->read_declarations();
+  LaunchOptions full = options;
+  if (dsl::leaves_open(*state_, options)) {
+    const Autotune& tuning = *state_->autotune;
+    std::vector<Config> configs = tuning.configs;
+    if (tuning.prune) configs = tuning.prune(configs, dsl::launch_args(*state_->source, args, options));
+    if (!configs.empty()) full = dsl::options_of(configs.front(), options);
+  }
+  return dsl::with_heuristics(*state_, args, full);
+}
+
+std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOptions& options) const {
+  const LaunchOptions full = with_first_config(args, options);
+  auto func = state_->build(classify(args, full), full);
+  const std::vector<const KernelParam*> params = dsl::runtime_params(*state_->source, args.size());
+  std::vector<bool> written(args.size());
+  ir::walk(func->body, [&](ir::Op& op) {
+    if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
+    const ir::Value* base = pointer_base(op.operands[0]);
+    for (size_t i = 0; i < args.size(); ++i)
+      if (args[i].kind == Arg::Kind::Pointer && (!base || base->name == params[i]->name)) written[i] = true;
+  });
+  return written;
 }
 
 LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }

@@ -107,11 +107,13 @@ struct TuneOptions {
 /// What tuning found out.
 struct TuneReport {
   TuningProblem problem;
-  std::vector<TuningResult> results;  ///< one a candidate, in the order in which they were tried
-  Config best;                        ///< all constexprs and options of the winner
-  Config declared;                    ///< the winner as it was given, without what heuristics and the launch add
-  std::string winner;                 ///< its text in `results`
-  int timed = 0;                      ///< candidates timed now, the others being known
+  /// One a candidate, in the order in which they were tried; on the emulator, which times nothing, those that do not
+  /// work.
+  std::vector<TuningResult> results;
+  Config best;         ///< all constexprs and options of the winner
+  Config declared;     ///< the winner as it was given, without what heuristics and the launch add
+  std::string winner;  ///< its text in `results`
+  int timed = 0;       ///< candidates timed now, the others being known
   double seconds = 0;
 };
 
@@ -127,8 +129,18 @@ class Kernel {
   /// Types of launch arguments in the order of the signature without its constexpr parameters.
   std::vector<ArgType> classify(std::span<const Arg> args, const LaunchOptions& options) const;
 
+  /// Module-level names of its file that stand for constants: `BLOCK = tl.constexpr(64)`.
+  std::vector<ConstexprArg> globals() const;
+
   /// The arguments of a launch by the names of the signature.
   LaunchArgs named(std::span<const Arg> args) const;
+
+  /// The options with what they leave open, where nothing can be timed or predicted: the first configuration that
+  /// pruning leaves, and the values of heuristics, for these arguments. Throws LaunchError, CompileError.
+  LaunchOptions with_first_config(std::span<const Arg> args, const LaunchOptions& options) const;
+
+  /// Whether the kernel may write through each of the arguments. Throws LaunchError, CompileError.
+  std::vector<bool> written_args(std::span<const Arg> args, const LaunchOptions& options) const;
 
   /// Compiles for a target without a device or the cache. Throws CompileError.
   KernelImage compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,

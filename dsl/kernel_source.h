@@ -29,6 +29,9 @@ struct Specialization {
   int maxnreg = 0;  ///< registers a thread at most; 0: as many as the target has
 };
 
+/// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.
+std::string warning_text(const Diag& warning, Diagnostics list);
+
 class KernelSource {
  public:
   virtual ~KernelSource() = default;
@@ -37,10 +40,13 @@ class KernelSource {
   /// The signature, in order.
   virtual const std::vector<KernelParam>& params() const = 0;
   /// The kernel's tile IR, its parameters being the arguments without a constant, in the order of the signature. Null
-  /// after errors in `diags`.
-  virtual std::unique_ptr<ir::Func> build(const Specialization& spec, Diagnostics& diags) const = 0;
+  /// after errors in `diags`. `prints` receives the lines of static_print.
+  virtual std::unique_ptr<ir::Func> build(const Specialization& spec, Diagnostics& diags,
+                                          std::vector<std::string>& prints) const = 0;
   /// Text that, with the specialisation, decides what build() makes; empty if there is none.
   virtual std::string identity() const { return {}; }
+  /// Compile-time values of the file that the kernel may use beside its parameters.
+  virtual std::vector<ConstexprArg> globals() const { return {}; }
   /// A list that shows source lines of this kernel.
   virtual Diagnostics diagnostics() const { return {}; }
 

@@ -17,6 +17,7 @@
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
 #include "dsl/ready_table.h"
+#include "runtime/base/messages.h"
 
 namespace tegula::detail {
 
@@ -55,6 +56,11 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   const std::string& name() const { return source->name(); }
   const std::vector<KernelParam>& params() const { return source->params(); }
 
+  mutable std::mutex telling;
+  mutable std::set<std::string> told;  ///< messages; guarded by `telling`
+  /// Tells a message unless it was told before.
+  void tell_once(MessageKind kind, const std::string& text) const;
+
   std::mutex tuning;
   std::atomic<std::thread::id> tuner{};  ///< who holds it
 
@@ -63,7 +69,10 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// From now on what is ready on the device goes before the device does.
   void note_device(Device& device);
 
-  std::unique_ptr<ir::Func> build(std::span<const ArgType> types, const LaunchOptions& options) const;
+  /// Tells what static_print printed and, where there are no errors, the warnings: each once in the life of the kernel.
+  /// `has_messages` receives whether there are such. Throws CompileError.
+  std::unique_ptr<ir::Func> build(std::span<const ArgType> types, const LaunchOptions& options,
+                                  bool* has_messages = nullptr) const;
   KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const Target& target, bool emulator) const;
   /// Made ready on the device: from the cache on disk, or compiled now. May be called from several threads.
   std::shared_ptr<LoadedKernel> load(Device& device, std::span<const ArgType> types,

@@ -13,7 +13,9 @@
 #include "dsl/kernel_source.h"
 #include "dsl/language/checker.h"
 #include "dsl/language/decorators.h"
+#include "dsl/language/entry_points.h"
 #include "dsl/language/source_file.h"
+#include "runtime/base/messages.h"
 
 namespace tegula {
 
@@ -54,12 +56,14 @@ class TextSource : public dsl::KernelSource {
 
   const std::string& name() const override { return function_.name; }
   const std::vector<KernelParam>& params() const override { return params_; }
-  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags) const override {
-    return language::check(file_->module(), name(), spec, diags);
+  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags,
+                                  std::vector<std::string>& prints) const override {
+    return language::check(file_->module(), name(), spec, diags, &prints);
   }
   std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
   std::optional<Autotune> autotune() const override { return language::find_autotune(file_, function_); }
+  std::vector<ConstexprArg> globals() const override { return language::constant_globals(*file_); }
   std::vector<Heuristic> heuristics() const override { return language::find_heuristics(file_, function_); }
 
  private:
@@ -109,6 +113,8 @@ std::vector<std::string> Program::kernels() const {
   return names;
 }
 
+std::vector<std::string> Program::entry_points() const { return language::entry_points(state_->file->module()); }
+
 Kernel Program::kernel(std::string_view name) const {
   if (auto it = state_->kernels.find(name); it != state_->kernels.end()) return it->second;
   Diagnostics diags;
@@ -126,6 +132,7 @@ void Program::check() const {
   Diagnostics diags = state_->file->diagnostics();
   language::check_all(state_->file->module(), diags);
   if (diags.has_errors()) throw CompileError(diags);
+  for (const Diag& d : diags.list()) tell(MessageKind::Warning, dsl::warning_text(d, state_->file->diagnostics()));
 }
 
 void Program::set_cache(std::shared_ptr<ImageCache> cache) {

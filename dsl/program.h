@@ -29,6 +29,8 @@ class Program {
 
   /// Names of the @triton.jit functions, helpers included, in the order of the file.
   std::vector<std::string> kernels() const;
+  /// Those of them that a host program would launch: no other one names them, and they return no value.
+  std::vector<std::string> entry_points() const;
   /// Throws CompileError for an unknown name, with the nearest known one.
   Kernel kernel(std::string_view name) const;
   /// Checks all functions as far as that goes without argument types. Throws CompileError.

@@ -30,6 +30,15 @@ Val to_val(const Constexpr& value) {
 
 }  // namespace
 
+std::string warning_text(const Diag& warning, Diagnostics list) {
+  Diag& copy = list.warning(warning.loc, warning.message);
+  copy.hint = warning.hint;
+  copy.notes = warning.notes;
+  std::string text = list.render();
+  text.pop_back();
+  return text.erase(text.find("warning: "), 9);
+}
+
 void check_options(const KernelSource& kernel, const LaunchOptions& options) {
   const std::string& name = kernel.name();
   std::string mistakes;

@@ -110,7 +110,8 @@ struct Candidate {
   Config declared;        ///< as it was given: without what the launch and heuristics add
   std::string id;         ///< canonical text, and for a kernel without text the digest of its tile IR
   Grid grid;
-  std::string no_grid;  ///< why the grid function gave none
+  std::string no_grid;   ///< why the grid function gave none
+  std::string unusable;  ///< why no tile IR is made of it, found while ranking
   double predicted_us = 0;
 };
 
@@ -173,6 +174,8 @@ class Guard {
 };
 
 class Tuning {
+  static constexpr size_t kMaxNamed = 10;  ///< configurations in one warning
+
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
          const TuneOptions& how)
@@ -186,6 +189,14 @@ class Tuning {
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
     if (device_.info().emulator) {
       choose(best_predicted());
+      for (const Candidate& c : candidates_) {
+        if (c.no_grid.empty() && c.unusable.empty()) continue;
+        TuningResult& r = report_.results.emplace_back();
+        r.config = c.id;
+        r.status = TuningResult::Status::Failed;
+        r.reason = c.no_grid.empty() ? c.unusable : c.no_grid;
+      }
+      warn_of_failed();
     } else if (pinned) {
       choose_known();
     } else if (how_.mode == TuneOptions::Mode::Refresh || !remembered()) {
@@ -249,11 +260,14 @@ class Tuning {
         try {
           CostInputs mine = inputs;
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
-          Diagnostics diags;
+          Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
           if (auto func = lay_out(*state_.build(types_, c.options), target, diags))
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
-        } catch (const Error&) {  // told when it is compiled
+          else
+            c.unusable = diags.render();
+        } catch (const Error& e) {
+          c.unusable = e.what();
         }
       }
     };
@@ -264,6 +278,20 @@ class Tuning {
     for (std::thread& t : others) t.join();
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
+  }
+
+  // Names the configurations that are left out because they do not work, unless none does.
+  void warn_of_failed() const {
+    std::vector<const TuningResult*> failed;
+    for (const TuningResult& r : report_.results)
+      if (r.status == TuningResult::Status::Failed) failed.push_back(&r);
+    if (failed.empty() || failed.size() == candidates_.size()) return;
+    std::string text = fmt::format("kernel '{}': {} of {} configurations do not work and are left out", state_.name(),
+                                   failed.size(), candidates_.size());
+    for (size_t i = 0; i < failed.size() && i < kMaxNamed; ++i)
+      text += fmt::format("\n  {}: {}", failed[i]->config, failed[i]->reason.substr(0, failed[i]->reason.find('\n')));
+    if (failed.size() > kMaxNamed) text += fmt::format("\n  ... and {} more", failed.size() - kMaxNamed);
+    state_.tell_once(MessageKind::Warning, text);
   }
 
   const Candidate& best_predicted() {
@@ -361,6 +389,7 @@ class Tuning {
       for (const TuningResult& r : report_.results) reasons += fmt::format("\n  {}: {}", r.config, r.reason);
       fail(*state_.source, fmt::format("none of its {} configurations works{}", report_.results.size(), reasons));
     }
+    warn_of_failed();
     const Candidate* best = find(report_.results[size_t(outcome.best)].config);
     choose(*best);
     if (state_.store) state_.store->set_winner(report_.problem, best->id);

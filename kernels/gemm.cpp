@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dsl/embedded/trace.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
@@ -51,6 +52,23 @@ void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOp
 
 namespace {
 
+// Reports an epilogue whose result is no tile of the accumulator's shape, which would be broadcast to it, at the place
+// where the kernel is made.
+void check_epilogue(const Tile& result, const Tile& acc) {
+  using tegula::detail::Access;
+  using tegula::detail::Trace;
+  Trace& trace = Trace::current();
+  const dsl::Val found = trace.read(Access::slot(result).get()), expected = trace.read(Access::slot(acc).get());
+  if (!expected.is_value() || found.is_poison()) return;
+  if (found.is_value() && found.value()->type.shape == expected.value()->type.shape) return;
+  trace.sema().at(trace.func().loc);
+  trace.sema().error(
+      fmt::format("the epilogue of '{}' gives {}, expected the accumulator's shape: {}", trace.func().name,
+                  dsl::describe(found), dsl::describe(expected)),
+      "it maps the accumulator element by element: what a whole row gives, such as a sum, takes a kernel of its own; a "
+      "vector is brought to the shape by broadcast_to(x[{all, none}], ...)");
+}
+
 // The tile of C with that number.
 void record_tile(const GemmParams& p, const Tile& program, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
   const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, unused] = p.blocks;
@@ -84,10 +102,11 @@ void record_tile(const GemmParams& p, const Tile& program, const std::function<T
     b_ptrs += BLOCK_K * p.stride_bk;
   }
   if (p.has_bias) acc += load(p.bias + first_col + col, at.col_mask, 0.0).to(tl::float32)[{none, all}];
-  acc = epilogue(acc, at);
+  Tile result = epilogue(acc, at);
+  check_epilogue(result, acc);
   Tile c_ptrs = p.c + first_row * p.stride_cm + first_col * p.stride_cn + row[{all, none}] * p.stride_cm +
                 col[{none, all}] * p.stride_cn;
-  store(c_ptrs, acc.to(p.c.dtype().element_ty()), at.row_mask[{all, none}] & at.col_mask[{none, all}]);
+  store(c_ptrs, result.to(p.c.dtype().element_ty()), at.row_mask[{all, none}] & at.col_mask[{none, all}]);
 }
 
 }  // namespace

@@ -4,8 +4,9 @@ A is M x K, B is K x N, C is M x N, `bias` has N elements or is None. Element (i
 stride_ak elements from its start; likewise for B and C, so that a transposed matrix needs no copy. The accumulator is
 fp32, and so is the epilogue's arithmetic; the result is rounded once, to C's type.
 
-EPILOGUE is a function of the accumulator's tile: one of those below, passed as Triton passes it or by its name. `m_class`
-stands for M where tuning tells problems apart: M itself would have each number of tokens tuned anew.
+EPILOGUE is a function of the accumulator's tile that gives one of its shape: one of those below, passed as Triton passes
+it or by its name. `m_class` stands for M where tuning tells problems apart: M itself would have each number of tokens
+tuned anew.
 """
 
 import triton
@@ -170,9 +171,11 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + first_col + col, mask=col_mask, other=0.0).to(tl.float32)[None, :]
-    acc = EPILOGUE(acc)
+    result = EPILOGUE(acc)
+    tl.static_assert(result.shape == acc.shape,
+                     f"EPILOGUE {EPILOGUE} gives a tile of shape {result.shape}, expected acc's: {acc.shape}")
     c_ptrs = c_ptr + first_row * stride_cm + first_col * stride_cn + row[:, None] * stride_cm + col[None, :] * stride_cn
-    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+    tl.store(c_ptrs, result.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/base/check.h"
+#include "runtime/base/messages.h"
 #include "runtime/image_format.h"
 
 namespace tegula {
@@ -207,7 +208,7 @@ ImageCache::ImageCache(Options options)
     : folder_(options.folder.empty() ? default_folder() : std::move(options.folder)),
       max_bytes_(options.max_bytes),
       warn_(std::move(options.warn)) {
-  if (!warn_) warn_ = [](const std::string& text) { std::fprintf(stderr, "tegula: warning: %s\n", text.c_str()); };
+  if (!warn_) warn_ = [](const std::string& text) { tell(MessageKind::Warning, text); };
   if (max_bytes_ < 0) {
     max_bytes_ = kDefaultMaxBytes;
     if (const char* text = std::getenv("TEGULA_CACHE_SIZE"); text && *text) {

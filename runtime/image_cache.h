@@ -29,7 +29,7 @@ class ImageCache {
     std::filesystem::path folder;
     /// Bytes on disk to stay under; below 0: $TEGULA_CACHE_SIZE, else 1 GiB.
     int64_t max_bytes = -1;
-    /// Told of damaged entries and of a folder that cannot be used. Null: stderr.
+    /// Told of damaged entries and of a folder that cannot be used. Null: the message handler.
     std::function<void(const std::string&)> warn;
   };
   struct Stats {

@@ -81,7 +81,7 @@ bool kind_fits(const Arg& arg, bool pointer, Elem elem) {
     case ElemKind::Bool:
       return arg.kind == Arg::Kind::Bool;
     case ElemKind::Float:
-      return arg.kind == Arg::Kind::Float;
+      return arg.kind != Arg::Kind::Pointer;
     default:
       return is_int(arg);
   }
@@ -170,8 +170,12 @@ bool ArgRule::pack(const Arg& arg, uint64_t& slot) const {
   if (!kind_fits(arg, pointer, elem)) return false;
   slot = arg.u;
   if (pointer) return arg.u != 0 && (arg.u & low_bits) == 0 && (divisor == 1 || arg.u % uint64_t(divisor) == 0);
-  if (arg.kind == Arg::Kind::Bool) return true;
   if (arg.kind == Arg::Kind::Float) return slot = float_bits(arg.f, elem), true;
+  if (is_float(elem)) {  // as Python's float()
+    slot = float_bits(arg.kind == Arg::Kind::Signed ? double(arg.i) : double(arg.u), elem);
+    return true;
+  }
+  if (arg.kind == Arg::Kind::Bool) return true;
   // The slot holds the value's low bits in its own size: two's complement, little-endian.
   return fits(arg, elem) && (arg.u & low_bits) == 0 &&
          (divisor == 1 || (arg.kind == Arg::Kind::Signed ? arg.i % divisor == 0 : arg.u % uint64_t(divisor) == 0));

@@ -116,6 +116,53 @@ TEST_F(CInterface, TellsWhatIsWrong) {
   EXPECT_CONTAINS(tegula_last_error(), "the emulator knows no target 'sm_1'");
 }
 
+TEST_F(CInterface, TellsMistakesOneByOne) {
+  tegula_program* bad = nullptr;
+  EXPECT_EQ(tegula_program_parse("@triton.jit\ndef k(:\n  pass\n", "bad.py", &bad), TEGULA_COMPILE_ERROR);
+  ASSERT_EQ(tegula_num_diagnostics(), 1u);
+  tegula_diagnostic d = {sizeof(tegula_diagnostic), nullptr, 0, 0, nullptr, nullptr};
+  ASSERT_EQ(tegula_get_diagnostic(0, &d), TEGULA_OK);
+  EXPECT_STREQ(d.file, "bad.py");
+  EXPECT_EQ(d.line, 2);
+  EXPECT_GT(d.column, 0);
+  EXPECT_CONTAINS(tegula_last_error(), d.message);
+  EXPECT_EQ(tegula_get_diagnostic(1, &d), TEGULA_USAGE_ERROR);
+  EXPECT_EQ(tegula_num_diagnostics(), 1u);
+  EXPECT_EQ(launch(nullptr), TEGULA_LAUNCH_ERROR);
+  EXPECT_EQ(tegula_num_diagnostics(), 0u);
+}
+
+TEST_F(CInterface, HandsOnMessages) {
+  using Messages = std::vector<std::pair<tegula_message_kind, std::string>>;
+  Messages told;
+  auto handler = [](void* user, tegula_message_kind kind, const char* text) {
+    static_cast<Messages*>(user)->emplace_back(kind, text);
+  };
+  tegula_set_message_handler(handler, &told);
+  tegula_program* noisy = nullptr;
+  tegula_kernel* kernel = nullptr;
+  ASSERT_EQ(tegula_program_parse("import triton.language as tl\n@triton.jit\ndef k(x, N: tl.constexpr):\n    "
+                                 "tl.static_print(N, x)\n    tl.device_print('x')\n    tl.store(x + N, 1.0)\n",
+                                 "noisy.py", &noisy),
+            TEGULA_OK);
+  ASSERT_EQ(tegula_program_kernel(noisy, "k", &kernel), TEGULA_OK);
+  for (int64_t n : {1, 2, 1}) {
+    tegula_constexpr constexprs{"N", tegula_int(n)};
+    tegula_options how{sizeof(tegula_options), &constexprs, 1, 0, 0, 0, 0};
+    uint8_t written = 0;
+    EXPECT_EQ(tegula_kernel_written_args(kernel, &how, args.data(), 1, &written), TEGULA_OK) << tegula_last_error();
+    EXPECT_EQ(written, 1);
+  }
+  tegula_set_message_handler(nullptr, nullptr);
+  tegula_kernel_release(kernel);
+  tegula_program_release(noisy);
+  EXPECT_EQ(told, (Messages{{TEGULA_PRINT, "1 pointer<fp32>[]"},
+                            {TEGULA_WARNING,
+                             "noisy.py:5:5: printing from a kernel is not supported: the call is skipped\n"
+                             "        tl.device_print('x')\n        ^~~~~~~~~~~~~~~~~~~~"},
+                            {TEGULA_PRINT, "2 pointer<fp32>[]"}}));
+}
+
 TEST_F(CInterface, NullHandlesAreUsageErrors) {
   EXPECT_EQ(tegula_kernel_launch(nullptr, device, 1, 1, 1, nullptr, nullptr, nullptr, 0), TEGULA_USAGE_ERROR);
   EXPECT_STREQ(tegula_last_error(), "'kernel' is NULL");

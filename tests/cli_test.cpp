@@ -190,6 +190,8 @@ TEST_F(Command, CompileSaysWhatIsWrong) {
   EXPECT_HAS(error("add.py::add" + kTypes, 1), "constexpr parameter 'BLOCK' has no value");
   EXPECT_HAS(error("add.py::add" + kTypes, 1), "--constexpr BLOCK=VALUE on the command line");
   EXPECT_HAS(error("add.py::add --constexpr BLOK=1" + kTypes, 1), "did you mean 'BLOCK'?");
+  EXPECT_HAS(error("add.py::add --constexpr BLOK=1" + kTypes, 1),
+             "\nerror: kernel 'add': the constexpr parameter 'BLOCK' has no value\n");  // the second of the list
   EXPECT_HAS(error("add.py::add --arg z='*f32'", 2), "kernel 'add' has no argument 'z'; it has: x, y, out, n");
   EXPECT_HAS(error("add.py::add --arg BLOCK=3", 2), "give it as --constexpr BLOCK=VALUE");
   EXPECT_HAS(error("add.py::add --arg x='*float'", 2), "'*float' is no type");
@@ -211,7 +213,8 @@ TEST_F(Command, RunOnFiles) {
       "run add.py::add --grid 4 --in x=x.npy --in y=y.npy --zeros out=f32[1000] --arg n=999 --constexpr BLOCK=256 "
       "--out out=out.npy");
   ASSERT_EQ(r.status, 0) << r.err;
-  EXPECT_HAS(r.out, "emulator");
+  EXPECT_HAS(r.out,
+             "emulator (sm_90a): TEGULA_DEVICE asks for the emulator\nadd: BLOCK=256 num_warps=4 num_stages=3\n");
   EXPECT_HAS(r.out, "out: float32 [1000], from 0 to 1497, mean ");
   EXPECT_TRUE(file("out.npy") == npy_f32(sum));
 }
@@ -255,6 +258,12 @@ TEST_F(Command, GridsAreExpressions) {
   EXPECT_EQ(r.status, 1);
   EXPECT_HAS(r.err, "unknown name 'BLOKC'");
   EXPECT_HAS(r.err, "did you mean 'BLOCK'?");
+  write("fixed.py",
+        "import triton\nimport triton.language as tl\nBLOCK = tl.constexpr(64)\nHALF: tl.constexpr = BLOCK // 2\n"
+        "@triton.jit\ndef fill(x):\n    tl.store(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 1.0)\n");
+  Result fixed = tegula("run fixed.py --zeros x=f32[256] --grid 'cdiv(256, BLOCK) + HALF - 32'");
+  EXPECT_EQ(fixed.status, 0) << fixed.err;
+  EXPECT_HAS(fixed.out, "x: float32 [256], from 1 to 1, mean 1\n");
   r = tegula(arrays + "--constexpr BLOCK=256 --grid 1.5");
   EXPECT_HAS(r.err, "the grid '1.5' is the float 1.5, expected 1 to 3 integers");
 }
@@ -274,6 +283,90 @@ TEST_F(Command, TuneOnTheEmulatorTakesTheModelsChoice) {
   EXPECT_HAS(r.err, "--space 'BLOCK=256..many': 'many' is no integer; expected BLOCK=LOW..HIGH");
   r = tegula(arrays + "--space BLOK=256..512");
   EXPECT_HAS(r.err, "a configuration names 'BLOK', which is no constexpr parameter");
+}
+
+const char* const kTuned = R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def doubled(x):
+    return x + x
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (32, 48, 4096)], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.static_assert(BLOCK != 48, f"{BLOCK=} is not for {x.dtype}")
+    tl.static_print("even", EVEN)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, doubled(tl.load(x + i, mask=i < n)), mask=i < n)
+)";
+
+TEST_F(Command, TheKernelIsTheOneThatIsNoHelper) {
+  write("tuned.py", kTuned);
+  Result r = tegula("run tuned.py --random x=f32[100] --arg n=100 --grid 'cdiv(n, BLOCK)'");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "double: BLOCK=");
+  EXPECT_HAS(r.out, " EVEN=False num_warps=4 num_stages=3\n");
+}
+
+TEST_F(Command, ConfigurationsThatDoNotWorkAreNamed) {
+  write("tuned.py", kTuned);
+  const std::string arguments = " tuned.py --device=emulator --random x=f32[100] --arg n=100 --grid 'cdiv(n, BLOCK)'";
+  const std::string warning =
+      "tegula: warning: kernel 'double': 1 of 3 configurations do not work and are left out\n"
+      "  BLOCK=48 num_warps=4 num_stages=3: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for fp32\n";
+  Result r = tegula("run" + arguments);
+  EXPECT_HAS(r.err, warning);
+  r = tegula("tune" + arguments);
+  EXPECT_HAS(r.err, warning);
+  EXPECT_HAS(r.out, "failed: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for fp32\n");
+}
+
+TEST_F(Command, CompileTakesTheFirstConfiguration) {
+  write("tuned.py", kTuned);
+  Result r = tegula("compile tuned.py --arg x='*f32' --emit=tile");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.err,
+             "double: BLOCK=32 EVEN=True num_warps=4 num_stages=3: the first configuration, for integers of 4096; "
+             "--constexpr gives another\n");
+  EXPECT_HAS(r.err, "even True\n");  // what tl.static_print prints stays out of the output
+  EXPECT_HAS(r.out, "func @double");
+  r = tegula("compile tuned.py --arg x='*f32' --arg n=100 --emit=tile");
+  EXPECT_HAS(r.err, "double: BLOCK=32 EVEN=False ");
+  r = tegula("compile tuned.py --arg x='*f32' --constexpr BLOCK=64 --emit=tile");
+  EXPECT_HAS(r.err, "double: BLOCK=64 EVEN=True ");
+}
+
+TEST_F(Command, WarningsOfKernelsThatCompile) {
+  write("noisy.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n    print(\"x\", 1)\n"
+        "    tl.store(x, 1.0)\n");
+  const std::string warning =
+      "tegula: warning: noisy.py:5:5: printing from a kernel is not supported: the call is skipped\n"
+      "        print(\"x\", 1)\n"
+      "        ^~~~~~~~~~~~~\n";
+  for (int i = 0; i < 2; ++i) {  // compiled, then found in the cache
+    Result r = tegula("run noisy.py --zeros x=f32[1]");
+    EXPECT_EQ(r.status, 0);
+    EXPECT_EQ(r.err, warning);
+  }
+  Result r = tegula("check noisy.py");
+  EXPECT_EQ(r.err, warning);
+  setenv("TEGULA_WARNINGS", "off", 1);
+  r = tegula("run noisy.py --zeros x=f32[1]");
+  unsetenv("TEGULA_WARNINGS");
+  EXPECT_EQ(r.err, "");
+}
+
+TEST_F(Command, IntegersForFloats) {
+  write("fill.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x, s: tl.float32):\n    tl.store(x, s)\n");
+  Result r = tegula("run fill.py --zeros x=f32[1] --arg s=2");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "x: float32 [1], from 2 to 2");
 }
 
 TEST_F(Command, CacheShowsAndClears) {

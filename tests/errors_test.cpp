@@ -294,7 +294,7 @@ TEST_F(ErrorsTest, Arguments) {
   EXPECT_EQ(launch(x, int64_t(1) << 31, 1.0),
             "kernel 'k', argument 'n': 2147483648 does not fit i32 (-2147483648 to 2147483647)");
   EXPECT_EQ(launch(x, x, 1.0), "kernel 'k', argument 'n': expected i32, found a pointer to f32");
-  EXPECT_EQ(launch(x, 1, 1), "kernel 'k', argument 'eps': expected f32, found the integer 1");
+  EXPECT_EQ(launch(x, 1, x), "kernel 'k', argument 'eps': expected f32, found a pointer to f32");
   EXPECT_EQ(launch(static_cast<float*>(nullptr), 1, 1.0),
             "kernel 'k', argument 'x': expected *f32, found a null pointer");
   EXPECT_EQ(launch(Arg::pointer(x_.address()), 1, 1.0),
@@ -307,7 +307,8 @@ TEST_F(ErrorsTest, Arguments) {
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, nullptr, 1, 1.0); }),
             "k.py:6:14: error: '+' is not defined for None and int32\n"
             "        tl.store(x + n, eps)\n"
-            "                 ^~~~~\n");
+            "                 ^~~~~\n"
+            "  hint: 'x' is None here: use it where 'if x is not None:' holds\n");
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, 4096, 1, 1.0); }),
             "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
             "        tl.store(x + n, eps)\n"

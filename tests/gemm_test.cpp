@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +16,11 @@
 
 namespace tegula::kernels {
 namespace {
+
+std::string read_text(const std::string& kernel_file) {
+  std::ifstream in(std::string(TEGULA_SOURCE_DIR) + "/kernels/" + kernel_file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 Device& device() {
   static const std::shared_ptr<Device> found = default_device();
@@ -254,6 +261,52 @@ TEST(GemmKernel, TakesNoSecondEpilogue) {
   } catch (const LaunchError& error) {
     EXPECT_STREQ(error.what(), "plain: the kernel has an epilogue; expected Activation::None");
   }
+}
+
+// A result that would be broadcast to the accumulator's shape is refused, whether the shapes happen to fit or not.
+TEST(GemmKernel, EpilogueKeepsTheShape) {
+  TestMatrix<float16> a(64, 64, 1), b(64, 64, 2), c(64, 64, 3);
+  auto message = [&](const auto& kernel, const LaunchOptions& blocks) -> std::string {
+    std::vector<ArgType> types(14);
+    for (int i = 0; i < 3; ++i) types[size_t(i)] = {Elem::F16, true, 16};
+    types[3] = {Elem::F16, true, 16, 0};
+    try {
+      kernel.kernel().tile_ir(types, blocks);
+    } catch (const CompileError& error) {
+      return error.diags().front().message + "\n  hint: " + error.diags().front().hint;
+    }
+    return "no error";
+  };
+  LaunchOptions blocks;
+  blocks.constexprs = {{"BLOCK_M", 64},   {"BLOCK_N", 64},   {"BLOCK_K", 32},   {"GROUP_M", 8},     {"PROGRAMS", 0},
+                       {"EVEN_M", false}, {"EVEN_N", false}, {"EVEN_K", false}, {"HAS_BIAS", false}};
+  static const auto rows = gemm_kernel("sum_rows", [](Tile acc) { return sum(acc, 1); });
+  EXPECT_EQ(
+      message(rows, blocks),
+      "the epilogue of 'sum_rows' gives tile of [64] float32, expected the accumulator's shape: tile of [64, 64] "
+      "float32\n  hint: it maps the accumulator element by element: what a whole row gives, such as a sum, takes a "
+      "kernel of its own; a vector is brought to the shape by broadcast_to(x[{all, none}], ...)");
+  static const auto column = gemm_kernel("sum_column", [](Tile acc) { return sum(acc, 1)[{all, none}]; });
+  EXPECT_NE(message(column, blocks).find("of 'sum_column' gives tile of [64, 1] float32"), std::string::npos);
+  static const auto zero = gemm_kernel("zero", [](Tile) { return Tile(0.0f); });
+  EXPECT_NE(message(zero, blocks).find("of 'zero' gives float32,"), std::string::npos);
+  static const auto comparison = gemm_kernel("comparison", [](Tile acc) { return acc > 0; });
+  EXPECT_EQ(message(comparison, blocks), "no error");
+  EXPECT_THROW(rows.launch(device(), c.view(), a.view(), b.view()), CompileError);
+
+  // In text the error names the function.
+  std::string text = read_text("gemm.py");
+  text += "\n\n@triton.jit\ndef sum_rows(acc):\n    return tl.sum(acc, 1)\n";
+  const Kernel kernel = Program::parse(text, "gemm.py").kernel("gemm");
+  LaunchOptions with_epilogue = blocks;
+  std::erase_if(with_epilogue.constexprs, [](const ConstexprArg& arg) { return arg.name == "HAS_BIAS"; });
+  with_epilogue.constexprs.emplace_back("EPILOGUE", "sum_rows");
+  struct Text {
+    const Kernel& kernel() const { return k; }
+    Kernel k;
+  };
+  EXPECT_EQ(message(Text{kernel}, with_epilogue).substr(0, 104),
+            "static_assert failed: EPILOGUE sum_rows gives a tile of shape (64,), expected acc's: (64, 64)\n  hint: ");
 }
 
 // A function of the file as a compile-time argument, by its name.

@@ -104,7 +104,8 @@ TEST(Launch, WrongType) {
   EXPECT_EQ(refusal({"n", Elem::I32, false, 1}, 1.5),
             "kernel 'k', argument 'n': expected i32, found the floating-point number 1.5");
   EXPECT_EQ(refusal({"n", Elem::I32, false, 1}, true), "kernel 'k', argument 'n': expected i32, found the bool true");
-  EXPECT_EQ(refusal({"eps", Elem::F32, false, 1}, 1), "kernel 'k', argument 'eps': expected f32, found the integer 1");
+  EXPECT_EQ(refusal({"eps", Elem::F32, false, 1}, reinterpret_cast<float*>(16)),
+            "kernel 'k', argument 'eps': expected f32, found a pointer to f32");
   EXPECT_EQ(refusal({"flag", Elem::I1, false, 1}, 1u),
             "kernel 'k', argument 'flag': expected i1, found the unsigned integer 1");
   EXPECT_EQ(refusal({"n", Elem::I64, false, 1}, Arg::pointer(16)),
@@ -186,6 +187,13 @@ TEST(Launch, Ranges) {
 TEST(Launch, FloatsAreRounded) {
   EXPECT_EQ(packed(Elem::F64, 0.1), std::bit_cast<uint64_t>(0.1));
   EXPECT_EQ(packed(Elem::F32, 0.1), std::bit_cast<uint32_t>(0.1f));
+  // Integers and bools as Python's float() has them.
+  EXPECT_EQ(packed(Elem::F32, 2), std::bit_cast<uint32_t>(2.0f));
+  EXPECT_EQ(packed(Elem::F32, -3), std::bit_cast<uint32_t>(-3.0f));
+  EXPECT_EQ(packed(Elem::F32, (1 << 24) + 1), std::bit_cast<uint32_t>(16777216.0f));
+  EXPECT_EQ(packed(Elem::F64, UINT64_MAX), std::bit_cast<uint64_t>(0x1p64));
+  EXPECT_EQ(packed(Elem::F16, 70000), 0x7c00u);
+  EXPECT_EQ(packed(Elem::F32, true), std::bit_cast<uint32_t>(1.0f));
   const double inf = std::numeric_limits<double>::infinity();
   struct Case {
     double value;

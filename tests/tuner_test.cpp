@@ -154,7 +154,13 @@ TEST_F(Tuner, SpillsAndFailuresAreDroppedWithTheirReason) {
   };
   Buffer x(gpu, 4000), y(gpu, 4000);
   const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  std::vector<std::string> warnings;
+  set_message_handler([&](MessageKind, std::string_view text) { warnings.emplace_back(text); });
   TuneReport report = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args);
+  kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args);  // remembered
+  set_message_handler(nullptr);
+  EXPECT_EQ(warnings, std::vector<std::string>{"kernel 'scale': 1 of 4 configurations do not work and are left out\n"
+                                               "  BLOCK=256 num_warps=2: the assembler does not like it"});
   EXPECT_EQ(report.best.num_warps, 4);
   std::map<std::string, TuningResult> rows;
   for (const auto& r : report.results) rows[r.config] = r;

@@ -12,6 +12,7 @@ This file needs the library libtegula.so and the standard library alone. It look
 beside itself, in the installation or build that it belongs to, and where the system looks.
 """
 
+import atexit
 import ctypes
 import difflib
 import glob
@@ -22,10 +23,12 @@ import os
 import pathlib
 import struct
 import sys
+import warnings
 
 __all__ = [
     "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
-    "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "version", "dtype"
+    "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "Diagnostic", "KernelWarning",
+    "version", "dtype"
 ]
 
 _ABI = 1
@@ -37,8 +40,33 @@ class Error(Exception):
     """Base of what the library reports; the text is its full diagnostic."""
 
 
+class Diagnostic:
+    """A mistake in a kernel's text: file (None if it has no place), line and column (0: not known), message, hint."""
+
+    def __init__(self, file, line, column, message, hint):
+        self.file, self.line, self.column, self.message, self.hint = file, line, column, message, hint
+
+    def __repr__(self):
+        return f"<tegula.Diagnostic {self.file}:{self.line}:{self.column}: {self.message}>"
+
+
 class CompileError(Error):
-    """The kernel's text, or what it is compiled for, is wrong."""
+    """The kernel's text, or what it is compiled for, is wrong. `diagnostics` has the mistakes one by one; file, line,
+    column, message and hint are those of the first."""
+
+    def __init__(self, text, diagnostics=()):
+        super().__init__(text)
+        self.diagnostics = list(diagnostics)
+        first = self.diagnostics[0] if self.diagnostics else Diagnostic(None, 0, 0, text, "")
+        self.file, self.line, self.column = first.file, first.line, first.column
+        self.message, self.hint = first.message, first.hint
+
+    def __reduce__(self):
+        return type(self), (self.args[0], self.diagnostics)
+
+
+class KernelWarning(UserWarning):
+    """What the library warns of: something in a kernel that compiles, configurations that do not."""
 
 
 class LaunchError(Error):
@@ -62,8 +90,39 @@ _USAGE_ERROR = 6
 
 
 def _check(status):
+    if _messages:
+        _tell()
     if status:
-        raise _ERRORS.get(status, Error)(_lib.tegula_last_error().decode(errors="replace"))
+        raise _last_error(status)
+
+
+def _last_error(status):
+    text = _lib.tegula_last_error().decode(errors="replace")
+    if status != 1:
+        return _ERRORS.get(status, Error)(text)
+    found, d = [], _DiagnosticStruct(ctypes.sizeof(_DiagnosticStruct))
+    for i in range(_lib.tegula_num_diagnostics()):
+        if _lib.tegula_get_diagnostic(i, ctypes.byref(d)) == 0:
+            file = d.file and d.file.decode(errors="replace")
+            found.append(
+                Diagnostic(file, d.line, d.column, d.message.decode(errors="replace"), d.hint.decode(errors="replace")))
+    return CompileError(text, found)
+
+
+_messages = []  # (kind, text): what the library told while it worked
+
+
+def _tell():
+    """Hands on what the library told: prints, and warnings at the line that called this module."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_code.co_filename == __file__:
+        frame, level = frame.f_back, level + 1
+    while _messages:
+        kind, text = _messages.pop(0)
+        if kind == 1:
+            print(text)
+        else:
+            warnings.warn(text, KernelWarning, level)
 
 
 # ---- The library
@@ -130,6 +189,12 @@ class _ParamStruct(ctypes.Structure):
                 ("is_zeroed", ctypes.c_int32), ("is_restored", ctypes.c_int32)]
 
 
+class _DiagnosticStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("file", ctypes.c_char_p), ("line", ctypes.c_int32),
+                ("column", ctypes.c_int32), ("message", ctypes.c_char_p), ("hint", ctypes.c_char_p)]
+
+
+_MessageFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
 _GridFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32))
 
 
@@ -151,6 +216,9 @@ def _declare(lib):
             f"{lib._name} has ABI {lib.tegula_abi()}, tegula.py expects {_ABI}: they are of different versions")
     function("last_error", text)
     function("set_error", None, text)
+    function("num_diagnostics", size)
+    function("get_diagnostic", i32, size, p)
+    function("set_message_handler", None, _MessageFunction, p)
     function("device_default", i32, p)
     function("device_cuda", i32, i32, p)
     function("device_emulator", i32, text, p)
@@ -180,6 +248,7 @@ def _declare(lib):
     function("kernel_launch", i32, p, p, u32, u32, u32, p, p, p, size)
     function("kernel_launch_with", i32, p, p, _GridFunction, p, p, p, p, size)
     function("kernel_compile", i32, p, text, p, p, size, p)
+    function("kernel_written_args", i32, p, p, p, size, p)
     function("kernel_prepare", i32, p, p, _GridFunction, p, p, p, p, size, p, p)
     function("image_describe", i32, p, p)
     function("image_ptx", text, p)
@@ -189,6 +258,15 @@ def _declare(lib):
 
 _lib = _declare(_open_library())
 _kernel_launch = _lib.tegula_kernel_launch
+
+
+@_MessageFunction
+def _message_handler(user, kind, text):
+    _messages.append((kind, text.decode(errors="replace")))
+
+
+_lib.tegula_set_message_handler(_message_handler, None)
+atexit.register(lambda: _lib.tegula_set_message_handler(_MessageFunction(), None))
 
 
 def version():
@@ -445,6 +523,16 @@ def _extent(x):
     return address + low, high - low + item
 
 
+def _is_read_only(x):
+    """Whether an array says of its memory on the host that it must not be written to."""
+    if isinstance(x, _Reinterpreted):
+        x = x.array
+    if _torch and isinstance(x, _torch.Tensor):
+        return False
+    interface = getattr(x, "__array_interface__", None)
+    return bool(interface and isinstance(interface.get("data"), tuple) and interface["data"][1])
+
+
 class _Reinterpreted:
 
     def __init__(self, array, as_dtype):
@@ -666,6 +754,7 @@ class _Plan:
         self.count = len(runtime_names)
         self.open = False  # whether constexprs are left to defaults, configurations and heuristics
         self.options = {}
+        self.written = {}  # which arguments the kernel writes through, where an array is read-only
 
 
 class _Call:
@@ -762,7 +851,7 @@ class Kernel:
                                    call.count)))
         status = _kernel_launch(self._handle, call.device._handle, x, y, z, call.options, call.stream, call.words,
                                 call.count)
-        if status:
+        if status or _messages:
             _check(status)
 
     def _with_callback(self, call, grid, function, *results):
@@ -939,6 +1028,7 @@ class Kernel:
         elif call.device.is_emulator:
             call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
                                                              if tag & 0xffffffff == _POINTER) if size]
+            self._refuse_read_only(plan, runtime, words, call)
         elif self._sized:
             for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
                 if name in self._sized and words[3 * i] & 0xffffffff == _POINTER:
@@ -946,6 +1036,23 @@ class Kernel:
         call.words = plan.pack(*words)
         call.meta = lambda: dict(zip(plan.names, values))
         return call
+
+    def _refuse_read_only(self, plan, runtime, words, call):
+        """Raises the TypeError for a read-only array of the host's that the kernel writes into."""
+        locked = [i for i, x in enumerate(runtime) if words[3 * i] & 0xffffffff == _POINTER and _is_read_only(x)]
+        if not locked:
+            return
+        key = (call.options, *words[::3])
+        written = plan.written.get(key)
+        if written is None:
+            written = (ctypes.c_uint8 * plan.count)()
+            _check(
+                _lib.tegula_kernel_written_args(self._handle, call.options, plan.pack(*words), plan.count, written))
+            plan.written[key] = written
+        for i in locked:
+            if written[i]:
+                raise TypeError(f"{self.name}(), argument '{plan.runtime_names[i]}': the kernel writes into it, but the "
+                                "array is read-only; pass a copy")
 
     def _tuned_bytes(self, name, x):
         """The size of what tuning zeroes or restores."""

@@ -83,13 +83,17 @@ class TracedSource : public dsl::KernelSource {
   const std::string& name() const override { return name_; }
   const std::vector<KernelParam>& params() const override { return params_; }
 
-  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags) const override {
+  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags,
+                                  std::vector<std::string>& prints) const override {
     Trace::LoopTiles loop_tiles;
     for (int i = 0; i < kMaxRecordings; ++i) {
       Trace trace(name_, loc_, loop_tiles);
       record(trace, spec);
       auto repeat_with = trace.repeat_with();
-      if (!repeat_with) return trace.finish(diags);
+      if (!repeat_with) {
+        prints = std::move(trace.sema().prints);
+        return trace.finish(diags);
+      }
       loop_tiles = std::move(*repeat_with);
     }
     diags.error(loc_, fmt::format("the kernel '{}' is another one each time that it is recorded", name_))

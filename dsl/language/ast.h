@@ -46,6 +46,8 @@ struct Expr {
     Lambda,     ///< names are the parameters; children[0] the body
     Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i]
                     ///< ("for", "if") with its children: target and iterable, or condition
+    Format,  ///< an f-string: names[i] before children[i], names.back() behind the last; a child is null where it has a
+             ///< conversion or format, or is no expression
   };
   Kind kind;
   Loc loc;  ///< the whole expression if it fits on one line, else its first token

@@ -139,10 +139,11 @@ void Checker::check_function(const Function& function) {
 }
 
 std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
-                                Diagnostics& diags) {
+                                Diagnostics& diags, std::vector<std::string>* prints) {
   Checker checker(module);
   std::unique_ptr<ir::Func> func = checker.check_kernel(kernel, spec);
   checker.publish(diags);
+  if (prints) *prints = checker.take_prints();
   return func;
 }
 

@@ -19,9 +19,10 @@ using dsl::Specialization;
 
 /// The tile IR of `kernel` for `spec`, with the helpers it calls inlined. The parameters are the arguments without a
 /// constant, in the order of the signature. Null after errors in `diags`: an unknown kernel or argument, an argument
-/// with neither constant, type nor default, and every mistake found in the program.
+/// with neither constant, type nor default, and every mistake found in the program. `prints` receives the lines of
+/// tl.static_print.
 std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
-                                Diagnostics& diags);
+                                Diagnostics& diags, std::vector<std::string>* prints = nullptr);
 
 /// Checks every jit function of the file as far as that goes without argument types: what depends on an argument's type
 /// or value is taken to be right, and both branches of a condition that depends on one are checked.

@@ -347,7 +347,6 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   if (name.starts_with("tl.")) {
     std::string base = name.substr(3);
     if (base == "static_assert") return static_assert_(args, loc);
-    if (base == "static_print") return dsl::None{};
     if (base == "device_assert") return dsl::None{};  // as with Triton unless its debug mode is on
     if (const dsl::FunctionInfo* info = dsl::find_function(base)) return call_table(*info, std::move(args), loc);
   }

@@ -39,6 +39,8 @@ Val Checker::eval(const Expr& e) {
       return e.number;
     case Kind::String:
       return e.text;
+    case Kind::Format:
+      return eval_format(e);
     case Kind::True:
       return true;
     case Kind::False:
@@ -58,6 +60,11 @@ Val Checker::eval(const Expr& e) {
       const Expr &l = *e.children[0], &r = *e.children[1];
       Val lhs = eval(l);
       Val rhs = eval(r);
+      for (auto [x, side] : {std::pair(&lhs, &l), {&rhs, &r}})
+        if (x->is<dsl::None>() && side->kind == Kind::Name && !lhs.is_poison() && !rhs.is_poison())
+          return error(e.loc,
+                       fmt::format("'{}' is not defined for {} and {}", e.text, dsl::describe(lhs), dsl::describe(rhs)),
+                       fmt::format("'{0}' is None here: use it where 'if {0} is not None:' holds", side->text));
       return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
     }
     case Kind::Compare:
@@ -89,6 +96,23 @@ Val Checker::eval(const Expr& e) {
       return error(e.loc, "'...' is only for a subscript");
   }
   return Val();
+}
+
+// As in Triton, of compile-time values alone.
+Val Checker::eval_format(const Expr& e) {
+  std::string text = e.names[0];
+  bool ok = true;
+  for (size_t i = 0; i < e.children.size(); ++i) {
+    Val v = e.children[i] ? eval(*e.children[i])
+                          : error(e.loc, "an f-string takes expressions alone here, without conversions or formats",
+                                  "write {x}, not {x:...} or {x!r}");
+    if (v.is_value())
+      v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
+                "tl.static_print(x) prints the type of x");
+    ok = ok && !v.is_poison();
+    if (ok) text += dsl::text_of(v) + e.names[i + 1];
+  }
+  return ok ? Val(std::move(text)) : Val();
 }
 
 Val Checker::eval_tuple(const Expr& e) {
@@ -369,6 +393,7 @@ std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
   if (mentions(e, unstable)) return std::nullopt;
   Diagnostics saved = diags_;
   auto notes = notes_;
+  auto prints = sema_.prints;
   ir::Block scratch;
   ir::Builder builder = sema_.builder;
   Loc loc = sema_.loc;
@@ -379,6 +404,7 @@ std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
   bool clean = diags_.size() == saved.size();
   diags_ = std::move(saved);
   notes_ = std::move(notes);
+  sema_.prints = std::move(prints);
   if (clean && v.is_constant()) return v;
   return std::nullopt;
 }

@@ -83,10 +83,13 @@ class Checker {
   void check_function(const Function& function);
   /// Hands over the diagnostics, each once, with notes on the calls that led there.
   void publish(Diagnostics& out);
+  /// What tl.static_print printed.
+  std::vector<std::string> take_prints() { return std::move(sema_.prints); }
 
   // ---- Host code
   /// Runs `body` in a scope of the module.
   Val evaluate(const std::function<Val()>& body);
+  Val value_of(const Global& global) { return global.value ? eval(*global.value) : Val(); }
   /// The arguments of a call with their values. False after an error.
   bool eval_arguments(const Expr& e, std::vector<Argument>& args);
   Val call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc);
@@ -130,6 +133,7 @@ class Checker {
   /// What stands before a dot: eval, and any module.
   Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
+  Val eval_format(const Expr& e);
   Val eval_tuple(const Expr& e);
   /// Whether a compile-time number that `e` gives has a type, see Binding::typed.
   bool is_typed(const Expr& e) const;
@@ -164,6 +168,7 @@ class Checker {
   void assign(const Expr& target, const Val& value, bool typed);
   void assign_statement(const Stmt& s);
   void augmented_assign(const Stmt& s);
+  std::string message_text(const Expr* e);
   void check_assert(const Stmt& s);
   void check_raise(const Stmt& s);
   bool may_return(std::span<const StmtPtr> statements, const NameSet& unstable);

@@ -135,21 +135,25 @@ void Checker::augmented_assign(const Stmt& s) {
   bind(target.text, std::move(result), true, target.loc);
 }
 
+// ": " and the text of a string or f-string; nothing for other expressions.
+std::string Checker::message_text(const Expr* e) {
+  if (!e || (e->kind != Expr::Kind::String && e->kind != Expr::Kind::Format)) return {};
+  Val text = eval(*e);
+  return text.is<std::string>() ? ": " + text.as<std::string>() : "";
+}
+
 void Checker::check_assert(const Stmt& s) {
   Val condition = eval(*s.value);
   if (!condition.is_constant() || dsl::truth(condition) || unknown_) return;
-  std::string message = "the assertion fails";
-  if (s.message && s.message->kind == Expr::Kind::String) message += ": " + s.message->text;
-  error(s.loc, message);
+  error(s.loc, "the assertion fails" + message_text(s.message.get()));
 }
 
 void Checker::check_raise(const Stmt& s) {
   if (unknown_) return;
-  std::string message = "this 'raise' is reached";
   const Expr* e = s.value.get();
-  if (e && e->kind == Expr::Kind::Call && e->children.size() > 1 && e->children[1]->kind == Expr::Kind::String)
-    message += ": " + e->children[1]->text;
-  error(s.loc, message, "a kernel can raise only where a compile-time condition keeps it from being reached");
+  const Expr* what = e && e->kind == Expr::Kind::Call && e->children.size() > 1 ? e->children[1].get() : nullptr;
+  error(s.loc, "this 'raise' is reached" + message_text(what),
+        "a kernel can raise only where a compile-time condition keeps it from being reached");
 }
 
 // ---- Return

@@ -298,6 +298,18 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
   return found;
 }
 
+std::vector<ConstexprArg> constant_globals(const SourceFile& file) {
+  std::vector<ConstexprArg> out;
+  for (const Global& global : file.module().globals) {
+    Checker checker(file);
+    const Val value = checker.evaluate([&] { return checker.value_of(global); });
+    if (checker.has_errors()) continue;
+    std::erase_if(out, [&](const ConstexprArg& c) { return c.name == global.name; });  // a later one wins
+    if (auto constant = val_to_constexpr(value)) out.emplace_back(global.name, std::move(*constant));
+  }
+  return out;
+}
+
 std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& file, const Function& function) {
   std::vector<Heuristic> found;
   for (const Decorator& d : function.decorators)

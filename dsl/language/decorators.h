@@ -25,4 +25,7 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
 /// Throws CompileError as find_autotune().
 std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& file, const Function& function);
 
+/// The module-level names of the file that stand for constants, with their values.
+std::vector<ConstexprArg> constant_globals(const SourceFile& file);
+
 }  // namespace tegula::language

@@ -42,6 +42,12 @@ class Dumper {
         return fmt::format("{:#}{}", e.number, place(e.loc));
       case Expr::Kind::String:
         return quote(e.text) + place(e.loc);
+      case Expr::Kind::Format: {
+        std::string out = "(format " + quote(e.names[0]);
+        for (size_t i = 0; i < e.children.size(); ++i)
+          out += " " + (*this)(e.children[i]) + " " + quote(e.names[i + 1]);
+        return out + ")" + place(e.loc);
+      }
       case Expr::Kind::True:
         return "True" + place(e.loc);
       case Expr::Kind::False:

@@ -45,7 +45,13 @@ x3::rule<struct names_id, std::vector<std::string>> const lambda_names{"paramete
 
 auto const make_name = [](auto& ctx) { _val(ctx) = line(ctx).name(text(_attr(ctx))); };
 auto const make_number = [](auto& ctx) { _val(ctx) = line(ctx).number(text(_attr(ctx))); };
-auto const make_strings = [](auto& ctx) { _val(ctx) = line(ctx).strings(_attr(ctx)); };
+/// The expression that an f-string has at `first`, which becomes its end; null if there is none.
+ExprPtr embedded_expression(LineContext& context, const char*& first, const char* last);
+auto const make_strings = [](auto& ctx) {
+  LineContext& context = x3::get<line_tag>(ctx);
+  _val(ctx) = context.strings(
+      _attr(ctx), [&](const char*& first, const char* last) { return embedded_expression(context, first, last); });
+};
 auto const make_ellipsis = [](auto& ctx) {
   _val(ctx) = line(ctx).make(Kind::Ellipsis, _attr(ctx).begin(), _attr(ctx).end());
 };
@@ -477,6 +483,19 @@ BOOST_SPIRIT_DEFINE(power, primary, atom, paren, list, dict, dict_items, strings
 BOOST_SPIRIT_DEFINE(statement, expression_statement, function, param, import_path, import_name, from_name, from_import,
                     function_name, condition)
 
+auto const skipper = x3::char_(" \t\f\v\n");
+
+ExprPtr embedded_expression(LineContext& context, const char*& first, const char* last) {
+  Node node;
+  try {
+    if (x3::phrase_parse(first, last, x3::with<line_tag>(context)[expression], skipper, node))
+      return std::move(node.expr);
+  } catch (const x3::expectation_failure<const char*>&) {
+  } catch (const SyntaxError&) {
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 bool is_reserved_word(std::string_view word) {
@@ -490,7 +509,6 @@ std::optional<Statement> parse_statement(const LogicalLine& line, size_t begin, 
   const char* last = context.end();
   auto report = [&](const SyntaxError& e) { diags.error(e.loc, e.message).with_hint(e.hint); };
   try {
-    auto const skipper = x3::char_(" \t\f\v\n");
     if (!x3::phrase_parse(first, last, x3::with<line_tag>(context)[statement], skipper, result)) {
       report(context.expected("a statement", context.begin()));
       return std::nullopt;

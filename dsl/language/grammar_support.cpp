@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "dsl/language/grammar.h"
 
@@ -53,6 +54,7 @@ std::string describe_kind(const Expr& e) {
     case Expr::Kind::Float:
       return "a number";
     case Expr::Kind::String:
+    case Expr::Kind::Format:
       return "a string";
     case Expr::Kind::True:
       return "True";
@@ -159,9 +161,51 @@ Node LineContext::number(std::string_view text) const {
   return n;
 }
 
-Node LineContext::strings(const std::vector<std::string_view>& literals) const {
+Node LineContext::strings(const std::vector<std::string_view>& literals,
+                          const std::function<ExprPtr(const char*&, const char*)>& expression) const {
   Node n = make(Expr::Kind::String, literals.front().data(), literals.back().data() + literals.back().size());
-  for (std::string_view s : literals) n.expr->text += unescape(s);
+  Expr& e = *n.expr;
+  for (std::string_view literal : literals) {
+    std::string_view prefix = literal.substr(0, literal.find_first_of("'\""));
+    if (prefix.find_first_of("fF") == std::string_view::npos) {
+      e.text += unescape(literal);
+      continue;
+    }
+    e.kind = Expr::Kind::Format;
+    // Of the text between expressions, one piece at a time in the literal's own prefix and quotes.
+    std::string_view quotes = literal.substr(prefix.size(), 1);
+    if (literal.size() >= prefix.size() + 6 && literal.substr(prefix.size(), 3) == std::string(3, quotes[0]))
+      quotes = literal.substr(prefix.size(), 3);
+    const char* p = quotes.data() + quotes.size();
+    const char* end = literal.data() + literal.size() - quotes.size();
+    std::string piece;
+    auto finish = [&] { e.text += unescape(fmt::format("{0}{1}{2}{1}", prefix, quotes, std::exchange(piece, {}))); };
+    while (p < end) {
+      if (*p != '{' || (p + 1 < end && p[1] == '{')) {
+        if ((*p == '{' || *p == '}') && p + 1 < end && p[1] == *p) ++p;
+        piece += *p++;
+        continue;
+      }
+      finish();
+      const char* begin = ++p;
+      ExprPtr value = expression(p, end);
+      while (p < end && is_space(*p)) ++p;
+      if (value && p < end && *p == '=') {  // {x=} writes x= and its value
+        while (++p < end && is_space(*p)) {
+        }
+        e.text += std::string(begin, p);
+      }
+      if (p == end || *p != '}') value = nullptr;
+      for (int open = 1; p < end && (*p != '}' || --open > 0); ++p) open += *p == '{';
+      if (p < end) ++p;
+      if (value) e.height = std::max(e.height, value->height + 1);
+      e.names.push_back(std::exchange(e.text, {}));
+      e.children.push_back(std::move(value));
+    }
+    finish();
+  }
+  if (e.kind == Expr::Kind::Format) e.names.push_back(std::exchange(e.text, {}));
+  check_height(e);
   return n;
 }
 

@@ -1,6 +1,7 @@
 // What the grammar's semantic actions are made of; knows nothing of X3.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,7 +72,10 @@ class LineContext {
   void append(Node& parent, Node child) const;
   Node name(std::string_view text) const;
   Node number(std::string_view text) const;
-  Node strings(const std::vector<std::string_view>& literals) const;
+  /// String, or Format if one of them is an f-string. `expression` parses the expression that begins at its first
+  /// argument, sets that to its end and gives null if there is none.
+  Node strings(const std::vector<std::string_view>& literals,
+               const std::function<ExprPtr(const char*& first, const char* last)>& expression) const;
   Node unary(std::string_view op, Node operand) const;
   Node binary(Node left, std::string op, Node right) const;
   /// Applies the precedence of Python's binary operators to a chain.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <utility>
 
 #include "dsl/semantics/internal.h"
 
@@ -507,20 +507,16 @@ Val fn_static_assert_(Sema& s, Args args) {
   return s.error(message.empty() ? "static_assert failed" : fmt::format("static_assert failed: {}", message));
 }
 
-Val fn_static_print(Sema&, Args args) {
+Val fn_static_print(Sema& s, Args args) {
+  if (!args[1].is<std::string>())
+    return s.error(fmt::format("the sep of static_print is a string, found {}", describe(args[1])));
   std::string line;
+  bool first = true;
   for (const Val& v : *args[0].as<TupleVal>().items) {
-    if (!line.empty()) line += ' ';
-    if (auto* text = v.get_if<std::string>())
-      line += *text;
-    else if (auto* i = v.get_if<Int>())
-      line += fmt::format("{}", *i);
-    else if (auto* d = v.get_if<double>())
-      line += fmt::format("{}", *d);
-    else
-      line += describe(v);
+    if (!std::exchange(first, false)) line += args[1].as<std::string>();
+    line += text_of(v);
   }
-  std::fprintf(stderr, "%s\n", line.c_str());
+  s.prints.push_back(std::move(line));
   return None{};
 }
 

@@ -47,7 +47,11 @@ Assignment (also to tuples, augmented, annotated), `if`/`elif`/`else`, `for` ove
 `tl.static_range`, `while`, `return` (also early, outside loops), `assert`, `pass`, calls of `@triton.jit` functions,
 which are inlined. Such a function may be a compile-time argument too; a launch passes it by its name. An `if` whose
 condition is known at compile time is decided there, and the branch not taken is not checked. A name assigned in both
-branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a compile-time value.
+branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a compile-time value. f-strings take
+compile-time values, without conversions and formats: `tl.static_assert(B > 4, f"{B=}")`.
+
+`tl.static_print` prints when the kernel is compiled, on the standard error stream (in Python on standard output).
+`tl.device_print` and `print` are skipped with a warning; `tl.device_assert` does nothing, as in Triton without its debug mode.
 
 ## Decorators
 

@@ -22,6 +22,8 @@ struct Sema {
 
   /// Calls a jit function value with arguments, inlining it (combine functions of tl.reduce); set by the front end.
   std::function<Val(const FunctionRef&, std::vector<Val>)> call;
+  /// Lines of tl.static_print so far.
+  std::vector<std::string> prints = {};
 
   Val error(std::string message, std::string hint = {});  ///< reports at `loc`, returns Poison
   void at(Loc where) { loc = where, builder.set_loc(where); }
@@ -58,6 +60,8 @@ std::optional<ir::Type> join_types(Sema& s, std::string_view name, const ir::Typ
 Val convert(Sema& s, const Val& x, const ir::Type& type);
 /// "int32", "pointer<float32>", "tile of [16, 32] float32", "'abc'": for messages.
 std::string describe(const Val& x);
+/// As Python's str() has it; a value of the kernel by its type, "fp32[64, 64]".
+std::string text_of(const Val& x);
 
 // ---- The tl functions.
 

@@ -77,6 +77,30 @@ std::string describe(const Val& x) {
       x.v);
 }
 
+std::string text_of(const Val& x) {
+  if (auto* text = x.get_if<std::string>()) return *text;
+  if (auto* i = x.get_if<Int>()) return fmt::format("{}", *i);
+  if (auto* d = x.get_if<double>()) {
+    std::string digits = fmt::format("{}", *d);
+    return digits.find_first_not_of("-0123456789") == std::string::npos ? digits + ".0" : digits;
+  }
+  if (auto* type = x.get_if<DType>()) return short_name(type->type);
+  if (auto* f = x.get_if<FunctionRef>()) return f->name;
+  if (auto* tuple = x.get_if<TupleVal>()) {
+    std::string out;
+    for (const Val& item : *tuple->items)
+      out += (out.empty() ? "" : ", ") + (item.is<std::string>() ? describe(item) : text_of(item));
+    return fmt::format("({}{})", out, tuple->items->size() == 1 ? "," : "");
+  }
+  if (x.is_value()) {
+    const ir::Type& type = x.value()->type;
+    std::string extents;
+    for (int64_t n : type.shape) extents += fmt::format("{}{}", extents.empty() ? "" : ", ", n);
+    return fmt::format("{}[{}]", short_name(type.element()), extents);
+  }
+  return describe(x);
+}
+
 bool truth(const Val& x) {
   if (auto* b = x.get_if<bool>()) return *b;
   if (auto* i = x.get_if<Int>()) return *i != 0;

@@ -22,6 +22,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/messages.h"
 #include "runtime/image_cache.h"
 #include "runtime/timing.h"
 
@@ -329,8 +330,8 @@ TuningStore::TuningStore(Options options) : impl_(std::make_unique<Impl>()) {
   impl_->file = std::move(options.file);
   if (impl_->file.empty())
     if (fs::path folder = ImageCache().folder(); !folder.empty()) impl_->file = folder / "tuning.sqlite";
-  impl_->warn = options.warn ? std::move(options.warn)
-                             : [](const std::string& text) { fmt::print(stderr, "tegula: warning: {}\n", text); };
+  impl_->warn =
+      options.warn ? std::move(options.warn) : [](const std::string& text) { tell(MessageKind::Warning, text); };
 }
 
 TuningStore::~TuningStore() = default;

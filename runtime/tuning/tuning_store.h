@@ -54,7 +54,7 @@ class TuningStore {
  public:
   struct Options {
     std::filesystem::path file;                    ///< empty: tuning.sqlite in the folder of the image cache
-    std::function<void(const std::string&)> warn;  ///< told of a file that cannot be used; null: stderr
+    std::function<void(const std::string&)> warn;  ///< told of a file that cannot be used; null: the message handler
   };
   TuningStore() : TuningStore(Options()) {}
   explicit TuningStore(Options options);

@@ -1,12 +1,16 @@
 """bindings/python/tegula.py: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
 and torch, also Tegula, Triton and torch on the same tensors."""
 
+import contextlib
+import io
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
 import unittest
+import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -307,6 +311,52 @@ class Errors(unittest.TestCase):
         self.assertIn("did you mean 'softmax_kernel'?", self.text(tegula.CompileError,
                                                                   lambda: program["softmax_kernal"]))
         self.assertIn("no target 'sm_1'", self.text(tegula.DeviceError, lambda: tegula.Device.emulator("sm_1")))
+
+    def test_compile_errors_tell_their_places(self):
+        text = ("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.exq(1.0))\n"
+                "    tl.store(x, wrong)\n")
+        with self.assertRaises(tegula.CompileError) as caught:
+            tegula.parse(text, "my.py").k[(1, )](np.zeros(8, np.float32))
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.column), ("my.py", 5, 17))
+        self.assertEqual((error.message, error.hint), ("unknown function 'tl.exq'", "did you mean 'tl.exp'?"))
+        self.assertEqual([(d.line, d.message) for d in error.diagnostics], [(5, "unknown function 'tl.exq'"),
+                                                                            (6, "unknown name 'wrong'")])
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(copy), copy.line, copy.diagnostics[1].line), (str(error), 5, 6))
+
+    def test_messages(self):
+        noisy = tegula.parse(
+            "import triton.language as tl\n@triton.jit\ndef k(x, B: tl.constexpr):\n    tl.device_print('x')\n"
+            "    v = tl.load(x + tl.arange(0, B))\n    tl.static_print('v:', v, f'{B=}', 1.0, (B, 'b'), x.dtype)\n", "noisy.py")
+        x = np.zeros(8, np.float32)
+        with contextlib.redirect_stdout(io.StringIO()) as out, self.assertWarnsRegex(
+                tegula.KernelWarning, "^noisy.py:4:5: printing from a kernel is not supported") as caught:
+            noisy.k[(1, )](x, B=8)
+        self.assertEqual(out.getvalue(), "v: fp32[8] B=8 1.0 (8, 'b') pointer<fp32>\n")
+        self.assertEqual(os.path.basename(caught.filename), "test_tegula.py")
+        with contextlib.redirect_stdout(io.StringIO()) as out, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            noisy.k[(1, )](x, B=8)  # each message of a kernel once
+            noisy.k[(1, )](x, B=4)
+        self.assertEqual(out.getvalue(), "v: fp32[4] B=4 1.0 (4, 'b') pointer<fp32>\n")
+
+    def test_read_only_arrays(self):
+        x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+        x.flags.writeable = False
+        program.add[(1, )](out, x, None, 8, BLOCK=8)
+        np.testing.assert_array_equal(out, x)
+        out.flags.writeable = False
+        self.assertEqual(
+            self.text(TypeError, self.launch(out, x, None, 8, BLOCK=8)),
+            "add(), argument 'out_ptr': the kernel writes into it, but the array is read-only; pass a copy")
+
+    def test_integers_for_floats(self):
+        fill = tegula.parse("import triton.language as tl\n@triton.jit\ndef fill(x, s: tl.float32):\n    tl.store(x, s)\n").fill
+        for value in (2, -3, 2**24 + 1, 0.5, True):
+            x = np.zeros(1, np.float32)
+            fill[(1, )](x, value)
+            self.assertEqual(x[0], np.float32(value))
 
     def test_places(self):
         x = np.zeros(8, np.float32)

@@ -50,6 +50,7 @@ Kernel find_kernel(const Program& program, const KernelName& name) {
   if (!name.kernel.empty()) return program.kernel(name.kernel);
   std::vector<std::string> kernels = program.kernels();
   if (kernels.empty()) throw UsageError(fmt::format("'{}' has no @triton.jit function", name.file));
+  if (std::vector<std::string> entries = program.entry_points(); !entries.empty()) kernels = std::move(entries);
   if (kernels.size() > 1)
     throw UsageError(
         fmt::format("'{0}' has several kernels: name one as {0}::KERNEL ({1})", name.file, fmt::join(kernels, ", ")));
@@ -140,6 +141,31 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
     }
   }
   return types;
+}
+
+bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options) {
+  auto is_open = [&](const KernelParam& p) {
+    return p.is_constexpr && !p.has_default &&
+           std::none_of(options.constexprs.begin(), options.constexprs.end(),
+                        [&](const ConstexprArg& c) { return c.name == p.name; });
+  };
+  if (std::none_of(kernel.params().begin(), kernel.params().end(), is_open)) return false;
+  std::vector<Arg> args;
+  for (const ArgType& t : types) {
+    const int64_t assumed = t.divisible_by >= 16 ? kAssumedInteger : kAssumedInteger + 1;
+    if (t.pointer)
+      args.push_back(t.constant ? Arg(nullptr) : Arg::pointer(uint64_t(assumed), t.elem));
+    else if (is_float(t.elem))
+      args.emplace_back(1.0);
+    else if (t.elem == Elem::I1)
+      args.emplace_back(true);
+    else
+      args.emplace_back(t.constant.value_or(assumed));
+  }
+  LaunchOptions full = kernel.with_first_config(args, options);
+  if (full.constexprs.size() == options.constexprs.size()) return false;
+  options = std::move(full);
+  return true;
 }
 
 LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages) {

@@ -22,7 +22,8 @@ struct KernelName {
 };
 /// Splits FILE::KERNEL.
 KernelName parse_kernel_name(const std::string& text);
-/// The kernel; if the name has none, the only one of the file. Throws UsageError, CompileError, FileError.
+/// The kernel; if the name has none, the only one of the file, or the only one that is no helper of others. Throws
+/// UsageError, CompileError, FileError.
 Kernel find_kernel(const Program& program, const KernelName& name);
 
 /// Splits NAME=VALUE. `option` is for the message.
@@ -40,6 +41,12 @@ void check_argument_name(const Kernel& kernel, const std::string& name);
 /// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
 /// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant.
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts);
+
+/// What integers without a value are taken to be where heuristics and pruning ask; one more if no multiple of 16.
+inline constexpr int64_t kAssumedInteger = 4096;
+/// Gives constexprs that are left open the values of the kernel's first configuration and of its heuristics. False if
+/// there was nothing to give.
+bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options);
 
 /// Constexprs, num_warps, num_stages.
 LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages);

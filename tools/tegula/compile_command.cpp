@@ -84,6 +84,11 @@ int compile_command(const Options& o) {
   LaunchOptions launch = parse_options(o.constexprs, o.num_warps, o.num_stages);
   launch.maxnreg = o.maxnreg;
   launch.dependent_launch = !o.no_dependent_launch;
+  if (complete_options(kernel, types, launch)) {
+    Config chosen{launch.constexprs, launch.num_warps, launch.num_stages, {}};
+    fmt::print(stderr, "{}: {}: the first configuration, for integers of {}; --constexpr gives another\n",
+               kernel.name(), chosen.to_string(), kAssumedInteger);
+  }
   std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));
@@ -119,7 +124,7 @@ int compile_command(const Options& o) {
 Command add_compile(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("compile", "Compile one kernel and print its code");
   auto o = std::make_shared<Options>();
-  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel")->required();
+  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel beside helpers")->required();
   app->add_option("--emit", o->emit, "tile (tile IR), llvm (LLVM IR), ptx, or cubin (machine code)")
       ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin"}))
       ->capture_default_str();
@@ -136,6 +141,7 @@ Command add_compile(CLI::App& parent) {
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(
+      "A kernel with @triton.autotune whose constexprs are not given is compiled with its first configuration.\n"
       "An argument without --arg is int32. Pointers and int32 are taken as multiples of 16 (bytes, for a pointer);\n"
       "another power of two stands behind a colon: x='*f32:4', n=i32:1. A number is compiled in: stride=1.\n"
       "Shared memory, and registers and spills if ptxas or a GPU is there, are printed to standard error.\n\n"

@@ -132,7 +132,10 @@ GridExpression parse_grid(const std::string& text) {
 }
 
 LaunchArgs grid_names(const Kernel& kernel, std::span<const Arg> args, const Config& config) {
-  LaunchArgs names = kernel.named(args);
+  LaunchArgs names;
+  for (const ConstexprArg& c : kernel.globals()) names.set_constexpr(c.name, c.value);
+  const LaunchArgs own = kernel.named(args);
+  for (const auto& [name, value] : own.items()) names.set(name, value);
   for (const ConstexprArg& c : config.constexprs) names.set_constexpr(c.name, c.value);
   return names;
 }

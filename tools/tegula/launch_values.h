@@ -58,7 +58,7 @@ std::shared_ptr<Device> open_device(const LaunchTexts& texts, std::string& why);
 /// What --grid says. Throws UsageError.
 GridExpression parse_grid(const std::string& text);
 
-/// The names and values that a grid expression may use.
+/// The names and values that a grid expression may use: arguments, constexprs, and constants of the file.
 LaunchArgs grid_names(const Kernel& kernel, std::span<const Arg> args, const Config& config);
 
 }  // namespace tegula::cli

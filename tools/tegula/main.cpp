@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "codegen/compile.h"
@@ -41,7 +42,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "error: {}\n", e.what());
     return 2;
   } catch (const LaunchError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    std::string text = e.what();  // each mistake of a list begins with the kernel's name
+    for (size_t at = 0; (at = text.find("\nkernel '", at)) != std::string::npos; at += 8)
+      text.insert(at + 1, "error: ");
+    fmt::print(stderr, "error: {}\n", text);
     return 1;
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", e.what());

@@ -64,6 +64,9 @@ int run_command(const Options& o) {
   fmt::print("{}\n", why);
   std::vector<Arg> args = values.upload(*device, kernel);
   auto extents = [&](const Config& c) { return grid(grid_names(kernel, args, c)); };
+  const Kernel::Ready ready = kernel.ready(*device, detail::GridRef(extents), options, args);
+  fmt::print("{}: {}\n", kernel.name(), ready.config->to_string());
+  std::fflush(stdout);
   kernel.launch(*device, detail::GridRef(extents), options, std::span<const Arg>(args));
   device->synchronize();
   for (auto& [array, v] : values.items()) {
@@ -81,7 +84,7 @@ int run_command(const Options& o) {
 Command add_run(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("run", "Run one kernel on random data or .npy files");
   auto o = std::make_shared<Options>();
-  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel")->required();
+  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel beside helpers")->required();
   app->add_option("--grid", o->grid, "Programs to start: 64, cdiv(n, BLOCK), or up to three of these: rows, batch")
       ->capture_default_str();
   o->launch.add_options(*app);

@@ -103,7 +103,8 @@ int tune_command(const Options& o) {
   TuneReport report = kernel.tune(*device, detail::GridRef(extents), options, args, how);
   fmt::print("kernel  {}\nkey     {}\n", report.problem.kernel, report.problem.key);
   if (device->info().emulator)
-    fmt::print("The emulator times nothing: this is the model's choice.\n");
+    fmt::print("{}The emulator times nothing: this is the model's choice.\n",
+               report.results.empty() ? "" : tuning_table(report.results, ""));
   else
     fmt::print("{}{} of {} candidates timed now, {:.2f} s\n", tuning_table(report.results, report.winner), report.timed,
                report.results.size(), report.seconds);
@@ -116,7 +117,7 @@ int tune_command(const Options& o) {
 Command add_tune(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("tune", "Find the best configuration of a kernel and remember it");
   auto o = std::make_shared<Options>();
-  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel")->required();
+  app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel beside helpers")->required();
   app->add_option("--grid", o->grid, "Programs to start: 64, cdiv(n, BLOCK), or up to three of these: rows, batch")
       ->capture_default_str();
   auto repeated = [&](const char* option, std::vector<std::string>& into, const char* help) {

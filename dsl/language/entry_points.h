@@ -1,0 +1,15 @@
+// Which functions of a file a host program launches.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dsl/language/ast.h"
+
+namespace tegula::language {
+
+/// The @triton.jit functions that no other one names and that return no value, in the order of the file: what is left
+/// of a file without its helpers.
+std::vector<std::string> entry_points(const Module& module);
+
+}  // namespace tegula::language

@@ -1,0 +1,125 @@
+// What kernels print while they are compiled, and warnings: who is told, and how often; f-strings.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+using Told = std::vector<std::pair<MessageKind, std::string>>;
+
+class Messages : public testing::Test {
+ protected:
+  Messages() {
+    set_message_handler([this](MessageKind kind, std::string_view text) { told_.emplace_back(kind, text); });
+  }
+  ~Messages() override { set_message_handler(nullptr); }
+
+  Told told_;
+};
+
+Kernel kernel_of(const std::string& body, const std::string& params = "x, B: tl.constexpr") {
+  return Program::parse("import triton.language as tl\n@triton.jit\ndef k(" + params + "):\n" + body, "k.py")
+      .kernel("k");
+}
+
+/// The first mistake of a kernel of one pointer and B = 4, with its hint.
+std::string error_of(const std::string& body) {
+  try {
+    kernel_of(body).tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {.constexprs = {{"B", 4}}});
+  } catch (const CompileError& error) {
+    const Diag& d = error.diags().front();
+    return d.message + (d.hint.empty() ? "" : " (" + d.hint + ")");
+  }
+  return "no error";
+}
+
+TEST_F(Messages, OnceAKernel) {
+  const Kernel kernel = kernel_of("    tl.static_print('B is', B, sep=' = ')\n    print(x)\n    tl.store(x, 1.0)\n");
+  const std::vector<ArgType> types{{Elem::F32, true, 16}};
+  for (int b : {1, 1, 2}) kernel.tile_ir(types, {.constexprs = {{"B", b}}});
+  const std::string warning =
+      "k.py:5:5: printing from a kernel is not supported: the call is skipped\n        print(x)\n        ^~~~~~~~";
+  EXPECT_EQ(
+      told_,
+      (Told{{MessageKind::Print, "B is = 1"}, {MessageKind::Warning, warning}, {MessageKind::Print, "B is = 2"}}));
+}
+
+TEST_F(Messages, WarningsThatAreOff) {
+  setenv("TEGULA_WARNINGS", "off", 1);
+  tell(MessageKind::Warning, "a warning");
+  tell(MessageKind::Print, "a print");
+  unsetenv("TEGULA_WARNINGS");
+  tell(MessageKind::Warning, "another");
+  EXPECT_EQ(told_, (Told{{MessageKind::Print, "a print"}, {MessageKind::Warning, "another"}}));
+}
+
+TEST_F(Messages, StandardErrorWithoutAHandler) {
+  set_message_handler(nullptr);
+  testing::internal::CaptureStderr();
+  tell(MessageKind::Warning, "a warning\n  of two lines");
+  tell(MessageKind::Print, "a print");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "tegula: warning: a warning\n  of two lines\na print\n");
+}
+
+// Errors have the warnings beside them in their text; prints come as they are made.
+TEST_F(Messages, OfKernelsThatDoNotCompile) {
+  EXPECT_EQ(error_of("    tl.static_print(1)\n    tl.static_assert(B == 5)\n    print(1)\n    tl.static_print(2)\n"),
+            "static_assert failed");
+  EXPECT_EQ(told_, (Told{{MessageKind::Print, "1\n2"}}));
+}
+
+TEST_F(Messages, PrintsAreStrOfConstantsAndTypesOfTheRest) {
+  kernel_of(
+      "    v = tl.load(x + tl.arange(0, B)[:, None] + tl.arange(0, 2)[None, :])\n"
+      "    tl.static_print(v, tl.sum(tl.sum(v, 0), 0), v.dtype, x, v.shape, (1,), 'a', None, True, 2, 2.0, 1e-05)\n")
+      .tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {.constexprs = {{"B", 4}}});
+  EXPECT_EQ(told_,
+            (Told{{MessageKind::Print, "fp32[4, 2] fp32[] fp32 pointer<fp32>[] (4, 2) (1,) a None True 2 2.0 1e-05"}}));
+}
+
+TEST_F(Messages, KernelsInCpp) {
+  const auto k = kernel("k", [](Ptr<"x"> x, Const<"B"> B) {
+    Tile sum = 0.0f;
+    for (Tile i : range(0, 4)) sum += i.to(tl::float32);
+    static_print("B is", B, sum);
+    store(x, sum);
+  });
+  k.kernel().tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {.constexprs = {{"B", 4}}});
+  EXPECT_EQ(told_, (Told{{MessageKind::Print, "B is 4 fp32[]"}}));
+}
+
+TEST(FString, OfCompileTimeValues) {
+  auto text = [](const std::string& literal) {
+    const std::string found = error_of("    tl.static_assert(False, " + literal + ")\n");
+    return found.substr(found.find(": ") + 2);
+  };
+  EXPECT_EQ(text("f'{B} and { B * 2 }'"), "4 and 8");
+  EXPECT_EQ(text("f'{B=} {B + 1 = }'"), "B=4 B + 1 = 5");
+  EXPECT_EQ(text("f'{{{B}}} }}'"), "{4} }");
+  EXPECT_EQ(text("'{B}' f\"{x.dtype}\\t|\" rf'{B}\\t'"), "{B}pointer<fp32>\t|4\\t");
+  EXPECT_EQ(text("f\"\"\"{(B, 1.0, 'a')}\"\"\""), "(4, 1.0, 'a')");
+  EXPECT_EQ(error_of("    assert B == 5, f'B is {B}'\n"), "the assertion fails: B is 4");
+  EXPECT_EQ(error_of("    if B == 4:\n        raise ValueError(f'B is {B}')\n").substr(0, 32),
+            "this 'raise' is reached: B is 4 (");
+}
+
+TEST(FString, WhatItDoesNotTake) {
+  EXPECT_EQ(error_of("    s = f'{tl.load(x)}'\n"),
+            "an f-string takes compile-time values, found float32 (tl.static_print(x) prints the type of x)");
+  for (const char* literal : {"f'{B:>4}'", "f'{B!r}'", "f'{B +}'", "f'{}'", "f'{B'", "f'{B:{B}}'"})
+    EXPECT_EQ(error_of(std::string("    s = ") + literal + "\n"),
+              "an f-string takes expressions alone here, without conversions or formats (write {x}, not {x:...} or "
+              "{x!r})")
+        << literal;
+  EXPECT_EQ(error_of("    s = f'{wrong}'\n"), "unknown name 'wrong'");
+  // Only where it is evaluated.
+  EXPECT_NO_THROW(Program::parse("NAME = f'{1:>4}'\ndef host(n):\n    print(f'{n:>4}')\n"));
+}
+
+}  // namespace
+}  // namespace tegula
