@@ -135,9 +135,9 @@ class GemmKernel {
   Typed kernel_;
 };
 
-/// A matrix product whose accumulator goes through `epilogue`, a lambda Tile(Tile acc) on the fp32 accumulator that gives a
-/// tile of its shape (else launches throw CompileError). Behind `acc` it may take a const GemmTile&, which tells the
-/// tile's place, and then Ptr, Int, Float and Bool parameters, which launches pass. Tuned as gemm.py is.
+/// A matrix product whose accumulator goes through `epilogue`, a lambda Tile(Tile acc) on the fp32 accumulator that
+/// gives a tile of its shape (else launches throw CompileError). Behind `acc` it may take a const GemmTile&, which
+/// tells the tile's place, and then Ptr, Int, Float and Bool parameters, which launches pass. Tuned as gemm.py is.
 template <class F>
 auto gemm_kernel(std::string name, F epilogue, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   using Function = typename detail::EpilogueSignature<decltype(&F::operator())>::Function;

@@ -347,6 +347,66 @@ TEST_P(MatmulBarriers, CopiesCompleteOnBarriers) {
   });
 }
 
+// Steps so large that iterations ahead are beyond what their type holds, and addresses that share what they follow from
+// many times over; a loop over tiles that says num_stages=1 keeps its loads behind the stores of the tile before.
+TEST(Matmul, RoundsThatAreNotJoined) {
+  const std::string text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, TILES, K, ONE):
+    rows = tl.arange(0, 16)
+    for t in tl.ROUNDS:
+        r = rows
+SHARED        acc = tl.zeros((16, 16), tl.float32)
+        for n in tl.range(0, K, STEP):
+            k = n // STEP * 16
+            a = tl.load(a_ptr + (t * 16 + r)[:, None] * 16 + (k + rows)[None, :])
+            b = tl.load(b_ptr + (k + rows)[:, None] * 16 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        tl.store(c_ptr + (t * 16 + rows)[:, None] * 16 + rows[None, :], acc)
+)";
+  auto kernel_with = [&](const std::string& shared, const std::string& step, const std::string& rounds) {
+    std::string out = text;
+    out.replace(out.find("ROUNDS"), 6, rounds);
+    out.replace(out.find("SHARED"), 6, shared);
+    for (size_t at; (at = out.find("STEP")) != out.npos;) out.replace(at, 4, step);
+    return Program::parse(out, "rounds.py").kernel("rounds");
+  };
+  std::string shared;
+  for (int i = 0; i < 64; ++i) shared += "        r = (r * ONE) ^ (r & 0)\n";
+  const Kernel large = kernel_with("", "1073741824", "range(0, TILES)");
+  const Kernel many = kernel_with(shared, "16", "range(0, TILES)");
+  const Kernel apart = kernel_with("", "16", "range(0, TILES, num_stages=1)");
+  const Kernel joined = kernel_with("", "16", "range(0, TILES)");
+  const int32_t tiles = 3, k = 2, one = 1;
+  const auto a = random_values<float16>(size_t(tiles) * 256, 1), b = random_values<float16>(256, 2);
+  std::vector<double> exact(size_t(tiles) * 256);
+  for (int i = 0; i < tiles * 16; ++i)
+    for (int l = 0; l < 16; ++l)
+      for (int j = 0; j < 16; ++j)
+        exact[size_t(i * 16 + j)] += double(float(a[size_t(i * 16 + l)])) * double(float(b[size_t(l * 16 + j)]));
+  for (auto& device : devices())
+    for (const Kernel* kernel : {&large, &many, &apart, &joined}) {
+      Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
+      kernel->launch(*device, {1}, {.num_warps = 1, .num_stages = 3}, da.as<float16>(), db.as<float16>(),
+                     dc.as<float>(), tiles, k, one);
+      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-6);
+    }
+  // Joined rounds wait for all copies once, behind the last store.
+  std::vector<ArgType> types(3, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::F32;
+  types.insert(types.end(), 3, {.elem = Elem::I32});
+  auto waits_at_the_end = [&](const Kernel& kernel) {
+    const std::string ptx = kernel.compile(types, {.num_warps = 1, .num_stages = 3}, "sm_80").ptx;
+    return ptx.find("cp.async.wait_group 0") > ptx.rfind("st.global");
+  };
+  EXPECT_TRUE(waits_at_the_end(joined));
+  EXPECT_FALSE(waits_at_the_end(apart));
+}
+
 // Copies from round to round keep their slots during the epilogue: with many stages there is no room for what that
 // exchanges through shared memory, and each round begins its own copies.
 TEST(Matmul, RoundsWhoseEpilogueExchangesThroughSharedMemory) {

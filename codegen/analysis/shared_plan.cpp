@@ -141,7 +141,7 @@ struct Room {
 
 std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
   const auto groups = groups_since(func);
-  // Whether it waits for all copies, or for all dots.
+  // Whether it waits for all copies, or for all dots. Behind a loop all tokens of barriers are waited for together.
   auto waits_for_all = [&](const ir::Op& op) {
     auto copies = groups.find(&op);
     return copies != groups.end() ? copies->second == 0 : op.attr_int("pending") == 0;

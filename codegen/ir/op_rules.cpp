@@ -114,8 +114,6 @@ void OpRules::mask(const Value* m, const Type& like, std::string_view what) {
 }
 
 void OpRules::elementwise() {
-  for (size_t i = 0; i < op_->operands.size(); ++i)
-    want(!in(int(i)).is_token(), fmt::format("{} is a token, which only async_wait takes", operand_name(i)));
   for (size_t i = 0; i < op_->operands.size(); ++i) want_same_shape(in(int(i)), out(), operand_name(i));
   one_layout();
   switch (op_->opcode) {

@@ -38,7 +38,7 @@ struct Type {
 
   bool is_token() const { return completion != Completion::None; }
   bool is_tile() const { return !shape.empty() && !shared; }
-  bool is_scalar() const { return shape.empty(); }
+  bool is_scalar() const { return shape.empty(); }  ///< tokens too
   int rank() const { return int(shape.size()); }
   int64_t num_elements() const;
   bool is_float() const { return !pointer && tegula::is_float(elem); }

@@ -29,10 +29,10 @@
 //   both, may be places in shared memory. goes_on is a scalar i1.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. Attributes have the values that the op table names.
-// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result of the buffer's
-// type.
-//   async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the place's
-//   shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
+// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result has the type of
+// the
+//   buffer. async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the
+//   place's shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
 //   token<group>, or with barrier (a place) and phase (i32) a token<barrier>. Tokens go through loops and branches to
 //   async_wait alone.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
@@ -155,14 +155,26 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= want(defined_.contains(v),
+        good &= token_use(*v, i) &&
+                want(defined_.contains(v),
                      fmt::format("{} is not defined above its use in this block or an enclosing one", operand_name(i)));
     }
     if (info.rule == ResultRule::None) good &= want(op_->results.empty(), "results, expected none");
     bool one = info.rule == ResultRule::Same || info.rule == ResultRule::Bool ||
                (info.rule == ResultRule::Given && !op_->has(Control) && op_->opcode != Opcode::Reduce);
+    if (op_->opcode != Opcode::AsyncCommit && !op_->has(Control))
+      for (auto& r : op_->results) good &= want(!r->type.is_token(), "a token comes of async_commit alone");
     if (one) good &= want(op_->results.size() == 1, fmt::format("{} results, expected 1", op_->results.size()));
     return good;
+  }
+
+  // Tokens go from async_commit through what loops and branches pass on to async_wait.
+  bool token_use(const Value& v, size_t operand) {
+    const Opcode use = op_->opcode;
+    return want(!v.type.is_token() || use == Opcode::AsyncWait || use == Opcode::Yield ||
+                    (use == Opcode::For && operand >= kForBounds) || use == Opcode::While ||
+                    (use == Opcode::Condition && operand > 0),
+                fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
   }
 
   // Checks the regions' own contents; then whether there are as many as the op needs.

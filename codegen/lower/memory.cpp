@@ -317,8 +317,7 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   }
 }
 
-// A group's token is no value of the program: the wait counts groups. A barrier's is its address, with the phase in bit
-// 0.
+// A group's token is no value of the program: the wait counts groups. A barrier's is its address; bit 0 is the phase.
 void lower_AsyncCommit(Lowering& l, const ir::Op& op) {
   if (!op.operand(0)) {
     l.hw("cp_async_commit", {});

@@ -72,7 +72,8 @@ class Assigner {
     materialise(func_.body);
     if (wgmma_.empty()) return;
     ir::walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::AsyncWait || op.opcode == Opcode::Barrier) op.attrs["for_dots"] = true;
+      const bool waits = op.opcode == Opcode::AsyncWait && op.operand(0)->type.completion == ir::Completion::Group;
+      if (waits || op.opcode == Opcode::Barrier) op.attrs["for_dots"] = true;
     });
   }
 

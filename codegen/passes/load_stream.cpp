@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/passes/loop_bounds.h"
+#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -53,12 +54,14 @@ LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, i
       ahead_(ahead),
       rounds_(rounds),
       upper_(loop.operands[1]) {
+  TEGULA_CHECK(!rounds_ || rounds_->next_exists(), "the rounds carry no scalars yet");
   find_parts();
-  if (!rounds_) return;
+}
+
+// Every round has the iterations that run ahead of it.
+void LoadStream::lengthen_rounds() {
   Builder build;
   build.set_loc(loop_.loc);
-  build.set_before(&rounds_->loop());
-  split_pointers(build);
   build.set_before(&loop_);
   Value* least = build.add(loop_.operands[0], build.mul(loop_.operands[2], build.constant(upper_->type, ahead_)));
   loop_.operands[1] = build.maximum(upper_, least);
@@ -83,12 +86,6 @@ void LoadStream::find_parts() {
   visit(upper_);
 }
 
-bool LoadStream::varies(const Value* v) const {
-  if (rounds_->is_scalar_of_round(v)) return true;
-  return home(v) == &rounds_->body() && v->def &&
-         std::any_of(v->def->operands.begin(), v->def->operands.end(), [&](const Value* x) { return x && varies(x); });
-}
-
 bool LoadStream::splits(const Value* pointers) const {
   if (!pointers->def) return false;
   const Op& op = *pointers->def;
@@ -96,7 +93,7 @@ bool LoadStream::splits(const Value* pointers) const {
     case Opcode::Splat:
       return true;
     case Opcode::AddPtr:
-      return !varies(op.operand(1)) && splits(op.operand(0));
+      return !rounds_->varies(op.operand(1)) && splits(op.operand(0));
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
       return splits(op.operand(0));
@@ -196,6 +193,10 @@ void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, cons
 }
 
 void LoadStream::begin(Builder& build, const Access& access, const std::function<void(int)>& behind) {
+  if (rounds_) {
+    split_pointers(build);
+    lengthen_rounds();
+  }
   Replay at_start = rounds_ ? Replay(build, {&rounds_->body()}, rounds_->first()) : Replay(build, {}, {});
   Iteration it = start(build, at_start, rounds_ ? rounds_->first_exists() : nullptr);
   for (int i = 0; i < ahead_; ++i) {
@@ -204,7 +205,7 @@ void LoadStream::begin(Builder& build, const Access& access, const std::function
     behind(i);
     it = next(build, it, values);
   }
-  coming_ = std::move(it);
+  if (!rounds_) coming_ = std::move(it);
 }
 
 void LoadStream::go_on(Builder& build, const Access& access) {

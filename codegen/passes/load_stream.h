@@ -20,7 +20,8 @@ class LoadStream {
   LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, int ahead, Rounds* rounds = nullptr);
 
   /// The loads of the first `ahead` iterations, at `build` before the loop (with Rounds: before the loop around it).
-  /// `behind` is called after each iteration's with its number.
+  /// With Rounds the loop's upper bound becomes what gives a round its iterations. `behind` is called after each
+  /// iteration's with its number.
   void begin(ir::Builder& build, const Access& access, const std::function<void(int)>& behind);
   /// Those of the iteration that is `ahead` on, at `build` in the body.
   void go_on(ir::Builder& build, const Access& access);
@@ -42,8 +43,8 @@ class LoadStream {
 
   void find_parts();
   void split_pointers(ir::Builder& before);
+  void lengthen_rounds();
   bool splits(const ir::Value* pointers) const;
-  bool varies(const ir::Value* v) const;
   std::vector<ir::Value**> parts(Iteration& it) const;
   ir::Value* in_width(ir::Builder& build, ir::Value* x) const;
   Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_a_round) const;

@@ -20,14 +20,16 @@
 //                                                        carry t1, t2
 //                                                      async_wait t0, t1
 //
-// One wait an iteration suffices, since it is a barrier too: behind it all threads are done with the slot that was read
-// in the iteration before, which is the one that is written next. Where the target's dots run beside the program and
-// the loop does nothing but sum up one, its sums stay in flight until the next one has begun (attribute `pending` of
-// the dot); then a slot may still be read one iteration longer, and there is one slot more.
+// One wait an iteration suffices, since it is a barrier too (where tokens are of barriers one follows): behind it all
+// threads are done with the slot that was read in the iteration before, which is the one that is written next. Where
+// the target's dots run beside the program and the loop does nothing but sum up one, its sums stay in flight until the
+// next one has begun (attribute `pending` of the dot); then a slot may still be read one iteration longer, and there is
+// one slot more.
 //
 // Where such a loop stands in another one, as in a persistent program, the last iterations of a round copy what the
 // next round begins with (Rounds, LoadStream): copies are under way during what the round does behind its dots, slots
-// and tokens go from round to round, and the wait of above stands behind the outer loop.
+// and tokens go from round to round, and the wait of above stands behind the outer loop. A round then has as many
+// iterations as copies run ahead at least, the last of them on zeros.
 //
 // A load qualifies if its pointer, mask and `other` follow by pure ops from values of before the loop, the induction
 // variable and carried values that only grow by an invariant step, and if no store of the loop can reach its memory:
@@ -91,14 +93,14 @@ bool is_zero(const Value* v) {
 
 class LoopPrefetch {
  public:
-  LoopPrefetch(Op& loop, Func& func, const PassContext& context)
+  LoopPrefetch(Op& loop, Func& func, const PassContext& context, bool join_rounds)
       : loop_(loop),
         body_(*loop.regions[0]),
         func_(func),
         target_(context.target),
         shared_for_copies_(context.target.shared_per_program - context.shared_for_others),
         completion_(context.completion),
-        join_rounds_(context.join_rounds),
+        join_rounds_(join_rounds),
         num_warps_(func.num_warps()),
         sources_(loop) {}
 
@@ -125,8 +127,9 @@ class LoopPrefetch {
     if (room < 3) summed = nullptr;
     if (summed) summed->attrs["pending"] = int64_t(1);
     const int64_t extra = summed ? 2 : 1;
-    std::unique_ptr<Rounds> rounds = join_rounds_ ? Rounds::of(loop_, copied, sources_) : nullptr;
-    copy_ahead(copied, int(std::min(num_stages - 1, room - extra)), int(extra), summed, rounds.get());
+    const int ahead = int(std::min(num_stages - 1, room - extra));
+    std::unique_ptr<Rounds> rounds = join_rounds_ ? Rounds::of(loop_, copied, sources_, ahead) : nullptr;
+    copy_ahead(copied, ahead, int(extra), summed, rounds.get());
   }
 
  private:
@@ -415,8 +418,11 @@ class LoopPrefetch {
 
 void passes::prefetch(Func& func, PassContext& context) {
   std::vector<Op*> loops;
+  std::unordered_set<const Op*> unpipelined;  // by the user's word
   walk(func.body, [&](Op& op) {
-    if (op.opcode == Opcode::For) loops.push_back(&op);
+    if (op.opcode != Opcode::For) return;
+    loops.push_back(&op);
+    if (op.attr_int("num_stages") == 1) unpipelined.insert(&op);
   });
   bool changed = false;
   for (Op* loop : loops) {
@@ -426,7 +432,8 @@ void passes::prefetch(Func& func, PassContext& context) {
     int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
     if (num_stages <= 1) continue;
     loop->attrs["num_stages"] = int64_t(1);
-    LoopPrefetch(*loop, func, context).run(num_stages, own);
+    const bool join_rounds = context.join_rounds && !unpipelined.contains(loop->parent->parent);
+    LoopPrefetch(*loop, func, context, join_rounds).run(num_stages, own);
     changed = true;
   }
   if (changed) canonicalize(func, context);

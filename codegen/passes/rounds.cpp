@@ -1,8 +1,9 @@
 #include "codegen/passes/rounds.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
-#include <unordered_set>
+#include <optional>
 
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/wgmma.h"
@@ -45,12 +46,18 @@ bool has_dots(const Op& op) {
 
 }  // namespace
 
-std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, LoopSources& sources) {
+std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, LoopSources& sources, int64_t ahead) {
   Op* loop = inner.parent->parent;
   if (!loop || loop->opcode != Opcode::For) return nullptr;
-  auto is_constant = [](const Value* v) { return v->def && v->def->opcode == Opcode::Constant; };
-  if (!is_constant(inner.operands[0]) || !is_constant(inner.operands[2])) return nullptr;
-  if (inner.operands[2]->def->attr_int("value") <= 0) return nullptr;
+  // The first `ahead` iterations exist in each round, as numbers of the loop's type too.
+  auto constant = [](const Value* v) -> std::optional<int64_t> {
+    if (!v->def || v->def->opcode != Opcode::Constant) return std::nullopt;
+    return v->def->attr_int("value");
+  };
+  const auto lower = constant(inner.operands[0]), upper = constant(inner.operands[1]),
+             step = constant(inner.operands[2]);
+  if (!lower || !step || *step <= 0 || *step > INT32_MAX / ahead || *lower > INT32_MAX - *step * ahead) return nullptr;
+  if (*lower < 0 || (upper && *upper <= *lower + *step * (ahead - 1))) return nullptr;
   for (auto& op : inner.parent->ops)
     if (op->opcode == Opcode::Dot || (op.get() != &inner && has_dots(*op))) return nullptr;
   std::vector<const Value*> written;
@@ -145,6 +152,10 @@ void Rounds::carry_scalars() {
     first_[now[i]] = first[i];
     next_[now[i]] = next[i];
   }
+  for (auto& [v, value] : next_) varying_.insert(v);
+  for (auto& op : body.ops)
+    if (std::any_of(op->operands.begin(), op->operands.end(), [&](const Value* v) { return varying_.contains(v); }))
+      for (auto& result : op->results) varying_.insert(result.get());
 }
 
 }  // namespace tegula

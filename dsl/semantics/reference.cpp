@@ -116,12 +116,15 @@ being reached. Files may hold all of that outside kernels.
 
 `num_stages` of a launch is the number of iterations under way at a time in loops around a `tl.dot`, as in Triton: loads
 that feed the dot are issued `num_stages - 1` iterations ahead. Other loops are pipelined only where they say so themselves:
-`tl.range(..., num_stages=3)`, then with all their loads. Loads wait in registers, so there is a limit to how far ahead they
-are.
+`tl.range(..., num_stages=3)`, then with all their loads. What only feeds a `tl.dot` waits in shared memory, the rest in
+registers: both limit how far ahead loads are. Where a loop over tiles holds a loop that does nothing but sum up products,
+the last loads of a tile are the first ones of the next: they pass what the tile does behind its products, its stores too.
+Each tile then takes `num_stages - 1` iterations at least. `tl.range(..., num_stages=1)` for the loop over tiles forbids it.
 
 A load is moved ahead only past stores to memory that other parameters of the kernel point to: **pointer parameters are
 taken not to overlap** in such loops. A kernel that reads through one parameter what it writes through another in an
-earlier iteration of the same loop needs `num_stages=1` there, or one parameter for both. Working in place, where each
+earlier iteration of the loop, or of the loop over tiles, needs `num_stages=1` there, or one parameter for both. Working in
+place, where each
 iteration reads and writes its own part, is safe. Volatile loads, barriers and ordering atomics keep their places.
 
 ## Functions
