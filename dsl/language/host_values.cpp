@@ -35,12 +35,6 @@ Val function_ref(std::string name) {
 }
 Val module_ref(std::string name) { return FunctionRef{FunctionRef::Kind::Module, std::move(name), nullptr, nullptr}; }
 
-std::string text_of(const Val& v) {
-  if (const auto* i = v.get_if<dsl::Int>()) return fmt::format("{}", *i);
-  if (const auto* s = v.get_if<std::string>()) return *s;
-  return dsl::describe(v);
-}
-
 Val constexpr_to_val(const Constexpr& value) {
   return std::visit(
       [](const auto& v) -> Val {

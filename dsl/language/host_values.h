@@ -68,9 +68,6 @@ Val make_host(T object) {
 Val function_ref(std::string name);
 Val module_ref(std::string name);
 
-/// What str() gives.
-std::string text_of(const Val& v);
-
 /// An argument of a launch as host code sees it.
 Val launch_value(const std::string& name, const LaunchArgs::Value& value);
 Val constexpr_to_val(const Constexpr& value);
