@@ -120,6 +120,46 @@ TEST_F(Axis, DivisionAndRemainder) {
   expect(b.shr(negative, all(3, {64})), {1}, {1}, {8});
 }
 
+TEST_F(Axis, WrappingNeedsTheSign) {
+  Value *n = i32(16), *rows = i32(), *bound = b.splat(n, {64});
+  auto wrapped = [&](Value* start) { return b.rem(row(b.mul(start, c(64)), 64), bound); };
+  // The grouped order: the first block of a group, and the rows of blocks in the last one.
+  Value *pid = b.program_id(0), *columns = b.div(b.add(n, c(63)), c(64)), *in_group = b.mul(columns, c(8));
+  Value* first = b.mul(b.div(pid, in_group), c(8));
+  Value* left = b.minimum(b.sub(rows, first), c(8));
+  expect(wrapped(b.add(first, b.rem(b.rem(pid, in_group), left))), {16}, {16}, {1});
+  expect(wrapped(b.div(b.rem(pid, in_group), left)), {16}, {16}, {1});
+  // These may be negative.
+  expect(wrapped(rows), {1}, {1}, {1});
+  expect(wrapped(b.sub(pid, c(1))), {1}, {1}, {1});
+  expect(wrapped(b.div(pid, c(-2))), {1}, {1}, {1});
+  expect(wrapped(b.div(rows, c(2))), {1}, {1}, {1});
+  Value* elements = b.div(b.arange(0, 64), b.splat(rows, {64}));
+  expect(b.rem(b.add(b.mul(elements, all(64, {64})), b.arange(0, 64)), bound), {1}, {1}, {1});
+  // A promise, and what cannot be negative.
+  Value* promised = b.sub(pid, rows);
+  promised->def->attrs["non_negative"] = true;
+  expect(wrapped(promised), {16}, {16}, {1});
+  expect(wrapped(b.maximum(rows, c(0))), {16}, {16}, {1});
+  expect(wrapped(b.abs(rows)), {16}, {16}, {1});
+}
+
+// The rule for remainders against all remainders: runs of `run` elements from multiples of it, by divisors of either
+// sign that it divides. Where the dividend is not negative they stay contiguous; where it is, those that start at a
+// multiple of the divisor do not, so that no rule can do without the sign.
+TEST(AxisRules, RunsUnderRemainders) {
+  std::mt19937 random{1};
+  auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t run = int64_t(2) << below(5), start = run * (below(2001) - 1000);
+    const int64_t divisor = run * (below(2) ? 1 : -1) * (1 + below(60));
+    bool contiguous = true;
+    for (int64_t k = 0; k < run; ++k) contiguous &= (start + k) % divisor == start % divisor + k;
+    ASSERT_EQ(contiguous, start >= 0 || start % divisor != 0) << start << " % " << divisor << ", run of " << run;
+    ASSERT_EQ(start % divisor % run, 0) << start << " % " << divisor;
+  }
+}
+
 TEST_F(Axis, TwoDimensions) {
   Value* rows = b.broadcast(b.mul(b.expand_dims(b.arange(0, 16), 1), b.splat(i32(16), {16, 1})), {16, 64});
   expect(rows, {1, 1}, {16, 16}, {1, 64});
@@ -241,6 +281,21 @@ TEST_P(RandomExpressions, FactsHold) {
   }
   scalars.push_back(b.program_id(0));
   remember(scalars.back(), {below(5)});
+  // What blocks of 16 from here wrap around at, of either sign.
+  const int64_t wrap = (int64_t(1) << below(5)) * (1 + below(7)) * (below(2) ? 1 : -1);
+  auto starts = [&]() -> Value* {
+    Value *from = scalars[below(4)], *by = scalars[below(4)];
+    const int64_t x = values[from][0], y = values[by][0], constant = (below(7) - 3) * 2 + 1;
+    // Non-negative numbers are presumed to be divided by positive ones, except constants.
+    if (below(2) && y && (x < 0 || y > 0)) {
+      Value* v = b.div(from, by);
+      remember(v, {x / y});
+      return v;
+    }
+    Value* v = below(2) ? b.div(from, c(constant)) : b.rem(from, c(constant));
+    remember(v, {v->def->opcode == Opcode::Div ? x / constant : x % constant});
+    return v;
+  };
   auto fill = [&](Shape shape, int64_t v) {
     return Numbers(size_t(shape.size() == 1 ? shape[0] : shape[0] * shape[1]), v);
   };
@@ -271,6 +326,18 @@ TEST_P(RandomExpressions, FactsHold) {
       }
     }
   };
+  for (int i = 0; i < 4; ++i) {
+    Value* start = starts();
+    Value *x = row(b.mul(start, c(16)), 16),
+          *wrapped = b.rem(x, b.splat(param(Type::scalar(Elem::I32), wrap & -wrap), {16}));
+    Numbers run, rest;
+    for (int64_t k = 0; k < 16; ++k) {
+      run.push_back(values[start][0] * 16 + k);
+      rest.push_back(run.back() % wrap);
+    }
+    remember(x, run);
+    remember(wrapped, rest);
+  }
   for (const Shape& shape : shapes) {
     tiles.clear();
     for (int i = 0; i < 4; ++i) tiles.push_back(leaf(shape));

@@ -30,6 +30,7 @@ struct Problem {
   bool transposed_b = false;
   int num_stages = 3;
   bool transposed_a = false;
+  bool wrapped = false;  ///< by wrapped_matmul, with a leaky ReLU
 };
 
 template <class In, class Out>
@@ -50,21 +51,28 @@ void check_matmul(Device& device, const Problem& p, Elem out_type, const char* p
       for (int j = 0; j < n; ++j)
         exact[size_t(i) * n + j] += x * number(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
     }
+  if (p.wrapped)
+    for (double& x : exact) x = x < 0 ? 0.01 * x : x;
   Buffer da(device, a), db(device, b), dc(device, exact.size() * sizeof(Out));
   device.fill(dc.address(), 0xff, dc.bytes());
   const unsigned programs = unsigned((m + p.block_m - 1) / p.block_m * ((n + p.block_n - 1) / p.block_n));
-  program().kernel("matmul").launch(device, {programs},
-                                    {.constexprs = {{"BLOCK_M", p.block_m},
-                                                    {"BLOCK_N", p.block_n},
-                                                    {"BLOCK_K", p.block_k},
-                                                    {"GROUP_M", 2},
-                                                    {"OUT", out_type},
-                                                    {"SUMS", std::is_integral_v<Out> ? Elem::I32 : Elem::F32},
-                                                    {"PRECISION", precision}},
-                                     .num_warps = p.num_warps,
-                                     .num_stages = p.num_stages},
-                                    da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak, stride_bk,
-                                    stride_bn, n, 1);
+  LaunchOptions options{.constexprs = {{"BLOCK_M", p.block_m},
+                                       {"BLOCK_N", p.block_n},
+                                       {"BLOCK_K", p.block_k},
+                                       {"GROUP_M", 2},
+                                       {"OUT", out_type}},
+                        .num_warps = p.num_warps,
+                        .num_stages = p.num_stages};
+  if (p.wrapped) {
+    options.constexprs.emplace_back("ACTIVATION", "leaky_relu");
+  } else {
+    options.constexprs.emplace_back("SUMS", std::is_integral_v<Out> ? Elem::I32 : Elem::F32);
+    options.constexprs.emplace_back("PRECISION", precision);
+  }
+  program()
+      .kernel(p.wrapped ? "wrapped_matmul" : "matmul")
+      .launch(device, {programs}, options, da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak,
+              stride_bk, stride_bn, n, 1);
   EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance);
 }
 
@@ -162,6 +170,20 @@ TEST(Matmul, BlocksOfOddMultiples) {
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       if (p.block_m == 64) check_matmul<bfloat16, float>(*device, p, Elem::F32);
+    }
+}
+
+// Rows and columns that wrap around at sizes that are no multiples of the blocks, nor some of 16; groups of fewer rows
+// of blocks than asked for.
+TEST(Matmul, WrappedRowsAndColumns) {
+  Problem problems[] = {
+      {128, 256, 64, 128, 128, 64, 8}, {200, 144, 136, 64, 64, 32, 4}, {144, 160, 80, 64, 64, 32, 4, true},
+      {77, 99, 50, 32, 64, 32, 4},     {48, 16, 70, 64, 64, 32, 4},    {80, 112, 48, 32, 32, 16, 2, false, 2, true},
+  };
+  for (auto& device : devices())
+    for (Problem& p : problems) {
+      p.wrapped = true;
+      check_matmul<float16, float16>(*device, p, Elem::F16);
     }
 }
 

@@ -116,6 +116,11 @@ constexpr Case kCases[] = {
      "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 stride_cn=i32=1 "
      "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=i32 SUMS=i32 PRECISION=ieee",
      4},
+    {"tests/kernels/matmul.py", "leaky_relu", "", 0},
+    {"tests/kernels/matmul.py", "wrapped_matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+     8},
     {"tests/kernels/matmul.py", "attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
     {"tests/kernels/matmul.py", "matmul",
@@ -539,6 +544,21 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
     }
 
+  // Columns that wrap around at N are as contiguous as N is divisible.
+  for (int columns : {128, 256}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N={} "
+        "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+        columns);
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag].* 16, "), 3 * 64 * (128 + columns) / 8 / (32 * 8)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+    }
+  }
+
   // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
   for (const char* type : {"f32", "i8", "u8"})
     for (bool transposed_b : {false, true}) {
@@ -573,6 +593,41 @@ TEST(Ptx, InstructionsThatMatter) {
   EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
   EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
   EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+// Elements that wrap around at a bound are loaded together if a promise, on the way there, says that they start at no
+// negative one.
+TEST(Ptx, PromisesOfSigns) {
+  auto accesses = [](const char* promise, const char* width) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shifted(x_ptr, out_ptr, N, shift):
+    pid = tl.program_id(0)
+    start = (pid - shift) * 1024
+    {}
+    at = start + tl.arange(0, 1024)
+    tl.store(out_ptr + pid * 1024 + tl.arange(0, 1024), tl.load(x_ptr + at % N))
+)",
+                                         promise);
+    const Kernel kernel = Program::parse(text, "shifted.py").kernel("shifted");
+    const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const ArgType n{.elem = Elem::I32, .divisible_by = 16}, shift{.elem = Elem::I32};
+    const std::vector<ArgType> types{pointer, pointer, n, shift};
+    const std::string ptx = kernel.compile(types, {.num_warps = 4}, "sm_80").ptx;
+    const std::regex form(fmt::format("ld\\.global\\.{}", width));
+    return std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), form), std::sregex_iterator());
+  };
+  for (const char* promise : {"tl.assume(start >= 0)", "tl.assume(start > -1)", "tl.assume(0 < start)",
+                              "tl.assume((N > 0) & (0 <= start))", "tl.assume(start >= 0 and N > 0)"})
+    EXPECT_EQ(accesses(promise, "v4"), 2) << promise;
+  for (const char* promise :
+       {"", "tl.assume(start >= -1024)", "tl.assume(start != 0)", "tl.assume(start < 1)",
+        "tl.assume((start >= 0) | (N > 0))", "tl.assume(start >= N)", "if N > 4096:\n        tl.assume(start >= 0)"})
+    EXPECT_EQ(accesses(promise, "b32"), 8) << promise;
 }
 
 // Operands that are computed, or loaded to registers: wgmma multiplies all of them.

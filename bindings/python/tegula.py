@@ -715,8 +715,8 @@ class Param:
 
 
 class Image:
-    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 if not known), shared_bytes, ptx,
-    and for what a launch runs its config: constexprs and options by name."""
+    """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 where no GPU's driver has assembled
+    it), shared_bytes, ptx, and for what a launch runs its config: constexprs and options by name."""
 
     def __init__(self, handle, config=None):
         facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
@@ -730,9 +730,10 @@ class Image:
         self.config = config
 
     def __repr__(self):
-        return (
-            f"<tegula.Image {self.target}, {self.num_warps} warps, {self.registers} registers, {self.spill_bytes} B "
-            f"spilled, {self.shared_bytes} bytes shared>")
+        facts = [self.target, f"{self.num_warps} warps"]
+        if self.registers >= 0:
+            facts += [f"{self.registers} registers", f"{self.spill_bytes} bytes spilled"]
+        return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")

@@ -118,7 +118,8 @@ class Interpreter {
         for (const auto& r : op.results) {
           // Nothing is known of places in shared memory.
           info_[r.get()] = r->type.shared ? unknown(r.get()) : transfer(op);
-          if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
+          if (r->type.is_integer() && (is_unsigned(r->type.elem) || op.attr_bool("non_negative")))
+            info_[r.get()].non_negative = true;
         }
     }
   }
@@ -212,6 +213,10 @@ class Interpreter {
       const AxisInfo& x = get(op.operands[0]);
       if (x.constant) return of_constant(result, -*x.constant);
       for (size_t i = 0; i < info.divisibility.size(); ++i) info.divisibility[i] = divisor_at(x, i, 1, 1);
+    } else if (op.opcode == Opcode::Abs && result->type.is_integer()) {
+      for (size_t i = 0; i < info.divisibility.size(); ++i)
+        info.divisibility[i] = divisor_at(get(op.operands[0]), i, 1, 1);
+      info.non_negative = true;
     }
     return info;
   }
@@ -296,8 +301,12 @@ class Interpreter {
             if (r.constant > 0 && std::has_single_bit(uint64_t(*r.constant)))
               divisibility = std::max<int64_t>(1, l_all / *r.constant);
           }
-          out.non_negative |= non_negative;
+          out.non_negative |= non_negative || (l.non_negative && lv->type.is_scalar() && !r.constant);
           break;
+        // x = c q + i, 0 <= i < c, where c divides the divisor d. For x >= 0 the run from c q stays within one period
+        // of |d|, since that is made of whole runs: c q % d + i, whatever the sign of d. A remainder of x < 0 is in
+        // (-|d|, 0], so that a run which starts at a multiple of d is 0, 1 - |d|, 2 - |d|, ...: the sign of x does
+        // matter.
         case Opcode::Rem:
           if (l.non_negative) contiguity = std::max<int64_t>(1, l_over_r);
           divisibility = std::min(divisor_at(l, i, contiguity, 1), r_all);

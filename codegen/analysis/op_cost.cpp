@@ -68,9 +68,8 @@ OpCost op_cost(const ir::Op& op) {
 
 namespace {
 
-// What mma.sync reaches of wgmma's rate where there are both (Luo et al., "Benchmarking and Dissecting the Nvidia
-// Hopper GPU Architecture via Microbenchmarking", 2024).
-constexpr double kSyncRate = 0.63;
+// What mma.sync reaches of wgmma's rate where there are both: docs/benchmarks.md.
+constexpr double kSyncRate = 0.5;
 
 double filled_up(int64_t extent, int64_t step) { return double((extent + step - 1) / step * step); }
 

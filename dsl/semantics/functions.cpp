@@ -98,6 +98,35 @@ Val hint(Sema& s, Args args, const char* attribute) {
   return s.builder.create(ir::Opcode::Hint, {x}, {}, {{attribute, values}})->result();
 }
 
+/// Notes at the ops that make the compared values what the condition says of their signs. Only where whoever makes the
+/// value comes to the promise too, that is in this block.
+void promise(Sema& s, ir::Value* condition) {
+  const ir::Op* op = condition->def;
+  if (!op || op->operands.size() != 2) return;
+  auto is_at_least = [&](ir::Value* x, ir::Value* bound, int64_t least) {
+    ir::Op* limit = bound->def;
+    while (limit && limit->opcode == ir::Opcode::Splat) limit = limit->operand(0)->def;
+    if (!limit || limit->opcode != ir::Opcode::Constant || !bound->type.is_integer()) return;
+    if (limit->attr_int("value", -1) < least || !x->def || x->def->parent != s.builder.block()) return;
+    if (x->def->results.size() == 1 && x->def->regions.empty()) x->def->attrs["non_negative"] = true;
+  };
+  switch (op->opcode) {
+    case ir::Opcode::BitAnd:
+      promise(s, op->operand(0)), promise(s, op->operand(1));
+      break;
+    case ir::Opcode::Ge:
+    case ir::Opcode::Gt:
+      is_at_least(op->operand(0), op->operand(1), op->opcode == ir::Opcode::Ge ? 0 : -1);
+      break;
+    case ir::Opcode::Le:
+    case ir::Opcode::Lt:
+      is_at_least(op->operand(1), op->operand(0), op->opcode == ir::Opcode::Le ? 0 : -1);
+      break;
+    default:
+      break;
+  }
+}
+
 const ir::Type* type_of(const Val& x) {
   if (auto* t = x.get_if<DType>()) return &t->type;
   return x.is_value() ? &x.value()->type : nullptr;
@@ -496,6 +525,7 @@ Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, "contiguity"); 
 Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, "constancy"); }
 Val fn_assume(Sema& s, Args args) {
   if (args[0].is_constant() && !truth(args[0])) return s.error("assume of a condition that is false");
+  if (args[0].is_value()) promise(s, args[0].value());
   return None{};
 }
 

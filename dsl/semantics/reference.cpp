@@ -84,9 +84,10 @@ runs on tensor cores if the 2^k of M, N and K fill their instructions (16, 8 and
 
 `+ - * / // % ** @ & | ^ << >>`, the unary `- + ~ not`, `== != < <= > >= and or`, `is`, `is not`, `in`, `not in` (these four
 at compile time), the ternary `a if c else b`, and indices of `:`, `None` and `...`: `x[:, None]`. `a @ b` is `tl.dot(a, b)`.
-Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. `/` gives a
-float. Types are promoted as in Triton; a number in the source takes the type of the tile that it meets. A product and a
-sum may be fused into one fma.
+Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. How wide accesses
+may be is found on the presumption that index arithmetic does not overflow and that programs divide what is not negative (a
+scalar made of their ids) by positive numbers. `/` gives a float. Types are promoted as in Triton; a number in the source
+takes the type of the tile that it meets. A product and a sum may be fused into one fma.
 
 ## float8
 
@@ -106,8 +107,10 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
 parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
-the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below lacks. `raise` stands only where a
-compile-time condition keeps it from being reached. Files may hold all of that outside kernels.
+the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
+lacks: scans, `sort`, `gather`, `histogram`, `join` and `split`, random numbers, atomics but `atomic_add`, `dot_scaled`.
+[From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
+being reached. Files may hold all of that outside kernels.
 
 ## Pipelined loops, and memory that overlaps
 
