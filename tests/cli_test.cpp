@@ -317,12 +317,13 @@ TEST_F(Command, ConfigurationsThatDoNotWorkAreNamed) {
   const std::string arguments = " tuned.py --device=emulator --random x=f32[100] --arg n=100 --grid 'cdiv(n, BLOCK)'";
   const std::string warning =
       "tegula: warning: kernel 'double': 1 of 3 configurations do not work and are left out\n"
-      "  BLOCK=48 num_warps=4 num_stages=3: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for fp32\n";
+      "  BLOCK=48 num_warps=4 num_stages=3: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for "
+      "pointer<fp32>\n";
   Result r = tegula("run" + arguments);
   EXPECT_HAS(r.err, warning);
   r = tegula("tune" + arguments);
   EXPECT_HAS(r.err, warning);
-  EXPECT_HAS(r.out, "failed: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for fp32\n");
+  EXPECT_HAS(r.out, "failed: tuned.py:14:5: error: static_assert failed: BLOCK=48 is not for pointer<fp32>\n");
 }
 
 TEST_F(Command, CompileTakesTheFirstConfiguration) {
@@ -330,8 +331,8 @@ TEST_F(Command, CompileTakesTheFirstConfiguration) {
   Result r = tegula("compile tuned.py --arg x='*f32' --emit=tile");
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_HAS(r.err,
-             "double: BLOCK=32 EVEN=True num_warps=4 num_stages=3: the first configuration, for integers of 4096; "
-             "--constexpr gives another\n");
+             "double: BLOCK=32 EVEN=True num_warps=4 num_stages=3 (what is not given: the first configuration, and "
+             "heuristics for integers of 4096)\n");
   EXPECT_HAS(r.err, "even True\n");  // what tl.static_print prints stays out of the output
   EXPECT_HAS(r.out, "func @double");
   r = tegula("compile tuned.py --arg x='*f32' --arg n=100 --emit=tile");

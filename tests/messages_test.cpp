@@ -104,7 +104,7 @@ TEST(FString, OfCompileTimeValues) {
   EXPECT_EQ(text("'{B}' f\"{x.dtype}\\t|\" rf'{B}\\t'"), "{B}pointer<fp32>\t|4\\t");
   EXPECT_EQ(text("f\"\"\"{(B, 1.0, 'a')}\"\"\""), "(4, 1.0, 'a')");
   EXPECT_EQ(error_of("    assert B == 5, f'B is {B}'\n"), "the assertion fails: B is 4");
-  EXPECT_EQ(error_of("    if B == 4:\n        raise ValueError(f'B is {B}')\n").substr(0, 32),
+  EXPECT_EQ(error_of("    if B == 4:\n        raise ValueError(f'B is {B}')\n").substr(0, 33),
             "this 'raise' is reached: B is 4 (");
 }
 

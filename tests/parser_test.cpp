@@ -107,7 +107,7 @@ TEST(Parser, Literals) {
   EXPECT_EQ(expr("0xFF_FF + 0o17 + 0b1_0 + 1_000 + 0"), "(+ (+ (+ (+ 65535 15) 2) 1000) 0)");
   EXPECT_EQ(expr("18446744073709551615"), "18446744073709551615");
   EXPECT_EQ(expr("1. + .5 + 1e5 + 1.5E-3 + 1_0.0_1"), "(+ (+ (+ (+ 1.0 0.5) 100000.0) 0.0015) 10.01)");
-  EXPECT_EQ(expr(R"('a' "b" r'\n' f'{x}' '\x41\u00e9\101\q\'')"), R"x("ab\\n{x}AéA\\q'")x");
+  EXPECT_EQ(expr(R"('a' "b" r'\n' f'{x}' '\x41\u00e9\101\q\'')"), R"x((format "ab\\n" x "AéA\\q'"))x");
   EXPECT_EQ(expr("\"\"\"a\n 'b' \"c\\\n d\"\"\""), "\"a\\n 'b' \\\"c d\"");
   EXPECT_EQ(expr("(None, True, False, ...)"), "(tuple None True False ...)");
 }

@@ -188,7 +188,7 @@ Val Checker::host_subscript(const dsl::HostRef& object, const Expr& e) {
   } else {
     return error(e.loc, fmt::format("{} cannot be indexed", object->describe()));
   }
-  std::string text = text_of(key);
+  std::string text = dsl::text_of(key);
   return error(e.children[1]->loc,
                fmt::format("{} {} no '{}'", object->describe(), get_host<DictObject>(object) ? "has" : "have", text),
                nearest_hint(text, names, names.empty() ? "" : fmt::format("there is {}", fmt::join(names, ", "))));

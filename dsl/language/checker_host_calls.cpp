@@ -262,7 +262,7 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
     if (args.empty() && (name == "python.list" || name == "python.tuple")) return dsl::make_tuple({});
     return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
   }
-  if (name == "python.str") return Val(text_of(args[0].value));
+  if (name == "python.str") return Val(dsl::text_of(args[0].value));
   if (name == "python.len" && args[0].value.is<std::string>())
     return Val(dsl::Int(args[0].value.as<std::string>().size()));
   std::vector<std::vector<Val>> in;

@@ -86,7 +86,7 @@ int compile_command(const Options& o) {
   launch.dependent_launch = !o.no_dependent_launch;
   if (complete_options(kernel, types, launch)) {
     Config chosen{launch.constexprs, launch.num_warps, launch.num_stages, {}};
-    fmt::print(stderr, "{}: {}: the first configuration, for integers of {}; --constexpr gives another\n",
+    fmt::print(stderr, "{}: {} (what is not given: the first configuration, and heuristics for integers of {})\n",
                kernel.name(), chosen.to_string(), kAssumedInteger);
   }
   std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
