@@ -219,7 +219,7 @@ TEST(Cost, DotsAtTheRateOfTheirInstruction) {
     EXPECT_EQ(work(Elem::I8), 0.5);
     EXPECT_EQ(work(Elem::F8E4M3), float8 ? 0.5 : 1);  // sm_80 widens them
     EXPECT_EQ(work(Elem::F32, "tf32"), 2);
-    EXPECT_NEAR(work(Elem::F32, "tf32x3"), std::string(target) == "sm_90a" ? 6 / 0.63 : 6, 1e-9);
+    EXPECT_NEAR(work(Elem::F32, "tf32x3"), std::string(target) == "sm_90a" ? 6 / 0.5 : 6, 1e-9);
   }
   // Rows of zeros are multiplied too.
   EXPECT_EQ(cost_of_dot(Elem::F16, "ieee", "sm_80", 8).tensor_flops, 2.0 * 16 * 64 * 64);
