@@ -216,7 +216,7 @@ run_bench() { # run_bench NAME LIMIT ARGUMENTS...
 for name in $steps; do
   case $name in
     tests) run_tests ;;
-    python) with_python test_tegula.py 180 python.log tests/python/test_tegula.py ;;
+    python) with_python test_tegula.py 180 python.log tests/bindings/python/test_tegula.py ;;
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;

@@ -1,0 +1,173 @@
+"""What docs/from-triton.md says, on the emulator: its functions beside numpy's, and what it calls missing is missing."""
+
+import pathlib
+import re
+import sys
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bindings" / "python"))
+try:
+    import numpy as np
+except ImportError:
+    print("[  SKIPPED ]\ntest_from_triton.py: Skipped\nnumpy is not installed for", sys.executable)
+    sys.exit(77)
+import tegula
+
+PAGE = (ROOT / "docs" / "from-triton.md").read_text()
+IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
+FUNCTIONS = IMPORTS + "".join(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "@triton.jit" in block)
+
+
+def compute(expression, like, *inputs):
+    """The value of an expression of the kernel language in the tiles (or scalars) x, y, ... and o, indices from 0."""
+    names = "xyz"[:len(inputs)]
+    lines = [f"o = tl.arange(0, {like.size})"]
+    for name, value in zip(names, inputs):
+        lines.append(f"{name} = tl.load({name} + tl.arange(0, {value.size}))" if isinstance(value, np.ndarray) else "pass")
+    lines.append(f"tl.store(out + o, {expression})")
+    text = FUNCTIONS + f"@triton.jit\ndef kernel(out, {', '.join(names)}):\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
+    out = np.zeros_like(like)
+    tegula.parse(text, "from_triton").kernel[(1, )](out, *inputs)
+    return out
+
+
+def message(statement):
+    """The first line of what a kernel's statement is refused with; empty if it compiles."""
+    text = IMPORTS + "@triton.jit\ndef kernel(p):\n" + textwrap.indent(statement, "    ") + "\n"
+    try:
+        tegula.parse(text).kernel.compile("*f32", target="sm_90a")
+        return ""
+    except tegula.CompileError as error:
+        return str(error).split("\n")[0]
+
+
+def table(title):
+    """The rows of the table under a heading of two columns."""
+    rows = PAGE.split(f"| {title} | here |\n|---|---|\n")[1].split("\n\n")[0].split("\n")
+    return [row.strip("| ").split(" | ") for row in rows if row]
+
+
+class Functions(unittest.TestCase):
+    def setUp(self):
+        random = np.random.default_rng(1)
+        self.tiles = [(random.random(64) * 20 - 10).astype(t) for t in ("f4", "f2", "i4", "i1")]
+        for x in self.tiles:
+            x[3] = x[7]  # a tie
+        self.index = random.integers(0, 64, 32).astype("i4")
+
+    def test_order(self):
+        for x in self.tiles:
+            np.testing.assert_array_equal(compute("in_order(x)", x, x), np.sort(x))
+            np.testing.assert_array_equal(compute("pick(x, y)", x[:32], x, self.index), x[self.index])
+            if x.dtype.kind == "f":
+                np.testing.assert_array_equal(compute("largest(x, 8)", x[:8], x), np.sort(x)[:-9:-1])
+
+    def test_sums(self):
+        for x in self.tiles:
+            np.testing.assert_allclose(compute("sum_in_order(x)", x, x), np.cumsum(x, dtype=x.dtype),
+                                       atol=0.2 if x.dtype == "f2" else 1e-4)
+        x = np.arange(64, dtype="i4") % 11
+        np.testing.assert_array_equal(compute("count(x, 16)", x[:16], x), np.bincount(x, minlength=16))
+
+    def test_pairs(self):
+        for x in self.tiles:
+            y = x[::-1].copy()
+            both = np.stack([x, y], 1).ravel()
+            np.testing.assert_array_equal(compute("alternate(x, y)", both, x, y), both)
+            np.testing.assert_array_equal(compute("unpair(x.reshape(64, 2))[1]", y, both), y)
+
+    def test_random_numbers(self):
+        # Of Triton 3.6 by the algorithm of its random.py; Philox of zeros is 0x6627e8d5.
+        x = np.int32(0x6627e8d5)
+        expected = np.float32(x) * np.float32(4.6566127342e-10)
+        self.assertEqual(compute("uniform(x, o)", np.zeros(16, "f4"), 0)[0], expected)
+        u = compute("uniform(x, o)", np.zeros(4096, "f4"), 123456789012345)
+        self.assertTrue((u >= 0).all() and (u < 1).all() and abs(u.mean() - 0.5) < 0.02)
+
+    def test_libdevice(self):
+        x = np.array([0.5, -1.25, 2.75, -3, np.inf, np.nan, 1e-3, -0.0], "f4")
+        y = np.array([1, -1, 2, -2, 3, -3, 0.25, -0.25], "f4")
+        f = np.float32
+        with np.errstate(all="ignore"):
+            expected = {
+                "fmod": np.fmod(x, y), "rcp_rn": 1 / x, "copysign": np.copysign(x, y), "signbit": np.signbit(x),
+                "sinh": np.sinh(x), "cosh": np.cosh(x)}
+        found = {}
+        for ours in table("libdevice"):
+            for name, expression in zip(re.findall("`(.*?)`", ours[0]), re.findall("`(.*?)`", ours[1])):
+                found[name] = expression
+        for name, values in expected.items():
+            out = compute(f"({found[name]}).to(tl.float32)", x, x, y)
+            np.testing.assert_allclose(out, values.astype("f4"), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+class Names(unittest.TestCase):
+    def test_missing(self):
+        names = [name for row in table("Triton") for name in re.findall(r"`tl\.([a-z_0-9]+)`", row[0])]
+        self.assertGreater(len(names), 30)
+        for name in names:
+            if name not in ("device_print", "device_assert"):  # skipped
+                self.assertIn("is Triton's, but Tegula does not have it", message(f"x = tl.{name}"), name)
+        for statement in ("for i in range(4):\n    break", "for i in range(4):\n    continue", "x = tl.arange(0, 4)[0]",
+                          "f = lambda: 0", "x = [i for i in range(2)]", "def f():\n    pass"):
+            self.assertTrue(message(statement), statement)
+
+    def test_libdevice(self):
+        names = re.findall("`(.*?)`", PAGE.split("**libdevice** has")[1].split(".")[0])
+        self.assertIn("tanh", names)
+        for name in names:
+            self.assertEqual(message(f"f = libdevice.{name}"), "", name)
+        for row in table("libdevice"):
+            for name in re.findall(r"`([a-z_0-9]+)", row[0]):
+                self.assertTrue(message(f"f = libdevice.{name}"), name)
+
+    def test_range(self):
+        options = PAGE.split("**tl.range**: of ")[1].split(" nothing")[0]
+        options = ", ".join(f"{name}=1" for name in re.findall("`(.*?)`", options))
+        self.assertEqual(message(f"for i in tl.range(0, 4, {options}):\n    pass"), "")
+
+
+class Launches(unittest.TestCase):
+    TEXT = IMPORTS + textwrap.dedent("""
+        @triton.jit
+        def kernel(out, x, n, BLOCK: tl.constexpr):
+            o = tl.arange(0, BLOCK)
+            tl.store(out + o, tl.load(x + o, mask=o < n) + 1)
+
+        @triton.jit
+        def product(c, a, b, k, M: tl.constexpr):
+            i = tl.arange(0, M)
+            sums = tl.zeros((M, M), tl.float32)
+            for step in range(0, k, M):
+                x = tl.load(a + i[:, None] * k + step + i[None, :])
+                y = tl.load(b + (step + i[:, None]) * M + i[None, :])
+                sums = tl.dot(x, y, sums)
+            tl.store(c + i[:, None] * M + i[None, :], sums)
+        """)
+
+    def test_masked_elements_are_zeros(self):
+        out, x = np.zeros(8, "f4"), np.arange(8, dtype="f4")
+        tegula.parse(self.TEXT).kernel[(1, )](out, x, 4, BLOCK=8)
+        np.testing.assert_array_equal(out, [1, 2, 3, 4, 1, 1, 1, 1])
+
+    def test_stages_that_do_not_fit(self):
+        product = tegula.parse(self.TEXT).product
+        image = product.compile("*f16", "*f16", "*f16", "i32:16", M=128, num_stages=8, target="sm_90a")
+        stage = 2 * 128 * 128 * 2  # two operands of 16 bits; 8 stages are 512 KiB, a program has 227 KiB
+        self.assertGreater(image.shared_bytes, 2 * stage)
+        self.assertLessEqual(image.shared_bytes, 227 << 10)
+
+    def test_options_and_code(self):
+        kernel = tegula.parse(self.TEXT).kernel
+        self.assertIn(".target sm_90a", kernel.ptx("*f32", "*f32", "i32:16", BLOCK=1024, num_warps=4, target="sm_90a"))
+        out, x = np.zeros(8, "f4"), np.arange(8, dtype="f4")
+        kernel[(1, )](out, x, 8, BLOCK=8, num_ctas=1, num_stages=2, maxnreg=64)
+        for options in ({"num_ctas": 2}, {"enable_fp_fusion": False}, {"extern_libs": {}}):
+            with self.assertRaises(TypeError):
+                kernel[(1, )](out, x, 8, BLOCK=8, **options)
+
+
+if __name__ == "__main__":
+    unittest.main()

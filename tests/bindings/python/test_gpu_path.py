@@ -1,0 +1,142 @@
+"""How bindings/python/tegula.py launches on a GPU, where there is none: a stand-in for torch's tensors, and the emulator
+in the place of GPU 0."""
+
+import pathlib
+import sys
+import types
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "bindings" / "python"))
+
+try:
+    import numpy as np
+except ImportError:
+    print("[  SKIPPED ]\ntest_gpu_path.py: Skipped\nnumpy is not installed for", sys.executable)
+    sys.exit(77)
+
+
+class TorchType:
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+TorchType.__name__, TorchType.__module__ = "dtype", "torch"
+
+
+class Tensor:
+    """As much of torch.Tensor as tegula.py asks for, over a numpy array that tells shape and strides."""
+    layout = "strided"
+
+    def __init__(self, array, address=None, device="cuda", dtype=None):
+        self.array, self.address, self.dtype = array, address, dtype or getattr(torch, array.dtype.name)
+        self.device, self.is_cuda, self.shape = types.SimpleNamespace(type=device), device == "cuda", array.shape
+
+    def data_ptr(self):
+        return self.address or self.array.ctypes.data
+
+    def get_device(self):
+        return 0 if self.is_cuda else -1
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    def numel(self):
+        return self.array.size
+
+
+torch = sys.modules["torch"] = types.ModuleType("torch")
+for name in ("bool", "int32", "int64", "bfloat16", "float32", "complex64"):
+    setattr(torch, name, TorchType(name))
+torch.Tensor, torch.strided, torch.nn = Tensor, "strided", types.SimpleNamespace(Parameter=None)
+torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: 0)
+
+import tegula
+
+emulator = tegula.Device.emulator()
+tegula.Device._cuda[0] = types.SimpleNamespace(_handle=emulator._handle, is_emulator=False, _place=0, name="GPU 0",
+                                               synchronize=lambda stream: waited.append(stream))
+waited = []
+program = tegula.load(HERE / "kernels.py")
+
+
+class Interface:
+    """An array of another library on GPU 0."""
+
+    def __init__(self, array, stream):
+        self.__cuda_array_interface__ = {
+            "version": 3, "data": (array.address, False), "shape": array.shape, "typestr": "<f4", "stream": stream
+        }
+
+
+class GpuPath(unittest.TestCase):
+
+    def setUp(self):
+        self.x = np.arange(50, dtype=np.float32)
+        self.on_gpu, self.out = emulator.array(self.x), emulator.array(np.zeros_like(self.x))
+        self.tensor, self.out_tensor = (Tensor(self.x, a.address) for a in (self.on_gpu, self.out))
+        waited.clear()
+
+    def test_tensors(self):
+        for _ in range(2):  # found out about, then known
+            program.add[(2, )](self.out_tensor, self.tensor, self.tensor, 50, BLOCK=32)
+            np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
+            program.add[lambda meta: (2, )](self.out_tensor, self.tensor, None, n=50, BLOCK=32, num_warps=2)
+            np.testing.assert_array_equal(self.out.numpy(), self.x)
+
+    def test_tuned(self):
+        program.tuned_double[lambda meta: (tegula.cdiv(50, meta["BLOCK"]), )](self.out_tensor, self.tensor, 50)
+        np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
+
+    def test_types_as_constexprs(self):
+        program.convert[(1, )](self.out_tensor, self.tensor, 50, TYPE=torch.int32, MODE="scale", FACTOR=3)
+        np.testing.assert_array_equal(self.out.numpy(), 3 * self.x)
+
+    def test_streams_of_array_interfaces(self):
+        program.add[(2, )](Interface(self.out, None), self.tensor, Interface(self.on_gpu, None), 50, BLOCK=32)
+        np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
+        self.assertEqual(waited, [])
+        call = program.add._bind((Interface(self.out, 1), Interface(self.on_gpu, 1), None, 50), {"BLOCK": 32})
+        self.assertEqual((call.stream, waited), (1, []))
+        call = program.add._bind((Interface(self.out, 7), Interface(self.on_gpu, 9), None, 50), {"BLOCK": 32})
+        self.assertEqual((call.stream, waited), (7, [9]))
+        call = program.add._bind((self.out_tensor, Interface(self.on_gpu, 9), None, 50), {"BLOCK": 32})
+        self.assertEqual((call.stream, waited), (0, [9, 9]))
+        call = program.add._bind((self.out_tensor, self.tensor, None, 50), {"BLOCK": 32, "stream": 5})
+        self.assertEqual(call.stream, 5)
+
+    def test_errors(self):
+        for wrong, text in [
+            (Tensor(self.x,
+                    dtype=torch.complex64), "argument 'x_ptr': a tensor of torch.complex64, which kernels cannot take"),
+            (Tensor(self.x, device="meta", dtype=torch.float32), "expected one on a CUDA GPU or on the CPU"),
+            (Tensor(self.x, device="cpu"), "the data of 'out_ptr' is on GPU 0, that of 'x_ptr' on the host"),
+            (self.x, "the data of 'out_ptr' is on GPU 0, that of 'x_ptr' on the host"),
+        ]:
+            with self.assertRaises(TypeError) as raised:
+                program.add[(2, )](self.out_tensor, wrong, None, 50, BLOCK=32)
+            self.assertIn(text, str(raised.exception))
+
+    def test_memory_that_tuning_touches(self):
+        text = ('import triton\nimport triton.language as tl\n'
+                '@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=["n"], reset_to_zero=["out"])\n'
+                '@triton.jit\ndef put(out, x, n, BLOCK: tl.constexpr):\n    i = tl.arange(0, BLOCK)\n'
+                '    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)\n')
+        put = tegula.parse(text).put
+        put[(1, )](self.out_tensor, self.tensor, 50)
+        np.testing.assert_array_equal(self.out.numpy(), self.x)
+        words = np.frombuffer(put._bind((self.out_tensor, self.tensor, 50), {}).words, "i8")
+        self.assertEqual(list(words[2::3]), [200, 0, 0])  # the bytes of each argument
+        with self.assertRaisesRegex(TypeError, r"put\(\): the elements of 'out' do not lie side by side"):
+            put[(1, )](Tensor(np.zeros((50, 2), np.float32)[:, 0], self.out.address), self.tensor, 50)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,580 @@
+"""bindings/python/tegula.py: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
+and torch, also Tegula, Triton and torch on the same tensors."""
+
+import contextlib
+import io
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+import unittest
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[2]
+sys.path.insert(0, str(SOURCE / "bindings" / "python"))
+
+try:
+    import numpy as np
+except ImportError:
+    print("[  SKIPPED ]\ntest_tegula.py: Skipped\nnumpy is not installed for",
+          sys.executable)  # as ./dev test looks for it
+    sys.exit(77)
+try:
+    import torch
+except ImportError:
+    torch = None
+
+import tegula
+
+KERNELS = HERE / "kernels.py"
+program = tegula.load(KERNELS)
+GPU = torch is not None and torch.cuda.is_available() and os.environ.get("TEGULA_DEVICE") != "emulator"
+
+DTYPES = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
+]
+
+
+def softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def sample(dtype, n=50):
+    values = np.arange(n) * 5 - 100
+    return (values %
+            2 == 0) if dtype == "bool" else np.abs(values).astype(dtype) if dtype[0] == "u" else values.astype(dtype)
+
+
+class Numpy(unittest.TestCase):
+
+    def test_softmax(self):
+        x = np.random.default_rng(0).standard_normal((37, 781)).astype(np.float32)
+        for given in [(781, dict(BLOCK_SIZE=1024, num_warps=4)), (781, dict(BLOCK_SIZE=1024, num_warps=8,
+                                                                            num_stages=2)),
+                      (x.strides[0] // 4, dict(BLOCK_SIZE=2048))]:
+            out = np.full_like(x, np.nan)
+            program.softmax_kernel[(37, )](out, x, given[0], 781, **given[1])
+            np.testing.assert_allclose(out, softmax(x), rtol=1e-5)
+
+    def test_all_element_types(self):
+        for name in DTYPES:
+            x = sample(name)
+            out = np.zeros_like(x)
+            program.add[(2, )](out, x, None, x.size, BLOCK=32)
+            np.testing.assert_array_equal(out, x, err_msg=name)
+
+    def test_bfloat16_in_uint16(self):
+        x = np.linspace(-2, 2, 50, dtype=np.float32)
+        bits = (x.view(np.uint32) >> 16).astype(np.uint16)
+        out = np.zeros(50, np.float32)
+        program.convert[(1, )](out, tegula.reinterpret(bits, tegula.bfloat16), 50, TYPE=tegula.float32, MODE="scale",
+                               FACTOR=2)
+        np.testing.assert_array_equal(out, 2 * (bits.astype(np.uint32) << 16).view(np.float32))
+
+    def test_float8_in_uint8(self):
+        bits = np.array([0, 0x38, 0xB8, 0x7E, 1], np.uint8)
+        out = np.zeros(5, np.float32)
+        program.convert[(1, )](out, tegula.reinterpret(bits, "float8_e4m3fn"), 5, TYPE=tegula.float32, MODE="scale",
+                               FACTOR=2)
+        np.testing.assert_array_equal(out, np.array([0, 2, -2, 896, 2 * 2**-9], np.float32))
+        program.convert[(1, )](tegula.reinterpret(bits, tegula.float8e5), out, 5, TYPE=tegula.float8e5, MODE="",
+                               FACTOR=1)
+        np.testing.assert_array_equal(bits, np.array([0, 0x40, 0xC0, 0x63, 0x1C], np.uint8))
+
+    def test_keywords_in_any_order(self):
+        x, y = sample("float32"), sample("float32")[::-1].copy()
+        out = np.zeros_like(x)
+        program.add[(2, )](BLOCK=32, n=x.size, y_ptr=y, out_ptr=out, x_ptr=x, num_warps=1)
+        np.testing.assert_array_equal(out, x + y)
+        out[:] = 0
+        program.add[(2, )](out, x, y, x.size, 32)  # a constexpr by position
+        np.testing.assert_array_equal(out, x + y)
+        out[:] = 0
+        program.add[(2, )](out, x, n=x.size, BLOCK=32, y_ptr=None)
+        np.testing.assert_array_equal(out, x)
+
+    def test_grid_function_sees_all_arguments(self):
+        x = sample("float32")
+        out, seen = np.zeros_like(x), []
+
+        def grid(meta):
+            seen.append(dict(meta))
+            return (tegula.cdiv(meta["n"], meta["BLOCK"]), )
+
+        program.add[grid](out, x, None, n=50, BLOCK=16, num_warps=2)
+        np.testing.assert_array_equal(out, x)
+        self.assertEqual({k: v
+                          for k, v in seen[0].items() if k not in ("out_ptr", "x_ptr")},
+                         {"y_ptr": None, "n": 50, "BLOCK": 16, "num_warps": 2})
+        self.assertIs(seen[0]["x_ptr"], x)
+
+    def test_grid_function_of_a_tuned_kernel(self):
+        try:
+            tuned = program.tuned_double.is_tuned
+        except tegula.CompileError as error:
+            self.skipTest(f"@triton.autotune is not understood: {error}")
+        if not tuned:
+            self.skipTest("this build does not read @triton.autotune")
+        for n in (50, 100, 50):
+            x = np.arange(n, dtype=np.float32)
+            out, seen = np.zeros_like(x), []
+
+            def grid(meta):
+                seen.append((meta["BLOCK"], meta["num_warps"]))
+                return (tegula.cdiv(meta["n"], meta["BLOCK"]), )
+
+            program.tuned_double[grid](out, x, n)
+            np.testing.assert_array_equal(out, 2 * x)
+            self.assertIn(seen[-1], [(32, 1), (64, 2)])
+
+    def test_grid_function_with_constexprs_left_open(self):
+        x = sample("int32")
+        out = np.zeros_like(x)
+        program.convert[lambda meta: (meta["num_warps"] - 3, )](out, x, 50, TYPE=tegula.int32, MODE="keep", FACTOR=1)
+        np.testing.assert_array_equal(out, x)
+
+    def test_what_a_grid_function_raises_comes_through(self):
+        x = sample("int32")
+        for block in ({}, {"BLOCK": 64}):  # through the library, and not
+            with self.assertRaises(ZeroDivisionError):
+                program.convert[lambda meta: (1 // 0, )](x, x, 50, TYPE=tegula.int32, MODE="keep", FACTOR=1, **block)
+
+    def test_grids(self):
+        x = np.arange(24, dtype=np.int32).reshape(4, 6)
+        for grid in [(4, 2), [4, 2], (4, 2, 1), (np.int64(4), np.int32(2))]:
+            out = np.zeros_like(x)
+            program.copy_strided[grid](out, x, 4, 6, 6, 1, BLOCK=4)
+            np.testing.assert_array_equal(out, x)
+        out = np.zeros(50, np.int32)
+        program.add[2](out, sample("int32"), None, 50, BLOCK=32)
+        np.testing.assert_array_equal(out, sample("int32"))
+        out[:] = 7
+        program.add[(0, )](out, sample("int32"), None, 50, BLOCK=32)  # starts nothing
+        self.assertTrue((out == 7).all())
+
+    def test_strided_arrays(self):
+        base = np.arange(20 * 30, dtype=np.float32).reshape(20, 30)
+        for x in (base[3:9, 2:20], base.T, base[::2, ::3], base[::-1, ::-1], base[:, ::-2]):
+            out = np.zeros(x.shape, x.dtype)
+            program.copy_strided[(x.shape[0], 1)](out, x, *x.shape, *(s // 4 for s in x.strides), BLOCK=32)
+            np.testing.assert_array_equal(out, x)
+
+    def test_accesses_beyond_an_array_are_found(self):
+        x = np.zeros(50, np.float32)
+        with self.assertRaisesRegex(tegula.DeviceError, r"kernels\.py:\d+.*|past the end"):
+            program.add[(1, )](np.zeros(64, np.float32), x[:40].copy(), None, 64, BLOCK=64)
+
+    def test_scalars(self):
+        for a, b, flag, big in [(3, 0.5, True, 2**40), (-1, 3e38, False, 2**63),
+                                (np.int32(7), np.float32(0.25), np.True_, 1),
+                                (np.uint8(200), np.float64(2), np.False_, 2**64 - 1), (True, 1.5, True, 0)]:
+            out = np.zeros(4)
+            program.scalars[(1, )](out, a, b, flag, big)
+            expected = [float(a), float(np.float32(min(b, 3e38))), float(flag), float(big)]
+            np.testing.assert_array_equal(out, expected)
+
+    def test_constexpr_types(self):
+        x = sample("int32")
+        for kind in (tegula.float32, np.float32, np.dtype("float32")):
+            out = np.zeros(50, np.float32)
+            program.convert[(1, )](out, x, 50, TYPE=kind, MODE="scale", FACTOR=0.5)
+            np.testing.assert_array_equal(out, x * np.float32(0.5))
+        # Equal in Python, different to the compiler.
+        for factor, expected in ((1, np.int32), (1.0, np.float32), (True, np.int32)):
+            out = np.zeros(50, expected)
+            program.convert[(1, )](out, x, 50, TYPE=tegula.int32, MODE="scale", FACTOR=factor)
+            np.testing.assert_array_equal(out, x)
+
+    def test_array_interface(self):
+
+        class Wrapped:
+
+            def __init__(self, array):
+                self.array, self.__array_interface__ = array, array.__array_interface__
+
+        x, out = sample("int16"), np.zeros(50, np.int16)
+        program.add[(2, )](Wrapped(out), Wrapped(x), None, 50, BLOCK=32)
+        np.testing.assert_array_equal(out, x)
+
+    def test_device_arrays(self):
+        for device in {tegula.Device.emulator(), tegula.Device.emulator("sm_80"), tegula.Device.default()}:
+            x = sample("float32")
+            on_device, out = device.array(x), device.array(np.zeros_like(x))
+            program.add[(2, )](out, on_device, on_device, 50, BLOCK=32)
+            device.synchronize()
+            np.testing.assert_array_equal(out.numpy(), 2 * x)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(number):
+            x = np.full(100, number, np.float32)
+            for block in (16, 32, 64) * 5:
+                out = np.zeros_like(x)
+                program.add[lambda meta: (tegula.cdiv(100, meta["BLOCK"]), )](out, x, x, 100, BLOCK=block)
+                if not (out == 2 * number).all():
+                    wrong.append((number, block))
+
+        threads = [threading.Thread(target=work, args=(i, )) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class Errors(unittest.TestCase):
+
+    def text(self, error, call):
+        with self.assertRaises(error) as raised:
+            call()
+        return str(raised.exception)
+
+    def launch(self, *args, grid=(1, ), kernel="add", **kwargs):
+        return lambda: program[kernel][grid](*args, **kwargs)
+
+    def test_arguments(self):
+        x = np.zeros(8, np.float32)
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, BLOCK=8)), "add() misses argument 'n'")
+        self.assertEqual(self.text(TypeError, self.launch(x, BLOCK=8)), "add() misses arguments 'x_ptr', 'y_ptr', 'n'")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, x_ptr=x, BLOCK=8)),
+                         "add() got two values for 'x_ptr'")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOK=8)),
+                         "add() has no parameter 'BLOK'; did you mean 'BLOCK'?")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, 8, 9)),
+                         "add() takes 5 arguments (out_ptr, x_ptr, y_ptr, n, BLOCK), found 6 by position")
+        self.assertEqual(self.text(TypeError, lambda: program.add(x)),
+                         "add is a kernel and needs a grid: add[grid](...)")
+
+    def test_values(self):
+        x = np.zeros(8, np.float32)
+        self.assertEqual(
+            self.text(TypeError, self.launch(x, x.astype(complex), None, 8, BLOCK=8)),
+            "add(), argument 'x_ptr': an array of dtype complex128, which kernels cannot take; supported are bool, int8, "
+            "int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, "
+            "float8e4nv, float8e5")
+        self.assertIn("argument 'x_ptr': an array of dtype >f4",
+                      self.text(TypeError, self.launch(x, x.astype(">f4"), None, 8, BLOCK=8)))
+        self.assertEqual(
+            self.text(TypeError, self.launch(x, [1, 2], None, 8, BLOCK=8)),
+            "add(), argument 'x_ptr': builtins.list is no argument of a kernel; expected a tensor, an array, an int, a "
+            "float, a bool or None")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, "8", BLOCK=8)),
+                         "add(), argument 'n': '8' is for tl.constexpr parameters, which this one is not")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 2**64, BLOCK=8)),
+                         f"add(), argument 'n': {2**64} does not fit 64 bits")
+        self.assertEqual(
+            self.text(TypeError, self.launch(x, x, None, 8, BLOCK=[8])),
+            "add(), constexpr 'BLOCK': [8] (list) cannot be a compile-time value; expected None, a bool, an int, a float, "
+            "a str or a dtype")
+        self.assertEqual(
+            self.text(TypeError, lambda: tegula.reinterpret(x, "f99")),
+            "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+            "float16, bfloat16, float32, float64, float8e4nv, float8e5")
+
+    def test_options_and_grids(self):
+        x = np.zeros(8, np.float32)
+        self.assertIn("num_warps is 3, expected 1, 2, 4, 8, 16 or 32",
+                      self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_warps=3)))
+        self.assertIn("num_warps is -1", self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8,
+                                                                                   num_warps=0)))
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
+                         "add(): num_warps is '4', expected an int")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
+                         "add(): num_ctas is 2; Tegula has no clusters, expected 1")
+        self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, grid=(-1, ))),
+                         "the grid (-1,) has an extent that is negative or above 2147483647")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),
+                         "the grid (1, 1, 1, 1) has 4 extents, expected 1 to 3")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1.0, ))),
+                         "the grid (1.0,) holds something that is no integer")
+
+    def test_the_librarys_words(self):
+        x = np.zeros(8, np.float32)
+        self.assertIn("the constexpr parameter 'BLOCK' has no value",
+                      self.text(tegula.LaunchError, self.launch(x, x, None, 8)))
+        text = self.text(
+            tegula.CompileError, lambda: tegula.parse(
+                "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.exq(1.0))\n",
+                "my.py").k[(1, )](x))
+        self.assertIn("my.py:5:17: error: unknown function 'tl.exq'", text)
+        self.assertIn("did you mean 'tl.exp'?", text)
+        self.assertIn("my.py:2", self.text(tegula.CompileError,
+                                           lambda: tegula.parse("@triton.jit\ndef k(:\n", "my.py")))
+        self.assertEqual(self.text(tegula.FileError, lambda: tegula.load("/nowhere/k.py")),
+                         "cannot read '/nowhere/k.py': No such file or directory")
+        self.assertIn("no @triton.jit function 'ad'", self.text(AttributeError, lambda: program.ad))
+        self.assertIn("did you mean 'softmax_kernel'?", self.text(tegula.CompileError,
+                                                                  lambda: program["softmax_kernal"]))
+        self.assertIn("no target 'sm_1'", self.text(tegula.DeviceError, lambda: tegula.Device.emulator("sm_1")))
+
+    def test_compile_errors_tell_their_places(self):
+        text = ("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.exq(1.0))\n"
+                "    tl.store(x, wrong)\n")
+        with self.assertRaises(tegula.CompileError) as caught:
+            tegula.parse(text, "my.py").k[(1, )](np.zeros(8, np.float32))
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.column), ("my.py", 5, 17))
+        self.assertEqual((error.message, error.hint), ("unknown function 'tl.exq'", "did you mean 'tl.exp'?"))
+        self.assertEqual([(d.line, d.message) for d in error.diagnostics], [(5, "unknown function 'tl.exq'"),
+                                                                            (6, "unknown name 'wrong'")])
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(copy), copy.line, copy.diagnostics[1].line), (str(error), 5, 6))
+
+    def test_messages(self):
+        noisy = tegula.parse(
+            "import triton.language as tl\n@triton.jit\ndef k(x, B: tl.constexpr):\n    tl.device_print('x')\n"
+            "    v = tl.load(x + tl.arange(0, B))\n    tl.static_print('v:', v, f'{B=}', 1.0, (B, 'b'), x.dtype)\n", "noisy.py")
+        x = np.zeros(8, np.float32)
+        with contextlib.redirect_stdout(io.StringIO()) as out, self.assertWarnsRegex(
+                tegula.KernelWarning, "^noisy.py:4:5: printing from a kernel is not supported") as caught:
+            noisy.k[(1, )](x, B=8)
+        self.assertEqual(out.getvalue(), "v: fp32[8] B=8 1.0 (8, 'b') pointer<fp32>\n")
+        self.assertEqual(os.path.basename(caught.filename), "test_tegula.py")
+        with contextlib.redirect_stdout(io.StringIO()) as out, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            noisy.k[(1, )](x, B=8)  # each message of a kernel once
+            noisy.k[(1, )](x, B=4)
+        self.assertEqual(out.getvalue(), "v: fp32[4] B=4 1.0 (4, 'b') pointer<fp32>\n")
+
+    def test_read_only_arrays(self):
+        x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+        x.flags.writeable = False
+        program.add[(1, )](out, x, None, 8, BLOCK=8)
+        np.testing.assert_array_equal(out, x)
+        out.flags.writeable = False
+        self.assertEqual(
+            self.text(TypeError, self.launch(out, x, None, 8, BLOCK=8)),
+            "add(), argument 'out_ptr': the kernel writes into it, but the array is read-only; pass a copy")
+
+    def test_integers_for_floats(self):
+        fill = tegula.parse("import triton.language as tl\n@triton.jit\ndef fill(x, s: tl.float32):\n    tl.store(x, s)\n").fill
+        for value in (2, -3, 2**24 + 1, 0.5, True):
+            x = np.zeros(1, np.float32)
+            fill[(1, )](x, value)
+            self.assertEqual(x[0], np.float32(value))
+
+    def test_places(self):
+        x = np.zeros(8, np.float32)
+        there = tegula.Device.emulator("sm_80").array(x)
+        self.assertEqual(
+            self.text(TypeError, self.launch(x, there, None, 8, BLOCK=8)),
+            "add(): the data of 'out_ptr' is on the host, that of 'x_ptr' on emulator (sm_80); all data of a launch belongs on "
+            "one device")
+
+    def test_a_library_that_is_not_there(self):
+        run = subprocess.run([sys.executable, "-c", "import tegula"], capture_output=True, text=True, env={
+            "PYTHONPATH": str(SOURCE / "bindings" / "python"), "TEGULA_LIBRARY": "/nowhere/libtegula.so"
+        })
+        self.assertIn(
+            "ImportError: libtegula.so was not found; set TEGULA_LIBRARY to its path. Looked for\n"
+            "  /nowhere/libtegula.so (TEGULA_LIBRARY): not there", run.stderr)
+
+
+class Looking(unittest.TestCase):
+
+    def test_kernels_and_parameters(self):
+        self.assertEqual(program.kernels,
+                         ["softmax_kernel", "copy_strided", "add", "scalars", "convert", "tuned_double"])
+        self.assertEqual(
+            repr(program.convert.params),
+            "[out_ptr, x_ptr, n, TYPE: tl.constexpr, MODE: tl.constexpr, FACTOR: tl.constexpr, "
+            "BLOCK: tl.constexpr = ...]")
+        self.assertIs(program.add, program["add"])
+        self.assertIn("add", dir(program))
+
+    def test_ptx(self):
+        x = np.zeros(64, np.float32)
+        ptx = program.add.ptx(x, x, None, 64, BLOCK=64, target="sm_80")
+        self.assertIn(".target sm_80", ptx)
+        self.assertIn(".entry add", ptx)
+        by_types = program.add.ptx("*f32", "*f32", None, "i32:16", BLOCK=64, target="sm_80")
+        self.assertEqual(ptx, by_types)
+        self.assertNotEqual(ptx, program.add.ptx("*f32:1", "*f32", None, "i32", BLOCK=64, target="sm_80"))
+        image = program.add.compile("*bf16", "*bf16", None, "i32", BLOCK=64, num_warps=2)
+        self.assertEqual((image.num_warps, image.shared_bytes), (2, 0))
+        with self.assertRaisesRegex(tegula.LaunchError, "unknown target 'sm_9'"):
+            program.add.ptx("*f32", "*f32", None, "i32", BLOCK=64, target="sm_9")
+        with self.assertRaisesRegex(TypeError,
+                                    r"add\(\), argument 'n': 'i33' is no type; expected one such as '\*f32'"):
+            program.add.ptx("*f32", "*f32", None, "i33", BLOCK=64)
+
+    def test_facts(self):
+        x = np.zeros((2, 256), np.float32)
+        facts = program.softmax_kernel.facts(x, x, 256, 256, BLOCK_SIZE=256, num_warps=8)
+        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "BLOCK_SIZE": 256})
+        self.assertEqual(facts.num_warps, 8)
+        self.assertGreater(facts.shared_bytes, 0)
+        if facts.registers < 0:  # the emulator's image has none
+            self.assertRegex(repr(facts), r"^<tegula.Image \w+, 8 warps, \d+ bytes shared>$")
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class TorchOnTheHost(unittest.TestCase):
+
+    def test_softmax(self):
+        for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 1e-2), (torch.float16, 2e-3), (torch.float64,
+                                                                                                        1e-5)):
+            x = torch.randn(9, 300, dtype=torch.float32).to(dtype)
+            out = torch.full_like(x, float("nan"))
+            program.softmax_kernel[(9, )](out, x, x.stride(0), 300, BLOCK_SIZE=512)
+            torch.testing.assert_close(out.double(), torch.softmax(x.double(), 1), rtol=tolerance, atol=tolerance)
+
+    def test_float8(self):
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+            x = torch.linspace(-400, 400, 60).to(dtype)
+            out = torch.zeros(60)
+            program.convert[(1, )](out, x, 60, TYPE=torch.float32, MODE="", FACTOR=1)
+            torch.testing.assert_close(out, x.float(), rtol=0, atol=0)
+            y = torch.zeros(60, dtype=dtype)
+            program.convert[(1, )](y, out, 60, TYPE=dtype, MODE="", FACTOR=1)
+            torch.testing.assert_close(y.float(), x.float(), rtol=0, atol=0)
+
+    def test_views_types_and_parameters(self):
+        base = torch.arange(20 * 30, dtype=torch.float32).reshape(20, 30)
+        for x in (base.t(), base[3:, 1::2], torch.nn.Parameter(base)):
+            out = torch.zeros(x.shape)
+            program.copy_strided[(x.shape[0], 1)](out, x, *x.shape, *x.stride(), BLOCK=32)
+            torch.testing.assert_close(out, x.detach().contiguous())
+        out = torch.zeros(50)
+        program.convert[(1, )](out, torch.arange(50), 50, TYPE=torch.float32, MODE="scale", FACTOR=0.5)
+        torch.testing.assert_close(out, torch.arange(50) * 0.5)
+        flags = torch.tensor([True, False] * 25)
+        copied = torch.zeros(50, dtype=torch.bool)
+        program.add[(2, )](copied, flags, None, 50, BLOCK=32)
+        self.assertTrue((copied == flags).all())
+
+    def test_errors(self):
+        x = torch.zeros(8)
+        for wrong, text in ((x.to(torch.complex64),
+                             "argument 'x_ptr': a tensor of torch.complex64, which kernels cannot take"),
+                            (x.to("meta"),
+                             "argument 'x_ptr': a tensor on meta; expected one on a CUDA GPU or on the CPU"),
+                            (x.to_sparse(), "argument 'x_ptr': a tensor with layout torch.sparse_coo")):
+            with self.assertRaises(TypeError) as raised:
+                program.add[(1, )](x, wrong, None, 8, BLOCK=8)
+            self.assertIn(text, str(raised.exception))
+
+
+@unittest.skipUnless(GPU, "torch finds no GPU")
+class TorchOnTheGpu(unittest.TestCase):
+
+    def test_tegula_triton_and_torch_on_the_same_tensors(self):
+        import importlib.util
+        import triton
+        spec = importlib.util.spec_from_file_location("kernels", KERNELS)
+        theirs = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(theirs)
+        for dtype, tolerance in ((torch.float32, 1e-6), (torch.bfloat16, 1e-2)):
+            for cols in (256, 781, 4096):
+                x = torch.randn(512, cols, device="cuda", dtype=dtype)
+                block = triton.next_power_of_2(cols)
+                ours, triton_out = torch.full_like(x, float("nan")), torch.full_like(x, float("nan"))
+                arguments = (x, x.stride(0), cols)
+                program.softmax_kernel[(512, )](ours, *arguments, BLOCK_SIZE=block, num_warps=8)
+                theirs.softmax_kernel[(512, )](triton_out, *arguments, BLOCK_SIZE=block, num_warps=8)
+                torch.testing.assert_close(ours, triton_out, rtol=tolerance, atol=tolerance)
+                torch.testing.assert_close(ours, torch.softmax(x, 1), rtol=tolerance, atol=tolerance)
+
+    def test_the_current_stream(self):
+        n = 1 << 24
+        x, out = torch.zeros(n, device="cuda"), torch.zeros(n, device="cuda")
+        program.add[(1, )](out, x, None, 1024, BLOCK=1024)  # compiled before it matters
+        side = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(50_000_000)
+            x.fill_(3)
+            program.add[(n // 1024, )](out, x, x, n, BLOCK=1024)
+        side.synchronize()
+        self.assertTrue((out == 6).all().item())
+        program.add[(n // 1024, )](out, x, None, n, BLOCK=1024, stream=side)
+        side.synchronize()
+        self.assertTrue((out == 3).all().item())
+
+    def test_captured_into_a_graph(self):
+        x, out = torch.ones(1024, device="cuda"), torch.zeros(1024, device="cuda")
+        program.add[(1, )](out, x, None, 1024, BLOCK=1024)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            program.add[(1, )](out, x, x, 1024, BLOCK=1024)
+        x.fill_(5)
+        graph.replay()
+        torch.cuda.synchronize()
+        self.assertTrue((out == 10).all().item())
+
+    def test_cuda_array_interface(self):
+
+        class Wrapped:
+
+            def __init__(self, tensor, stream):
+                self.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, "version": 3, "stream": stream}
+
+        x, out = torch.ones(1024, device="cuda"), torch.zeros(1024, device="cuda")
+        torch.cuda.synchronize()
+        for stream in (None, 1):
+            program.add[(1, )](Wrapped(out, stream), Wrapped(x, stream), x, 1024, BLOCK=1024)
+            torch.cuda.synchronize()
+            self.assertTrue((out == 2).all().item())
+
+    def test_cupy(self):
+        try:
+            import cupy
+        except ImportError:
+            self.skipTest("cupy is not installed")
+        x = cupy.arange(1024, dtype=cupy.float32)
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            out = cupy.zeros_like(x)
+            program.add[(1, )](out, x, None, 1024, BLOCK=1024)
+            stream.synchronize()
+        np.testing.assert_array_equal(cupy.asnumpy(out), np.arange(1024, dtype=np.float32))
+
+    def test_launches_are_fast(self):
+        """A figure to read, not a limit: the host's part of a launch."""
+        import time
+        x, out = torch.ones(1024, device="cuda"), torch.zeros(1024, device="cuda")
+        launch = lambda: program.add[(1, )](out, x, x, 1024, BLOCK=1024)
+        best = float("inf")
+        for _ in range(20):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(200):
+                launch()
+            best = min(best, (time.perf_counter() - start) / 200)
+        torch.cuda.synchronize()
+        print(f"{best * 1e6:.2f} us a launch ... ", end="", flush=True)
+
+    def test_mixed_places(self):
+        x = torch.zeros(8, device="cuda")
+        with self.assertRaises(TypeError) as raised:
+            program.add[(1, )](x, x.cpu(), None, 8, BLOCK=8)
+        self.assertIn("the data of 'out_ptr' is on GPU 0, that of 'x_ptr' on the host", str(raised.exception))
+        with self.assertRaises(TypeError):
+            program.add[(1, )](x, np.zeros(8, np.float32), None, 8, BLOCK=8)
+
+    def test_facts_of_the_gpu(self):
+        x = torch.zeros(2, 1024, device="cuda")
+        facts = program.softmax_kernel.facts(x, x, 1024, 1024, BLOCK_SIZE=1024)
+        self.assertGreater(facts.registers, 0)
+        self.assertEqual(facts.spill_bytes, 0)
+
+    def test_tuned_kernel(self):
+        if not program.tuned_double.is_tuned:
+            self.skipTest("this build does not read @triton.autotune")
+        x = torch.arange(1000, device="cuda", dtype=torch.float32)
+        out = torch.zeros_like(x)
+        for _ in range(2):
+            program.tuned_double[lambda meta: (tegula.cdiv(1000, meta["BLOCK"]), )](out, x, 1000)
+            torch.testing.assert_close(out, 2 * x)
+            out.zero_()
+
+
+if __name__ == "__main__":
+    result = unittest.main(verbosity=2, exit=False).result
+    for reason in sorted({reason for _, reason in result.skipped}):
+        print(f"[  SKIPPED ]\ntest_tegula.py: Skipped\n{reason}")
+    sys.exit(not result.wasSuccessful())

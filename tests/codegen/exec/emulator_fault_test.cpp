@@ -1,0 +1,235 @@
+// The emulator: what it says of kernels that do wrong, and that the device goes on afterwards.
+#include "tests/codegen/exec/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+TEST(EmulatorFault, ReportsAccessOutOfBoundsAndGoesOn) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  Array<float> x(*device, iota(1024)), y(*device, iota(1021)), z(*device, 1024);
+  uint64_t past = y.address() + 4 * 1021;
+  std::string text = error_of_launch(*kernel, {8}, x.address(), y.address(), z.address(), 1024);
+  EXPECT_EQ(text, fmt::format("kernel 'k': out-of-bounds read of 4 bytes at {:#x}, 0 bytes past the end of a 4084-byte "
+                              "allocation (argument 'y')\n  at k.py:2:5, program (7, 0, 0), thread 125",
+                              past));
+  // A write, 12 bytes past the end.
+  text = error_of_launch(*kernel, {9}, x.address(), x.address(), y.address() + 15, 1);
+  EXPECT_CONTAINS(text, "misaligned write of 4 bytes");
+  EXPECT_CONTAINS(text, "which is not a multiple of 4\n  at k.py:3:5, program (0, 0, 0), thread 0");
+  text = error_of_launch(*kernel, {1}, x.address(), x.address(), past + 12, 1);
+  EXPECT_CONTAINS(text, "out-of-bounds write of 4 bytes");
+  EXPECT_CONTAINS(text, "12 bytes past the end of a 4084-byte allocation\n");
+  text = error_of_launch(*kernel, {1}, x.address() - 8, x.address(), z.address(), 1);
+  EXPECT_CONTAINS(text, "8 bytes before the start of a 4096-byte allocation");
+  text = error_of_launch(*kernel, {1}, uint64_t(0), x.address(), z.address(), 1);
+  EXPECT_CONTAINS(text, "near the null pointer");
+
+  launch(*kernel, {8}, x.address(), x.address(), z.address(), 1024);
+  EXPECT_EQ(z.values()[1023], 2046);
+}
+
+TEST(EmulatorFault, ReportsFreedMemory) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  Array<float> x(*device, iota(128));
+  uint64_t freed = device->allocate(1 << 20);
+  device->free(freed);
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1}, freed, x.address(), x.address(), 128),
+                  "in a 1048576-byte allocation that was freed");
+  EXPECT_CONTAINS(error_of([&] { device->fill(freed, 0, 16); }), "fill of 16 bytes at");
+  EXPECT_CONTAINS(error_of([&] { device->copy_to_device(x.address(), &freed, 513); }),
+                  "its last 1 bytes past the end of a 512-byte allocation");
+}
+
+TEST(EmulatorFault, ReportsVectorAccessOverTheEnd) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image({pointer("x"), scalar("at", Elem::I64)}, R"(
+  %p = getelementptr i8, ptr addrspace(1) %x, i64 %at
+  call void @tegula.hw.st_global_v4b32(ptr addrspace(1) %p, i32 0, i32 0, i32 0, i32 0, i1 true, i32 4)
+  ret void)"));
+  Array<float> x(*device, iota(6));
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1}, x.address(), int64_t(16)),
+                  "its last 8 bytes past the end of a 24-byte allocation (argument 'x')\n  at k.py:4:5");
+  EXPECT_CONTAINS(
+      error_of_launch(*kernel, {1}, x.address(), int64_t(8)),
+      "misaligned write of 16 bytes at " + fmt::format("{:#x}", x.address() + 8) + ", which is not a multiple of 16");
+  launch(*kernel, {1}, x.address(), int64_t(0));
+  EXPECT_EQ(x.values()[3], 0);
+}
+
+TEST(EmulatorFault, HostArraysMustBeRegistered) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  std::vector<float> x = iota(100), z(100);
+  uint64_t xa = reinterpret_cast<uint64_t>(x.data()), za = reinterpret_cast<uint64_t>(z.data());
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1}, xa, xa, za, 100), "out-of-bounds read of 4 bytes");
+  device->register_host_range(x.data(), 400);
+  device->register_host_range(x.data() + 10, 40);
+  device->register_host_range(z.data(), 400);
+  launch(*kernel, {1}, xa, xa, za, 100);
+  EXPECT_EQ(z[99], 198);
+  device->unregister_host_range(x.data());
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1}, xa, xa, za, 100), "out-of-bounds read of 4 bytes");
+  EXPECT_CONTAINS(error_of([&] { device->unregister_host_range(x.data()); }), "is registered");
+}
+
+TEST(EmulatorFault, ReportsSharedAccessOutOfBounds) {
+  auto device = make_emulator();
+  KernelImage image = make_image({pointer("out", Elem::I32)}, kReverse, 4, 508);
+  auto kernel = device->load(image);
+  Array<int> out(*device, 128);
+  EXPECT_EQ(error_of_launch(*kernel, {1}, out.address()),
+            "kernel 'k': out-of-bounds write of 4 bytes in shared memory at offset 508; the program has 508 bytes\n"
+            "  at k.py:1:5, program (0, 0, 0), thread 127");
+  auto misaligned = device->load(make_image({}, R"(
+  %base = call i32 @tegula.hw.shared_base()
+  %a = add i32 %base, 8
+  %v = call {i32, i32, i32, i32} @tegula.hw.ld_shared_v4b32(i32 %a, i32 6)
+  ret void)",
+                                            1, 64));
+  EXPECT_CONTAINS(
+      error_of_launch(*misaligned, {1}),
+      "misaligned read of 16 bytes in shared memory at offset 8, which is not a multiple of 16\n  at k.py:6:5");
+  // ldmatrix: the row that a lane names, and that lane.
+  auto matrix = device->load(make_image({}, R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %base = call i32 @tegula.hw.shared_base()
+  %o = mul i32 %t, 16
+  %a = add i32 %base, %o
+  %v = call {i32, i32, i32, i32} @tegula.hw.ldmatrix_x4(i32 %a, i32 6)
+  ret void)",
+                                        1, 480));
+  EXPECT_CONTAINS(error_of_launch(*matrix, {1}), "at offset 480; the program has 480 bytes");
+  EXPECT_CONTAINS(error_of_launch(*matrix, {1}), "thread 30");
+}
+
+// Threads below 16 go one way, the others the other.
+std::string branch(const std::string& low, const std::string& high) {
+  return fmt::format(R"(
+entry:
+  %t = call i32 @tegula.hw.thread_id()
+  %c = icmp slt i32 %t, 16
+  br i1 %c, label %low, label %high
+low:
+{}
+  br label %end
+high:
+{}
+  br label %end
+end:
+  ret void)",
+                     low, high);
+}
+
+TEST(EmulatorFault, ReportsDivergence) {
+  auto device = make_emulator();
+  auto barriers = device->load(make_image({}, branch("  call void @tegula.hw.barrier(i32 3)",  //
+                                                     "  call void @tegula.hw.barrier(i32 7)")));
+  EXPECT_EQ(
+      error_of_launch(*barriers, {1}),
+      "kernel 'k': threads part ways where they must go together: thread 0 is in barrier at k.py:3:5, thread 16 in "
+      "barrier at k.py:7:5; a condition that differs between threads stands around one of them\n"
+      "  in program (0, 0, 0)");
+  // The same source place, but two calls in the code.
+  auto same = device->load(make_image({}, branch("  call void @tegula.hw.barrier(i32 3)",  //
+                                                 "  call void @tegula.hw.barrier(i32 3)")));
+  EXPECT_CONTAINS(error_of_launch(*same, {1}), "threads part ways");
+  auto shuffles = device->load(make_image({}, branch("  %a = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1)",
+                                                     "  %b = call i32 @tegula.hw.shfl_idx_b32(i32 %t, i32 1)")));
+  std::string text = error_of_launch(*shuffles, {1});
+  EXPECT_CONTAINS(text, "shfl_bfly_b32 at an unknown source place");
+  EXPECT_CONTAINS(text, "shfl_idx_b32 at an unknown source place");
+}
+
+TEST(EmulatorFault, PlacesOfShufflesComeFromDebugInformation) {
+  auto device = make_emulator();
+  KernelImage image = make_image({}, branch("  %a = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1), !dbg !9",
+                                            "  %b = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 2), !dbg !10"));
+  std::string text(image.bitcode.begin(), image.bitcode.end());
+  text.replace(text.find(") #0 {"), 6, ") #0 !dbg !4 {");
+  text += R"(
+!llvm.module.flags = !{!0}
+!llvm.dbg.cu = !{!1}
+!0 = !{i32 2, !"Debug Info Version", i32 3}
+!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !2, emissionKind: LineTablesOnly)
+!2 = !DIFile(filename: "row.py", directory: "")
+!4 = distinct !DISubprogram(name: "k", scope: !2, file: !2, line: 1, type: !5, unit: !1, spFlags: DISPFlagDefinition)
+!5 = !DISubroutineType(types: !6)
+!6 = !{}
+!9 = !DILocation(line: 12, column: 3, scope: !4)
+!10 = !DILocation(line: 14, column: 7, scope: !4)
+)";
+  image.bitcode.assign(text.begin(), text.end());
+  std::string message = error_of_launch(*device->load(image), {1});
+  EXPECT_CONTAINS(message, "thread 0 is in shfl_bfly_b32 at row.py:12:3, thread 16 in shfl_bfly_b32 at row.py:14:7");
+}
+
+TEST(EmulatorFault, ReportsDeadlock) {
+  auto device = make_emulator();
+  auto exits = device->load(make_image({}, branch("  call void @tegula.hw.barrier(i32 3)", "")));
+  EXPECT_EQ(error_of_launch(*exits, {3}),
+            "kernel 'k': deadlock: threads 0-15 wait in barrier at k.py:3:5; threads 16-31 have left the kernel\n"
+            "  in program (0, 0, 0)");
+  auto both = device->load(make_image(
+      {}, branch("  call void @tegula.hw.barrier(i32 3)", "  %b = call i32 @tegula.hw.shfl_idx_b32(i32 %t, i32 1)")));
+  EXPECT_CONTAINS(error_of_launch(*both, {1}),
+                  "threads 0-15 wait in barrier at k.py:3:5; threads 16-31 wait in shfl_idx_b32 at");
+  // The device goes on.
+  auto kernel = device->load(make_image({pointer("out", Elem::I32)}, kReverse, 4, 512));
+  Array<int> out(*device, 128);
+  launch(*kernel, {1}, out.address());
+  EXPECT_EQ(out.values()[0], 127);
+}
+
+TEST(EmulatorFault, AFaultEndsProgramsThatWouldWaitForEver) {
+  auto device = make_emulator({.threads = 2});
+  auto kernel = device->load(make_image({pointer("flag", Elem::I32)}, R"(
+entry:
+  %pid = call i32 @tegula.hw.program_id_x()
+  %bad = icmp eq i32 %pid, 1
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) null, i32 1, i1 %bad, i32 5)
+  br label %spin
+spin:
+  %v = call i32 @tegula.hw.ld_global_b32.volatile(ptr addrspace(1) %flag, i32 0, i1 true, i32 2)
+  %go = icmp ne i32 %v, 0
+  br i1 %go, label %done, label %spin
+done:
+  ret void)"));
+  Array<int> flag(*device, 1);
+  EXPECT_CONTAINS(error_of_launch(*kernel, {4}, flag.address()), "at k.py:5:5, program (1, 0, 0), thread 0");
+}
+
+TEST(EmulatorFault, RefusesImagesThatItCannotRun) {
+  auto device = make_emulator({.target = "sm_80"});
+  auto message = [&](KernelImage image) { return error_of([&] { device->load(std::move(image)); }); };
+  EXPECT_CONTAINS(message(make_image({}, "  ret void", 33)), "33 warps; a program has 1 to 32");
+  EXPECT_CONTAINS(message(make_image({}, "  ret void", 1, 200000)),
+                  "needs 200000 bytes of shared memory; a program of sm_80 has 166912");
+  EXPECT_CONTAINS(message(make_image({}, "  nonsense")), "its code is damaged");
+  EXPECT_CONTAINS(message(make_image({},
+                                     "  %x = call bfloat @tegula.hw.atom_add_bf16(ptr addrspace(1) null, bfloat 0.0, "
+                                     "i1 false, i32 0)\n  ret void")),
+                  "it uses atom_add_bf16, which sm_80 does not have");
+  KernelImage other = make_image({scalar("n")}, "  ret void");
+  other.params[0].elem = Elem::I64;
+  EXPECT_CONTAINS(message(other), "argument 1 'n' is i64 in its image, but i32 in its code");
+  other.kernel = "m";
+  EXPECT_CONTAINS(message(other), "kernel 'm' cannot run on the emulator: its code has no function of that name");
+  KernelImage stranger = make_image({}, "  call void @stranger()\n  ret void");
+  std::string text(stranger.bitcode.begin(), stranger.bitcode.end());
+  text += "\ndeclare void @stranger()\n";
+  stranger.bitcode.assign(text.begin(), text.end());
+  EXPECT_CONTAINS(message(stranger), "it calls 'stranger', which the emulator does not have");
+  text.replace(text.find("declare i32 @tegula.hw.thread_id()"), 34, "declare i64 @tegula.hw.thread_id()");
+  text.replace(text.find("  call void @stranger()"), 23, "  call i64 @tegula.hw.thread_id()");
+  stranger.bitcode.assign(text.begin(), text.end());
+  EXPECT_CONTAINS(message(stranger), "'tegula.hw.thread_id' is declared as i64 (), expected i32 ()");
+  KernelImage assembly = make_image({}, "  call void asm sideeffect \"bar.sync 0;\", \"\"()\n  ret void");
+  EXPECT_CONTAINS(message(assembly), "it has inline PTX");
+  EXPECT_CONTAINS(error_of([] { make_emulator({.target = "sm_1"}); }),
+                  "the emulator knows no target 'sm_1'; it knows sm_80");
+}
+
+}  // namespace
+}  // namespace tegula

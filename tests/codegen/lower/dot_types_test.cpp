@@ -1,0 +1,170 @@
+// label: device
+// Dots of every type and extent against sums in double.
+#include "runtime/base/float8.h"
+#include "tests/codegen/lower/dot_support.h"
+
+namespace tegula {
+namespace {
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/dot_types.py");
+  return p;
+}
+
+// Relative error of products of fp32: operands rounded to 11 bits, and to 22; the GPU's tensor cores cut their sums.
+constexpr double kTf32 = 1e-3, kTf32x3 = 2e-5;
+
+struct Extents {
+  int batch, m, n, k;
+};
+
+template <class In, class Sum, class Other = In>
+void check(const Extents& e, Elem out, double tolerance, const char* precision = "ieee") {
+  for (auto& device : devices())
+    for (int num_warps : {1, 4}) {
+      SCOPED_TRACE(fmt::format("{}: {} x ({} x {} x {}) of {} bytes, {}, {} warps", device->info().name, e.batch, e.m,
+                               e.n, e.k, sizeof(In), precision, num_warps));
+      auto a = random_values<In>(size_t(e.batch) * e.m * e.k, 1);
+      auto b = random_values<Other>(size_t(e.batch) * e.k * e.n, 2);
+      auto c = random_values<Sum>(size_t(e.batch) * e.m * e.n, 3);
+      std::vector<double> exact;
+      for (int i = 0; i < e.batch; ++i)
+        for (int m = 0; m < e.m; ++m)
+          for (int n = 0; n < e.n; ++n) {
+            double sum = number(c[exact.size()]);
+            for (int k = 0; k < e.k; ++k)
+              sum += number(a[(size_t(i) * e.m + m) * e.k + k]) * number(b[(size_t(i) * e.k + k) * e.n + n]);
+            exact.push_back(sum);
+          }
+      Buffer da(*device, a), db(*device, b), dc(*device, c);
+      program().kernel("product").launch(
+          *device, {1},
+          {.constexprs =
+               {{"BATCH", e.batch}, {"M", e.m}, {"N", e.n}, {"K", e.k}, {"OUT", out}, {"PRECISION", precision}},
+           .num_warps = num_warps},
+          da.as<In>(), db.as<Other>(), dc.as<Sum>());
+      EXPECT_LE(relative_error(dc.download<Sum>(), exact), tolerance);
+    }
+}
+
+// Below the matrix instruction's extents in every direction, and batches.
+TEST(DotTypes, TensorCores) {
+  for (const Extents& e : {Extents{1, 1, 32, 64},
+                           {1, 2, 8, 16},
+                           {1, 4, 16, 8},
+                           {1, 8, 4, 4},
+                           {1, 16, 2, 2},
+                           {1, 1, 1, 1},
+                           {1, 32, 1, 32},
+                           {4, 16, 16, 16},
+                           {2, 4, 32, 32},
+                           {2, 64, 32, 2}}) {
+    check<float16, float>(e, Elem::F32, 1e-6);
+    check<bfloat16, float>(e, Elem::F32, 1e-6);
+    check<float8e4nv, float>(e, Elem::F32, 1e-6);
+    check<float8e5, float, float8e4nv>(e, Elem::F32, 1e-6);
+    check<float8e4nv, float16, float8e5>(e, Elem::F16, 4e-4);
+    check<float16, float16>(e, Elem::F16, 4e-4);
+    check<float, float>(e, Elem::F32, kTf32, "tf32");
+    check<float, float>(e, Elem::F32, kTf32x3, "tf32x3");
+    check<int8_t, int32_t>(e, Elem::I32, 0);
+    check<uint8_t, int32_t>(e, Elem::I32, 0);
+  }
+}
+
+TEST(DotTypes, Elementwise) {
+  for (const Extents& e : {Extents{1, 16, 16, 16}, {1, 1, 32, 8}, {1, 32, 64, 16}, {4, 8, 4, 16}, {1, 1, 1, 1}}) {
+    check<float, float>(e, Elem::F32, 5e-7);
+    check<double, double>(e, Elem::F64, 1e-15);
+  }
+}
+
+// Operands in a pipelined loop, the second one transposed.
+template <class In, class Sum>
+void check_long(int m, int n, int block_k, Elem zero, double tolerance, const char* precision = "ieee") {
+  const int k = 4096;
+  for (auto& device : devices()) {
+    SCOPED_TRACE(fmt::format("{}: {} x {}, steps of {}, {} bytes, {}", device->info().name, m, n, block_k, sizeof(In),
+                             precision));
+    auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(n) * k, 2);
+    std::vector<double> exact;
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int l = 0; l < k; ++l) sum += number(a[size_t(i) * k + l]) * number(b[size_t(j) * k + l]);
+        exact.push_back(sum);
+      }
+    Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * sizeof(Sum));
+    program()
+        .kernel("long_product")
+        .launch(*device, {1},
+                {.constexprs = {{"M", m}, {"N", n}, {"BLOCK_K", block_k}, {"ZERO", zero}, {"PRECISION", precision}},
+                 .num_warps = 4},
+                da.as<In>(), db.as<In>(), dc.as<Sum>(), k);
+    EXPECT_LE(relative_error(dc.download<Sum>(), exact), tolerance);
+  }
+}
+
+TEST(DotTypes, LongSums) {
+  for (int m : {1, 8, 32}) {
+    check_long<float16, float>(m, 32, 64, Elem::F32, 4e-4);
+    check_long<bfloat16, float>(m, 16, 32, Elem::F32, 3e-3);
+    check_long<float8e4nv, float>(m, 32, 64, Elem::F32, 1e-5);
+    check_long<float8e5, float>(m, 32, 128, Elem::F32, 1e-5);
+    check_long<float, float>(m, 32, 32, Elem::F32, 2e-6);
+    check_long<float, float>(m, 32, 32, Elem::F32, kTf32, "tf32");
+    check_long<float, float>(m, 16, 16, Elem::F32, kTf32x3, "tf32x3");
+    check_long<uint8_t, int32_t>(m, 8, 128, Elem::I32, 0);
+    check_long<double, double>(m, 16, 16, Elem::F64, 1e-14);
+    check_long<int8_t, int32_t>(m, 16, 32, Elem::I32, 0);
+  }
+}
+
+// What the kernel does not say is tf32, as in Triton.
+TEST(DotTypes, DefaultPrecision) {
+  for (const auto& [said, precision] : {std::pair<const char*, std::string>{"", "tf32"},
+                                        {", allow_tf32=True", "tf32"},
+                                        {", allow_tf32=False", "ieee"},
+                                        {", input_precision='ieee'", "ieee"},
+                                        {", input_precision='tf32x3'", "tf32x3"}}) {
+    const Kernel kernel =
+        Program::parse(fmt::format("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, y):\n"
+                                   "    i = tl.arange(0, 16)\n"
+                                   "    p = i[:, None] * 16 + i[None, :]\n"
+                                   "    a = tl.load(x + p)\n"
+                                   "    tl.store(y + p, tl.dot(a, a{}))\n",
+                                   said),
+                       "k.py")
+            .kernel("k");
+    const ArgType x{.elem = Elem::F32, .pointer = true};
+    const std::string ptx = kernel.compile(std::array{x, x}, {}, "sm_80").ptx;
+    auto count = [&](std::string_view what) {
+      int found = 0;
+      for (size_t at = 0; (at = ptx.find(what, at)) != ptx.npos; ++at) ++found;
+      return found;
+    };
+    const int products = count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32");
+    const int steps = 16 / 8;  // of K; a warp has one block
+    EXPECT_EQ(products, steps * (precision == "ieee" ? 0 : precision == "tf32x3" ? 3 : 1)) << said;
+    EXPECT_EQ(count("fma.rn.f32") > 0, products == 0) << said;
+  }
+}
+
+// Infinities stay what they are where operands are taken apart.
+TEST(DotTypes, InfinityInParts) {
+  for (auto& device : devices()) {
+    std::vector<float> a(16 * 16, 1), b(16 * 16, 1), c(16 * 16, 0);
+    a[0] = INFINITY;
+    Buffer da(*device, a), db(*device, b), dc(*device, c);
+    program().kernel("product").launch(
+        *device, {1},
+        {.constexprs = {{"BATCH", 1}, {"M", 16}, {"N", 16}, {"K", 16}, {"OUT", Elem::F32}, {"PRECISION", "tf32x3"}}},
+        da.as<float>(), db.as<float>(), dc.as<float>());
+    const auto found = dc.download<float>();
+    EXPECT_EQ(found[0], INFINITY);
+    EXPECT_EQ(found[255], 16);
+  }
+}
+
+}  // namespace
+}  // namespace tegula

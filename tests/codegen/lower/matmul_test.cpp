@@ -1,0 +1,457 @@
+// label: device
+// Tensor-core products: a plain matrix product, one product that feeds another, transposed operands.
+#include <string>
+
+#include "codegen/compile.h"
+#include "codegen/target/target.h"
+#include "tests/codegen/lower/dot_support.h"
+
+namespace tegula {
+namespace {
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
+  return p;
+}
+
+// Unit roundoff of an output type, below which the error of a correct rounding stays in this norm; for fp32 the
+// accumulation's own.
+template <class T>
+constexpr double sums_tolerance() {
+  if constexpr (std::is_same_v<T, float16>) return 4e-4;
+  if constexpr (std::is_same_v<T, bfloat16>) return 2.5e-3;
+  return 1e-6;
+}
+
+struct Problem {
+  int m, n, k;
+  int block_m, block_n, block_k;
+  int num_warps;
+  bool transposed_b = false;
+  int num_stages = 3;
+  bool transposed_a = false;
+  bool wrapped = false;  ///< by wrapped_matmul, with a leaky ReLU
+};
+
+template <class In, class Out>
+void check_matmul(Device& device, const Problem& p, Elem out_type, const char* precision = "ieee",
+                  double tolerance = sums_tolerance<Out>()) {
+  const int m = p.m, n = p.n, k = p.k;
+  SCOPED_TRACE(fmt::format("{}: {} x {} x {}, blocks {} x {} x {}, {} warps, {} stages, {} bytes, {}{}{}",
+                           device.info().name, m, n, k, p.block_m, p.block_n, p.block_k, p.num_warps, p.num_stages,
+                           sizeof(In), precision, p.transposed_a ? ", A transposed" : "",
+                           p.transposed_b ? ", B transposed" : ""));
+  auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
+  const int stride_am = p.transposed_a ? 1 : k, stride_ak = p.transposed_a ? m : 1;
+  const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
+  std::vector<double> exact(size_t(m) * n);
+  for (int i = 0; i < m; ++i)
+    for (int l = 0; l < k; ++l) {
+      const double x = number(a[size_t(i) * stride_am + size_t(l) * stride_ak]);
+      for (int j = 0; j < n; ++j)
+        exact[size_t(i) * n + j] += x * number(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
+    }
+  if (p.wrapped)
+    for (double& x : exact) x = x < 0 ? 0.01 * x : x;
+  Buffer da(device, a), db(device, b), dc(device, exact.size() * sizeof(Out));
+  device.fill(dc.address(), 0xff, dc.bytes());
+  const unsigned programs = unsigned((m + p.block_m - 1) / p.block_m * ((n + p.block_n - 1) / p.block_n));
+  LaunchOptions options{.constexprs = {{"BLOCK_M", p.block_m},
+                                       {"BLOCK_N", p.block_n},
+                                       {"BLOCK_K", p.block_k},
+                                       {"GROUP_M", 2},
+                                       {"OUT", out_type}},
+                        .num_warps = p.num_warps,
+                        .num_stages = p.num_stages};
+  if (p.wrapped) {
+    options.constexprs.emplace_back("ACTIVATION", "leaky_relu");
+  } else {
+    options.constexprs.emplace_back("SUMS", std::is_integral_v<Out> ? Elem::I32 : Elem::F32);
+    options.constexprs.emplace_back("PRECISION", precision);
+  }
+  program()
+      .kernel(p.wrapped ? "wrapped_matmul" : "matmul")
+      .launch(device, {programs}, options, da.as<In>(), db.as<In>(), dc.as<Out>(), m, n, k, stride_am, stride_ak,
+              stride_bk, stride_bn, n, 1);
+  EXPECT_LE(relative_error(dc.download<Out>(), exact), tolerance);
+}
+
+// Operands of 8 and 32 bits.
+void check_other_types(Device& device, const Problem& p) {
+  check_matmul<float, float>(device, p, Elem::F32, "tf32", 1e-3);
+  if (p.m <= 50) check_matmul<float, float>(device, p, Elem::F32, "tf32x3", 2e-6);
+  check_matmul<int8_t, int32_t>(device, p, Elem::I32, "ieee", 0);
+}
+
+TEST(Matmul, ShapesAndTypes) {
+  const Problem problems[] = {
+      {32, 32, 32, 16, 16, 16, 1},           {50, 39, 70, 16, 16, 16, 1},
+      {64, 64, 64, 32, 32, 16, 2, true},     {96, 80, 48, 32, 64, 32, 4},
+      {100, 72, 136, 64, 32, 32, 4, true},   {130, 140, 72, 128, 128, 64, 8},
+      {128, 128, 128, 128, 64, 32, 4, true}, {65, 33, 17, 64, 64, 32, 2},
+      {33, 47, 40, 16, 32, 64, 8},           {48, 24, 96, 32, 8, 16, 1},
+  };
+  for (auto& device : devices())
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      check_matmul<bfloat16, float>(*device, p, Elem::F32);
+      if (p.k <= 70) check_other_types(*device, p);
+    }
+}
+
+TEST(Matmul, EveryNumberOfWarps) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8, 16})
+      for (bool transposed : {false, true}) {
+        check_matmul<float16, float>(*device, {64, 96, 80, 32, 32, 32, num_warps, transposed}, Elem::F32);
+        check_matmul<bfloat16, bfloat16>(*device, {72, 64, 64, 64, 64, 16, num_warps, transposed}, Elem::BF16);
+      }
+}
+
+// Loads run ahead of the dots, past the last of few iterations and up to where registers end.
+TEST(Matmul, EveryNumberOfStages) {
+  for (auto& device : devices())
+    for (int num_stages : {1, 2, 4, 8}) {
+      check_matmul<float16, float>(*device, {32, 32, 72, 16, 16, 16, 1, false, num_stages}, Elem::F32);
+      check_matmul<float16, float>(*device, {32, 32, 16, 16, 16, 16, 2, true, num_stages}, Elem::F32);
+      check_matmul<bfloat16, float>(*device, {64, 64, 96, 64, 64, 32, 2, false, num_stages}, Elem::F32);
+    }
+}
+
+// By wgmma where the target has it: every arrangement of warpgroups, operands contiguous along either dimension in rows
+// of 32 to 256 bytes, one to many iterations. On the emulator threads run in several orders, and each copy and product
+// happens as late as the waits allow.
+TEST(Matmul, Warpgroups) {
+  std::vector<Problem> problems = {
+      {128, 128, 256, 64, 64, 64, 4},
+      {128, 256, 64, 128, 256, 64, 8},
+      {136, 72, 200, 128, 64, 64, 8},
+      {64, 128, 96, 64, 128, 16, 4, false, 4},
+      {64, 64, 256, 64, 32, 128, 4, false, 2},
+      {64, 64, 8, 64, 16, 32, 4, false, 5},
+      {256, 64, 128, 256, 64, 32, 16},
+      {64, 256, 64, 64, 256, 32, 8, false, 2},
+      {64, 64, 96, 64, 64, 32, 8},
+      {64, 128, 64, 64, 128, 64, 16},
+  };
+  for (size_t i = 0, n = problems.size(); i < n; ++i)
+    for (int transposed : {1, 2, 3}) {
+      Problem p = problems[i];
+      p.transposed_a = transposed & 1, p.transposed_b = transposed & 2;
+      problems.push_back(p);
+    }
+  problems.push_back({256, 256, 32, 256, 256, 16, 4});  // more sums than a thread has registers
+  std::vector<std::shared_ptr<Device>> all{default_device()};
+  if (all[0]->info().emulator) {
+    all.clear();
+    for (uint64_t seed : {0, 1}) all.emplace_back(make_emulator({.target = "sm_90a", .seed = seed}));
+  }
+  for (auto& device : all)
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      if (p.m == 128) check_matmul<bfloat16, float>(*device, p, Elem::F32);
+      if (p.k <= 96 && p.n <= 128) check_other_types(*device, p);
+    }
+}
+
+// Blocks that are no powers of two: by one wgmma for 64 rows and all columns where groups divide the rows, in parts
+// where they divide columns or rows of B lie in several panels; by mma.sync.
+TEST(Matmul, BlocksOfOddMultiples) {
+  const Problem problems[] = {
+      {128, 192, 128, 64, 192, 64, 4},       {130, 250, 100, 128, 224, 32, 8},
+      {64, 96, 96, 64, 96, 32, 4},           {64, 192, 128, 64, 192, 32, 8},
+      {192, 100, 64, 192, 96, 32, 4},        {100, 384, 64, 64, 384, 16, 4},
+      {64, 192, 256, 64, 192, 128, 4, true}, {64, 192, 128, 64, 192, 64, 4, true},
+      {70, 224, 96, 64, 224, 96, 4, true},   {64, 96, 96, 64, 96, 48, 4, false, 2},
+      {96, 48, 64, 96, 48, 32, 2},           {24, 40, 64, 24, 40, 16, 1},
+      {50, 20, 24, 48, 12, 24, 2},           {192, 192, 64, 192, 192, 32, 4, true, 3, true},
+  };
+  for (auto& device : devices())
+    for (const Problem& p : problems) {
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+      if (p.block_m == 64) check_matmul<bfloat16, float>(*device, p, Elem::F32);
+    }
+}
+
+// Rows and columns that wrap around at sizes that are no multiples of the blocks, nor some of 16; groups of fewer rows
+// of blocks than asked for.
+TEST(Matmul, WrappedRowsAndColumns) {
+  Problem problems[] = {
+      {128, 256, 64, 128, 128, 64, 8}, {200, 144, 136, 64, 64, 32, 4}, {144, 160, 80, 64, 64, 32, 4, true},
+      {77, 99, 50, 32, 64, 32, 4},     {48, 16, 70, 64, 64, 32, 4},    {80, 112, 48, 32, 32, 16, 2, false, 2, true},
+  };
+  for (auto& device : devices())
+    for (Problem& p : problems) {
+      p.wrapped = true;
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+    }
+}
+
+// Softmax's tile is the left operand of a second product.
+template <class T>
+void check_attention(Device& device, int rows, int keys, int depth, int num_warps) {
+  SCOPED_TRACE(
+      fmt::format("{}: {} rows, {} keys, depth {}, {} warps", device.info().name, rows, keys, depth, num_warps));
+  const int blocks = 2;
+  auto q = random_values<T>(size_t(blocks) * rows * depth, 3);
+  auto k = random_values<T>(size_t(keys) * depth, 4), v = random_values<T>(size_t(keys) * depth, 5);
+  const float scale = 1 / std::sqrt(float(depth));
+  std::vector<double> exact(q.size());
+  for (int i = 0; i < blocks * rows; ++i) {
+    std::vector<double> weights(keys);
+    double total = 0;
+    for (int j = 0; j < keys; ++j) {
+      double score = 0;
+      for (int d = 0; d < depth; ++d) score += double(q[size_t(i) * depth + d]) * k[size_t(j) * depth + d];
+      total += weights[j] = std::exp(score * scale);
+    }
+    for (int j = 0; j < keys; ++j)
+      for (int d = 0; d < depth; ++d) exact[size_t(i) * depth + d] += weights[j] / total * v[size_t(j) * depth + d];
+  }
+  Buffer dq(device, q), dk(device, k), dv(device, v), out(device, exact.size() * sizeof(float));
+  program()
+      .kernel("attention")
+      .launch(device, {blocks},
+              {.constexprs = {{"ROWS", rows}, {"KEYS", keys}, {"DEPTH", depth}}, .num_warps = num_warps}, dq.as<T>(),
+              dk.as<T>(), dv.as<T>(), out.as<float>(), scale);
+  // The weights are rounded to T before the second product.
+  EXPECT_LE(relative_error(out.download<float>(), exact), sums_tolerance<T>());
+}
+
+TEST(Matmul, ChainedDots) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8}) {
+      check_attention<float16>(*device, 64, 32, 64, num_warps);
+      check_attention<float16>(*device, 16, 64, 16, num_warps);
+      check_attention<bfloat16>(*device, 32, 128, 32, num_warps);
+    }
+}
+
+template <class T>
+void check_gram(Device& device, int r, int c, int num_warps) {
+  SCOPED_TRACE(fmt::format("{}: {} x {}, {} warps", device.info().name, r, c, num_warps));
+  auto x = random_values<T>(size_t(r) * c, 6);
+  auto start = random_values<float>(size_t(c) * c, 7);
+  std::vector<double> exact(start.begin(), start.end());
+  for (int l = 0; l < r; ++l)
+    for (int i = 0; i < c; ++i)
+      for (int j = 0; j < c; ++j) exact[size_t(i) * c + j] += double(x[size_t(l) * c + i]) * x[size_t(l) * c + j];
+  Buffer dx(device, x), dc(device, start), out(device, exact.size() * sizeof(float));
+  program().kernel("gram").launch(device, {1}, {.constexprs = {{"R", r}, {"C", c}}, .num_warps = num_warps}, dx.as<T>(),
+                                  dc.as<float>(), out.as<float>());
+  EXPECT_LE(relative_error(out.download<float>(), exact), sums_tolerance<float>());
+}
+
+TEST(Matmul, TransposedOperandAndAccumulator) {
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4, 8}) {
+      check_gram<float16>(*device, 16, 16, num_warps);
+      check_gram<float16>(*device, 64, 32, num_warps);
+      check_gram<bfloat16>(*device, 32, 128, num_warps);
+    }
+}
+
+constexpr char kRounds[] = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, places_ptr, count_ptr, TILES, K):
+    rows = tl.arange(0, 64)
+    depth = tl.arange(0, 32)
+    count = tl.program_id(0)
+    for t in tl.range(tl.program_id(0), TILES, tl.num_programs(0)):
+        acc = tl.zeros((64, 64), tl.float32)
+        for k in range(0, K, 32):
+            a = tl.load(a_ptr + (t * 64 + rows)[:, None] * K + (k + depth)[None, :])
+            b = tl.load(b_ptr + (k + depth)[:, None] * 64 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        place = tl.load(places_ptr + t)
+        count += t + 1
+        tl.store(c_ptr + (place * 64 + rows)[:, None] * 64 + rows[None, :], acc)
+    tl.store(count_ptr + tl.program_id(0), count)
+)";
+
+// Five tiles by two programs, of which each number of iterations has its turn: none, fewer than copies run ahead, more.
+// `launch(device, num_stages, arguments...)` runs the kernel of kRounds.
+template <class F>
+void check_rounds(const F& launch) {
+  const int32_t tiles = 5;
+  const std::vector<int32_t> places{3, 0, 4, 1, 2};
+  for (int32_t k : {0, 32, 64, 96, 224}) {
+    const auto a = random_values<float16>(size_t(tiles) * 64 * k, 1), b = random_values<float16>(size_t(k) * 64, 2);
+    std::vector<double> exact(size_t(tiles) * 64 * 64);
+    for (int t = 0; t < tiles; ++t)
+      for (int i = 0; i < 64; ++i)
+        for (int l = 0; l < k; ++l)
+          for (int j = 0; j < 64; ++j)
+            exact[size_t((places[size_t(t)] * 64 + i) * 64 + j)] +=
+                double(float(a[size_t((t * 64 + i) * k + l)])) * double(float(b[size_t(l * 64 + j)]));
+    for (auto& device : devices())
+      for (int num_stages : {1, 2, 3, 5}) {
+        SCOPED_TRACE(fmt::format("{}, K = {}, {} stages", device->info().name, k, num_stages));
+        Buffer da(*device, a), db(*device, b), dp(*device, places);
+        Buffer dc(*device, std::vector<float>(exact.size(), 7.f)), dn(*device, std::vector<int32_t>(2));
+        launch(*device, num_stages, da, db, dc, dp, dn, tiles, k);
+        const auto c = dc.download<float>();
+        if (k == 0)
+          EXPECT_EQ(c, std::vector<float>(exact.size()));
+        else
+          EXPECT_LE(relative_error(c, exact), 1e-6);
+        EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
+      }
+  }
+}
+
+// What a persistent program's rounds load and count stays theirs, though copies of the next round begin early.
+TEST(Matmul, RoundsOfAPersistentProgram) {
+  const Kernel kernel = Program::parse(kRounds, "rounds.py").kernel("rounds");
+  check_rounds([&](Device& device, int num_stages, Buffer& a, Buffer& b, Buffer& c, Buffer& places, Buffer& counts,
+                   int32_t tiles, int32_t k) {
+    kernel.launch(device, {2}, {.num_stages = num_stages}, a.as<float16>(), b.as<float16>(), c.as<float>(),
+                  places.as<int32_t>(), counts.as<int32_t>(), tiles, k);
+  });
+}
+
+// The same with copies that are over when barriers say so.
+// Where the inner loop's begin is not known beforehand, each round has barriers of its own.
+class MatmulBarriers : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Begin, MatmulBarriers, testing::Values("0", "tl.program_id(1)"));
+
+TEST_P(MatmulBarriers, CopiesCompleteOnBarriers) {
+  std::string text = kRounds;
+  text.replace(text.find("range(0, K"), 7, fmt::format("range({}", GetParam()));
+  const Kernel kernel = Program::parse(text, "rounds.py").kernel("rounds");
+  std::vector<ArgType> types(5, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::F32, types[3].elem = types[4].elem = Elem::I32;
+  types.insert(types.end(), 2, {.elem = Elem::I32});
+  types[6].divisible_by = 16;
+  check_rounds([&](Device& device, int num_stages, Buffer& a, Buffer& b, Buffer& c, Buffer& places, Buffer& counts,
+                   int32_t tiles, int32_t k) {
+    CompileOptions options;
+    options.target = target_for_sm(device.info().sm);
+    options.emulator = device.info().emulator;
+    options.completion = ir::Completion::Barrier;
+    Diagnostics diags;
+    auto image = compile(*kernel.tile_func(types, {.num_stages = num_stages}), options, diags);
+    ASSERT_TRUE(image) << diags.render();
+    if (!image->ptx.empty() && num_stages > 1) {
+      EXPECT_NE(image->ptx.find("cp.async.mbarrier.arrive"), std::string::npos);
+      EXPECT_EQ(image->ptx.find("cp.async.wait_group"), std::string::npos);
+    }
+    uint64_t addresses[] = {a.address(), b.address(), c.address(), places.address(), counts.address()};
+    void* args[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &addresses[4], &tiles, &k};
+    device.load(std::move(*image))->launch({2}, args, {});
+    device.synchronize();
+  });
+}
+
+// Steps so large that iterations ahead are beyond what their type holds, and addresses that share what they follow from
+// many times over; a loop over tiles that says num_stages=1 keeps its loads behind the stores of the tile before.
+TEST(Matmul, RoundsThatAreNotJoined) {
+  const std::string text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, TILES, K, ONE):
+    rows = tl.arange(0, 16)
+    for t in tl.ROUNDS:
+        r = rows
+SHARED        acc = tl.zeros((16, 16), tl.float32)
+        for n in tl.range(0, K, STEP):
+            k = n // STEP * 16
+            a = tl.load(a_ptr + (t * 16 + r)[:, None] * 16 + (k + rows)[None, :])
+            b = tl.load(b_ptr + (k + rows)[:, None] * 16 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        tl.store(c_ptr + (t * 16 + rows)[:, None] * 16 + rows[None, :], acc)
+)";
+  auto kernel_with = [&](const std::string& shared, const std::string& step, const std::string& rounds) {
+    std::string out = text;
+    out.replace(out.find("ROUNDS"), 6, rounds);
+    out.replace(out.find("SHARED"), 6, shared);
+    for (size_t at; (at = out.find("STEP")) != out.npos;) out.replace(at, 4, step);
+    return Program::parse(out, "rounds.py").kernel("rounds");
+  };
+  std::string shared;
+  for (int i = 0; i < 64; ++i) shared += "        r = (r * ONE) ^ (r & 0)\n";
+  const Kernel large = kernel_with("", "1073741824", "range(0, TILES)");
+  const Kernel many = kernel_with(shared, "16", "range(0, TILES)");
+  const Kernel apart = kernel_with("", "16", "range(0, TILES, num_stages=1)");
+  const Kernel joined = kernel_with("", "16", "range(0, TILES)");
+  const int32_t tiles = 3, k = 2, one = 1;
+  const auto a = random_values<float16>(size_t(tiles) * 256, 1), b = random_values<float16>(256, 2);
+  std::vector<double> exact(size_t(tiles) * 256);
+  for (int i = 0; i < tiles * 16; ++i)
+    for (int l = 0; l < 16; ++l)
+      for (int j = 0; j < 16; ++j)
+        exact[size_t(i * 16 + j)] += double(float(a[size_t(i * 16 + l)])) * double(float(b[size_t(l * 16 + j)]));
+  for (auto& device : devices())
+    for (const Kernel* kernel : {&large, &many, &apart, &joined}) {
+      Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
+      kernel->launch(*device, {1}, {.num_warps = 1, .num_stages = 3}, da.as<float16>(), db.as<float16>(),
+                     dc.as<float>(), tiles, k, one);
+      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-6);
+    }
+  // Joined rounds wait for all copies once, behind the last store.
+  std::vector<ArgType> types(3, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::F32;
+  types.insert(types.end(), 3, {.elem = Elem::I32});
+  auto waits_at_the_end = [&](const Kernel& kernel) {
+    const std::string ptx = kernel.compile(types, {.num_warps = 1, .num_stages = 3}, "sm_80").ptx;
+    return ptx.find("cp.async.wait_group 0") > ptx.rfind("st.global");
+  };
+  EXPECT_TRUE(waits_at_the_end(joined));
+  EXPECT_FALSE(waits_at_the_end(apart));
+}
+
+// Copies from round to round keep their slots during the epilogue: with many stages there is no room for what that
+// exchanges through shared memory, and each round begins its own copies.
+TEST(Matmul, RoundsWhoseEpilogueExchangesThroughSharedMemory) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rounds(a_ptr, b_ptr, c_ptr, K, TILES):
+    rows = tl.arange(0, 128)
+    depth = tl.arange(0, 64)
+    for t in tl.range(tl.program_id(0), TILES, tl.num_programs(0)):
+        acc = tl.zeros((128, 128), tl.float32)
+        for k in range(0, K, 64):
+            a = tl.load(a_ptr + (t * 128 + rows)[:, None] * K + (k + depth)[None, :])
+            b = tl.load(b_ptr + (k + depth)[:, None] * 128 + rows[None, :])
+            acc = tl.dot(a, b, acc)
+        flat = tl.reshape(acc, (64, 256))
+        tl.store(c_ptr + t * 16384 + tl.arange(0, 64)[:, None] * 256 + tl.arange(0, 256)[None, :], flat + tl.sum(acc))
+)",
+                                       "rounds.py")
+                            .kernel("rounds");
+  const int tiles = 3, k = 192;
+  const auto a = random_values<float16>(size_t(tiles) * 128 * k, 1), b = random_values<float16>(size_t(k) * 128, 2);
+  std::vector<double> exact(size_t(tiles) * 128 * 128);
+  for (int t = 0; t < tiles; ++t) {
+    double* tile = &exact[size_t(t) * 128 * 128];
+    double sum = 0;
+    for (int i = 0; i < 128; ++i)
+      for (int l = 0; l < k; ++l)
+        for (int j = 0; j < 128; ++j)
+          tile[i * 128 + j] += double(float(a[size_t((t * 128 + i) * k + l)])) * double(float(b[size_t(l * 128 + j)]));
+    for (int i = 0; i < 128 * 128; ++i) sum += tile[i];
+    for (int i = 0; i < 128 * 128; ++i) tile[i] += sum;
+  }
+  for (auto& device : devices())
+    for (int num_stages : {3, 6}) {
+      SCOPED_TRACE(fmt::format("{}, {} stages", device->info().name, num_stages));
+      Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
+      kernel.launch(*device, {2}, {.num_stages = num_stages}, da.as<float16>(), db.as<float16>(), dc.as<float>(), k,
+                    tiles);
+      EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-5);
+    }
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,145 @@
+// label: device
+// Casts between all types, roundings, bitcasts.
+#include "tests/codegen/lower/ops_support.h"
+
+namespace tegula::ops {
+namespace {
+
+/// Whether the value of `from` converts to `To` with a result that the language defines: floats to integers must be in
+/// range.
+template <class To, class From>
+bool convertible(From x) {
+  if constexpr (is_real<From> && !is_real<To> && !is_bool<To>) {
+    long double w = std::trunc(wide(x));
+    return w >= (long double)std::numeric_limits<To>::min() && w <= (long double)std::numeric_limits<To>::max();
+  }
+  return true;
+}
+
+template <class To, class From>
+To converted(From x) {
+  if constexpr (is_bool<To>)
+    return is_nan(x) || wide(x) != 0;
+  else if constexpr (is_real<To>)
+    return round_to<To>((long double)wide(x));
+  else if constexpr (is_real<From>)
+    return convertible<To>(x) ? To(wide(x)) : To(0);
+  else
+    return To(wide(x));
+}
+
+TEST(Casts, BetweenAllTypes) {
+  for_types<AllTypes>([](auto from) {
+    using From = decltype(from);
+    auto x = specials<From>(), more = random_values<From>(600, 31);
+    x.insert(x.end(), more.begin(), more.end());
+    // Half of what floats hold lies within the smaller integers.
+    if constexpr (is_real<From>)
+      for (size_t i = 0; i < 200; ++i) x.push_back(round_to<From>((long double)(int(i) - 60) * 1.3L));
+    for_types<AllTypes>([&](auto to) {
+      using To = decltype(to);
+      if constexpr (!std::is_same_v<From, To>) {
+        auto r = evaluate<To>({fmt::format("a.to({})", tl<To>())}, x)[0];
+        for (size_t i = 0; i < x.size(); ++i)
+          if (!convertible<To>(x[i])) r[i] = To(0);
+        expect_equal(
+            r, tl<From>() + " to " + tl<To>(), [&](size_t i) { return converted<To>(x[i]); },
+            [&](size_t i) { return " of " + show(x[i]); });
+      }
+    });
+  });
+}
+
+TEST(Casts, StoresConvert) {
+  auto x = small_values<int32_t>(300, 32);
+  Array<int32_t> in(x);
+  Array<float16> half(x.size());
+  Array<int8_t> byte(x.size());
+  Array<Boolean> flag(x.size());
+  run(R"(
+@triton.jit
+def kernel(x, half, byte, flag, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n)
+    tl.store(half + i, a, mask=i < n)
+    tl.store(byte + i, a, mask=i < n)
+    tl.store(flag + i, a, mask=i < n)
+)",
+      {.constexprs = {{"BLOCK", 512}}}, {1}, in, half, byte, flag, int(x.size()));
+  expect_equal(half.values(), "half", [&](size_t i) { return float16(float(x[i])); });
+  expect_equal(byte.values(), "byte", [&](size_t i) { return int8_t(x[i]); });
+  expect_equal(flag.values(), "flag", [&](size_t i) { return Boolean(x[i] != 0); });
+}
+
+TEST(Casts, TowardsZero) {
+  auto test = [](auto from, auto to) {
+    using From = decltype(from);
+    using To = decltype(to);
+    auto x = specials<From>(), more = random_values<From>(1000, 33);
+    x.insert(x.end(), more.begin(), more.end());
+    // Just below and above what the narrow type holds: rounded twice, these would go wrong.
+    for (int i = 1; i < 40; ++i)
+      for (long double d : {-0x1p-40L, 0x1p-40L, -0x1p-20L}) x.push_back(round_to<From>(i * 0.25L * (1 + d)));
+    auto largest = std::ldexp(1.0L, kMaxExponent<To> + 1) - std::ldexp(1.0L, kMaxExponent<To> - kPrecision<To> + 1);
+    auto r = evaluate<To>({fmt::format("a.to({}, fp_downcast_rounding='rtz')", tl<To>()),
+                           fmt::format("tl.cast(a, {}, fp_downcast_rounding='rtne')", tl<To>())},
+                          x);
+    auto at = [&](size_t i) { return " of " + show(x[i]); };
+    expect_equal(
+        r[0], tl<From>() + " to " + tl<To>() + " rtz",
+        [&](size_t i) {
+          long double w = wide(x[i]);
+          if (std::isfinite(w) && std::fabs(w) > largest) return round_to<To>(std::copysign(largest, w));
+          return round_to<To>(w, true);
+        },
+        at);
+    expect_equal(
+        r[1], tl<From>() + " to " + tl<To>() + " rtne", [&](size_t i) { return round_to<To>(wide(x[i])); }, at);
+  };
+  test(float(), float16());
+  test(float(), bfloat16());
+  test(double(), float16());
+  test(double(), bfloat16());
+  test(double(), float());
+}
+
+TEST(Casts, Bitcasts) {
+  auto test = [](auto from, auto to) {
+    using From = decltype(from);
+    using To = decltype(to);
+    auto x = random_values<From>(300, 34);
+    auto r = evaluate<To>({fmt::format("a.to({}, bitcast=True)", tl<To>())}, x)[0];
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::memcmp(&x[i], &r[i], sizeof(To)), 0) << show(x[i]);
+    auto back = evaluate<From>({fmt::format("tl.cast(a, {}, bitcast=True)", tl<From>())}, r)[0];
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::memcmp(&x[i], &back[i], sizeof(To)), 0) << show(x[i]);
+  };
+  test(float(), int32_t());
+  test(float(), uint32_t());
+  test(double(), int64_t());
+  test(float16(), int16_t());
+  test(bfloat16(), uint16_t());
+  test(float16(), bfloat16());
+  test(int8_t(), uint8_t());
+}
+
+// A pointer to other elements over the same memory.
+TEST(Casts, Pointers) {
+  auto x = random_values<float>(256, 35);
+  Array<float> in(x);
+  Array<int32_t> out(256);
+  Array<int64_t> address(1);
+  run(R"(
+@triton.jit
+def kernel(x, out, address):
+    i = tl.arange(0, 256)
+    bits = x.to(tl.pointer_type(tl.int32))
+    tl.store(out + i, tl.load(bits + i))
+    tl.store(address, x.to(tl.int64))
+)",
+      {}, {1}, in, out, address);
+  expect_equal(out.values(), "bits", [&](size_t i) { return std::bit_cast<int32_t>(x[i]); });
+  EXPECT_EQ(address.values()[0], int64_t(reinterpret_cast<uint64_t>(in.at(0))));
+}
+
+}  // namespace
+}  // namespace tegula::ops

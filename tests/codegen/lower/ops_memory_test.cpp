@@ -1,0 +1,326 @@
+// label: device
+// Loads, stores and atomics: masks, modifiers, strides, alignment, types.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/codegen/lower/ops_support.h"
+
+namespace tegula::ops {
+namespace {
+
+// Elements past the stored ones must keep what they had.
+template <class T>
+void expect_untouched(const std::vector<T>& values, size_t from) {
+  std::vector<uint8_t> fill(sizeof(T), 0xA5);
+  for (size_t i = from; i < values.size(); ++i)
+    EXPECT_EQ(std::memcmp(&values[i], fill.data(), sizeof(T)), 0) << "element " << i << " was written";
+}
+
+constexpr const char* kCopy = R"(
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    tl.store(y + i, tl.load(x + i, mask=m), mask=m)
+)";
+
+TEST(Memory, CopiesOfAllTypesLengthsAndAlignments) {
+  for_types<AllTypes>([](auto type) {
+    using T = decltype(type);
+    auto x = random_values<T>(1100, 60);
+    Array<T> in(x);
+    int turn = 0;
+    for (int block : {1, 2, 16, 128, 1024})
+      for (int offset : {0, 1, 3}) {
+        int n = block == 1 ? 1 : std::vector<int>{block, block - 1, 1000}[size_t(turn++ % 3)];
+        SCOPED_TRACE(fmt::format("{} block {} offset {} n {}", tl<T>(), block, offset, n));
+        Array<T> out(1100);
+        unsigned programs = unsigned((n + block - 1) / block);
+        run(kCopy, {.constexprs = {{"BLOCK", block}}, .num_warps = next_warps()}, {programs}, in.at(size_t(offset)),
+            out.at(size_t(offset)), n);
+        auto y = out.values();
+        expect_untouched(std::vector<T>(y.begin() + offset + n, y.end()), 0);
+        expect_untouched(std::vector<T>(y.begin(), y.begin() + offset), 0);
+        y.resize(size_t(n + offset));
+        for (int i = offset; i < n + offset; ++i)
+          EXPECT_TRUE(same(y[size_t(i)], x[size_t(i)])) << i << ": " << show(y[size_t(i)]);
+      }
+  });
+}
+
+// Where the mask does not hold, `other` stands, converted to the element type; nothing is read there.
+TEST(Memory, OtherWhereMasked) {
+  for_types<AllTypes>([](auto type) {
+    using T = decltype(type);
+    auto x = random_values<T>(100, 61);
+    Array<T> in(x);
+    Array<T> out(1024);
+    run(R"(
+@triton.jit
+def kernel(x, y, n):
+    i = tl.arange(0, 256)
+    tl.store(y + i, tl.load(x + i, mask=i < n, other=1))
+    tl.store(y + 256 + i, tl.load(x + i, i < n, (i % 2).to(y.dtype.element_ty)))
+    tl.store(y + 512 + i, tl.load(x + i, mask=(i < n) & (i % 3 == 0), other=0))
+    tl.store(y + 768 + i, tl.load(x + i, mask=False, other=1))
+)",
+        {.num_warps = next_warps()}, {1}, in, out, 100);
+    expect_equal(out.values(), tl<T>(), [&](size_t i) {
+      size_t k = i % 256;
+      if (i < 256) return k < 100 ? x[k] : T(1);
+      if (i < 512) return k < 100 ? x[k] : T(int(k % 2));
+      if (i < 768) return k < 100 && k % 3 == 0 ? x[k] : T(0);
+      return T(1);
+    });
+  });
+}
+
+TEST(Memory, CacheAndEvictionModifiers) {
+  auto x = random_values<float>(1000, 62);
+  Array<float> in(x);
+  std::vector<std::pair<const char*, const char*>> modifiers = {
+      {"cache_modifier='.ca'", "cache_modifier='.wb'"},
+      {"cache_modifier='.cg'", "cache_modifier='.cg'"},
+      {"cache_modifier='.cs'", "cache_modifier='.cs'"},
+      {"cache_modifier='.cv'", "cache_modifier='.wt'"},
+      {"eviction_policy='evict_first'", "eviction_policy='evict_first'"},
+      {"eviction_policy='evict_last'", "eviction_policy='evict_last'"},
+      {"eviction_policy='evict_normal'", "eviction_policy='evict_normal'"},
+      {"volatile=True", "eviction_policy=''"},
+      {"cache_modifier='.ca', eviction_policy='evict_last'", "cache_modifier='.wb', eviction_policy='evict_first'"},
+      {"cache_modifier='.cg', eviction_policy='evict_last'", "cache_modifier='.cs', eviction_policy='evict_first'"},
+  };
+  for (auto& [load, store] : modifiers) {
+    SCOPED_TRACE(load);
+    Array<float> out(1000);
+    run(fmt::format(R"(
+@triton.jit
+def kernel(x, y, n):
+    i = tl.program_id(0) * 512 + tl.arange(0, 512)
+    a = tl.load(x + i, mask=i < n, other=0.0, {})
+    tl.store(y + i, a, mask=i < n, {})
+)",
+                    load, store),
+        {.num_warps = next_warps()}, {2}, in, out, 1000);
+    expect_equal(out.values(), load, [&](size_t i) { return x[i]; });
+  }
+}
+
+// PTX allows one of them only.
+TEST(Memory, CacheOperatorOrEvictionPriority) {
+  auto ptx = [](const char* load, const char* store) {
+    return ptx_of<float>(
+        fmt::format(
+            "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 512)\n    tl.store(y + i, tl.load(x + i, {}), {})\n",
+            load, store),
+        2);
+  };
+  std::string text =
+      ptx("cache_modifier='.ca', eviction_policy='evict_last'", "cache_modifier='.wb', eviction_policy='evict_first'");
+  EXPECT_NE(text.find("ld.global.L1::evict_last.L2::cache_hint.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("st.global.L1::evict_first.L2::cache_hint.v4"), std::string::npos) << text;
+  text =
+      ptx("cache_modifier='.cg', eviction_policy='evict_last'", "cache_modifier='.cs', eviction_policy='evict_first'");
+  EXPECT_NE(text.find("ld.global.cg.v4"), std::string::npos) << text;
+  EXPECT_NE(text.find("st.global.cs.v4"), std::string::npos) << text;
+}
+
+TEST(Memory, ScalarPointers) {
+  for_types<AllTypes>([](auto type) {
+    using T = decltype(type);
+    auto x = random_values<T>(8, 63);
+    Array<T> in(x);
+    Array<T> out(8);
+    run(R"(
+@triton.jit
+def kernel(x, y, n):
+    p = tl.program_id(0)
+    a = tl.load(x + p)
+    tl.store(y + p, a, mask=p < n)
+)",
+        {.num_warps = next_warps()}, {8}, in, out, 7);
+    auto y = out.values();
+    expect_untouched(y, 7);
+    y.resize(7);
+    expect_equal(y, tl<T>(), [&](size_t i) { return x[i]; });
+  });
+}
+
+// A scalar loaded once is spread over a tile; one address stored by all elements holds one of them.
+TEST(Memory, BroadcastPointers) {
+  Array<float> in(std::vector<float>{3, 4});
+  Array<float> out(300);
+  run(R"(
+@triton.jit
+def kernel(x, y):
+    i = tl.arange(0, 256)
+    one = tl.load(x + i * 0 + 1)
+    tl.store(y + i, one + tl.load(x))
+    tl.store(y + 256 + i * 0, one)
+)",
+      {}, {1}, in, out);
+  auto y = out.values();
+  expect_untouched(y, 257);
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(y[size_t(i)], 7);
+  EXPECT_EQ(y[256], 4);
+}
+
+TEST(Memory, StridedTiles) {
+  const int rows = 37, cols = 53;
+  auto x = random_values<float>(size_t(rows * 64), 64);
+  Array<float> in(x);
+  for (auto [stride, block_rows, block_cols] : std::vector<std::tuple<int, int, int>>{
+           {53, 16, 64}, {64, 64, 16}, {64, 8, 8}, {61, 1, 64}, {64, 64, 1}, {56, 32, 32}})
+    for (bool transposed : {false, true}) {
+      SCOPED_TRACE(fmt::format("stride {} tile {} x {} transposed {}", stride, block_rows, block_cols, transposed));
+      Array<float> out(size_t(rows * cols));
+      run(R"(
+@triton.jit
+def kernel(x, y, rows, cols, stride, out_row, out_col, R: tl.constexpr, C: tl.constexpr):
+    i = tl.program_id(0) * R + tl.arange(0, R)
+    j = tl.program_id(1) * C + tl.arange(0, C)
+    m = (i[:, None] < rows) & (j[None, :] < cols)
+    a = tl.load(x + i[:, None] * stride + j[None, :], mask=m, other=0.0)
+    tl.store(y + i[:, None] * out_row + j[None, :] * out_col, a, mask=m)
+)",
+          {.constexprs = {{"R", block_rows}, {"C", block_cols}}, .num_warps = next_warps()},
+          {unsigned((rows + block_rows - 1) / block_rows), unsigned((cols + block_cols - 1) / block_cols)}, in, out,
+          rows, cols, stride, transposed ? 1 : cols, transposed ? rows : 1);
+      expect_equal(out.values(), "tile", [&](size_t k) {
+        int i = transposed ? int(k) % rows : int(k) / cols, j = transposed ? int(k) / rows : int(k) % cols;
+        return x[size_t(i * stride + j)];
+      });
+    }
+}
+
+TEST(Memory, GatherAndScatter) {
+  for (int num_warps : {1, 4, 8}) {
+    std::vector<int32_t> order(512);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(65));
+    auto x = random_values<double>(512, 66);
+    Array<int32_t> places(order);
+    Array<double> in(x), out(512), scattered(512);
+    run(R"(
+@triton.jit
+def kernel(x, places, y, z):
+    i = tl.arange(0, 512)
+    p = tl.load(places + i)
+    tl.store(y + i, tl.load(x + p))
+    tl.store(z + p, tl.load(x + i))
+)",
+        {.num_warps = num_warps}, {1}, in, places, out, scattered);
+    auto z = scattered.values();
+    expect_equal(out.values(), "gather", [&](size_t i) { return x[size_t(order[i])]; });
+    for (size_t i = 0; i < 512; ++i) EXPECT_EQ(z[size_t(order[i])], x[i]);
+  }
+}
+
+// What a program stores it loads back, across threads after a barrier.
+TEST(Memory, StoreThenLoadInOneProgram) {
+  Array<int32_t> scratch(1024), out(1024);
+  run(R"(
+@triton.jit
+def kernel(scratch, y):
+    i = tl.arange(0, 1024)
+    tl.store(scratch + i, i * 3)
+    tl.debug_barrier()
+    tl.store(y + i, tl.load(scratch + (1023 - i)))
+)",
+      {.num_warps = 8}, {1}, scratch, out);
+  expect_equal(out.values(), "reversed", [](size_t i) { return int32_t(1023 - i) * 3; });
+}
+
+TEST(Memory, OffsetsOf64Bits) {
+  auto x = random_values<int16_t>(600, 67);
+  Array<int16_t> in(x);
+  Array<int16_t> out(512);
+  run(R"(
+@triton.jit
+def kernel(x, y, k: tl.int64):
+    i = tl.arange(0, 512).to(tl.int64)
+    q = x + 600
+    tl.store(y + i, tl.load(q - k + i))
+)",
+      {}, {1}, in, out, int64_t(550));
+  expect_equal(out.values(), "int64 offsets", [&](size_t i) { return i < 550 ? x[50 + i] : int16_t(0); });
+}
+
+// ------------------------------------------------------------------------------------------------------- atomics
+
+using AtomicTypes = std::tuple<int32_t, int64_t, uint32_t, uint64_t, float16, bfloat16, float, double>;
+
+TEST(Atomics, ManyProgramsOneAddress) {
+  for_types<AtomicTypes>([](auto type) {
+    using T = decltype(type);
+    // As many additions of 1 as the type counts exactly.
+    int programs = std::is_same_v<T, bfloat16> ? 200 : 500;
+    for (const char* options :
+         {"", ", sem='relaxed'", ", sem='release', scope='sys'", ", sem='acquire', scope='gpu'"}) {
+      Array<T> sum(std::vector<T>(1, T(0)));
+      Array<T> old(size_t(programs), 0);
+      run(fmt::format(R"(
+@triton.jit
+def kernel(total, old):
+    before = tl.atomic_add(total, 1{})
+    tl.static_assert(before.dtype == total.dtype.element_ty)
+    tl.store(old + tl.program_id(0), before)
+)",
+                      options),
+          {.num_warps = next_warps()}, {unsigned(programs)}, sum, old);
+      EXPECT_EQ(wide(sum.values()[0]), programs) << tl<T>() << options;
+      // Every program saw another number: each of 0 .. programs - 1 once.
+      std::vector<int> seen;
+      for (T v : old.values()) seen.push_back(int(wide(v)));
+      std::sort(seen.begin(), seen.end());
+      for (int i = 0; i < programs; ++i) EXPECT_EQ(seen[size_t(i)], i) << tl<T>() << options;
+    }
+  });
+}
+
+TEST(Atomics, TilesAndMasks) {
+  for_types<AtomicTypes>([](auto type) {
+    using T = decltype(type);
+    for (int num_warps : {1, 4, 8}) {
+      SCOPED_TRACE(fmt::format("{} num_warps {}", tl<T>(), num_warps));
+      auto x = small_values<T>(256, 68, 7);
+      Array<T> in(x), bins(std::vector<T>(16, T(0))), each(std::vector<T>(256, T(2))), old(256);
+      run(R"(
+@triton.jit
+def kernel(x, bins, each, old, n):
+    i = tl.arange(0, 256)
+    a = tl.load(x + i)
+    tl.atomic_add(bins + i % 16, a, mask=i < n)
+    tl.store(old + i, tl.atomic_add(each + i, a))
+)",
+          {.num_warps = num_warps}, {1}, in, bins, each, old, 200);
+      std::vector<double> sums(16);
+      for (size_t i = 0; i < 200; ++i) sums[i % 16] += double(wide(x[i]));
+      expect_equal(bins.values(), "bins", [&](size_t i) { return T(float(sums[i])); });
+      expect_equal(each.values(), "each", [&](size_t i) { return T(float(wide(x[i])) + 2); });
+      expect_equal(old.values(), "old", [&](size_t) { return T(2); });
+    }
+  });
+}
+
+// A tile with fewer elements than threads: each addition happens once, and all threads get its old value.
+TEST(Atomics, CopiesAddOnce) {
+  for (int num_warps : {1, 4, 8}) {
+    Array<int32_t> counters(std::vector<int32_t>(8, 10)), out(64);
+    run(R"(
+@triton.jit
+def kernel(counters, out):
+    i = tl.arange(0, 8)
+    before = tl.atomic_add(counters + i, i + 1)
+    wide = tl.broadcast_to(before[:, None], 8, 8)
+    j = tl.arange(0, 8)
+    tl.store(out + i[:, None] * 8 + j[None, :], wide + j[None, :])
+)",
+        {.num_warps = num_warps}, {3}, counters, out);
+    expect_equal(counters.values(), "counters", [](size_t i) { return int32_t(10 + 3 * (i + 1)); });
+    for (int32_t v : out.values()) EXPECT_GE(v, 10);
+  }
+}
+
+}  // namespace
+}  // namespace tegula::ops

@@ -1,0 +1,699 @@
+// label: unit
+// The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
+// equal bytes, and its line table names the user's lines.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "codegen/target/target.h"
+#include "dsl/tegula.h"
+#include "kernels/kernels.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A kernel with the arguments that it is compiled for. Arguments not named are int32 multiples of 16; "=1" compiles the
+// value in, ":1" promises no divisibility. Constexprs look the same.
+struct Case {
+  const char* file;
+  const char* kernel;
+  const char* arguments;  ///< empty: a helper that other kernels call
+  int num_warps;
+};
+
+constexpr Case kCases[] = {
+    {"tutorials/01_vector_add.py", "vector_add", "x_ptr=*f32 y_ptr=*f32 out_ptr=*f32 BLOCK=1024", 4},
+    {"tutorials/02_fused_softmax.py", "load_row", "", 0},
+    {"tutorials/02_fused_softmax.py", "store_row", "", 0},
+    {"tutorials/02_fused_softmax.py", "row_max", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "subtract", "out_ptr=*f32 x_ptr=*f32 max_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "exponential", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "row_sum", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "divide", "out_ptr=*f32 x_ptr=*f32 sum_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/02_fused_softmax.py", "softmax_of_tile", "", 0},
+    {"tutorials/02_fused_softmax.py", "softmax_in_pieces", "", 0},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=1", 4},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=0", 8},
+    {"tutorials/04_matmul.py", "nothing", "", 0},
+    {"tutorials/04_matmul.py", "leaky_relu", "", 0},
+    {"tutorials/04_matmul.py", "gelu", "", 0},
+    {"tutorials/04_matmul.py", "matmul",
+     "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 EPILOGUE=gelu BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8", 8},
+    {"tutorials/04_matmul.py", "add_bias", "c_ptr=*f16 bias_ptr=*f16 BLOCK=1024", 4},
+    {"tutorials/04_matmul.py", "apply", "c_ptr=*f16 EPILOGUE=gelu BLOCK=1024", 4},
+    {"tutorials/03_your_own_fusion.py", "load_row", "", 0},
+    {"tutorials/03_your_own_fusion.py", "load_vector", "", 0},
+    {"tutorials/03_your_own_fusion.py", "store_row", "", 0},
+    {"tutorials/03_your_own_fusion.py", "add", "out_ptr=*f32 x_ptr=*f32 y_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "rms_norm", "out_ptr=*f32 x_ptr=*f32 weight_ptr=*f32 eps=f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "silu", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "exponential", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "add_one", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "row_sum", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "row_max", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "subtract", "out_ptr=*f32 x_ptr=*f32 column_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "divide", "out_ptr=*f32 x_ptr=*f32 column_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "multiply", "out_ptr=*f32 x_ptr=*f32 scale=f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "add_vector", "out_ptr=*f32 x_ptr=*f32 bias_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "residual_rms_norm_silu",
+     "out_ptr=*f32 x_ptr=*f32 residual_ptr=*f32 weight_ptr=*f32 eps=f32 BLOCK=4096", 8},
+    {"tutorials/03_your_own_fusion.py", "exp_normalize", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 4},
+    {"tutorials/03_your_own_fusion.py", "softmax_scale_bias",
+     "out_ptr=*f32 x_ptr=*f32 scale=f32 bias_ptr=*f32 BLOCK=4096", 4},
+    {"tests/kernels/elementwise.py", "vector_add", "x_ptr=*f16 y_ptr=*f16 out_ptr=*f16 n=i32:1 BLOCK=1024", 4},
+    {"tests/kernels/elementwise.py", "swiglu", "gate_ptr=*bf16 up_ptr=*bf16 out_ptr=*bf16 BLOCK=4096", 8},
+    {"tests/kernels/elementwise.py", "math", "x_ptr=*f32 out_ptr=*f32 BLOCK=512", 4},
+    {"tests/kernels/elementwise.py", "math", "x_ptr=*f64 out_ptr=*f64 BLOCK=128", 4},
+    {"tests/kernels/elementwise.py", "powers", "x_ptr=*f32 out_ptr=*f32 iterations=i32:1 BLOCK=1024 LEAKY=1", 4},
+    {"tests/kernels/elementwise.py", "histogram", "x_ptr=*i32 counts_ptr=*i32 total_ptr=*f32 BINS=64 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 cols=i32:1 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=16384", 16},
+    {"tests/kernels/rows.py", "softmax_rows", "out_ptr=*f32 x_ptr=*f32 rows=i32:1 ROWS=16 BLOCK=128", 4},
+    {"tests/kernels/rows.py", "softmax_persistent", "out_ptr=*f32 x_ptr=*f32 rows=i32:1 BLOCK=4096 num_stages=3", 8},
+    {"tests/kernels/rows.py", "rms_norm", "x_ptr=*f16 w_ptr=*f16 out_ptr=*f16 eps=f32 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "add_rms_norm_silu",
+     "x_ptr=*bf16 residual_ptr=*bf16 w_ptr=*bf16 out_ptr=*bf16 eps=f32 BLOCK=4096", 8},
+    {"tests/kernels/rows.py", "layer_norm",
+     "x_ptr=*f16 w_ptr=*f16 b_ptr=*f16 out_ptr=*f16 mean_ptr=*f32 rstd_ptr=*f32 eps=f32 BLOCK=1024", 4},
+    {"tests/kernels/rows.py", "cross_entropy", "logits_ptr=*bf16 target_ptr=*i64 loss_ptr=*f32 ignore=i32:1 BLOCK=4096",
+     8},
+    {"tests/kernels/rows.py", "argmax", "x_ptr=*f32 value_ptr=*f32 index_ptr=*i32 BLOCK=4096", 8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+     "BLOCK_K=32 GROUP_M=8 OUT=f16",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*f32 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=64 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f32",
+     8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "
+     "stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 "
+     "stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8 OUT=f32 SUMS=f32 PRECISION=tf32x3",
+     4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 stride_am=i32:16 stride_ak=i32=1 stride_bk=i32=1 stride_bn=i32:16 stride_cn=i32=1 "
+     "BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 GROUP_M=8 OUT=i32 SUMS=i32 PRECISION=ieee",
+     4},
+    {"tests/kernels/matmul.py", "leaky_relu", "", 0},
+    {"tests/kernels/matmul.py", "wrapped_matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+     8},
+    {"tests/kernels/matmul.py", "attention",
+     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=192 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16",
+     8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*bf16 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=224 "
+     "BLOCK_K=64 GROUP_M=8 OUT=bf16",
+     4},
+    {"tests/kernels/widths.py", "statistics",
+     "x_ptr=*f32 softmax_ptr=*f32 transposed_ptr=*f32 columns_ptr=*f32 numbers_ptr=*f32 BM=12 BN=192", 4},
+    {"tests/kernels/widths.py", "shapes", "x_ptr=*i32 y_ptr=*i32 A=3 B=5 C=64", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32 PRECISION=tf32x3", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product",
+     "a_ptr=*f32 b_ptr=*f32 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32 PRECISION=tf32", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 BATCH=2 M=4 N=16 K=8 OUT=f64", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
+    {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
+    {"tests/kernels/operands.py", "flash_attention",
+     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0", 4},
+    {"tests/kernels/operands.py", "flash_attention",
+     "q_ptr=*bf16 k_ptr=*bf16 v_ptr=*bf16 out_ptr=*f32 scale=f32 ROWS=128 KEYS=64 DEPTH=64 CAUSAL=1", 8},
+    {"tests/kernels/operands.py", "scaled",
+     "a_ptr=*f16 b_ptr=*i8 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 TYPE=f16", 4},
+    {"tests/kernels/dot_types.py", "product", "a_ptr=*f8e4m3 b_ptr=*f8e5m2 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
+    {"tests/kernels/dot_types.py", "long_product",
+     "a_ptr=*f8e5m2 b_ptr=*f8e5m2 c_ptr=*f32 M=32 N=32 BLOCK_K=64 ZERO=f32", 4},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f8e4m3 b_ptr=*f8e4m3 c_ptr=*f16 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64 GROUP_M=8 OUT=f16",
+     8},
+    {"tests/kernels/matmul.py", "matmul",
+     "a_ptr=*f8e5m2 b_ptr=*f8e4m3 c_ptr=*f32 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+     "BLOCK_K=128 GROUP_M=8 OUT=f32",
+     4},
+    {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "scale", "x_ptr=*f8e4m3 out_ptr=*f8e5m2 factor=f32 BLOCK=4096", 4},
+    {"tests/kernels/float8.py", "bits",
+     "out_ptr=*f8e4m3 byte_ptr=*u8 largest_ptr=*f32 sum_ptr=*f32 x_ptr=*f8e4m3 BLOCK=1024", 4},
+    {"tests/kernels/matmul.py", "gram", "x_ptr=*f16 c_ptr=*f32 out_ptr=*f32 R=64 C=64", 4},
+};
+
+constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+std::string label(const Case& c, int num_warps) {
+  return fmt::format("{}::{} ({}) with {} warps", c.file, c.kernel, c.arguments, num_warps);
+}
+
+std::optional<Elem> elem_of_name(const std::string& name) {
+  static const std::map<std::string, Elem> names = {
+      {"i8", Elem::I8},   {"u8", Elem::U8},   {"i32", Elem::I32}, {"f8e4m3", Elem::F8E4M3}, {"f8e5m2", Elem::F8E5M2},
+      {"i64", Elem::I64}, {"f16", Elem::F16}, {"f32", Elem::F32}, {"bf16", Elem::BF16},     {"f64", Elem::F64}};
+  auto it = names.find(name);
+  return it == names.end() ? std::nullopt : std::optional(it->second);
+}
+
+ArgType arg_type(std::string text) {
+  static const std::regex form(R"((\*?)(\w+)(?:([:=])(\d+))?)");
+  std::smatch match;
+  if (!std::regex_match(text, match, form)) throw std::invalid_argument(text);
+  ArgType type{.elem = elem_of_name(match[2]).value(), .pointer = match[1].length() > 0};
+  if (type.pointer || type.elem == Elem::I32) type.divisible_by = 16;
+  if (match[3] == ":") type.divisible_by = std::stoll(match[4]);
+  if (match[3] == "=") type.constant = std::stoll(match[4]);
+  return type;
+}
+
+KernelImage compile(const Case& c, int num_warps, const char* target) {
+  const Kernel kernel = Program::load(std::string(TEGULA_SOURCE_DIR "/") + c.file).kernel(c.kernel);
+  std::map<std::string, std::string> given;
+  std::istringstream words(c.arguments);
+  for (std::string word; words >> word;) given[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  LaunchOptions options{.num_warps = num_warps};
+  std::vector<ArgType> types;
+  for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr && !given.contains(p.name)) continue;  // it has a default
+    const std::string text = given.contains(p.name) ? given[p.name] : "i32";
+    if (!p.is_constexpr)
+      types.push_back(arg_type(text));
+    else if (auto elem = elem_of_name(text))
+      options.constexprs.emplace_back(p.name, Constexpr(*elem));
+    else if (std::isdigit(text[0]))
+      options.constexprs.emplace_back(p.name, std::stoi(text));
+    else
+      options.constexprs.emplace_back(p.name, text);
+  }
+  return kernel.compile(types, options, target);
+}
+
+std::string run_command(const std::string& command, int* status) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+  *status = pclose(pipe);
+  return output;
+}
+
+// Calls work(i) for 0 <= i < count on all cores.
+void in_parallel(size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (size_t i; (i = next++) < count;) work(i);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+struct Job {
+  const Case* c;
+  int num_warps;
+  const char* target;
+};
+
+// Every case for every target with its own number of warps; with other numbers for the two targets that differ most.
+std::vector<Job> jobs() {
+  std::vector<Job> list;
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    for (const char* target : kTargets) list.push_back({&c, c.num_warps, target});
+    list.push_back({&c, c.num_warps * 2, "sm_80"});
+    list.push_back({&c, 1, "sm_120a"});
+  }
+  return list;
+}
+
+TEST(Ptx, EveryKernelTextHasACase) {
+  for (const char* folder : {"tutorials", "tests/kernels"})
+    for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".py") continue;
+      const std::string file = fmt::format("{}/{}", folder, entry.path().filename().string());
+      for (const std::string& kernel : Program::load(entry.path().string()).kernels()) {
+        const bool found = std::any_of(std::begin(kCases), std::end(kCases),
+                                       [&](const Case& c) { return c.file == file && c.kernel == kernel; });
+        EXPECT_TRUE(found) << file << "::" << kernel << " needs a row in kCases of tests/codegen/lower/ptx_test.cpp";
+      }
+    }
+}
+
+TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
+  int status = 0;
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  const std::string version = run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+
+  const std::vector<Job> list = jobs();
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  std::set<std::string> unknown_targets;
+  in_parallel(list.size(), [&](size_t i) {
+    const Job& job = list[i];
+    const bool own_warps = job.num_warps == job.c->num_warps;
+    std::string problem;
+    try {
+      const KernelImage image = compile(*job.c, job.num_warps, job.target);
+      const std::string file = fmt::format("{}/{}.ptx", folder, i);
+      std::ofstream(file) << image.ptx;
+      int failed = 0;
+      const std::string log = run_command(
+          fmt::format("{} timeout 60 ptxas -v -arch={} {} -o {}.cubin", path, job.target, file, file), &failed);
+      if (failed && log.find("is not defined for option 'gpu-name'") != std::string::npos) {
+        std::lock_guard lock(mutex);
+        unknown_targets.insert(job.target);
+        return;
+      }
+      if (failed) problem = WEXITSTATUS(failed) == 124 ? "ptxas takes more than a minute" : "ptxas refuses it: " + log;
+      for (const char* code : {"C75", "serializ"})
+        if (log.find(code) != std::string::npos) problem = "products in flight are waited for: " + log;
+      if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
+        problem = "spills: " + log;
+      if (!failed && own_warps && log.find(" 0 bytes stack frame") == std::string::npos)
+        problem = "uses local memory: " + log;
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (problem.empty()) return;
+    std::lock_guard lock(mutex);
+    problems.push_back(fmt::format("{} for {}: {}", label(*job.c, job.num_warps), job.target, problem));
+  });
+  fs::remove_all(folder);
+  EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
+  EXPECT_LT(unknown_targets.size(), std::size(kTargets)) << version;
+}
+
+// The PTX of all cases for one target.
+std::vector<std::string> all_ptx() {
+  std::vector<std::string> texts;
+  for (const Case& c : kCases)
+    if (*c.arguments) texts.push_back(compile(c, c.num_warps, "sm_90a").ptx);
+  return texts;
+}
+
+// Not a test of its own: what a second process runs for SameBytesEveryTime.
+TEST(Ptx, DISABLED_WriteAll) {
+  const char* file = std::getenv("TEGULA_TEST_OUTPUT");
+  ASSERT_TRUE(file);
+  std::ofstream out(file);
+  for (const std::string& text : all_ptx()) out << text;
+}
+
+TEST(Ptx, SameBytesEveryTime) {
+  const std::vector<std::string> first = all_ptx();
+  std::vector<std::string> in_threads(first.size());
+  std::vector<const Case*> cases;
+  for (const Case& c : kCases)
+    if (*c.arguments) cases.push_back(&c);
+  in_parallel(cases.size(), [&](size_t i) {
+    const size_t backwards = cases.size() - 1 - i;
+    in_threads[backwards] = compile(*cases[backwards], cases[backwards]->num_warps, "sm_90a").ptx;
+  });
+  std::string together;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(first[i], in_threads[i]) << label(*cases[i], cases[i]->num_warps);
+    together += first[i];
+  }
+
+  std::string file = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  const int descriptor = mkstemp(file.data());
+  ASSERT_GE(descriptor, 0);
+  close(descriptor);
+  int status = 0;
+  const std::string log = run_command(
+      fmt::format("TEGULA_TEST_OUTPUT={} '{}' --gtest_filter=Ptx.DISABLED_WriteAll --gtest_also_run_disabled_tests",
+                  file, fs::read_symlink("/proc/self/exe").string()),
+      &status);
+  EXPECT_EQ(status, 0) << log;
+  std::stringstream second;
+  second << std::ifstream(file).rdbuf();
+  fs::remove(file);
+  EXPECT_TRUE(second.str() == together) << "another process compiled other bytes";
+}
+
+// What the kernel library may choose from: all of it assembles; the choice without timing does not spill, and next to
+// nothing does (tuning drops what does).
+TEST(Ptx, LibraryConfigurationsDoNotSpill) {
+  struct LibraryCase {
+    const char* file;
+    const char* kernel;
+    std::vector<ConstexprArg> flags;
+    std::set<std::string> none;  ///< arguments left out
+  };
+  const std::vector<LibraryCase> cases = {
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {"bias_ptr"}},
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {}},
+      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(true)}}, {"bias_ptr"}},
+      {"norm.py",
+       "norm",
+       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}},
+       {"residual_ptr", "sum_ptr", "bias_ptr"}},
+      {"norm.py",
+       "norm",
+       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(true)}, {"EVEN", Constexpr(true)}},
+       {"bias_ptr"}},
+      {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}}, {}},
+      {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
+      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
+  };
+  struct Compilation {
+    std::string label;
+    Kernel kernel;
+    std::vector<ArgType> types;
+    LaunchOptions options;
+    bool first;  ///< the choice where nothing is timed
+  };
+  std::vector<Compilation> list;
+  for (const LibraryCase& c : cases) {
+    const Kernel kernel = kernels::library_program(c.file).kernel(c.kernel);
+    const Autotune& tuning = *kernel.autotuning();
+    for (auto [cols, elem] : {std::pair{4096, Elem::F32}, {16384, Elem::BF16}}) {
+      bool first = true;
+      LaunchArgs args;
+      args.set("cols", LaunchArgs::Value(int64_t(cols)));
+      args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
+      for (const Config& config : tuning.prune(tuning.configs, args)) {
+        std::vector<ArgType> types;
+        LaunchOptions options{.constexprs = config.constexprs, .num_warps = config.num_warps.value_or(4)};
+        options.constexprs.insert(options.constexprs.end(), c.flags.begin(), c.flags.end());
+        for (const KernelParam& p : kernel.params()) {
+          if (p.name == "BLOCK") options.constexprs.emplace_back("BLOCK", cols);
+          if (p.name == "WIDTH") options.constexprs.emplace_back("WIDTH", 16 / elem_bytes(elem));
+          if (p.is_constexpr) continue;
+          ArgType& type = types.emplace_back(ArgType{.elem = Elem::I32, .divisible_by = 16});
+          if (p.name == "scale" || p.name == "eps") type = {.elem = Elem::F32};
+          if (p.name.ends_with("_ptr")) type = {.elem = elem, .pointer = true, .divisible_by = 16};
+          if (c.none.contains(p.name)) type.constant = 0;
+        }
+        list.push_back({fmt::format("{}::{} of {} columns of {}, {}", c.file, c.kernel, cols, elem_info(elem).tl,
+                                    config.to_string()),
+                        kernel, std::move(types), std::move(options), first});
+        first = false;
+      }
+    }
+  }
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  int status = 0;
+  run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  std::vector<std::string> spilled;
+  in_parallel(list.size(), [&](size_t i) {
+    std::string problem;
+    bool spills = false;
+    try {
+      const std::string file = fmt::format("{}/{}.ptx", folder, i);
+      std::ofstream(file) << list[i].kernel.compile(list[i].types, list[i].options, "sm_90a").ptx;
+      int failed = 0;
+      const std::string log =
+          run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
+      spills = log.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") == std::string::npos;
+      if (failed || (spills && list[i].first)) problem = log;
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    std::lock_guard lock(mutex);
+    if (!problem.empty()) problems.push_back(list[i].label + ": " + problem);
+    if (spills) spilled.push_back(list[i].label);
+  });
+  fs::remove_all(folder);
+  EXPECT_TRUE(problems.empty()) << fmt::format("{} of {}:\n{}", problems.size(), list.size(),
+                                               fmt::join(problems, "\n"));
+  EXPECT_LE(spilled.size(), list.size() / 50) << fmt::format("of {}:\n{}", list.size(), fmt::join(spilled, "\n"));
+}
+
+// 1-based lines of a kernel's body with memory accesses, reductions or mathematical functions.
+std::set<int> lines_with_work(const Case& c) {
+  static const std::regex work(R"(tl\.(load|store|atomic_add|dot|sum|max|exp|log|sin|cos|erf|sqrt|rsqrt|sigmoid)\()");
+  std::ifstream in(std::string(TEGULA_SOURCE_DIR "/") + c.file);
+  std::set<int> lines;
+  std::string text;
+  bool inside = false;
+  for (int line = 1; std::getline(in, text); ++line) {
+    if (text.starts_with("def ")) inside = text.starts_with(fmt::format("def {}(", c.kernel));
+    if (inside && std::regex_search(text, work)) lines.insert(line);
+  }
+  return lines;
+}
+
+TEST(Ptx, LineTableNamesTheUsersLines) {
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    const std::string ptx = compile(c, c.num_warps, "sm_90a").ptx;
+    std::smatch file;
+    ASSERT_TRUE(std::regex_search(ptx, file, std::regex(R"re(\.file\s+(\d+)\s+"([^"]*)")re"))) << ptx;
+    EXPECT_EQ(file[2].str(), std::string(TEGULA_SOURCE_DIR "/") + c.file);
+    std::set<int> lines;
+    const std::regex loc(fmt::format(R"(\.loc\s+{}\s+(\d+)\s+\d+)", file[1].str()));
+    for (std::sregex_iterator it(ptx.begin(), ptx.end(), loc), end; it != end; ++it) lines.insert(std::stoi((*it)[1]));
+    for (int line : lines_with_work(c))
+      EXPECT_TRUE(lines.contains(line)) << label(c, c.num_warps) << ": no .loc names line " << line;
+  }
+}
+
+// What the lowering is there for: wide accesses, tensor-core instructions, and predicates only where a mask may be
+// false.
+TEST(Ptx, InstructionsThatMatter) {
+  auto count = [](const std::string& text, const char* what) {
+    const std::regex form(what);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
+  std::string ptx = compile(softmax, 8, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
+  EXPECT_EQ(count(ptx, "bar\\.sync"), 2) << "one barrier a reduction\n" << ptx;
+  EXPECT_EQ(count(ptx, "local"), 0) << ptx;
+
+  // Operands of dots are copied to shared memory, three stages of 16 bytes a thread and time. The transposed form of
+  // ldmatrix, or of the operand of wgmma, where K is not the contiguous axis in memory.
+  for (bool transposed_b : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f32",
+        transposed_b ? "stride_bk" : "stride_bn");
+    const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile(matmul, 4, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), warpgroups ? 0 : 16) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), warpgroups     ? 0
+                                                                              : transposed_b ? 8
+                                                                                             : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"),
+                warpgroups || transposed_b ? 0 : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, transposed_b ? "m64n64k16.*1, 1, 0, 0;" : "m64n64k16.*1, 1, 0, 1;"), warpgroups ? 2 : 0)
+          << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << "of two iterations before the loop\n" << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
+    }
+  }
+
+  // Widths that are no powers of two: one instruction for all columns, where no group shares them.
+  for (const auto& [columns, rows, warps] : {std::array{96, 64, 4}, {192, 64, 4}, {224, 64, 4}, {192, 128, 8}})
+    for (bool transposed_b : {false, true}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M={} BLOCK_N={} "
+          "BLOCK_K=64 GROUP_M=8 OUT=f16",
+          transposed_b ? "stride_bk" : "stride_bn", rows, columns);
+      ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, "sm_90a").ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), 4) << ptx;
+      EXPECT_EQ(count(ptx, fmt::format("m64n{}k16", columns).c_str()), 4) << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+    }
+
+  // Columns that wrap around at N are as contiguous as N is divisible.
+  for (int columns : {128, 256}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N={} "
+        "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+        columns);
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag].* 16, "), 3 * 64 * (128 + columns) / 8 / (32 * 8)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+    }
+  }
+
+  // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
+  for (const char* type : {"f32", "i8", "u8"})
+    for (bool transposed_b : {false, true}) {
+      const bool real = type[0] == 'f';
+      const std::string arguments = fmt::format(
+          "a_ptr=*{0} b_ptr=*{0} c_ptr=*{1} stride_ak=i32=1 {2}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 "
+          "GROUP_M=8 OUT={1} SUMS={1} PRECISION=tf32",
+          type, real ? "f32" : "i32", transposed_b ? "stride_bk" : "stride_bn");
+      const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+      for (const char* target : {"sm_80", "sm_90a"}) {
+        ptx = compile(matmul, 4, target).ptx;
+        const bool warpgroups = transposed_b && find_target(target)->has(Feature::Wgmma);
+        const std::string types = fmt::format("\\.{0}\\.{1}\\.{1}", real ? "f32" : "s32",
+                                              real             ? "tf32"
+                                              : type[0] == 'i' ? "s8"
+                                                               : "u8");
+        const int depth = real ? 8 : 32;
+        EXPECT_EQ(count(ptx, fmt::format("wgmma\\.mma_async\\.sync\\.aligned\\.m64n64k{}{}", depth, types).c_str()),
+                  warpgroups ? 64 / depth : 0)
+            << ptx;
+        EXPECT_EQ(count(ptx, fmt::format("mma\\.sync\\.aligned\\.m16n8k{}\\.row\\.col{}", depth, types).c_str()),
+                  warpgroups ? 0 : 64 / depth * 8)
+            << ptx;
+      }
+    }
+
+  const Case attention{"tests/kernels/matmul.py", "attention",
+                       "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};
+  ptx = compile(attention, 4, "sm_80").ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 64) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), 4 + 16) << "q and k";
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
+  EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
+  EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+// Elements that wrap around at a bound are loaded together if a promise, on the way there, says that they start at no
+// negative one.
+TEST(Ptx, PromisesOfSigns) {
+  auto accesses = [](const char* promise, const char* width) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shifted(x_ptr, out_ptr, N, shift):
+    pid = tl.program_id(0)
+    start = (pid - shift) * 1024
+    {}
+    at = start + tl.arange(0, 1024)
+    tl.store(out_ptr + pid * 1024 + tl.arange(0, 1024), tl.load(x_ptr + at % N))
+)",
+                                         promise);
+    const Kernel kernel = Program::parse(text, "shifted.py").kernel("shifted");
+    const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const ArgType n{.elem = Elem::I32, .divisible_by = 16}, shift{.elem = Elem::I32};
+    const std::vector<ArgType> types{pointer, pointer, n, shift};
+    const std::string ptx = kernel.compile(types, {.num_warps = 4}, "sm_80").ptx;
+    const std::regex form(fmt::format("ld\\.global\\.{}", width));
+    return std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), form), std::sregex_iterator());
+  };
+  for (const char* promise : {"tl.assume(start >= 0)", "tl.assume(start > -1)", "tl.assume(0 < start)",
+                              "tl.assume((N > 0) & (0 <= start))", "tl.assume(start >= 0 and N > 0)"})
+    EXPECT_EQ(accesses(promise, "v4"), 2) << promise;
+  for (const char* promise :
+       {"", "tl.assume(start >= -1024)", "tl.assume(start != 0)", "tl.assume(start < 1)",
+        "tl.assume((start >= 0) | (N > 0))", "tl.assume(start >= N)", "if N > 4096:\n        tl.assume(start >= 0)"})
+    EXPECT_EQ(accesses(promise, "b32"), 8) << promise;
+}
+
+// Operands that are computed, or loaded to registers: wgmma multiplies all of them.
+TEST(Ptx, WgmmaOnOperandsFromRegisters) {
+  auto count = [](const std::string& text, const char* pattern) {
+    const std::regex form(pattern);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const char* attention = "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0";
+  std::string ptx = compile({"tests/kernels/operands.py", "flash_attention", attention, 4}, 4, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.* %rd\\d+, %rd\\d+, .*1, 1, 0, 0;"), 4) << "q and k, both along K\n" << ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.*\\}, %rd\\d+, .*1, 1, 1;"), 4) << "weights in registers, v along N\n" << ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync"), 0) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix"), 0) << ptx;
+
+  // Rows that are not aligned are stored before they are multiplied.
+  for (bool aligned : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f16 {}",
+        aligned ? "" : "K=i32:1 stride_am=i32:1 stride_bk=i32:1");
+    ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
+    EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
+  }
+}
+
+// Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may
+// start.
+TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
+  for (const Case& c : kCases) {
+    if (!*c.arguments) continue;
+    for (const char* target : kTargets) {
+      const KernelImage image = compile(c, c.num_warps, target);
+      const std::string what = label(c, c.num_warps) + " for " + target + "\n" + image.ptx;
+      const bool overlaps = find_target(target)->sm >= 90;
+      EXPECT_EQ(image.dependent_launch, overlaps) << what;
+      const size_t wait = image.ptx.find("griddepcontrol.wait");
+      const size_t next = image.ptx.find("griddepcontrol.launch_dependents");
+      ASSERT_EQ(wait != std::string::npos, overlaps) << what;
+      ASSERT_EQ(next != std::string::npos, overlaps) << what;
+      if (!overlaps) continue;
+      EXPECT_LT(wait, next) << what;
+      std::smatch access;
+      ASSERT_TRUE(std::regex_search(image.ptx, access, std::regex(R"((ld|st|atom|cp\.async)[.\w]*\.global)"))) << what;
+      EXPECT_LT(next, size_t(access.position())) << what;
+      // In the first block, which every thread runs.
+      EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
+    }
+  }
+  const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
+  const ArgType n{.elem = Elem::I32};
+  EXPECT_NE(kernel.compile(std::span(&n, 1), {}, "sm_90a").ptx.find("griddepcontrol.wait"), std::string::npos);
+  const KernelImage alone = kernel.compile(std::span(&n, 1), {.dependent_launch = false}, "sm_90a");
+  EXPECT_EQ(alone.ptx.find("griddepcontrol"), std::string::npos);
+  EXPECT_FALSE(alone.dependent_launch);
+}
+
+TEST(Ptx, RegisterLimit) {
+  const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
+  const ArgType n{.elem = Elem::I32};
+  EXPECT_EQ(kernel.compile(std::span(&n, 1), {}, "sm_80").ptx.find(".maxnreg"), std::string::npos);
+  const std::string ptx = kernel.compile(std::span(&n, 1), {.maxnreg = 40}, "sm_80").ptx;
+  EXPECT_NE(ptx.find(".maxnreg 40"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(".reqntid 128"), std::string::npos) << ptx;
+}
+
+}  // namespace
+}  // namespace tegula

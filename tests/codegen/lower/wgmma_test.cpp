@@ -1,0 +1,660 @@
+// label: device
+// Matrix instructions of a warpgroup: products of all swizzle modes and orders against a plain product, on the emulator
+// and on a GPU that has them; what it says of missing waits and barriers, and what the assembler says of their PTX.
+#include <unistd.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "codegen/exec/generate.h"
+#include "codegen/target/target.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An operand in shared memory: rows of A or columns of B, by K.
+struct Operand {
+  int lines, depth;
+  int swizzle;      // bytes: 0, 32, 64, 128
+  bool mn_major;    // neighbours in memory are of neighbouring lines
+  int element = 2;  // bytes
+
+  int of_chunk() const { return 16 / element; }
+  int width() const { return swizzle ? swizzle / 16 : 1; }  // chunks of 16 bytes
+  int bytes() const { return lines * depth * element; }
+
+  // Atoms of 8 lines (of memory) by `width` chunks. K-major: atoms follow each other along the lines, then along K;
+  // MN-major: along K, then along the lines. Without swizzle an atom is 8 by one chunk and they follow along K first.
+  int offset(int line, int k) const {
+    int w = width(), atom = 128 * w;
+    int major = mn_major ? line : k, minor = mn_major ? k : line;
+    int chunk = major / of_chunk(), result;
+    if (swizzle)
+      result =
+          minor / 8 * atom + chunk / w * atom * (mn_major ? depth : lines) / 8 + minor % 8 * 16 * w + chunk % w * 16;
+    else
+      result = line / 8 * (depth / of_chunk()) * atom + k / of_chunk() * atom + minor % 8 * 16;
+    result += major % of_chunk() * element;
+    // Chunks of a row of 128 bytes, permuted by the row's number.
+    return result ^ ((result >> 7) % w) << 4;
+  }
+  // Bytes from one part of 32 bytes along K to the next.
+  int step() const {
+    if (!swizzle) return 256;
+    if (mn_major) return 2 * 128 * width();
+    return 32;  // within an atom
+  }
+  uint64_t descriptor(int at) const {
+    int w = width(), atom = 128 * w;
+    uint64_t leading, stride, mode = swizzle == 0 ? 0 : swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+    if (!swizzle) {
+      int along_k = atom, along_lines = depth / of_chunk() * atom;
+      leading = uint64_t(along_k), stride = uint64_t(along_lines);
+    } else {
+      leading = mn_major ? uint64_t(atom * depth / 8) : 16, stride = uint64_t(atom);
+    }
+    return uint64_t(at / 16) | leading / 16 << 16 | stride / 16 << 32 | mode << 62;
+  }
+};
+
+struct Multiplication {
+  int n = 16;
+  Elem elem = Elem::F16;
+  Operand a{64, 64, 128, false}, b{16, 64, 128, false};
+  bool a_in_registers = false;
+  int steps = 1;  // of 16 along K
+  int num_warps = 4;
+  // Pieces of the kernel, to be left out.
+  std::string before =
+      "  call void @tegula.hw.cp_async_wait.0()\n  call void @tegula.hw.fence_async_shared()\n"
+      "  call void @tegula.hw.barrier(i32 2)\n  call void @tegula.hw.wgmma_fence()\n";
+  std::string commit = "  call void @tegula.hw.wgmma_commit()\n";
+  std::string after;  // between commit and wait
+  int pending = 0;    // -1: no wait
+};
+
+constexpr int kAt = 4096, kBt = kAt + 64 * 64 * 2;  // of the operands
+constexpr int kShared = kBt + 256 * 64 * 2;
+constexpr int kBarrierAt = kShared;
+
+std::string row(const Multiplication& s) {
+  const char* form = s.a_in_registers ? "rs" : "ss";
+  switch (s.elem) {
+    case Elem::F32:
+      return fmt::format("wgmma_m64n{}k8_tf32_{}", s.n, form);
+    case Elem::I8:
+      return fmt::format("wgmma_m64n{}k32_s8_{}", s.n, form);
+    case Elem::U8:
+      return fmt::format("wgmma_m64n{}k32_u8_{}", s.n, form);
+    default:
+      return fmt::format("wgmma_m64n{}k16_{}_{}.{}{}", s.n, s.elem == Elem::BF16 ? "bf16" : "f16", form,
+                         s.a_in_registers ? "" : fmt::format("{:d}.", s.a.mn_major), int(s.b.mn_major));
+  }
+}
+// Of the sums.
+std::string type_of(const std::string& row) {
+  return row.find("_s8_") != row.npos || row.find("_u8_") != row.npos ? "i32" : "float";
+}
+std::string wait_row(const std::string& row, int count) {
+  return fmt::format("wgmma_wait_{}n{}", type_of(row) == "i32" ? "i32_" : "", count);
+}
+std::string repeated(const std::string& type, int count) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += (i ? ", " : "") + type;
+  return list;
+}
+
+std::string declarations(int n, const std::string& row) {
+  return fmt::format(R"(
+declare void @tegula.hw.fence_async_shared()
+declare void @tegula.hw.wgmma_fence() convergent
+declare void @tegula.hw.wgmma_commit() convergent
+declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
+declare void @tegula.hw.cp_async_mbarrier_arrive(i32, i32)
+declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
+declare {{{0}}} @tegula.hw.{1}.0({0}) convergent
+declare {{{0}}} @tegula.hw.{1}.1({0}) convergent
+declare {{{0}}} @tegula.hw.{2}({3}, i64, {0}, i1, i32) convergent
+)",
+                     repeated(type_of(row), n / 2), wait_row(row, n / 2), row,
+                     row.find("_rs") != row.npos ? "i32, i32, i32, i32" : "i64");
+}
+
+// One instruction; result %<name>, its elements %<name>_<i>.
+std::string call(const Multiplication& s, const std::string& name, const std::string& a, const std::string& b,
+                 const std::string& sums, bool accumulate, int site) {
+  const int count = s.n / 2;
+  const std::string type = type_of(row(s)), sums_type = repeated(type, count);
+  std::string text = fmt::format("  %{} = call {{{}}} @tegula.hw.{}({}, i64 {}, ", name, sums_type, row(s), a, b);
+  for (int i = 0; i < count; ++i)
+    text += sums.empty() ? type + " zeroinitializer, " : fmt::format("{} %{}_{}, ", type, sums, i);
+  text += fmt::format("i1 {}, i32 {})\n", accumulate, site);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, sums_type);
+  return text;
+}
+std::string wait(const Multiplication& s, const std::string& name, const std::string& sums, int pending) {
+  const int count = s.n / 2;
+  const std::string type = type_of(row(s)), sums_type = repeated(type, count);
+  std::string text =
+      fmt::format("  %{} = call {{{}}} @tegula.hw.{}.{}(", name, sums_type, wait_row(row(s), count), pending);
+  for (int i = 0; i < count; ++i) text += fmt::format("{}{} %{}_{}", i ? ", " : "", type, sums, i);
+  text += ")\n";
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  %{0}_{1} = extractvalue {{{2}}} %{0}, {1}\n", name, i, sums_type);
+  return text;
+}
+
+// Each thread's registers to %out.
+std::string stores(const Multiplication& s, const std::string& sums) {
+  std::string text;
+  for (int r = 0; r < s.n / 2; ++r)
+    text += fmt::format(
+        "  %oi{0} = mul i32 %t, {1}\n  %oj{0} = add i32 %oi{0}, {0}\n"
+        "  %op{0} = getelementptr i32, ptr addrspace(1) %out, i32 %oj{0}\n  %ov{0} = bitcast {3} %{2}_{0} to i32\n"
+        "  call void @tegula.hw.st_global_b32(ptr addrspace(1) %op{0}, i32 %ov{0}, i1 true, i32 9)\n",
+        r, s.n / 2, sums, type_of(row(s)));
+  return text;
+}
+
+// Copies the operands from %x to shared memory, multiplies, and stores each thread's registers.
+std::string kernel_text(const Multiplication& s) {
+  std::string body = fmt::format(R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %base = call i32 @tegula.hw.shared_base()
+  %o = mul i32 %t, 16
+  %base18 = and i32 %base, 262143
+  %base14 = lshr i32 %base18, 4
+  %start = zext i32 %base14 to i64
+  %fo = mul i32 %t, 4
+  br label %copy
+copy:
+  %i = phi i32 [ 0, %0 ], [ %i1, %copy ]
+  %io = mul i32 %i, {0}
+  %at = add i32 %io, %o
+  %p = getelementptr i8, ptr addrspace(1) %x, i32 %at
+  %to = add i32 %base, %at
+  call void @tegula.hw.cp_async_16(i32 %to, ptr addrspace(1) %p, i32 16, i32 1)
+  %i1 = add i32 %i, 1
+  %more = icmp slt i32 %i1, {1}
+  br i1 %more, label %copy, label %multiply
+multiply:
+  call void @tegula.hw.cp_async_commit()
+)",
+                                 16 * 32 * s.num_warps, kShared / (16 * 32 * s.num_warps));
+  // Fragments of A before the fence, as all registers of the instructions.
+  for (int k = 0; s.a_in_registers && k < s.steps; ++k)
+    for (int r = 0; r < 4; ++r)
+      body += fmt::format(
+          "  %fi{0}_{1} = add i32 %fo, {2}\n  %fp{0}_{1} = getelementptr i32, ptr addrspace(1) %fragment, i32 "
+          "%fi{0}_{1}\n"
+          "  %f{0}_{1} = call i32 @tegula.hw.ld_global_b32(ptr addrspace(1) %fp{0}_{1}, i32 0, i1 true, i32 3)\n",
+          k, r, k * 512 + r);
+  body += s.before;
+  std::string sums;
+  for (int k = 0; k < s.steps; ++k) {
+    body += fmt::format("  %a{0} = add i64 %start, {1}\n  %b{0} = add i64 %start, {2}\n", k,
+                        int64_t(s.a.descriptor(kAt + k * s.a.step())), int64_t(s.b.descriptor(kBt + k * s.b.step())));
+    std::string a = fmt::format("i64 %a{}", k), name = fmt::format("d{}", k);
+    if (s.a_in_registers) a = fmt::format("i32 %f{0}_0, i32 %f{0}_1, i32 %f{0}_2, i32 %f{0}_3", k);
+    body += call(s, name, a, fmt::format("%b{}", k), sums, k > 0, 4 + k);
+    sums = name;
+  }
+  body += s.commit + s.after;
+  if (s.pending >= 0) {
+    body += wait(s, "w", sums, s.pending);
+    sums = "w";
+  }
+  return body + stores(s, sums) + "  ret void";
+}
+
+KernelImage image(const Multiplication& s) {
+  return make_image({pointer("x", Elem::I32), pointer("fragment", Elem::I32), pointer("out")}, kernel_text(s),
+                    s.num_warps, kBarrierAt + 8, declarations(s.n, row(s)));
+}
+
+uint32_t bits_of(float value, Elem elem) {
+  switch (elem) {
+    case Elem::F32:
+      return std::bit_cast<uint32_t>(value);
+    case Elem::I8:
+    case Elem::U8:
+      return uint8_t(int(value));
+    case Elem::BF16:
+      return bfloat16(value).bits;
+    default:
+      return float16(value).bits;
+  }
+}
+
+struct Problem {
+  explicit Problem(const Multiplication& s, unsigned seed = 0)
+      : a(size_t(s.a.lines * s.a.depth)), b(size_t(s.b.lines * s.b.depth)) {
+    std::mt19937 random(seed);
+    for (float& v : a) v = float(int(random() % 17) - 8);
+    for (float& v : b) v = float(int(random() % 17) - 8) / (is_float(s.elem) ? 4 : 1);
+    if (s.elem == Elem::U8)
+      for (auto* values : {&a, &b})
+        for (float& v : *values) v = std::fabs(v) + 120;
+    memory.assign(kShared / 2, 0);
+    auto place = [&](const Operand& operand, const std::vector<float>& values, int at) {
+      for (int line = 0; line < operand.lines; ++line)
+        for (int k = 0; k < operand.depth; ++k) {
+          const uint32_t bits = bits_of(values[size_t(line * operand.depth + k)], s.elem);
+          std::memcpy(reinterpret_cast<char*>(memory.data()) + at + operand.offset(line, k), &bits,
+                      size_t(operand.element));
+        }
+    };
+    place(s.a, a, kAt);
+    place(s.b, b, kBt);
+    fragments.resize(size_t(4 * 512));
+    for (int step = 0; step < s.steps; ++step)
+      for (int t = 0; t < 128; ++t)
+        for (int r = 0; r < 4; ++r)
+          for (int e = 0; e < 4 / s.a.element; ++e) {
+            const int packed = 4 / s.a.element, depth = 8 * packed;
+            const int i = t / 32 * 16 + t % 32 / 4 + r % 2 * 8, k = depth * step + (t % 4 + r / 2 * 4) * packed + e;
+            fragments[size_t(step * 512 + t * 4 + r)] |= bits_of(a[size_t(i * s.a.depth + k)], s.elem)
+                                                         << 8 * s.a.element * e;
+          }
+    for (int t = 0; t < 128; ++t)
+      for (int r = 0; r < s.n / 2; ++r) {
+        int i = t / 32 * 16 + t % 32 / 4 + r / 2 % 2 * 8, j = r / 4 * 8 + t % 4 * 2 + r % 2;
+        float sum = 0;
+        for (int k = 0; k < 32 / s.a.element * s.steps; ++k)
+          sum += a[size_t(i * s.a.depth + k)] * b[size_t(j * s.b.depth + k)];
+        expected.push_back(sum);
+      }
+  }
+  std::vector<float> a, b, expected;
+  std::vector<uint16_t> memory;
+  std::vector<uint32_t> fragments;
+};
+
+std::string ptx_of(const KernelImage& image) {
+  return ptx_of_module({reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()},
+                       *find_target("sm_90a"));
+}
+
+// Null where there is none that has the instructions.
+Device* gpu() {
+  static const std::shared_ptr<Device> device = default_device();
+  return !device->info().emulator && device->info().sm == 90 ? device.get() : nullptr;
+}
+
+std::vector<float> run_on(Device& device, const Multiplication& s, const Problem& problem) {
+  KernelImage code = image(s);
+  if (!device.info().emulator) code.ptx = ptx_of(code);
+  auto kernel = device.load(std::move(code));
+  Array<uint16_t> x(device, problem.memory);
+  Array<uint32_t> fragments(device, problem.fragments);
+  Array<float> out(device, size_t(s.num_warps * 32 * s.n / 2));
+  launch(*kernel, {1}, x.address(), fragments.address(), out.address());
+  std::vector<float> values = out.values();
+  if (!is_float(s.elem))
+    for (float& v : values) v = float(std::bit_cast<int32_t>(v));
+  return values;
+}
+
+std::vector<float> run(const Multiplication& s, const Problem& problem, uint64_t seed = 0) {
+  return run_on(*make_emulator({.threads = 1, .seed = seed}), s, problem);
+}
+
+// On the emulator, and on the GPU if it has the instructions.
+void expect_product(const Multiplication& s, const std::string& what) {
+  const Problem problem(s);
+  std::vector<float> expected;
+  while (expected.size() < size_t(s.num_warps * 32 * s.n / 2))
+    expected.insert(expected.end(), problem.expected.begin(), problem.expected.end());
+  for (uint64_t seed : {0, 5}) EXPECT_EQ(run(s, problem, seed), expected) << what << ", seed " << seed;
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run_on(*device, s, problem), expected) << what << " on the GPU";
+  }
+}
+
+TEST(Wgmma, EveryOrderAndSwizzleOfBothOperands) {
+  for (bool a_mn : {false, true})
+    for (bool b_mn : {false, true})
+      for (int swizzle_a : {0, 32, 64, 128})
+        for (int swizzle_b : {0, 32, 64, 128}) {
+          Multiplication s;
+          s.n = 64;
+          s.a = {64, swizzle_a && !a_mn ? swizzle_a / 2 : 64, swizzle_a, a_mn};
+          s.b = {64, swizzle_b && !b_mn ? swizzle_b / 2 : 64, swizzle_b, b_mn};
+          s.steps = std::min(s.a.depth, s.b.depth) / 16;
+          s.elem = a_mn != b_mn ? Elem::BF16 : Elem::F16;
+          expect_product(s, fmt::format("a: {} {}-major, b: {} {}-major", swizzle_a, a_mn ? "M" : "K", swizzle_b,
+                                        b_mn ? "N" : "K"));
+        }
+}
+
+TEST(Wgmma, EveryWidth) {
+  for (int n = 8; n <= 256; n += 8) {
+    Multiplication s;
+    s.n = n;
+    s.b = {n, 64, 128, false};
+    s.steps = n % 32 ? 1 : 4;
+    s.a_in_registers = n % 24 == 0;
+    expect_product(s, fmt::format("n = {}", n));
+  }
+}
+
+TEST(Wgmma, ElementsOf8And32Bits) {
+  for (Elem elem : {Elem::F32, Elem::I8, Elem::U8})
+    for (int swizzle : {0, 32, 64, 128})
+      for (int n : {8, 24, 64, 256})
+        for (bool a_in_registers : {false, true}) {
+          const int bytes = elem_bits(elem) / 8, depth = (swizzle ? swizzle : 64) / bytes;
+          Multiplication s;
+          s.n = n, s.elem = elem;
+          s.a = {64, depth, swizzle, false, bytes};
+          s.b = {n, depth, swizzle, false, bytes};
+          s.steps = depth * bytes / 32;
+          s.a_in_registers = a_in_registers;
+          expect_product(s, fmt::format("{}, n = {}, swizzle {}", elem_info(elem).text, n, swizzle));
+        }
+}
+
+TEST(Wgmma, TwoWarpgroups) {
+  Multiplication s;
+  s.n = 32;
+  s.b = {32, 64, 64, true};
+  s.steps = 4;
+  s.num_warps = 8;
+  expect_product(s, "two warpgroups");
+}
+
+std::string fault(Multiplication s, uint64_t seed = 0) {
+  const Problem problem(s);
+  return error_of([&] { run(s, problem, seed); });
+}
+
+TEST(Wgmma, NothingIsThereBeforeTheWait) {
+  Multiplication s;
+  auto all_nan = [](const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
+  };
+  const Problem problem(s);
+  s.pending = -1;
+  EXPECT_TRUE(all_nan(run(s, problem))) << "no wait";
+  s.pending = 1;
+  EXPECT_TRUE(all_nan(run(s, problem))) << "a wait that leaves it pending";
+  s.pending = 0, s.commit = "";
+  EXPECT_TRUE(all_nan(run(s, problem))) << "not committed";
+  s.commit = "  call void @tegula.hw.wgmma_commit()\n  call void @tegula.hw.wgmma_commit()\n", s.pending = 1;
+  EXPECT_EQ(run(s, problem), problem.expected) << "an empty group is pending";
+}
+
+TEST(Wgmma, FaultsOfMissingSynchronisation) {
+  const char* changed =
+      "wgmma: an operand in shared memory was written between the instruction and the wait for it; a wait for a copy "
+      "or a "
+      "barrier is missing before it, or a wait for it before the next write\n  at k.py:4:5";
+  const std::string barrier = "  call void @tegula.hw.barrier(i32 2)\n";
+  Multiplication s;
+  auto without = [](std::string text, const std::string& line) {
+    size_t at = text.find(line);
+    return text.erase(at, line.size());
+  };
+  EXPECT_EQ(fault(s), "no error");
+  Multiplication no_barrier = s;
+  no_barrier.before = without(s.before, barrier);
+  for (uint64_t seed : {1, 2, 3}) EXPECT_CONTAINS(fault(no_barrier, seed), changed);
+  Multiplication no_fence = s;
+  no_fence.before = without(s.before, "  call void @tegula.hw.wgmma_fence()\n");
+  EXPECT_CONTAINS(fault(no_fence), "wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies");
+  // A fence of the threads that store or of those that read.
+  const std::string fence = "  call void @tegula.hw.fence_async_shared()\n",
+                    fences = "  call void @tegula.hw.wgmma_fence()\n";
+  Multiplication unseen = s;
+  unseen.before = without(s.before, fence);
+  EXPECT_CONTAINS(fault(unseen),
+                  "wgmma reads shared memory at offset 4096 that thread 0 stored at k.py:1:5, and no "
+                  "fence_async_shared lies between");
+  Multiplication late = unseen;
+  late.before = without(unseen.before, fences) + fence + fences;
+  EXPECT_EQ(fault(late), "no error");
+  Multiplication early = s;
+  early.before = fence + unseen.before;
+  EXPECT_CONTAINS(fault(early), "no fence_async_shared lies between");
+  Multiplication no_copy_wait = s;
+  no_copy_wait.before = without(s.before, "  call void @tegula.hw.cp_async_wait.0()\n");
+  no_copy_wait.after = "  call void @tegula.hw.cp_async_wait.0()\n";
+  EXPECT_CONTAINS(fault(no_copy_wait), changed);
+  Multiplication written = s;
+  written.after = fmt::format(
+      "  %wa = add i32 %base, {}\n  call void @tegula.hw.st_shared_b32(i32 %wa, i32 1, i1 true, i32 7)\n", kBt);
+  EXPECT_CONTAINS(fault(written), changed);
+}
+
+// In place of a wait for the groups and a barrier: the threads' fence after that wait covers the copies of all.
+TEST(Wgmma, OperandsWhoseCopiesCompleteOnAMemoryBarrier) {
+  const std::string begin = fmt::format(
+      "  %bar = add i32 %base, {}\n  %first = icmp eq i32 %t, 0\n"
+      "  call void @tegula.hw.mbarrier_init(i32 %bar, i32 128, i1 %first, i32 2)\n"
+      "  call void @tegula.hw.barrier(i32 2)\n"
+      "  call void @tegula.hw.cp_async_mbarrier_arrive(i32 %bar, i32 2)\n",
+      kBarrierAt);
+  const std::string wait = "  call void @tegula.hw.mbarrier_wait(i32 %bar, i32 0, i32 3)\n",
+                    fence = "  call void @tegula.hw.fence_async_shared()\n",
+                    fences = "  call void @tegula.hw.wgmma_fence()\n";
+  Multiplication s;
+  s.before = begin + wait + fence + fences;
+  expect_product(s, "copies complete on a memory barrier");
+  s.before = begin + wait + fences;
+  EXPECT_CONTAINS(fault(s), "stored at k.py:1:5, and no fence_async_shared lies between");
+  s.before = begin + fence + wait + fences;
+  EXPECT_CONTAINS(fault(s), "stored at k.py:1:5, and no fence_async_shared lies between");
+  s.before = begin + fence + fences;
+  s.after = wait;
+  EXPECT_CONTAINS(fault(s), "wgmma: an operand in shared memory was written between the instruction and the wait");
+}
+
+TEST(Wgmma, FaultsOfThreadsThatPartWays) {
+  Multiplication s;
+  // Warp 3 leaves: nobody's wait can be met.
+  s.before += "  %stay = icmp slt i32 %t, 96\n  br i1 %stay, label %go, label %leave\nleave:\n  ret void\ngo:\n";
+  EXPECT_CONTAINS(fault(s),
+                  "deadlock: threads 0-95 wait in wgmma_wait_n8 at an unknown source place; threads 96-127 have "
+                  "left the kernel");
+  Multiplication two;
+  two.num_warps = 2;
+  EXPECT_CONTAINS(fault(two), "deadlock: threads 0-63 wait in wgmma_wait_n8");
+  // Warps 2 and 3 go to another instruction.
+  Multiplication apart;
+  apart.before += "  %low = icmp slt i32 %t, 64\n  br i1 %low, label %go, label %other\nother:\n" +
+                  call(apart, "z", "i64 0", "0", "", false, 8) + "  ret void\ngo:\n";
+  EXPECT_CONTAINS(fault(apart), "threads part ways where they must go together");
+  EXPECT_CONTAINS(fault(apart), "wgmma_m64n16k16_f16_ss at k.py:8:5");
+  // Descriptors that differ between lanes, and between warps.
+  Multiplication lanes;
+  lanes.before += "  %tl = zext i32 %t to i64\n";
+  const Problem problem(lanes);
+  for (int shift : {0, 5}) {
+    std::string text = kernel_text(lanes);
+    std::string from = "i64 %a0, i64 %b0";
+    text.replace(text.find(from), from.size(), "i64 %a0, i64 %bt");
+    text.replace(text.find("  %d0 ="), 0, fmt::format("  %ts = lshr i64 %tl, {}\n  %bt = add i64 %b0, %ts\n", shift));
+    auto device = make_emulator();
+    auto kernel = device->load(make_image({pointer("x", Elem::I32), pointer("fragment", Elem::I32), pointer("out")},
+                                          text, 4, kShared, declarations(lanes.n, row(lanes))));
+    Array<uint16_t> x(*device, problem.memory);
+    Array<uint32_t> fragments(*device, problem.fragments);
+    Array<float> out(*device, size_t(128 * 8));
+    EXPECT_CONTAINS(error_of_launch(*kernel, {1}, x.address(), fragments.address(), out.address()),
+                    shift ? "the descriptors differ between the four warps of a warpgroup"
+                          : "the descriptors differ between the threads of a warp");
+  }
+  // Shared memory that is not there.
+  Multiplication far;
+  std::string text = kernel_text(far);
+  std::string at = std::to_string(int64_t(far.b.descriptor(kBt)));
+  text.replace(text.find(at), at.size(), std::to_string(int64_t(far.b.descriptor(kShared - 256))));
+  auto device = make_emulator();
+  auto kernel = device->load(make_image({pointer("x", Elem::I32), pointer("fragment", Elem::I32), pointer("out")}, text,
+                                        4, kShared, declarations(far.n, row(far))));
+  Array<uint16_t> x(*device, problem.memory);
+  Array<uint32_t> fragments(*device, problem.fragments);
+  Array<float> out(*device, size_t(128 * 8));
+  EXPECT_CONTAINS(error_of_launch(*kernel, {1}, x.address(), fragments.address(), out.address()),
+                  "out-of-bounds read of 16 bytes in shared memory");
+}
+
+TEST(Wgmma, OnlyWhereTheTargetHasIt) {
+  Multiplication s;
+  EXPECT_CONTAINS(error_of([&] { make_emulator({.target = "sm_80"})->load(image(s)); }), "which sm_80 does not have");
+}
+
+// A pipeline over chunks of K = 64 in four buffers: copies run `ahead` chunks before the products, of which one group
+// is in flight across the back edge.
+std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
+  const int chunk = s.a.bytes() + s.b.bytes();
+  auto copies = [&](const std::string& name, const std::string& number, const std::string& bytes) {
+    std::string text = fmt::format(
+        "  %{0}_slot = and i32 {1}, 3\n  %{0}_so = mul i32 %{0}_slot, {2}\n  %{0}_to = add i32 %mine, %{0}_so\n"
+        "  %{0}_xo = mul i32 {1}, {2}\n  %{0}_xt = add i32 %{0}_xo, %o\n",
+        name, number, chunk);
+    for (int i = 0; i < chunk / 2048; ++i)
+      text += fmt::format(
+          "  %{0}_t{1} = add i32 %{0}_to, {2}\n  %{0}_x{1} = add i32 %{0}_xt, {2}\n"
+          "  %{0}_p{1} = getelementptr i8, ptr addrspace(1) %x, i32 %{0}_x{1}\n"
+          "  call void @tegula.hw.cp_async_16(i32 %{0}_t{1}, ptr addrspace(1) %{0}_p{1}, i32 {3}, i32 2)\n",
+          name, i, 2048 * i, bytes);
+    return text + "  call void @tegula.hw.cp_async_commit()\n";
+  };
+  std::string body = R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %base = call i32 @tegula.hw.shared_base()
+  %base18 = and i32 %base, 262143
+  %base14 = lshr i32 %base18, 4
+  %start = zext i32 %base14 to i64
+  %o = mul i32 %t, 16
+  %mine = add i32 %base, %o
+)";
+  for (int i = 0; i < ahead; ++i) body += copies(fmt::format("c{}", i), std::to_string(i), "16");
+  body += "  br label %loop\nloop:\n  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]\n";
+  for (int i = 0; i < s.n / 2; ++i)
+    body += fmt::format("  %s_{0} = phi {1} [ zeroinitializer, %0 ], [ %w_{0}, %loop ]\n", i, type_of(row(s)));
+  body += fmt::format(R"(
+  call void @tegula.hw.cp_async_wait.{}()
+  call void @tegula.hw.fence_async_shared()
+  call void @tegula.hw.barrier(i32 3)
+  call void @tegula.hw.wgmma_fence()
+  %slot = and i32 %k, 3
+  %so32 = mul i32 %slot, {}
+  %so = zext i32 %so32 to i64
+  %now = add i64 %start, %so
+)",
+                      ahead - 1, chunk / 16);
+  std::string sums = "s";
+  for (int i = 0; i < 4; ++i) {
+    body += fmt::format("  %a{0} = add i64 %now, {1}\n  %b{0} = add i64 %now, {2}\n", i,
+                        int64_t(s.a.descriptor(i * s.a.step())), int64_t(s.b.descriptor(s.a.bytes() + i * s.b.step())));
+    body += call(s, fmt::format("d{}", i), fmt::format("i64 %a{}", i), fmt::format("%b{}", i), sums, true, 4);
+    sums = fmt::format("d{}", i);
+  }
+  body += "  call void @tegula.hw.wgmma_commit()\n" + wait(s, "w", sums, pending);
+  body += fmt::format(
+      "  %next = add i32 %k, {}\n  %in = icmp slt i32 %next, %n\n  %bytes = select i1 %in, i32 16, i32 0\n", ahead);
+  body += copies("c", "%next", "%bytes");
+  body += "  %k1 = add i32 %k, 1\n  %more = icmp slt i32 %k1, %n\n  br i1 %more, label %loop, label %end\nend:\n";
+  return body + wait(s, "v", "w", 0) + stores(s, "v") + "  ret void";
+}
+
+TEST(Wgmma, Pipeline) {
+  constexpr int kChunks = 11;
+  Multiplication s;
+  s.n = 96, s.b = {96, 64, 64, true};
+  std::vector<uint16_t> memory;
+  std::vector<float> expected;
+  for (int c = 0; c < kChunks; ++c) {
+    s.steps = 4;
+    const Problem problem(s, unsigned(c));
+    const auto a = problem.memory.begin() + kAt / 2, b = problem.memory.begin() + kBt / 2;
+    memory.insert(memory.end(), a, a + s.a.bytes() / 2);
+    memory.insert(memory.end(), b, b + s.b.bytes() / 2);
+    expected.resize(problem.expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += problem.expected[i];
+  }
+  auto run = [&](Device& device, int ahead) {
+    KernelImage code = make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, pipeline_text(s, ahead), 4,
+                                  4 * (s.a.bytes() + s.b.bytes()), declarations(s.n, row(s)));
+    if (!device.info().emulator) code.ptx = ptx_of(code);
+    auto kernel = device.load(std::move(code));
+    Array<uint16_t> x(device, memory);
+    Array<float> out(device, expected.size());
+    launch(*kernel, {1}, x.address(), out.address(), kChunks);
+    return out.values();
+  };
+  for (uint64_t seed : {0, 1, 2, 3}) EXPECT_EQ(run(*make_emulator({.seed = seed}), 2), expected) << seed;
+  if (Device* device = gpu()) {
+    EXPECT_EQ(run(*device, 2), expected);
+  }
+  // Copies into the buffer of the previous chunk: a warp's wait says nothing of the other warps, which may still read
+  // it.
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed)
+    found += error_of([&] {
+               run(*make_emulator({.seed = seed}), 3);
+             }).find("an operand in shared memory was written") != std::string::npos;
+  EXPECT_GE(found, 4);
+}
+
+std::string run_command(const std::string& command, int* status) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  for (char buffer[4096]; size_t got = fread(buffer, 1, sizeof buffer, pipe);) output.append(buffer, got);
+  *status = pclose(pipe);
+  return output;
+}
+
+TEST(Wgmma, AssembledWithoutSerialisation) {
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  int status = 0;
+  run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-wgmma-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  auto check = [&](const KernelImage& image, const std::string& what) {
+    const std::string file = folder + "/k.ptx";
+    std::ofstream(file) << ptx_of(image);
+    int failed = 0;
+    const std::string log =
+        run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
+    EXPECT_FALSE(failed) << what << log;
+    EXPECT_EQ(log.find("C75"), log.npos) << what << log;
+    EXPECT_NE(log.find(" 0 bytes spill stores, 0 bytes spill loads"), log.npos) << what << log;
+  };
+  for (int n : {64, 128, 192, 256})
+    for (Elem elem : {Elem::F16, Elem::BF16, Elem::F32, Elem::I8, Elem::U8}) {
+      Multiplication s;
+      s.n = n, s.elem = elem, s.b.lines = n;
+      s.a.element = s.b.element = elem_bits(elem) / 8;
+      s.a.depth = s.b.depth = 128 / s.a.element;
+      for (int pending : {0, 1})
+        check(make_image({pointer("x", Elem::I32), pointer("out"), scalar("n")}, pipeline_text(s, 2, pending), 4,
+                         4 * (s.a.bytes() + s.b.bytes()), declarations(n, row(s))),
+              fmt::format("pipeline with {} pending, n = {}\n", pending, n));
+      s.b.mn_major = s.b.element == 2;
+      for (bool a_in_registers : {false, true}) {
+        s.a_in_registers = a_in_registers;
+        s.a.mn_major = !a_in_registers && s.a.element == 2;
+        s.steps = 4;
+        check(image(s), fmt::format("{} n = {}\n", a_in_registers ? "rs" : "ss", n));
+      }
+    }
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,571 @@
+// label: device
+// Launches that choose their configuration: keys, heuristics, what is timed, what is remembered.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "dsl/tegula.h"
+#include "tests/runtime/fake_gpu.h"
+
+namespace tegula {
+namespace {
+
+const char* kText = R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(out, x, n, BLOCK: tl.constexpr, FACTOR: tl.constexpr = 2):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
+)";
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// ---- Configurations
+
+TEST(Config, TextIsCanonical) {
+  Config a = config({{"B", 2}, {"A", Constexpr(true)}}, num_warps(4), num_stages(2));
+  Config b = config({{"A", Constexpr(true)}, {"B", 2}}, num_stages(2), num_warps(4));
+  EXPECT_EQ(a.to_string(), "A=True B=2 num_warps=4 num_stages=2");
+  EXPECT_EQ(a, b);
+  EXPECT_NE(config({{"A", 1}}).to_string(), config({{"A", Constexpr(1.0)}}).to_string());
+  EXPECT_NE(config({{"A", "x B='y'"}}).to_string(), config({{"A", "x"}, {"B", "y"}}).to_string());
+}
+
+TEST(Config, ValuesByName) {
+  Config c = config({{"BLOCK", 256}, {"ACT", "relu"}});
+  EXPECT_EQ(c["BLOCK"], 256);
+  EXPECT_EQ(message_of([&] { c["BLOK"]; }), "the configuration has no constexpr 'BLOK'\n  hint: did you mean 'BLOCK'?");
+  EXPECT_EQ(message_of([&] { c["ACT"]; }), "the constexpr 'ACT' is \"relu\", no integer");
+}
+
+TEST(Config, SearchSpaceIsAllCombinations) {
+  auto space = search_space({powers_of_two("BLOCK", 256, 1024), powers_of_two("num_warps", 1, 8)});
+  ASSERT_EQ(space.size(), 12u);
+  EXPECT_EQ(space.front().to_string(), "BLOCK=256 num_warps=1");
+  EXPECT_EQ(space.back().to_string(), "BLOCK=1024 num_warps=8");
+  EXPECT_EQ(steps("N", 3, 10, 3).values.size(), 3u);
+  EXPECT_CONTAINS(message_of([] { powers_of_two("B", 8, 4); }), "expected 1 <= low <= high");
+  EXPECT_CONTAINS(message_of([] {
+                    search_space({{"num_warps", {Constexpr(std::string("four"))}}});
+                  }),
+                  "the axis 'num_warps' of a search space takes integers");
+}
+
+// ---- Tuned launches
+
+class Tuner : public testing::Test {
+ protected:
+  Tuner() : folder_(std::filesystem::temp_directory_path() / ("tegula_tuner_" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~Tuner() override { std::filesystem::remove_all(folder_); }
+
+  Kernel kernel(const char* text = kText) {
+    Program program = Program::parse(text, "scale.py");
+    program.set_cache(nullptr);
+    Kernel kernel = program.kernel("scale");
+    kernel.set_tuning_store(std::make_shared<TuningStore>(TuningStore::Options{folder_ / "t.sqlite", {}}));
+    return kernel;
+  }
+  Autotune over_warps() {
+    Autotune tuning;
+    for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({{"BLOCK", 256}}, num_warps(warps)));
+    tuning.key = {"n"};
+    return tuning;
+  }
+  /// 4 warps are the fastest.
+  void best_is_four(FakeGpu& gpu) {
+    gpu.cost = [](const KernelImage& image, Grid) { return image.num_warps == 4 ? 10.0 : 15.0 + image.num_warps; };
+  }
+  static Grid blocks(const Config& c) { return {unsigned((1000 + c["BLOCK"] - 1) / c["BLOCK"])}; }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Tuner, PicksTheFastestAndRemembersIt) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  size_t after_tuning = gpu.launches().size();
+  EXPECT_GT(after_tuning, 4u);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+  EXPECT_EQ(gpu.launches().back().grid.x, 4u);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().size(), after_tuning + 1);
+  // Another value of the key is tuned anew, an argument that is no key is not.
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 992);
+  EXPECT_GT(gpu.launches().size(), after_tuning + 4);
+
+  // Another object, as in another process: the store knows.
+  size_t before = gpu.launches().size();
+  kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().size(), before + 1);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
+TEST_F(Tuner, OneMoreConfigTimesOneConfig) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  Autotune tuning = over_warps();
+  TuneReport first = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(first.timed, 4);
+  EXPECT_EQ(first.results.size(), 4u);
+  EXPECT_EQ(first.best.to_string(), "BLOCK=256 num_warps=4 num_stages=3");
+  tuning.configs.insert(tuning.configs.begin(), config({{"BLOCK", 512}}, num_warps(4)));
+  TuneReport second = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(second.timed, 1);
+  EXPECT_EQ(second.results.size(), 5u);
+  TuneReport third = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(third.timed, 0);
+  TuneReport again =
+      kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args, {.mode = TuneOptions::Mode::Refresh});
+  EXPECT_EQ(again.timed, 5);
+}
+
+TEST_F(Tuner, SpillsAndFailuresAreDroppedWithTheirReason) {
+  FakeGpu gpu;
+  gpu.cost = [](const KernelImage& image, Grid) { return double(image.num_warps); };  // the spilling one would win
+  gpu.assemble = [](KernelImage& image) {
+    image.registers = 255;
+    image.spill_bytes = image.num_warps == 1 ? 48 : 0;
+    if (image.num_warps == 2) throw DeviceError("the assembler does not like it");
+  };
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  std::vector<std::string> warnings;
+  set_message_handler([&](MessageKind, std::string_view text) { warnings.emplace_back(text); });
+  TuneReport report = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args);
+  kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args);  // remembered
+  set_message_handler(nullptr);
+  EXPECT_EQ(warnings, std::vector<std::string>{"kernel 'scale': 1 of 4 configurations do not work and are left out\n"
+                                               "  BLOCK=256 num_warps=2: the assembler does not like it"});
+  EXPECT_EQ(report.best.num_warps, 4);
+  std::map<std::string, TuningResult> rows;
+  for (const auto& r : report.results) rows[r.config] = r;
+  EXPECT_EQ(rows["BLOCK=256 num_warps=1"].status, TuningResult::Status::Spilled);
+  EXPECT_CONTAINS(rows["BLOCK=256 num_warps=1"].reason, "48 bytes");
+  EXPECT_EQ(rows["BLOCK=256 num_warps=2"].status, TuningResult::Status::Failed);
+  EXPECT_CONTAINS(rows["BLOCK=256 num_warps=2"].reason, "the assembler does not like it");
+  EXPECT_EQ(rows["BLOCK=256 num_warps=4"].status, TuningResult::Status::Timed);
+
+  gpu.assemble = [](KernelImage&) { throw DeviceError("no"); };
+  EXPECT_CONTAINS(message_of([&] {
+                    kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<double>(), x.as<double>(), 1000);
+                  }),
+                  "kernel 'scale': none of its 4 configurations works");
+}
+
+TEST_F(Tuner, PinnedNeverTimes) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  setenv("TEGULA_TUNING", "pinned", 1);
+  kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().size(), 1u);
+  unsetenv("TEGULA_TUNING");
+  kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  size_t before = gpu.launches().size();
+  EXPECT_GT(before, 5u);
+  setenv("TEGULA_TUNING", "pinned", 1);
+  kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  unsetenv("TEGULA_TUNING");
+  EXPECT_EQ(gpu.launches().size(), before + 1);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
+TEST_F(Tuner, ExplicitConstexprsAreNotTuned) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Kernel k = kernel().autotune(over_warps());
+  k.launch(gpu, {1}, {.constexprs = {{"BLOCK", 1024}}, .num_warps = 2}, y.as<float>(), x.as<float>(), 1000);
+  ASSERT_EQ(gpu.launches().size(), 1u);
+  EXPECT_EQ(gpu.launches()[0].num_warps, 2);
+  Autotune two = over_warps();
+  for (Config& c : two.configs) c.constexprs.emplace_back("FACTOR", 3);
+  EXPECT_EQ(
+      message_of([&] {
+        kernel().autotune(two).launch(gpu, {1}, {.constexprs = {{"BLOCK", 1024}}}, y.as<float>(), x.as<float>(), 1);
+      }),
+      "kernel 'scale': the launch gives BLOCK, which the configurations give too, but not FACTOR\n"
+      "  hint: give all of them to choose yourself, or none to have the best configuration chosen");
+}
+
+TEST_F(Tuner, HeuristicsAndPruning) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Kernel k = kernel().heuristics({{"BLOCK", [](const LaunchArgs& args) -> Constexpr {
+                                     int64_t block = 1;
+                                     while (block < args.integer("n")) block *= 2;
+                                     return block;
+                                   }}});
+  int64_t seen = 0;
+  k.launch(
+      gpu, [&](const Config& c) { return seen = c["BLOCK"], Grid{1}; }, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(seen, 1024);
+
+  Autotune tuning = over_warps();
+  tuning.prune = [](const std::vector<Config>& all, const LaunchArgs& args) {
+    EXPECT_EQ(args.integer("n"), 1000);
+    EXPECT_EQ(args.pointer("x").elem, Elem::F32);
+    return std::vector<Config>{all[1]};
+  };
+  kernel().autotune(tuning).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().back().num_warps, 2);
+  tuning.prune = [](const auto&, const LaunchArgs&) { return std::vector<Config>(); };
+  EXPECT_EQ(message_of([&] { kernel().autotune(tuning).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1); }),
+            "kernel 'scale': no configuration is left after pruning");
+}
+
+TEST_F(Tuner, HeuristicsFollowEveryLaunch) {
+  auto device = default_device();
+  Kernel k = kernel().heuristics({{"BLOCK", [](const LaunchArgs& args) -> Constexpr {
+                                     return args.integer("n") > 32 ? int64_t(64) : int64_t(32);
+                                   }}});
+  Buffer x(*device, std::vector<float>(64, 1.f)), y(*device, 256);
+  for (int n : {16, 48, 16, 48}) {  // of one class: only the value tells them apart
+    y.fill(0);
+    k.launch(*device, {1}, {}, y.as<float>(), x.as<float>(), n);
+    float sum = 0;
+    for (float f : y.download<float>()) sum += f;
+    EXPECT_EQ(sum, 2 * n);
+  }
+}
+
+TEST_F(Tuner, ValuesThatAreNoKeyAreNotTunedAnew) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps()).heuristics({{"FACTOR", [](const LaunchArgs&) -> Constexpr {
+                                                            return int64_t(3);
+                                                          }}});
+  k.set_tuning_store(nullptr);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune no_key = over_warps();
+  no_key.key.clear();
+  k = k.autotune(no_key);
+  k.set_tuning_store(nullptr);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 992);
+  size_t before = gpu.launches().size();
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 976);
+  EXPECT_EQ(gpu.launches().size(), before + 1);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
+TEST_F(Tuner, BuffersAreZeroedOrRestored) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::vector<float> host(1000, 3.f);
+  y.upload(host);
+  Autotune tuning = over_warps();
+  tuning.restore_value = {"out"};
+  kernel().autotune(tuning).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_GT(gpu.copies(), 10);
+  EXPECT_EQ(y.download<float>(), host);
+  tuning.restore_value.clear();
+  tuning.reset_to_zero = {"out"};
+  kernel().autotune(tuning).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1008);
+  EXPECT_EQ(y.download<float>(), std::vector<float>(1000, 0.f));
+  EXPECT_CONTAINS(message_of([&] {
+                    kernel().autotune(tuning).launch(gpu, blocks, {}, Arg::pointer(0x4000, Elem::F32), x.as<float>(),
+                                                     96);
+                  }),
+                  "reset_to_zero names 'out', but how large its buffer is is not known");
+}
+
+TEST_F(Tuner, NotWhileCapturing) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  gpu.capturing = true;
+  EXPECT_CONTAINS(
+      message_of([&] { kernel().autotune(over_warps()).launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000); }),
+      "it cannot be tuned while its stream is captured into a graph");
+}
+
+TEST_F(Tuner, NamesAreChecked) {
+  auto with = [&](auto change) {
+    Autotune tuning = over_warps();
+    change(tuning);
+    return message_of([&] { kernel().autotune(tuning); });
+  };
+  EXPECT_EQ(with([](Autotune& t) { t.key = {"BLOK"}; }),
+            "kernel 'scale': the key names 'BLOK', which is no parameter\n  hint: did you mean 'BLOCK'?");
+  EXPECT_EQ(with([](Autotune& t) { t.configs[0].constexprs[0].name = "BLOKC"; }),
+            "kernel 'scale': a configuration names 'BLOKC', which is no constexpr parameter\n"
+            "  hint: did you mean 'BLOCK'?");
+  EXPECT_CONTAINS(with([](Autotune& t) { t.reset_to_zero = {"BLOCK"}; }), "reset_to_zero names 'BLOCK'");
+  EXPECT_CONTAINS(with([](Autotune& t) { t.configs.clear(); }), "takes at least one configuration");
+  EXPECT_CONTAINS(message_of([&] { kernel().heuristics({{"n", {}}}); }), "a heuristic names 'n'");
+  FakeGpu gpu;
+  EXPECT_CONTAINS(message_of([&] { kernel().tune(gpu, detail::GridRef(blocks), {}, {}); }), "has no configurations");
+}
+
+TEST_F(Tuner, TheEmulatorTimesAndStoresNothing) {
+  auto device = default_device();
+  if (!device->info().emulator) GTEST_SKIP() << "the default device is no emulator";
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(*device, std::vector<float>(1000, 1.5f)), y(*device, 4000);
+  k.launch(*device, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(y.download<float>(), std::vector<float>(1000, 3.f));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "t.sqlite"));
+}
+
+TEST_F(Tuner, ThreadsTuneOnce) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+    });
+  for (auto& t : threads) t.join();
+  auto launches = gpu.launches();
+  int others = 0;
+  for (size_t i = launches.size() - 700; i < launches.size(); ++i) others += launches[i].num_warps != 4;
+  EXPECT_EQ(others, 0);
+}
+
+// ---- What tuning is made of
+
+TEST_F(Tuner, TheModelsFavouriteIsTimedFirst) {
+  FakeGpu gpu;
+  Buffer x(gpu, 1 << 20), y(gpu, 1 << 20);
+  Autotune tuning;
+  for (int block : {32, 65536, 1024}) tuning.configs.push_back(config({{"BLOCK", block}}, num_warps(4)));
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1 << 18)};
+  auto grid = [](const Config& c) { return Grid{unsigned(((1 << 18) + c["BLOCK"] - 1) / c["BLOCK"])}; };
+  TuneReport report = kernel().autotune(tuning).tune(gpu, detail::GridRef(grid), {}, args);
+  ASSERT_EQ(report.results.size(), 3u);
+  for (size_t i = 1; i < 3; ++i) EXPECT_LE(report.results[i - 1].predicted_us, report.results[i].predicted_us);
+  EXPECT_EQ(gpu.launches().front().grid.x, grid(tuning.configs[2]).x);
+  EXPECT_EQ(report.results.front().config, "BLOCK=1024 num_warps=4");
+  EXPECT_GT(report.results.front().predicted_us, 0);
+  EXPECT_EQ(report.problem.gpu, "Fake GPU");
+  EXPECT_EQ(report.problem.kernel.substr(0, 6), "scale ");
+  EXPECT_CONTAINS(report.problem.driver, "driver 13000");
+  EXPECT_EQ(report.timed, 3);
+  EXPECT_GT(report.seconds, 0);
+  EXPECT_EQ(report.winner, report.declared.to_string());
+}
+
+TEST_F(Tuner, GpusShareTheWork) {
+  FakeGpu one, two;
+  Buffer x(one, std::vector<float>(1000, 3.f)), y(one, 4000);
+  Autotune tuning;
+  for (int block : {32, 64, 128, 256, 512, 1024})
+    for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({{"BLOCK", block}}, num_warps(warps)));
+  for (FakeGpu* gpu : {&one, &two}) {
+    best_is_four(*gpu);
+  }
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  TuneReport report = kernel().autotune(tuning).tune(one, detail::GridRef(blocks), {}, args, {.more_devices = {&two}});
+  EXPECT_EQ(report.timed, 24);
+  EXPECT_EQ(report.best.num_warps, 4);
+  EXPECT_FALSE(one.launches().empty());
+  const std::array<Arg, 3> unknown{Arg(y.as<float>()), Arg::pointer(0x4000, Elem::F32), Arg(1001)};
+  EXPECT_CONTAINS(message_of([&] {
+                    kernel()
+                        .autotune(over_warps())
+                        .tune(one, detail::GridRef(blocks), {}, unknown,
+                              {.mode = TuneOptions::Mode::Refresh, .more_devices = {&two}});
+                  }),
+                  "how large the buffer of 'x' is is not known\n  hint: pass a Buffer");
+}
+
+TEST_F(Tuner, HeuristicsFollowEachLaunch) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  auto next_power = [](const LaunchArgs& args) -> Constexpr {
+    int64_t block = 1;
+    while (block < args.integer("n")) block *= 2;
+    return block;
+  };
+  Kernel k = kernel().heuristics({{"BLOCK", next_power}, {"num_warps", [](const LaunchArgs& args) -> Constexpr {
+                                                            return int64_t(args.integer("BLOCK") >= 2048 ? 8 : 2);
+                                                          }}});
+  int64_t block = 0;
+  auto grid = [&](const Config& c) { return block = c["BLOCK"], Grid{1}; };
+  for (int round = 0; round < 2; ++round)
+    for (auto [n, expected] : {std::pair(1001, 1024), {3001, 4096}, {101, 128}}) {
+      k.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), n);
+      EXPECT_EQ(block, expected);
+      EXPECT_EQ(gpu.launches().back().num_warps, expected >= 2048 ? 8 : 2);
+    }
+  // With tuning, for values that are no keys.
+  Autotune tuning;
+  for (int factor : {2, 3}) tuning.configs.push_back(config({{"FACTOR", factor}}));
+  Kernel tuned = k.autotune(tuning);
+  for (auto [n, expected] : {std::pair(1001, 1024), {3001, 4096}, {101, 128}}) {
+    tuned.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), n);
+    EXPECT_EQ(block, expected);
+  }
+  size_t before = gpu.launches().size();
+  tuned.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), 501);
+  EXPECT_EQ(gpu.launches().size(), before + 1) << "another value of no key was tuned anew";
+}
+
+TEST_F(Tuner, KeysOfOtherKinds) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune tuning = over_warps();
+  tuning.key = {"FACTOR", "x", "n"};
+  Kernel k = kernel().autotune(tuning);
+  size_t last = 0;
+  auto launched = [&](Constexpr factor, const Arg& from, const Arg& n) {
+    k.launch(gpu, blocks, {.constexprs = {{"FACTOR", factor}}}, y.as<float>(), from, n);
+    size_t now = gpu.launches().size();
+    return now - std::exchange(last, now);
+  };
+  EXPECT_GT(launched(int64_t(2), x.as<float>(), 1000), 4u);
+  EXPECT_EQ(launched(int64_t(2), x.as<float>(), 1000), 1u);
+  EXPECT_EQ(launched(int64_t(2), x.as<float>() + 64, 1000), 1u);  // not where it points to
+  EXPECT_GT(launched(int64_t(3), x.as<float>(), 1000), 4u);
+  EXPECT_GT(launched(NAN, x.as<float>(), 1000), 4u);
+  EXPECT_EQ(launched(NAN, x.as<float>(), 1000), 1u);
+  const Config* first = k.ready(gpu, detail::GridRef(blocks), {.constexprs = {{"FACTOR", Constexpr(NAN)}}},
+                                std::array<Arg, 3>{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)})
+                            .config;
+  EXPECT_EQ(first, k.ready(gpu, detail::GridRef(blocks), {.constexprs = {{"FACTOR", Constexpr(NAN)}}},
+                           std::array<Arg, 3>{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)})
+                       .config);
+}
+
+TEST_F(Tuner, OptionsAlone) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Autotune tuning;
+  for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({}, num_warps(warps)));
+  kernel().autotune(tuning).launch(gpu, {4}, {.constexprs = {{"BLOCK", 256}}}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().back().num_warps, 4);
+}
+
+TEST_F(Tuner, AKernelIsNotLaunchedFromItsOwnTuning) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  Kernel k = kernel();
+  Autotune tuning = over_warps();
+  Kernel tuned = k;
+  tuning.prune = [&](const std::vector<Config>& all, const LaunchArgs&) {
+    k.launch(gpu, {1}, {.constexprs = {{"BLOCK", 32}}}, y.as<float>(), x.as<float>(), 10);  // another kernel may be
+    tuned.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+    return all;
+  };
+  tuned = k.autotune(tuning);
+  EXPECT_EQ(message_of([&] { tuned.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000); }),
+            "kernel 'scale' is launched while it is being tuned, by a function that tuning calls\n"
+            "  hint: its grid, pruning, heuristic and progress functions cannot launch it");
+}
+
+TEST_F(Tuner, AGridThatFailsIsAReason) {
+  FakeGpu gpu;
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::set<std::thread::id> callers;
+  auto grid = [&](const Config& c) {
+    callers.insert(std::this_thread::get_id());
+    if (c.num_warps == 8) throw std::runtime_error("no grid for 8 warps");
+    return blocks(c);
+  };
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  TuneReport report = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(grid), {}, args);
+  EXPECT_EQ(callers, std::set<std::thread::id>{std::this_thread::get_id()});
+  int failed = 0;
+  for (const auto& r : report.results)
+    failed += r.status == TuningResult::Status::Failed && r.reason == "no grid for 8 warps";
+  EXPECT_EQ(failed, 1);
+}
+
+TEST_F(Tuner, ThreadsWithKeysOfTheirOwn) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::vector<std::thread> threads;
+  std::atomic<int> others{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(900 + (t + i) % 8)};
+        others += k.ready(gpu, detail::GridRef(blocks), {}, args).config->num_warps != 4;
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(others, 0);
+}
+
+// ---- What launches are told apart by
+
+TEST_F(Tuner, LaunchesFindWhatWasMadeForThem) {
+  auto device = default_device();
+  Kernel k = kernel();
+  std::vector<float> host(64, 1.f);
+  Buffer x(*device, host), y(*device, 256);
+  auto run = [&](auto n, int64_t offset, int64_t factor) {
+    y.fill(0);
+    k.launch(*device, {1}, {.constexprs = {{"BLOCK", 64}, {"FACTOR", Constexpr(factor)}}}, y.as<float>() + offset,
+             x.as<float>(), n);
+    float sum = 0;
+    for (float f : y.download<float>()) sum += f;
+    return sum;
+  };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(run(16, 0, 2), 32);
+    EXPECT_EQ(run(1, 0, 2), 2);
+    EXPECT_EQ(run(3, 1, 2), 6);
+    EXPECT_EQ(run(16, 4, 3), 48);
+    EXPECT_EQ(run(int64_t(16), 0, 2), 32);
+    EXPECT_EQ(run(uint64_t(5), 0, 2), 10);
+  }
+}
+
+TEST_F(Tuner, ADeviceThatEndsTakesItsKernelsAlong) {
+  Kernel k = kernel();
+  for (int round = 0; round < 3; ++round) {
+    FakeGpu gpu;
+    Buffer x(gpu, 4000), y(gpu, 4000);
+    for (int i = 0; i < 2; ++i)
+      k.launch(gpu, {1}, {.constexprs = {{"BLOCK", 256}}}, y.as<float>(), x.as<float>(), 1000);
+    EXPECT_EQ(gpu.launches().size(), 2u);
+  }
+}
+
+TEST_F(Tuner, VeryManyArguments) {
+  std::string params, sum = "0";
+  for (int i = 0; i < 120; ++i) params += "a" + std::to_string(i) + ", ", sum += " + a" + std::to_string(i);
+  Program program = Program::parse("import triton\nimport triton.language as tl\n\n@triton.jit\ndef many(out, " +
+                                       params + "B: tl.constexpr):\n    tl.store(out, " + sum + ")\n",
+                                   "many.py");
+  auto device = default_device();
+  Buffer out(*device, 4);
+  std::vector<Arg> args{Arg(out.as<int>())};
+  for (int i = 0; i < 120; ++i) args.emplace_back(i);
+  for (int round = 0; round < 2; ++round)
+    program.kernel("many").launch(*device, detail::GridRef(Grid{1}), {.constexprs = {{"B", 1}}},
+                                  std::span<const Arg>(args));
+  EXPECT_EQ(out.download<int>(), std::vector<int>{119 * 60});
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,571 @@
+// The driver table, the CUDA device and what stands on it, over a driver that fails on demand. The last tests use the
+// machine's GPU and are skipped without one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "runtime/cuda_device.h"
+#include "runtime/driver/link.h"
+#include "runtime/launch.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+#include "runtime/timing.h"
+#include "tests/runtime/fake_driver.h"
+
+namespace tegula {
+namespace {
+
+namespace fake = cuda::fake;
+using cuda::Driver;
+using cuda::Result;
+
+template <class E = Error, class Fn>
+std::string message_of(Fn fn) {
+  try {
+    fn();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+const std::string kLost =
+    "\n  note: a kernel that ran earlier faulted and spoilt its context: every further call on this GPU fails in this "
+    "process\n  hint: restart the process; the emulator names the kernel, the line and the address of an illegal "
+    "access";
+
+KernelImage softmax_image() {
+  KernelImage image;
+  image.kernel = "softmax";
+  image.target = "sm_90a";
+  image.num_warps = 8;
+  image.shared_bytes = 1024;
+  image.params = {{"out", Elem::F32, true, 16}, {"n", Elem::I32, false, 1}};
+  image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax() { ret; }\n";
+  return image;
+}
+
+class DriverTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake::state = &driver_;
+    fake::current_context = nullptr;
+  }
+  void TearDown() override {
+    EXPECT_EQ(driver_.links_open, 0);
+    EXPECT_EQ(driver_.modules_open, 0);
+    EXPECT_EQ(driver_.contexts_open, 0);
+  }
+  std::unique_ptr<Device> open(CudaOptions options = {.warm_assembler = false, .on_assembled = {}}) {
+    return open_cuda_device(Driver::from(fake::lookup), 0, options);
+  }
+  int count(const char* symbol) { return driver_.count(symbol); }
+
+  fake::State driver_;
+};
+
+TEST_F(DriverTest, NoLibrary) {
+  EXPECT_EQ(message_of<DeviceError>([] { Driver::open("libno-such-cuda.so.1"); }),
+            "no CUDA driver: libno-such-cuda.so.1 cannot be loaded (libno-such-cuda.so.1: cannot open shared object "
+            "file: No such file or directory)\n"
+            "  hint: install the NVIDIA driver (CUDA 12.0 or later); without a GPU, use the emulator");
+}
+
+TEST_F(DriverTest, MissingSymbols) {
+  driver_.absent = {"cuGraphLaunch", "cuLinkComplete"};
+  EXPECT_EQ(message_of<DeviceError>([&] { open(); }),
+            "the CUDA driver lacks cuGraphLaunch, cuLinkComplete\n  hint: reinstall or update the NVIDIA driver");
+}
+
+TEST_F(DriverTest, OptionalSymbolMayBeMissing) {
+  driver_.absent = {"cuFuncLoad"};
+  auto device = open();
+  EXPECT_NE(device->load(softmax_image()), nullptr);
+  EXPECT_EQ(count("cuFuncLoad"), 0);
+}
+
+TEST_F(DriverTest, TooOldSaysSoEvenIfSymbolsAreMissing) {
+  driver_.version = 11080;
+  driver_.absent = {"cuGraphInstantiateWithFlags"};
+  EXPECT_EQ(message_of<DeviceError>([&] { open(); }),
+            "the CUDA driver is too old: it supports CUDA 11.8, Tegula needs 12.0 or later\n"
+            "  hint: update the NVIDIA driver; meanwhile the emulator can be used");
+}
+
+TEST_F(DriverTest, NoDevice) {
+  driver_.fail["cuInit"] = Result::NoDevice;
+  const char* hint =
+      "\n  hint: the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, use the emulator";
+  EXPECT_EQ(message_of<DeviceError>([&] { open(); }),
+            std::string("cuInit failed: CUDA_ERROR_NO_DEVICE (the driver's words)") + hint);
+  driver_.fail.clear();
+  driver_.device_count = 0;
+  EXPECT_EQ(message_of<DeviceError>([&] { open(); }),
+            std::string("cuDeviceGetCount failed: CUDA_ERROR_NO_DEVICE (the driver's words)") + hint);
+}
+
+TEST_F(DriverTest, NoSuchOrdinal) {
+  EXPECT_EQ(message_of<DeviceError>([&] { open_cuda_device(Driver::from(fake::lookup), 3); }),
+            "there is no GPU 3: the driver has 1, counted from 0\n"
+            "  hint: see CUDA_VISIBLE_DEVICES for which GPUs this process may use");
+}
+
+TEST_F(DriverTest, UnknownErrorHasItsNumber) {
+  driver_.fail["cuStreamCreate"] = Result(12345);
+  auto device = open();
+  EXPECT_EQ(message_of<DeviceError>([&] { device->create_stream(); }), "cuStreamCreate failed: error 12345");
+}
+
+TEST_F(DriverTest, Info) {
+  auto device = open();
+  EXPECT_EQ(device->info().name, "Fake GPU");
+  EXPECT_EQ(device->info().sm, 90);
+  EXPECT_EQ(device->info().num_sms, 132);
+  EXPECT_EQ(device->info().driver_version, 12040);
+  EXPECT_EQ(device->info().shared_per_program, 232448);
+  EXPECT_FALSE(device->info().emulator);
+}
+
+TEST_F(DriverTest, OutOfMemory) {
+  auto device = open();
+  driver_.fail["cuMemAlloc_v2"] = Result::OutOfMemory;
+  EXPECT_EQ(message_of<DeviceError>([&] { Buffer(*device, 8192); }),
+            "cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n"
+            "  note: asked for 8192 bytes on Fake GPU, which has 4096 of 1073741824 bytes free\n"
+            "  hint: free device memory (other processes on this GPU hold some too: see nvidia-smi) or work on smaller "
+            "pieces");
+  driver_.fail.clear();
+  EXPECT_NE(Buffer(*device, 16).address(), 0u);  // and goes on
+}
+
+TEST_F(DriverTest, BuffersGoThereAndBack) {
+  auto device = open();
+  std::vector<float> host = {1, 2, 3};
+  Buffer buffer(*device, host);
+  EXPECT_EQ(buffer.bytes(), 12u);
+  Buffer moved = std::move(buffer);
+  EXPECT_FALSE(buffer);
+  EXPECT_EQ(moved.download<float>(), host);
+  moved.fill(0);
+  EXPECT_EQ(moved.download<int>(), (std::vector{0, 0, 0}));
+  EXPECT_EQ(message_of<DeviceError>([&] { moved.upload(std::array<double, 2>{}); }),
+            "upload of 16 bytes, but the buffer has 12");
+  EXPECT_NE(Buffer(*device, 0).address(), 0u);
+  moved = Buffer();
+  EXPECT_TRUE(driver_.memory.empty());
+}
+
+TEST_F(DriverTest, ContextIsMadeCurrentOnceAThreadAndForeignOnesComeBack) {
+  auto device = open();
+  Buffer a(*device, 16), b(*device, 16);
+  EXPECT_EQ(count("cuCtxSetCurrent"), 1);
+  EXPECT_EQ(count("cuCtxPushCurrent_v2"), 0);
+  auto foreign = fake::handle<cuda::Context>(0xbad);
+  fake::current_context = foreign;
+  auto kernel = device->load(softmax_image());
+  kernel->launch({1}, nullptr, nullptr);
+  EXPECT_EQ(fake::current_context, foreign);
+  EXPECT_EQ(count("cuLaunchKernel"), 1);
+  std::thread([&] { kernel->launch({1}, nullptr, nullptr); }).join();
+  EXPECT_EQ(count("cuLaunchKernel"), 2);
+  kernel.reset();
+  EXPECT_EQ(fake::current_context, foreign);
+}
+
+TEST_F(DriverTest, AssemblerIsWarmedOnAThreadAndJoined) {
+  { auto device = open({.warm_assembler = true, .on_assembled = {}}); }
+  EXPECT_EQ(count("cuLinkComplete"), 1);
+  // Its failure is nobody's business.
+  driver_.fail["cuLinkCreate_v2"] = Result::JitCompilerNotFound;
+  { auto device = open({.warm_assembler = true, .on_assembled = {}}); }
+  EXPECT_EQ(count("cuLinkCreate_v2"), 2);
+}
+
+TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
+  driver_.info_log =
+      "info    : 0 bytes gmem\n"
+      "info    : Compiling entry function 'softmax' for 'sm_90a'\n"
+      "info    : Function properties for softmax\n"
+      "    32 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads\n"
+      "info    : Used 128 registers, used 1 barriers, 32 bytes cumulative stack size\n";
+  std::string told;
+  auto device = open({.warm_assembler = false, .on_assembled = [&](const std::string& kernel, const std::string& log) {
+                        told = kernel + ": " + log;
+                      }});
+  auto kernel = device->load(softmax_image());
+  EXPECT_EQ(kernel->image().registers, 128);
+  EXPECT_EQ(kernel->image().spill_bytes, 16);
+  EXPECT_EQ(std::string(kernel->image().cubin.begin(), kernel->image().cubin.end()), "cubin");
+  EXPECT_EQ(driver_.linked_ptx, softmax_image().ptx + '\0');
+  EXPECT_EQ(told, "softmax: " + driver_.info_log);
+  EXPECT_EQ(driver_.link_options.size(), 5u);  // no line information asked for
+  KernelImage with_lines = softmax_image();
+  with_lines.ptx += "\t.loc 1 2 3\n";
+  device->load(with_lines);
+  EXPECT_EQ(driver_.link_options.back(), cuda::JitOption::GenerateLineInfo);
+}
+
+TEST_F(DriverTest, AsksTheFunctionWhereTheReportIsSilent) {
+  auto device = open();
+  auto kernel = device->load(softmax_image());
+  EXPECT_EQ(kernel->image().registers, 77);
+  EXPECT_EQ(kernel->image().spill_bytes, 24);
+}
+
+TEST_F(DriverTest, CubinIsLoadedWithoutAssembling) {
+  auto device = open();
+  KernelImage image = softmax_image();
+  image.cubin = {'c', 'u', 'b', 'i', 'n'};
+  image.registers = 40;
+  image.spill_bytes = 0;
+  auto kernel = device->load(image);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 0);
+  EXPECT_EQ(kernel->image(), image);
+}
+
+TEST_F(DriverTest, CubinOfAnotherGpu) {
+  auto device = open();
+  KernelImage image = softmax_image();
+  image.cubin = {'o', 't', 'h', 'e', 'r'};
+  auto kernel = device->load(image);  // from its PTX
+  EXPECT_EQ(count("cuLinkCreate_v2"), 1);
+  image.ptx.clear();
+  image.target = "sm_80";
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(image); }),
+            "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (the driver's words)\n"
+            "  note: loading kernel 'softmax', built for sm_80, on Fake GPU (compute capability 9.0)\n"
+            "  hint: the code was built for another GPU: compile the kernel for this one");
+}
+
+TEST_F(DriverTest, AssemblerRefuses) {
+  driver_.fail["cuLinkComplete"] = Result::InvalidPtx;
+  driver_.error_log = "ptxas application ptx input, line 3; error   : Unknown symbol 'x'\nptxas fatal   : aborted\n";
+  auto device = open();
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(softmax_image()); }),
+            "cuLinkComplete failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
+            "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
+            "    ptxas application ptx input, line 3; error   : Unknown symbol 'x'\n"
+            "    ptxas fatal   : aborted");
+  driver_.fail.clear();
+  EXPECT_NE(device->load(softmax_image()), nullptr);
+}
+
+TEST_F(DriverTest, DriverOlderThanPtx) {
+  driver_.fail["cuLinkAddData_v2"] = Result::UnsupportedPtxVersion;
+  auto device = open();
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(softmax_image()); }),
+            "cuLinkAddData_v2 failed: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (the driver's words)\n"
+            "  note: kernel 'softmax' is PTX 8.7, and the driver supports CUDA 12.4\n"
+            "  hint: update the NVIDIA driver to CUDA 12.8 or later, or compile for a lower PTX version");
+}
+
+TEST_F(DriverTest, CudaVersionOfPtx) {
+  EXPECT_EQ(cuda::cuda_version_for_ptx(80), 12000);
+  EXPECT_EQ(cuda::cuda_version_for_ptx(85), 12050);
+  EXPECT_EQ(cuda::cuda_version_for_ptx(86), 12070);
+  EXPECT_EQ(cuda::cuda_version_for_ptx(90), 13000);
+}
+
+TEST_F(DriverTest, SharedMemory) {
+  auto device = open();
+  KernelImage image = softmax_image();
+  device->load(image);
+  EXPECT_TRUE(driver_.set_attributes.empty());
+  image.shared_bytes = 100 << 10;
+  device->load(image);
+  EXPECT_EQ(driver_.set_attributes.at(cuda::FunctionAttribute::MaxDynamicSharedSizeBytes), 100 << 10);
+  image.shared_bytes = 1 << 20;
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(image); }),
+            "kernel 'softmax' needs 1048576 bytes of shared memory a program, Fake GPU has 232448\n"
+            "  hint: try smaller tiles or fewer stages");
+}
+
+TEST_F(DriverTest, MissingEntryUnloadsTheModule) {
+  driver_.fail["cuModuleGetFunction"] = Result::NotFound;
+  auto device = open();
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(softmax_image()); }),
+            "cuModuleGetFunction failed: CUDA_ERROR_NOT_FOUND (the driver's words)\n  note: kernel 'softmax'");
+  EXPECT_EQ(driver_.modules_open, 0);
+}
+
+TEST_F(DriverTest, Launch) {
+  auto device = open();
+  auto kernel = device->load(softmax_image());
+  void* args[] = {nullptr};
+  auto stream = fake::handle<cuda::Stream>(0x77);
+  kernel->launch({7, 8, 9}, args, stream);
+  EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{7u, 8u, 9u}));
+  EXPECT_EQ(std::vector(driver_.block, driver_.block + 3), (std::vector{256u, 1u, 1u}));
+  EXPECT_EQ(driver_.shared_bytes, 1024u);
+  EXPECT_EQ(driver_.stream, stream);
+  EXPECT_EQ(driver_.params, args);
+  kernel->launch({7, 0, 9}, args, stream);  // nothing to do
+  EXPECT_EQ(count("cuLaunchKernel"), 1);
+}
+
+TEST_F(DriverTest, LaunchesOverlapWhereTheCodeWaitsAndTheDriverCan) {
+  void* args[] = {nullptr};
+  auto stream = fake::handle<cuda::Stream>(0x77);
+  KernelImage waits = softmax_image();
+  waits.dependent_launch = true;
+  {
+    auto device = open();
+    auto kernel = device->load(waits);
+    kernel->launch({7, 8, 9}, args, stream);
+    EXPECT_EQ(count("cuLaunchKernel"), 0);
+    EXPECT_EQ(count("cuLaunchKernelEx"), 1);
+    EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{7u, 8u, 9u}));
+    EXPECT_EQ(std::vector(driver_.block, driver_.block + 3), (std::vector{256u, 1u, 1u}));
+    EXPECT_EQ(driver_.shared_bytes, 1024u);
+    EXPECT_EQ(driver_.stream, stream);
+    EXPECT_EQ(driver_.params, args);
+    ASSERT_EQ(driver_.attributes.size(), 1u);
+    EXPECT_EQ(int(driver_.attributes[0].id), 6);  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    EXPECT_EQ(driver_.attributes[0].value, 1);
+    driver_.fail["cuLaunchKernelEx"] = Result::LaunchOutOfResources;
+    EXPECT_EQ(message_of<DeviceError>([&] { kernel->launch({4096}, nullptr, nullptr); }).substr(0, 60),
+              "cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES ");
+    device->load(softmax_image())->launch({1}, args, stream);  // code that does not wait
+    EXPECT_EQ(count("cuLaunchKernel"), 1);
+  }
+  driver_.fail.clear();
+  auto plain_launches = [&] {
+    const int before = count("cuLaunchKernel");
+    auto device = open();
+    device->load(waits)->launch({1}, args, stream);
+    return count("cuLaunchKernel") - before;
+  };
+  EXPECT_EQ(plain_launches(), 0);
+  driver_.version = 12020;  // which would not capture it
+  EXPECT_EQ(plain_launches(), 1);
+  driver_.version = 12040;
+  driver_.absent = {"cuLaunchKernelEx"};
+  EXPECT_EQ(plain_launches(), 1);
+}
+
+TEST_F(DriverTest, LaunchFails) {
+  auto device = open();
+  auto kernel = device->load(softmax_image());
+  driver_.fail["cuLaunchKernel"] = Result::LaunchOutOfResources;
+  EXPECT_EQ(message_of<DeviceError>([&] { kernel->launch({4096}, nullptr, nullptr); }),
+            "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (the driver's words)\n"
+            "  note: kernel 'softmax', grid 4096 x 1 x 1, 256 threads and 1024 bytes of shared memory a program\n"
+            "  hint: the kernel needs more registers or shared memory than one program may have: try fewer warps, "
+            "smaller tiles or fewer stages");
+  driver_.fail.clear();
+  kernel->launch({4096}, nullptr, nullptr);
+}
+
+TEST_F(DriverTest, IllegalAccessSpoilsEveryLaterCall) {
+  auto device = open();
+  auto kernel = device->load(softmax_image());
+  Buffer buffer(*device, 16);
+  Event event(*device);
+  driver_.sticky = Result::IllegalAddress;
+  const std::string error = " failed: CUDA_ERROR_ILLEGAL_ADDRESS (the driver's words)";
+  EXPECT_EQ(message_of<DeviceLostError>([&] { device->synchronize(); }), "cuStreamSynchronize" + error + kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { kernel->launch({1}, nullptr, nullptr); }),
+            "cuLaunchKernel" + error +
+                "\n  note: kernel 'softmax', grid 1 x 1 x 1, 256 threads and 1024 bytes of shared memory a program" +
+                kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { buffer.download<int>(); }), "cuMemcpyDtoHAsync_v2" + error + kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { Buffer(*device, 1); }),
+            "cuMemAlloc_v2" + error + "\n  note: asked for 1 bytes on Fake GPU" + kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { event.record(); }), "cuEventRecord" + error + kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { device->load(softmax_image()); }),
+            "cuLinkCreate_v2" + error + "\n  note: assembling kernel 'softmax'" + kLost);
+}  // and what is given back now makes no noise
+
+TEST_F(DriverTest, Capture) {
+  auto device = open();
+  Stream stream(*device);
+  auto kernel = device->load(softmax_image());
+  Graph graph = capture(*device, stream, [&] { kernel->launch({1}, nullptr, stream); });
+  graph.launch(stream);
+  EXPECT_EQ(count("cuGraphLaunch"), 1);
+  EXPECT_EQ(count("cuGraphDestroy"), 1);
+  EXPECT_EQ(message_of<LaunchError>([&] { capture(*device, stream, [] { throw LaunchError("mine"); }); }), "mine");
+  EXPECT_EQ(count("cuStreamEndCapture"), 2);
+  EXPECT_EQ(count("cuGraphExecDestroy"), 1);
+  graph = Graph();
+  EXPECT_EQ(count("cuGraphExecDestroy"), 2);
+  driver_.fail["cuStreamSynchronize"] = Result::StreamCaptureUnsupported;
+  EXPECT_EQ(
+      message_of<DeviceError>([&] { stream.synchronize(); }),
+      "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (the driver's words)\n"
+      "  hint: while a stream is captured, only launch and fill on it: copies and synchronize wait, and cannot be "
+      "captured");
+}
+
+TEST_F(DriverTest, Timing) {
+  auto device = open();
+  int runs = 0;
+  tegula::Timing timing = time_on_device(*device, [&] { ++runs; }, {.warmup = 2, .runs = 4, .flush_l2 = true});
+  EXPECT_EQ(runs, 6);
+  EXPECT_EQ(timing.runs_ms, (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(timing.median_ms, 2.5);
+  EXPECT_EQ(timing.min_ms, 1);
+  EXPECT_EQ(timing.max_ms, 4);
+  EXPECT_EQ(count("cuMemsetD8Async"), 4);
+  EXPECT_EQ(median({5, 1, 3}), 3);
+}
+
+TEST_F(DriverTest, HandleRefusesHostMemoryOnce) {
+  auto device = open();
+  LaunchHandle handle(device->load(softmax_image()));
+  auto host = Arg::pointer(0x7fff00000010);
+  EXPECT_EQ(message_of<LaunchError>([&] { handle(nullptr, {1}, host, 5); }),
+            "kernel 'softmax', argument 'out': the device cannot reach address 0x7fff00000010: it is host memory, or "
+            "memory that was freed\n  hint: copy the data to a Buffer");
+  Buffer out(*device, 64);
+  handle(nullptr, {1}, out, 5);
+  handle(nullptr, {1}, out, 5);
+  EXPECT_EQ(count("cuLaunchKernel"), 2);
+  EXPECT_EQ(count("cuPointerGetAttribute"), 2);
+  driver_.pageable_access = 1;  // a GPU that reaches all of it
+  auto another = open();
+  LaunchHandle(another->load(softmax_image()))(nullptr, {1}, host, 5);
+}
+
+// A kernel that adds 1 to the float at its first argument and writes beyond it when its second is large.
+constexpr const char* kIncrement = R"(.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry increment(.param .u64 p, .param .u32 n) {
+  .reg .b64 %d<4>; .reg .b32 %r<2>; .reg .f32 %f<2>;
+  ld.param.u64 %d0, [p];
+  ld.param.u32 %r0, [n];
+  mul.wide.u32 %d1, %r0, 1073741824;
+  add.s64 %d2, %d0, %d1;
+  ld.global.f32 %f0, [%d2];
+  add.f32 %f0, %f0, 0f3F800000;
+  st.global.f32 [%d2], %f0;
+  ret;
+})";
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      device_ = open_cuda_device();
+    } catch (const DeviceError& error) {
+      GTEST_SKIP() << "no GPU: " << error.what();
+    }
+  }
+  KernelImage increment() {
+    KernelImage image;
+    image.kernel = "increment";
+    image.target = "sm_75";
+    image.num_warps = 1;
+    image.params = {{"p", Elem::F32, true, 16}, {"n", Elem::I32, false, 1}};
+    image.ptx = kIncrement;
+    return image;
+  }
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(GpuTest, RunsFromPtxThenFromItsCubin) {
+  auto first = device_->load(increment());
+  EXPECT_GT(first->image().registers, 0);
+  EXPECT_EQ(first->image().spill_bytes, 0);
+  ASSERT_FALSE(first->image().cubin.empty());
+  Stream stream(*device_);
+  Buffer x(*device_, std::vector<float>(32, 1.0f), stream);
+  KernelImage image = first->image();
+  image.ptx.clear();
+  LaunchHandle handle(device_->load(image));
+  handle(stream, {1}, x, 0);
+  EXPECT_EQ(x.download<float>(stream)[0], 2.0f);
+}
+
+TEST_F(GpuTest, GraphAndTiming) {
+  LaunchHandle handle(device_->load(increment()));
+  Stream stream(*device_);
+  Buffer x(*device_, 128);
+  x.fill(0, stream);
+  Graph graph = capture(*device_, stream, [&] { handle(stream, {1}, x, 0); });
+  EXPECT_EQ(x.download<float>(stream)[0], 0.0f);
+  graph.launch(stream);
+  graph.launch(stream);
+  EXPECT_EQ(x.download<float>(stream)[0], 2.0f);
+  tegula::Timing timing =
+      time_on_device(*device_, [&] { handle(stream, {1}, x, 0); }, {.flush_l2 = true, .stream = stream});
+  EXPECT_GT(timing.median_ms, 0);
+  EXPECT_LT(timing.median_ms, 1);
+}
+
+TEST_F(GpuTest, BadPtxIsRefused) {
+  KernelImage bad = increment();
+  bad.ptx += "nonsense";
+  std::string message = message_of<DeviceError>([&] { device_->load(bad); });
+  EXPECT_NE(message.find("CUDA_ERROR_INVALID_PTX"), std::string::npos) << message;
+  EXPECT_NE(message.find("the driver's PTX compiler says:"), std::string::npos) << message;
+  bad.ptx = increment().ptx;
+  bad.ptx.replace(bad.ptx.find("7.0"), 3, "99.0");
+  message = message_of<DeviceError>([&] { device_->load(bad); });
+  EXPECT_NE(message.find("is PTX 99.0, and the driver supports CUDA "), std::string::npos) << message;
+}
+
+// In a child process: the fault spoils the whole process.
+TEST_F(GpuTest, IllegalAccess) {
+  device_.reset();
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        auto device = open_cuda_device();
+        LaunchHandle handle(device->load(increment()));
+        Buffer x(*device, 128);
+        handle(nullptr, {1}, x, 1000);
+        std::string first = message_of<DeviceLostError>([&] { device->synchronize(); });
+        std::string second = message_of<DeviceLostError>([&] { Buffer(*device, 16); });
+        std::string third = message_of<DeviceLostError>([&] { handle(nullptr, {1}, x, 0); });
+        std::fprintf(stderr, "%s\n%s\n%s\n", first.c_str(), second.c_str(), third.c_str());
+        bool good = first.find("ILLEGAL_ADDRESS") != first.npos && first.ends_with(kLost) && second.ends_with(kLost) &&
+                    third.ends_with(kLost);
+        _exit(good ? 0 : 1);  // the context is lost: leave it as it is
+      },
+      testing::ExitedWithCode(0), "ILLEGAL_ADDRESS");
+}
+
+// The median of paired rounds: the handle's host time against the bare driver call's, same kernel, same arguments.
+TEST_F(GpuTest, LaunchAddsLittle) {
+  Driver driver = Driver::open();
+  LaunchHandle handle(device_->load(increment()));
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  driver.call(driver.module_load_data, &module, static_cast<const void*>(handle.image().cubin.data()));
+  driver.call(driver.module_get_function, &function, module, "increment");
+  Stream stream(*device_);
+  Buffer x(*device_, 128);
+  uint64_t address = x.address();
+  int n = 0;
+  void* params[] = {&address, &n};
+  auto time = [&](auto launch) {
+    constexpr int kLaunches = 200;  // fewer than the driver queues without waiting
+    stream.synchronize();
+    auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kLaunches; ++i) launch();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kLaunches;
+  };
+  auto bare = [&] {
+    driver.launch_kernel(function, 1, 1, 1, 32, 1, 1, 0, static_cast<cuda::Stream>(stream.get()), params, nullptr);
+  };
+  auto ours = [&] { handle(stream, {1}, x, n); };
+  time(bare), time(ours);
+  std::vector<double> ratios, same, bare_us;
+  for (int i = 0; i < 31; ++i) {
+    double a = time(bare), b = time(ours), c = time(bare);
+    ratios.push_back(b / a);
+    same.push_back(c / a);
+    bare_us.push_back(a);
+  }
+  driver.module_unload(module);
+  std::printf("bare launch %.2f us, handle / bare %.3f, bare / bare %.3f\n", median(bare_us), median(ratios),
+              median(same));
+  EXPECT_LE(median(ratios), 1.15);
+}
+
+}  // namespace
+}  // namespace tegula
