@@ -50,6 +50,7 @@ OpCost op_cost(const ir::Op& op) {
     case Opcode::Cast:
       return {1, 0};
     case Opcode::Constant:
+    case Opcode::Unset:
     case Opcode::Bitcast:
     case Opcode::Hint:
     case Opcode::Splat:

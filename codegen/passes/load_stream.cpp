@@ -1,6 +1,7 @@
 #include "codegen/passes/load_stream.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "codegen/passes/loop_bounds.h"
 #include "runtime/base/check.h"
@@ -68,9 +69,9 @@ void LoadStream::lengthen_rounds() {
 }
 
 void LoadStream::find_parts() {
-  std::unordered_map<const Value*, bool> seen;
+  std::unordered_set<const Value*> seen;
   std::function<void(Value*)> visit = [&](Value* v) {
-    if (!v || !seen.try_emplace(v, true).second) return;
+    if (!v || !seen.insert(v).second) return;
     const bool inside = home(v) == &body_;
     if (rounds_ && rounds_->is_scalar_of_round(v)) {
       of_round_.push_back(v);
@@ -208,19 +209,22 @@ void LoadStream::begin(Builder& build, const Access& access, const std::function
   if (!rounds_) coming_ = std::move(it);
 }
 
-void LoadStream::go_on(Builder& build, const Access& access) {
-  if (rounds_) {
-    Builder before;
-    before.set_before(&loop_);
-    before.set_loc(loop_.loc);
-    Replay same(before, {}, {});
-    coming_ = start(before, same, before.constant(Type::scalar(Elem::I1), 1));
-    for (int i = 0; i < ahead_; ++i) {
-      Replay values = replay(before, coming_, true);
-      coming_ = next(before, coming_, values);
-    }
+// A round begins with the first iteration that the round before has not issued the loads of.
+LoadStream::Iteration LoadStream::coming_in_round() const {
+  Builder before;
+  before.set_before(&loop_);
+  before.set_loc(loop_.loc);
+  Replay same(before, {}, {});
+  Iteration it = start(before, same, before.constant(Type::scalar(Elem::I1), 1));
+  for (int i = 0; i < ahead_; ++i) {
+    Replay values = replay(before, it, true);
+    it = next(before, it, values);
   }
-  Iteration it = coming_;
+  return it;
+}
+
+void LoadStream::go_on(Builder& build, const Access& access) {
+  Iteration it = rounds_ ? coming_in_round() : coming_;
   for (Value** part : parts(it)) *part = carry(loop_, *part);
   if (rounds_) {
     it = wrapped(build, it);

@@ -49,6 +49,7 @@ class LoadStream {
   ir::Value* in_width(ir::Builder& build, ir::Value* x) const;
   Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_a_round) const;
   Iteration next(ir::Builder& build, const Iteration& it, Replay& replay) const;
+  Iteration coming_in_round() const;
   Iteration wrapped(ir::Builder& build, const Iteration& it) const;
   Replay replay(ir::Builder& build, const Iteration& it, bool inside) const;
   void issue(ir::Builder& build, const Iteration& it, Replay& replay, const Access& access) const;
@@ -63,7 +64,7 @@ class LoadStream {
   std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
   std::vector<const ir::Value*> of_round_;  // scalars of the round that they follow from
   std::unordered_map<const ir::Value*, Split> split_;
-  Iteration coming_;  // the one whose loads the loop begins with
+  Iteration coming_;  // without rounds: the one whose loads the loop begins with
 };
 
 }  // namespace tegula
