@@ -27,17 +27,13 @@ struct Entry {
 };
 
 bool holds_values(const dsl::Val& v) {
-  if (const auto* tuple = v.get_if<dsl::TupleVal>()) {
-    for (const dsl::Val& item : *tuple->items)
-      if (!holds_values(item)) return false;
-    return !tuple->items->empty();
-  }
-  return v.is_value();
+  const auto* parts = dsl::parts_of(v);
+  return parts ? !parts->empty() && std::all_of(parts->begin(), parts->end(), holds_values) : v.is_value();
 }
 
 void leaves_of(const dsl::Val& v, std::vector<ir::Value*>& out) {
-  if (const auto* tuple = v.get_if<dsl::TupleVal>())
-    for (const dsl::Val& item : *tuple->items) leaves_of(item, out);
+  if (const auto* parts = dsl::parts_of(v))
+    for (const dsl::Val& part : *parts) leaves_of(part, out);
   else
     out.push_back(v.value());
 }
@@ -111,21 +107,19 @@ void remove_arguments(ir::Block* block, const ir::ValueMap& map) {
 /// Gives the op a result for each value; the Tiles in `entries` take them where `is_changed`, else their values before.
 void leave_block(Trace& trace, ir::Op* op, const std::vector<Entry>& entries, const std::vector<bool>& is_changed) {
   for (size_t i = 0; i < entries.size(); ++i) {
-    const Entry& e = entries[i];
-    Slot* slot = find(trace, e.id);
-    Held held = e.before;
-    if (is_changed[i]) {
-      std::vector<ir::Value*> results;
-      for (ir::Value* leaf : e.leaves) {
-        op->results.push_back(
-            std::make_unique<ir::Value>(ir::Value{leaf->type, op, nullptr, int(op->results.size()), leaf->name}));
-        results.push_back(op->results.back().get());
-      }
-      size_t next = 0;
-      held = {dsl::rebuild(e.before.value, results, next), {}, {}};
-    }
-    if (slot) static_cast<Held&>(*slot) = std::move(held);
+    if (!is_changed[i]) continue;
+    for (ir::Value* leaf : entries[i].leaves)
+      op->results.push_back(
+          std::make_unique<ir::Value>(ir::Value{leaf->type, op, nullptr, int(op->results.size()), leaf->name}));
   }
+  const std::vector<ir::Value*> results = dsl::values_behind(*op);
+  size_t next = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Held held = entries[i].before;
+    if (is_changed[i]) held = {dsl::rebuild(held.value, results, next), {}, {}};
+    if (Slot* slot = find(trace, entries[i].id)) static_cast<Held&>(*slot) = std::move(held);
+  }
+  dsl::drop_unchanged(*op);
 }
 
 constexpr const char* kOnlyInside = "this Tile has a value only inside the loop or branch that gave it one";

@@ -151,8 +151,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
                   binding.loc};
     }
   }
-  std::vector<ir::Value*> results;
-  for (auto& r : op->results) results.push_back(r.get());
+  const std::vector<ir::Value*> results = dsl::values_behind(*op);
   size_t next = 0;
   for (const Carried& c : carried) {
     const Binding& last = after[c.name];
@@ -167,6 +166,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
                                                    dsl::describe(c.value), loop.loc.line, dsl::describe(last.value));
     }
   }
+  dsl::drop_unchanged(*op);
 }
 
 // ---- for

@@ -24,9 +24,9 @@ constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2",
 // What Triton has and Tegula lacks, of tl and of libdevice (which tl.math once held): a name that looks like one of
 // these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " advance associative_scan async_task atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor "
+    " associative_scan async_task atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor "
     "bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 float8e5b16 gather histogram "
-    "inline_asm_elementwise interleave join load_tensor_descriptor make_block_ptr make_tensor_descriptor "
+    "inline_asm_elementwise interleave join load_tensor_descriptor make_tensor_descriptor "
     "map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint randint4x randn randn4x sort split "
     "store_tensor_descriptor swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
 constexpr std::string_view kLibdeviceOnly =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,13 +10,28 @@ namespace tegula::dsl {
 
 bool is_number(const Val& v) { return v.is<bool>() || v.is<Int>() || v.is<double>(); }
 
+const std::vector<Val>* parts_of(const Val& v) {
+  if (const auto* tuple = v.get_if<TupleVal>()) return tuple->items.get();
+  const auto* block = v.get_if<BlockView>();
+  return block ? block->parts.get() : nullptr;
+}
+
+Val with_parts(const Val& v, std::vector<Val> parts) {
+  if (v.is<TupleVal>()) return make_tuple(std::move(parts));
+  for (const Val& part : parts)
+    if (part.is_poison()) return {};
+  return BlockView{v.as<BlockView>().form, std::make_shared<const std::vector<Val>>(std::move(parts))};
+}
+
+bool same_form(const Val& a, const Val& b) {
+  const auto *x = parts_of(a), *y = parts_of(b);
+  if (!x || !y || a.v.index() != b.v.index() || x->size() != y->size()) return false;
+  return !a.is<BlockView>() || *a.as<BlockView>().form == *b.as<BlockView>().form;
+}
+
 bool can_be_value(const Val& v) {
-  if (const auto* tuple = v.get_if<TupleVal>()) {
-    for (const Val& item : *tuple->items)
-      if (!can_be_value(item)) return false;
-    return true;
-  }
-  return is_number(v) || v.is_value();
+  const auto* parts = parts_of(v);
+  return parts ? std::all_of(parts->begin(), parts->end(), can_be_value) : is_number(v) || v.is_value();
 }
 
 bool fits(const Val& v, const ir::Type& type) {
@@ -29,7 +45,8 @@ bool same(const Val& a, const Val& b) {
   if (a.is<bool>()) return a.as<bool>() == b.as<bool>();
   if (a.is<Int>()) return a.as<Int>() == b.as<Int>();
   if (a.is<std::string>()) return a.as<std::string>() == b.as<std::string>();
-  if (a.is<DType>()) return a.as<DType>().type == b.as<DType>().type;
+  if (a.is<DType>())
+    return a.as<DType>().type == b.as<DType>().type && a.as<DType>().to_block == b.as<DType>().to_block;
   if (a.is<double>()) {
     double x = a.as<double>(), y = b.as<double>();
     return (x == y && std::signbit(x) == std::signbit(y)) || (std::isnan(x) && std::isnan(y));
@@ -38,33 +55,24 @@ bool same(const Val& a, const Val& b) {
     const auto &f = a.as<FunctionRef>(), &g = b.as<FunctionRef>();
     return f.kind == g.kind && f.name == g.name && f.function == g.function;
   }
-  if (a.is<TupleVal>()) {
-    const auto &x = *a.as<TupleVal>().items, &y = *b.as<TupleVal>().items;
-    if (x.size() != y.size()) return false;
-    for (size_t i = 0; i < x.size(); ++i)
-      if (!same(x[i], y[i])) return false;
-    return true;
-  }
+  if (same_form(a, b)) return std::equal(parts_of(a)->begin(), parts_of(a)->end(), parts_of(b)->begin(), same);
   return false;  // poison
 }
 
 bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out) {
-  if (const auto* tuple = v.get_if<TupleVal>()) {
-    for (const Val& item : *tuple->items)
-      if (!flatten(s, item, name, out)) return false;
-    return true;
-  }
+  if (const auto* parts = parts_of(v))
+    return std::all_of(parts->begin(), parts->end(), [&](const Val& part) { return flatten(s, part, name, out); });
   ir::Value* value = to_value(s, v, name);
   if (value) out.push_back(value);
   return value;
 }
 
 Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next) {
-  const auto* tuple = v.get_if<TupleVal>();
-  if (!tuple) return values[next++];
-  std::vector<Val> items;
-  for (const Val& item : *tuple->items) items.push_back(rebuild(item, values, next));
-  return make_tuple(std::move(items));
+  const auto* parts = parts_of(v);
+  if (!parts) return values[next++];
+  std::vector<Val> rebuilt;
+  for (const Val& part : *parts) rebuilt.push_back(rebuild(part, values, next));
+  return with_parts(v, std::move(rebuilt));
 }
 
 Join begin_if(Sema& s, ir::Value* condition) {
@@ -79,18 +87,18 @@ void enter(Sema& s, const Join& join, int side) { s.builder.set_end(join.op->reg
 std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val& a, const Val& b, std::string& why) {
   if (a.is_poison() || b.is_poison()) return Val();
   if (same(a, b)) return a;
-  const auto *ta = a.get_if<TupleVal>(), *tb = b.get_if<TupleVal>();
-  if (ta && tb && ta->items->size() == tb->items->size()) {
-    std::vector<Val> items;
-    for (size_t i = 0; i < ta->items->size(); ++i) {
-      auto item = merge(s, join, name, (*ta->items)[i], (*tb->items)[i], why);
-      if (!item) return std::nullopt;
-      items.push_back(*item);
+  const auto *pa = parts_of(a), *pb = parts_of(b);
+  if (same_form(a, b)) {
+    std::vector<Val> merged;
+    for (size_t i = 0; i < pa->size(); ++i) {
+      auto part = merge(s, join, name, (*pa)[i], (*pb)[i], why);
+      if (!part) return std::nullopt;
+      merged.push_back(*part);
     }
-    return make_tuple(std::move(items));
+    return with_parts(a, std::move(merged));
   }
   why = fmt::format("{} in one branch and {} in the other", describe(a), describe(b));
-  if (ta || tb || !can_be_value(a) || !can_be_value(b)) return std::nullopt;
+  if (pa || pb || !can_be_value(a) || !can_be_value(b)) return std::nullopt;
 
   Diagnostics saved = s.diags;  // the caller reports, if the value is used at all
   Loc loc = s.loc;
@@ -132,13 +140,13 @@ void finish_if(Sema& s, Join& join) {
 }
 
 bool match_carried(Sema& s, const Val& before, const Val& after, std::vector<ir::Value*>& out) {
-  const auto *tb = before.get_if<TupleVal>(), *ta = after.get_if<TupleVal>();
-  if (tb && ta && tb->items->size() == ta->items->size()) {
-    for (size_t i = 0; i < tb->items->size(); ++i)
-      if (!match_carried(s, (*tb->items)[i], (*ta->items)[i], out)) return false;
+  const auto *pb = parts_of(before), *pa = parts_of(after);
+  if (same_form(before, after)) {
+    for (size_t i = 0; i < pb->size(); ++i)
+      if (!match_carried(s, (*pb)[i], (*pa)[i], out)) return false;
     return true;
   }
-  if (tb || ta || !before.is_value()) return false;
+  if (pb || pa || !before.is_value()) return false;
   const ir::Type& type = before.value()->type;
   ir::Value* value = after.value();
   if (fits(after, type)) value = convert(s, after, type).value();
@@ -149,6 +157,63 @@ bool match_carried(Sema& s, const Val& before, const Val& after, std::vector<ir:
 
 std::string with_type(const Val& v) {
   return v.is<bool>() || v.is<Int>() || v.is<double>() ? fmt::format("the constant {}", describe(v)) : describe(v);
+}
+
+namespace {
+
+// The values that a For or While carries, as its regions see them.
+class Carried {
+ public:
+  explicit Carried(ir::Op& loop) : loop_(loop), is_for_(loop.opcode == ir::Opcode::For) {}
+
+  ir::Value*& init(size_t i) const { return loop_.operands[(is_for_ ? size_t(ir::kForBounds) : 0) + i]; }
+  /// Whether each region passes value i on. After an error it may lack one.
+  bool is_unchanged(size_t i) const {
+    for (const auto& region : loop_.regions) {
+      const auto& passed = region->terminator()->operands;
+      const size_t skipped = region->terminator()->opcode == ir::Opcode::Condition ? 1 : 0;
+      if (passed.size() != skipped + loop_.results.size() || passed[skipped + i] != argument(*region, i)) return false;
+    }
+    return true;
+  }
+  void drop(size_t i) {
+    auto erase = [](auto& list, size_t at) { list.erase(list.begin() + long(at)); };
+    auto number = [](auto& list) {
+      for (size_t k = 0; k < list.size(); ++k) list[k]->index = int(k);
+    };
+    for (auto& region : loop_.regions) {
+      ir::replace_uses(*region, argument(*region, i), init(i));
+      erase(region->terminator()->operands, i + (region->terminator()->opcode == ir::Opcode::Condition ? 1 : 0));
+      erase(region->args, i + first_argument());
+      number(region->args);
+    }
+    erase(loop_.operands, i + (is_for_ ? size_t(ir::kForBounds) : 0));
+    erase(loop_.results, i);
+    number(loop_.results);
+  }
+
+ private:
+  size_t first_argument() const { return is_for_ ? 1 : 0; }  // behind the induction variable
+  ir::Value* argument(const ir::Block& region, size_t i) const { return region.args[first_argument() + i].get(); }
+
+  ir::Op& loop_;
+  bool is_for_;
+};
+
+}  // namespace
+
+std::vector<ir::Value*> values_behind(ir::Op& loop) {
+  Carried carried(loop);
+  std::vector<ir::Value*> out;
+  for (size_t i = 0; i < loop.results.size(); ++i)
+    out.push_back(carried.is_unchanged(i) ? carried.init(i) : loop.result(int(i)));
+  return out;
+}
+
+void drop_unchanged(ir::Op& loop) {
+  Carried carried(loop);
+  for (size_t i = loop.results.size(); i-- > 0;)
+    if (carried.is_unchanged(i)) carried.drop(i);
 }
 
 std::vector<ir::Value*> for_bounds(Sema& s, const Val& lower, const Val& upper, const Val& step) {

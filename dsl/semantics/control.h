@@ -12,12 +12,19 @@
 
 namespace tegula::dsl {
 
+/// The parts of a value that is made of several: of a tuple, a block pointer, a tensor descriptor; null for others.
+const std::vector<Val>* parts_of(const Val& v);
+/// `v`, which has parts, with others in their places. Poison if a part of a block pointer or descriptor is.
+Val with_parts(const Val& v, std::vector<Val> parts);
+/// Whether two values differ in their parts alone: tuples of one length, block pointers to blocks of one type.
+bool same_form(const Val& a, const Val& b);
+
 /// The same compile-time value, or the same IR value. Poison is like nothing.
 bool same(const Val& a, const Val& b);
 bool is_number(const Val& v);
 /// A number that a value of `type` can stand for: where the two meet, it takes that type.
 bool fits(const Val& v, const ir::Type& type);
-/// A number, a run-time value or a tuple of such.
+/// A number, a run-time value, or made of such parts.
 bool can_be_value(const Val& v);
 /// The run-time values that make up `v`, made in the current block. False after an error.
 bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out);
@@ -39,6 +46,13 @@ void enter(Sema& s, const Join& join, int side);
 /// One value for `a` of region 0 and `b` of region 1. On failure nothing is reported: `why` says what does not fit.
 std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val& a, const Val& b, std::string& why);
 void finish_if(Sema& s, Join& join);
+
+/// The values of what a finished For or While carries, behind it: results, or where the body hands on what it got, the
+/// values of before.
+std::vector<ir::Value*> values_behind(ir::Op& loop);
+/// Takes out of a finished For or While what its body hands on as it got it. Its values behind the loop are not used
+/// yet.
+void drop_unchanged(ir::Op& loop);
 
 /// Lower bound, upper bound and step of a For op, in one type: int64 if a bound asks for it, else int32. The bounds are
 /// compile-time integers or integer scalars.

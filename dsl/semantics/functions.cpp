@@ -127,13 +127,16 @@ void promise(Sema& s, ir::Value* condition) {
   }
 }
 
-const ir::Type* type_of(const Val& x) {
-  if (auto* t = x.get_if<DType>()) return &t->type;
-  return x.is_value() ? &x.value()->type : nullptr;
+// A block pointer counts as a pointer.
+std::optional<ir::Type> type_of(const Val& x) {
+  if (auto* t = x.get_if<DType>()) return t->to_block ? ir::Type::pointer_to(t->type.elem) : t->type;
+  if (auto* view = x.get_if<BlockView>(); view && view->is_pointer())
+    return ir::Type::pointer_to(view->form->block.elem);
+  return x.is_value() ? std::optional(x.value()->type) : std::nullopt;
 }
 
 Val type_query(Sema& s, const Val& x, bool (*query)(const ir::Type&)) {
-  const ir::Type* type = type_of(x);
+  const std::optional<ir::Type> type = type_of(x);
   return type ? Val(query(*type)) : s.error(fmt::format("expected a type, found {}", describe(x)));
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dsl/semantics/internal.h"
+#include "dsl/semantics/blocks.h"
 
 namespace tegula::dsl {
 
@@ -85,19 +85,21 @@ bool choice(Sema& s, const Val& x, const char* function, const char* argument,
   return true;
 }
 
-bool no_block_pointer(Sema& s, const Val& boundary_check, const char* function) {
-  if (boundary_check.is<TupleVal>() && boundary_check.as<TupleVal>().items->empty()) return true;
-  s.error(fmt::format("boundary_check of {} belongs to block pointers, which are not part of the language", function),
-          "compute pointers and a mask from tl.arange");
+// Whether an argument that only block pointers have is left out; false after an error.
+bool left_out(Sema& s, const Val& argument, const char* name, const char* function) {
+  if (argument.is<None>() || (argument.is_constant() && !truth(argument))) return true;
+  s.error(fmt::format("{} of {} belongs to block pointers", name, function),
+          "tl.make_block_ptr makes one; for other pointers compute a mask");
   return false;
 }
 
 }  // namespace
 
 Val fn_load(Sema& s, Args args) {
+  if (const auto* view = args[0].get_if<BlockView>()) return load_block(s, *view, args);
   ir::Value* p = pointer(s, args[0], "load");
   ir::Attrs attrs;
-  if (!p || !no_block_pointer(s, args[3], "load") ||
+  if (!p || !left_out(s, args[3], "boundary_check", "load") || !left_out(s, args[4], "padding_option", "load") ||
       !choice(s, args[5], "load", "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, attrs, "cache") ||
       !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
     return {};
@@ -120,9 +122,10 @@ Val fn_load(Sema& s, Args args) {
 }
 
 Val fn_store(Sema& s, Args args) {
+  if (const auto* view = args[0].get_if<BlockView>()) return store_block(s, *view, args);
   ir::Value* p = pointer(s, args[0], "store");
   ir::Attrs attrs;
-  if (!p || !no_block_pointer(s, args[3], "store") ||
+  if (!p || !left_out(s, args[3], "boundary_check", "store") ||
       !choice(s, args[4], "store", "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, attrs, "cache") ||
       !choice(s, args[5], "store", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
     return {};

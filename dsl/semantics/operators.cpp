@@ -154,7 +154,9 @@ bool same(const Val& lhs, const Val& rhs) {
     return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>())) &&
            !(rhs.is<double>() && std::isnan(rhs.as<double>()));
   if (lhs.is<None>() || rhs.is<None>()) return lhs.is<None>() && rhs.is<None>();
-  if (lhs.is<DType>() && rhs.is<DType>()) return lhs.as<DType>().type.same_shape_and_elem(rhs.as<DType>().type);
+  if (lhs.is<DType>() && rhs.is<DType>())
+    return lhs.as<DType>().to_block == rhs.as<DType>().to_block &&
+           lhs.as<DType>().type.same_shape_and_elem(rhs.as<DType>().type);
   if (lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
     auto &a = *lhs.as<TupleVal>().items, &b = *rhs.as<TupleVal>().items;
     return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);

@@ -19,13 +19,40 @@ struct Poison {};
 struct None {};
 /// `:` as an index.
 struct FullSlice {};
-/// A type as a value: tl.float32, p.dtype, p.dtype.element_ty. Scalar, pointer or tile.
+/// A type as a value: tl.float32, p.dtype, p.dtype.element_ty. Scalar, pointer or tile; or a block pointer's, which
+/// points to a tile.
 struct DType {
   ir::Type type;
+  bool to_block = false;  ///< the type is that of a block pointer to tiles of `type`
 };
 /// (a, b), [a, b]: any mixture of values.
 struct TupleVal {
   std::shared_ptr<const std::vector<Val>> items;
+};
+/// What is known at compile time of a block pointer or a tensor descriptor.
+struct BlockForm {
+  enum class Kind { Pointer, Descriptor } kind;
+  ir::Type block;        ///< the tile that is read or written at a time
+  bool pad_nan = false;  ///< of a descriptor: elements outside of the array read as NaN, not as 0
+
+  bool operator==(const BlockForm& o) const {
+    return kind == o.kind && block.same_shape_and_elem(o.block) && pad_nan == o.pad_nan;
+  }
+};
+/// A block pointer or a tensor descriptor: an array in global memory that is read and written in blocks of one shape.
+/// Its parts are values of the kernel: the pointer to the array's first element; the array's extents and its strides in
+/// elements, one a dimension; of a block pointer also where the block begins (int64). Extents and strides of a block
+/// pointer are int64, extents of a descriptor int32 or int64.
+struct BlockView {
+  std::shared_ptr<const BlockForm> form;
+  std::shared_ptr<const std::vector<Val>> parts;
+
+  bool is_pointer() const { return form->kind == BlockForm::Kind::Pointer; }
+  int rank() const { return form->block.rank(); }
+  ir::Value* base() const;
+  ir::Value* extent(int axis) const;
+  ir::Value* stride(int axis) const;
+  ir::Value* offset(int axis) const;  ///< of a block pointer
 };
 /// A function as a value: one of the tables' functions (by its name there) or a jit function of a program, by pointer
 /// to its syntax tree and the module that it was found in; or a module ("tl", "tl.math").
@@ -50,8 +77,8 @@ using HostRef = std::shared_ptr<const HostObject>;
 using Int = int64_t;
 
 struct Val {
-  std::variant<Poison, None, FullSlice, bool, Int, double, std::string, DType, TupleVal, FunctionRef, HostRef,
-               ir::Value*>
+  std::variant<Poison, None, FullSlice, bool, Int, double, std::string, DType, TupleVal, BlockView, FunctionRef,
+               HostRef, ir::Value*>
       v;
   /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
   Val() : v(Poison{}) {}
@@ -74,13 +101,18 @@ struct Val {
 
   bool is_poison() const { return is<Poison>(); }
   bool is_value() const { return is<ir::Value*>(); }
-  /// Known at compile time (poison and IR values are not).
-  bool is_constant() const { return !is_value() && !is_poison(); }
+  /// Known at compile time (poison, IR values, block pointers and descriptors are not).
+  bool is_constant() const { return !is_value() && !is_poison() && !is<BlockView>(); }
   ir::Value* value() const { return is_value() ? as<ir::Value*>() : nullptr; }
 };
 
 inline Val make_tuple(std::vector<Val> items) {
   return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items))});
 }
+
+inline ir::Value* BlockView::base() const { return parts->front().value(); }
+inline ir::Value* BlockView::extent(int axis) const { return (*parts)[size_t(1 + axis)].value(); }
+inline ir::Value* BlockView::stride(int axis) const { return (*parts)[size_t(1 + rank() + axis)].value(); }
+inline ir::Value* BlockView::offset(int axis) const { return (*parts)[size_t(1 + 2 * rank() + axis)].value(); }
 
 }  // namespace tegula::dsl

@@ -64,7 +64,9 @@ std::string describe(const Val& x) {
         else if constexpr (std::is_same_v<T, std::string>)
           return fmt::format("'{}'", v);
         else if constexpr (std::is_same_v<T, DType>)
-          return fmt::format("the type {}", type_name(v.type));
+          return fmt::format("the type {}{}", v.to_block ? "pointer to " : "", type_name(v.type));
+        else if constexpr (std::is_same_v<T, BlockView>)
+          return fmt::format("{} {}", v.is_pointer() ? "block pointer to" : "descriptor of", type_name(v.form->block));
         else if constexpr (std::is_same_v<T, TupleVal>)
           return describe_items(*v.items);
         else if constexpr (std::is_same_v<T, FunctionRef>)
@@ -84,7 +86,8 @@ std::string text_of(const Val& x) {
     std::string digits = fmt::format("{}", *d);
     return digits.find_first_not_of("-0123456789") == std::string::npos ? digits + ".0" : digits;
   }
-  if (auto* type = x.get_if<DType>()) return short_name(type->type);
+  if (auto* type = x.get_if<DType>())
+    return type->to_block ? fmt::format("pointer<{}>", short_name(type->type)) : short_name(type->type);
   if (auto* f = x.get_if<FunctionRef>()) return f->name;
   if (auto* tuple = x.get_if<TupleVal>()) {
     std::string out;
@@ -179,7 +182,7 @@ std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what) {
 
 std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what) {
   if (auto* t = x.get_if<DType>())
-    if (t->type.is_scalar() && !t->type.pointer) return t->type.elem;
+    if (!t->type.pointer && !t->to_block) return t->type.elem;
   if (auto* name = x.get_if<std::string>())
     if (auto elem = elem_from_text(*name)) return elem;
   if (!x.is_poison())
@@ -268,13 +271,48 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
   return v;
 }
 
-Val attribute(Sema& s, const Val& x, std::string_view name) {
-  if (x.is_poison()) return {};
-  auto shape_of = [](const ir::Type& type) {
+namespace {
+
+Val shape_of(const ir::Type& type) {
+  std::vector<Val> items;
+  for (int64_t extent : type.shape) items.emplace_back(Int(extent));
+  return make_tuple(std::move(items));
+}
+
+// Nothing if there is no such attribute.
+std::optional<Val> attribute_of(const BlockView& view, std::string_view name) {
+  if (view.is_pointer()) {
+    if (name == "dtype" || name == "type") return DType{view.form->block, true};
+    return std::nullopt;
+  }
+  auto all = [&](ir::Value* (BlockView::*part)(int) const) {
     std::vector<Val> items;
-    for (int64_t extent : type.shape) items.emplace_back(Int(extent));
+    for (int axis = 0; axis < view.rank(); ++axis) items.emplace_back((view.*part)(axis));
     return make_tuple(std::move(items));
   };
+  if (name == "dtype") return DType{view.form->block.element()};
+  if (name == "block_type" || name == "type") return DType{view.form->block};
+  if (name == "block_shape") return shape_of(view.form->block);
+  if (name == "shape") return all(&BlockView::extent);
+  if (name == "strides") return all(&BlockView::stride);
+  return std::nullopt;
+}
+
+std::optional<Val> attribute_of(const DType& pointer_to_block, std::string_view name) {
+  if (name == "element_ty") return DType{pointer_to_block.type};
+  if (name == "scalar" || name == "dtype") return pointer_to_block;
+  if (name == "primitive_bitwidth") return Int(64);
+  if (name == "itemsize") return Int(8);
+  if (name == "name") return text_of(pointer_to_block);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Val attribute(Sema& s, const Val& x, std::string_view name) {
+  if (x.is_poison()) return {};
+  if (const auto* view = x.get_if<BlockView>())
+    if (auto found = attribute_of(*view, name)) return *found;
   if (x.is_value()) {
     const ir::Type& type = x.value()->type;
     if (name == "dtype") return DType{type.element()};
@@ -284,7 +322,9 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
     if (name == "rank") return Int(type.rank());
     if (name == "T") return fn_trans(s, std::vector<Val>{x, make_tuple({})});
   }
-  if (auto* dtype = x.get_if<DType>()) {
+  if (auto* dtype = x.get_if<DType>(); dtype && dtype->to_block) {
+    if (auto found = attribute_of(*dtype, name)) return *found;
+  } else if (dtype) {
     const ir::Type& type = dtype->type;
     if (name == "element_ty") {
       if (type.is_tile()) return DType{type.element()};
