@@ -82,6 +82,16 @@ bool contains(const char* const (&names)[n], std::string_view name) {
 Val module_ref(std::string name) { return FunctionRef{Kind::Module, std::move(name), nullptr, nullptr}; }
 Val builtin_ref(std::string name) { return FunctionRef{Kind::Builtin, std::move(name), nullptr, nullptr}; }
 
+// Triton's modules under their usual names, imported from a module of others that hands them on:
+// `from package.triton_utils import tl, triton`.
+std::optional<Val> handed_on(std::string_view path) {
+  size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  std::string_view name = path.substr(dot + 1);
+  if (name == "tl" || name == "triton") return module_ref(std::string(name));
+  return name == "libdevice" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
+}
+
 std::optional<Val> find_type(std::string_view name) {
   for (Elem e : {
 #define TEGULA_ELEM(Name, text, tl, bits, kind) Elem::Name,
@@ -162,6 +172,7 @@ Val Checker::lookup(const Expr& e) {
       if (auto member = resolve_path(path + "." + name)) return *member;
     } else if (import.name == name) {
       if (auto value = resolve_path(import.path)) return *value;
+      if (auto value = handed_on(import.path)) return *value;
       return module_ref(import.path);                  // an error only where something is done with it
     } else if (import.name.starts_with(name + ".")) {  // import a.b.c binds a
       if (auto value = resolve_path(name)) return *value;
