@@ -21,57 +21,13 @@ constexpr const char* kBuiltins[] = {"abs", "bool", "float", "int", "len", "max"
 constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "device_print", "range",
                                              "static_assert", "static_print",  "static_range"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
-// What Triton has and Tegula lacks, of tl and of libdevice (which tl.math once held): a name that looks like one of
-// these is no typing error.
+// What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " associative_scan async_task atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor "
-    "bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 float8e5b16 gather histogram "
-    "inline_asm_elementwise interleave join load_tensor_descriptor make_tensor_descriptor "
+    " associative_scan async_task bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 "
+    "float8e5b16 gather histogram interleave join load_tensor_descriptor make_tensor_descriptor "
     "map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint randint4x randn randn4x sort split "
     "store_tensor_descriptor swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
-constexpr std::string_view kLibdeviceOnly =
-    " acos acosh add_rd add_rn add_ru add_rz asin asinh atan atan2 atanh brev byte_perm cbrt clz copysign cosh cospi "
-    "cyl_bessel_i0 cyl_bessel_i1 div_rd div_ru div_rz double2float_rd double2float_rn double2float_ru double2float_rz "
-    "double2hiint double2int_rd double2int_rn double2int_ru double2int_rz double2ll_rd double2ll_rn double2ll_ru "
-    "double2ll_rz double2loint double2uint_rd double2uint_rn double2uint_ru double2uint_rz double2ull_rd double2ull_rn "
-    "double2ull_ru double2ull_rz double_as_longlong erfc erfcinv erfcx erfinv exp10 expm1 fast_cosf fast_dividef "
-    "fast_exp10f fast_expf fast_log10f fast_log2f fast_logf fast_powf fast_sinf fast_tanf fdim ffs finitef "
-    "float2int_rd float2int_rn float2int_ru float2int_rz float2ll_rd float2ll_rn float2ll_ru float2ll_rz float2uint_rd "
-    "float2uint_rn float2uint_ru float2uint_rz float2ull_rd float2ull_rn float2ull_ru float2ull_rz float_as_int "
-    "float_as_uint fma_rd fma_rn fma_ru fma_rz fmod hadd hiloint2double hypot ilogb int2double_rn int2float_rd "
-    "int2float_rn int2float_ru int2float_rz int_as_float isfinited isinf isnan j0 j1 jn ldexp lgamma ll2double_rd "
-    "ll2double_rn ll2double_ru ll2double_rz ll2float_rd ll2float_rn ll2float_ru ll2float_rz llrint llround log10 log1p "
-    "logb longlong_as_double mul24 mul_rd mul_rn mul_ru mul_rz mulhi nearbyint nextafter norm3d norm4d normcdf "
-    "normcdfinv popc rcbrt rcp64h rcp_rd rcp_rn rcp_ru rcp_rz remainder rhadd rhypot rint rnorm3d rnorm4d round "
-    "rsqrt_rn sad saturatef scalbn signbit sinh sinpi sqrt_rd sqrt_ru sqrt_rz sub_rd sub_rn sub_ru sub_rz tan tgamma "
-    "trunc uint2double_rn uint2float_rd uint2float_rn uint2float_ru uint2float_rz uint_as_float ull2double_rd "
-    "ull2double_rn ull2double_ru ull2double_rz ull2float_rd ull2float_rn ull2float_ru ull2float_rz y0 y1 yn ";
-// What says the same, or nearly so.
-constexpr std::pair<std::string_view, const char*> kInstead[] = {
-    {"erfc", "1 - tl.erf(x)"},
-    {"exp10", "tl.exp2(x * 3.321928094887362)"},
-    {"expm1", "tl.exp(x) - 1"},
-    {"fast_cosf", "tl.cos(x)"},
-    {"fast_dividef", "x / y"},
-    {"fast_expf", "tl.exp(x)"},
-    {"fast_log2f", "tl.log2(x)"},
-    {"fast_logf", "tl.log(x)"},
-    {"fast_powf", "tl.math.pow(x, y)"},
-    {"fast_sinf", "tl.sin(x)"},
-    {"finitef", "tl.abs(x) < float('inf')"},
-    {"float_as_int", "x.to(tl.int32, bitcast=True)"},
-    {"int_as_float", "x.to(tl.float32, bitcast=True)"},
-    {"isfinited", "tl.abs(x) < float('inf')"},
-    {"isinf", "tl.abs(x) == float('inf')"},
-    {"isnan", "x != x"},
-    {"log10", "tl.log2(x) * 0.3010299956639812"},
-    {"log1p", "tl.log(1 + x)"},
-    {"nearbyint", "tl.floor(x + 0.5), which rounds ties up"},
-    {"rint", "tl.floor(x + 0.5), which rounds ties up"},
-    {"round", "tl.floor(x + 0.5), which rounds ties up"},
-    {"saturatef", "tl.clamp(x, 0.0, 1.0)"},
-    {"tan", "tl.sin(x) / tl.cos(x)"},
-    {"trunc", "tl.where(x < 0, tl.ceil(x), tl.floor(x))"}};
+constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 
 template <size_t n>
@@ -109,7 +65,13 @@ std::vector<std::string> member_names(std::string_view module) {
     for (const char* constant : {"pi", "e", "inf", "nan", "tau"}) names.emplace_back(constant);
     return names;
   }
-  for (const dsl::FunctionInfo& f : dsl::function_table()) names.push_back(f.name);
+  for (const dsl::FunctionInfo& f : dsl::function_table()) {
+    const bool of_libdevice = f.name.starts_with(kLibdevice);
+    if (!of_libdevice)
+      names.push_back(f.name);
+    else if (module != "tl")
+      names.push_back(f.name.substr(kLibdevice.size()));
+  }
   if (module != "tl") return names;
   for (const char* name : kLanguageBuiltins) names.emplace_back(name);
   for (const char* name : {"math", "extra", "PropagateNan"}) names.emplace_back(name);
@@ -247,7 +209,11 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   } else if (module != "tl.math" && module != "tl.libdevice") {
     return std::nullopt;
   }
-  if (const dsl::FunctionInfo* info = dsl::find_function(name)) return builtin_ref(info->name);
+  // libdevice's own functions come first there; tl.math held libdevice once.
+  const dsl::FunctionInfo *plain = dsl::find_function(name), *device = nullptr;
+  if (module != "tl") device = dsl::find_function(std::string(kLibdevice).append(name));
+  if (const dsl::FunctionInfo* info = device && (module == "tl.libdevice" || !plain) ? device : plain)
+    return builtin_ref(info->name);
   return std::nullopt;
 }
 
@@ -284,14 +250,9 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
                  "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
   std::string hint;
   const bool of_tl = module.name == "tl" || module.name.starts_with("tl.");
-  const std::string word = " " + e.text + " ";
-  if (of_tl &&
-      (kTritonOnly.find(word) != std::string_view::npos || kLibdeviceOnly.find(word) != std::string_view::npos)) {
-    hint = "docs/language.md lists what there is";
-    for (const auto& [name, instead] : kInstead)
-      if (name == e.text) hint = fmt::format("write {}", instead);
-    return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)), hint);
-  }
+  if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
+    return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),
+                 "docs/language.md lists what there is");
   if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
   else if (of_tl)

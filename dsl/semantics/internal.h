@@ -54,6 +54,9 @@ std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what);
 /// float32 and float64 only. Null after an error that names `function`.
 ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info);
 
+/// A function of libdevice, by its name there.
+Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
+
 /// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 
