@@ -23,10 +23,9 @@ constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " associative_scan async_task bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 "
-    "float8e5b16 gather histogram interleave join load_tensor_descriptor make_tensor_descriptor "
-    "map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint randint4x randn randn4x sort split "
-    "store_tensor_descriptor swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
+    " associative_scan async_task bitonic_merge const cumprod cumsum flip float8e4b15 float8e4b8 float8e5b16 gather "
+    "histogram load_tensor_descriptor make_tensor_descriptor map_elementwise sort store_tensor_descriptor tensor "
+    "tensor_descriptor topk ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 

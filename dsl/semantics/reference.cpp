@@ -108,7 +108,7 @@ Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
 parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
 the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
-lacks: scans, `sort`, `gather`, `histogram`, `join` and `split`, random numbers, atomics but `atomic_add`, `dot_scaled`.
+lacks: scans, `sort`, `gather`, `histogram`, atomics but `atomic_add`.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 
