@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "dsl/language/checker_impl.h"
 #include "runtime/base/elem.h"
@@ -17,14 +18,21 @@ using Kind = FunctionRef::Kind;
 
 // Python's own functions, and those of tl that need more than their arguments' values. find_member and call_builtin
 // share these names.
-constexpr const char* kBuiltins[] = {"abs", "bool", "float", "int", "len", "max", "min", "print", "range"};
-constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "device_print", "range",
-                                             "static_assert", "static_print",  "static_range"};
+constexpr const char* kBuiltins[] = {"abs",     "all", "any",        "bool",  "dict", "enumerate", "float", "getattr",
+                                     "hasattr", "int", "isinstance", "len",   "list", "max",       "min",   "print",
+                                     "range",   "str", "sum",        "tuple", "type", "zip"};
+constexpr const char* kLanguageBuiltins[] = {
+    "_log2",         "_unwrap_if_constexpr", "base_value",   "block_type", "condition",
+    "constexpr",     "device_assert",        "device_print", "dtype",      "range",
+    "static_assert", "static_print",         "static_range", "tensor",     "to_tensor",
+    "tuple"};
+constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
+                                          "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
     " associative_scan async_task bitonic_merge const cumprod cumsum flip float8e4b15 float8e4b8 float8e5b16 gather "
-    "histogram load_tensor_descriptor make_tensor_descriptor map_elementwise sort store_tensor_descriptor tensor "
+    "histogram load_tensor_descriptor make_tensor_descriptor map_elementwise sort store_tensor_descriptor "
     "tensor_descriptor topk ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
@@ -98,10 +106,24 @@ void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
   frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
 }
 
-const Function* Checker::find_jit(std::string_view name) const {
+const Function* Checker::find_jit(std::string_view name) {
   for (size_t i = module_.functions.size(); i-- > 0;)  // a later definition wins
-    if (module_.functions[i].name == name) return &module_.functions[i];
+    if (module_.functions[i].name == name && holds(module_.functions[i].conditions, true)) return &module_.functions[i];
   return nullptr;
+}
+
+bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
+  for (const Condition& c : conditions) {
+    auto [it, is_new] = conditions_.try_emplace(c.value.get());
+    if (is_new) {
+      Frame frame, *caller = std::exchange(frame_, &frame);
+      Val v;
+      if (trial([&] { v = as_host([&] { return eval(*c.value); }); }) && v.is_constant()) it->second = dsl::truth(v);
+      frame_ = caller;
+    }
+    if (it->second ? *it->second != c.holds : !if_unknown) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> Checker::visible_names() const {
@@ -122,7 +144,8 @@ Val Checker::lookup(const Expr& e) {
     return b.value;
   }
   for (size_t i = module_.globals.size(); i-- > 0;)
-    if (module_.globals[i].name == name) return global_value(module_.globals[i], e);
+    if (module_.globals[i].name == name && holds(module_.globals[i].conditions, false))
+      return global_value(module_.globals[i], e);
   if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, &module_};
   if (host_)
     if (auto value = host_name(name)) return *value;
@@ -141,6 +164,10 @@ Val Checker::lookup(const Expr& e) {
     }
   }
   if (contains(kBuiltins, name)) return builtin_ref("python." + name);  // min is not tl.min
+  if (!host_ && file_) {
+    Val function;
+    if (!as_host([&] { return function = host_name(name).value_or(Val()); }).is_poison()) return function;
+  }
   if (unknown_ && frame_->function) {  // the same unknown condition may be what gives it a value
     std::vector<std::string> assigned;
     collect_assigned(frame_->function->body, nullptr, true, assigned);
@@ -150,6 +177,7 @@ Val Checker::lookup(const Expr& e) {
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
   if (name == "math") fallback = "write 'import math' at the top of the file, or use tl.exp, tl.log, ...";
+  if (fallback.empty() && dsl::find_function(name)) fallback = fmt::format("write 'tl.{}'", name);
   return error(e.loc, fmt::format("unknown name '{}'", name),
                fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
 }
@@ -163,7 +191,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
   frame.parent = caller;
   frame_ = &frame;
   Val value = with_note(use.loc, fmt::format("in the value of the global '{}'", global.name), [&] {
-    Val v = global.value ? eval(*global.value) : Val();
+    Val v = global.value ? as_host([&] { return eval(*global.value); }) : Val();
     if (v.is_value())
       v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
                 "a kernel can use globals that are numbers, strings, types and tuples of them");
@@ -195,9 +223,19 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   if (module == "tl") {
     if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
     if (name == "core" || name == "standard") return module_ref("tl");
+    if (name == "target_info") return module_ref("tl.target_info");
+    if (name == "pi32_t") return Val(dsl::DType{ir::Type::pointer_to(Elem::I32)});
+    if (name == "TRITON_MAX_TENSOR_NUMEL") return Val(dsl::Int(1 << 20));
     if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
     if (name == "PropagateNan") return module_ref("tl.PropagateNan");
     if (auto type = find_type(name)) return type;
+  } else if (module == "tl.target_info") {
+    if (contains(kTargetQueries, name)) return builtin_ref("tl.target_info." + std::string(name));
+    return std::nullopt;
+  } else if (module == "triton target") {
+    if (name == "backend") return Val(std::string("cuda"));
+    if (name == "arch") return capability_ ? Val(dsl::Int(*capability_)) : Val();
+    return std::nullopt;
   } else if (module == "tl.PropagateNan") {
     if (name == "ALL" || name == "NONE") return Val(name == "ALL");
     return std::nullopt;
@@ -236,12 +274,12 @@ std::optional<Val> Checker::resolve_path(std::string_view path) const {
 
 bool Checker::is_foreign(const FunctionRef& f) {
   return f.kind == Kind::Module && f.name != "triton" && f.name != "math" && f.name != "tl" &&
-         !f.name.starts_with("tl.");
+         !f.name.starts_with("tl.") && f.name != "triton target";
 }
 
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
-  if (host_ && (is_foreign(module) || module.name == "triton"))
+  if (host_ && !func_ && (is_foreign(module) || module.name == "triton"))
     return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
                  module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
   if (is_foreign(module))

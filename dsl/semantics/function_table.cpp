@@ -42,7 +42,7 @@ Val parse_default(std::string_view text) {
   if (text == "False") return false;
   if (text == "()") return make_tuple({});
   if (text.front() == '\'') return std::string(text.substr(1, text.size() - 2));
-  Int value = 0;
+  int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }

@@ -158,7 +158,7 @@ Val fn_arange(Sema& s, Args args) {
   auto start = to_int(s, args[0], "the start of arange"), end = to_int(s, args[1], "the end of arange");
   if (!start || !end) return {};
   if (*end <= *start) return s.error(fmt::format("arange from {} to {} is empty", *start, *end));
-  Int extent = *end - *start;
+  int64_t extent = *end - *start;
   if (!is_tile_extent(extent))
     return s.error(
         fmt::format("the extent of arange is {}, which is no q * 2^k with odd q up to {}", extent, kMaxRepeats),
@@ -232,8 +232,11 @@ Val fn_cast(Sema& s, Args args) {
     rounding = args[2].is<std::string>() ? args[2].as<std::string>() : std::string();
     if (rounding != "rtne" && rounding != "rtz")
       return s.error(fmt::format("fp_downcast_rounding is {}, expected 'rtne' or 'rtz'", describe(args[2])));
+    if (x->type.elem == *elem) return x;  // nothing to round, as in Triton
     if (!x->type.is_float() || !is_float(*elem) || x->type.bits() <= elem_bits(*elem))
-      return s.error("fp_downcast_rounding belongs to a cast to a narrower float");
+      return s.error(fmt::format("fp_downcast_rounding belongs to a cast to a narrower float, found one of {} to {}",
+                                 describe(args[0]), elem_info(*elem).tl),
+                     "leave fp_downcast_rounding out");
     if (rounding == "rtz" && is_float8(*elem))
       return s.error(
           fmt::format("a cast to {} rounds to nearest, found fp_downcast_rounding 'rtz'", elem_info(*elem).tl),
@@ -318,8 +321,8 @@ Val fn_softmax(Sema& s, Args args) {
 Val fn_next_power_of_2(Sema& s, Args args) {
   auto n = to_int(s, args[0], "the argument of next_power_of_2");
   if (!n) return {};
-  if (*n > Int(1) << 62) return s.error(fmt::format("the next power of two of {} does not fit 64 bits", *n));
-  return Int(std::bit_ceil(uint64_t(std::max<Int>(*n, 1))));
+  if (*n > int64_t(1) << 62) return s.error(fmt::format("the next power of two of {} does not fit 64 bits", *n));
+  return Int(std::bit_ceil(uint64_t(std::max<int64_t>(*n, 1))));
 }
 
 // ----------------------------------------------------------------------------------------------------------- shape
@@ -426,7 +429,6 @@ Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, "divisibility"); }
 Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, "contiguity"); }
 Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, "constancy"); }
 Val fn_assume(Sema& s, Args args) {
-  if (args[0].is_constant() && !truth(args[0])) return s.error("assume of a condition that is false");
   if (args[0].is_value()) promise(s, args[0].value());
   return None{};
 }

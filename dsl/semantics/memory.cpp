@@ -11,6 +11,8 @@ namespace {
 
 // A pointer operand, or null after an error.
 ir::Value* pointer(Sema& s, const Val& x, const char* function) {
+  if (const auto* tuple = x.get_if<TupleVal>(); tuple && tuple->items->size() == 1)
+    return pointer(s, tuple->items->front(), function);
   if (x.is_value() && x.value()->type.pointer) return x.value();
   if (!x.is_poison())
     s.error(fmt::format("{} takes a pointer or a tile of pointers, found {}", function, describe(x)),
@@ -35,6 +37,11 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
     s.error(fmt::format("the mask of {} is a {}", function, describe(m)), "compare offsets: offsets < n");
     return std::nullopt;
   }
+  if (!m->type.is_bool()) {
+    s.error(fmt::format("the mask of {} is {}, expected int1", function, describe(mask)),
+            "compare: offsets < n, or mask != 0 of a mask of numbers");
+    return std::nullopt;
+  }
   const ir::Shape& shape = ptr->type.shape;
   if (ptr->type.is_scalar() && m->type.is_tile()) {
     s.error(fmt::format("the mask of {} is a {}, but the pointer is a single one", function, describe(m)),
@@ -47,7 +54,7 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
             "a mask has the pointers' shape, or extents of 1 that repeat");
     return std::nullopt;
   }
-  return broadcast_value(s, to_bool(s, m), shape);
+  return broadcast_value(s, m, shape);
 }
 
 // A value for the pointers' elements: converted to their type, brought to their shape; null after an error.
@@ -58,7 +65,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
     return nullptr;
   }
   if (x.is_value() && x.value()->type.pointer) {
-    s.error(fmt::format("{} is a {}", what, describe(x)));
+    s.error(fmt::format("{} is a {}", what, describe(x)), "load from it first: tl.load(p)");
     return nullptr;
   }
   ir::Value* v = x.is_value() || !x.is_constant() ? to_value(s, x, what) : nullptr;
