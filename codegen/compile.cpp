@@ -37,7 +37,7 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Di
     if (std::exchange(context.join_rounds, false)) continue;
     int64_t places = 0;
     ir::walk(work->body, [&](const ir::Op& op) {
-      if (op.opcode == ir::Opcode::SharedAlloc) places += place_bytes(op.result()->type) * op.attr_int("slots");
+      if (op.opcode == ir::Opcode::SharedAlloc) places += place_bytes(op.result()->type) * op.get(ir::attr::slots);
     });
     context.shared_for_others =
         std::max(context.shared_for_others + std::max(excess, limit / 16), limit - places + excess);

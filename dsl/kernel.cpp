@@ -214,8 +214,10 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
   const std::vector<const KernelParam*> params = dsl::runtime_params(*state_->source, args.size());
   std::vector<bool> written(args.size());
   ir::walk(func->body, [&](ir::Op& op) {
-    if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
-    const ir::Value* base = pointer_base(op.operands[0]);
+    if (!op.has(ir::WritesGlobal) || op.opcode == ir::Opcode::Barrier) return;
+    // Of an op that nothing is known of here: any.
+    const bool known = op.opcode == ir::Opcode::Store || op.opcode == ir::Opcode::AtomicRmw;
+    const ir::Value* base = known ? pointer_base(op.operands[0]) : nullptr;
     for (size_t i = 0; i < args.size(); ++i)
       if (args[i].kind == Arg::Kind::Pointer && (!base || base->name == params[i]->name)) written[i] = true;
   });

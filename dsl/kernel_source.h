@@ -28,6 +28,9 @@ struct Specialization {
   int num_stages = 3;
   int maxnreg = 0;      ///< registers a thread at most; 0: as many as the target has
   int capability = 90;  ///< of the target: 90 for sm_90
+
+  /// Makes the options attributes of the kernel's function.
+  void set_options(ir::Func& func) const;
 };
 
 /// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.

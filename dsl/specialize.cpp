@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/ir/options.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/error.h"
 
@@ -39,6 +40,13 @@ std::string warning_text(const Diag& warning, Diagnostics list) {
   return text.erase(text.find("warning: "), 9);
 }
 
+void Specialization::set_options(ir::Func& func) const {
+  auto set = [&](const ir::OptionInfo& option, int value) { func.attrs[std::string(option.name)] = int64_t(value); };
+  set(ir::option::num_warps, num_warps);
+  set(ir::option::num_stages, num_stages);
+  if (maxnreg) set(ir::option::maxnreg, maxnreg);
+}
+
 void check_options(const KernelSource& kernel, const LaunchOptions& options) {
   const std::string& name = kernel.name();
   std::string mistakes;
@@ -46,13 +54,10 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options) {
     mistakes += fmt::format("{}kernel '{}': {}", mistakes.empty() ? "" : "\n", name, what);
     if (!hint.empty()) mistakes += "\n  hint: " + hint;
   };
-  int warps = options.num_warps;
-  if (warps < 1 || warps > 32 || (warps & (warps - 1)))
-    wrong(fmt::format("num_warps is {}, expected 1, 2, 4, 8, 16 or 32", warps));
-  if (options.maxnreg < 0 || (options.maxnreg > 0 && options.maxnreg < 16) || options.maxnreg > 255)
-    wrong(fmt::format("maxnreg is {}, expected 16 to 255, or 0 for no limit", options.maxnreg));
-  if (options.num_stages < 1 || options.num_stages > 8)
-    wrong(fmt::format("num_stages is {}, expected 1 to 8", options.num_stages));
+  for (auto [option, value] : {std::pair{&ir::option::num_warps, options.num_warps},
+                               {&ir::option::maxnreg, options.maxnreg},
+                               {&ir::option::num_stages, options.num_stages}})
+    if (!option->allows(value)) wrong(option->wrong(value));
   std::vector<std::string> known, runtime;
   for (const KernelParam& p : kernel.params()) (p.is_constexpr ? known : runtime).push_back(p.name);
   std::set<std::string> given;

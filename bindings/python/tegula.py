@@ -962,7 +962,8 @@ class Kernel:
             elif name == "dependent_launch":
                 options["no_dependent_launch"] = not number
             else:
-                options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
+                # To the C interface 0 stands for the default; stages are one at least.
+                options[name] = number or {"maxnreg": 0, "num_stages": 1}.get(name, -1)
         array = (_ConstexprStruct * len(constexprs))(*constexprs)
         made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)

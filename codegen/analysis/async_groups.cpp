@@ -1,6 +1,10 @@
 #include "codegen/analysis/async_groups.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "codegen/ir/flow.h"
 
 namespace tegula {
 
@@ -36,15 +40,14 @@ class GroupCount {
         for (const Value* token : op.operands) waits[&op] = std::min(waits[&op], since.at(token));
         return;
       case Opcode::For:
-        return loop(op, *op.regions[0], 1, since);
       case Opcode::While:
-        return loop(op, *op.regions[0], 0, since);
+        return loop(op, since);
       case Opcode::If: {
         Since other = since;
         for (int side : {0, 1}) {
           Since& branch = side ? other : since;
           block(*op.regions[side], branch);
-          pass(op.regions[side]->terminator()->operands, 0, op.results, 0, branch, branch);
+          hand_on(*op.regions[side]->terminator(), branch, branch);
         }
         join(since, other);
         return;
@@ -55,40 +58,35 @@ class GroupCount {
   }
 
   // Numbers only fall from round to round.
-  void loop(const Op& op, const Block& head, size_t first_arg, Since& since) {
-    const size_t first_init = op.opcode == Opcode::For ? kForBounds : 0;
-    pass(op.operands, first_init, head.args, first_arg, since, since);
-    for (;;) {
-      Since after = since;
-      block(head, after);
-      const Block* last = &head;
-      if (op.opcode == Opcode::While) {
-        last = op.regions[1].get();
-        pass(head.terminator()->operands, 1, last->args, 0, after, after);
-        pass(head.terminator()->operands, 1, op.results, 0, after, results_);
-        block(*last, after);
-      }
-      Since around = after;
-      pass(last->terminator()->operands, 0, head.args, first_arg, after, around);
+  void loop(const Op& op, Since& since) {
+    hand_on(op, since, since);
+    Since left;  // the results, as the regions hand them on
+    for (bool changed = true; changed;) {
       const Since before = since;
-      join(since, around);
-      if (since == before) break;
+      Since after = since;
+      for (auto& region : op.regions) {
+        block(*region, after);
+        hand_on(*region->terminator(), after, after);
+        for (auto& result : op.results)
+          if (auto token = after.extract(result.get())) left[result.get()] = token.mapped();
+      }
+      join(since, after);
+      changed = since != before;
     }
-    if (op.opcode == Opcode::For) {
-      for (size_t i = 0; i < op.results.size(); ++i)
-        if (is_group(op.result(int(i)))) since[op.result(int(i))] = since.at(head.args[first_arg + i].get());
-    } else {
-      for (auto& result : op.results)
-        if (is_group(result.get())) since[result.get()] = results_.at(result.get());
+    for (auto& [result, groups] : left) {
+      auto known = since.try_emplace(result, groups).first;
+      known->second = std::min(known->second, groups);
     }
   }
 
-  // What receives tokens: since when these are.
-  static void pass(const std::vector<Value*>& tokens, size_t begin, const std::vector<std::unique_ptr<Value>>& to,
-                   size_t first, const Since& from, Since& into) {
+  // What receives tokens of the op: since when these are.
+  static void hand_on(const Op& op, const Since& from, Since& into) {
     std::vector<std::pair<const Value*, int64_t>> passed;  // at a time: a token may move on to where another one was
-    for (size_t i = begin; i < tokens.size(); ++i)
-      if (is_group(tokens[i])) passed.emplace_back(to[first + i - begin].get(), from.at(tokens[i]));
+    for (const Flow& flow : flows(op.has(Terminator) ? *op.parent->parent : op))
+      for (const Flow::From& source : flow.from)
+        for (size_t i = 0; source.op == &op && i < source.size(); ++i)
+          if (is_group(source[i]))
+            for (const Flow::To& to : flow.to) passed.emplace_back(to[i], from.at(source[i]));
     for (auto& [value, groups] : passed) into[value] = groups;
   }
 
@@ -96,8 +94,6 @@ class GroupCount {
     for (auto& [token, groups] : into)
       if (auto it = other.find(token); it != other.end()) groups = std::min(groups, it->second);
   }
-
-  Since results_;  // of While loops: of their last rounds
 };
 
 }  // namespace

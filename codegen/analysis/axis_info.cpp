@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/ir/flow.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
 
 using ir::Block;
+using ir::ForLoop;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
+using ir::WhileLoop;
 
 namespace {
 
@@ -101,65 +104,63 @@ class Interpreter {
         return visit_for(op);
       case Opcode::While:
         return visit_while(op);
-      case Opcode::If: {
+      case Opcode::If:
         for (const auto& region : op.regions) block(*region);
         for (const auto& r : op.results) {
-          assign(r.get(), op.regions[0]->terminator()->operands[r->index]);
-          merge(r.get(), op.regions[1]->terminator()->operands[r->index]);
+          const std::vector<Value*> from = ir::origins(r.get());
+          assign(r.get(), from[0]);
+          merge(r.get(), from[1]);
         }
         return;
-      }
-      case Opcode::Reduce:
-        for (const auto& arg : op.regions[0]->args) info_[arg.get()] = unknown(arg.get());
-        block(*op.regions[0]);
-        for (const auto& r : op.results) info_[r.get()] = unknown(r.get());
-        return;
       default:
+        // Nothing is known of what enters other regions, of places in shared memory, and of ops that transfer() does
+        // not name.
+        for (const auto& region : op.regions) {
+          for (const auto& arg : region->args) info_[arg.get()] = unknown(arg.get());
+          block(*region);
+        }
         for (const auto& r : op.results) {
-          // Nothing is known of places in shared memory.
-          info_[r.get()] = r->type.shared ? unknown(r.get()) : transfer(op);
-          if (r->type.is_integer() && (is_unsigned(r->type.elem) || op.attr_bool("non_negative")))
-            info_[r.get()].non_negative = true;
+          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.shared;
+          info_[r.get()] = known ? transfer(op) : unknown(r.get());
+          if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
         }
     }
   }
 
   void visit_for(const Op& op) {
-    const Block& body = *op.regions[0];
-    const Value* i = body.args[0].get();
-    AxisInfo lower = get(op.operands[0]), stride = get(op.operands[2]);
+    const ForLoop loop(op);
+    const Value* i = loop.induction();
+    AxisInfo lower = get(loop.lower()), stride = get(loop.step());
     info_[i] = unknown(i);
     info_[i].divisibility[0] = std::min(lower.divisibility[0], stride.divisibility[0]);
     info_[i].non_negative |= lower.non_negative && stride.non_negative;
-    for (size_t k = 1; k < body.args.size(); ++k) assign(body.args[k].get(), op.operands[k + 2]);
+    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.arg(k), loop.init(k));
     for (bool changed = true; changed;) {
-      block(body);
+      block(loop.body());
       changed = false;
-      for (size_t k = 1; k < body.args.size(); ++k)
-        changed |= merge(body.args[k].get(), body.terminator()->operands[k - 1]);
+      for (size_t k = 0; k < loop.carried(); ++k) changed |= merge(loop.arg(k), loop.next(k));
     }
-    for (const auto& r : op.results) assign(r.get(), body.args[r->index + 1].get());
+    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.result(k), loop.arg(k));
   }
 
   void visit_while(const Op& op) {
-    const Block &before = *op.regions[0], &body = *op.regions[1];
-    for (size_t k = 0; k < before.args.size(); ++k) assign(before.args[k].get(), op.operands[k]);
+    const WhileLoop loop(op);
+    for (size_t k = 0; k < loop.num_tested(); ++k) assign(loop.tested(k), loop.init(k));
     for (bool changed = true; changed;) {
-      block(before);
-      for (size_t k = 0; k < body.args.size(); ++k) assign(body.args[k].get(), before.terminator()->operands[k + 1]);
-      block(body);
+      block(loop.test());
+      for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.taken(k), loop.passed(k));
+      block(loop.body());
       changed = false;
-      for (size_t k = 0; k < before.args.size(); ++k)
-        changed |= merge(before.args[k].get(), body.terminator()->operands[k]);
+      for (size_t k = 0; k < loop.num_tested(); ++k) changed |= merge(loop.tested(k), loop.next(k));
     }
-    for (const auto& r : op.results) assign(r.get(), before.terminator()->operands[r->index + 1]);
+    for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.result(k), loop.passed(k));
   }
 
   AxisInfo transfer(const Op& op) const {
     const Value* result = op.result();
     switch (op.opcode) {
       case Opcode::Constant: {
-        if (auto* v = std::get_if<int64_t>(&op.attrs.at("value"))) return of_constant(result, *v);
+        if (auto v = ir::constant_integer(result)) return of_constant(result, *v);
         AxisInfo info = unknown(result);
         info.constancy = extents(result);
         return info;
@@ -171,7 +172,7 @@ class Interpreter {
         return info;
       }
       case Opcode::Arange: {
-        int64_t start = op.attr_int("start"), end = op.attr_int("end");
+        int64_t start = op.get(ir::attr::start), end = op.get(ir::attr::end);
         if (end - start == 1) return of_constant(result, start);
         // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length behind the one before.
         const int64_t run = extents(result)[0], first = power_of_two_divisor(start);
@@ -185,14 +186,8 @@ class Interpreter {
         return shape(op);
       case Opcode::Hint:
         return hint(op);
-      case Opcode::Load:
-      case Opcode::AtomicRmw:
-      case Opcode::Dot:
-      case Opcode::DotWait:
+      case Opcode::InlineAsm:  // may have elements of a run in one block
       case Opcode::InlineAsmEffects:
-      case Opcode::SharedAlloc:
-      case Opcode::SharedRead:
-      case Opcode::AsyncCommit:
         return unknown(result);
       case Opcode::ConvertLayout:
         return get(op.operands[0]);
@@ -204,7 +199,8 @@ class Interpreter {
       default:
         break;
     }
-    // What remains is elementwise: constancy common to the operands, and what the operation keeps beyond.
+    if (!op.has(ir::Elementwise)) return unknown(result);
+    // Constancy common to the operands, and what the operation keeps beyond.
     AxisInfo info = unknown(result);
     info.constancy = extents(result);
     for (const Value* operand : op.operands)
@@ -411,16 +407,17 @@ class Interpreter {
 
   AxisInfo hint(const Op& op) const {
     AxisInfo out = get(op.operands[0]);
-    auto strengthen = [&](const char* name, std::vector<int64_t>& facts) {
-      std::vector<int64_t> promised = op.attr_ints(name);
+    auto strengthen = [&](ir::attr::Key<ir::Ints> key, std::vector<int64_t>& facts) {
+      const ir::Ints promised = op.get(key);
       for (size_t i = 0; i < std::min(promised.size(), facts.size()); ++i)
         facts[i] = std::max(facts[i], power_of_two_divisor(promised[i]));
     };
     const AxisInfo known = out;
     std::vector<int64_t> shape = extents(op.result());
-    strengthen("contiguity", out.contiguity);
-    strengthen("divisibility", out.divisibility);
-    strengthen("constancy", out.constancy);
+    strengthen(ir::attr::contiguity, out.contiguity);
+    strengthen(ir::attr::divisibility, out.divisibility);
+    strengthen(ir::attr::constancy, out.constancy);
+    out.non_negative |= op.get(ir::attr::non_negative);
     for (size_t i = 0; i < shape.size(); ++i) {
       out.contiguity[i] = std::min(out.contiguity[i], shape[i]);
       out.constancy[i] = std::min(out.constancy[i], shape[i]);
@@ -449,14 +446,14 @@ class Interpreter {
         break;
       case Opcode::ExpandDims: {
         out = in;
-        int64_t axis = op.attr_int("axis");
+        int64_t axis = op.get(ir::attr::axis);
         out.contiguity.insert(out.contiguity.begin() + axis, 1);
         out.divisibility.insert(out.divisibility.begin() + axis, all);
         out.constancy.insert(out.constancy.begin() + axis, 1);
         break;
       }
       case Opcode::Trans: {
-        std::vector<int64_t> order = op.attr_ints("order");
+        std::vector<int64_t> order = op.get(ir::attr::order);
         for (size_t i = 0; i < order.size(); ++i) {
           out.contiguity[i] = in.contiguity[order[i]];
           out.divisibility[i] = in.divisibility[order[i]];

@@ -101,7 +101,7 @@ std::optional<LinearLayout> operand_view(const ir::Op& op) {
   const ir::Type& to = op.result()->type;
   switch (op.opcode) {
     case ir::Opcode::ExpandDims:
-      return to.layout->drop_tile_dim(int(op.attr_int("axis")));
+      return to.layout->drop_tile_dim(int(op.get(ir::attr::axis)));
     case ir::Opcode::Broadcast: {
       LinearLayout view = *to.layout;
       for (int axis = 0; axis < from.rank(); ++axis)
@@ -111,7 +111,7 @@ std::optional<LinearLayout> operand_view(const ir::Op& op) {
     case ir::Opcode::Reshape:
       return to.layout->reshape_tile(from.shape);
     case ir::Opcode::Trans: {
-      auto order = op.attr_ints("order");
+      auto order = op.get(ir::attr::order);
       std::vector<int> inverse(order.size());
       for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = int(i);
       return to.layout->permute_tile(inverse);

@@ -104,13 +104,6 @@ class Estimator {
     for (const auto& pointer : block.ops) {
       const ir::Op& op = *pointer;
       switch (op.opcode) {
-        case Opcode::For:
-        case Opcode::While:
-          for (const auto& region : op.regions) count(*region, times * values_.trips(op));
-          continue;
-        case Opcode::If:
-          for (const auto& region : op.regions) count(*region, times);
-          continue;
         case Opcode::Load:
           access(op, op.result()->type, times);
           loads = true;
@@ -138,21 +131,15 @@ class Estimator {
           slots_ += cost.fmas * warps_ * times;
           continue;
         }
-        case Opcode::Reduce: {
-          const ir::Type& in = op.operand(0)->type;
-          double each = 0;
-          for (const auto& inner : op.regions[0]->ops) each += op_cost(*inner).slots;
-          double n = double(held_elements(in));
-          double kept = double(held_elements(op.result()->type));
-          work(op_cost(*op.regions[0]->ops.front()), n, double(in.num_elements()), times, each);
-          shuffles_ += 5 * times;
-          slots_ += 10 * kept * warps_ * times;
-          if (scratch_bytes(op, warps_)) exchange_ += times;
-          continue;
-        }
         default:
           break;
       }
+      if (op.info().combines()) {
+        combine(op, times);
+        continue;
+      }
+      for (const auto& region : op.regions) count(*region, op.opcode == Opcode::If ? times : times * values_.trips(op));
+      if (!op.regions.empty()) continue;
       if (op.has(ir::Terminator) || op.results.empty()) continue;
       const ir::Type& type = op.result()->type;
       if (scratch_bytes(op, warps_)) {
@@ -164,6 +151,21 @@ class Estimator {
       work(cost, n, double(type.num_elements()), times, cost.slots);
     }
     if (loads) rounds_ += times == 1 ? 1 : times / 2;
+  }
+
+  // Where each element has a result, it is combined twice: in its run, and with what comes before that.
+  void combine(const ir::Op& op, double times) {
+    constexpr double kRun = 4;
+    const ir::Type& in = op.operand(0)->type;
+    const bool scan = op.info().rule == ir::ResultRule::EachSame;
+    double each = 0;
+    for (const auto& inner : op.regions[0]->ops) each += op_cost(*inner).slots;
+    const double n = double(held_elements(in)), rounds = scan ? 2 : 1;
+    const double exchanged = scan ? n / kRun : double(held_elements(op.result()->type));
+    work(op_cost(*op.regions[0]->ops.front()), n * rounds, double(in.num_elements()) * rounds, times, each);
+    shuffles_ += 5 * times;
+    slots_ += 10 * exchanged * warps_ * times;
+    if (scratch_bytes(op, warps_)) exchange_ += times;
   }
 
   void work(const OpCost& cost, double per_thread, double elements, double times, double slots) {
@@ -185,8 +187,7 @@ class Estimator {
 
     int64_t file = target_.registers_per_sm / out_.threads / 8 * 8;
     out_.register_limit = int(std::min<int64_t>(kMaxRegisters, file));
-    if (int64_t maximum = attr("maxnreg"); maximum > 0)
-      out_.register_limit = int(std::min<int64_t>(out_.register_limit, maximum));
+    if (func_.maxnreg()) out_.register_limit = std::min(out_.register_limit, func_.maxnreg());
     int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
     int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / warps_);
     fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));
@@ -253,12 +254,6 @@ class Estimator {
           out_.programs_per_sm, out_.bytes_in_flight / 1e3, out_.bytes_needed / 1e3, alone * 1e6);
     if (out_.spills())
       out_.text += fmt::format("; spills: {} registers of at most {}", out_.registers, out_.register_limit);
-  }
-
-  int64_t attr(std::string_view name) const {
-    auto it = func_.attrs.find(name);
-    const auto* value = it == func_.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
-    return value ? *value : 0;
   }
 
   const ir::Func& func_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 using ir::Opcode;
@@ -22,7 +24,7 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
   }
   const ir::Op& op = *v->def;
   if (op.opcode == Opcode::ProgramId) return 0;
-  if (op.opcode == Opcode::NumPrograms) return op.attr_int("axis") == 0 ? inputs_.programs : 1;
+  if (op.opcode == Opcode::NumPrograms) return op.get(ir::attr::axis) == 0 ? inputs_.programs : 1;
   if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
   std::optional<int64_t> a = integer(op.operand(0), depth + 1);
   if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
@@ -65,7 +67,8 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
 
 double LaunchValues::trips(const ir::Op& loop) const {
   if (loop.opcode == Opcode::For) {
-    auto lower = integer(loop.operand(0)), upper = integer(loop.operand(1)), step = integer(loop.operand(2));
+    const ir::ForLoop parts(loop);
+    auto lower = integer(parts.lower()), upper = integer(parts.upper()), step = integer(parts.step());
     if (lower && upper && step && *step)
       return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
   }
@@ -75,23 +78,18 @@ double LaunchValues::trips(const ir::Op& loop) const {
 void LaunchValues::find_dependent(const ir::Block& block) {
   for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
     ir::walk(block, [&](const ir::Op& op) {
-      bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::AtomicRmw;
+      // What writes to memory gives other programs other values, if any.
+      bool depends = op.opcode == Opcode::ProgramId || op.has(ir::WritesGlobal);
       for (const ir::Value* x : op.operands) depends = depends || (x && dependent_.contains(x));
-      for (const auto& region : op.regions) {
-        size_t skip = op.opcode == Opcode::For ? 3 : 0;
-        size_t first = op.opcode == Opcode::For ? 1 : 0;
-        if (op.opcode == Opcode::For && depends && dependent_.contains(op.operand(0)))
-          dependent_.insert(region->args[0].get());
-        for (size_t i = first; i < region->args.size(); ++i)
-          if (size_t at = skip + i - first; at < op.operands.size() && dependent_.contains(op.operands[at]))
-            dependent_.insert(region->args[i].get());
-        if (const ir::Op* end = region->terminator(); end && op.opcode != Opcode::Reduce)
-          for (size_t i = 0; i < end->operands.size(); ++i) {
-            if (!dependent_.contains(end->operands[i])) continue;
+      if (op.opcode == Opcode::For && dependent_.contains(ir::ForLoop(op).lower()))
+        dependent_.insert(ir::ForLoop(op).induction());
+      for (const ir::Flow& flow : ir::flows(op))
+        for (const ir::Flow::From& from : flow.from)
+          for (size_t i = 0; i < from.size(); ++i) {
+            if (!dependent_.contains(from[i])) continue;
             depends = true;
-            if (first + i < region->args.size()) dependent_.insert(region->args[first + i].get());
+            for (const ir::Flow::To& to : flow.to) dependent_.insert(to[i]);
           }
-      }
       if (depends)
         for (const auto& r : op.results) dependent_.insert(r.get());
     });

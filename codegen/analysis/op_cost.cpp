@@ -13,7 +13,7 @@ namespace {
 OpCost libdevice_cost(const ir::Op& op, double wide) {
   std::vector<Elem> elems;
   for (const ir::Value* x : op.operands) elems.push_back(x->type.elem);
-  const ir::LibdeviceFunction* f = ir::find_libdevice(op.attr_string("function"), elems);
+  const ir::LibdeviceFunction* f = ir::find_libdevice(op.get(ir::attr::function), elems);
   const bool instructions = f && f->kind == ir::LibdeviceFunction::Body::Ptx;
   return {(instructions ? 2 : 24) * wide * wide, 1, 1};
 }

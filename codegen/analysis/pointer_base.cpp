@@ -4,6 +4,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 using namespace ir;
@@ -19,6 +21,10 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
     if (!base || (common && *base && common != *base)) return false;
     if (*base) common = *base;
     return true;
+  };
+  auto handed_on = [&] {
+    const std::vector<Value*> from = origins(pointer);
+    return !from.empty() && std::all_of(from.begin(), from.end(), merge);
   };
   visiting.insert(pointer);
   bool known = false;
@@ -39,23 +45,15 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
       case Opcode::Select:
         known = merge(op->operands[1]) && merge(op->operands[2]);
         break;
-      case Opcode::For:
-        known = merge(op->operands[kForBounds + pointer->index]) &&
-                merge(op->regions[0]->terminator()->operands[pointer->index]);
-        break;
-      case Opcode::If:
-        known = merge(op->regions[0]->terminator()->operands[pointer->index]) &&
-                merge(op->regions[1]->terminator()->operands[pointer->index]);
-        break;
       default:
+        known = handed_on();
         break;
     }
   } else if (!pointer->block->parent) {
     common = pointer;
     known = true;
-  } else if (const Op* loop = pointer->block->parent; loop->opcode == Opcode::For && pointer->index > 0) {
-    known = merge(loop->operands[kForBounds + pointer->index - 1]) &&
-            merge(pointer->block->terminator()->operands[pointer->index - 1]);
+  } else {
+    known = handed_on();
   }
   visiting.erase(pointer);
   if (!known) return std::nullopt;
@@ -79,10 +77,10 @@ bool orders_memory(const Block& block, std::vector<const Value*>& written) {
   walk(block, [&](const Op& op) {
     if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
       written.push_back(pointer_base(op.operands[0]));
-    else if (op.opcode == Opcode::Barrier)
+    else if (op.has(WritesGlobal))  // a barrier, or an op that nothing is known of here
       ordered = true;
-    ordered |= op.opcode == Opcode::AtomicRmw && op.attr_string("sem") != "relaxed";
-    ordered |= op.attr_bool("volatile");
+    ordered |= op.opcode == Opcode::AtomicRmw && op.get(attr::sem) != "relaxed";
+    ordered |= op.has(attr::volatile_) && op.get(attr::volatile_);
   });
   return ordered;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 using ir::Opcode;
@@ -57,11 +59,10 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
   variety_[v] = all;  // for what a loop carries around
   int64_t n = all;
   if (!v->def) {
-    const ir::Op* loop = v->block ? v->block->parent : nullptr;
-    size_t at = size_t(v->index) + 2;
+    const ir::Op* loop = ir::for_of(v);
     bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
-    if (loop && index && loop->opcode == Opcode::For && v->index > 0 && at < loop->operands.size())
-      n = variety(loop->operands[at]);
+    if (loop && index)
+      if (auto i = ir::ForLoop(*loop).number(v)) n = variety(ir::ForLoop(*loop).init(*i));
     return variety_[v] = n;
   }
   const ir::Op& op = *v->def;
@@ -115,7 +116,7 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
     for (const auto& region : op.regions)
-      if (op.opcode != Opcode::Reduce) find_streamed(*region);
+      if (!op.info().combines()) find_streamed(*region);
     bool sink = op.opcode == Opcode::Reduce || op.opcode == Opcode::Store ||
                 (op.has(ir::Elementwise) && streamed_.contains(op.result()));
     if (!sink) continue;
@@ -158,8 +159,8 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
     for (const auto& r : op.results) live.erase(r.get());
     for (const ir::Value* x : op.operands)
       if (x) live.insert(x);
-    bool loop = op.opcode == Opcode::For || op.opcode == Opcode::While;
-    if (op.opcode == Opcode::If || loop) {
+    if (!op.regions.empty() && !op.info().combines()) {
+      const bool loop = op.opcode != Opcode::If;
       Live used = live;
       if (loop)  // what the body uses from outside is live all the time
         for (const auto& region : op.regions) collect_outer(*region, used);

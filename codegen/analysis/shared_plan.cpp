@@ -19,10 +19,11 @@ constexpr int64_t kPrivateBytes = 16 << 10;
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
-int64_t reduce_scratch(const ir::Op& op, int num_warps) {
+// Partial results of the warps for each element along the other axes.
+int64_t combine_scratch(const ir::Op& op, int num_warps) {
   const ir::Type& in = op.operand(0)->type;
-  Dim axis = tile_dim(int(op.attr_int("axis")));
-  int64_t partials = in.num_elements() / in.shape[op.attr_int("axis")];
+  Dim axis = tile_dim(int(op.get(ir::attr::axis)));
+  int64_t partials = in.num_elements() / in.shape[op.get(ir::attr::axis)];
   bool across = false;
   for (int bit = 0; bit < in.layout->in_bits(Dim::Warp); ++bit)
     if (in.layout->basis(Dim::Warp, bit, axis)) partials *= 2, across = true;
@@ -98,7 +99,7 @@ class BarrierWalk {
         return;
       case ir::Opcode::DotWait:
         State::append(state.used, state.in_flight);
-        if (op.attr_int("pending") == 0) state.in_flight.clear();
+        if (op.get(ir::attr::pending) == 0) state.in_flight.clear();
         return;
       case ir::Opcode::SharedAlloc:
         if (is_used(area(op), state)) plan_.barrier_before.insert(&op), state.used.clear();
@@ -106,12 +107,13 @@ class BarrierWalk {
       case ir::Opcode::SharedStore: {
         // Who takes several places in turn sees to it that they are not read any more.
         const ir::Op& alloc = *alloc_of(op.operand(1));
-        if (alloc.attr_int("slots") == 1 && is_used(area(alloc), state))
+        if (alloc.get(ir::attr::slots) == 1 && is_used(area(alloc), state))
           plan_.barrier_before.insert(&op), state.used.clear();
         State::append(state.used, {area(alloc)});
         return;
       }
       default:
+        unknown(op, state);
         if (!bytes_.contains(&op)) return;
         if (is_used(area(op), state)) plan_.barrier_before.insert(&op);
         state.used = {area(op)};  // the op's own barrier separates it from all earlier reads
@@ -124,6 +126,22 @@ class BarrierWalk {
       State after = state;
       for (auto& region : op.regions) after = block(*region, std::move(after));
       grows = state.add(after);
+    }
+  }
+
+  // Of other ops with places: they are read, and written if the op writes at all. With regions: these may run any
+  // number of times, in any order. (A Combine has scalars alone.)
+  void unknown(const ir::Op& op, State& state) {
+    for (const ir::Value* v : op.operands) {
+      if (!v || !v->type.shared || op.has(ir::Pure)) continue;
+      const ir::Op& alloc = *alloc_of(v);
+      if (op.has(ir::WritesShared) && is_used(area(alloc), state)) plan_.barrier_before.insert(&op), state.used.clear();
+      State::append(state.used, {area(alloc)});
+    }
+    if (op.info().combines()) return;
+    for (bool grows = !op.regions.empty(); grows;) {
+      grows = false;
+      for (auto& region : op.regions) grows |= state.add(block(*region, state));
     }
   }
 
@@ -151,10 +169,14 @@ struct Room {
 
 std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
   const auto groups = groups_since(func);
-  // Whether it waits for all copies, or for all dots. Behind a loop all tokens of barriers are waited for together.
-  auto waits_for_all = [&](const ir::Op& op) {
+  // Whether a wait for copies, or one for dots, leaves none under way. Behind a loop all tokens of barriers are waited
+  // for together.
+  auto waits_for_all_copies = [&](const ir::Op& op) {
     auto copies = groups.find(&op);
-    return copies != groups.end() ? copies->second == 0 : op.attr_int("pending") == 0;
+    return op.opcode == ir::Opcode::AsyncWait && (copies == groups.end() || copies->second == 0);
+  };
+  auto waits_for_all_dots = [](const ir::Op& op) {
+    return op.opcode == ir::Opcode::DotWait && op.get(ir::attr::pending) == 0;
   };
   std::vector<Room> rooms;
   std::unordered_map<const ir::Op*, size_t> room_of;
@@ -163,14 +185,14 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
     number[&op] = here;
     if (op.opcode == ir::Opcode::SharedAlloc) {
       room_of[&op] = rooms.size();
-      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.attr_int("slots")});
+      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots)});
     }
     for (const ir::Value* v : op.operands) {
       if (!v || !v->type.shared) continue;
       Room& room = rooms[room_of.at(alloc_of(v))];
       room.end = here;
       room.copied |= op.opcode == ir::Opcode::AsyncCopy;
-      room.multiplied |= is_product_of_places(op) && (op.parent == room.alloc->parent || op.attr_int("pending"));
+      room.multiplied |= is_product_of_places(op) && (op.parent == room.alloc->parent || op.get(ir::attr::pending));
     }
   });
   for (Room& room : rooms) {
@@ -181,11 +203,11 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       auto next = std::next(op);
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
-      const bool waits = waits_for_all(**op) && ((room.copied && (*op)->opcode == ir::Opcode::AsyncWait) ||
-                                                 (room.multiplied && (*op)->opcode == ir::Opcode::DotWait));
-      if (waits || number.at(op->get()) <= room.end) room.end = last;
-      if (waits && (*op)->opcode == ir::Opcode::AsyncWait) room.copied = false;
-      if (waits && (*op)->opcode == ir::Opcode::DotWait) room.multiplied = false;
+      const bool copies = room.copied && waits_for_all_copies(**op);
+      const bool dots = room.multiplied && waits_for_all_dots(**op);
+      if (copies || dots || number.at(op->get()) <= room.end) room.end = last;
+      if (copies) room.copied = false;
+      if (dots) room.multiplied = false;
     }
   }
   return rooms;
@@ -198,7 +220,7 @@ int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element
 int64_t scratch_bytes(const ir::Op& op, int num_warps) {
   switch (op.opcode) {
     case ir::Opcode::Reduce:
-      return op.operand(0)->type.layout ? reduce_scratch(op, num_warps) : 0;
+      return op.operand(0)->type.layout ? combine_scratch(op, num_warps) : 0;
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:
     case ir::Opcode::Reshape:

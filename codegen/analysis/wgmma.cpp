@@ -4,6 +4,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 namespace {
@@ -56,7 +58,7 @@ bool may_lie_along_k(const ir::Op& dot, int operand) {
   if (!is_place_read(value)) return true;
   const ir::Op* alloc = value->def->operand(0)->def;
   if (alloc->opcode == ir::Opcode::SharedSlot) alloc = alloc->operand(0)->def;
-  return alloc->attr_int("contiguous", -1) == untransposed_k_axis(dot, operand);
+  return alloc->get(ir::attr::contiguous) == untransposed_k_axis(dot, operand);
 }
 
 }  // namespace
@@ -101,7 +103,7 @@ int untransposed_k_axis(const ir::Op& dot, int operand) {
   const ir::Value* value = dot.operand(operand);
   int axis = value->type.rank() - (operand == 0 ? 1 : 2);
   for (; value->def && value->def->opcode == ir::Opcode::Trans; value = value->def->operand(0))
-    axis = int(value->def->attr_ints("order")[size_t(axis)]);
+    axis = int(value->def->get(ir::attr::order)[size_t(axis)]);
   return axis;
 }
 
@@ -122,8 +124,10 @@ OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, i
 bool is_sum_of_loop(const ir::Op& dot) {
   const ir::Block& body = *dot.parent;
   if (!body.parent || body.parent->opcode != ir::Opcode::For) return false;
+  const ir::ForLoop loop(*body.parent);
   const ir::Value *acc = dot.operand(2), *sums = dot.result();
-  if (acc->block != &body || acc->index == 0 || body.terminator()->operands[acc->index - 1] != sums) return false;
+  const auto carried = loop.number(acc);
+  if (!carried || acc->def || loop.next(*carried) != sums) return false;
   int dots = 0, uses = 0;
   ir::walk(body, [&](const ir::Op& op) {
     dots += op.opcode == ir::Opcode::Dot;

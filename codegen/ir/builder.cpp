@@ -25,8 +25,7 @@ void Builder::set_after(Op* op) {
   loc_ = op->loc;
 }
 
-Op* Builder::create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types, Attrs attrs,
-                    int num_regions) {
+Op* Builder::create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types, Attrs attrs) {
   const OpInfo& info = op_info(opcode);
   switch (info.rule) {
     case ResultRule::Same:
@@ -35,7 +34,14 @@ Op* Builder::create(Opcode opcode, std::vector<Value*> operands, std::vector<Typ
     case ResultRule::Bool:
       types = {operands[0]->type.with_elem(Elem::I1)};
       break;
+    case ResultRule::EachSame:
+      types.clear();
+      for (const Value* x : operands) types.push_back(x->type);
+      break;
     case ResultRule::Given:
+    case ResultRule::Several:
+    case ResultRule::Each:
+    case ResultRule::Carried:
     case ResultRule::None:
       break;
   }
@@ -47,7 +53,7 @@ Op* Builder::create(Opcode opcode, std::vector<Value*> operands, std::vector<Typ
   for (Type& type : types)
     op->results.push_back(
         std::make_unique<Value>(Value{std::move(type), op.get(), nullptr, int(op->results.size()), {}}));
-  for (int i = 0; i < num_regions; ++i) {
+  for (size_t i = 0; i < info.regions.size(); ++i) {
     op->regions.push_back(std::make_unique<Block>());
     op->regions.back()->parent = op.get();
   }
@@ -60,28 +66,29 @@ Op* Builder::insert(std::unique_ptr<Op> op) {
 }
 
 Value* Builder::constant(Type type, int64_t value) {
-  return create(Opcode::Constant, {}, {std::move(type)}, {{"value", value}})->result();
+  return create(Opcode::Constant, {}, {std::move(type)}, {{attr::value, value}})->result();
 }
 
 Value* Builder::constant_float(Type type, double value) {
-  return create(Opcode::Constant, {}, {std::move(type)}, {{"value", value}})->result();
+  return create(Opcode::Constant, {}, {std::move(type)}, {{attr::value, value}})->result();
 }
 
 Value* Builder::program_id(int axis) {
-  return create(Opcode::ProgramId, {}, {Type::scalar(Elem::I32)}, {{"axis", int64_t(axis)}})->result();
+  return create(Opcode::ProgramId, {}, {Type::scalar(Elem::I32)}, {{attr::axis, int64_t(axis)}})->result();
 }
 
 Value* Builder::num_programs(int axis) {
-  return create(Opcode::NumPrograms, {}, {Type::scalar(Elem::I32)}, {{"axis", int64_t(axis)}})->result();
+  return create(Opcode::NumPrograms, {}, {Type::scalar(Elem::I32)}, {{attr::axis, int64_t(axis)}})->result();
 }
 
 Value* Builder::arange(int64_t start, int64_t end) {
-  return create(Opcode::Arange, {}, {Type::tile(Elem::I32, {end - start})}, {{"start", start}, {"end", end}})->result();
+  return create(Opcode::Arange, {}, {Type::tile(Elem::I32, {end - start})}, {{attr::start, start}, {attr::end, end}})
+      ->result();
 }
 
 Value* Builder::cast(Value* x, Elem to, std::string_view rounding) {
   Attrs attrs;
-  if (!rounding.empty()) attrs["rounding"] = std::string(rounding);
+  if (!rounding.empty()) attrs[attr::rounding] = std::string(rounding);
   return create(Opcode::Cast, {x}, {x->type.with_elem(to)}, std::move(attrs))->result();
 }
 
@@ -102,7 +109,8 @@ Value* Builder::broadcast(Value* x, Shape shape) {
 Value* Builder::expand_dims(Value* x, int axis) {
   Shape shape = x->type.shape;
   shape.insert(shape.begin() + axis, 1);
-  return create(Opcode::ExpandDims, {x}, {x->type.with_shape(std::move(shape))}, {{"axis", int64_t(axis)}})->result();
+  return create(Opcode::ExpandDims, {x}, {x->type.with_shape(std::move(shape))}, {{attr::axis, int64_t(axis)}})
+      ->result();
 }
 
 Value* Builder::reshape(Value* x, Shape shape) {
@@ -112,7 +120,8 @@ Value* Builder::reshape(Value* x, Shape shape) {
 Value* Builder::trans(Value* x, std::vector<int64_t> order) {
   Shape shape;
   for (int64_t from : order) shape.push_back(x->type.shape[from]);
-  return create(Opcode::Trans, {x}, {x->type.with_shape(std::move(shape))}, {{"order", std::move(order)}})->result();
+  return create(Opcode::Trans, {x}, {x->type.with_shape(std::move(shape))}, {{attr::order, std::move(order)}})
+      ->result();
 }
 
 Value* Builder::load(Value* ptr, Value* mask, Value* other, Attrs attrs) {
@@ -125,20 +134,13 @@ void Builder::store(Value* ptr, Value* value, Value* mask, Attrs attrs) {
 }
 
 Value* Builder::atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs, Value* compare) {
-  attrs["kind"] = std::move(kind);
+  attrs[attr::kind] = std::move(kind);
   return create(Opcode::AtomicRmw, {ptr, value, mask, compare}, {value->type}, std::move(attrs))->result();
 }
 
-std::vector<Value*> Builder::reduce(
-    const std::vector<Value*>& inputs, int axis,
-    const std::function<std::vector<Value*>(Builder&, const std::vector<Value*>&)>& combine) {
-  std::vector<Type> types;
-  for (Value* x : inputs) {
-    Shape shape = x->type.shape;
-    shape.erase(shape.begin() + axis);
-    types.push_back(x->type.with_shape(std::move(shape)));
-  }
-  Op* op = create(Opcode::Reduce, inputs, types, {{"axis", int64_t(axis)}}, 1);
+std::vector<Value*> Builder::combine(Opcode opcode, const std::vector<Value*>& inputs, std::vector<Type> types,
+                                     Attrs attrs, const Combine& combine) {
+  Op* op = create(opcode, inputs, std::move(types), std::move(attrs));
   Block* region = op->regions[0].get();
   std::vector<Value*> args;
   for (int side = 0; side < 2; ++side)
@@ -149,6 +151,16 @@ std::vector<Value*> Builder::reduce(
   std::vector<Value*> results;
   for (auto& r : op->results) results.push_back(r.get());
   return results;
+}
+
+std::vector<Value*> Builder::reduce(const std::vector<Value*>& inputs, int axis, const Combine& combine) {
+  std::vector<Type> types;
+  for (Value* x : inputs) {
+    Shape shape = x->type.shape;
+    shape.erase(shape.begin() + axis);
+    types.push_back(x->type.with_shape(std::move(shape)));
+  }
+  return this->combine(Opcode::Reduce, inputs, std::move(types), {{attr::axis, int64_t(axis)}}, combine);
 }
 
 Value* Builder::dot(Value* a, Value* b, Value* acc, Attrs attrs) {

@@ -18,9 +18,9 @@ class Builder {
   Loc loc() const { return loc_; }
   Block* block() const { return block_; }
 
-  /// The general form. `types` gives the results of Given rows and is empty for the others.
-  Op* create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types = {}, Attrs attrs = {},
-             int num_regions = 0);
+  /// The general form. `types` gives the results of Given, Each and Carried rows and is empty for the others. The
+  /// regions that the row names are there, empty.
+  Op* create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types = {}, Attrs attrs = {});
   /// Puts a finished op (a clone) at the insertion point.
   Op* insert(std::unique_ptr<Op> op);
 
@@ -60,10 +60,13 @@ class Builder {
   Value* atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs = {},
                     Value* compare = nullptr);
 
-  /// `combine` fills the region: it gets the two groups of scalars as one list (first the left ones) and returns the
-  /// combined group.
-  std::vector<Value*> reduce(const std::vector<Value*>& inputs, int axis,
-                             const std::function<std::vector<Value*>(Builder&, const std::vector<Value*>&)>& combine);
+  /// Fills the region of an op that combines: gets the two groups of scalars as one list (first the left ones) and
+  /// returns the combined group.
+  using Combine = std::function<std::vector<Value*>(Builder&, const std::vector<Value*>&)>;
+  /// An op that combines, whose results are as create() makes them of `types`.
+  std::vector<Value*> combine(Opcode opcode, const std::vector<Value*>& inputs, std::vector<Type> types, Attrs attrs,
+                              const Combine& combine);
+  std::vector<Value*> reduce(const std::vector<Value*>& inputs, int axis, const Combine& combine);
   Value* dot(Value* a, Value* b, Value* acc, Attrs attrs = {});
   Value* convert_layout(Value* x, LayoutRef layout);
 

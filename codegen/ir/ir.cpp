@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
+#include "codegen/ir/options.h"
 #include "runtime/base/check.h"
 
 namespace tegula::ir {
@@ -51,10 +53,38 @@ OpInfo make_info(Opcode opcode, const char* text, const char* operands, ResultRu
   return info;
 }
 
-}  // namespace
+// What a row of TEGULA_ATTR says of the values.
+struct Schema {
+  Attr fallback;
+  bool is_required = false;
+  int64_t low = INT64_MIN, high = INT64_MAX;
+  std::vector<std::string> choices = {};
 
-const std::vector<OpInfo>& op_table() {
-  static const std::vector<OpInfo> table = {
+  Schema in(int64_t lowest, int64_t highest) && {
+    low = lowest, high = highest;
+    return std::move(*this);
+  }
+  Schema in(const OptionInfo& option) && { return std::move(*this).in(option.low, option.high); }
+  Schema one_of(const char* words) && {
+    std::istringstream stream{words};
+    for (std::string word; stream >> word;) choices.push_back(word);
+    return std::move(*this);
+  }
+};
+Schema required() { return {false, true}; }
+Schema optional(Attr fallback) { return {std::move(fallback)}; }
+
+template <class T>
+AttrInfo make_attr(attr::Key<T> key, Schema schema, const char* doc) {
+  constexpr bool number = std::is_same_v<T, Attr>;
+  if constexpr (!number)
+    if (schema.is_required) schema.fallback = T();
+  return {key.name,   number,      std::move(schema.fallback), schema.is_required,
+          schema.low, schema.high, std::move(schema.choices),  doc};
+}
+
+std::vector<OpInfo> make_table() {
+  std::vector<OpInfo> table = {
 #define TEGULA_UNARY(Name, text, rule, traits, lang, doc) \
   make_info(Opcode::Name, #text, "x", ResultRule::rule, (traits) | Elementwise, lang, doc),
 #define TEGULA_BINARY(Name, text, rule, traits, lang, doc) \
@@ -65,10 +95,28 @@ const std::vector<OpInfo>& op_table() {
   make_info(Opcode::Name, #text, operands, ResultRule::rule, traits, lang, doc),
 #include "codegen/ir/ops.def"
   };
+#define TEGULA_OP(...)
+#define TEGULA_ATTR(Name, name, schema, doc) \
+  table[int(Opcode::Name)].attrs.push_back(make_attr(attr::name, schema, doc));
+#define TEGULA_REGION(Name, kind, terminator, doc) \
+  table[int(Opcode::Name)].regions.push_back({RegionKind::kind, Opcode::terminator, doc});
+#include "codegen/ir/ops.def"
+  return table;
+}
+
+}  // namespace
+
+const std::vector<OpInfo>& op_table() {
+  static const std::vector<OpInfo> table = make_table();
   return table;
 }
 
 const OpInfo& op_info(Opcode opcode) { return op_table()[int(opcode)]; }
+
+const AttrInfo* OpInfo::attr(std::string_view name) const {
+  auto it = std::find_if(attrs.begin(), attrs.end(), [&](const AttrInfo& info) { return info.name == name; });
+  return it == attrs.end() ? nullptr : &*it;
+}
 
 std::optional<Opcode> opcode_from_text(std::string_view text) {
   for (const OpInfo& info : op_table())
@@ -76,29 +124,12 @@ std::optional<Opcode> opcode_from_text(std::string_view text) {
   return std::nullopt;
 }
 
-namespace {
-template <class T>
-const T* find_attr(const Attrs& attrs, std::string_view name) {
+const Attr& Op::attribute(std::string_view name) const {
   auto it = attrs.find(name);
-  return it == attrs.end() ? nullptr : std::get_if<T>(&it->second);
-}
-}  // namespace
-
-int64_t Op::attr_int(std::string_view name, int64_t fallback) const {
-  auto* v = find_attr<int64_t>(attrs, name);
-  return v ? *v : fallback;
-}
-bool Op::attr_bool(std::string_view name) const {
-  auto* v = find_attr<bool>(attrs, name);
-  return v && *v;
-}
-std::string Op::attr_string(std::string_view name) const {
-  auto* v = find_attr<std::string>(attrs, name);
-  return v ? *v : std::string();
-}
-std::vector<int64_t> Op::attr_ints(std::string_view name) const {
-  auto* v = find_attr<std::vector<int64_t>>(attrs, name);
-  return v ? *v : std::vector<int64_t>();
+  if (it != attrs.end()) return it->second;
+  const AttrInfo* row = info().attr(name);
+  TEGULA_CHECK(row, "the row of '{}' has no attribute '{}'", info().text, name);
+  return row->fallback;
 }
 
 Value* Block::add_arg(Type type, std::string name) {
@@ -106,13 +137,20 @@ Value* Block::add_arg(Type type, std::string name) {
   return args.back().get();
 }
 
-int Func::num_warps() const {
-  auto* v = find_attr<int64_t>(attrs, "num_warps");
-  return v ? int(*v) : 4;
+namespace {
+int option_of(const Func& func, const OptionInfo& option) {
+  auto it = func.attrs.find(option.name);
+  const auto* value = it == func.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return value ? int(*value) : option.fallback;
 }
-int Func::num_stages() const {
-  auto* v = find_attr<int64_t>(attrs, "num_stages");
-  return v ? int(*v) : 3;
+}  // namespace
+
+int Func::num_warps() const { return option_of(*this, option::num_warps); }
+int Func::num_stages() const { return option_of(*this, option::num_stages); }
+int Func::maxnreg() const { return option_of(*this, option::maxnreg); }
+bool Func::dependent_launch() const {
+  auto it = attrs.find("dependent_launch");
+  return it == attrs.end() || std::get<bool>(it->second);
 }
 
 Value* Func::add_param(Type type, std::string param_name, int64_t divisible_by) {
@@ -164,6 +202,13 @@ std::unordered_map<const Value*, int> count_uses(const Block& scope) {
       if (operand) ++uses[operand];
   });
   return uses;
+}
+
+std::optional<int64_t> constant_integer(const Value* value) {
+  if (!value || !value->def || value->def->opcode != Opcode::Constant) return std::nullopt;
+  const Attr constant = value->def->get(attr::value);
+  const auto* number = std::get_if<int64_t>(&constant);
+  return number ? std::optional(*number) : std::nullopt;
 }
 
 std::unique_ptr<Op> clone_op(const Op& op, ValueMap& map) {

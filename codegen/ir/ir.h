@@ -5,6 +5,7 @@
 // values are gone, so a module is one function.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -26,18 +28,63 @@ enum class Opcode : uint16_t {
 #include "codegen/ir/ops.def"
 };
 
-enum class ResultRule : uint8_t { Same, Bool, Given, None };
+using Ints = std::vector<int64_t>;
+using Attr = std::variant<bool, int64_t, double, std::string, Ints>;
+using Attrs = std::map<std::string, Attr, std::less<>>;
+
+/// The names of attributes with their types: `op.get(attr::axis)`. A key of type Attr has a number of either kind.
+namespace attr {
+template <class T>
+struct Key {
+  std::string_view name;
+  operator std::string() const { return std::string(name); }
+};
+constexpr std::string_view without_underscore(std::string_view name) {
+  return name.substr(0, name.size() - name.ends_with('_'));
+}
+#define TEGULA_OP(...)
+#define TEGULA_ATTRIBUTE(name, type) inline constexpr Key<type> name{without_underscore(#name)};
+#include "codegen/ir/ops.def"
+}  // namespace attr
+
+/// How many results there are, and how their types follow.
+enum class ResultRule : uint8_t { Same, Bool, Given, Several, Each, EachSame, Carried, None };
 
 enum Trait : uint32_t {
-  Pure = 1,         ///< no effect: may be removed, merged with an equal one, moved
-  Commutative = 2,  ///< of its first two operands
-  FloatOnly = 4,
-  IntOnly = 8,
-  Reads = 16,
-  Writes = 32,
-  Control = 64,
-  Terminator = 128,
-  Elementwise = 256,  ///< result element depends on the same element of each operand; set on all elementwise rows
+  Pure = 1 << 0,         ///< no effect: may be removed, merged with an equal one, moved
+  Commutative = 1 << 1,  ///< of its first two operands
+  FloatOnly = 1 << 2,
+  IntOnly = 1 << 3,
+  ReadsGlobal = 1 << 4,
+  WritesGlobal = 1 << 5,
+  ReadsShared = 1 << 6,
+  WritesShared = 1 << 7,
+  Synchronizes = 1 << 8,  ///< threads meet, or the state of barriers and copies under way changes
+  Control = 1 << 9,
+  Terminator = 1 << 10,
+  Elementwise = 1 << 11,  ///< result element depends on the same element of each operand; set on all elementwise rows
+  Reads = ReadsGlobal | ReadsShared,
+  Writes = WritesGlobal | WritesShared | Synchronizes,
+};
+
+/// A row of TEGULA_ATTR.
+struct AttrInfo {
+  std::string_view name;
+  bool number;  ///< an integer or a floating-point number; else of the type of `fallback`
+  Attr fallback;
+  bool required;
+  int64_t low = INT64_MIN, high = INT64_MAX;  ///< of an integer or of each one of a list
+  std::vector<std::string> choices;           ///< of a string; empty: any
+  const char* doc;
+};
+
+enum class RegionKind : uint8_t { Combine, Body, Test, Branch };
+
+/// A row of TEGULA_REGION.
+struct RegionInfo {
+  RegionKind kind;
+  Opcode terminator;
+  const char* doc;
 };
 
 /// One row of ops.def.
@@ -51,6 +98,12 @@ struct OpInfo {
   uint32_t traits;
   const char* language_name;
   const char* doc;
+  std::vector<AttrInfo> attrs = {};
+  std::vector<RegionInfo> regions = {};
+
+  const AttrInfo* attr(std::string_view name) const;  ///< null: the op has no such attribute
+  /// Whether its region combines two groups of scalars to one.
+  bool combines() const { return !regions.empty() && regions[0].kind == RegionKind::Combine; }
 };
 const OpInfo& op_info(Opcode opcode);
 std::optional<Opcode> opcode_from_text(std::string_view text);
@@ -68,12 +121,6 @@ struct Value {
   std::string name;        ///< the user's name for it, for dumps; may be empty
 };
 
-/// A For's operands before the initial values of what it carries: lower, upper, step.
-inline constexpr int kForBounds = 3;
-
-using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
-using Attrs = std::map<std::string, Attr, std::less<>>;
-
 struct Op {
   Opcode opcode;
   std::vector<Value*> operands;  ///< null where an optional operand is absent
@@ -84,14 +131,35 @@ struct Op {
   Block* parent = nullptr;
 
   const OpInfo& info() const { return op_info(opcode); }
+  /// Any of the traits.
   bool has(Trait trait) const { return info().traits & trait; }
   Value* result(int i = 0) const { return results[i].get(); }
   Value* operand(int i) const { return i < int(operands.size()) ? operands[i] : nullptr; }
-  /// Attribute of a known type, or `fallback` when absent.
-  int64_t attr_int(std::string_view name, int64_t fallback = 0) const;
-  bool attr_bool(std::string_view name) const;
-  std::string attr_string(std::string_view name) const;
-  std::vector<int64_t> attr_ints(std::string_view name) const;
+
+  /// The attribute, or the default of the op's row. The row must name it.
+  template <class T>
+  T get(attr::Key<T> key) const {
+    const Attr& value = attribute(key.name);
+    if constexpr (std::is_same_v<T, Attr>)
+      return value;
+    else
+      return std::get<T>(value);
+  }
+  template <class T>
+  bool has(attr::Key<T> key) const {
+    return attrs.contains(key.name);
+  }
+  template <class T>
+  void set(attr::Key<T> key, std::type_identity_t<T> value) {
+    attrs[key] = std::move(value);
+  }
+  template <class T>
+  void clear(attr::Key<T> key) {
+    attrs.erase(std::string(key.name));
+  }
+
+ private:
+  const Attr& attribute(std::string_view name) const;
 };
 
 struct Block {
@@ -108,12 +176,15 @@ struct Block {
 struct Func {
   std::string name;
   std::vector<int64_t> divisibility;  ///< per argument: the value (or address) is a multiple of it, a power of two
-  Attrs attrs;                        ///< num_warps, num_stages, ...
+  Attrs attrs;                        ///< options (options.def), as far as given
   Block body;
   Loc loc;
 
-  int num_warps() const;   ///< 4 unless said
-  int num_stages() const;  ///< 3 unless said; of the loops around a dot that have no number of their own
+  int num_warps() const;
+  int num_stages() const;  ///< of the loops around a dot that have no number of their own
+  int maxnreg() const;     ///< registers a thread at most; 0: no limit
+  /// Whether the kernel may begin before the one ahead of it in its stream has ended (attribute dependent_launch).
+  bool dependent_launch() const;
   Value* add_param(Type type, std::string name, int64_t divisible_by = 1);
 
   std::unique_ptr<Func> clone() const;
@@ -138,6 +209,9 @@ AsmOperands asm_operands(std::string_view constraints);
 
 /// How often each value is used as an operand.
 std::unordered_map<const Value*, int> count_uses(const Block& scope);
+
+/// The number that an integer constant consists of; none for other values.
+std::optional<int64_t> constant_integer(const Value* value);
 
 /// Copies `op` with its regions; operands found in `map` are replaced, results and inner values are added to it.
 std::unique_ptr<Op> clone_op(const Op& op, ValueMap& map);

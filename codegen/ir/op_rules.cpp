@@ -1,8 +1,10 @@
 #include "codegen/ir/op_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "codegen/ir/flow.h"
 #include "codegen/ir/libdevice.h"
 #include "codegen/ir/printer.h"
 
@@ -37,10 +39,11 @@ struct AttrKind {
 
 std::string_view attr_kind(const Attr& attr) { return std::visit(AttrKind(), attr); }
 
-void OpRules::report(const std::string& message) {
+Diag& OpRules::diagnose(const std::string& message) {
   good_ = false;
   Diag& diag = diags_.error(op_ ? op_->loc : func_.loc, message);
   diag.with_note({}, op_ ? fmt::format("in `{}`", print_line(*op_)) : fmt::format("in function '{}'", func_.name));
+  return diag;
 }
 
 bool OpRules::want(bool condition, const std::string& message) {
@@ -59,18 +62,62 @@ bool OpRules::want_same_shape(const Type& found, const Type& expected, std::stri
       fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape), shape_to_string(expected.shape)));
 }
 
-const int64_t* OpRules::attr_in(std::string_view name, int64_t low, int64_t high) {
-  auto* v = attr<int64_t>(name);
-  if (!v || want(*v >= low && *v <= high, fmt::format("attribute '{}' is {}, expected {} to {}", name, *v, low, high)))
-    return v;
-  return nullptr;
+namespace {
+
+// What is wrong with a value of the attribute's type; empty: nothing.
+std::string out_of_limits(const AttrInfo& row, const Attr& value) {
+  auto text = [&] {
+    if (row.low == INT64_MIN && row.high == INT64_MAX) return std::string();
+    return row.high == INT64_MAX ? fmt::format("at least {}", row.low) : fmt::format("{} to {}", row.low, row.high);
+  };
+  auto inside = [&](int64_t n) { return row.low <= n && n <= row.high; };
+  if (const auto* n = std::get_if<int64_t>(&value); n && !inside(*n))
+    return fmt::format("attribute '{}' is {}, expected {}", row.name, *n, text());
+  if (const auto* list = std::get_if<Ints>(&value))
+    for (int64_t n : *list)
+      if (!inside(n)) return fmt::format("attribute '{}' has {}, expected {}", row.name, n, text());
+  const auto* word = std::get_if<std::string>(&value);
+  if (word && !row.choices.empty() && std::find(row.choices.begin(), row.choices.end(), *word) == row.choices.end())
+    return fmt::format("attribute '{}' is \"{}\", expected {}", row.name, *word, fmt::join(row.choices, ", "));
+  return {};
 }
 
-void OpRules::attr_one_of(std::string_view name, const std::vector<std::string>& choices, bool required) {
-  auto* v = attr<std::string>(name, required);
-  if (v)
-    want(std::find(choices.begin(), choices.end(), *v) != choices.end(),
-         fmt::format("attribute '{}' is \"{}\", expected {}", name, *v, fmt::join(choices, ", ")));
+}  // namespace
+
+bool OpRules::attributes() {
+  bool good = true;
+  const OpInfo& info = op_->info();
+  for (auto& [name, value] : op_->attrs) {
+    const AttrInfo* row = info.attr(name);
+    if (!row) {
+      std::vector<std::string> names;
+      for (const AttrInfo& known : info.attrs) names.emplace_back(known.name);
+      Diag& diag = diagnose(fmt::format("{} has no attribute '{}'", info.text, name));
+      if (auto near = nearest_name(name, names)) diag.with_hint(fmt::format("did you mean '{}'?", *near));
+      good = false;
+      continue;
+    }
+    const bool typed = row->number ? std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value)
+                                   : row->fallback.index() == value.index();
+    if (!typed) {
+      good = want(false, fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value),
+                                     row->number ? "a number" : attr_kind(row->fallback)));
+      continue;
+    }
+    std::string wrong = out_of_limits(*row, value);
+    good &= want(wrong.empty(), wrong);
+  }
+  for (const AttrInfo& row : info.attrs)
+    if (row.required && !op_->attrs.contains(row.name))
+      good = want(false, fmt::format("attribute '{}' is missing", row.name));
+  return good;
+}
+
+std::optional<int> OpRules::axis_below(int count) {
+  const int64_t axis = op_->get(attr::axis);
+  if (!want(axis >= 0 && axis < count, fmt::format("attribute 'axis' is {}, expected 0 to {}", axis, count - 1)))
+    return std::nullopt;
+  return int(axis);
 }
 
 std::string OpRules::operand_name(size_t i) const {
@@ -137,23 +184,22 @@ void OpRules::elementwise() {
       return;
     case Opcode::Cast:
       want(!in(0).pointer && !out().pointer, "cast does not take or give pointers (use bitcast)");
-      attr_one_of("rounding", {"rtne", "rtz"});
-      if (op_->attrs.contains("rounding"))
+      if (op_->has(attr::rounding))
         want(in(0).is_float() && out().is_float() && out().bits() < in(0).bits(),
              "attribute 'rounding' is for a float to a narrower float");
-      if (is_float8(out().elem)) want(op_->attr_string("rounding") != "rtz", "casts to f8 round to nearest");
+      if (is_float8(out().elem)) want(op_->get(attr::rounding) != "rtz", "casts to f8 round to nearest");
       return;
     case Opcode::Bitcast:
       want(in(0).bits() == out().bits(), fmt::format("bitcast of {} bits to {}", in(0).bits(), out().bits()));
       return;
     case Opcode::Hint:
-      for (const char* name : {"divisibility", "contiguity", "constancy"}) {
-        auto* list = attr<std::vector<int64_t>>(name, false);
-        if (!list) continue;
-        want(int(list->size()) == std::max(1, out().rank()),
-             fmt::format("attribute '{}' has {} numbers, expected one a dimension", name, list->size()));
-        for (int64_t n : *list) want(n >= 1, fmt::format("attribute '{}' has {}, expected positive numbers", name, n));
-      }
+      for (auto key : {attr::divisibility, attr::contiguity, attr::constancy})
+        if (op_->has(key))
+          want(int(op_->get(key).size()) == std::max(1, out().rank()),
+               fmt::format("attribute '{}' has {} numbers, expected one a dimension", key.name, op_->get(key).size()));
+      if (op_->get(attr::non_negative))
+        want(out().is_integer(),
+             fmt::format("the result is {}, expected integers for 'non_negative'", out().to_string()));
       return;
     default:
       break;
@@ -175,45 +221,43 @@ void OpRules::elementwise() {
            fmt::format("{} is {}, expected the type of {}, {}", what, t.to_string(), operand_name(0),
                        in(0).to_string()));
   }
-  if (op_->opcode == Opcode::Minimum || op_->opcode == Opcode::Maximum) attr<bool>("nan", false);
 }
 
 void OpRules::inline_asm() {
-  attr<std::string>("assembly");
-  auto* pack = attr_in("pack", 1, 32);
-  auto* constraints = attr<std::string>("constraints");
-  if (!pack || !constraints) return;
-  want((*pack & (*pack - 1)) == 0, fmt::format("attribute 'pack' is {}, expected a power of two", *pack));
+  const int64_t pack = op_->get(attr::pack);
+  const std::string constraints = op_->get(attr::constraints);
+  want((pack & (pack - 1)) == 0, fmt::format("attribute 'pack' is {}, expected a power of two", pack));
   int64_t results = 0, arguments = 0;
-  for (const auto& r : op_->results) results += *pack / elements_of_register(r->type, *pack);
-  for (const Value* x : op_->operands) arguments += *pack / elements_of_register(x->type, *pack);
-  const AsmOperands found = asm_operands(*constraints);
+  for (const auto& r : op_->results) results += pack / elements_of_register(r->type, pack);
+  for (const Value* x : op_->operands) arguments += pack / elements_of_register(x->type, pack);
+  const AsmOperands found = asm_operands(constraints);
   want(found.results == results && found.arguments == arguments,
-       fmt::format("the constraints '{}' name {} results and {} arguments, expected {} and {}", *constraints,
+       fmt::format("the constraints '{}' name {} results and {} arguments, expected {} and {}", constraints,
                    found.results, found.arguments, results, arguments));
 }
 
 void OpRules::libdevice() {
-  auto* name = attr<std::string>("function");
-  if (!name) return;
+  const std::string name = op_->get(attr::function);
   std::vector<Elem> elems;
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     elems.push_back(in(int(i)).elem);
     want(!in(int(i)).pointer, fmt::format("{} is {}, expected numbers", operand_name(i), in(int(i)).to_string()));
   }
-  if (!want(!libdevice_functions(*name).empty(), fmt::format("there is no function '{}' in libdevice.def", *name)))
+  if (!want(!libdevice_functions(name).empty(), fmt::format("there is no function '{}' in libdevice.def", name)))
     return;
-  const LibdeviceFunction* f = find_libdevice(*name, elems);
-  if (want(f, fmt::format("libdevice.def has no function '{}' of such operands", *name)))
+  const LibdeviceFunction* f = find_libdevice(name, elems);
+  if (want(f, fmt::format("libdevice.def has no function '{}' of such operands", name)))
     want(out() == in(0).with_elem(f->result) || out().to_string() == in(0).with_elem(f->result).to_string(),
          fmt::format("the result is {}, expected {}", out().to_string(), in(0).with_elem(f->result).to_string()));
 }
 
 void OpRules::constant() {
   if (!want(!out().pointer, "a constant is a number, not a pointer")) return;
-  if (out().is_float()) {
-    attr<double>("value");
-  } else if (auto* v = attr<int64_t>("value")) {
+  const Attr value = op_->get(attr::value);
+  if (value.index() != (out().is_float() ? Attr(0.0) : Attr(int64_t(0))).index()) {
+    report(fmt::format("attribute 'value' is {}, expected {}", attr_kind(value),
+                       out().is_float() ? "a floating-point number" : "an integer"));
+  } else if (auto* v = std::get_if<int64_t>(&value)) {
     int bits = out().bits();
     if (bits == 64) return;
     int64_t low = is_signed(out().elem) ? -(int64_t(1) << (bits - 1)) : 0;
@@ -251,14 +295,14 @@ void OpRules::shape_op() {
       return;
     }
     case Opcode::ExpandDims: {
-      auto* axis = attr_in("axis", 0, x.rank());
+      auto axis = axis_below(x.rank() + 1);
       if (!axis) return;
       Shape shape = x.shape;
       shape.insert(shape.begin() + *axis, 1);
       if (!want(r.shape == shape,
                 fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))))
         return;
-      if (source) follows(*source, r.layout->drop_tile_dim(int(*axis)), "operand 'x'");
+      if (source) follows(*source, r.layout->drop_tile_dim(*axis), "operand 'x'");
       return;
     }
     case Opcode::Reshape:
@@ -268,21 +312,20 @@ void OpRules::shape_op() {
         follow = source->reshape_tile(r.shape);
       break;
     case Opcode::Trans: {
-      auto* order = attr<std::vector<int64_t>>("order");
-      if (!order) return;
-      std::vector<int64_t> sorted = *order;
+      const Ints order = op_->get(attr::order);
+      Ints sorted = order;
       std::sort(sorted.begin(), sorted.end());
       bool permutation = int(sorted.size()) == x.rank();
       for (size_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == int64_t(i);
       if (!want(permutation, fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions",
-                                         shape_to_string(*order), x.rank())))
+                                         shape_to_string(order), x.rank())))
         return;
       Shape shape;
-      for (int64_t from : *order) shape.push_back(x.shape[from]);
+      for (int64_t from : order) shape.push_back(x.shape[from]);
       if (want(r.shape == shape,
                fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))) &&
           source)
-        follow = source->permute_tile(std::vector<int>(order->begin(), order->end()));
+        follow = source->permute_tile(std::vector<int>(order.begin(), order.end()));
       break;
     }
     default:
@@ -291,48 +334,70 @@ void OpRules::shape_op() {
   if (follow) follows(*r.layout, *follow, "the result");
 }
 
-void OpRules::reduce() {
-  size_t n = op_->operands.size();
-  if (!want(n > 0, "reduce without operands")) return;
-  if (!want(op_->results.size() == n, fmt::format("{} results for {} operands", op_->results.size(), n))) return;
+void OpRules::combine() {
+  const size_t n = op_->operands.size();
+  if (!want(n > 0, fmt::format("{} without operands", op_->info().text))) return;
   if (!want(in(0).is_tile(), fmt::format("operand 0 is {}, expected a tile", in(0).to_string()))) return;
-  auto* axis = attr_in("axis", 0, in(0).rank() - 1);
-  if (!axis) return;
-  Shape shape = in(0).shape;
-  shape.erase(shape.begin() + *axis);
+  axis_below(in(0).rank());
   const Block& region = *op_->regions[0];
-  bool args = want(region.args.size() == 2 * n,
-                   fmt::format("the region takes {} values, expected {}", region.args.size(), 2 * n));
+  const bool args = want(region.args.size() == 2 * n,
+                         fmt::format("the region takes {} values, expected {}", region.args.size(), 2 * n));
+  std::vector<Type> elements;
   for (size_t i = 0; i < n; ++i) {
-    Type element = in(int(i)).element();
-    element.layout = nullptr;
+    elements.push_back(in(int(i)).element());
+    elements.back().layout = nullptr;
     want_same_shape(in(int(i)), in(0), fmt::format("operand {}", i));
     if (laid_out(op_->operands[0], op_->operands[i]))
       want(*in(0).layout == *in(int(i)).layout, "the operands must share one layout");
-    want(out(int(i)).same_shape_and_elem(Type{element.elem, element.pointer, shape, nullptr}),
-         fmt::format("result {} is {}, expected {} of shape {}", i, out(int(i)).to_string(), element.to_string(),
-                     shape_to_string(shape)));
-    if (laid_out(op_->operands[i], op_->result(int(i))) && out(int(i)).shape == shape)
-      follows(*out(int(i)).layout, in(int(i)).layout->drop_tile_dim(int(*axis)), fmt::format("result {}", i));
     for (size_t side = 0; args && side < 2; ++side)
-      want_same(region.args[side * n + i]->type, element, fmt::format("the region's argument {}", side * n + i));
+      want_same(region.args[side * n + i]->type, elements[i], fmt::format("the region's argument {}", side * n + i));
   }
-  std::vector<Type> elements;
-  for (size_t i = 0; i < n; ++i) elements.push_back(in(int(i)).element());
-  for (Type& t : elements) t.layout = nullptr;
   passes_on(*region.terminator(), 0, elements, "the region's value");
   const Op* op = op_;
   walk(region, [&](const Op& inner) {
     bool scalar = inner.has(Pure) || inner.has(Terminator);
     for (auto& r : inner.results) scalar &= r->type.is_scalar();
     op_ = &inner;
-    want(scalar, "a reduction's region holds pure scalar ops alone");
+    want(scalar, fmt::format("the region of {} holds pure scalar ops alone", op->info().text));
   });
   op_ = op;
 }
 
+void OpRules::reduce() {
+  const int64_t axis = op_->get(attr::axis);
+  if (op_->operands.empty() || axis < 0 || axis >= in(0).rank()) return;
+  for (size_t i = 0; i < op_->operands.size(); ++i) {
+    Type expected = in(int(i)).with_shape(in(int(i)).shape);
+    expected.shape.erase(expected.shape.begin() + axis);
+    want(out(int(i)).same_shape_and_elem(expected),
+         fmt::format("result {} is {}, expected {} of shape {}", i, out(int(i)).to_string(),
+                     expected.element().to_string(), shape_to_string(expected.shape)));
+    if (laid_out(op_->operands[i], op_->result(int(i))) && out(int(i)).shape == expected.shape)
+      follows(*out(int(i)).layout, in(int(i)).layout->drop_tile_dim(int(axis)), fmt::format("result {}", i));
+  }
+}
+
+// Promises of the passes to the lowering of an asynchronous dot.
+void OpRules::asynchronous_dot() {
+  if (op_->has(attr::columns)) {
+    const int64_t columns = op_->get(attr::columns);
+    want(in(1).shared && columns % 8 == 0 && out().shape.back() % columns == 0,
+         fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}, for a place 'b'", columns,
+                     out().shape.back()));
+  }
+  if (op_->get(attr::pending) == 0) return;
+  // The loop around carries the sums, waited for or not.
+  auto is_of_this_dot = [&](const Value* v) {
+    while (v->def && v->def->opcode == Opcode::DotWait) v = v->def->operands[0];
+    return v == op_->result();
+  };
+  const Value* sums = op_->operands[2];
+  const std::vector<Value*> from = origins(sums);
+  want(sums->block == op_->parent && std::any_of(from.begin(), from.end(), is_of_this_dot),
+       "attribute 'pending' is 1, but the loop around does not carry the sums");
+}
+
 void OpRules::dot() {
-  attr_one_of("precision", {"tf32", "tf32x3"});
   const Type &a = in(0), &b = in(1), &acc = in(2);
   const int m = acc.rank() - 2, n = acc.rank() - 1;
   if (want(m >= 0 && m <= 1 && a.rank() == acc.rank() && b.rank() == acc.rank(), "dot wants tiles of rank 2 or 3"))
@@ -372,6 +437,7 @@ void OpRules::dot() {
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
   want_same(out(), acc, "the result");
+  asynchronous_dot();
 }
 
 void OpRules::memory() {
@@ -390,29 +456,39 @@ void OpRules::memory() {
         want(op_->operand(1), "operand 'other' without a mask");
       }
       is_value(out(), "the result");
-      attr_one_of("cache", {".ca", ".cg", ".cs", ".cv"});
-      attr_one_of("evict", {"evict_first", "evict_last", "evict_normal"});
-      attr<bool>("volatile", false);
       break;
     case Opcode::Store:
       is_value(in(1), "operand 'value'");
       mask(op_->operand(2), ptr);
-      attr_one_of("cache", {".wb", ".cg", ".cs", ".wt"});
-      attr_one_of("evict", {"evict_first", "evict_last", "evict_normal"});
       break;
     default:
       is_value(in(1), "operand 'value'");
       mask(op_->operand(2), ptr);
       is_value(out(), "the result");
-      attr_one_of("kind", {"add", "min", "max", "and", "or", "xor", "xchg", "cas"}, true);
       atomic();
-      attr_one_of("sem", {"relaxed", "acquire", "release", "acq_rel"});
-      attr_one_of("scope", {"cta", "gpu", "sys"});
   }
+  vector_of_access();
+}
+
+// As many elements lie side by side in registers, and one access moves 16 bytes at most. (Whether they do in memory is
+// for the analysis of the pointers to say.)
+void OpRules::vector_of_access() {
+  const int64_t vector = op_->get(attr::vector);
+  if (vector == 1) return;
+  const Type& ptr = in(0);
+  const bool power = (vector & (vector - 1)) == 0;
+  if (!want(power && vector * elem_bytes(ptr.elem) <= 16,
+            fmt::format("attribute 'vector' is {}, expected a power of two of at most 16 bytes", vector)))
+    return;
+  int widest = 0;
+  for (int axis = 0; ptr.layout && axis < ptr.rank(); ++axis)
+    widest = std::max(widest, ptr.layout->contiguous_registers(axis));
+  want(widest >= vector, fmt::format("attribute 'vector' is {}, but registers hold {} elements side by side", vector,
+                                     std::max(1, widest)));
 }
 
 void OpRules::atomic() {
-  const std::string kind = op_->attr_string("kind");
+  const std::string kind = op_->get(attr::kind);
   const Type& type = in(1);
   const bool real = type.is_float();
   const int least = kind == "cas" || (kind == "add" && real) ? 16 : 32;
@@ -432,15 +508,16 @@ void OpRules::shared_memory() {
   switch (op_->opcode) {
     case Opcode::SharedAlloc:
       place(out(), "the result");
-      attr_in("slots", 1, INT32_MAX);
-      if (op_->attrs.contains("contiguous")) attr_in("contiguous", 0, out().rank() - 1);
-      if (auto* barriers = attr<bool>("barriers", false); barriers && *barriers)
+      want(
+          op_->get(attr::contiguous) >= -1 && op_->get(attr::contiguous) < out().rank(),
+          fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
+      if (op_->get(attr::barriers))
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
       break;
     case Opcode::SharedFree:
       if (place(in(0), "operand 'buffer'")) {
         const Op* alloc = op_->operands[0]->def;
-        want(alloc && alloc->opcode == Opcode::SharedAlloc && alloc->attr_bool("barriers"),
+        want(alloc && alloc->opcode == Opcode::SharedAlloc && alloc->get(attr::barriers),
              "operand 'buffer' is no shared_alloc of barriers");
       }
       break;
@@ -459,6 +536,7 @@ void OpRules::shared_memory() {
       mask(op_->operand(2), ptr);
       if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
         want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
+      vector_of_access();
       break;
     }
     case Opcode::AsyncCommit: {
@@ -498,53 +576,55 @@ std::vector<Type> OpRules::types_of(const std::vector<std::unique_ptr<Value>>& v
   return types;
 }
 
-void OpRules::for_loop() {
-  const Block& body = *op_->regions[0];
-  for (int i = 0; i < 3; ++i) {
-    want(in(i).is_scalar() && in(i).is_integer() && !in(i).is_bool(),
-         fmt::format("{} is {}, expected a scalar integer", operand_name(i), in(i).to_string()));
-    want(in(i) == in(0), fmt::format("{} is {}, expected the type of 'lower', {}", operand_name(i), in(i).to_string(),
-                                     in(0).to_string()));
+void OpRules::flow() {
+  for (const Flow& flow : flows(*op_)) {
+    const Flow::To& last = flow.to.back();
+    for (const Flow::To& to : flow.to) {
+      if (!want(to.size() == last.size(),
+                fmt::format("{}: {} take values, expected {}", to.what, to.size(), last.size())))
+        return;
+      for (size_t i = 0; i < to.size(); ++i)
+        want_same(to[i]->type, last[i]->type, fmt::format("number {} of {}", i, to.what));
+    }
+    for (const Flow::From& from : flow.from)
+      passes_on(*from.op, from.first, types_of(*last.values, last.first), from.what);
   }
-  size_t carried = op_->operands.size() - 3;
-  if (want(body.args.size() == carried + 1,
-           fmt::format("the body takes {} values, expected the induction variable and {} carried ones",
-                       body.args.size(), carried))) {
-    want_same(body.args[0]->type, in(0), "the induction variable");
-    passes_on(*op_, kForBounds, types_of(body.args, 1), "initial value");
-  }
-  passes_on(*op_, kForBounds, types_of(op_->results), "initial value for result");
-  passes_on(*body.terminator(), 0, types_of(op_->results), "yielded value");
-  if (auto* stages = attr<int64_t>("num_stages", false))
-    want(*stages >= 1, fmt::format("num_stages is {}, expected at least 1", *stages));
 }
 
-void OpRules::while_loop() {
-  const Block &before = *op_->regions[0], &after = *op_->regions[1];
-  passes_on(*op_, 0, types_of(before.args), "initial value");
-  passes_on(*before.terminator(), 1, types_of(after.args), "value for the body");
-  passes_on(*before.terminator(), 1, types_of(op_->results), "value for the result");
-  passes_on(*after.terminator(), 0, types_of(before.args), "yielded value");
+void OpRules::for_loop() {
+  const ForLoop loop(*op_);
+  for (const Value* bound : loop.bounds()) {
+    const std::string what =
+        operand_name(size_t(std::find(op_->operands.begin(), op_->operands.end(), bound) - op_->operands.begin()));
+    want(bound->type.is_scalar() && bound->type.is_integer() && !bound->type.is_bool(),
+         fmt::format("{} is {}, expected a scalar integer", what, bound->type.to_string()));
+    want(bound->type == loop.lower()->type, fmt::format("{} is {}, expected the type of 'lower', {}", what,
+                                                        bound->type.to_string(), loop.lower()->type.to_string()));
+  }
+  if (want(!loop.body().args.empty(), "the body takes no values, expected the induction variable"))
+    want_same(loop.induction()->type, loop.lower()->type, "the induction variable");
 }
 
 void OpRules::semantics() {
   const Op& op = *op_;
   if (op.info().rule == ResultRule::Same) want_same(out(), in(0), "the result");
   if (op.info().rule == ResultRule::Bool) want_same(out(), in(0).with_elem(Elem::I1), "the result");
+  if (op.info().rule == ResultRule::EachSame)
+    for (size_t i = 0; i < op.results.size(); ++i) want_same(out(int(i)), in(int(i)), fmt::format("result {}", i));
+  if (op.has(Control)) flow();
+  if (op.info().combines()) combine();
   if (op.has(Elementwise)) return elementwise();
   switch (op.opcode) {
     case Opcode::Constant:
       return constant();
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
-      attr_in("axis", 0, 2);
       want_same(out(), Type::scalar(Elem::I32), "the result");
       return;
     case Opcode::Arange: {
-      auto *start = attr_in("start", INT32_MIN, INT32_MAX), *end = attr_in("end", INT32_MIN, INT32_MAX);
-      if (start && end)
-        want(out().same_shape_and_elem(Type::tile(Elem::I32, {*end - *start})),
-             fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), *end - *start));
+      const int64_t extent = op.get(attr::end) - op.get(attr::start);
+      want(out().same_shape_and_elem(Type::tile(Elem::I32, {extent})),
+           fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), extent));
       return;
     }
     case Opcode::Splat:
@@ -569,31 +649,19 @@ void OpRules::semantics() {
     case Opcode::SharedStore:
     case Opcode::SharedRead:
       return shared_memory();
-    case Opcode::Barrier:
-      attr<bool>("for_dots", false);
-      return;
     case Opcode::AsyncWait:
       want(!op.operands.empty(), "async_wait without a token");
       for (size_t i = 0; i < op.operands.size(); ++i)
         want(in(int(i)).is_token() && in(int(i)) == in(0),
              fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
                          in(0).is_token() ? in(0).to_string() : "a token"));
-      attr<bool>("for_dots", false);
-      return;
-    case Opcode::DotWait:
-      attr_in("pending", 0, INT32_MAX);
       return;
     case Opcode::For:
       return for_loop();
-    case Opcode::While:
-      return while_loop();
     case Opcode::If:
       want(in(0) == Type::scalar(Elem::I1),
            fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
-      for (auto& region : op.regions) {
-        want(region->args.empty(), "a region of if takes no arguments");
-        passes_on(*region->terminator(), 0, types_of(op.results), "yielded value");
-      }
+      for (auto& region : op.regions) want(region->args.empty(), "a region of if takes no arguments");
       return;
     case Opcode::Condition:
       want(in(0) == Type::scalar(Elem::I1),

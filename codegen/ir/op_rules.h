@@ -16,29 +16,20 @@ class OpRules {
 
  protected:
   // ---- Reports, about op_
-  void report(const std::string& message);
+  Diag& diagnose(const std::string& message);
+  void report(const std::string& message) { diagnose(message); }
   bool want(bool condition, const std::string& message);
   // Two types that have to be one.
   bool want_same(const Type& found, const Type& expected, std::string_view what);
   bool want_same_shape(const Type& found, const Type& expected, std::string_view what);
 
-  // ---- Attributes of op_: null and a report if missing or of another type
-  template <class T>
-  const T* attr(std::string_view name, bool required = true) {
-    auto it = op_->attrs.find(name);
-    if (it == op_->attrs.end()) {
-      want(!required, fmt::format("attribute '{}' is missing", name));
-      return nullptr;
-    }
-    const T* value = std::get_if<T>(&it->second);
-    if (!value) report(fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(it->second), attr_kind(T())));
-    return value;
-  }
-  const int64_t* attr_in(std::string_view name, int64_t low, int64_t high);
-  void attr_one_of(std::string_view name, const std::vector<std::string>& choices, bool required = false);
+  // ---- Rules of every op, from its row
+  // Each attribute is one of the row's, of its type and within its limits; none that is required is missing.
+  bool attributes();
 
   // ---- Rules
-  // All rules of op_, whose operands are defined and whose regions are as many as they should be and terminated.
+  // What goes beyond the row of op_, whose operands are defined, whose attributes are good and whose regions are as
+  // many as they should be and terminated.
   void semantics();
   void elementwise();
   void inline_asm();
@@ -46,14 +37,22 @@ class OpRules {
   void constant();
   void shape_op();
   void reduce();
+  // The region of an op that combines: it takes two groups of the operands' elements, gives one, and holds pure scalar
+  // ops alone. The operands are tiles of one shape and layout.
+  void combine();
   void dot();
+  void asynchronous_dot();
   void memory();
   void atomic();
+  void vector_of_access();
   void shared_memory();
+  // What is handed on has the types of what receives it.
+  void flow();
   void for_loop();
-  void while_loop();
 
   std::string operand_name(size_t i) const;
+  // The attribute `axis` is one of so many; null and a report if not.
+  std::optional<int> axis_below(int count);
   bool laid_out(const Value* a, const Value* b) const;
   // Layouts of operands (from `begin` on) and results are one.
   void one_layout(size_t begin = 0);

@@ -1,15 +1,15 @@
 // The rules of tile IR.
 //
 // Function
-// - Parameters are scalars; each has a divisibility, a power of two. num_warps is a power of two from 1 to 32,
-//   num_stages is at least 1.
+// - Parameters are scalars; each has a divisibility, a power of two. Attributes are options (options.def), in their
+//   ranges, and dependent_launch, a bool.
 // Structure
 // - Ops, values and blocks know their parents and indices.
-// - An op has as many operands, results and regions as its row says; only optional operands are absent.
-// - An operand is defined above its use, in the same block or an enclosing one.
-// - A block ends with its terminator, and has it nowhere else: return for the function, condition for region 0 of
-// while,
-//   yield for every other region.
+// - An op has the operands, attributes, results and regions that its row of ops.def says; only optional operands are
+//   absent.
+// - An operand is defined above its use, in the same block or an enclosing one; but the region of a Combine sees its
+//   own values alone.
+// - A block ends with its terminator, and has it nowhere else: return for the function, for a region what its row says.
 // - What a terminator passes on has the types of what receives it: block arguments or results, layouts included.
 // Types
 // - Extents are at least 1; a tile has at most 2^20 elements and rank 5.
@@ -22,14 +22,15 @@
 // - cast: neither side is a pointer; `rounding` only from a float to a narrower one. bitcast: same width.
 // - splat: from a scalar to a tile. broadcast: same rank, only extents of 1 grow. expand_dims: an extent 1 at `axis`.
 //   reshape: as many elements. trans: `order` is a permutation, the shape follows it.
-// - reduce: tiles of one shape; results drop `axis`; the region takes two groups of scalars, yields one and holds pure
-//   scalar ops alone.
+// - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds pure scalar ops
+//   alone. reduce: results drop `axis`.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
 //   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or
-//   both, may be places in shared memory. goes_on is a scalar i1.
+//   both, may be places in shared memory. goes_on is a scalar i1. `columns` divides N; `pending` 1: the loop around
+//   carries the sums.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
-//   its shape. `other` comes with a mask. Attributes have the values that the op table names.
-// - shared_alloc: `slots` is at least 1; barriers are i64. shared_slot: the index is i32, the result has the type of
+//   its shape. `other` comes with a mask. `vector`: as many elements lie side by side in registers, 16 bytes at most.
+// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of
 // the
 //   buffer. async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the
 //   place's shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
@@ -53,8 +54,11 @@
 
 #include <bit>
 #include <unordered_set>
+#include <utility>
 
+#include "codegen/ir/flow.h"
 #include "codegen/ir/op_rules.h"
+#include "codegen/ir/options.h"
 
 namespace tegula::ir {
 
@@ -89,15 +93,18 @@ class Verifier : private OpRules {
         want(is_power_of_two(func_.divisibility[i]),
              fmt::format("the divisibility of parameter '{}' is {}, expected a power of two", func_.body.args[i]->name,
                          func_.divisibility[i]));
-    for (const char* name : {"num_warps", "num_stages"}) {
-      auto it = func_.attrs.find(name);
-      if (it != func_.attrs.end())
-        want(std::holds_alternative<int64_t>(it->second),
-             fmt::format("attribute '{}' is {}, expected an integer", name, attr_kind(it->second)));
-    }
-    warps_good_ = want(is_power_of_two(func_.num_warps()) && func_.num_warps() <= 32,
-                       fmt::format("num_warps is {}, expected 1, 2, 4, 8, 16 or 32", func_.num_warps()));
-    want(func_.num_stages() >= 1, fmt::format("num_stages is {}, expected at least 1", func_.num_stages()));
+    for (auto& [name, value] : func_.attrs) function_attribute(name, value);
+    warps_good_ = option::num_warps.allows(func_.num_warps());
+  }
+
+  void function_attribute(const std::string& name, const Attr& value) {
+    const OptionInfo* option = find_option(name);
+    if (!want(option || name == "dependent_launch", fmt::format("a function has no attribute '{}'", name))) return;
+    const Attr example = option ? Attr(int64_t(0)) : Attr(true);
+    if (!want(value.index() == example.index(),
+              fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value), attr_kind(example))))
+      return;
+    if (const auto* number = std::get_if<int64_t>(&value)) want(option->allows(*number), option->wrong(*number));
   }
 
   // ---- Structure
@@ -128,7 +135,9 @@ class Verifier : private OpRules {
         want(r.def == op.get() && !r.block && r.index == int(i),
              fmt::format("result {} does not know its op and index", i));
       }
-      if (this->operands() && regions()) semantics();
+      bool good = this->operands();
+      good &= attributes();
+      if (good && regions()) semantics();
       op_ = op.get();
       for (auto& r : op->results) define(r.get());
     }
@@ -155,55 +164,77 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= token_use(*v, i) &&
-                want(defined_.contains(v),
-                     fmt::format("{} is not defined above its use in this block or an enclosing one", operand_name(i)));
+        good &= token_use(*v, i) && in_sight(*v, i);
     }
-    if (info.rule == ResultRule::None) good &= want(op_->results.empty(), "results, expected none");
-    bool one = info.rule == ResultRule::Same || info.rule == ResultRule::Bool ||
-               (info.rule == ResultRule::Given && !op_->has(Control) && op_->opcode != Opcode::Reduce);
+    return good & results();
+  }
+
+  bool in_sight(const Value& v, size_t operand) {
+    if (defined_.contains(&v)) return true;
+    const bool hidden = hidden_.contains(&v);
+    return want(false, fmt::format("{} is {}", operand_name(operand),
+                                   hidden ? "a value from outside of the region, which sees its own alone"
+                                          : "not defined above its use in this block or an enclosing one"));
+  }
+
+  bool results() {
+    bool good = true;
+    const size_t count = op_->results.size();
+    switch (op_->info().rule) {
+      case ResultRule::None:
+        good = want(count == 0, "results, expected none");
+        break;
+      case ResultRule::Same:
+      case ResultRule::Bool:
+      case ResultRule::Given:
+        good = want(count == 1, fmt::format("{} results, expected 1", count));
+        break;
+      case ResultRule::Several:
+        good = want(count > 0, "no results, expected some");
+        break;
+      case ResultRule::Each:
+      case ResultRule::EachSame:
+        good =
+            want(count == op_->operands.size(), fmt::format("{} results for {} operands", count, op_->operands.size()));
+        break;
+      case ResultRule::Carried:
+        break;
+    }
     if (op_->opcode != Opcode::AsyncCommit && !op_->has(Control))
       for (auto& r : op_->results) good &= want(!r->type.is_token(), "a token comes of async_commit alone");
-    if (one) good &= want(op_->results.size() == 1, fmt::format("{} results, expected 1", op_->results.size()));
     return good;
   }
 
   // Tokens go from async_commit through what loops and branches pass on to async_wait.
   bool token_use(const Value& v, size_t operand) {
-    const Opcode use = op_->opcode;
-    return want(!v.type.is_token() || use == Opcode::AsyncWait || use == Opcode::Yield ||
-                    (use == Opcode::For && operand >= kForBounds) || use == Opcode::While ||
-                    (use == Opcode::Condition && operand > 0),
+    return want(!v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand),
                 fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
   }
 
-  // Checks the regions' own contents; then whether there are as many as the op needs.
+  // Checks the regions' own contents; then whether they are those that the op's row names.
   bool regions() {
     const Op* op = op_;
-    size_t expected = 0;
-    switch (op->opcode) {
-      case Opcode::Reduce:
-      case Opcode::For:
-        expected = 1;
-        break;
-      case Opcode::While:
-      case Opcode::If:
-        expected = 2;
-        break;
-      default:
-        break;
-    }
-    bool good =
-        want(op->regions.size() == expected, fmt::format("{} regions, expected {}", op->regions.size(), expected));
+    const std::vector<RegionInfo>& rows = op->info().regions;
+    bool good = want(op->regions.size() == rows.size(),
+                     fmt::format("{} regions, expected {}", op->regions.size(), rows.size()));
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
-      Opcode terminator = op->opcode == Opcode::While && i == 0 ? Opcode::Condition : Opcode::Yield;
-      block(*op->regions[i], terminator);
+      const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
+      region(*op->regions[i], terminator, op->info().combines());
       op_ = op;
       const Op* end = op->regions[i]->terminator();
       good &= end && end->opcode == terminator;
     }
     return good;
+  }
+
+  void region(const Block& b, Opcode terminator, bool isolated) {
+    if (!isolated) return block(b, terminator);
+    std::unordered_set<const Value*> outside = std::exchange(defined_, {});
+    std::swap(hidden_, outside);
+    block(b, terminator);
+    std::swap(hidden_, outside);
+    defined_ = std::move(outside);
   }
 
   // ---- Types
@@ -261,6 +292,7 @@ class Verifier : private OpRules {
   }
 
   std::unordered_set<const Value*> defined_;
+  std::unordered_set<const Value*> hidden_;               // defined outside of a region that sees its own values alone
   std::unordered_set<const LinearLayout*> good_layouts_;  // many values share one
   bool warps_good_ = true;
 };

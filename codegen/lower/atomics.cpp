@@ -6,7 +6,7 @@ namespace tegula::lower {
 namespace {
 
 std::string modifiers(const ir::Op& op) {
-  std::string sem = op.attr_string("sem"), scope = op.attr_string("scope");
+  std::string sem = op.get(ir::attr::sem), scope = op.get(ir::attr::scope);
   return fmt::format(".{}.{}", sem.empty() ? "acq_rel" : sem, scope.empty() ? "gpu" : scope);
 }
 
@@ -45,8 +45,8 @@ Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner)
 void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const ir::Value *value = op.operand(1), *mask = op.operand(2), *compare = op.operand(3);
   const ir::Type& type = value->type;
-  const std::string kind = op.attr_string("kind");
-  const bool pair = op.attr_int("vector", 1) == 2 && (type.elem == Elem::F16 || l.target.has(Feature::AtomicBf16));
+  const std::string kind = op.get(ir::attr::kind);
+  const bool pair = op.get(ir::attr::vector) == 2 && (type.elem == Elem::F16 || l.target.has(Feature::AtomicBf16));
   const std::string row = row_of(kind, type, pair), mods = modifiers(op);
   const Regs &pointers = l.get(op.operand(0)), &values = l.get(value);
   llvm::Value* owner = l.is_owner(type.layout);

@@ -1,4 +1,5 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
+#include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -33,15 +34,15 @@ class Merge {
   std::vector<llvm::PHINode*> phis_;
 };
 
-std::vector<Regs> registers_of(Lowering& l, const std::vector<ir::Value*>& values, size_t from = 0) {
+std::vector<Regs> registers_of(Lowering& l, const std::vector<ir::Value*>& values) {
   std::vector<Regs> out;
-  for (size_t i = from; i < values.size(); ++i) out.push_back(l.get(values[i]));
+  for (const ir::Value* v : values) out.push_back(l.get(v));
   return out;
 }
 
-std::vector<const ir::Value*> pointers(const std::vector<std::unique_ptr<ir::Value>>& values, size_t from = 0) {
+std::vector<const ir::Value*> pointers(const std::vector<std::unique_ptr<ir::Value>>& values) {
   std::vector<const ir::Value*> out;
-  for (size_t i = from; i < values.size(); ++i) out.push_back(values[i].get());
+  for (auto& v : values) out.push_back(v.get());
   return out;
 }
 
@@ -53,8 +54,8 @@ llvm::BasicBlock* new_block(Lowering& l, const char* name) {
 // again in each iteration than kept.
 bool has_inner_dots(const ir::Op& loop) {
   bool found = false;
-  ir::walk(*loop.regions[0],
-           [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot && op.parent != loop.regions[0].get(); });
+  const ir::Block& body = ir::ForLoop(loop).body();
+  ir::walk(body, [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot && op.parent != &body; });
   return found;
 }
 
@@ -69,14 +70,15 @@ void keep_invariants_inside(llvm::Instruction* latch) {
 }  // namespace
 
 void lower_For(Lowering& l, const ir::Op& op) {
-  const ir::Block& body = *op.regions[0];
-  llvm::Value *lower = l.scalar(op.operand(0)), *upper = l.scalar(op.operand(1)), *step = l.scalar(op.operand(2));
-  bool sign = tegula::is_signed(op.operand(0)->type.elem);
+  const ir::ForLoop loop(op);
+  const ir::Block& body = loop.body();
+  llvm::Value *lower = l.scalar(loop.lower()), *upper = l.scalar(loop.upper()), *step = l.scalar(loop.step());
+  bool sign = tegula::is_signed(loop.lower()->type.elem);
   llvm::BasicBlock *header = new_block(l, "for"), *inside = new_block(l, "for.body"), *done = new_block(l, "for.done");
 
   Merge carried(l, pointers(body.args));
-  std::vector<Regs> initial = registers_of(l, op.operands, 3);
-  initial.insert(initial.begin(), Regs{lower});
+  std::vector<Regs> initial{Regs{lower}};
+  for (size_t i = 0; i < loop.carried(); ++i) initial.push_back(l.get(loop.init(i)));
   llvm::BasicBlock* before = l.b.GetInsertBlock();
   l.b.CreateBr(header);
   l.b.SetInsertPoint(header);
@@ -86,7 +88,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
     l.b.SetInsertPoint(before);
     carried.add_incoming(initial);
   }
-  llvm::Value* i = l.scalar(body.args[0].get());
+  llvm::Value* i = l.scalar(loop.induction());
   llvm::Value* up = sign ? l.b.CreateICmpSLT(i, upper) : l.b.CreateICmpULT(i, upper);
   llvm::Value* more = up;
   if (sign) {
@@ -104,11 +106,12 @@ void lower_For(Lowering& l, const ir::Op& op) {
   if (has_inner_dots(op)) keep_invariants_inside(latch);
 
   l.b.SetInsertPoint(done);
-  for (size_t r = 0; r < op.results.size(); ++r) l.set(op.result(int(r)), l.get(body.args[r + 1].get()));
+  for (size_t r = 0; r < loop.carried(); ++r) l.set(loop.result(r), l.get(loop.arg(r)));
 }
 
 void lower_While(Lowering& l, const ir::Op& op) {
-  const ir::Block &test = *op.regions[0], &body = *op.regions[1];
+  const ir::WhileLoop loop(op);
+  const ir::Block &test = loop.test(), &body = loop.body();
   llvm::BasicBlock *header = new_block(l, "while"), *inside = new_block(l, "while.body"),
                    *done = new_block(l, "while.done");
   Merge carried(l, pointers(test.args));
@@ -123,13 +126,12 @@ void lower_While(Lowering& l, const ir::Op& op) {
     carried.add_incoming(initial);
   }
   l.lower_block(test);
-  const ir::Op& condition = *test.terminator();
-  std::vector<Regs> passed = registers_of(l, condition.operands, 1);
-  for (size_t i = 0; i < passed.size(); ++i) {
-    l.set(body.args[i].get(), passed[i]);
-    l.set(op.result(int(i)), passed[i]);
+  for (size_t i = 0; i < loop.num_passed(); ++i) {
+    const Regs passed = l.get(loop.passed(i));
+    l.set(loop.taken(i), passed);
+    l.set(loop.result(i), passed);
   }
-  l.b.CreateCondBr(l.scalar(condition.operand(0)), inside, done);
+  l.b.CreateCondBr(l.scalar(loop.condition()), inside, done);
   l.b.SetInsertPoint(inside);
   l.lower_block(body);
   carried.add_incoming(registers_of(l, body.terminator()->operands));

@@ -15,7 +15,7 @@ void lower_Unset(Lowering& l, const ir::Op& op) {
 void lower_Constant(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   llvm::Type* element = l.element_type(type);
-  const ir::Attr& value = op.attrs.at("value");
+  const ir::Attr value = op.get(ir::attr::value);
   llvm::Value* constant = nullptr;
   if (is_float8(type.elem) && !type.pointer)
     constant = llvm::ConstantInt::get(element, float8_bits(float(std::get<double>(value)), type.elem));
@@ -35,7 +35,7 @@ void lower_Constant(Lowering& l, const ir::Op& op) {
 
 namespace {
 void grid_query(Lowering& l, const ir::Op& op, const char* what) {
-  l.set_scalar(op.result(), l.hw(fmt::format("{}_{}", what, "xyz"[op.attr_int("axis")]), {}));
+  l.set_scalar(op.result(), l.hw(fmt::format("{}_{}", what, "xyz"[op.get(ir::attr::axis)]), {}));
 }
 }  // namespace
 
@@ -44,7 +44,7 @@ void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_p
 
 void lower_Arange(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
-  llvm::Value* start = l.i32(op.attr_int("start"));
+  llvm::Value* start = l.i32(op.get(ir::attr::start));
   l.set(op.result(), l.map_registers(type, [&](int r) {
     return l.b.CreateAdd(l.coordinate(*type.layout, Dim::Dim0, r), start, "", false, true);
   }));

@@ -56,7 +56,7 @@ void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::C
 
 void min_max(Lowering& l, const ir::Op& op, bool max) {
   using namespace llvm;
-  bool nan = op.attr_bool("nan");
+  bool nan = op.get(ir::attr::nan);
   Intrinsic::ID id = is_float(op)    ? (nan ? (max ? Intrinsic::maximum : Intrinsic::minimum)
                                             : (max ? Intrinsic::maxnum : Intrinsic::minnum))
                      : is_signed(op) ? (max ? Intrinsic::smax : Intrinsic::smin)
@@ -309,7 +309,7 @@ void cast_float8(Lowering& l, const ir::Op& op) {
   ir::Type held = from;
   if (is_float8(from.elem)) x = l.widen_float8(from.elem, x), held = from.with_elem(Elem::F16);
   const ir::Type wanted = is_float8(to.elem) ? to.with_elem(Elem::F32) : to;
-  for (llvm::Value*& v : x) v = cast_element(l, v, held, wanted, op.attr_string("rounding"));
+  for (llvm::Value*& v : x) v = cast_element(l, v, held, wanted, op.get(ir::attr::rounding));
   if (is_float8(to.elem)) x = l.narrow_to_float8(to.elem, x);
   auto next = x.begin();  // registers come in ascending order
   l.set(op.result(), l.map_registers(to, [&](int) { return *next++; }));
@@ -318,7 +318,7 @@ void cast_float8(Lowering& l, const ir::Op& op) {
 
 void lower_Cast(Lowering& l, const ir::Op& op) {
   if (is_float8(op.operand(0)->type.elem) || is_float8(op.result()->type.elem)) return cast_float8(l, op);
-  std::string rounding = op.attr_string("rounding");
+  std::string rounding = op.get(ir::attr::rounding);
   elementwise(l, op, [&](auto& x) { return cast_element(l, x[0], op.operand(0)->type, op.result()->type, rounding); });
 }
 

@@ -61,7 +61,7 @@ llvm::Value* resize(Lowering& l, llvm::Value* x, llvm::Type* type) {
 class Blocks {
  public:
   Blocks(Lowering& l, const ir::Op& op, bool pure)
-      : l_(l), op_(op), pack_(size_t(op.attr_int("pack", 1))), registers_(registers_of(op.attr_string("constraints"))) {
+      : l_(l), op_(op), pack_(size_t(op.get(ir::attr::pack))), registers_(registers_of(op.get(ir::attr::constraints))) {
     for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
       if (Lowering::canonical_register(op.result()->type, r) == r) elements_.push_back(r);
     llvm::SmallVector<llvm::Type*> results, arguments;
@@ -83,7 +83,7 @@ class Blocks {
 
  private:
   void declare(llvm::FunctionType* type, bool pure) {
-    const std::string text = op_.attr_string("assembly"), constraints = op_.attr_string("constraints");
+    const std::string text = op_.get(ir::attr::assembly), constraints = op_.get(ir::attr::constraints);
     if (llvm::Error error = llvm::InlineAsm::verify(type, constraints)) {
       l_.diags.error(op_.loc, fmt::format("inline assembly with the constraints '{}': {}", constraints,
                                           llvm::toString(std::move(error))));

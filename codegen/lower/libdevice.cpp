@@ -242,7 +242,7 @@ llvm::Value* call(Lowering& l, const ir::LibdeviceFunction& f, Args x) {
 void lower_Libdevice(Lowering& l, const ir::Op& op) {
   std::vector<Elem> elems;
   for (const ir::Value* x : op.operands) elems.push_back(x->type.elem);
-  const ir::LibdeviceFunction* f = ir::find_libdevice(op.attr_string("function"), elems);
+  const ir::LibdeviceFunction* f = ir::find_libdevice(op.get(ir::attr::function), elems);
   llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
   l.b.clearFastMathFlags();  // each rounding counts
   l.set(op.result(), l.map_registers(op.result()->type, [&](int r) {

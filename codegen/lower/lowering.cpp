@@ -66,7 +66,7 @@ bool Lowering::run() {
                                           func.name, shared.bytes, target.name, target.shared_per_program));
     diag.with_hint("use smaller tiles");
     if (largest && largest->loc) {
-      const ir::Type& type = (largest->opcode == ir::Opcode::Reduce ? largest->operand(0) : largest->result())->type;
+      const ir::Type& type = (largest->info().combines() ? largest->operand(0) : largest->result())->type;
       diag.with_note(largest->loc,
                      fmt::format("{} bytes are for this: threads exchange a tile of {} {} here", most,
                                  ir::shape_to_string(type.shape), type.pointer ? "pointers" : elem_info(type.elem).tl));
@@ -80,8 +80,7 @@ bool Lowering::run() {
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->addFnAttr("nvvm.reqntid", fmt::format("{}", num_warps() * 32));
-  if (auto it = func.attrs.find("maxnreg"); it != func.attrs.end())
-    function_->addFnAttr("nvvm.maxnreg", fmt::format("{}", std::get<int64_t>(it->second)));
+  if (func.maxnreg()) function_->addFnAttr("nvvm.maxnreg", fmt::format("{}", func.maxnreg()));
   function_->setDoesNotThrow();
   debug_ = std::make_unique<DebugInfo>(module, function_, func);
 
@@ -105,11 +104,7 @@ bool Lowering::run() {
   return !diags.has_errors();
 }
 
-bool Lowering::dependent_launch() const {
-  auto it = func.attrs.find("dependent_launch");
-  bool wanted = it == func.attrs.end() || std::get<bool>(it->second);
-  return wanted && target.has(Feature::DependentLaunch);
-}
+bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
 
 // The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
 // program waits, also one that touches none, or the next kernel could overtake the one ahead. The next kernel is let go

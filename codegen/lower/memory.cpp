@@ -47,14 +47,14 @@ llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
 
 // PTX takes either a cache operator or an eviction priority: the priority where the operator is the default one anyway.
 std::string cache_modifiers(const ir::Op& op) {
-  if (op.attr_bool("volatile")) return ".volatile";
-  std::string cache = op.attr_string("cache"), evict = op.attr_string("evict");
+  if (op.has(ir::attr::volatile_) && op.get(ir::attr::volatile_)) return ".volatile";
+  std::string cache = op.get(ir::attr::cache), evict = op.get(ir::attr::evict);
   bool by_default = cache.empty() || cache == ".ca" || cache == ".wb";
   return by_default && !evict.empty() ? ".L1::" + evict : cache;
 }
 
 // Elements of one access of a memory op.
-int access_width(const ir::Op& op) { return int(op.attr_int("vector", 1)); }
+int access_width(const ir::Op& op) { return int(op.get(ir::attr::vector)); }
 
 llvm::Value* predicate(Lowering& l, const ir::Value* mask, int r) { return mask ? l.get(mask)[r] : l.b.getTrue(); }
 
@@ -197,13 +197,13 @@ constexpr int64_t kBarrierBytes = 8;
 template <class F>
 void for_each_barrier(Lowering& l, const ir::Op& alloc, const F& act) {
   llvm::Value *address = l.scalar(alloc.result()), *first = l.b.CreateICmpEQ(l.thread(), l.i32(0));
-  for (int64_t i = 0; i < alloc.attr_int("slots") * alloc.result()->type.num_elements(); ++i)
+  for (int64_t i = 0; i < alloc.get(ir::attr::slots) * alloc.result()->type.num_elements(); ++i)
     act(l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), first);
 }
 
 // With what threads have stored seen by asynchronous dots if the op is for them.
 void barrier(Lowering& l, const ir::Op& op) {
-  if (op.attr_bool("for_dots")) l.hw("fence_async_shared", {});
+  if (op.get(ir::attr::for_dots)) l.hw("fence_async_shared", {});
   l.barrier(op.loc);
 }
 
@@ -216,7 +216,7 @@ void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
 void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
   l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
-  if (!op.attr_bool("barriers")) return;
+  if (!op.get(ir::attr::barriers)) return;
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
     l.hw("mbarrier_init", {address, l.i32(32 * l.num_warps()), first, l.site(op.loc)});
   });

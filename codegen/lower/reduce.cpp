@@ -1,23 +1,14 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
 // memory with one barrier, after which every warp combines the warps' partial results itself.
-#include "codegen/lower/lowering.h"
+#include "codegen/lower/combine.h"
 
 namespace tegula::lower {
 
 namespace {
 
-// One element of each reduced tile.
-using Group = llvm::SmallVector<llvm::Value*, 2>;
-
-class Reduction {
+class Reduction : Combining {
  public:
-  Reduction(Lowering& l, const ir::Op& op)
-      : l_(l),
-        op_(op),
-        in_(op.operand(0)->type),
-        out_(op.result()->type),
-        layout_(*in_.layout),
-        axis_(tile_dim(int(op.attr_int("axis")))) {}
+  Reduction(Lowering& l, const ir::Op& op) : Combining(l, op), out_(op.result()->type) {}
 
   void run() {
     reduce_registers();
@@ -33,29 +24,7 @@ class Reduction {
   }
 
  private:
-  using Key = std::vector<int32_t>;  // register part of the coordinates that remain
-
-  bool moves_along_axis(Dim dim, int bit) const { return layout_.basis(dim, bit, axis_) != 0; }
-
-  Key key_of_operand(int r) const {
-    Key key = layout_.apply({{Dim::Register, r}});
-    key.erase(key.begin() + op_.attr_int("axis"));
-    return key;
-  }
   Key key_of_result(int r) const { return out_.layout ? out_.layout->apply({{Dim::Register, r}}) : Key(); }
-
-  Group combine(const Group& a, const Group& b) {
-    const ir::Block& region = *op_.regions[0];
-    for (size_t i = 0; i < a.size(); ++i) {
-      l_.set_scalar(region.args[i].get(), a[i]);
-      l_.set_scalar(region.args[a.size() + i].get(), b[i]);
-    }
-    for (auto& inner : region.ops)
-      if (inner->opcode != ir::Opcode::Yield) l_.lower_op(*inner);
-    Group out;
-    for (const ir::Value* v : region.terminator()->operands) out.push_back(l_.scalar(v));
-    return out;
-  }
 
   // In a few chains, then as a tree. Chains let a product that is summed become an fma; several of them overlap.
   Group combine_all(std::vector<Group> groups) {
@@ -75,9 +44,7 @@ class Reduction {
     std::map<Key, std::vector<Group>> groups;
     for (int r = 0; r < layout_.in_size(Dim::Register); ++r) {
       if (layout_.canonical(Dim::Register, r) != r) continue;
-      Group g;
-      for (const ir::Value* x : op_.operands) g.push_back(l_.get(x)[r]);
-      groups[key_of_operand(r)].push_back(std::move(g));
+      groups[key_of_operand(r)].push_back(operands_of_register(r));
     }
     for (auto& [key, list] : groups) partial_[key] = combine_all(std::move(list));
   }
@@ -103,12 +70,10 @@ class Reduction {
   void reduce_warps(uint32_t warp_bits) {
     int partials = 1 << __builtin_popcount(warp_bits);
     // The thread's place among the partials: its warp bits along the axis, packed together.
-    llvm::Value* place = l_.i32(0);
-    for (int bit = 0, to = 0; bit < layout_.in_bits(Dim::Warp); ++bit) {
-      if (!(warp_bits >> bit & 1)) continue;
-      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(5 + bit)), l_.i32(1));
-      place = l_.b.CreateOr(place, l_.b.CreateShl(one, uint64_t(to++)));
-    }
+    std::vector<int> bits;
+    for (int bit = 0; bit < layout_.in_bits(Dim::Warp); ++bit)
+      if (warp_bits >> bit & 1) bits.push_back(5 + bit);
+    llvm::Value* place = bits_of_thread(bits);
     // One writer for each partial: the thread whose lane and warp bits that do not tell partials apart are 0.
     uint32_t idle = 0;
     for (Dim dim : {Dim::Lane, Dim::Warp})
@@ -117,35 +82,26 @@ class Reduction {
         bool reduced = dim == Dim::Lane && moves_along_axis(dim, bit);
         if (copy || reduced) idle |= 1u << (bit + (dim == Dim::Warp ? 5 : 0));
       }
-    llvm::Value* writer = idle ? l_.b.CreateICmpEQ(l_.b.CreateAnd(l_.thread(), l_.i32(idle)), l_.i32(0)) : nullptr;
+    llvm::Value* writer = is_thread(idle, 0);
 
     if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
-    int64_t area = l_.shared.offset.at(&op_);
-    std::vector<int64_t> areas;
-    for (const ir::Value* x : op_.operands) {
-      int64_t bytes = element_bytes(x);
-      areas.push_back(area);
+    const std::vector<int64_t> areas = this->areas(partials);
+    for (size_t i = 0; i < areas.size(); ++i)
       for (auto& [key, g] : partial_) {
         llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), place);
-        l_.store_shared(address(area, index, bytes), {g[areas.size() - 1]}, writer, op_.loc);
+        l_.store_shared(address(areas[i], index, element_bytes(op_.operand(int(i)))), {g[i]}, writer, op_.loc);
       }
-      area += (in_.num_elements() / in_.shape[op_.attr_int("axis")] * partials * bytes + 15) / 16 * 16;
-    }
     l_.barrier(op_.loc);
     // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
     // are few), then they combine among each other. That takes few registers, whatever the number of warps.
-    int width = partials;
-    for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
+    const int width = partials_together(partials);
     std::vector<int> sharing;
     for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && width << sharing.size() < partials; ++bit) {
       bool copy = layout_.free_mask(Dim::Lane) >> bit & 1;
       if (copy || moves_along_axis(Dim::Lane, bit)) sharing.push_back(bit);
     }
-    llvm::Value* first = l_.i32(0);  // of the partials that this lane combines
-    for (size_t i = 0; i < sharing.size(); ++i) {
-      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(sharing[i])), l_.i32(1));
-      first = l_.b.CreateOr(first, l_.b.CreateShl(one, l_.i32(__builtin_ctz(width) + int(i))));
-    }
+    // The first of the partials that this lane combines.
+    llvm::Value* first = l_.b.CreateShl(bits_of_thread(sharing), l_.i32(__builtin_ctz(unsigned(width))));
     for (auto& [key, g] : partial_) {
       std::vector<Group> groups(partials >> sharing.size(), Group(g.size(), nullptr));
       llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), first);
@@ -162,31 +118,7 @@ class Reduction {
     for (int bit : sharing) combine_with_lane(1 << bit);
   }
 
-  int64_t element_bytes(const ir::Value* x) const { return std::max(1, x->type.bits() / 8); }
-
-  llvm::Value* address(int64_t area, llvm::Value* index, int64_t bytes) {
-    return l_.b.CreateAdd(l_.shared_address(area), l_.b.CreateMul(index, l_.i32(bytes)));
-  }
-
-  // Row-major index of this thread's element with the given register part among the elements that remain.
-  llvm::Value* element_index(const Key& key) {
-    llvm::Value* index = l_.i32(0);
-    size_t k = 0;
-    for (int axis = 0; axis < in_.rank(); ++axis) {
-      if (axis == op_.attr_int("axis")) continue;
-      Dim dim = tile_dim(axis);
-      llvm::Value* c = l_.add_register_part(l_.thread_part(layout_, dim), layout_, dim, key[k++]);
-      index = l_.b.CreateAdd(l_.b.CreateMul(index, l_.i32(in_.shape[axis])), c);
-    }
-    return index;
-  }
-
-  Lowering& l_;
-  const ir::Op& op_;
-  const ir::Type& in_;
   const ir::Type& out_;
-  const LinearLayout& layout_;
-  Dim axis_;
   std::map<Key, Group> partial_;
 };
 

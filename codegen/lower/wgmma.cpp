@@ -100,7 +100,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
   Descriptor right(l, b, 1);
-  const int columns = std::min(int(op.attr_int("columns")), right.together());
+  const int columns = std::min(int(op.get(ir::attr::columns)), right.together());
   right.add_group_part(acc, 1);
   const MmaInstruction* instruction = find_mma(op, MmaPath::Warpgroup, l.target);
   TEGULA_CHECK(instruction, "no wgmma multiplies {} with {}", a->type.to_string(), b->type.to_string());
@@ -160,7 +160,7 @@ void lower_DotWait(Lowering& l, const ir::Op& op) {
   while (!left.empty()) {
     llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
     std::string row = fmt::format("wgmma_wait_{}n{}", op.result()->type.is_float() ? "" : "i32_", some.size());
-    llvm::Value* done = l.hw(row, some, fmt::format(".{}", op.attr_int("pending")));
+    llvm::Value* done = l.hw(row, some, fmt::format(".{}", op.get(ir::attr::pending)));
     for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
     left = left.drop_front(some.size());
   }

@@ -30,6 +30,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
+#include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
@@ -56,7 +57,7 @@ bool is_memory(const Op& op) {
 int most_at_once(const Op& op) {
   if (op.opcode != Opcode::AtomicRmw) return INT_MAX;
   const ir::Type& type = op.operands[1]->type;
-  return op.attr_string("kind") == "add" && type.is_float() && type.bits() == 16 ? 2 : 1;
+  return op.get(ir::attr::kind) == "add" && type.is_float() && type.bits() == 16 ? 2 : 1;
 }
 
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
@@ -80,7 +81,7 @@ class Assigner {
     if (wgmma_.empty()) return;
     ir::walk(func_.body, [&](Op& op) {
       const bool waits = op.opcode == Opcode::AsyncWait && op.operand(0)->type.completion == ir::Completion::Group;
-      if (waits || op.opcode == Opcode::Barrier) op.attrs["for_dots"] = true;
+      if (waits || op.opcode == Opcode::Barrier) op.set(ir::attr::for_dots, true);
     });
   }
 
@@ -90,19 +91,19 @@ class Assigner {
   void collect(Op& op) {
     for (Value* v : op.operands)
       if (v && v->type.is_tile()) users_[v].push_back(&op);
-    // A loop's result and its block's argument are one variable: their layouts never part.
-    auto twins = [&](Value* a, Value* b) { twins_[a] = b, twins_[b] = a; };
-    for (size_t i = 0; i < op.results.size(); ++i) {
-      if (op.opcode == Opcode::For) twins(op.result(int(i)), op.regions[0]->args[i + 1].get());
-      if (op.opcode == Opcode::While) twins(op.result(int(i)), op.regions[1]->args[i].get());
-    }
+    // What receives one value is one variable: the layouts never part.
+    for (const ir::Flow& flow : ir::flows(op))
+      for (size_t i = 0; flow.to.size() == 2 && i < flow.size(); ++i) {
+        twins_[flow.to[0][i]] = flow.to[1][i];
+        twins_[flow.to[1][i]] = flow.to[0][i];
+      }
     if (op.opcode == Opcode::Dot) dots_.push_back(&op);
     if (is_memory(op)) {
       const Value* ptr = op.operands[0];
-      op.attrs["vector"] = int64_t(1);
+      op.set(ir::attr::vector, 1);
       if (ptr->type.is_tile()) memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
     }
-    if (op.opcode == Opcode::Reduce) reduced_axes_[op.operands[0]->type.shape].insert(int(op.attr_int("axis")));
+    if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
   }
 
   /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
@@ -114,9 +115,9 @@ class Assigner {
     bool rows_reduced = false;
     for (const Op* dot : dots_) {
       const Shape& other = dot->result()->type.shape;
-      auto axes = reduced_axes_.find(other);
+      auto axes = combined_axes_.find(other);
       const int last = int(other.size()) - 1;
-      rows_reduced |= other[last - 1] == rows && axes != reduced_axes_.end() && axes->second.contains(last);
+      rows_reduced |= other[last - 1] == rows && axes != combined_axes_.end() && axes->second.contains(last);
     }
     std::pair<int, int> best;
     std::vector<int64_t> best_cost;
@@ -194,7 +195,7 @@ class Assigner {
     };
     spread(lanes, order, 32);
     std::vector<int> warp_order = order;
-    if (auto reduced = reduced_axes_.find(shape); reduced != reduced_axes_.end()) {
+    if (auto reduced = combined_axes_.find(shape); reduced != combined_axes_.end()) {
       auto kept_end = std::stable_partition(warp_order.begin(), warp_order.end(),
                                             [&](int axis) { return !reduced->second.contains(axis); });
       int64_t room = 1;
@@ -221,7 +222,7 @@ class Assigner {
     if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
     if (op.opcode == Opcode::Dot) return &op;
-    if (op.opcode == Opcode::For) return source_dot(op.regions[0]->terminator()->operands[v->index], seen);
+    if (op.opcode == Opcode::For) return source_dot(ir::ForLoop(op).next(size_t(v->index)), seen);
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
       if (const Op* dot = source_dot(operand, seen)) return dot;
@@ -332,7 +333,7 @@ class Assigner {
       if (layout) return;
       std::vector<int> order = fastest_order(*layout_of(op.operands[0]));
       // Copies lie as they are asked to already.
-      const auto first = std::find(order.begin(), order.end(), int(buffer->def->attr_int("contiguous", -1)));
+      const auto first = std::find(order.begin(), order.end(), int(buffer->def->get(ir::attr::contiguous)));
       if (op.opcode == Opcode::SharedStore && first != order.end()) std::rotate(order.begin(), first, first + 1);
       layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
     });
@@ -371,31 +372,12 @@ class Assigner {
     }
   }
 
-  /// Values that are one and the same to a control op: what goes in, what the regions take and pass on, what comes out.
-  static std::vector<std::vector<Value*>> carried(const Op& op) {
-    std::vector<std::vector<Value*>> classes;
-    auto yielded = [&](int region, size_t i) { return op.regions[region]->terminator()->operands[i]; };
-    if (op.opcode == Opcode::For)
-      for (size_t i = 0; i < op.results.size(); ++i)
-        classes.push_back({op.result(int(i)), op.operands[i + 3], op.regions[0]->args[i + 1].get(), yielded(0, i)});
-    if (op.opcode == Opcode::If)
-      for (size_t i = 0; i < op.results.size(); ++i)
-        classes.push_back({op.result(int(i)), yielded(0, i), yielded(1, i)});
-    if (op.opcode == Opcode::While) {
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        classes.push_back({op.operands[i], op.regions[0]->args[i].get(), yielded(1, i)});
-      for (size_t i = 0; i < op.results.size(); ++i)
-        classes.push_back({op.result(int(i)), yielded(0, i + 1), op.regions[1]->args[i].get()});
-    }
-    return classes;
-  }
-
   /// Hands the layout of `from`, an operand, result or carried value of `op`, to what can share it.
   void spread(const Op& op, Value* from) {
     const LayoutRef layout = layouts_.at(from);
     bool is_result = from->def == &op;
     if (op.has(ir::Control)) {
-      for (const auto& members : carried(op))
+      for (const auto& members : ir::circulating(op))
         if (std::find(members.begin(), members.end(), from) != members.end())
           for (Value* v : members) assign(v, layout);
       return;
@@ -418,9 +400,10 @@ class Assigner {
     if (is_result) {
       if (auto needed = operand_layout(op, *layout))
         for (Value* v : op.operands) assign(v, *needed);
-      for (const auto& r : op.results) assign(r.get(), layout);
+      if (op.has(ir::Elementwise) || op.info().combines())
+        for (const auto& r : op.results) assign(r.get(), layout);
     } else {
-      if (op.has(ir::Elementwise) || op.opcode == Opcode::Reduce)
+      if (op.has(ir::Elementwise) || op.info().combines())
         for (Value* v : op.operands) assign(v, layout);
       if (auto result = result_layout(op, *layout))
         for (const auto& r : op.results) assign(r.get(), *result);
@@ -478,7 +461,7 @@ class Assigner {
   }
 
   void materialise(Op& op) {
-    if (op.opcode == Opcode::Reduce && op.operands[0]->type.is_tile()) {
+    if (op.info().combines()) {
       LinearLayout layout = *op.operands[0]->type.layout;
       for (size_t i = 1; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results)
@@ -502,19 +485,14 @@ class Assigner {
     } else if (is_memory(op)) {
       if (op.operands[0]->type.is_scalar()) return;
       const LinearLayout layout = *layout_of(op.operands[0]);
-      op.attrs["vector"] = int64_t(std::min(vector_of(op, layout), most_at_once(op)));
+      op.set(ir::attr::vector, std::min(vector_of(op, layout), most_at_once(op)));
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results) r->type.layout = intern(layout);
     } else if (op.has(ir::Control)) {
-      for (size_t i = 0; i < op.operands.size(); ++i) {
-        const Value* receiver = op.opcode == Opcode::For && i >= 3 ? op.result(int(i) - 3)
-                                : op.opcode == Opcode::While       ? op.regions[0]->args[i].get()
-                                                                   : nullptr;
-        if (receiver && receiver->type.is_tile()) need(op, i, *layout_of(receiver));
-      }
+      hand_on(op);
       for (auto& region : op.regions) materialise(*region);
     } else if (op.has(ir::Terminator)) {
-      pass_on(op);
+      hand_on(op);
     } else if (!op.results.empty() && op.result()->type.is_tile()) {
       if (auto needed = operand_layout(op, *op.result()->type.layout))
         for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, *needed);
@@ -525,7 +503,7 @@ class Assigner {
   Value* place_of(Value* v, Op& dot) {
     if (is_place_read(v)) return v->def->operands[0];
     Value* place = place_of(v->def->operands[0], dot);
-    std::vector<int64_t> order = v->def->attr_ints("order");
+    std::vector<int64_t> order = v->def->get(ir::attr::order);
     Builder builder;
     builder.set_before(&dot);
     builder.set_loc(dot.loc);
@@ -542,7 +520,7 @@ class Assigner {
     else
       op.operands[0] = place_of(op.operands[0], op);
     op.operands[1] = place_of(op.operands[1], op);
-    op.attrs["columns"] = int64_t(wgmma_.at(&op).columns);
+    op.set(ir::attr::columns, wgmma_.at(&op).columns);
     auto uses_sums = [&](const Op& user) {
       bool found = std::count(user.operands.begin(), user.operands.end(), op.result());
       for (auto& region : user.regions)
@@ -558,10 +536,10 @@ class Assigner {
     Builder builder;
     builder.set_before(first->get());
     builder.set_loc(op.loc);
-    const int64_t pending = op.attr_int("pending");
-    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{"pending", pending}})->result();
+    const int64_t pending = op.get(ir::attr::pending);
+    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{ir::attr::pending, pending}})->result();
     layouts_[done] = layouts_.at(op.result());
-    if (pending) wait_behind(*op.parent->parent, op.operands[2]->index - 1);
+    if (pending) wait_behind(*op.parent->parent, op.operands[2]);
     for (auto user = first; user != ops.end(); ++user) {
       std::replace((*user)->operands.begin(), (*user)->operands.end(), op.result(), done);
       for (auto& region : (*user)->regions) ir::replace_uses(*region, op.result(), done);
@@ -571,33 +549,29 @@ class Assigner {
   /// Waits for the sums that a loop leaves in flight. A wait ahead of it, for nothing, makes what it begins with values
   /// in registers: as constants they would be set on the way around the loop, which to the assembler is amid the
   /// products.
-  void wait_behind(Op& loop, int result) {
-    Value* sums = loop.result(result);
+  void wait_behind(Op& loop, const Value* acc) {
+    const ir::ForLoop parts(loop);
+    const size_t carried = *parts.number(acc);
+    Value* sums = parts.result(carried);
     Builder builder;
     builder.set_before(&loop);
     builder.set_loc(loop.loc);
-    Value*& begin = loop.operands[ir::kForBounds + result];
-    begin = builder.create(Opcode::DotWait, {begin}, {}, {{"pending", int64_t(0)}})->result();
+    Value*& begin = parts.init(carried);
+    begin = builder.create(Opcode::DotWait, {begin}, {}, {{ir::attr::pending, int64_t(0)}})->result();
     layouts_[begin] = layouts_.at(sums);
     begin->type.layout = intern(*layouts_.at(sums));
     builder.set_after(&loop);
-    Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{"pending", int64_t(0)}});
+    Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{ir::attr::pending, int64_t(0)}});
     layouts_[wait->result()] = layouts_.at(sums);
     ir::replace_uses(func_.body, sums, wait->result());
     wait->operands[0] = sums;
   }
 
-  /// A terminator's values in the layouts of what receives them.
-  void pass_on(Op& op) {
-    const Op* owner = op.parent->parent;
-    if (!owner || owner->opcode == Opcode::Reduce) return;
-    size_t first = op.opcode == Opcode::Condition ? 1 : 0;
-    for (size_t i = first; i < op.operands.size(); ++i) {
-      const Value* receiver = owner->opcode == Opcode::While && op.opcode == Opcode::Yield
-                                  ? owner->regions[0]->args[i].get()
-                                  : owner->result(int(i - first));
-      if (receiver->type.is_tile()) need(op, i, *layout_of(receiver));
-    }
+  /// What a control op or a terminator hands on, in the layouts of what receives it.
+  void hand_on(Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (const Value* receiver = ir::receiver(op, i); receiver && receiver->type.is_tile())
+        need(op, i, *layout_of(receiver));
   }
 
   /// Elements an access covers: as many as are contiguous in memory and in a thread's registers.
@@ -617,7 +591,7 @@ class Assigner {
   std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
-  std::map<Shape, std::set<int>> reduced_axes_;
+  std::map<Shape, std::set<int>> combined_axes_;
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;
   std::unordered_map<const Value*, LayoutRef> layouts_;

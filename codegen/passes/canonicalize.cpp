@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/ir/flow.h"
 #include "codegen/passes/constant_fold.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/equal_ops.h"
@@ -19,14 +20,9 @@ namespace {
 
 const Attr* constant_of(const Value* v) {
   if (!v || !v->def || v->def->opcode != Opcode::Constant) return nullptr;
-  return &v->def->attrs.find("value")->second;
+  return &v->def->attrs.find(attr::value.name)->second;
 }
-std::optional<int64_t> integer_of(const Value* v) {
-  const Attr* attr = constant_of(v);
-  if (!attr || !std::holds_alternative<int64_t>(*attr)) return std::nullopt;
-  return std::get<int64_t>(*attr);
-}
-bool is_integer(const Value* v, int64_t value) { return integer_of(v) == value; }
+bool is_integer(const Value* v, int64_t value) { return constant_integer(v) == value; }
 bool is_all_ones(const Value* v) {
   return v->type.is_integer() && is_integer(v, wrap_integer(~uint64_t(0), v->type.elem));
 }
@@ -129,7 +125,7 @@ class Canonicalizer {
     return block_->ops.insert(at_, std::move(op))->get()->result();
   }
   Value* constant(const Type& type, Attr value) {
-    return create(Opcode::Constant, {}, type, {{"value", std::move(value)}});
+    return create(Opcode::Constant, {}, type, {{attr::value, std::move(value)}});
   }
   Value* integer(const Type& type, int64_t value) { return constant(type, wrap_integer(uint64_t(value), type.elem)); }
 
@@ -150,30 +146,30 @@ class Canonicalizer {
 
   std::optional<Position> control(Op& op, Position it) {
     if (op.opcode == Opcode::If) {
-      if (auto condition = integer_of(op.operands[0])) return inline_region(op, *op.regions[*condition ? 0 : 1], it);
+      if (auto condition = constant_integer(op.operands[0]))
+        return inline_region(op, *op.regions[*condition ? 0 : 1], it);
       for (size_t i = 0; i < op.results.size(); ++i) {
         Value* value = resolve(op.regions[0]->terminator()->operands[i]);
         if (value == resolve(op.regions[1]->terminator()->operands[i])) take_place(op.result(int(i)), value);
       }
     } else if (op.opcode == Opcode::For) {
-      Block& body = *op.regions[0];
-      auto trips = trip_count(op);
+      const ForLoop loop(op);
+      auto trips = trip_count(loop);
       if (trips == 0) {
-        for (size_t i = 0; i < op.results.size(); ++i) replace(op.result(int(i)), op.operands[kForBounds + i]);
+        for (size_t i = 0; i < loop.carried(); ++i) replace(loop.result(i), loop.init(i));
         changed_ = true;
         return retire(it);
       }
       if (trips == 1) {
-        replace(body.args[0].get(), op.operands[0]);
-        for (size_t i = 0; i < op.results.size(); ++i) replace(body.args[1 + i].get(), op.operands[kForBounds + i]);
-        return inline_region(op, body, it);
+        replace(loop.induction(), loop.lower());
+        for (size_t i = 0; i < loop.carried(); ++i) replace(loop.arg(i), loop.init(i));
+        return inline_region(op, loop.body(), it);
       }
-      for (size_t i = 0; i < op.results.size(); ++i) {
-        Value *init = op.operands[kForBounds + i], *arg = body.args[1 + i].get();
-        Value* next = resolve(body.terminator()->operands[i]);
+      for (size_t i = 0; i < loop.carried(); ++i) {
+        Value *init = loop.init(i), *arg = loop.arg(i), *next = resolve(loop.next(i));
         if (next != arg && next != init) continue;
         take_place(arg, init);
-        take_place(op.result(int(i)), init);
+        take_place(loop.result(i), init);
       }
     }
     return std::nullopt;
@@ -183,10 +179,11 @@ class Canonicalizer {
   void take_place(Value* from, Value* to) { replaced_[from] = to; }
 
   // 0, 1 or 2 for more; nothing if the bounds are not known.
-  static std::optional<int> trip_count(const Op& op) {
-    auto lower = integer_of(op.operands[0]), upper = integer_of(op.operands[1]), step = integer_of(op.operands[2]);
+  static std::optional<int> trip_count(const ForLoop& loop) {
+    auto lower = constant_integer(loop.lower()), upper = constant_integer(loop.upper()),
+         step = constant_integer(loop.step());
     if (!lower || !upper) return std::nullopt;
-    bool sign = is_signed(op.operands[0]->type.elem);
+    bool sign = is_signed(loop.lower()->type.elem);
     auto less = [&](int64_t a, int64_t b) { return sign ? a < b : uint64_t(a) < uint64_t(b); };
     if (!step) return *lower == *upper ? std::optional(0) : std::nullopt;
     bool down = sign && *step < 0;
@@ -220,7 +217,7 @@ class Canonicalizer {
         if (all) return constant(op.result()->type, *constants[0]);
         return shape(op);
       case Opcode::Arange:
-        if (op.result()->type.num_elements() == 1) return integer(op.result()->type, op.attr_int("start"));
+        if (op.result()->type.num_elements() == 1) return integer(op.result()->type, op.get(attr::start));
         return nullptr;
       default:
         return nullptr;
@@ -234,7 +231,7 @@ class Canonicalizer {
       op.operands[mask] = nullptr;
       if (op.opcode == Opcode::Load) op.operands[2] = nullptr;
       changed_ = true;
-    } else if (op.opcode == Opcode::Load && is_integer(op.operand(1), 0) && !op.attr_bool("volatile")) {
+    } else if (op.opcode == Opcode::Load && is_integer(op.operand(1), 0) && !op.get(attr::volatile_)) {
       const Type& type = op.result()->type;
       if (op.operand(2)) return op.operands[2];
       return type.is_float() ? constant(type, 0.0) : constant(type, int64_t(0));
@@ -246,12 +243,12 @@ class Canonicalizer {
     Value *x = op.operands[0], *result = op.result();
     if (op.opcode != Opcode::Splat && x->type == result->type && op.opcode != Opcode::Trans) return x;
     if (op.opcode == Opcode::Trans) {
-      auto order = op.attr_ints("order");
+      auto order = op.get(attr::order);
       if (std::is_sorted(order.begin(), order.end())) return x;
       if (const Op* inner = def_of(x, Opcode::Trans)) {
-        std::vector<int64_t> both, from = inner->attr_ints("order");
+        std::vector<int64_t> both, from = inner->get(attr::order);
         for (int64_t i : order) both.push_back(from[i]);
-        return create(Opcode::Trans, {inner->operands[0]}, result->type, {{"order", both}});
+        return create(Opcode::Trans, {inner->operands[0]}, result->type, {{attr::order, both}});
       }
     }
     if (op.opcode == Opcode::Splat) return nullptr;
@@ -271,6 +268,8 @@ class Canonicalizer {
         if (x->type == type) return x;
         if (const Op* inner = def_of(x, Opcode::Bitcast)) return create(Opcode::Bitcast, inner->operands, type);
         return nullptr;
+      case Opcode::Hint:
+        return constant_of(x) ? x : nullptr;
       case Opcode::AddPtr:
         return is_integer(op.operands[1], 0) ? x : nullptr;
       case Opcode::Neg: {
@@ -322,7 +321,7 @@ class Canonicalizer {
       case Opcode::Sub:
         if (zero) return x;
         if (same) return integer(type, 0);
-        if (auto c = integer_of(y)) {  // x + -c, so that chains of both meet below
+        if (auto c = constant_integer(y)) {  // x + -c, so that chains of both meet below
           Value* negative = integer(type, int64_t(0 - uint64_t(*c)));
           return create(Opcode::Add, {x, negative}, type);
         }
@@ -378,7 +377,7 @@ class Canonicalizer {
 
   Value* select(Op& op) {
     Value *condition = op.operands[0], *x = op.operands[1], *y = op.operands[2];
-    if (auto c = integer_of(condition)) return *c ? x : y;
+    if (auto c = constant_integer(condition)) return *c ? x : y;
     if (x == y) return x;
     if (op.result()->type.is_bool() && is_integer(x, 1) && is_integer(y, 0)) return condition;
     return nullptr;

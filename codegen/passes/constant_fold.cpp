@@ -108,7 +108,7 @@ std::optional<Attr> fold_floats(const ir::Op& op, Elem elem, double a, double b)
     case Opcode::Minimum:
     case Opcode::Maximum:
       if (a == 0 && b == 0 && std::signbit(a) != std::signbit(b)) return std::nullopt;
-      if (op.attr_bool("nan") && (std::isnan(a) || std::isnan(b))) return round(a + b);
+      if (op.get(ir::attr::nan) && (std::isnan(a) || std::isnan(b))) return round(a + b);
       return round(op.opcode == Opcode::Minimum ? std::fmin(a, b) : std::fmax(a, b));
     case Opcode::Eq:
       return truth(a == b);
@@ -143,7 +143,7 @@ std::optional<Attr> fold_cast(const ir::Op& op, Elem from, Elem to, const Attr& 
     double v = round_float(std::get<double>(value), from);
     if (is_float(to)) {
       double rounded = round_float(v, to);
-      if (op.attr_string("rounding") == "rtz" && rounded != v && !std::isnan(v)) return std::nullopt;
+      if (op.get(ir::attr::rounding) == "rtz" && rounded != v && !std::isnan(v)) return std::nullopt;
       return Attr(rounded);
     }
     v = std::trunc(v);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 using namespace ir;
@@ -13,13 +15,14 @@ class DeadCode {
  public:
   bool run(Func& func) {
     walk(func.body, [&](Op& op) {
-      bool effect = op.has(Writes) || (op.has(Reads) && op.attr_bool("volatile")) || op.opcode == Opcode::Return;
+      bool effect =
+          op.has(Writes) || op.opcode == Opcode::Return || (op.has(attr::volatile_) && op.get(attr::volatile_));
       if (effect) need(&op);
     });
     while (!work_.empty()) {
       const Value* value = work_.back();
       work_.pop_back();
-      value->def ? need_result(*value) : need_argument(*value);
+      need_definition(*value);
     }
     sweep(func.body);
     return removed_;
@@ -33,39 +36,27 @@ class DeadCode {
     if (block->parent) need(block->parent);
   }
 
-  // The op stays, hence what it is nested in. Carried values and results of for and if are needed one by one.
+  // The op stays, hence what it is nested in. What control flow hands on is needed value by value.
   void need(Op* op) {
     if (!ops_.insert(op).second) return;
     if (op->parent) need(op->parent);
-    size_t count = op->opcode == Opcode::For ? kForBounds : op->operands.size();
-    for (size_t i = 0; i < count; ++i) need(op->operands[i]);
+    need_fixed_operands(*op);
     for (auto& region : op->regions) {
-      Op* end = region->terminator();
-      ops_.insert(end);
-      if (op->opcode != Opcode::For && op->opcode != Opcode::If)
-        for (Value* v : end->operands) need(v);
+      ops_.insert(region->terminator());
+      need_fixed_operands(*region->terminator());
     }
   }
 
-  void need_result(const Value& value) {
-    Op* op = value.def;
-    need(op);
-    if (op->opcode == Opcode::For) return need_carried(*op, value.index);
-    if (op->opcode == Opcode::If)
-      for (auto& region : op->regions) need(region->terminator()->operands[value.index]);
+  void need_fixed_operands(const Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (!is_handed_on(op, i)) need(op.operands[i]);
   }
 
-  void need_argument(const Value& value) {
-    Op* op = value.block->parent;
+  void need_definition(const Value& value) {
+    Op* op = value.def ? value.def : value.block->parent;
     if (!op) return;
     need(op);
-    if (op->opcode == Opcode::For && value.index > 0) need_carried(*op, value.index - 1);
-  }
-
-  void need_carried(const Op& op, int i) {
-    need(op.operands[kForBounds + i]);
-    need(op.regions[0]->terminator()->operands[i]);
-    need(op.regions[0]->args[1 + i].get());
+    for (Value* origin : origins(&value)) need(origin);
   }
 
   template <class T>
@@ -84,28 +75,27 @@ class DeadCode {
         removed_ = true;
         continue;
       }
-      if (op.opcode == Opcode::For || op.opcode == Opcode::If) trim(op);
+      trim(op);
       for (auto& region : op.regions) sweep(*region);
       ++it;
     }
   }
 
+  // Takes away what control flow hands on to no one.
   void trim(Op& op) {
-    bool loop = op.opcode == Opcode::For;
-    std::vector<bool> keep;
-    for (size_t i = 0; i < op.results.size(); ++i)
-      keep.push_back(values_.contains(op.result(int(i))) ||
-                     (loop && values_.contains(op.regions[0]->args[1 + i].get())));
-    if (std::find(keep.begin(), keep.end(), false) == keep.end()) return;
-    removed_ = true;
-    keep_only(op.results, keep, 0);
-    for (size_t i = 0; i < op.results.size(); ++i) op.results[i]->index = int(i);
-    for (auto& region : op.regions) keep_only(region->terminator()->operands, keep, 0);
-    if (!loop) return;
-    keep_only(op.operands, keep, kForBounds);
-    auto& args = op.regions[0]->args;
-    keep_only(args, keep, 1);
-    for (size_t i = 0; i < args.size(); ++i) args[i]->index = int(i);
+    for (const Flow& flow : flows(op)) {
+      std::vector<bool> keep;
+      for (size_t i = 0; i < flow.size(); ++i)
+        keep.push_back(
+            std::any_of(flow.to.begin(), flow.to.end(), [&](const Flow::To& to) { return values_.contains(to[i]); }));
+      if (std::find(keep.begin(), keep.end(), false) == keep.end()) continue;
+      removed_ = true;
+      for (const Flow::From& from : flow.from) keep_only(from.op->operands, keep, from.first);
+      for (const Flow::To& to : flow.to) {
+        keep_only(*to.values, keep, to.first);
+        for (size_t i = 0; i < to.values->size(); ++i) (*to.values)[i]->index = int(i);
+      }
+    }
   }
 
   std::unordered_set<const Value*> values_;

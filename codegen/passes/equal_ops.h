@@ -14,8 +14,8 @@ namespace tegula {
 /// of the block it is in and of the blocks around.
 class EqualOps {
  public:
-  /// Around the visit of the block of an op's region (null: the function's body). A reduction's region is scalar code
-  /// of its own, which sees nothing from outside.
+  /// Around the visit of the block of an op's region (null: the function's body). The region of an op that combines is
+  /// scalar code of its own, which sees nothing from outside.
   void enter(const ir::Op* owner);
   void leave();
 

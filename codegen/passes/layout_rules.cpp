@@ -11,6 +11,8 @@ bool is_layout_free(const ir::Op& op) {
 
 namespace {
 
+bool keeps_layout(const ir::Op& op) { return op.has(ir::Elementwise) || op.info().rule == ir::ResultRule::EachSame; }
+
 std::vector<int> inverse(const std::vector<int64_t>& order) {
   std::vector<int> result(order.size());
   for (size_t i = 0; i < order.size(); ++i) result[size_t(order[i])] = int(i);
@@ -20,10 +22,10 @@ std::vector<int> inverse(const std::vector<int64_t>& order) {
 }  // namespace
 
 std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout& result) {
-  if (op.has(ir::Elementwise)) return result;
+  if (keeps_layout(op)) return result;
   switch (op.opcode) {
     case Opcode::ExpandDims:
-      return result.drop_tile_dim(int(op.attr_int("axis"))).remove_zero_registers();
+      return result.drop_tile_dim(int(op.get(ir::attr::axis))).remove_zero_registers();
     case Opcode::Broadcast: {
       LinearLayout held = result;
       const ir::Shape &from = op.operands[0]->type.shape, &to = op.result()->type.shape;
@@ -34,26 +36,26 @@ std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout&
     case Opcode::Reshape:
       return result.reshape_tile(op.operands[0]->type.shape);
     case Opcode::Trans:
-      return result.permute_tile(inverse(op.attr_ints("order")));
+      return result.permute_tile(inverse(op.get(ir::attr::order)));
     default:
       return std::nullopt;
   }
 }
 
 std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& operand) {
-  if (op.has(ir::Elementwise)) return operand;
+  if (keeps_layout(op)) return operand;
   switch (op.opcode) {
     case Opcode::ExpandDims:
-      return operand.insert_tile_dim(int(op.attr_int("axis")));
+      return operand.insert_tile_dim(int(op.get(ir::attr::axis)));
     case Opcode::Reshape:
       return operand.reshape_tile(op.result()->type.shape);
     case Opcode::Trans: {
-      std::vector<int64_t> order = op.attr_ints("order");
+      std::vector<int64_t> order = op.get(ir::attr::order);
       return operand.permute_tile(std::vector<int>(order.begin(), order.end()));
     }
     case Opcode::Reduce:
       if (op.result()->type.is_scalar()) return std::nullopt;
-      return operand.drop_tile_dim(int(op.attr_int("axis"))).remove_zero_registers();
+      return operand.drop_tile_dim(int(op.get(ir::attr::axis))).remove_zero_registers();
     default:
       return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "codegen/ir/flow.h"
 #include "codegen/passes/loop_bounds.h"
 #include "runtime/base/check.h"
 
@@ -16,8 +17,8 @@ namespace {
 Value* scalar_of(Builder& build, Value* tile) {
   if (!tile->def) return nullptr;
   if (tile->def->opcode == Opcode::Splat) return tile->def->operands[0];
-  if (tile->def->opcode != Opcode::Constant) return nullptr;
-  return build.constant(tile->type.element(), tile->def->attr_int("value"));
+  const auto number = constant_integer(tile);
+  return number ? build.constant(tile->type.element(), *number) : nullptr;
 }
 
 // What a tile of pointers that splits is away from its scalar pointer, in elements; null for nothing.
@@ -31,7 +32,7 @@ Value* offsets_of(Builder& build, Replay& replay, Value* pointers) {
   }
   if (!offsets) return nullptr;
   return op.opcode == Opcode::Broadcast ? build.broadcast(offsets, pointers->type.shape)
-                                        : build.expand_dims(offsets, int(op.attr_int("axis")));
+                                        : build.expand_dims(offsets, int(op.get(attr::axis)));
 }
 
 Value* base_of(Value* pointers) {
@@ -56,7 +57,7 @@ LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, b
       never_negative_(never_negative),
       ahead_(ahead),
       rounds_(rounds),
-      upper_(loop.operands[1]) {
+      upper_(ForLoop(loop).upper()) {
   TEGULA_CHECK(!rounds_ || rounds_->next_exists(), "the rounds carry no scalars yet");
   find_parts();
 }
@@ -66,8 +67,9 @@ void LoadStream::lengthen_rounds() {
   Builder build;
   build.set_loc(loop_.loc);
   build.set_before(&loop_);
-  Value* least = build.add(loop_.operands[0], build.mul(loop_.operands[2], build.constant(upper_->type, ahead_)));
-  loop_.operands[1] = build.maximum(upper_, least);
+  const ForLoop loop(loop_);
+  Value* least = build.add(loop.lower(), build.mul(loop.step(), build.constant(upper_->type, ahead_)));
+  loop.upper() = build.maximum(upper_, least);
 }
 
 void LoadStream::find_parts() {
@@ -77,7 +79,7 @@ void LoadStream::find_parts() {
     const bool inside = home(v) == &body_;
     if (rounds_ && rounds_->is_scalar_of_round(v)) {
       of_round_.push_back(v);
-    } else if (!v->def && inside && v->index > 0) {
+    } else if (!v->def && inside && v != ForLoop(loop_).induction()) {
       growing_.push_back(v);
       visit(sources_.step(v));
     } else if (v->def && (inside || (rounds_ && home(v) == &rounds_->body()))) {
@@ -105,11 +107,16 @@ bool LoadStream::splits(const Value* pointers) const {
   }
 }
 
+Value* LoadStream::init_of(const Value* arg) const {
+  const ForLoop loop(loop_);
+  return loop.init(*loop.number(arg));
+}
+
 // So that going on to the next round changes scalars alone.
 void LoadStream::split_pointers(Builder& before) {
   Replay replay(before, {&rounds_->body()}, {});
   for (const Value* arg : growing_) {
-    Value* first = loop_.operands[kForBounds + size_t(arg->index) - 1];
+    Value* first = init_of(arg);
     if (!arg->type.pointer || !arg->type.is_tile() || !splits(first)) continue;
     Value* step = scalar_of(before, sources_.step(arg));
     if (!step) continue;
@@ -124,11 +131,10 @@ void LoadStream::split_pointers(Builder& before) {
 Value* LoadStream::in_width(Builder& build, Value* x) const { return rounds_ ? x : wide(build, x); }
 
 LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_a_round) const {
-  Iteration it{in_width(build, replay(loop_.operands[0])), {}, {}, of_a_round};
+  Iteration it{in_width(build, replay(ForLoop(loop_).lower())), {}, {}, of_a_round};
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
-    it.carried[arg] =
-        replay(split != split_.end() ? split->second.base : loop_.operands[kForBounds + size_t(arg->index) - 1]);
+    it.carried[arg] = replay(split != split_.end() ? split->second.base : init_of(arg));
   }
   for (const Value* v : of_round_) it.round[v] = replay(const_cast<Value*>(v));
   return it;
@@ -136,7 +142,7 @@ LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* o
 
 LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Replay& replay) const {
   Iteration next = it;
-  next.at = build.add(it.at, in_width(build, loop_.operands[2]));
+  next.at = build.add(it.at, in_width(build, ForLoop(loop_).step()));
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     Value* step = replay(split != split_.end() ? split->second.step : sources_.step(arg));
@@ -152,7 +158,7 @@ LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) c
   before.set_loc(loop_.loc);
   Replay in_next_round(before, {}, rounds_->next(), {&rounds_->body()}), here = replay(build, it, true);
   Iteration first = start(before, in_next_round, rounds_->next_exists()), out = it;
-  Value* wraps = build.ge(it.at, here(loop_.operands[1]));
+  Value* wraps = build.ge(it.at, here(ForLoop(loop_).upper()));
   std::vector<Value**> from = parts(first), to = parts(out);
   for (size_t i = 0; i < to.size(); ++i) *to[i] = choose(build, wraps, *from[i], *to[i]);
   return out;
@@ -171,16 +177,16 @@ std::vector<Value**> LoadStream::parts(Iteration& it) const {
 // The induction variable of an iteration. A cast hides the sign, which tells whether `% n` leaves runs of elements
 // whole; it is known where there is such an iteration, and no mask holds where there is none.
 Value* LoadStream::induction_of(Builder& build, const Iteration& it) const {
-  const Type& type = body_.args[0]->type;
+  const Type& type = ForLoop(loop_).induction()->type;
   if (it.at->type == type) return it.at;
   Value* at = build.cast(it.at, type.elem);
-  if (never_negative_) at->def->attrs["non_negative"] = true;
-  return at;
+  if (!never_negative_) return at;
+  return build.create(Opcode::Hint, {at}, {}, {{attr::non_negative, true}})->result();
 }
 
 Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) const {
   ValueMap known = it.round;
-  known[body_.args[0].get()] = induction_of(build, it);
+  known[ForLoop(loop_).induction()] = induction_of(build, it);
   for (const Value* arg : growing_) {
     Value* value = it.carried.at(arg);
     if (auto split = split_.find(arg); split != split_.end())
@@ -241,7 +247,8 @@ void LoadStream::go_on(Builder& build, const Access& access) {
     it = wrapped(build, it);
   } else {
     Value* distance = build.constant(it.at->type, ahead_);
-    it.at = build.add(wide(build, body_.args[0].get()), build.mul(wide(build, loop_.operands[2]), distance));
+    const ForLoop loop(loop_);
+    it.at = build.add(wide(build, loop.induction()), build.mul(wide(build, loop.step()), distance));
   }
   Replay values = replay(build, it, true);
   issue(build, it, values, access);

@@ -44,6 +44,7 @@ class LoadStream {
   };
 
   void find_parts();
+  ir::Value* init_of(const ir::Value* arg) const;
   void split_pointers(ir::Builder& before);
   void lengthen_rounds();
   bool splits(const ir::Value* pointers) const;

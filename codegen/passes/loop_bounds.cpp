@@ -1,5 +1,7 @@
 #include "codegen/passes/loop_bounds.h"
 
+#include "codegen/ir/flow.h"
+
 namespace tegula {
 
 using namespace ir;
@@ -8,16 +10,16 @@ namespace {
 
 bool known_positive(const Value* v) {
   if (is_unsigned(v->type.elem)) return true;
-  if (!v->def) return false;
-  return v->def->opcode == Opcode::NumPrograms || (v->def->opcode == Opcode::Constant && v->def->attr_int("value") > 0);
+  return (v->def && v->def->opcode == Opcode::NumPrograms) || constant_integer(v) > 0;
 }
 
 }  // namespace
 
 Value* wide(Builder& build, Value* x) { return x->type.bits() < 64 ? build.cast(x, Elem::I64) : x; }
 
-Value* within_loop(Builder& build, const Op& loop, Value* at) {
-  Value *upper = wide(build, loop.operands[1]), *step = loop.operands[2];
+Value* within_loop(Builder& build, const Op& op, Value* at) {
+  const ForLoop loop(op);
+  Value *upper = wide(build, loop.upper()), *step = loop.step();
   at = wide(build, at);
   if (known_positive(step)) return build.lt(at, upper);
   step = wide(build, step);

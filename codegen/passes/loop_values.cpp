@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/ir/flow.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -15,8 +16,8 @@ Value* carry(Op& loop, Value* init) {
 }
 
 Value* alloc_place(Builder& builder, const Type& tile, int64_t slots, int contiguous) {
-  ir::Attrs attrs{{"slots", slots}};
-  if (contiguous >= 0) attrs["contiguous"] = int64_t(contiguous);
+  ir::Attrs attrs{{attr::slots, slots}};
+  if (contiguous >= 0) attrs[attr::contiguous] = int64_t(contiguous);
   return builder.create(Opcode::SharedAlloc, {}, {Type::place(tile.elem, tile.shape)}, std::move(attrs))->result();
 }
 
@@ -62,13 +63,15 @@ LoopSources::Source LoopSources::of(const Value* v) {
     if (!v->def->has(Pure) || !v->def->regions.empty()) result = Source::Other;
     for (const Value* operand : v->def->operands) result = std::max(result, of(operand));
   } else {
-    result = v->index == 0 || growth(v) ? Source::Iteration : Source::Other;
+    result = v == ForLoop(*body_.parent).induction() || growth(v) ? Source::Iteration : Source::Other;
   }
   return sources_[v] = result;
 }
 
 const Op* LoopSources::growth(const Value* arg) {
-  const Op* op = body_.terminator()->operands[size_t(arg->index) - 1]->def;
+  const ForLoop loop(*body_.parent);
+  const Op* op = loop.next(*loop.number(arg))->def;
+  while (op && op->opcode == Opcode::Hint) op = op->operands[0]->def;
   if (!op || (op->opcode != Opcode::AddPtr && !(op->opcode == Opcode::Add && op->result()->type.is_integer())))
     return nullptr;
   if (op->operands[0] == arg && of(op->operands[1]) == Source::Invariant) return op;

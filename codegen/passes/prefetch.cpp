@@ -52,6 +52,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
+#include "codegen/ir/flow.h"
 #include "codegen/passes/load_stream.h"
 #include "codegen/passes/passes.h"
 
@@ -76,8 +77,7 @@ int64_t bytes_per_thread(const Type& type, int num_warps) {
 // What a thread's registers hold.
 int64_t register_bytes(const Func& func, const Target& target) {
   int64_t registers = std::min<int64_t>(255, target.registers_per_sm / (kThreadsPerWarp * func.num_warps()));
-  auto limit = func.attrs.find("maxnreg");
-  if (limit != func.attrs.end()) registers = std::min(registers, std::get<int64_t>(limit->second));
+  if (func.maxnreg()) registers = std::min<int64_t>(registers, func.maxnreg());
   return 4 * registers;
 }
 
@@ -85,7 +85,7 @@ bool is_zero(const Value* v) {
   if (!v->def) return false;
   if (v->def->opcode == Opcode::Splat) return is_zero(v->def->operands[0]);
   if (v->def->opcode != Opcode::Constant) return false;
-  const Attr& value = v->def->attrs.at("value");
+  const Attr value = v->def->get(attr::value);
   if (auto* real = std::get_if<double>(&value)) return *real == 0 && !std::signbit(*real);
   auto* integer = std::get_if<int64_t>(&value);
   return integer && *integer == 0;
@@ -125,7 +125,7 @@ class LoopPrefetch {
     Op* summed = summed_dot(copied);
     const int64_t room = shared_slots(copied);
     if (room < 3) summed = nullptr;
-    if (summed) summed->attrs["pending"] = int64_t(1);
+    if (summed) summed->set(attr::pending, 1);
     const int64_t extra = summed ? 2 : 1;
     const int ahead = int(std::min(num_stages - 1, room - extra));
     std::unique_ptr<Rounds> rounds = join_rounds_ ? Rounds::of(loop_, copied, sources_, ahead) : nullptr;
@@ -323,7 +323,7 @@ class LoopPrefetch {
     const bool by_barriers = completion_ == Completion::Barrier;
     Value* barriers = by_barriers ? before
                                         .create(Opcode::SharedAlloc, {}, {Type::place(Elem::I64, {1})},
-                                                {{"slots", slots}, {"barriers", true}})
+                                                {{attr::slots, slots}, {attr::barriers, true}})
                                         ->result()
                                   : nullptr;
     Value *slot = nullptr, *phase = nullptr;
@@ -394,7 +394,8 @@ class LoopPrefetch {
 
   // Sums that begin with zeros begin with the first product instead; the loop has an iteration at least.
   void begin_anew(Op& dot) {
-    Value*& begin = loop_.operands[kForBounds + size_t(dot.operand(2)->index) - 1];
+    const ForLoop loop(loop_);
+    Value*& begin = loop.init(*loop.number(dot.operand(2)));
     if (!is_zero(begin)) return;
     Builder build;
     build.set_before(&loop_);
@@ -402,7 +403,7 @@ class LoopPrefetch {
     begin = build.create(Opcode::Unset, {}, {begin->type})->result();
     build.set_before(&dot);
     dot.operands.resize(4);
-    dot.operands[3] = build.ne(body_.args[0].get(), loop_.operands[0]);
+    dot.operands[3] = build.ne(loop.induction(), loop.lower());
   }
 
   Op& loop_;
@@ -425,16 +426,16 @@ void passes::prefetch(Func& func, PassContext& context) {
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For) return;
     loops.push_back(&op);
-    if (op.attr_int("num_stages") == 1) unpipelined.insert(&op);
+    if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
   bool changed = false;
   for (Op* loop : loops) {
-    bool own = loop->attrs.contains("num_stages");
+    bool own = loop->has(attr::num_stages);
     auto& ops = loop->regions[0]->ops;
     if (!own && std::none_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::Dot; })) continue;
-    int64_t num_stages = loop->attr_int("num_stages", func.num_stages());
+    const int64_t num_stages = own ? loop->get(attr::num_stages) : func.num_stages();
     if (num_stages <= 1) continue;
-    loop->attrs["num_stages"] = int64_t(1);
+    loop->set(attr::num_stages, 1);
     const bool join_rounds = context.join_rounds && !unpipelined.contains(loop->parent->parent);
     LoopPrefetch(*loop, func, context, join_rounds).run(num_stages, own);
     changed = true;

@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/wgmma.h"
+#include "codegen/ir/flow.h"
 #include "codegen/passes/loop_bounds.h"
 
 namespace tegula {
@@ -20,14 +21,15 @@ bool contains(const std::vector<Op*>& ops, const Op* op) { return std::find(ops.
 // Whether a further iteration, with zeros for what is loaded, changes nothing: the loop sums up dots of what is loaded,
 // and what else it carries grows and is not used behind it.
 bool only_sums_up(const Op& loop, const std::vector<Op*>& loads, LoopSources& sources) {
-  const Block& body = *loop.regions[0];
+  const ForLoop parts(loop);
+  const Block& body = parts.body();
   for (auto& op : body.ops)
     if (!op->has(Pure) && !op->has(Terminator) && !contains(loads, op.get())) return false;
   auto uses = count_uses(body);
   auto behind = count_uses(*loop.parent);
-  for (size_t i = 0; i < loop.results.size(); ++i) {
-    const Value *arg = body.args[i + 1].get(), *next = body.terminator()->operands[i];
-    if (sources.growth(arg) && !behind.contains(loop.result(int(i)))) continue;
+  for (size_t i = 0; i < parts.carried(); ++i) {
+    const Value *arg = parts.arg(i), *next = parts.next(i);
+    if (sources.growth(arg) && !behind.contains(parts.result(i))) continue;
     const Op* dot = next->def;
     if (!dot || dot->opcode != Opcode::Dot || dot->parent != &body || dot->operand(2) != arg || uses[arg] != 1 ||
         uses[next] != 1)
@@ -50,12 +52,9 @@ std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, Loo
   Op* loop = inner.parent->parent;
   if (!loop || loop->opcode != Opcode::For) return nullptr;
   // The first `ahead` iterations exist in each round, as numbers of the loop's type too.
-  auto constant = [](const Value* v) -> std::optional<int64_t> {
-    if (!v->def || v->def->opcode != Opcode::Constant) return std::nullopt;
-    return v->def->attr_int("value");
-  };
-  const auto lower = constant(inner.operands[0]), upper = constant(inner.operands[1]),
-             step = constant(inner.operands[2]);
+  const ForLoop parts(inner);
+  const auto lower = constant_integer(parts.lower()), upper = constant_integer(parts.upper()),
+             step = constant_integer(parts.step());
   if (!lower || !step || *step <= 0 || *step > INT32_MAX / ahead || *lower > INT32_MAX - *step * ahead) return nullptr;
   if (*lower < 0 || (upper && *upper <= *lower + *step * (ahead - 1))) return nullptr;
   for (auto& op : inner.parent->ops)
@@ -70,27 +69,29 @@ std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, Loo
 }
 
 bool Rounds::follow_from_round(const std::vector<Op*>& loads, LoopSources& sources) const {
-  const Block *outer = loop_.regions[0].get(), *within = inner_.regions[0].get();
+  const ForLoop inner(inner_);
+  const Block *outer = loop_.regions[0].get(), *within = &inner.body();
   std::unordered_set<const Value*> seen;
   std::function<bool(const Value*)> follows = [&](const Value* v) {
     if (!v || !seen.insert(v).second || (home(v) != outer && home(v) != within)) return true;
     if (v->def)
       return v->def->has(Pure) && v->def->regions.empty() &&
              std::all_of(v->def->operands.begin(), v->def->operands.end(), follows);
-    if (v->index == 0) return true;
-    return v->block == within && follows(inner_.operands[kForBounds + size_t(v->index) - 1]) && sources.growth(v) &&
-           follows(sources.step(v));
+    if (v == ForLoop(loop_).induction() || v == inner.induction()) return true;
+    const auto carried = inner.number(v);
+    return carried && follows(inner.init(*carried)) && sources.growth(v) && follows(sources.step(v));
   };
   for (const Op* load : loads)
     if (!std::all_of(load->operands.begin(), load->operands.end(), follows)) return false;
-  return std::all_of(inner_.operands.begin(), inner_.operands.begin() + kForBounds, follows);
+  const std::vector<Value*> bounds = inner.bounds();
+  return std::all_of(bounds.begin(), bounds.end(), follows);
 }
 
 // What the round computes on scalars and uses in tiles or inner loops.
 std::vector<Value*> Rounds::find_scalars() {
   Block& body = *loop_.regions[0];
   // By pure scalar ops from values of before the loop; of these, from the round's number.
-  std::unordered_set<const Value*> plain{body.args[0].get()}, of_round = plain;
+  std::unordered_set<const Value*> plain{ForLoop(loop_).induction()}, of_round = plain;
   std::unordered_set<const Op*> computing;
   for (auto& op : body.ops) {
     bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar();
@@ -117,7 +118,8 @@ std::vector<Value*> Rounds::find_scalars() {
 
 void Rounds::carry_scalars() {
   Block& body = *loop_.regions[0];
-  Value *lower = loop_.operands[0], *step = loop_.operands[2], *round = body.args[0].get();
+  const ForLoop loop(loop_);
+  Value *lower = loop.lower(), *step = loop.step(), *round = loop.induction();
   const std::vector<Value*> scalars = find_scalars();
   Builder build;
   build.set_loc(loop_.loc);

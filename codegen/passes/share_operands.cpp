@@ -27,6 +27,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
+#include "codegen/ir/flow.h"
 #include "codegen/passes/loop_values.h"
 #include "codegen/passes/passes.h"
 
@@ -41,7 +42,7 @@ class Sharer {
   Sharer(Func& func, const PassContext& context) : func_(func), target_(context.target) {
     room_ = target_.shared_per_program - context.shared_for_others;
     walk(func.body, [&](const Op& op) {
-      if (op.opcode == Opcode::SharedAlloc) room_ -= place_bytes(op.result()->type) * op.attr_int("slots");
+      if (op.opcode == Opcode::SharedAlloc) room_ -= place_bytes(op.result()->type) * op.get(attr::slots);
     });
   }
 
@@ -72,7 +73,7 @@ class Sharer {
     }
     const bool stored = store(dot, fixed, moving);
     // Places that are taken in turn are as many as a dot needs that is waited for in its iteration.
-    if (!stored || !moving.empty()) dot.attrs.erase("pending");
+    if (!stored || !moving.empty()) dot.clear(attr::pending);
     if (!stored) return false;
     for (int i : operands) {
       Builder builder = before(dot, dot.loc);
@@ -131,14 +132,13 @@ class Sharer {
     }
     Value* write = carry(*loop, number(1));
     rotate(*loop, write, slots);
-    const Block* body = dot.parent;
-    Value* induction = body->args[0].get();
-    ValueMap first{{induction, loop->operands[0]}}, next;
-    for (size_t i = 1; i < body->args.size(); ++i) {
-      first[body->args[i].get()] = loop->operands[kForBounds + i - 1];
-      next[body->args[i].get()] = body->terminator()->operands[i - 1];
+    const ForLoop parts(*loop);
+    ValueMap first{{parts.induction(), parts.lower()}}, next;
+    for (size_t i = 0; i < parts.carried(); ++i) {
+      first[parts.arg(i)] = parts.init(i);
+      next[parts.arg(i)] = parts.next(i);
     }
-    Replay at_first(outside, {body}, first);
+    Replay at_first(outside, {&parts.body()}, first);
     for (size_t i = 0; i < moving.size(); ++i)
       put(outside, at_first(moving[i].first), slot_of(outside, buffers[i], number(0)));
     // A wait for groups of copies is a barrier too.
@@ -152,8 +152,8 @@ class Sharer {
     Builder ahead;
     ahead.set_after(last_needed(dot, moving, next));
     ahead.set_loc(dot.loc);
-    next[induction] = ahead.add(induction, loop->operands[2]);
-    Replay at_next(ahead, {body}, next);
+    next[parts.induction()] = ahead.add(parts.induction(), parts.step());
+    Replay at_next(ahead, {&parts.body()}, next);
     for (size_t i = 0; i < moving.size(); ++i) put(ahead, at_next(moving[i].first), slot_of(ahead, buffers[i], write));
     return true;
   }
@@ -192,14 +192,14 @@ class Sharer {
     return builder;
   }
   static void put(Builder& builder, Value* value, Value* place) { builder.create(Opcode::SharedStore, {value, place}); }
-  static void barrier(Builder& builder) { builder.create(Opcode::Barrier, {}, {}, {{"for_dots", true}}); }
+  static void barrier(Builder& builder) { builder.create(Opcode::Barrier, {}, {}, {{attr::for_dots, true}}); }
 
   // The operand, read from where what it is transposed from was stored.
   static Value* read(Value* operand, Value* place, Builder& builder) {
     if (!operand->def || operand->def->opcode != Opcode::Trans)
       return builder.create(Opcode::SharedRead, {place}, {operand->type})->result();
     Value* x = read(operand->def->operands[0], place, builder);
-    return builder.trans(x, operand->def->attr_ints("order"));
+    return builder.trans(x, operand->def->get(attr::order));
   }
 
   Func& func_;

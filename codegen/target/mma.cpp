@@ -28,7 +28,7 @@ std::string MmaInstruction::hw_name(int n) const {
 }
 
 MmaPrecision precision_of(const ir::Op& dot) {
-  const std::string name = dot.attr_string("precision");
+  const std::string name = dot.get(ir::attr::precision);
   return name == "tf32" ? MmaPrecision::Tf32 : name == "tf32x3" ? MmaPrecision::Tf32x3 : MmaPrecision::Ieee;
 }
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <span>
 
+#include "codegen/ir/flow.h"
+#include "codegen/ir/options.h"
 #include "dsl/embedded/trace.h"
 #include "dsl/semantics/control.h"
 #include "runtime/base/error.h"
@@ -194,18 +196,21 @@ struct Loop {
         known = false;
       }
     }
-    if (options.num_stages && *options.num_stages < 0)
-      s.error(fmt::format("num_stages is {}, expected 0 or more", *options.num_stages));
+    if (options.num_stages && !ir::option::num_stages.allows(*options.num_stages)) {
+      s.error(ir::option::num_stages.wrong(*options.num_stages));
+      options.num_stages.reset();
+    }
     if (step.is<dsl::Int>() && step.as<dsl::Int>() == 0) known = (s.error("the step of range is 0"), false);
     std::vector<ir::Value*> bounds =
         known ? dsl::for_bounds(s, lower, upper, step) : dsl::for_bounds(s, dsl::Int(0), dsl::Int(1), dsl::Int(1));
     valueless.emplace(trace);
     ir::Attrs attrs;
-    if (options.num_stages) attrs["num_stages"] = int64_t(*options.num_stages);
+    if (options.num_stages) attrs[ir::attr::num_stages] = int64_t(*options.num_stages);
     ir::Type type = bounds[0]->type;
-    op = s.builder.create(ir::Opcode::For, std::move(bounds), {}, std::move(attrs), 1);
+    op = s.builder.create(ir::Opcode::For, std::move(bounds), {}, std::move(attrs));
     outside = s.builder;
-    block = op->regions[0].get();
+    const ir::ForLoop loop(*op);
+    block = &loop.body();
     induction = block->add_arg(type);
     entries = enter_block(trace, block);
     s.builder.set_end(block);
@@ -357,12 +362,12 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
   trace.at(file, line);
   Loc loc = s.loc;
   detail::Valueless valueless(trace);
-  ir::Op* op = s.builder.create(ir::Opcode::While, {}, {}, {}, 2);
+  ir::Op* op = s.builder.create(ir::Opcode::While, {});
   ir::Builder outside = s.builder;
   detail::Inside inside(s, outside);
 
   // Region 0 hands what it has on to region 1; a Tile that neither changes is an argument of none.
-  ir::Block* test = op->regions[0].get();
+  ir::Block* test = &ir::WhileLoop(*op).test();
   std::vector<detail::Entry> entries = detail::enter_block(trace, test);
   s.builder.set_end(test);
   dsl::Val c;
@@ -394,7 +399,7 @@ void while_(const std::function<Tile()>& condition, const std::function<void()>&
       slot->unusable = "this Tile has a value only inside the condition of the loop";
   }
 
-  ir::Block* block = op->regions[1].get();
+  ir::Block* block = &ir::WhileLoop(*op).body();
   std::vector<detail::Entry> inner = detail::enter_block(trace, block);
   s.builder.set_end(block);
   body();

@@ -105,10 +105,7 @@ class TracedSource : public dsl::KernelSource {
   static constexpr int kMaxRecordings = 1000;
 
   void record(Trace& trace, const dsl::Specialization& spec) const {
-    ir::Func& func = trace.func();
-    func.attrs["num_warps"] = int64_t(spec.num_warps);
-    func.attrs["num_stages"] = int64_t(spec.num_stages);
-    if (spec.maxnreg) func.attrs["maxnreg"] = int64_t(spec.maxnreg);
+    spec.set_options(trace.func());
     body_(Args(trace, traced_, spec));
   }
 

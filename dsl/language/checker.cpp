@@ -78,9 +78,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   func_->name = function->name;
   func_->loc = function->loc;
   capability_ = spec.capability;
-  func_->attrs["num_warps"] = int64_t(spec.num_warps);
-  func_->attrs["num_stages"] = int64_t(spec.num_stages);
-  if (spec.maxnreg) func_->attrs["maxnreg"] = int64_t(spec.maxnreg);
+  spec.set_options(*func_);
   sema_.builder.set_end(&func_->body);
 
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "codegen/ir/options.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 
@@ -83,16 +84,16 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
     const Argument* a = (*matched)[i];
     if (!a || a->value.is<dsl::None>()) return fallback;
     const auto* n = a->value.get_if<dsl::Int>();
-    if (n && *n > 0 && *n <= std::numeric_limits<int>::max()) return int(n->clamped());
-    error(a->loc, fmt::format("{} takes a positive int, found {}", kParams[i], dsl::describe(a->value)));
+    const ir::OptionInfo& option = *ir::find_option(kParams[i]);
+    if (n && option.allows(n->clamped())) return int(n->clamped());
+    error(a->loc, n ? option.wrong(n->clamped())
+                    : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
     return fallback;
   };
-  object.config.num_warps = number(1, 4);
-  object.config.num_stages = number(2, 3);
+  object.config.num_warps = number(1, ir::option::num_warps.fallback);
+  object.config.num_stages = number(2, ir::option::num_stages.fallback);
   object.config.maxnreg = number(4, {});
-  if (number(3, 1) != 1)
-    return error((*matched)[3]->loc, "num_ctas other than 1 is not supported: Tegula launches no clusters",
-                 "leave num_ctas out");
+  number(3, ir::option::num_ctas.fallback);
   for (size_t i : {5, 6})
     if (const Argument* a = (*matched)[i]; a && !a->value.is<dsl::None>())
       return error(a->loc, fmt::format("{} of a triton.Config is not supported", kParams[i]),
@@ -224,9 +225,9 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
   if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
     DictObject all;
     for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, constexpr_to_val(c.value));
-    all.set(std::string("num_warps"), dsl::Int(config->config.num_warps.value_or(4)));
+    all.set(std::string("num_warps"), dsl::Int(config->config.num_warps.value_or(ir::option::num_warps.fallback)));
     all.set(std::string("num_ctas"), dsl::Int(1));
-    all.set(std::string("num_stages"), dsl::Int(config->config.num_stages.value_or(3)));
+    all.set(std::string("num_stages"), dsl::Int(config->config.num_stages.value_or(ir::option::num_stages.fallback)));
     if (config->config.maxnreg) all.set(std::string("maxnreg"), dsl::Int(*config->config.maxnreg));
     return make_host(std::move(all));
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "codegen/ir/flow.h"
+#include "codegen/ir/options.h"
 #include "dsl/language/checker_impl.h"
 
 namespace tegula::language {
@@ -169,12 +171,11 @@ void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, s
   note_result();
   std::vector<ir::Value*> yields;
   if (next_index) yields.push_back(next_index());
-  size_t next = block->args.size() - num_values;  // behind the induction variable
+  const std::vector<ir::Value*> args = ir::received(*block);
+  size_t next = args.size() - num_values;  // behind an index
   for (const Carried& c : carried) {
     if (!c.carried) continue;
-    std::vector<ir::Value*> leaves, none;
-    std::vector<ir::Value*> args;
-    for (auto& arg : block->args) args.push_back(arg.get());
+    std::vector<ir::Value*> leaves;
     Val before = dsl::rebuild(c.value, args, next);
     const Binding& after = frame_->scope[c.name];
     sema_.at(after.loc);
@@ -262,8 +263,12 @@ std::optional<Checker::Range> Checker::parse_range(const std::string& name, cons
     } else if (a.name == "step") {
       step = &a;
     } else if (a.name == "num_stages") {
-      if (a.value.is<dsl::Int>() && a.value.as<dsl::Int>() >= 0) {
-        range.num_stages = a.value.as<dsl::Int>().clamped();
+      const auto* stages = a.value.get_if<dsl::Int>();
+      if (stages && ir::option::num_stages.allows(stages->clamped())) {
+        range.num_stages = stages->clamped();
+      } else if (stages) {
+        error(a.loc, ir::option::num_stages.wrong(stages->clamped()));
+        ok = false;
       } else if (!a.value.is<dsl::None>() && !a.value.is_poison()) {
         error(a.loc, fmt::format("num_stages takes a compile-time integer, found {}", dsl::describe(a.value)));
         ok = false;
@@ -385,7 +390,7 @@ void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
     operands = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
     index_type = operands[0]->type;
   } else {
-    operands.assign(3, nullptr);
+    operands = dsl::for_bounds(sema_, dsl::Int(0), dsl::Int(1), dsl::Int(1));
   }
   sema_.at(s.loc);
   collect_inits(carried, inits);
@@ -393,11 +398,11 @@ void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   std::vector<ir::Type> types;
   for (ir::Value* init : inits) types.push_back(init->type);
   ir::Attrs attrs;
-  if (range && range->num_stages) attrs["num_stages"] = *range->num_stages;
-  ir::Op* op = sema_.builder.create(ir::Opcode::For, std::move(operands), std::move(types), std::move(attrs), 1);
+  if (range && range->num_stages) attrs[ir::attr::num_stages] = *range->num_stages;
+  ir::Op* op = sema_.builder.create(ir::Opcode::For, std::move(operands), std::move(types), std::move(attrs));
   ir::Builder outside = sema_.builder;
 
-  ir::Block* block = op->regions[0].get();
+  ir::Block* block = &ir::ForLoop(*op).body();
   ir::Value* induction = block->add_arg(index_type);
   Scope before = frame_->scope;
   bind_carried(carried, inits, block);
@@ -439,11 +444,11 @@ void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
   inits.insert(inits.end(), values.begin(), values.end());
   std::vector<ir::Type> types;
   for (ir::Value* init : inits) types.push_back(init->type);
-  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {}, 2);
+  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {});
   ir::Builder outside = sema_.builder;
   Scope before = frame_->scope;
 
-  ir::Block* test = op->regions[0].get();
+  ir::Block* test = &ir::WhileLoop(*op).test();
   ir::Value* index = test->add_arg(index_type);
   bind_carried(carried, values, test);
   sema_.builder.set_end(test);
@@ -453,7 +458,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
   sema_.builder.create(ir::Opcode::Condition, std::move(passed));
 
   frame_->scope = before;
-  ir::Block* block = op->regions[1].get();
+  ir::Block* block = &ir::WhileLoop(*op).body();
   index = block->add_arg(index_type);
   bind_carried(carried, values, block);
   sema_.builder.set_end(block);
@@ -503,11 +508,11 @@ void Checker::execute_while(const Stmt& s) {
   collect_inits(carried, inits);
   std::vector<ir::Type> types;
   for (ir::Value* init : inits) types.push_back(init->type);
-  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {}, 2);
+  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types));
   ir::Builder outside = sema_.builder;
   Scope before = frame_->scope;
 
-  ir::Block* test = op->regions[0].get();
+  ir::Block* test = &ir::WhileLoop(*op).test();
   bind_carried(carried, inits, test);
   sema_.builder.set_end(test);
   ir::Value* value = while_condition(s, known.has_value());
@@ -516,7 +521,7 @@ void Checker::execute_while(const Stmt& s) {
   sema_.builder.create(ir::Opcode::Condition, std::move(passed));
 
   frame_->scope = before;
-  ir::Block* block = op->regions[1].get();
+  ir::Block* block = &ir::WhileLoop(*op).body();
   bind_carried(carried, inits, block);
   sema_.builder.set_end(block);
   unknown_ += !value;

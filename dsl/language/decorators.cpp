@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/ir/options.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 
@@ -73,7 +74,9 @@ class Reader {
     };
     Autotune out;
     if (const Argument* configs = given("configs")) add_configs(*configs, out.configs);
-    if (out.configs.empty()) out.configs.push_back(config({}, num_warps(4), num_stages(3)));
+    if (out.configs.empty())
+      out.configs.push_back(
+          config({}, num_warps(ir::option::num_warps.fallback), num_stages(ir::option::num_stages.fallback)));
     if (const Argument* key = given("key")) out.key = names(*key);
     std::erase_if(out.key, [&](const std::string& name) { return !find_param(name); });
     for (auto [name, list] : {std::pair{"reset_to_zero", &out.reset_to_zero}, {"restore_value", &out.restore_value}}) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/ir/flow.h"
+
 namespace tegula::dsl {
 
 bool is_number(const Val& v) { return v.is<bool>() || v.is<Int>() || v.is<double>(); }
@@ -78,7 +80,7 @@ Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next) {
 
 Join begin_if(Sema& s, ir::Value* condition) {
   Join join;
-  join.op = s.builder.create(ir::Opcode::If, {condition}, {}, {}, 2);
+  join.op = s.builder.create(ir::Opcode::If, {condition});
   join.outside = s.builder;
   return join;
 }
@@ -165,40 +167,32 @@ namespace {
 // The values that a For or While carries, as its regions see them.
 class Carried {
  public:
-  explicit Carried(ir::Op& loop) : loop_(loop), is_for_(loop.opcode == ir::Opcode::For) {}
+  explicit Carried(ir::Op& loop) : loop_(loop), flows_(ir::flows(loop)) {}
 
-  ir::Value*& init(size_t i) const { return loop_.operands[(is_for_ ? size_t(ir::kForBounds) : 0) + i]; }
+  ir::Value*& init(size_t i) const { return flows_[0].from[0][i]; }
   /// Whether each region passes value i on. After an error it may lack one.
   bool is_unchanged(size_t i) const {
     for (const auto& region : loop_.regions) {
-      const auto& passed = region->terminator()->operands;
-      const size_t skipped = region->terminator()->opcode == ir::Opcode::Condition ? 1 : 0;
-      if (passed.size() != skipped + loop_.results.size() || passed[skipped + i] != argument(*region, i)) return false;
+      const std::vector<ir::Value*> passed = ir::handed_on(*region->terminator());
+      if (passed.size() != loop_.results.size() || passed[i] != ir::received(*region)[i]) return false;
     }
     return true;
   }
   void drop(size_t i) {
-    auto erase = [](auto& list, size_t at) { list.erase(list.begin() + long(at)); };
-    auto number = [](auto& list) {
-      for (size_t k = 0; k < list.size(); ++k) list[k]->index = int(k);
-    };
-    for (auto& region : loop_.regions) {
-      ir::replace_uses(*region, argument(*region, i), init(i));
-      erase(region->terminator()->operands, i + (region->terminator()->opcode == ir::Opcode::Condition ? 1 : 0));
-      erase(region->args, i + first_argument());
-      number(region->args);
+    auto erase = [&](auto& list, size_t first) { list.erase(list.begin() + long(first + i)); };
+    for (auto& region : loop_.regions) ir::replace_uses(*region, ir::received(*region)[i], init(i));
+    for (const ir::Flow& flow : flows_) {
+      for (const ir::Flow::From& from : flow.from) erase(from.op->operands, from.first);
+      for (const ir::Flow::To& to : flow.to) {
+        erase(*to.values, to.first);
+        for (size_t k = 0; k < to.values->size(); ++k) (*to.values)[k]->index = int(k);
+      }
     }
-    erase(loop_.operands, i + (is_for_ ? size_t(ir::kForBounds) : 0));
-    erase(loop_.results, i);
-    number(loop_.results);
   }
 
  private:
-  size_t first_argument() const { return is_for_ ? 1 : 0; }  // behind the induction variable
-  ir::Value* argument(const ir::Block& region, size_t i) const { return region.args[first_argument() + i].get(); }
-
   ir::Op& loop_;
-  bool is_for_;
+  const std::vector<ir::Flow> flows_;
 };
 
 }  // namespace

@@ -157,7 +157,7 @@ Val fn_dot(Sema& s, Args args) {
   ir::Attrs attrs;
   if (a->type.elem == Elem::F32 && precision->starts_with("bf16"))
     return product_in_bfloat16(s, a, b, acc, *precision == "bf16x6");
-  if (a->type.elem == Elem::F32 && *precision != "ieee") attrs["precision"] = *precision;
+  if (a->type.elem == Elem::F32 && *precision != "ieee") attrs[ir::attr::precision] = *precision;
   // Tensor cores may keep few bits of the sums of float8 products. At most max_num_imprecise_acc of them are summed so
   // (Triton's default is no limit): here all of one dot, whose sum is then added to the accumulator in its own
   // precision.

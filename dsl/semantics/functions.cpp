@@ -44,7 +44,7 @@ Val select_extreme(Sema& s, const Val& x, const Val& y, bool nan, ir::Opcode opc
   auto ab = operands(s, function, widen_bfloat16(s, a), widen_bfloat16(s, b), {});
   if (!ab) return {};
   ir::Attrs attrs;
-  if (nan && ab->first->type.is_float()) attrs["nan"] = true;
+  if (nan && ab->first->type.is_float()) attrs[ir::attr::nan] = true;
   return s.builder.create(opcode, {ab->first, ab->second}, {}, std::move(attrs))->result();
 }
 
@@ -80,11 +80,11 @@ Val permuted(Sema& s, ir::Value* x, const Val& dims, const char* function) {
   return s.builder.trans(x, std::move(order));
 }
 
-Val hint(Sema& s, Args args, const char* attribute) {
+Val hint(Sema& s, Args args, ir::attr::Key<ir::Ints> attribute) {
   std::vector<Val> items = args[1].is<TupleVal>() ? *args[1].as<TupleVal>().items : std::vector<Val>{args[1]};
   std::vector<int64_t> values;
   for (const Val& item : items) {
-    auto i = to_int(s, item, fmt::format("each value of {}", attribute));
+    auto i = to_int(s, item, fmt::format("each value of {}", attribute.name));
     if (!i) return {};
     if (*i <= 0) return s.error(fmt::format("a hint must be positive, found {}", *i));
     values.push_back(*i & -*i);  // facts are powers of two
@@ -98,17 +98,30 @@ Val hint(Sema& s, Args args, const char* attribute) {
   return s.builder.create(ir::Opcode::Hint, {x}, {}, {{attribute, values}})->result();
 }
 
-/// Notes at the ops that make the compared values what the condition says of their signs. Only where whoever makes the
-/// value comes to the promise too, that is in this block.
+/// Puts the promise behind the op that makes x. There x itself becomes the hint's result, so that whatever uses it, or
+/// will, has the promise.
+void hint_non_negative(ir::Value* x) {
+  ir::Op* def = x->def;
+  if (def->opcode == ir::Opcode::Hint && def->get(ir::attr::non_negative)) return;
+  ir::Builder behind;
+  behind.set_after(def);
+  ir::Op* hint = behind.create(ir::Opcode::Hint, {x}, {}, {{ir::attr::non_negative, true}});
+  std::swap(def->results[0], hint->results[0]);
+  def->result()->def = def;
+  hint->result()->def = hint;
+  hint->operands[0] = def->result();
+}
+
+/// Makes hints of what the condition says of the compared values' signs. Only where whoever makes the value comes to
+/// the promise too, that is in this block.
 void promise(Sema& s, ir::Value* condition) {
   const ir::Op* op = condition->def;
   if (!op || op->operands.size() != 2) return;
   auto is_at_least = [&](ir::Value* x, ir::Value* bound, int64_t least) {
-    ir::Op* limit = bound->def;
-    while (limit && limit->opcode == ir::Opcode::Splat) limit = limit->operand(0)->def;
-    if (!limit || limit->opcode != ir::Opcode::Constant || !bound->type.is_integer()) return;
-    if (limit->attr_int("value", -1) < least || !x->def || x->def->parent != s.builder.block()) return;
-    if (x->def->results.size() == 1 && x->def->regions.empty()) x->def->attrs["non_negative"] = true;
+    while (bound->def && bound->def->opcode == ir::Opcode::Splat) bound = bound->def->operand(0);
+    const std::optional<int64_t> limit = ir::constant_integer(bound);
+    if (!limit || *limit < least || !x->type.is_integer() || !x->def || x->def->parent != s.builder.block()) return;
+    if (x->def->results.size() == 1 && x->def->regions.empty()) hint_non_negative(x);
   };
   switch (op->opcode) {
     case ir::Opcode::BitAnd:
@@ -425,9 +438,9 @@ Val fn_static_print(Sema& s, Args args) {
   return None{};
 }
 
-Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, "divisibility"); }
-Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, "contiguity"); }
-Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, "constancy"); }
+Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, ir::attr::divisibility); }
+Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, ir::attr::contiguity); }
+Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, ir::attr::constancy); }
 Val fn_assume(Sema& s, Args args) {
   if (args[0].is_value()) promise(s, args[0].value());
   return None{};

@@ -81,7 +81,7 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
   if (!check_constraints(s, *constraints, *arguments, results, *pack)) return {};
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
-      {{"assembly", *assembly}, {"constraints", *constraints}, {"pack", int64_t(*pack)}});
+      {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, pack->clamped()}});
   if (!several) return op->result();
   std::vector<Val> items;
   for (const auto& r : op->results) items.push_back(r.get());

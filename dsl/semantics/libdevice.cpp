@@ -69,7 +69,7 @@ Val call_libdevice(Sema& s, std::string_view name, Args args) {
     for (size_t i = 1; i < values.size(); ++i)
       if (!broadcast_pair(s, values[0], values[i])) return {};
   const ir::Type type = values[0]->type.with_elem(f->result);
-  return s.builder.create(ir::Opcode::Libdevice, std::move(values), {type}, {{"function", f->name}})->result();
+  return s.builder.create(ir::Opcode::Libdevice, std::move(values), {type}, {{ir::attr::function, f->name}})->result();
 }
 
 }  // namespace tegula::dsl

@@ -79,7 +79,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
 
 // One of a few strings; the attribute without its default is left out.
 bool choice(Sema& s, const Val& x, const char* function, const char* argument,
-            std::initializer_list<std::string> allowed, ir::Attrs& attrs, const char* attribute) {
+            std::initializer_list<std::string> allowed, ir::Attrs& attrs, ir::attr::Key<std::string> attribute) {
   if (x.is<None>()) return true;
   std::string text = x.is<std::string>() ? x.as<std::string>() : describe(x);
   if (text.empty()) return true;
@@ -107,10 +107,11 @@ Val fn_load(Sema& s, Args args) {
   ir::Value* p = pointer(s, args[0], "load");
   ir::Attrs attrs;
   if (!p || !left_out(s, args[3], "boundary_check", "load") || !left_out(s, args[4], "padding_option", "load") ||
-      !choice(s, args[5], "load", "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, attrs, "cache") ||
-      !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
+      !choice(s, args[5], "load", "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, attrs, ir::attr::cache) ||
+      !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs,
+              ir::attr::evict))
     return {};
-  if (truth(args[7])) attrs["volatile"] = true;
+  if (truth(args[7])) attrs[ir::attr::volatile_] = true;
   // Pointers repeat to the mask, too.
   if (const ir::Value* m = args[1].value(); m && m->type.rank() == p->type.rank()) {
     ir::Shape common = p->type.shape;
@@ -133,8 +134,9 @@ Val fn_store(Sema& s, Args args) {
   ir::Value* p = pointer(s, args[0], "store");
   ir::Attrs attrs;
   if (!p || !left_out(s, args[3], "boundary_check", "store") ||
-      !choice(s, args[4], "store", "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, attrs, "cache") ||
-      !choice(s, args[5], "store", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs, "evict"))
+      !choice(s, args[4], "store", "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, attrs, ir::attr::cache) ||
+      !choice(s, args[5], "store", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs,
+              ir::attr::evict))
     return {};
   auto mask = mask_for(s, args[2], p, "store");
   // Memory holds an int1 as a byte, and numbers of other types are stored there as that byte.
@@ -152,8 +154,8 @@ namespace {
 // The attributes of an atomic operation; nullopt after an error.
 std::optional<ir::Attrs> atomic_order(Sema& s, const std::string& function, const Val& sem, const Val& scope) {
   ir::Attrs attrs;
-  if (!choice(s, sem, function.c_str(), "sem", {"relaxed", "acquire", "release", "acq_rel"}, attrs, "sem") ||
-      !choice(s, scope, function.c_str(), "scope", {"cta", "gpu", "sys"}, attrs, "scope"))
+  if (!choice(s, sem, function.c_str(), "sem", {"relaxed", "acquire", "release", "acq_rel"}, attrs, ir::attr::sem) ||
+      !choice(s, scope, function.c_str(), "scope", {"cta", "gpu", "sys"}, attrs, ir::attr::scope))
     return std::nullopt;
   return attrs;
 }

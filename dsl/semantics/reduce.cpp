@@ -10,19 +10,33 @@ namespace {
 using Group = std::vector<ir::Value*>;
 using Combine = std::function<Group(ir::Builder&, const Group& left, const Group& right)>;
 
-// Reduces along `axis` (None: all elements, as a tile of rank 1). Scalars come back as they are.
-std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool keep_dims, const char* function,
-                                  const Combine& combine) {
-  int rank = inputs[0]->type.rank();
-  if (rank == 0) {
-    s.error(fmt::format("{} takes a tile, found {}", function, describe(inputs[0])));
-    return std::nullopt;
+// False after an error: tiles of numbers are combined.
+bool check_inputs(Sema& s, const Group& inputs, const char* function) {
+  if (inputs.empty() || inputs[0]->type.is_scalar()) {
+    s.error(fmt::format("{} takes a tile, found {}", function, inputs.empty() ? "nothing" : describe(inputs[0])));
+    return false;
   }
   for (const ir::Value* x : inputs) {
     if (!x->type.pointer) continue;
     s.error(fmt::format("{} takes numbers, found {}", function, describe(inputs[0])));
-    return std::nullopt;
+    return false;
   }
+  return true;
+}
+
+// For the builder, which gives both groups as one list.
+ir::Builder::Combine in_halves(const Combine& combine) {
+  return [&combine](ir::Builder& b, const Group& args) {
+    const auto middle = args.begin() + long(args.size() / 2);
+    return combine(b, Group(args.begin(), middle), Group(middle, args.end()));
+  };
+}
+
+// Reduces along `axis` (None: all elements, as a tile of rank 1). Scalars come back as they are.
+std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool keep_dims, const char* function,
+                                  const Combine& combine) {
+  if (!check_inputs(s, inputs, function)) return std::nullopt;
+  const int rank = inputs[0]->type.rank();
   int at = 0;
   if (axis.is<None>()) {
     for (ir::Value*& x : inputs)
@@ -32,10 +46,7 @@ std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool k
     if (!i) return std::nullopt;
     at = *i;
   }
-  Group out = s.builder.reduce(inputs, at, [&](ir::Builder& b, const Group& args) {
-    size_t n = args.size() / 2;
-    return combine(b, Group(args.begin(), args.begin() + long(n)), Group(args.begin() + long(n), args.end()));
-  });
+  Group out = s.builder.reduce(inputs, at, in_halves(combine));
   if (keep_dims) {
     for (ir::Value*& x : out) {
       if (axis.is<None>())
@@ -49,6 +60,74 @@ std::optional<Group> reduce_tiles(Sema& s, Group inputs, const Val& axis, bool k
 
 Combine binary_combine(ir::Value* (ir::Builder::*op)(ir::Value*, ir::Value*)) {
   return [op](ir::Builder& b, const Group& left, const Group& right) { return Group{(b.*op)(left[0], right[0])}; };
+}
+
+// The inputs of a function that combines by a user's function: tiles of one shape.
+std::optional<Group> tiles_to_combine(Sema& s, const Val& input, const char* function) {
+  Group out;
+  for (const Val& item : input.is<TupleVal>() ? *input.as<TupleVal>().items : std::vector<Val>{input}) {
+    ir::Value* x = to_value(s, item, fmt::format("an input of {}", function));
+    if (!x) return std::nullopt;
+    out.push_back(x);
+  }
+  for (ir::Value* x : out)
+    if (x->type.shape != out[0]->type.shape) {
+      s.error(fmt::format("{} takes tiles of one shape, found {} and {}", function, describe(out[0]), describe(x)));
+      return std::nullopt;
+    }
+  return out;
+}
+
+// What the user's function gives for two groups, as values of the types of `left`; null where it gives none.
+Group call_combine(Sema& s, const FunctionRef& function, const Group& left, const Group& right) {
+  std::vector<Val> values(left.begin(), left.end());
+  values.insert(values.end(), right.begin(), right.end());
+  const Val combined = s.call(function, std::move(values));
+  Group results(left.size(), nullptr);
+  if (combined.is_poison()) return results;
+  const std::vector<Val> items = combined.is<TupleVal>() ? *combined.as<TupleVal>().items : std::vector<Val>{combined};
+  if (items.size() != left.size()) {
+    s.error(fmt::format("the combine function '{}' gives {} values for {} inputs", function.name, items.size(),
+                        left.size()));
+    return results;
+  }
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (items[i].is_value() && !items[i].value()->type.same_shape_and_elem(left[i]->type))
+      s.error(fmt::format("the combine function '{}' gives {}, expected {}", function.name, describe(items[i]),
+                          describe(left[i])),
+              "it combines two values of one type to one of that type");
+    else
+      results[i] = convert(s, items[i], left[i]->type).value();
+  }
+  return results;
+}
+
+// A user's function as what combines. `failed` becomes true after an error.
+Combine user_combine(Sema& s, const FunctionRef& function, bool& failed) {
+  return [&s, &function, &failed](ir::Builder& b, const Group& left, const Group& right) {
+    ir::Builder outside = std::exchange(s.builder, b);
+    Group results = call_combine(s, function, left, right);
+    b = std::exchange(s.builder, outside);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (!results[i]) failed = true, results[i] = left[i];
+    return results;
+  };
+}
+
+const FunctionRef* combine_function(Sema& s, const Val& x, const char* function) {
+  if (x.is<FunctionRef>() && s.call) return &x.as<FunctionRef>();
+  s.error(fmt::format("{} combines by a @triton.jit function, found {}", function, describe(x)));
+  return nullptr;
+}
+
+Val as_given(const Val& input, const Group& out) {
+  return input.is<TupleVal>() ? make_tuple(std::vector<Val>(out.begin(), out.end())) : Val(out[0]);
+}
+
+// Integers below 32 bits are summed in 32 bits.
+ir::Value* widen_for_sum(Sema& s, ir::Value* x) {
+  if (!x->type.is_integer() || x->type.bits() >= 32) return x;
+  return cast_to(s, x, is_signed(x->type.elem) ? Elem::I32 : Elem::U32);
 }
 
 // 8- and 16-bit elements are compared in 32 bits, as Triton does.
@@ -147,8 +226,8 @@ Val fn_sum(Sema& s, Args args) {
     auto elem = to_elem(s, args[3], "the dtype of sum");
     if (!elem) return {};
     x = cast_to(s, x, *elem);
-  } else if (x->type.is_integer() && x->type.bits() < 32) {
-    x = cast_to(s, x, is_signed(x->type.elem) ? Elem::I32 : Elem::U32);
+  } else {
+    x = widen_for_sum(s, x);
   }
   if (is_float8(x->type.elem))
     return s.error(fmt::format("sum of {}", describe(x)), "give the type to sum in: dtype=tl.float32");
@@ -160,53 +239,12 @@ Val fn_xor_sum(Sema& s, Args args) { return integer_reduction(s, args, "xor_sum"
 Val fn_reduce_or(Sema& s, Args args) { return integer_reduction(s, args, "reduce_or", &ir::Builder::bit_or); }
 
 Val fn_reduce(Sema& s, Args args) {
-  if (!args[2].is<FunctionRef>() || !s.call)
-    return s.error(fmt::format("reduce combines by a @triton.jit function, found {}", describe(args[2])));
-  const auto& function = args[2].as<FunctionRef>();
-  bool tuple = args[0].is<TupleVal>();
-  Group inputs;
-  for (const Val& item : tuple ? *args[0].as<TupleVal>().items : std::vector<Val>{args[0]}) {
-    ir::Value* x = to_value(s, item, "an input of reduce");
-    if (!x) return {};
-    inputs.push_back(x);
-  }
-  for (ir::Value* x : inputs)
-    if (x->type.shape != inputs[0]->type.shape)
-      return s.error(fmt::format("reduce takes tiles of one shape, found {} and {}", describe(inputs[0]), describe(x)));
+  const FunctionRef* function = combine_function(s, args[2], "reduce");
+  auto inputs = function ? tiles_to_combine(s, args[0], "reduce") : std::nullopt;
+  if (!inputs) return {};
   bool failed = false;
-  auto out = reduce_tiles(
-      s, inputs, args[1], truth(args[3]), "reduce", [&](ir::Builder& b, const Group& left, const Group& right) {
-        std::vector<Val> values(left.begin(), left.end());
-        values.insert(values.end(), right.begin(), right.end());
-        ir::Builder outside = s.builder;
-        s.builder = b;
-        Val combined = s.call(function, std::move(values));
-        std::vector<Val> items = combined.is<TupleVal>() ? *combined.as<TupleVal>().items : std::vector<Val>{combined};
-        Group results;
-        if (!combined.is_poison() && items.size() != left.size())
-          s.error(fmt::format("the combine function '{}' gives {} values for {} inputs", function.name, items.size(),
-                              left.size()));
-        for (size_t i = 0; i < left.size(); ++i) {
-          bool fits =
-              i >= items.size() || !items[i].is_value() || items[i].value()->type.same_shape_and_elem(left[i]->type);
-          if (!fits)
-            s.error(fmt::format("the combine function '{}' gives {}, expected {}", function.name, describe(items[i]),
-                                describe(left[i])),
-                    "it combines two values of one type to one of that type");
-          failed |= !fits;
-          Val v = !fits                                             ? Val()
-                  : i < items.size() && items.size() == left.size() ? convert(s, items[i], left[i]->type)
-                                                                    : Val();
-          failed |= v.is_poison();
-          results.push_back(v.is_value() ? v.value() : left[i]);
-        }
-        b = s.builder;
-        s.builder = outside;
-        return results;
-      });
-  if (!out || failed) return {};
-  if (!tuple) return (*out)[0];
-  return make_tuple(std::vector<Val>(out->begin(), out->end()));
+  auto out = reduce_tiles(s, *inputs, args[1], truth(args[3]), "reduce", user_combine(s, *function, failed));
+  return out && !failed ? as_given(args[0], *out) : Val();
 }
 
 }  // namespace tegula::dsl

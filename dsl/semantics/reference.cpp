@@ -1,6 +1,7 @@
 #include "dsl/semantics/reference.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -29,6 +30,45 @@ std::string signature(const FunctionInfo& f) {
       out += "=()";
   }
   return out + ")";
+}
+
+// For a cell of a table.
+std::string escaped(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
+std::string regions_text(const ir::OpInfo& op) {
+  static constexpr const char* kKinds[] = {"combine", "body", "test", "branch"};
+  std::string out;
+  for (const ir::RegionInfo& region : op.regions)
+    out += fmt::format("{}{} ({}): {}", out.empty() ? "" : " ", kKinds[int(region.kind)],
+                       ir::op_info(region.terminator).text, region.doc);
+  return escaped(out);
+}
+
+// "`axis` = 0 (0 to 2): ..."
+std::string attribute_text(const ir::AttrInfo& attr) {
+  struct Default {
+    std::string operator()(bool v) const { return v ? " = true" : " = false"; }
+    std::string operator()(int64_t v) const { return fmt::format(" = {}", v); }
+    std::string operator()(double v) const { return fmt::format(" = {}", v); }
+    std::string operator()(const std::string& v) const { return v.empty() ? "?" : fmt::format(" = {}", v); }
+    std::string operator()(const ir::Ints&) const { return "?"; }
+  };
+  std::string limits;
+  if (attr.low > INT32_MIN && attr.high < INT32_MAX)
+    limits = fmt::format(" ({} to {})", attr.low, attr.high);
+  else if (!attr.choices.empty())
+    limits = fmt::format(" ({})", fmt::join(attr.choices, ", "));
+  return fmt::format("`{}`{}{}: {}", attr.name, attr.required ? "" : std::visit(Default{}, attr.fallback), limits,
+                     attr.doc);
+}
+
+std::string attributes_text(const ir::OpInfo& op) {
+  std::string out;
+  for (const ir::AttrInfo& attr : op.attrs) out += (out.empty() ? "" : " ") + attribute_text(attr);
+  return escaped(out);
 }
 
 }  // namespace
@@ -154,25 +194,24 @@ tests. Transcendental functions take float32 and float64.
   for (const FunctionInfo& f : function_table()) sorted.push_back(&f);
   std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->name < b->name; });
   for (const FunctionInfo* f : sorted) {
-    std::string doc = f->doc;
-    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
-    out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", doc);
+    out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", escaped(f->doc));
   }
   out += R"(
 ## tile IR
 
 The operations that kernels are lowered to; `tegula compile --emit=tile` prints them.
 
-| op | operands | meaning |
-|---|---|---|
+An attribute without a default must be given; `?` marks one that has no value unless it is given.
+
+| op | operands | regions | attributes | meaning |
+|---|---|---|---|---|
 )";
   for (const ir::OpInfo& op : ir::op_table()) {
     std::string operands;
     for (size_t i = 0; i < op.operands.size(); ++i)
       operands += (i ? ", " : "") + op.operands[i] + (int(i) >= op.required && !op.variadic ? "?" : "");
-    std::string doc = op.doc;
-    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
-    out += fmt::format("| `{}` | {} | {} |\n", op.text, operands, doc);
+    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", op.text, operands, regions_text(op), attributes_text(op),
+                       escaped(op.doc));
   }
   return out;
 }

@@ -251,9 +251,9 @@ TEST_F(ErrorsTest, Options) {
   EXPECT_EQ(launch({.constexprs = {{"BLOCK", 128}, {"BLOCK", 256}}}),
             "kernel 'add': the constexpr parameter 'BLOCK' is given twice");
   // Several at once.
-  EXPECT_EQ(launch({.constexprs = {{"size", 128}}, .num_warps = 3, .num_stages = 0}),
+  EXPECT_EQ(launch({.constexprs = {{"size", 128}}, .num_warps = 3, .num_stages = -1}),
             "kernel 'add': num_warps is 3, expected 1, 2, 4, 8, 16 or 32\n"
-            "kernel 'add': num_stages is 0, expected 1 to 8\n"
+            "kernel 'add': num_stages is -1, expected 0 to 32\n"
             "kernel 'add': the parameter 'size' is no tl.constexpr\n"
             "  hint: pass its value with the arguments of the launch, or annotate it with tl.constexpr\n"
             "kernel 'add': the constexpr parameter 'BLOCK' has no value\n"

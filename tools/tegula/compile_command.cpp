@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "codegen/compile.h"
+#include "codegen/ir/options.h"
 #include "codegen/ir/printer.h"
 #include "dsl/program.h"
 #include "tools/tegula/arguments.h"
@@ -25,9 +26,9 @@ struct Options {
   std::string target = "sm_90a";
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
-  int num_warps = 4;
-  int num_stages = 3;
-  int maxnreg = 0;
+  int num_warps = ir::option::num_warps.fallback;
+  int num_stages = ir::option::num_stages.fallback;
+  int maxnreg = ir::option::maxnreg.fallback;
   bool no_dependent_launch = false;
   std::string output;
   bool times = false;
@@ -132,10 +133,9 @@ Command add_compile(CLI::App& parent) {
   app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
-  app->add_option("--num-stages", o->num_stages, "Stages of loops around a tl.dot without a number of their own")
-      ->capture_default_str();
-  app->add_option("--maxnreg", o->maxnreg, "Registers a thread at most; 0: no limit")->capture_default_str();
+  app->add_option("--num-warps", o->num_warps, ir::option::num_warps.doc)->capture_default_str();
+  app->add_option("--num-stages", o->num_stages, ir::option::num_stages.doc)->capture_default_str();
+  app->add_option("--maxnreg", o->maxnreg, ir::option::maxnreg.doc)->capture_default_str();
   app->add_flag("--no-dependent-launch", o->no_dependent_launch,
                 "The code does not wait for earlier kernels itself: launches cannot overlap");
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");

@@ -45,9 +45,8 @@ void LaunchTexts::add_options(CLI::App& app) {
       ->check(CLI::IsMember({"gpu", "emulator"}));
   app.add_option("--target", target, "The GPU that the emulator stands for");
   app.add_option("--seed", seed, "Of the random numbers")->capture_default_str();
-  app.add_option("--num-warps", num_warps, "Warps a program")->capture_default_str();
-  app.add_option("--num-stages", num_stages, "Stages of loops around a tl.dot without a number of their own")
-      ->capture_default_str();
+  app.add_option("--num-warps", num_warps, ir::option::num_warps.doc)->capture_default_str();
+  app.add_option("--num-stages", num_stages, ir::option::num_stages.doc)->capture_default_str();
 }
 
 std::shared_ptr<Device> open_device(const LaunchTexts& o, std::string& why) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/ir/options.h"
 #include "dsl/tegula.h"
 #include "tools/tegula/npy.h"
 
@@ -20,8 +21,8 @@ struct LaunchTexts {
   std::string target;
   std::vector<std::string> in, random, zeros, scalars, constexprs;
   uint64_t seed = 0;
-  int num_warps = 4;
-  int num_stages = 3;
+  int num_warps = ir::option::num_warps.fallback;
+  int num_stages = ir::option::num_stages.fallback;
 
   /// Adds --in, --random, --zeros, --arg, --constexpr, --device, --target, --seed, --num-warps, --num-stages.
   void add_options(CLI::App& app);

@@ -159,8 +159,7 @@ TEST_F(Axis, WrappingNeedsTheSign) {
   Value* elements = b.div(b.arange(0, 64), b.splat(rows, {64}));
   expect(b.rem(b.add(b.mul(elements, all(64, {64})), b.arange(0, 64)), bound), {1}, {1}, {1});
   // A promise, and what cannot be negative.
-  Value* promised = b.sub(pid, rows);
-  promised->def->attrs["non_negative"] = true;
+  Value* promised = b.create(ir::Opcode::Hint, {b.sub(pid, rows)}, {}, {{ir::attr::non_negative, true}})->result();
   expect(wrapped(promised), {16}, {16}, {1});
   expect(wrapped(b.maximum(rows, c(0))), {16}, {16}, {1});
   expect(wrapped(b.abs(rows)), {16}, {16}, {1});
@@ -219,7 +218,7 @@ TEST_F(Axis, LoopsReachAFixedPoint) {
   Value* ptr = b.addptr(b.splat(pointer(), {64}), b.arange(0, 64));
   Value* stride = i32(16);
   Value *zero = c(0), *eight = c(8);
-  ir::Op* loop = b.create(Opcode::For, {zero, stride, eight, ptr, ptr}, {ptr->type, ptr->type}, {}, 1);
+  ir::Op* loop = b.create(Opcode::For, {zero, stride, eight, ptr, ptr}, {ptr->type, ptr->type});
   ir::Block* body = loop->regions[0].get();
   Value* i = body->add_arg(Type::scalar(Elem::I32));
   Value* aligned = body->add_arg(ptr->type);
@@ -240,7 +239,7 @@ TEST_F(Axis, LoopsReachAFixedPoint) {
 TEST_F(Axis, BranchesAndWhileJoin) {
   Value* condition = b.lt(i32(), i32());
   Value* twelve = i32(4);
-  ir::Op* branch = b.create(Opcode::If, {condition}, {Type::scalar(Elem::I32)}, {}, 2);
+  ir::Op* branch = b.create(Opcode::If, {condition}, {Type::scalar(Elem::I32)});
   for (int r = 0; r < 2; ++r) {
     Builder inner(branch->regions[r].get());
     inner.create(Opcode::Yield, {r ? twelve : inner.constant(Type::scalar(Elem::I32), 16)});
@@ -248,7 +247,7 @@ TEST_F(Axis, BranchesAndWhileJoin) {
   expect(branch->result(), {1}, {4}, {1});
 
   Value* start = c(64);
-  ir::Op* loop = b.create(Opcode::While, {start}, {Type::scalar(Elem::I32)}, {}, 2);
+  ir::Op* loop = b.create(Opcode::While, {start}, {Type::scalar(Elem::I32)});
   Value* before = loop->regions[0]->add_arg(Type::scalar(Elem::I32));
   Value* after = loop->regions[1]->add_arg(Type::scalar(Elem::I32));
   Builder head(loop->regions[0].get());

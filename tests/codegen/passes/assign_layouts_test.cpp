@@ -86,8 +86,8 @@ TEST_F(Layouts, RowKernelHasOneLayoutAndNoConversion) {
   assign();
   EXPECT_EQ(conversions(), 0u);
   EXPECT_EQ(layout(x), "register=[[1],[2],[512]], lane=[[4],[8],[16],[32],[64]], warp=[[128],[256]] -> dim0:1024");
-  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 4);
-  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Load)[0]->get(ir::attr::vector), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
   EXPECT_EQ(layout(ops(Opcode::Store)[0]->operands[1]), layout(x));
 }
 
@@ -100,16 +100,16 @@ TEST_F(Layouts, VectorsFollowAlignmentMaskAndSize) {
   b.load(row_pointers(aligned, 256), nullptr, nullptr);  // two elements a thread
   assign();
   auto loads = ops(Opcode::Load);
-  EXPECT_EQ(loads[1]->attr_int("vector"), 1);
-  EXPECT_EQ(loads[2]->attr_int("vector"), 1);
-  EXPECT_EQ(loads[3]->attr_int("vector"), 2);
+  EXPECT_EQ(loads[1]->get(ir::attr::vector), 1);
+  EXPECT_EQ(loads[2]->get(ir::attr::vector), 1);
+  EXPECT_EQ(loads[3]->get(ir::attr::vector), 2);
   EXPECT_EQ(loads[3]->result()->type.layout->contiguous_registers(0), 2);
 }
 
 TEST_F(Layouts, UnalignedRowsPutLanesSideBySide) {
   b.load(row_pointers(pointer(Elem::F32, 4), 1024), nullptr, nullptr);
   assign();
-  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 1);
+  EXPECT_EQ(ops(Opcode::Load)[0]->get(ir::attr::vector), 1);
   EXPECT_EQ(layout(ops(Opcode::Load)[0]->result()),
             "register=[[128],[256],[512]], lane=[[1],[2],[4],[8],[16]], warp=[[32],[64]] -> dim0:1024");
 }
@@ -120,14 +120,14 @@ TEST_F(Layouts, MixedElementTypesShareALayout) {
   b.store(row_pointers(full, 2048), b.cast(x, Elem::F32), nullptr);
   assign();
   EXPECT_EQ(conversions(), 0u);
-  EXPECT_EQ(ops(Opcode::Load)[0]->attr_int("vector"), 4);
-  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Load)[0]->get(ir::attr::vector), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
 }
 
 TEST_F(Layouts, HalfAloneTakesEightElements) {
   Value* x = b.load(row_pointers(pointer(Elem::F16), 2048), nullptr, nullptr);
   assign();
-  EXPECT_EQ(x->def->attr_int("vector"), 8);
+  EXPECT_EQ(x->def->get(ir::attr::vector), 8);
 }
 
 TEST_F(Layouts, RowsOfATileStayInsideWarps) {
@@ -142,7 +142,7 @@ TEST_F(Layouts, RowsOfATileStayInsideWarps) {
             "warp=[[1,0],[2,0]] -> dim0:16, dim1:256");
   Value* row = ops(Opcode::Reduce)[0]->result();
   EXPECT_EQ(layout(row), "register=[[4],[8]], lane=[[0],[0],[0],[0],[0]], warp=[[1],[2]] -> dim0:16");
-  EXPECT_EQ(x->def->attr_int("vector"), 4);
+  EXPECT_EQ(x->def->get(ir::attr::vector), 4);
 }
 
 TEST_F(Layouts, ColumnSumsKeepWarpsAlongTheRow) {
@@ -151,7 +151,7 @@ TEST_F(Layouts, ColumnSumsKeepWarpsAlongTheRow) {
   assign();
   EXPECT_EQ(x->type.layout->drop_tile_dim(1).free_mask(Dim::Warp), 3);
   EXPECT_EQ(conversions(), 0u);  // a small store takes the layout of what it stores
-  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
 }
 
 TEST_F(Layouts, ShortRowsShareAWarp) {
@@ -171,7 +171,7 @@ TEST_F(Layouts, WeightsFollowTheMatrix) {
   b.store(row_pointers(stats, 16), reduce(scaled, 1), nullptr);
   assign();
   EXPECT_EQ(conversions(), 0u) << ir::print(func);
-  EXPECT_EQ(weights->def->attr_int("vector"), 4);
+  EXPECT_EQ(weights->def->get(ir::attr::vector), 4);
 }
 
 // As many elements as half of the matrix, and yet they are loaded where the matrix needs them.
@@ -184,7 +184,7 @@ TEST_F(Layouts, WeightsOfTwoRowsFollowTheMatrix) {
   b.store(tile_pointers(in, stride, 2, 4096), scaled, nullptr);
   assign();
   EXPECT_EQ(conversions(), 0u) << ir::print(func);
-  EXPECT_EQ(weights->def->attr_int("vector"), 4);
+  EXPECT_EQ(weights->def->get(ir::attr::vector), 4);
 }
 
 TEST_F(Layouts, TransposedCopyConvertsTheValueOnce) {
@@ -196,15 +196,15 @@ TEST_F(Layouts, TransposedCopyConvertsTheValueOnce) {
   simplify();
   ASSERT_EQ(conversions(), 1u) << ir::print(func);
   EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
-  EXPECT_EQ(x->def->attr_int("vector"), 4);
-  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 4);
+  EXPECT_EQ(x->def->get(ir::attr::vector), 4);
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
 }
 
 TEST_F(Layouts, CarriedValuesKeepOneLayout) {
   Value *in = pointer(), *out = pointer(), *n = i32();
   Value* ptr = row_pointers(in, 512);
   Value* sum = b.constant_float(Type::tile(Elem::F32, {512}), 0);
-  Op* loop = b.create(Opcode::For, {c(0), n, c(1), ptr, sum}, {ptr->type, sum->type}, {}, 1);
+  Op* loop = b.create(Opcode::For, {c(0), n, c(1), ptr, sum}, {ptr->type, sum->type});
   ir::Block* body = loop->regions[0].get();
   body->add_arg(Type::scalar(Elem::I32));
   Value *p = body->add_arg(ptr->type), *s = body->add_arg(sum->type);
@@ -212,12 +212,12 @@ TEST_F(Layouts, CarriedValuesKeepOneLayout) {
   Value* x = in_loop.load(p, nullptr, nullptr);
   Value* next = in_loop.addptr(p, in_loop.constant(Type::tile(Elem::I32, {512}), 512));
   in_loop.create(Opcode::Yield, {next, in_loop.add(s, x)});
-  Op* branch = b.create(Opcode::If, {b.lt(n, c(4))}, {sum->type}, {}, 2);
+  Op* branch = b.create(Opcode::If, {b.lt(n, c(4))}, {sum->type});
   for (int r = 0; r < 2; ++r) {
     Builder inner(branch->regions[r].get());
     inner.create(Opcode::Yield, {r ? loop->result(1) : inner.neg(loop->result(1))});
   }
-  Op* again = b.create(Opcode::While, {branch->result()}, {sum->type}, {}, 2);
+  Op* again = b.create(Opcode::While, {branch->result()}, {sum->type});
   Value* before = again->regions[0]->add_arg(sum->type);
   Value* after = again->regions[1]->add_arg(sum->type);
   Builder head(again->regions[0].get());
@@ -228,7 +228,7 @@ TEST_F(Layouts, CarriedValuesKeepOneLayout) {
   b.store(row_pointers(out, 512), again->result(), nullptr);
   assign();
   EXPECT_EQ(conversions(), 0u) << ir::print(func);
-  EXPECT_EQ(x->def->attr_int("vector"), 4);
+  EXPECT_EQ(x->def->get(ir::attr::vector), 4);
 }
 
 // ---- Dots
@@ -244,8 +244,7 @@ class Dots : public Layouts {
     Value *k_total = i32(16), *n_total = i32(16);
     Value *a_ptr = tile_pointers(pa, k_total, m, k), *b_ptr = tile_pointers(pb, n_total, k, n);
     Value* zero = b.constant_float(Type::tile(Elem::F32, {m, n}), 0);
-    loop =
-        b.create(Opcode::For, {c(0), k_total, c(k), a_ptr, b_ptr, zero}, {a_ptr->type, b_ptr->type, zero->type}, {}, 1);
+    loop = b.create(Opcode::For, {c(0), k_total, c(k), a_ptr, b_ptr, zero}, {a_ptr->type, b_ptr->type, zero->type});
     ir::Block* body = loop->regions[0].get();
     Value* i = body->add_arg(Type::scalar(Elem::I32));
     Values args;
@@ -277,9 +276,9 @@ TEST_F(Dots, MatmulConvertsOperandsAndTheNarrowResult) {
   EXPECT_EQ(*dot->operands[1]->type.layout, mma_operand_layout({32, 64}, 1, 16, 2, 2));
   EXPECT_EQ(*dot->result()->type.layout, mma_accumulator_layout({64, 64}, 2, 2));
   EXPECT_EQ(converts[2]->result()->type.elem, Elem::F16);
-  EXPECT_EQ(a_tile->def->attr_int("vector"), 8);
-  EXPECT_EQ(b_tile->def->attr_int("vector"), 8);
-  EXPECT_EQ(ops(Opcode::Store)[0]->attr_int("vector"), 8);
+  EXPECT_EQ(a_tile->def->get(ir::attr::vector), 8);
+  EXPECT_EQ(b_tile->def->get(ir::attr::vector), 8);
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 8);
   for (Value* carried : {loop->result(2), loop->regions[0]->args[3].get()})
     EXPECT_EQ(*carried->type.layout, *dot->result()->type.layout);
 }
@@ -324,7 +323,7 @@ TEST_F(Dots, Attention) {
   Value* sum = b.constant_float(Type::tile(Elem::F32, {m}), 0);
   Value* zero = b.constant_float(Type::tile(Elem::F32, {m, d}), 0);
   loop = b.create(Opcode::For, {c(0), total, c(int(n)), k_ptr, v_ptr, sum, zero},
-                  {k_ptr->type, v_ptr->type, sum->type, zero->type}, {}, 1);
+                  {k_ptr->type, v_ptr->type, sum->type, zero->type});
   ir::Block* body = loop->regions[0].get();
   Value* i = body->add_arg(Type::scalar(Elem::I32));
   Values args;
@@ -461,7 +460,7 @@ TEST_P(RandomFunctions, AreLaidOut) {
         case 8: {
           if (steps < 4) break;
           Value* y = at.exp(x);
-          Op* loop = at.create(Opcode::For, {n, n, n, x, y}, {x->type, y->type}, {}, 1);
+          Op* loop = at.create(Opcode::For, {n, n, n, x, y}, {x->type, y->type});
           ir::Block* body = loop->regions[0].get();
           body->add_arg(n->type);
           Values inner = pool;

@@ -149,7 +149,7 @@ TEST(CppErrors, SeveralInOneRun) {
 {}: error: the number -1 does not fit uint64
         store(x, Tile(~uint64_t(0)) + -1);
   hint: convert the unsigned operand to a signed type first
-{}: error: num_stages is -1, expected 0 or more
+{}: error: num_stages is -1, expected 0 to 32
         for (Tile k : range(0, n, 1, {{.num_stages = -1}})) store(x, k);
 )",
                                       line, line + 1, line + 2, line + 3, line + 5, line + 6, line + 7));

@@ -52,7 +52,7 @@ TEST_F(SemanticsFunctions, Table) {
 
 TEST_F(SemanticsFunctions, Creation) {
   EXPECT_EQ(type_of(call("program_id", {Int(1)})), "i32");
-  EXPECT_EQ(last().attr_int("axis"), 1);
+  EXPECT_EQ(last().get(ir::attr::axis), 1);
   EXPECT_EQ(type_of(call("num_programs", {}, {{"axis", Int(2)}})), "i32");
   EXPECT_EQ(type_of(call("arange", {Int(0), Int(64)})), "tile<64xi32>");
   EXPECT_EQ(type_of(call("zeros", {shape({16, 32}), type(Elem::F16)})), "tile<16x32xf16>");
@@ -110,8 +110,8 @@ TEST_F(SemanticsFunctions, Load) {
   call("load", {p, true}, {{"eviction_policy", text("evict_last")}, {"cache_modifier", text(".cg")}});
   EXPECT_EQ(ops(), "load");
   EXPECT_EQ(last().operand(1), nullptr);
-  EXPECT_EQ(last().attr_string("evict"), "evict_last");
-  EXPECT_EQ(last().attr_string("cache"), ".cg");
+  EXPECT_EQ(last().get(ir::attr::evict), "evict_last");
+  EXPECT_EQ(last().get(ir::attr::cache), ".cg");
   EXPECT_EQ(type_of(call("load", {pointer(Elem::I1)})), "i1");
   EXPECT_EQ(type_of(call("load", {pointers(Elem::F32, {1, 32}), tile(Elem::I1, {16, 32})})), "tile<16x32xf32>");
   EXPECT_EQ(errors(), "");
@@ -171,9 +171,9 @@ TEST_F(SemanticsFunctions, Store) {
 
 TEST_F(SemanticsFunctions, AtomicAdd) {
   EXPECT_EQ(type_of(call("atomic_add", {pointers(Elem::F32, {16}), Int(1)})), "tile<16xf32>");
-  EXPECT_EQ(last().attr_string("kind"), "add");
+  EXPECT_EQ(last().get(ir::attr::kind), "add");
   call("atomic_add", {pointer(Elem::I32), Int(1), scalar(Elem::I1)}, {{"sem", text("relaxed")}});
-  EXPECT_EQ(last().attr_string("sem"), "relaxed");
+  EXPECT_EQ(last().get(ir::attr::sem), "relaxed");
   EXPECT_EQ(errors(), "");
   call("atomic_add", {pointers(Elem::I16, {16}), Int(1)});
   EXPECT_EQ(errors(), "atomic_add on int16 (it takes 32- and 64-bit integers and floats of 16 bits or more)");
@@ -214,9 +214,9 @@ TEST_F(SemanticsFunctions, MinimumMaximum) {
   EXPECT_EQ(type_of(call("maximum", {tile(Elem::F16, {16}), 0.0})), "tile<16xf32>");
   EXPECT_EQ(type_of(call("maximum", {tile(Elem::F16, {16}), tile(Elem::F16, {16})})), "tile<16xf16>");
   EXPECT_EQ(type_of(call("minimum", {tile(Elem::BF16, {16}), tile(Elem::BF16, {16})})), "tile<16xf32>");
-  EXPECT_FALSE(last().attr_bool("nan"));
+  EXPECT_FALSE(last().get(ir::attr::nan));
   call("maximum", {scalar(Elem::F32), 0.0}, {{"propagate_nan", text("ALL")}});
-  EXPECT_TRUE(last().attr_bool("nan"));
+  EXPECT_TRUE(last().get(ir::attr::nan));
   ops();
   EXPECT_EQ(type_of(call("clamp", {tile(Elem::F32, {16}), 0.0, 1.0})), "tile<16xf32>");
   EXPECT_EQ(ops(), "constant splat maximum constant splat minimum");
@@ -576,9 +576,9 @@ TEST_F(SemanticsFunctions, Float8Dot) {
 TEST_F(SemanticsFunctions, Hints) {
   Val x = tile(Elem::I32, {16});
   EXPECT_EQ(type_of(call("multiple_of", {x, Int(8)})), "tile<16xi32>");
-  EXPECT_EQ(last().attr_ints("divisibility"), std::vector<int64_t>{8});
+  EXPECT_EQ(last().get(ir::attr::divisibility), std::vector<int64_t>{8});
   call("max_contiguous", {tile(Elem::I32, {4, 8}), shape({1, 8})});
-  EXPECT_EQ(last().attr_ints("contiguity"), (std::vector<int64_t>{1, 8}));
+  EXPECT_EQ(last().get(ir::attr::contiguity), (std::vector<int64_t>{1, 8}));
   EXPECT_EQ(call("multiple_of", {Int(32), Int(8)}).as<Int>(), 32);
   EXPECT_TRUE(call("assume", {scalar(Elem::I1)}).is<None>());
   EXPECT_TRUE(call("debug_barrier", {}).is<None>());

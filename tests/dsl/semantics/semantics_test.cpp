@@ -121,11 +121,11 @@ TEST_F(Semantics, Bitwise) {
   EXPECT_EQ(type_of(binary(s, ">>", u, i)), "u32");
   EXPECT_EQ(ops(), "cast shr");
   EXPECT_EQ(type_of(unary(s, "~", mask)), "tile<16xi1>");
-  EXPECT_EQ(last().operand(1)->def->attr_int("value"), 1);
+  EXPECT_EQ(ir::constant_integer(last().operand(1)), 1);
   unary(s, "~", scalar(Elem::U8));
-  EXPECT_EQ(last().operand(1)->def->attr_int("value"), 255);
+  EXPECT_EQ(ir::constant_integer(last().operand(1)), 255);
   unary(s, "~", i);
-  EXPECT_EQ(last().operand(1)->def->attr_int("value"), -1);
+  EXPECT_EQ(ir::constant_integer(last().operand(1)), -1);
   EXPECT_TRUE(binary(s, "&", scalar(Elem::F32), i).is_poison());
   EXPECT_EQ(errors(),
             "'&' takes integers, found float32 and int32 (it binds tighter than comparisons: write (a < b) & (c < d))");
@@ -439,9 +439,9 @@ TEST_F(Semantics, Convert) {
   EXPECT_EQ(type_of(convert(s, tile(Elem::F32, {32}), Type::tile(Elem::F32, {16, 32}))), "tile<16x32xf32>");
   EXPECT_EQ(ops(), "expand_dims broadcast");
   EXPECT_EQ(type_of(convert(s, 1.75, Type::scalar(Elem::I32))), "i32");
-  EXPECT_EQ(last().attr_int("value"), 1);
+  EXPECT_EQ(ir::constant_integer(last().result()), 1);
   convert(s, Int(200), Type::scalar(Elem::I8));
-  EXPECT_EQ(last().attr_int("value"), -56);
+  EXPECT_EQ(ir::constant_integer(last().result()), -56);
   EXPECT_EQ(errors(), "");
   EXPECT_TRUE(convert(s, tile(Elem::F32, {8}), Type::tile(Elem::F32, {16})).is_poison());
   EXPECT_EQ(errors(), "cannot broadcast [8] to [16] (only extents of 1 repeat)");
@@ -474,7 +474,7 @@ TEST_F(Semantics, Cast) {
   EXPECT_EQ(ops(), "cast");
   EXPECT_EQ(type_of(call("to", {pointer(Elem::F32), type(Elem::I1)})), "i1");
   call("to", {scalar(Elem::F32), type(Elem::F16)}, {{"fp_downcast_rounding", text("rtz")}});
-  EXPECT_EQ(last().attr_string("rounding"), "rtz");
+  EXPECT_EQ(last().get(ir::attr::rounding), "rtz");
   EXPECT_EQ(type_of(call("to", {scalar(Elem::F32), type(Elem::I32)}, {{"bitcast", true}})), "i32");
   EXPECT_EQ(type_of(call("to", {pointer(Elem::F32), type(Elem::I64)})), "i64");
   EXPECT_EQ(type_of(call("to", {scalar(Elem::I64), call("pointer_type", {type(Elem::F16)})})), "ptr<f16>");

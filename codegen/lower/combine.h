@@ -1,0 +1,56 @@
+// What the ops have in common that combine elements along an axis by a region: reductions and scans.
+#pragma once
+
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+/// One element of each operand.
+using Group = llvm::SmallVector<llvm::Value*, 2>;
+
+class Combining {
+ public:
+  Combining(Lowering& l, const ir::Op& op)
+      : l_(l),
+        op_(op),
+        in_(op.operand(0)->type),
+        layout_(*in_.layout),
+        axis_(int(op.get(ir::attr::axis))),
+        along_(tile_dim(axis_)) {}
+
+ protected:
+  /// The register part of an element's coordinates along the other axes.
+  using Key = std::vector<int32_t>;
+  Key key_of_operand(int r) const;
+
+  /// What the region makes of two groups.
+  Group combine(const Group& a, const Group& b);
+  /// a where the condition holds (null: everywhere), else b.
+  Group choose(llvm::Value* condition, const Group& a, const Group& b);
+  Group operands_of_register(int r) const;
+
+  bool moves_along_axis(Dim dim, int bit) const { return layout_.basis(dim, bit, along_) != 0; }
+  /// The number that these bits of the thread's index make up, lowest first.
+  llvm::Value* bits_of_thread(const std::vector<int>& bits);
+  /// Whether the thread's index has these bits of `mask`; null where there are none to compare.
+  llvm::Value* is_thread(uint32_t mask, uint32_t bits);
+  /// Row-major index of this thread's element with that register part, among the elements along the other axes.
+  llvm::Value* element_index(const Key& key);
+
+  // Partial results in shared memory, `partials` side by side for each element along the other axes.
+  static int64_t element_bytes(const ir::Value* x) { return std::max(1, x->type.bits() / 8); }
+  /// Where the partials of each operand begin.
+  std::vector<int64_t> areas(int64_t partials) const;
+  llvm::Value* address(int64_t area, llvm::Value* index, int64_t bytes);
+  /// As many partials as one access may cover.
+  int partials_together(int partials) const;
+
+  Lowering& l_;
+  const ir::Op& op_;
+  const ir::Type& in_;
+  const LinearLayout& layout_;
+  int axis_;
+  Dim along_;
+};
+
+}  // namespace tegula::lower
