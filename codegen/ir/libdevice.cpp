@@ -46,6 +46,7 @@ LibdeviceFunction make_function(const char* name, std::string_view signature, st
   }
   if (body.starts_with("clc ")) f.kind = Body::Libclc;
   if (body.starts_with("ptx ")) f.kind = Body::Ptx;
+  if (body.starts_with("spc ")) f.kind = Body::Special;
   f.body = replace_all(std::string(body.substr(4)), "{t}", ptx_type(f.params[0]));
   f.body = replace_all(std::move(f.body), "{b}", fmt::format("b{}", elem_bits(f.params[0])));
   return f;

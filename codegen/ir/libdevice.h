@@ -11,13 +11,13 @@
 namespace tegula::ir {
 
 struct LibdeviceFunction {
-  enum class Body : uint8_t { Libclc, Ptx, Own };
+  enum class Body : uint8_t { Libclc, Ptx, Own, Special };
 
   std::string name;
   Elem result;
   std::vector<Elem> params;
   Body kind;
-  std::string body;  ///< libclc's name, the instructions with the types filled in, or the name of our own function
+  std::string body;  ///< libclc's name, the instructions with the types filled in, or the name of a function of ours
   const char* doc;
 
   /// "float32(float32, int32)": types as the kernel language writes them.

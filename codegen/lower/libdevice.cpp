@@ -3,6 +3,7 @@
 
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/special.h"
 
 namespace tegula::lower {
 
@@ -223,6 +224,34 @@ constexpr OwnFunction kOwn[] = {
     {"signbit", own_signbit},
 };
 
+/// The function of fp64 as one of the module's, made when it is first called: its body is long.
+llvm::Function* special_function(Lowering& l, const std::string& body, llvm::ArrayRef<llvm::Type*> types) {
+  const std::string name = "tegula.special." + body;
+  if (llvm::Function* known = l.module.getFunction(name)) return known;
+  auto* f = llvm::Function::Create(llvm::FunctionType::get(l.b.getDoubleTy(), types, false),
+                                   llvm::GlobalValue::InternalLinkage, name, l.module);
+  f->addFnAttr(llvm::Attribute::AlwaysInline);
+  f->setDoesNotThrow();
+  llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+  l.b.SetInsertPoint(llvm::BasicBlock::Create(l.context, "", f));
+  l.b.SetCurrentDebugLocation({});
+  llvm::SmallVector<llvm::Value*, 2> arguments;
+  for (llvm::Argument& argument : f->args()) arguments.push_back(&argument);
+  l.b.CreateRet(find_special(body)(l, arguments));
+  return f;
+}
+
+llvm::Value* special(Lowering& l, const ir::LibdeviceFunction& f, Args x) {
+  llvm::SmallVector<llvm::Value*, 2> wide;
+  llvm::SmallVector<llvm::Type*, 2> types;
+  for (llvm::Value* v : x) {
+    wide.push_back(v->getType()->isFloatTy() ? l.b.CreateFPExt(v, l.b.getDoubleTy()) : v);
+    types.push_back(wide.back()->getType());
+  }
+  llvm::Value* result = l.b.CreateCall(special_function(l, f.body, types), wide);
+  return f.result == Elem::F32 ? l.b.CreateFPTrunc(result, l.b.getFloatTy()) : result;
+}
+
 llvm::Value* call(Lowering& l, const ir::LibdeviceFunction& f, Args x) {
   llvm::Type* result = l.element_type(f.result);
   switch (f.kind) {
@@ -230,6 +259,8 @@ llvm::Value* call(Lowering& l, const ir::LibdeviceFunction& f, Args x) {
       return l.libclc(f.body, x, result);
     case ir::LibdeviceFunction::Body::Ptx:
       return instructions(l, fmt::format("{}.{}", f.name, elem_info(f.params[0]).text), f.body, result, x);
+    case ir::LibdeviceFunction::Body::Special:
+      return special(l, f, x);
     case ir::LibdeviceFunction::Body::Own:
       for (const OwnFunction& own : kOwn)
         if (own.name == f.body) return own.make(l, x);
