@@ -97,12 +97,7 @@ class Stages {
 };
 
 std::string finish_ptx(llvm::Module& module, const Target& target) {
-  auto machine = nvptx_machine(target, link_ptx_bodies(module, target));
-  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
-    passes.addPass(llvm::AlwaysInlinerPass());
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
-    passes.addPass(llvm::GlobalDCEPass());
-  });
+  auto machine = nvptx_machine(target, insert_ptx(module, target));
   return emit_ptx(module, *machine);
 }
 

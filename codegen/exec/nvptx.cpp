@@ -40,11 +40,11 @@ std::vector<std::string> split(std::string_view list) {
   return parts;
 }
 
-// A row's assembly with the operands that it names, results first.
+// A row's assembly, its constraints (results first) and which arguments of the hardware function are its inputs.
 struct Assembly {
   std::string text;
   std::vector<std::string> constraints;
-  std::vector<llvm::Value*> inputs;
+  std::vector<unsigned> inputs;
 };
 
 // Where the predicate is true there is no need of it, nor of the values that a load gives where it is false: these are
@@ -95,38 +95,67 @@ std::string with_modifiers(const HwInfo& row, const Target& target, const std::s
   return replace_all(text, "{order}", is_volatile ? ".volatile" : "");
 }
 
-// The row's PTX as inline assembly; `always`: its predicate is true.
-llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const Target& target,
-                           const std::string& modifiers, bool always) {
-  bool is_volatile = modifiers == ".volatile";
-  Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
-  for (size_t i = 0; i < row.args.size(); ++i)
-    if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
-  if (always) drop_predicate(assembly);
-  add_cache_policy(assembly.text, modifiers);
-  bool effects = row.effects & (lower::Write | lower::Read) || is_volatile;
-  if (effects) assembly.constraints.push_back("~{memory}");
+// The calls of a hardware function as inline assembly.
+class AssemblyCalls {
+ public:
+  /// `always`: for calls whose predicate is true.
+  AssemblyCalls(const llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers,
+                bool always)
+      : single_(row.result_count == 1), convergent_(row.effects & lower::Convergent) {
+    bool is_volatile = modifiers == ".volatile";
+    Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
+    for (size_t i = 0; i < row.args.size(); ++i)
+      if (row.args[i] != HwType::Site) assembly.inputs.push_back(unsigned(i));
+    if (always) drop_predicate(assembly);
+    add_cache_policy(assembly.text, modifiers);
+    effects_ = row.effects & (lower::Write | lower::Read) || is_volatile;
+    if (effects_) assembly.constraints.push_back("~{memory}");
 
-  llvm::SmallVector<llvm::Type*> types;
-  for (llvm::Value* input : assembly.inputs) types.push_back(input->getType());
-  bool single = row.result_count == 1;
-  llvm::Type* result = single ? f->getReturnType()->getStructElementType(0) : f->getReturnType();
-  auto* callee = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), assembly.text,
-                                      fmt::format("{}", fmt::join(assembly.constraints, ",")),
-                                      (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
-  auto* call = b.CreateCall(callee, assembly.inputs);
-  call->setDoesNotThrow();
-  if (!effects && !(row.effects & lower::Convergent)) call->setDoesNotAccessMemory();
-  if (row.effects & lower::Convergent) call->setConvergent();
-  if (single) return b.CreateInsertValue(llvm::PoisonValue::get(f->getReturnType()), call, 0);
-  return call;
-}
+    llvm::SmallVector<llvm::Type*> types;
+    for (unsigned i : assembly.inputs) types.push_back(f.getFunctionType()->getParamType(i));
+    llvm::Type* result = single_ ? f.getReturnType()->getStructElementType(0) : f.getReturnType();
+    callee_ = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), assembly.text,
+                                   fmt::format("{}", fmt::join(assembly.constraints, ",")),
+                                   (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
+    inputs_ = std::move(assembly.inputs);
+  }
+
+  void replace(llvm::CallInst& call) const {
+    llvm::IRBuilder<> b(&call);
+    llvm::SmallVector<llvm::Value*> args;
+    for (unsigned i : inputs_) args.push_back(call.getArgOperand(i));
+    llvm::CallInst* result = b.CreateCall(callee_, args);
+    result->setDoesNotThrow();
+    if (!effects_ && !convergent_) result->setDoesNotAccessMemory();
+    if (convergent_) result->setConvergent();
+    if (auto range = call.getRange(); range && !single_) result->addRangeRetAttr(*range);
+    if (single_)
+      for (llvm::User* user : llvm::make_early_inc_range(call.users()))
+        if (auto* element = llvm::dyn_cast<llvm::ExtractValueInst>(user)) {
+          element->replaceAllUsesWith(result);
+          element->eraseFromParent();
+        }
+    if (!call.use_empty())
+      call.replaceAllUsesWith(single_ ? b.CreateInsertValue(llvm::PoisonValue::get(call.getType()), result, 0)
+                                      : result);
+    call.eraseFromParent();
+  }
+
+ private:
+  bool single_, convergent_, effects_;
+  llvm::InlineAsm* callee_;
+  std::vector<unsigned> inputs_;
+};
 
 llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
   auto* type = llvm::ArrayType::get(b.getInt8Ty(), 0);
-  auto* array = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
-                                         "tegula_shared", nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-  array->setAlignment(llvm::Align(1024));
+  constexpr const char* kName = "tegula_shared";
+  llvm::GlobalVariable* array = module.getGlobalVariable(kName);
+  if (!array) {
+    array = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr, kName, nullptr,
+                                     llvm::GlobalValue::NotThreadLocal, 3);
+    array->setAlignment(llvm::Align(1024));
+  }
   return b.CreateTrunc(b.CreatePtrToInt(array, b.getInt64Ty()), b.getInt32Ty());
 }
 
@@ -161,44 +190,39 @@ int predicate_of(const HwInfo& row) {
   return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
 }
 
-void define(llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers, bool always) {
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
-  llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
-                                                  : call_assembly(b, &f, row, target, modifiers, always);
-  if (f.getReturnType()->isVoidTy())
-    b.CreateRetVoid();
-  else
-    b.CreateRet(result);
-  f.setLinkage(llvm::GlobalValue::InternalLinkage);
-  f.addFnAttr(llvm::Attribute::AlwaysInline);
-  f.removeFnAttr(llvm::Attribute::Memory);
-  f.removeFnAttr(llvm::Attribute::Speculatable);
+// Whether the call's predicate, which is the argument of that number, is true.
+bool always_done(const llvm::CallInst& call, int predicate) {
+  if (predicate < 0) return false;
+  auto* p = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(unsigned(predicate)));
+  return p && p->isOne();
 }
 
 }  // namespace
 
-int link_ptx_bodies(llvm::Module& module, const Target& target) {
+int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
-    if (!row || !f.isDeclaration() || f.use_empty()) continue;
-    TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
-    ptx = std::max(ptx, target.ptx_for(row->feature));
-    if (int predicate = predicate_of(*row); predicate >= 0) {
-      llvm::SmallVector<llvm::CallInst*> always;
-      for (llvm::User* user : f.users())
-        if (auto* call = llvm::dyn_cast<llvm::CallInst>(user))
-          if (auto* p = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(unsigned(predicate))); p && p->isOne())
-            always.push_back(call);
-      if (!always.empty()) {
-        auto* plain = llvm::Function::Create(f.getFunctionType(), f.getLinkage(), f.getName() + ".always", module);
-        plain->copyAttributesFrom(&f);
-        for (llvm::CallInst* call : always) call->setCalledFunction(plain);
-        define(*plain, *row, target, modifiers, true);
+    if (!row || !f.isDeclaration()) continue;
+    TEGULA_CHECK(f.use_empty() || target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
+    if (!f.use_empty()) ptx = std::max(ptx, target.ptx_for(row->feature));
+    const int predicate = predicate_of(*row);
+    std::optional<AssemblyCalls> plain, always;
+    for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+      auto& call = *llvm::cast<llvm::CallInst>(user);
+      if (row->name == "shared_base") {
+        llvm::IRBuilder<> b(&call);
+        call.replaceAllUsesWith(shared_array_address(b, module));
+        call.eraseFromParent();
+        continue;
       }
+      const bool unpredicated = always_done(call, predicate);
+      std::optional<AssemblyCalls>& calls = unpredicated ? always : plain;
+      if (!calls) calls.emplace(f, *row, target, modifiers, unpredicated);
+      calls->replace(call);
     }
-    define(f, *row, target, modifiers, false);
+    f.eraseFromParent();
   }
   return ptx;
 }

@@ -16,11 +16,11 @@ namespace tegula {
 /// `ptx`: the version of the PTX that it emits.
 std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx);
 
-/// Gives every declared hardware function of the module its row's PTX as an inlined body. The lowest version of PTX
-/// that has all of them.
-int link_ptx_bodies(llvm::Module& module, const Target& target);
+/// Replaces every call of a hardware function by its row's PTX as inline assembly. The lowest version of PTX that has
+/// all of them.
+int insert_ptx(llvm::Module& module, const Target& target);
 
-/// PTX text of a module whose hardware functions have bodies.
+/// PTX text of a module without hardware functions.
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace tegula
