@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <set>
 
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -161,7 +162,9 @@ llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
 
 }  // namespace
 
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx) {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -177,9 +180,37 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx
   // Only what carries the flag `contract` may become one fma: the kernel's own a * b + c, never libclc's arithmetic on
   // values in two parts, which relies on each rounding.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", ptx), options, llvm::Reloc::PIC_,
-                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(triple, cpu, fmt::format("+ptx{}", ptx),
+                                                                           options, llvm::Reloc::PIC_, std::nullopt,
+                                                                           llvm::CodeGenOptLevel::Aggressive));
+}
+
+// Machines that nobody uses at the moment: making one takes as long as a small kernel's passes.
+struct MachinePool {
+  std::mutex mutex;
+  std::multimap<std::pair<std::string, int>, std::unique_ptr<llvm::TargetMachine>> free;
+};
+
+MachinePool& machine_pool() {
+  static MachinePool& pool = *new MachinePool;  // threads may compile while the process ends
+  return pool;
+}
+
+}  // namespace
+
+NvptxMachine::NvptxMachine(const Target& target, int ptx) : key_(target.name, ptx) {
+  MachinePool& pool = machine_pool();
+  {
+    std::lock_guard lock(pool.mutex);
+    if (auto node = pool.free.extract(key_)) machine_ = std::move(node.mapped());
+  }
+  if (!machine_) machine_ = make_machine(target.name, ptx);
+}
+
+NvptxMachine::~NvptxMachine() {
+  MachinePool& pool = machine_pool();
+  std::lock_guard lock(pool.mutex);
+  pool.free.emplace(key_, std::move(machine_));
 }
 
 namespace {
@@ -229,22 +260,26 @@ int insert_ptx(llvm::Module& module, const Target& target) {
 
 namespace {
 
-// The back end's passes without those that cost more than they give. Straight-line strength reduction compares each
-// address with those before it: quadratic in the accesses of a block, two thirds of code generation, and registers and
-// machine code are the same without it within a hundredth.
+// Passes that the back end adds and that cost more than they give. Straight-line strength reduction compares each
+// address with those before it, quadratic in the accesses of a block, and took two thirds of code generation. Global
+// value numbering finds nothing, coming twice after our own.
+constexpr std::string_view kLeftOut[] = {"slsr", "gvn"};
+
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
-    if (!info || info->getPassArgument() != "slsr") return llvm::legacy::PassManager::add(pass);
-    left_out_ = true;
+    auto left_out = std::find(std::begin(kLeftOut), std::end(kLeftOut),
+                              info ? std::string_view(info->getPassArgument()) : std::string_view());
+    if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
+    met_.insert(*left_out);
     delete pass;
   }
-  /// False if the back end of this LLVM has no such pass, or names it otherwise.
-  bool complete() const { return left_out_; }
+  /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
+  bool complete() const { return met_.size() == std::size(kLeftOut); }
 
  private:
-  bool left_out_ = false;
+  std::set<std::string_view> met_;
 };
 
 }  // namespace
@@ -255,7 +290,8 @@ std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   BackEndPasses passes;
   bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
   TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
-  TEGULA_CHECK(passes.complete(), "the NVPTX back end has no pass 'slsr' to leave out");
+  TEGULA_CHECK(passes.complete(), "the NVPTX back end has none of some pass to leave out: {}",
+               fmt::join(kLeftOut, ", "));
   passes.run(module);
   return std::string(text);
 }
