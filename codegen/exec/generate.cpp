@@ -10,9 +10,6 @@
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
-#include <llvm/Transforms/IPO/GlobalDCE.h>
-#include <llvm/Transforms/Scalar/SROA.h>
 
 #include <chrono>
 
@@ -52,22 +49,33 @@ std::string text_of(const llvm::Module& module) {
   return text;
 }
 
-void run_passes(llvm::Module& module, llvm::TargetMachine& machine,
-                const std::function<void(llvm::ModulePassManager&, llvm::PassBuilder&)>& add) {
+// Little of what -O3 does finds anything in tile code, which has no variables in memory and is one block but for its
+// loops and branches; its rounds over straight lines of ten thousand instructions took three times as long for the same
+// machine code within a thousandth. Each of these changes registers or code of some kernel.
+constexpr const char* kOptimize =
+    "always-inline,globaldce,"
+    "function(simplifycfg,sroa,early-cse,sccp,instcombine<no-verify-fixpoint>,early-cse,reassociate,"
+    "loop-mssa(licm,loop-rotate,licm),simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop(indvars,loop-deletion,loop-unroll-full),gvn,correlated-propagation,adce,simplifycfg,"
+    "loop-unroll,instcombine<no-verify-fixpoint>,div-rem-pairs,simplifycfg)";
+
+// Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel.
+constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
+
+void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const char* pipeline) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = false;  // tiles are vectors already
-  llvm::PassBuilder builder(&machine, tuning);
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager passes;
-  add(passes, builder);
+  llvm::Error error = builder.parsePassPipeline(passes, pipeline);
+  TEGULA_CHECK(!error, "{}", llvm::toString(std::move(error)));
   passes.run(module, modules);
 }
 
@@ -97,16 +105,10 @@ class Stages {
 };
 
 std::string finish_ptx(llvm::Module& module, const Target& target) {
-  auto machine = nvptx_machine(target, link_ptx_bodies(module, target));
-  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder&) {
-    passes.addPass(llvm::AlwaysInlinerPass());
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::SROAPass(llvm::SROAOptions::ModifyCFG)));
-    passes.addPass(llvm::GlobalDCEPass());
-  });
+  NvptxMachine machine(target, insert_ptx(module, target));
   return emit_ptx(module, *machine);
 }
 
-// Sums of a dot fill the registers, and what follows them is long.
 bool has_dots(const ir::Func& func) {
   bool found = false;
   ir::walk(func.body, [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot; });
@@ -121,7 +123,7 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()));
   std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, error, context);
   TEGULA_CHECK(module, "line {}: {}", error.getLineNo(), error.getMessage().str());
-  auto machine = nvptx_machine(target, target.ptx);
+  NvptxMachine machine(target, target.ptx);
   module->setTargetTriple(machine->getTargetTriple());
   module->setDataLayout(machine->createDataLayout());
   return finish_ptx(*module, target);
@@ -132,7 +134,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   llvm::LLVMContext context;
   context.setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
   llvm::Module module(func.name, context);
-  auto machine = nvptx_machine(options.target, options.target.ptx);
+  NvptxMachine machine(options.target, options.target.ptx);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
 
@@ -142,9 +144,11 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   stages.done("llvm", [&] { return text_of(module); });
 
   lower::link_libclc(module);
-  run_passes(module, *machine, [](llvm::ModulePassManager& passes, llvm::PassBuilder& builder) {
-    passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
-  });
+  run_passes(module, *machine, kOptimize);
+  // Sums of a dot fill the registers, and what follows them is long.
+  if (!options.emulator && has_dots(func))
+    for (llvm::Function& function : module) order_by_use(function);
+  if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;
@@ -158,8 +162,6 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     code.bitcode.assign(bitcode.begin(), bitcode.end());
     return code;
   }
-  if (has_dots(func))
-    for (llvm::Function& function : module) order_by_use(function);
   code.ptx = finish_ptx(module, options.target);
   stages.done("ptx", [&] { return code.ptx; });
   if (diags.has_errors()) return std::nullopt;

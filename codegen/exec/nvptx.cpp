@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <set>
 
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
@@ -41,11 +42,11 @@ std::vector<std::string> split(std::string_view list) {
   return parts;
 }
 
-// A row's assembly with the operands that it names, results first.
+// A row's assembly, its constraints (results first) and which arguments of the hardware function are its inputs.
 struct Assembly {
   std::string text;
   std::vector<std::string> constraints;
-  std::vector<llvm::Value*> inputs;
+  std::vector<unsigned> inputs;
 };
 
 // Where the predicate is true there is no need of it, nor of the values that a load gives where it is false: these are
@@ -96,44 +97,75 @@ std::string with_modifiers(const HwInfo& row, const Target& target, const std::s
   return replace_all(text, "{order}", is_volatile ? ".volatile" : "");
 }
 
-// The row's PTX as inline assembly; `always`: its predicate is true.
-llvm::Value* call_assembly(llvm::IRBuilder<>& b, llvm::Function* f, const HwInfo& row, const Target& target,
-                           const std::string& modifiers, bool always) {
-  bool is_volatile = modifiers == ".volatile";
-  Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
-  for (size_t i = 0; i < row.args.size(); ++i)
-    if (row.args[i] != HwType::Site) assembly.inputs.push_back(f->getArg(unsigned(i)));
-  if (always) drop_predicate(assembly);
-  add_cache_policy(assembly.text, modifiers);
-  bool effects = row.effects & (lower::Write | lower::Read) || is_volatile;
-  if (effects) assembly.constraints.push_back("~{memory}");
+// The calls of a hardware function as inline assembly.
+class AssemblyCalls {
+ public:
+  /// `always`: for calls whose predicate is true.
+  AssemblyCalls(const llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers,
+                bool always)
+      : single_(row.result_count == 1), convergent_(row.effects & lower::Convergent) {
+    bool is_volatile = modifiers == ".volatile";
+    Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
+    for (size_t i = 0; i < row.args.size(); ++i)
+      if (row.args[i] != HwType::Site) assembly.inputs.push_back(unsigned(i));
+    if (always) drop_predicate(assembly);
+    add_cache_policy(assembly.text, modifiers);
+    effects_ = row.effects & (lower::Write | lower::Read) || is_volatile;
+    if (effects_) assembly.constraints.push_back("~{memory}");
 
-  llvm::SmallVector<llvm::Type*> types;
-  for (llvm::Value* input : assembly.inputs) types.push_back(input->getType());
-  bool single = row.result_count == 1;
-  llvm::Type* result = single ? f->getReturnType()->getStructElementType(0) : f->getReturnType();
-  auto* callee = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), assembly.text,
-                                      fmt::format("{}", fmt::join(assembly.constraints, ",")),
-                                      (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
-  auto* call = b.CreateCall(callee, assembly.inputs);
-  call->setDoesNotThrow();
-  if (!effects && !(row.effects & lower::Convergent)) call->setDoesNotAccessMemory();
-  if (row.effects & lower::Convergent) call->setConvergent();
-  if (single) return b.CreateInsertValue(llvm::PoisonValue::get(f->getReturnType()), call, 0);
-  return call;
-}
+    llvm::SmallVector<llvm::Type*> types;
+    for (unsigned i : assembly.inputs) types.push_back(f.getFunctionType()->getParamType(i));
+    llvm::Type* result = single_ ? f.getReturnType()->getStructElementType(0) : f.getReturnType();
+    callee_ = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), assembly.text,
+                                   fmt::format("{}", fmt::join(assembly.constraints, ",")),
+                                   (row.effects & (lower::Write | lower::Convergent)) || is_volatile);
+    inputs_ = std::move(assembly.inputs);
+  }
+
+  void replace(llvm::CallInst& call) const {
+    llvm::IRBuilder<> b(&call);
+    llvm::SmallVector<llvm::Value*> args;
+    for (unsigned i : inputs_) args.push_back(call.getArgOperand(i));
+    llvm::CallInst* result = b.CreateCall(callee_, args);
+    result->setDoesNotThrow();
+    if (!effects_ && !convergent_) result->setDoesNotAccessMemory();
+    if (convergent_) result->setConvergent();
+    if (auto range = call.getRange(); range && !single_) result->addRangeRetAttr(*range);
+    if (single_)
+      for (llvm::User* user : llvm::make_early_inc_range(call.users()))
+        if (auto* element = llvm::dyn_cast<llvm::ExtractValueInst>(user)) {
+          element->replaceAllUsesWith(result);
+          element->eraseFromParent();
+        }
+    if (!call.use_empty())
+      call.replaceAllUsesWith(single_ ? b.CreateInsertValue(llvm::PoisonValue::get(call.getType()), result, 0)
+                                      : result);
+    call.eraseFromParent();
+  }
+
+ private:
+  bool single_, convergent_, effects_;
+  llvm::InlineAsm* callee_;
+  std::vector<unsigned> inputs_;
+};
 
 llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
   auto* type = llvm::ArrayType::get(b.getInt8Ty(), 0);
-  auto* array = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
-                                         "tegula_shared", nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-  array->setAlignment(llvm::Align(1024));
+  constexpr const char* kName = "tegula_shared";
+  llvm::GlobalVariable* array = module.getGlobalVariable(kName);
+  if (!array) {
+    array = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr, kName, nullptr,
+                                     llvm::GlobalValue::NotThreadLocal, 3);
+    array->setAlignment(llvm::Align(1024));
+  }
   return b.CreateTrunc(b.CreatePtrToInt(array, b.getInt64Ty()), b.getInt32Ty());
 }
 
 }  // namespace
 
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx) {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -149,9 +181,37 @@ std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx
   // Only what carries the flag `contract` may become one fma: the kernel's own a * b + c, never libclc's arithmetic on
   // values in two parts, which relies on each rounding.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, fmt::format("+ptx{}", ptx), options, llvm::Reloc::PIC_,
-                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(triple, cpu, fmt::format("+ptx{}", ptx),
+                                                                           options, llvm::Reloc::PIC_, std::nullopt,
+                                                                           llvm::CodeGenOptLevel::Aggressive));
+}
+
+// Machines that nobody uses at the moment: making one takes as long as a small kernel's passes.
+struct MachinePool {
+  std::mutex mutex;
+  std::multimap<std::pair<std::string, int>, std::unique_ptr<llvm::TargetMachine>> free;
+};
+
+MachinePool& machine_pool() {
+  static MachinePool& pool = *new MachinePool;  // threads may compile while the process ends
+  return pool;
+}
+
+}  // namespace
+
+NvptxMachine::NvptxMachine(const Target& target, int ptx) : key_(target.name, ptx) {
+  MachinePool& pool = machine_pool();
+  {
+    std::lock_guard lock(pool.mutex);
+    if (auto node = pool.free.extract(key_)) machine_ = std::move(node.mapped());
+  }
+  if (!machine_) machine_ = make_machine(target.name, ptx);
+}
+
+NvptxMachine::~NvptxMachine() {
+  MachinePool& pool = machine_pool();
+  std::lock_guard lock(pool.mutex);
+  pool.free.emplace(key_, std::move(machine_));
 }
 
 namespace {
@@ -162,88 +222,88 @@ int predicate_of(const HwInfo& row) {
   return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
 }
 
-// The end of a body: it gives the result, and is inlined.
-void finish(llvm::Function& f, llvm::IRBuilder<>& b, llvm::Value* result) {
-  if (f.getReturnType()->isVoidTy())
-    b.CreateRetVoid();
-  else
-    b.CreateRet(result);
-  f.setLinkage(llvm::GlobalValue::InternalLinkage);
-  f.addFnAttr(llvm::Attribute::AlwaysInline);
-  f.removeFnAttr(llvm::Attribute::Memory);
-  f.removeFnAttr(llvm::Attribute::Speculatable);
+// Whether the call's predicate, which is the argument of that number, is true.
+bool always_done(const llvm::CallInst& call, int predicate) {
+  if (predicate < 0) return false;
+  auto* p = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(unsigned(predicate)));
+  return p && p->isOne();
 }
 
-void define(llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers, bool always) {
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
-  llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
-                                                  : call_assembly(b, &f, row, target, modifiers, always);
-  finish(f, b, result);
-}
-
-// A block of inline PTX as it stands.
-void define(llvm::Function& f, const lower::AsmBlock& block) {
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
-  llvm::SmallVector<llvm::Value*> arguments;
-  for (llvm::Argument& argument : f.args()) arguments.push_back(&argument);
-  auto* callee = llvm::InlineAsm::get(f.getFunctionType(), block.text,
-                                      block.constraints + (block.pure ? "" : ",~{memory}"), !block.pure);
-  auto* call = b.CreateCall(callee, arguments);
-  call->setDoesNotThrow();
-  if (block.pure)
-    call->setDoesNotAccessMemory();
-  else
-    call->setConvergent();
-  finish(f, b, call);
+// Turns the calls of a block of inline PTX into the block as it stands.
+void replace_calls(llvm::Function& f, const lower::AsmBlock& block) {
+  auto* assembly = llvm::InlineAsm::get(f.getFunctionType(), block.text,
+                                        block.constraints + (block.pure ? "" : ",~{memory}"), !block.pure);
+  for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+    auto& call = *llvm::cast<llvm::CallInst>(user);
+    llvm::IRBuilder<> b(&call);
+    llvm::CallInst* result = b.CreateCall(assembly, llvm::SmallVector<llvm::Value*>(call.args()));
+    result->setDoesNotThrow();
+    if (block.pure)
+      result->setDoesNotAccessMemory();
+    else
+      result->setConvergent();
+    call.replaceAllUsesWith(result);
+    call.eraseFromParent();
+  }
+  f.eraseFromParent();
 }
 
 }  // namespace
 
-int link_ptx_bodies(llvm::Module& module, const Target& target) {
+int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
-    if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) define(f, *block);
+    if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) {
+      replace_calls(f, *block);
+      continue;
+    }
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
-    if (!row || !f.isDeclaration() || f.use_empty()) continue;
-    TEGULA_CHECK(target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
-    ptx = std::max(ptx, target.ptx_for(row->feature));
-    if (int predicate = predicate_of(*row); predicate >= 0) {
-      llvm::SmallVector<llvm::CallInst*> always;
-      for (llvm::User* user : f.users())
-        if (auto* call = llvm::dyn_cast<llvm::CallInst>(user))
-          if (auto* p = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(unsigned(predicate))); p && p->isOne())
-            always.push_back(call);
-      if (!always.empty()) {
-        auto* plain = llvm::Function::Create(f.getFunctionType(), f.getLinkage(), f.getName() + ".always", module);
-        plain->copyAttributesFrom(&f);
-        for (llvm::CallInst* call : always) call->setCalledFunction(plain);
-        define(*plain, *row, target, modifiers, true);
+    if (!row || !f.isDeclaration()) continue;
+    TEGULA_CHECK(f.use_empty() || target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
+    if (!f.use_empty()) ptx = std::max(ptx, target.ptx_for(row->feature));
+    const int predicate = predicate_of(*row);
+    std::optional<AssemblyCalls> plain, always;
+    for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+      auto& call = *llvm::cast<llvm::CallInst>(user);
+      if (row->name == "shared_base") {
+        llvm::IRBuilder<> b(&call);
+        call.replaceAllUsesWith(shared_array_address(b, module));
+        call.eraseFromParent();
+        continue;
       }
+      const bool unpredicated = always_done(call, predicate);
+      std::optional<AssemblyCalls>& calls = unpredicated ? always : plain;
+      if (!calls) calls.emplace(f, *row, target, modifiers, unpredicated);
+      calls->replace(call);
     }
-    define(f, *row, target, modifiers, false);
+    f.eraseFromParent();
   }
   return ptx;
 }
 
 namespace {
 
-// The back end's passes without those that cost more than they give. Straight-line strength reduction compares each
-// address with those before it: quadratic in the accesses of a block, two thirds of code generation, and registers and
-// machine code are the same without it within a hundredth.
+// Passes that the back end adds and that cost more than they give. Straight-line strength reduction compares each
+// address with those before it, quadratic in the accesses of a block, and took two thirds of code generation. Global
+// value numbering finds nothing, coming twice after our own.
+constexpr std::string_view kLeftOut[] = {"slsr", "gvn"};
+
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
-    if (!info || info->getPassArgument() != "slsr") return llvm::legacy::PassManager::add(pass);
-    left_out_ = true;
+    auto left_out = std::find(std::begin(kLeftOut), std::end(kLeftOut),
+                              info ? std::string_view(info->getPassArgument()) : std::string_view());
+    if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
+    met_.insert(*left_out);
     delete pass;
   }
-  /// False if the back end of this LLVM has no such pass, or names it otherwise.
-  bool complete() const { return left_out_; }
+  /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
+  bool complete() const { return met_.size() == std::size(kLeftOut); }
 
  private:
-  bool left_out_ = false;
+  std::set<std::string_view> met_;
 };
 
 }  // namespace
@@ -254,7 +314,8 @@ std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   BackEndPasses passes;
   bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
   TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
-  TEGULA_CHECK(passes.complete(), "the NVPTX back end has no pass 'slsr' to leave out");
+  TEGULA_CHECK(passes.complete(), "the NVPTX back end has none of some pass to leave out: {}",
+               fmt::join(kLeftOut, ", "));
   passes.run(module);
   return std::string(text);
 }

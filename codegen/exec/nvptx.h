@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "codegen/lower/llvm_headers.h"
 #include "codegen/target/target.h"
@@ -13,14 +14,27 @@ class TargetMachine;
 
 namespace tegula {
 
-/// `ptx`: the version of the PTX that it emits.
-std::unique_ptr<llvm::TargetMachine> nvptx_machine(const Target& target, int ptx);
+/// A target machine that emits PTX of version `ptx`, for one module at a time. It goes back to a pool.
+class NvptxMachine {
+ public:
+  NvptxMachine(const Target& target, int ptx);
+  ~NvptxMachine();
+  NvptxMachine(const NvptxMachine&) = delete;
+  NvptxMachine& operator=(const NvptxMachine&) = delete;
 
-/// Gives every declared hardware function of the module its row's PTX as an inlined body. The lowest version of PTX
-/// that has all of them.
-int link_ptx_bodies(llvm::Module& module, const Target& target);
+  llvm::TargetMachine& operator*() const { return *machine_; }
+  llvm::TargetMachine* operator->() const { return machine_.get(); }
 
-/// PTX text of a module whose hardware functions have bodies.
+ private:
+  std::pair<std::string, int> key_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+};
+
+/// Replaces every call of a hardware function by its row's PTX as inline assembly. The lowest version of PTX that has
+/// all of them.
+int insert_ptx(llvm::Module& module, const Target& target);
+
+/// PTX text of a module without hardware functions.
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace tegula

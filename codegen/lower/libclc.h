@@ -22,7 +22,11 @@ std::string_view libclc_bitcode();
 /// The mangled name of a function, by the letters of its arguments' types: libclc_name("pow", "dd") is "_Z3powdd".
 std::string libclc_name(std::string_view function, std::string_view types);
 
-/// Links the libclc functions that `module` declares (see Lowering::libclc) into it, as internal functions.
+/// Links the libclc functions that `module` declares (see Lowering::libclc) into it, as internal functions that stay
+/// calls.
 void link_libclc(llvm::Module& module);
+
+/// Lets the next inliner inline them. False if there are none.
+bool inline_libclc_calls(llvm::Module& module);
 
 }  // namespace tegula::lower

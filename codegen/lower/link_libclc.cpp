@@ -60,13 +60,14 @@ void use_fast_forms(llvm::Function& f) {
 }  // namespace
 
 void link_libclc(llvm::Module& module) {
-  bool wanted = false;
-  std::set<std::string> own;
+  std::set<std::string> wanted, own;
   for (llvm::Function& f : module) {
-    wanted |= f.isDeclaration() && f.getName().starts_with("_Z");
-    if (!f.isDeclaration()) own.insert(f.getName().str());
+    if (!f.isDeclaration())
+      own.insert(f.getName().str());
+    else if (f.getName().starts_with("_Z"))
+      wanted.insert(f.getName().str());
   }
-  if (!wanted) return;
+  if (wanted.empty()) return;
   llvm::MemoryBufferRef buffer(libclc_bitcode(), "libclc");
   // Only the bodies that get linked are read.
   auto library = llvm::cantFail(llvm::getLazyBitcodeModule(buffer, module.getContext()));
@@ -76,14 +77,34 @@ void link_libclc(llvm::Module& module) {
   TEGULA_CHECK(!failed, "linking libclc failed");
   std::vector<llvm::Function*> linked;
   for (llvm::Function& f : module) {
-    if (f.isDeclaration() || own.count(f.getName().str())) continue;
+    if (f.isDeclaration() || own.contains(f.getName().str())) continue;
     f.setLinkage(llvm::GlobalValue::InternalLinkage);
-    f.removeFnAttr(llvm::Attribute::NoInline);
     f.removeFnAttr(llvm::Attribute::OptimizeNone);
-    f.addFnAttr(llvm::Attribute::AlwaysInline);
+    if (wanted.contains(f.getName().str())) {
+      f.addFnAttr(llvm::Attribute::NoInline);
+      // What the declaration said, which the body has taken the place of.
+      f.setDoesNotThrow();
+      f.setDoesNotAccessMemory();
+      f.addFnAttr(llvm::Attribute::WillReturn);
+      f.addFnAttr(llvm::Attribute::Speculatable);
+    } else {
+      f.removeFnAttr(llvm::Attribute::NoInline);
+      f.addFnAttr(llvm::Attribute::AlwaysInline);
+    }
     linked.push_back(&f);
   }
   for (llvm::Function* f : linked) use_fast_forms(*f);
+}
+
+bool inline_libclc_calls(llvm::Module& module) {
+  bool found = false;
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration() || !f.hasInternalLinkage()) continue;
+    f.removeFnAttr(llvm::Attribute::NoInline);
+    f.addFnAttr(llvm::Attribute::AlwaysInline);
+    found = true;
+  }
+  return found;
 }
 
 }  // namespace tegula::lower

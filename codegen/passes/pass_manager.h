@@ -1,4 +1,4 @@
-// Runs the pipeline of passes.def, verified, dumped and timed pass by pass.
+// Runs the pipeline of passes.def, dumped and timed pass by pass, verified at its end (debug builds: after each pass).
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace tegula {
 using DumpCallback = std::function<void(const std::string& pass, const std::string& text)>;
 
 /// Brings `func` from stage Tile to the last pass's stage. False if the function that came in breaks a rule, or if a
-/// pass met a user's mistake: context.diags says what. A pass that leaves a broken function is our bug, and ends the
-/// process with the function's text before and after. Times are appended.
+/// pass met a user's mistake: context.diags says what. A broken function behind the passes is our bug: TEGULA_CHECK
+/// tells of it with the function's text. Times are appended.
 bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump = {},
                 std::vector<PassTime>* times = nullptr);
 

@@ -60,7 +60,7 @@ std::optional<Words> philox_rounds(Sema& s, Words c, ir::Value* k0, ir::Value* k
     if (!broadcast_pair(s, c[0], other)) return std::nullopt;
   for (ir::Value*& word : c) word = broadcast_value(s, word, c[0]->type.shape);
   ir::Value *a = b.constant(c[0]->type, constants.round_a), *bb = b.constant(c[0]->type, constants.round_b);
-  for (Int round = 0; round < rounds; ++round) {
+  for (Int round = 0; round < rounds; round = round + 1) {
     ir::Value *key0 = broadcast_value(s, k0, c[0]->type.shape), *key1 = broadcast_value(s, k1, c[0]->type.shape);
     c = {b.bit_xor(b.bit_xor(b.umulhi(bb, c[2]), c[1]), key0), b.mul(bb, c[2]),
          b.bit_xor(b.bit_xor(b.umulhi(a, c[0]), c[3]), key1), b.mul(a, c[0])};
