@@ -43,7 +43,7 @@ std::string block_text(const BlockView& view) {
 namespace {
 
 bool is_zero(const ir::Value* v) {
-  return !v || (v->def && v->def->opcode == ir::Opcode::Constant && v->def->get(ir::attr::value) == 0);
+  return !v || ir::constant_integer(v) == 0;
 }
 
 // A tile of rank 1 along one axis of `shape`.
