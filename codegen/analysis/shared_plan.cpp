@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/layout/axis_order.h"
 
 namespace tegula {
 
@@ -28,6 +29,7 @@ int64_t combine_scratch(const ir::Op& op, int num_warps) {
   for (int bit = 0; bit < in.layout->in_bits(Dim::Warp); ++bit)
     if (in.layout->basis(Dim::Warp, bit, axis)) partials *= 2, across = true;
   if (!across || num_warps == 1) return 0;
+  if (op.opcode == ir::Opcode::Scan) partials *= axis_order(*in.layout, int(op.get(ir::attr::axis)))->rounds;
   int64_t bytes = 0;
   for (const ir::Value* x : op.operands) bytes += partials * element_bytes(x->type) + 16;
   return bytes;
@@ -220,6 +222,7 @@ int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element
 int64_t scratch_bytes(const ir::Op& op, int num_warps) {
   switch (op.opcode) {
     case ir::Opcode::Reduce:
+    case ir::Opcode::Scan:
       return op.operand(0)->type.layout ? combine_scratch(op, num_warps) : 0;
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:

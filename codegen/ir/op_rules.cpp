@@ -7,6 +7,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/ir/libdevice.h"
 #include "codegen/ir/printer.h"
+#include "codegen/layout/axis_order.h"
 
 namespace tegula::ir {
 
@@ -613,6 +614,10 @@ void OpRules::semantics() {
     for (size_t i = 0; i < op.results.size(); ++i) want_same(out(int(i)), in(int(i)), fmt::format("result {}", i));
   if (op.has(Control)) flow();
   if (op.info().combines()) combine();
+  if (op.opcode == Opcode::Scan && stage_ == Stage::LaidOut && good_)
+    want(axis_order(*in(0).layout, int(op.get(attr::axis))).has_value(),
+         fmt::format("layout {{{}}} has the elements along dimension {} in another order than a scan needs",
+                     in(0).layout->to_string(), op.get(attr::axis)));
   if (op.has(Elementwise)) return elementwise();
   switch (op.opcode) {
     case Opcode::Constant:

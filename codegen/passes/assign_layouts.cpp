@@ -12,7 +12,8 @@
 //    take a layout but do not pass it on: they can be had in any.
 // 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
 //    operand's definition, as late as its first use allows and outside of loops that it is not changed in; those
-//    that can be had in any layout are made again instead.
+//    that can be had in any layout are made again instead. A scan asks for a layout that has the elements along its
+//    axis in order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
+#include "codegen/layout/axis_order.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
@@ -463,7 +465,9 @@ class Assigner {
   void materialise(Op& op) {
     if (op.info().combines()) {
       LinearLayout layout = *op.operands[0]->type.layout;
-      for (size_t i = 1; i < op.operands.size(); ++i) need(op, i, layout);
+      if (op.opcode == Opcode::Scan && !axis_order(layout, int(op.get(ir::attr::axis))))
+        layout = *default_layout(op.operands[0]->type.shape);
+      for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results)
         if (auto result = result_layout(op, layout)) r->type.layout = intern(*result);
       return;

@@ -1,4 +1,4 @@
-// Reductions, all of them through the one op `reduce` with its combining region.
+// Reductions and scans, all of them through the ops `reduce` and `scan` with their combining regions.
 #include <fmt/format.h>
 
 #include "dsl/semantics/internal.h"
@@ -124,6 +124,24 @@ Val as_given(const Val& input, const Group& out) {
   return input.is<TupleVal>() ? make_tuple(std::vector<Val>(out.begin(), out.end())) : Val(out[0]);
 }
 
+// Scans along `axis`: element i of a result combines elements 0 to i (reversed: from the last one down to i).
+std::optional<Group> scan_tiles(Sema& s, const Group& inputs, const Val& axis, bool reverse, const char* function,
+                                const Combine& combine) {
+  if (!check_inputs(s, inputs, function)) return std::nullopt;
+  auto at = to_axis(s, axis, inputs[0]->type.rank(), function);
+  if (!at) return std::nullopt;
+  ir::Attrs attrs{{ir::attr::axis, int64_t(*at)}};
+  if (reverse) attrs[ir::attr::reverse] = true;
+  return s.builder.combine(ir::Opcode::Scan, inputs, {}, std::move(attrs), in_halves(combine));
+}
+
+Val arithmetic_scan(Sema& s, ir::Value* x, const Val& axis, bool reverse, const char* function,
+                    ir::Value* (ir::Builder::*op)(ir::Value*, ir::Value*)) {
+  if (!check_arithmetic(s, function, x)) return {};
+  auto out = scan_tiles(s, {x}, axis, reverse, function, binary_combine(op));
+  return out ? Val((*out)[0]) : Val();
+}
+
 // Integers below 32 bits are summed in 32 bits.
 ir::Value* widen_for_sum(Sema& s, ir::Value* x) {
   if (!x->type.is_integer() || x->type.bits() >= 32) return x;
@@ -245,6 +263,34 @@ Val fn_reduce(Sema& s, Args args) {
   bool failed = false;
   auto out = reduce_tiles(s, *inputs, args[1], truth(args[3]), "reduce", user_combine(s, *function, failed));
   return out && !failed ? as_given(args[0], *out) : Val();
+}
+
+Val fn_associative_scan(Sema& s, Args args) {
+  const FunctionRef* function = combine_function(s, args[2], "associative_scan");
+  auto inputs = function ? tiles_to_combine(s, args[0], "associative_scan") : std::nullopt;
+  if (!inputs) return {};
+  bool failed = false;
+  auto out = scan_tiles(s, *inputs, args[1], truth(args[3]), "associative_scan", user_combine(s, *function, failed));
+  return out && !failed ? as_given(args[0], *out) : Val();
+}
+
+Val fn_cumsum(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of cumsum");
+  if (!x) return {};
+  if (args[3].is<None>()) {
+    x = widen_for_sum(s, widen_bfloat16(s, x));
+  } else {
+    auto elem = to_elem(s, args[3], "the dtype of cumsum");
+    if (!elem) return {};
+    x = cast_to(s, x, *elem);
+  }
+  return arithmetic_scan(s, x, args[1], truth(args[2]), "cumsum", &ir::Builder::add);
+}
+
+Val fn_cumprod(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the input of cumprod");
+  if (!x) return {};
+  return arithmetic_scan(s, widen_bfloat16(s, x), args[1], truth(args[2]), "cumprod", &ir::Builder::mul);
 }
 
 }  // namespace tegula::dsl

@@ -163,7 +163,7 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 Refused with a message: `with` of anything but hints, `try`, `class`, `del`, `global`, nested functions and sets in a kernel,
 parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); block pointers and tensor descriptors;
 the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
-lacks: scans, `sort`, `gather`, `histogram`, atomics but `atomic_add`.
+lacks: `sort`, `gather`, `histogram`, atomics but `atomic_add`.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 
