@@ -53,8 +53,25 @@ struct Access;  // the trace's way into a Tile
 
 /// An argument that is not there.
 struct Absent {};
-/// What reduce() combines groups of elements with.
+/// What reduce() combines groups of elements with, and map_elementwise() maps.
 using Combine = std::function<std::vector<Tile>(const std::vector<Tile>&)>;
+
+template <size_t>
+using OneTile = Tile;
+/// How many Tiles a function takes, 1 to 8; 0: it takes something else.
+template <class F, size_t n = 1>
+constexpr size_t tiles_taken() {
+  constexpr bool fits = []<size_t... I>(std::index_sequence<I...>) {
+    return std::is_invocable_v<const F&, OneTile<I>...>;
+  }
+  (std::make_index_sequence<n>());
+  if constexpr (fits)
+    return n;
+  else if constexpr (n < 8)
+    return tiles_taken<F, n + 1>();
+  else
+    return 0;
+}
 
 /// A compile-time parameter: its value, as C++ has it.
 template <class T>
@@ -97,10 +114,9 @@ class Operand {
   Operand(std::initializer_list<Operand> items, TEGULA_HERE) : value_(List(items)), file_(file), line_(line) {}
   Operand(List items, TEGULA_HERE) : value_(std::move(items)), file_(file), line_(line) {}
   /// A combine function of reduce(): `Tile(Tile, Tile)`, or for two inputs `std::array<Tile, 2>(Tile a0, Tile a1, Tile
-  /// b0, Tile b1)`.
+  /// b0, Tile b1)`; or a function of map_elementwise(), which takes up to 8 Tiles and gives one or an array of them.
   template <class F>
-  requires(!std::same_as<F, Operand> && std::is_class_v<F> &&
-           (std::is_invocable_r_v<Tile, const F&, Tile, Tile> || std::is_invocable_v<const F&, Tile, Tile, Tile, Tile>))
+  requires(!std::same_as<F, Operand> && std::is_class_v<F> && detail::tiles_taken<F>() > 0)
       Operand(const F& f, TEGULA_HERE)
       : value_(combine(f)), file_(file), line_(line) {}
 
@@ -227,12 +243,14 @@ class Tile {
 template <class F>
 Operand::Value Operand::combine(const F& f) {
   return std::make_shared<const detail::Combine>([f](const std::vector<Tile>& x) {
-    if constexpr (std::is_invocable_r_v<Tile, const F&, Tile, Tile>) {
-      return std::vector<Tile>{f(x.at(0), x.at(1))};
-    } else {
-      auto [a, b] = f(x.at(0), x.at(1), x.at(2), x.at(3));
-      return std::vector<Tile>{a, b};
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      auto results = f(x.at(I)...);
+      if constexpr (std::convertible_to<decltype(results), Tile>)
+        return std::vector<Tile>{results};
+      else
+        return std::vector<Tile>(results.begin(), results.end());
     }
+    (std::make_index_sequence<detail::tiles_taken<F>()>());
   });
 }
 

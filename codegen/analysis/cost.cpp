@@ -138,8 +138,11 @@ class Estimator {
         combine(op, times);
         continue;
       }
-      for (const auto& region : op.regions) count(*region, op.opcode == Opcode::If ? times : times * values_.trips(op));
-      if (!op.regions.empty()) continue;
+      if (!op.regions.empty() && !op.info().isolates()) {
+        for (const auto& region : op.regions)
+          count(*region, op.opcode == Opcode::If ? times : times * values_.trips(op));
+        continue;
+      }
       if (op.has(ir::Terminator) || op.results.empty()) continue;
       const ir::Type& type = op.result()->type;
       if (scratch_bytes(op, warps_)) {

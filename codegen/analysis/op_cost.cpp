@@ -1,5 +1,7 @@
 #include "codegen/analysis/op_cost.h"
 
+#include <bit>
+
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/ir/libdevice.h"
 
@@ -65,6 +67,18 @@ OpCost op_cost(const ir::Op& op) {
       return {2, 1};
     case Opcode::Cast:
       return {1, 0};
+    case Opcode::Sort: {
+      const double bits = double(std::bit_width(uint64_t(in.shape.back())) - 1);
+      return {1.1 * bits * (bits + 1) * wide, 0};
+    }
+    case Opcode::MapElementwise: {
+      OpCost all{0, 0};
+      for (const auto& inner : op.regions[0]->ops) {
+        const OpCost one = op_cost(*inner);
+        all.slots += one.slots, all.flops += one.flops, all.special += one.special;
+      }
+      return all;
+    }
     case Opcode::Constant:
     case Opcode::Unset:
     case Opcode::Bitcast:

@@ -116,7 +116,7 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
     for (const auto& region : op.regions)
-      if (!op.info().combines()) find_streamed(*region);
+      if (!op.info().isolates()) find_streamed(*region);
     bool sink = op.opcode == Opcode::Reduce || op.opcode == Opcode::Store ||
                 (op.has(ir::Elementwise) && streamed_.contains(op.result()));
     if (!sink) continue;
@@ -159,7 +159,7 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
     for (const auto& r : op.results) live.erase(r.get());
     for (const ir::Value* x : op.operands)
       if (x) live.insert(x);
-    if (!op.regions.empty() && !op.info().combines()) {
+    if (!op.regions.empty() && !op.info().isolates()) {
       const bool loop = op.opcode != Opcode::If;
       Live used = live;
       if (loop)  // what the body uses from outside is live all the time

@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/sort_plan.h"
 #include "codegen/layout/axis_order.h"
 
 namespace tegula {
@@ -132,7 +133,7 @@ class BarrierWalk {
   }
 
   // Of other ops with places: they are read, and written if the op writes at all. With regions: these may run any
-  // number of times, in any order. (A Combine has scalars alone.)
+  // number of times, in any order. (Those that see nothing from outside have scalars alone.)
   void unknown(const ir::Op& op, State& state) {
     for (const ir::Value* v : op.operands) {
       if (!v || !v->type.shared || op.has(ir::Pure)) continue;
@@ -140,7 +141,7 @@ class BarrierWalk {
       if (op.has(ir::WritesShared) && is_used(area(alloc), state)) plan_.barrier_before.insert(&op), state.used.clear();
       State::append(state.used, {area(alloc)});
     }
-    if (op.info().combines()) return;
+    if (op.info().isolates()) return;
     for (bool grows = !op.regions.empty(); grows;) {
       grows = false;
       for (auto& region : op.regions) grows |= state.add(block(*region, state));
@@ -236,6 +237,12 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
       if (view && plan_conversion(*from.layout, *view).route != Conversion::Route::Shared) return 0;
       return from.num_elements() * element_bytes(from);
     }
+    case ir::Opcode::Sort:
+      return op.operand(0)->type.layout ? sort_scratch(op) : 0;
+    case ir::Opcode::Gather:
+      return op.operand(0)->type.num_elements() * element_bytes(op.operand(0)->type);
+    case ir::Opcode::Histogram:
+      return op.result()->type.num_elements() * element_bytes(op.result()->type);
     case ir::Opcode::AtomicRmw: {
       // Owners of an element hand the old value to the threads that hold copies of it.
       const ir::Type& type = op.result()->type;

@@ -78,7 +78,7 @@ struct AttrInfo {
   const char* doc;
 };
 
-enum class RegionKind : uint8_t { Combine, Body, Test, Branch };
+enum class RegionKind : uint8_t { Combine, Elements, Body, Test, Branch };
 
 /// A row of TEGULA_REGION.
 struct RegionInfo {
@@ -104,6 +104,8 @@ struct OpInfo {
   const AttrInfo* attr(std::string_view name) const;  ///< null: the op has no such attribute
   /// Whether its region combines two groups of scalars to one.
   bool combines() const { return !regions.empty() && regions[0].kind == RegionKind::Combine; }
+  /// Whether its region is one of scalars that sees nothing from outside.
+  bool isolates() const { return combines() || (!regions.empty() && regions[0].kind == RegionKind::Elements); }
 };
 const OpInfo& op_info(Opcode opcode);
 std::optional<Opcode> opcode_from_text(std::string_view text);

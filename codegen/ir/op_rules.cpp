@@ -398,6 +398,78 @@ void OpRules::asynchronous_dot() {
        "attribute 'pending' is 1, but the loop around does not carry the sums");
 }
 
+void OpRules::sort() {
+  const Type &x = in(0), &r = out();
+  if (!want(x.is_tile() && !x.pointer && !is_float8(x.elem),
+            fmt::format("operand 'x' is {}, expected a tile of numbers", x.to_string())))
+    return;
+  auto is_power = [](int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
+  Shape shape = x.shape;
+  if (want(r.rank() == x.rank(), fmt::format("the result has rank {}, expected {}", r.rank(), x.rank())))
+    shape.back() = r.shape.back();
+  want(r.same_shape_and_elem(x.with_shape(shape)),
+       fmt::format("the result is {}, expected what is left of {}", r.to_string(), x.to_string()));
+  want(is_power(x.shape.back()) && is_power(shape.back()) && shape.back() <= x.shape.back(),
+       fmt::format("sort of extent {} to {}, expected powers of two", x.shape.back(), shape.back()));
+  if (op_->get(attr::merge)) want(shape == x.shape, "a merge keeps all elements");
+}
+
+void OpRules::gather() {
+  const Type &x = in(0), &index = in(1);
+  if (!want(x.is_tile() && !x.pointer, fmt::format("operand 'x' is {}, expected a tile of numbers", x.to_string())))
+    return;
+  auto axis = axis_below(x.rank());
+  if (!axis) return;
+  want(index.is_integer(), fmt::format("operand 'index' is {}, expected integers", index.to_string()));
+  if (!want(index.rank() == x.rank(), fmt::format("operand 'index' has rank {}, expected {}", index.rank(), x.rank())))
+    return;
+  Shape shape = x.shape;
+  shape[size_t(*axis)] = index.shape[size_t(*axis)];
+  want_same_shape(index, x.with_shape(shape), "operand 'index'");
+  want(out().same_shape_and_elem(x.with_shape(shape)),
+       fmt::format("the result is {}, expected {}", out().to_string(), x.with_shape(shape).to_string()));
+  if (laid_out(op_->operands[1], op_->result()))
+    want(*index.layout == *out().layout, "operand 'index' and the result must share one layout");
+}
+
+void OpRules::histogram() {
+  want(in(0).rank() == 1 && in(0).elem == Elem::I32 && !in(0).pointer,
+       fmt::format("operand 'x' is {}, expected i32 of rank 1", in(0).to_string()));
+  want(out().rank() == 1 && out().elem == Elem::I32 && !out().pointer,
+       fmt::format("the result is {}, expected i32 of rank 1", out().to_string()));
+}
+
+void OpRules::map_elementwise() {
+  const size_t pack = size_t(op_->get(attr::pack)), n = op_->operands.size(), m = op_->results.size();
+  if (!want(n > 0 && m > 0, "map_elementwise without operands or results")) return;
+  const Block& region = *op_->regions[0];
+  if (!want(region.args.size() == n * pack,
+            fmt::format("the region takes {} values, expected {}", region.args.size(), n * pack)))
+    return;
+  for (size_t i = 0; i < n * pack; ++i) {
+    Type element = in(int(i / pack)).element();
+    element.layout = nullptr;
+    want_same(region.args[i]->type, element, fmt::format("the region's argument {}", i));
+  }
+  std::vector<Type> elements;
+  for (size_t i = 0; i < m * pack; ++i) {
+    elements.push_back(out(int(i / pack)).element());
+    elements.back().layout = nullptr;
+  }
+  passes_on(*region.terminator(), 0, elements, "the region's value");
+  for (size_t i = 0; i < n; ++i) want_same_shape(in(int(i)), in(0), fmt::format("operand {}", i));
+  for (size_t i = 0; i < m; ++i) want_same_shape(out(int(i)), in(0), fmt::format("result {}", i));
+  one_layout();
+  const Op* op = op_;
+  walk(region, [&](const Op& inner) {
+    bool scalar = inner.has(Pure) || inner.has(Control) || inner.has(Terminator);
+    for (auto& r : inner.results) scalar &= r->type.is_scalar();
+    op_ = &inner;
+    want(scalar, "the region of map_elementwise holds scalar ops without effects alone");
+  });
+  op_ = op;
+}
+
 void OpRules::dot() {
   const Type &a = in(0), &b = in(1), &acc = in(2);
   const int m = acc.rank() - 2, n = acc.rank() - 1;
@@ -640,6 +712,14 @@ void OpRules::semantics() {
       return shape_op();
     case Opcode::Reduce:
       return reduce();
+    case Opcode::Sort:
+      return sort();
+    case Opcode::Gather:
+      return gather();
+    case Opcode::Histogram:
+      return histogram();
+    case Opcode::MapElementwise:
+      return map_elementwise();
     case Opcode::Dot:
       return dot();
     case Opcode::Load:

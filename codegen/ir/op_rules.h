@@ -37,6 +37,10 @@ class OpRules {
   void constant();
   void shape_op();
   void reduce();
+  void sort();
+  void gather();
+  void histogram();
+  void map_elementwise();
   // The region of an op that combines: it takes two groups of the operands' elements, gives one, and holds pure scalar
   // ops alone. The operands are tiles of one shape and layout.
   void combine();

@@ -12,7 +12,7 @@
 // - A block ends with its terminator, and has it nowhere else: return for the function, for a region what its row says.
 // - What a terminator passes on has the types of what receives it: block arguments or results, layouts included.
 // Types
-// - Extents are at least 1; a tile has at most 2^20 elements and rank 5.
+// - Extents are at least 1; a tile has at most 2^20 elements and rank 20.
 // - Same: the result has the type of operand 0. Bool: i1 of its shape.
 // - Elementwise: operands and results have one shape. The operands of a row with two or more have one type, but for the
 //   condition of select (i1) and the offset of addptr (i32 or i64). Arithmetic is not for pointers, though comparisons
@@ -65,7 +65,6 @@ namespace tegula::ir {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t(1) << 20;
-constexpr int kMaxRank = 5;
 constexpr int kLaneBits = 5;
 
 bool is_power_of_two(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n)); }
@@ -220,7 +219,7 @@ class Verifier : private OpRules {
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
       const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
-      region(*op->regions[i], terminator, op->info().combines());
+      region(*op->regions[i], terminator, op->info().isolates());
       op_ = op;
       const Op* end = op->regions[i]->terminator();
       good &= end && end->opcode == terminator;

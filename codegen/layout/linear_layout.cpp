@@ -15,9 +15,14 @@ namespace tegula {
 
 namespace {
 
-constexpr const char* kDimNames[] = {"register", "lane", "warp", "block", "offset",
-                                     "dim0",     "dim1", "dim2", "dim3",  "dim4"};
-constexpr int kMaxRank = 5;
+const std::vector<std::string>& dim_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"register", "lane", "warp", "block", "offset"};
+    for (int axis = 0; axis < kMaxRank; ++axis) all.push_back(fmt::format("dim{}", axis));
+    return all;
+  }();
+  return names;
+}
 
 bool is_tile_dim(Dim d) { return d >= Dim::Dim0; }
 /// Bits of a coordinate inside a block.
@@ -85,7 +90,7 @@ std::vector<std::pair<int32_t, int32_t>> repeats_along(const LinearLayout& layou
 
 }  // namespace
 
-const char* dim_name(Dim dim) { return kDimNames[int(dim)]; }
+const char* dim_name(Dim dim) { return dim_names()[size_t(dim)].c_str(); }
 
 std::optional<LinearLayout> LinearLayout::try_create(std::vector<In> ins, std::vector<Out> outs, std::string* why) {
   auto fail = [&](std::string reason) {
@@ -616,8 +621,8 @@ class LayoutReader {
   bool expect(std::string_view token) { return eat(token) || fail(fmt::format("'{}'", token)); }
   bool dim(Dim& result) {
     skip();
-    for (int i = 0; i <= int(Dim::Dim4); ++i)
-      if (eat(kDimNames[i])) return result = Dim(i), true;
+    for (int i = int(dim_names().size()); i-- > 0;)  // dim12 before dim1
+      if (eat(dim_names()[size_t(i)])) return result = Dim(i), true;
     return fail("a dimension (register, lane, warp, block, offset, dim0, ...)");
   }
   bool number(int32_t& result) {

@@ -58,20 +58,37 @@ void lower_Splat(Lowering& l, const ir::Op& op) {
 
 namespace {
 
+// The address of register r's element of a tile that lies in the op's scratch in row-major order.
+llvm::Value* address_in_order(Lowering& l, const ir::Type& type, int r, const ir::Op& op) {
+  const int64_t bytes = std::max(1, type.bits() / 8);
+  llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
+  return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
+}
+
+}  // namespace
+
+void Lowering::store_in_order(const ir::Value* tile, const ir::Op& op) {
+  const ir::Type& type = tile->type;
+  if (shared.barrier_before.count(&op)) barrier(op.loc);
+  const Regs& regs = get(tile);
+  llvm::Value* owner = is_owner(type.layout);
+  const int width = std::min(type.layout->contiguous_registers(type.rank() - 1), 128 / std::max(8, type.bits()));
+  for (int r = 0; r < int(regs.size()); r += width) {
+    if (canonical_register(type, r) != r) continue;
+    store_shared(address_in_order(*this, type, r, op), llvm::ArrayRef(regs).slice(size_t(r), size_t(width)), owner,
+                 op.loc);
+  }
+  barrier(op.loc);
+}
+
+namespace {
+
 // A tile in another shape, by way of shared memory in row-major order: for layouts that algebra does not relate.
 Regs exchange_in_order(Lowering& l, const ir::Op& op) {
-  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
-  const int64_t bytes = std::max(1, from.bits() / 8);
-  auto address = [&](const ir::Type& type, int r) {
-    llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
-    return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
-  };
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
-  const Regs& regs = l.get(op.operand(0));
-  llvm::Value* owner = l.is_owner(from.layout);
-  l.map_registers(from, [&](int r) { return l.store_shared(address(from, r), {regs[r]}, owner, op.loc), regs[r]; });
-  l.barrier(op.loc);
-  return l.map_registers(to, [&](int r) { return l.load_shared(address(to, r), l.element_type(to), 1, op.loc)[0]; });
+  const ir::Type& to = op.result()->type;
+  l.store_in_order(op.operand(0), op);
+  return l.map_registers(
+      to, [&](int r) { return l.load_shared(address_in_order(l, to, r, op), l.element_type(to), 1, op.loc)[0]; });
 }
 
 void move(Lowering& l, const ir::Op& op) {

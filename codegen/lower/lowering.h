@@ -115,6 +115,8 @@ class Lowering {
   void store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner, const Loc& loc);
   Regs load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc);
   llvm::Value* shared_address(int64_t offset);
+  /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.
+  void store_in_order(const ir::Value* tile, const ir::Op& op);
   /// Moves a tile between layouts over the same coordinates.
   Regs convert(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& to,
                const ir::Op& op);

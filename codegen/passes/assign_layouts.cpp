@@ -106,6 +106,7 @@ class Assigner {
       if (ptr->type.is_tile()) memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
     }
     if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
+    if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
   }
 
   /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
@@ -399,13 +400,20 @@ class Assigner {
       for (const auto& r : op.results) assign(r.get(), layout);
       return;
     }
+    if (op.opcode == Opcode::Sort || op.opcode == Opcode::Gather) {
+      // A sort takes its operand, and a gather what it looks up, in any layout; their results may come in any.
+      Value* other = op.operands[op.opcode == Opcode::Gather ? 1 : 0];
+      if (is_result && other->type.shape == op.result()->type.shape) assign(other, layout);
+      if (from == other && other->type.shape == op.result()->type.shape) assign(op.result(), layout);
+      return;
+    }
     if (is_result) {
       if (auto needed = operand_layout(op, *layout))
         for (Value* v : op.operands) assign(v, *needed);
-      if (op.has(ir::Elementwise) || op.info().combines())
+      if (keeps_layout(op) || op.info().combines())
         for (const auto& r : op.results) assign(r.get(), layout);
     } else {
-      if (op.has(ir::Elementwise) || op.info().combines())
+      if (keeps_layout(op) || op.info().combines())
         for (Value* v : op.operands) assign(v, layout);
       if (auto result = result_layout(op, *layout))
         for (const auto& r : op.results) assign(r.get(), *result);
@@ -463,7 +471,8 @@ class Assigner {
   }
 
   void materialise(Op& op) {
-    if (op.info().combines()) {
+    if (op.info().isolates()) {
+      if (!op.operands[0]->type.is_tile()) return;
       LinearLayout layout = *op.operands[0]->type.layout;
       if (op.opcode == Opcode::Scan && !axis_order(layout, int(op.get(ir::attr::axis))))
         layout = *default_layout(op.operands[0]->type.shape);
@@ -486,6 +495,8 @@ class Assigner {
           need(op, i, mma_operand_layout(type.shape, i, type.bits(), warps->second.first, warps->second.second));
       }
       need(op, 2, *op.result()->type.layout);
+    } else if (op.opcode == Opcode::Gather) {
+      need(op, 1, *op.result()->type.layout);
     } else if (is_memory(op)) {
       if (op.operands[0]->type.is_scalar()) return;
       const LinearLayout layout = *layout_of(op.operands[0]);

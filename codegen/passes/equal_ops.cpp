@@ -37,7 +37,7 @@ std::string key_of(const ir::Op& op) {
 
 }  // namespace
 
-void EqualOps::enter(const ir::Op* owner) { scopes_.push_back({!owner || owner->info().combines(), {}}); }
+void EqualOps::enter(const ir::Op* owner) { scopes_.push_back({!owner || owner->info().isolates(), {}}); }
 
 void EqualOps::leave() { scopes_.pop_back(); }
 

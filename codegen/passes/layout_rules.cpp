@@ -9,9 +9,11 @@ bool is_layout_free(const ir::Op& op) {
          op.opcode == Opcode::Arange || op.opcode == Opcode::SharedRead;
 }
 
-namespace {
+bool keeps_layout(const ir::Op& op) {
+  return op.has(ir::Elementwise) || op.info().rule == ir::ResultRule::EachSame || op.opcode == Opcode::MapElementwise;
+}
 
-bool keeps_layout(const ir::Op& op) { return op.has(ir::Elementwise) || op.info().rule == ir::ResultRule::EachSame; }
+namespace {
 
 std::vector<int> inverse(const std::vector<int64_t>& order) {
   std::vector<int> result(order.size());

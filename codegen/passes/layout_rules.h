@@ -10,6 +10,9 @@ namespace tegula {
 /// A value that every thread can make for itself in any layout: a constant, a splat, an arange.
 bool is_layout_free(const ir::Op& op);
 
+/// Whether operands and results all have one layout: elementwise ops and those like them.
+bool keeps_layout(const ir::Op& op);
+
 /// The layout that the tile operands of an elementwise op, expand_dims, broadcast, reshape or trans need so that the
 /// result comes in `result` without data movement; nullopt for other ops, and for a reshape that no layout survives.
 /// Registers that would hold copies are dropped.

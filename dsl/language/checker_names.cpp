@@ -31,9 +31,8 @@ constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " async_task bitonic_merge const flip float8e4b15 float8e4b8 float8e5b16 gather "
-    "histogram load_tensor_descriptor make_tensor_descriptor map_elementwise sort store_tensor_descriptor "
-    "tensor_descriptor topk ";
+    " async_task const float8e4b15 float8e4b8 float8e5b16 load_tensor_descriptor make_tensor_descriptor "
+    "store_tensor_descriptor tensor_descriptor ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 

@@ -131,7 +131,7 @@ configurations are given in C++. A launch that gives all constexprs itself asks 
 An extent is q * 2^k, q odd and at most 15: the powers of two, and 96, 192, 224, ... beside them, which Triton lacks. Threads
 share the 2^k and hold q elements for it, so k should be 5 and more along one axis at least; where q is not 1, `tl.dot`
 runs on tensor cores if the 2^k of M, N and K fill their instructions (16, 8 and 16 for 16 bits; 64 and 16 columns for
-`wgmma`). A tile has at most 2^20 elements and five dimensions. `tl.ravel` and reductions of all elements take any tile.
+`wgmma`). A tile has at most 2^20 elements and 20 dimensions. `tl.ravel` and reductions of all elements take any tile.
 
 ## Operators
 
@@ -163,7 +163,7 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 Refused with a message: `with` of anything but hints, `try`, `class`, `del`, `global`, nested functions and sets in a kernel,
 parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); block pointers and tensor descriptors;
 the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
-lacks: `sort`, `gather`, `histogram`, atomics but `atomic_add`.
+lacks: atomics but `atomic_add`.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 

@@ -144,6 +144,42 @@ def kernel(out, x):
       1e-5, Array<float>(x));
 }
 
+TEST(FrontEndsFunctions, OrderAndElements) {
+  auto x = numbers(64, 7);
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"x"> x) {
+    Tile i = arange(0, 64);
+    Tile v = load(x + i);
+    auto [s, d] = unpack<2>(map_elementwise(
+        [](Tile a, Tile b) {
+          return std::array<Tile, 2>{a + b, a - b};
+        },
+        v, flip(v)));
+    Tile r = map_elementwise([](Tile a) { return a * 2.0f; }, d);
+    store(out + i, sort(s) + gather(r, i ^ 1, 0));
+  });
+  std::vector<float> sums;
+  for (size_t i = 0; i < 64; ++i) sums.push_back(x[i] + x[63 - i]);
+  std::sort(sums.begin(), sums.end());
+  check<float>(
+      R"(@triton.jit
+def both(a, b):
+    return a + b, a - b
+
+@triton.jit
+def twice(a):
+    return a * 2.0
+
+@triton.jit
+def kernel(out, x):
+    i = tl.arange(0, 64)
+    v = tl.load(x + i)
+    s, d = tl.map_elementwise(both, v, tl.flip(v))
+    r = tl.map_elementwise(twice, d)
+    tl.store(out + i, tl.sort(s) + tl.gather(r, i ^ 1, 0))
+)",
+      cpp, {}, {1}, 64, [&](size_t i) { return sums[i] + 2.0 * (x[i ^ 1] - x[63 - (i ^ 1)]); }, 1e-5, Array<float>(x));
+}
+
 TEST(FrontEndsFunctions, LoopsDownwardsAndSwappedValues) {
   auto cpp = kernel("kernel", [](Ptr<"out"> out, Int<"n"> n) {
     Tile a = 0, b = 1;

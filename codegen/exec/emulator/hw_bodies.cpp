@@ -311,6 +311,9 @@ constexpr auto emu_st_shared_b32 = store_shared<uint32_t>;
 constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
 constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
 constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
+void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  if (predicate) store_shared(address, load_shared<uint32_t>(address, site) + value, predicate, site);
+}
 constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
 constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;
 constexpr auto emu_ldmatrix_x4 = load_matrices<4, false>;

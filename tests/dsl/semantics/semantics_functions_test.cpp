@@ -473,6 +473,58 @@ TEST_F(SemanticsFunctions, JoinErrors) {
   EXPECT_EQ(errors(), "squeeze removes a dimension of extent 1, found 4 in tile of [4, 4] float32");
 }
 
+TEST_F(SemanticsFunctions, Order) {
+  Val x = tile(Elem::F16, {8, 64});
+  EXPECT_EQ(type_of(call("sort", {x})), "tile<8x64xf16>");
+  EXPECT_FALSE(last().get(ir::attr::descending));
+  EXPECT_EQ(type_of(call("sort", {x}, {{"descending", Int(1)}, {"dim", Int(-1)}})), "tile<8x64xf16>");
+  EXPECT_TRUE(last().get(ir::attr::descending));
+  EXPECT_EQ(type_of(call("topk", {x, Int(8)})), "tile<8x8xf32>");
+  EXPECT_EQ(type_of(call("topk", {tile(Elem::U8, {64}), Int(64)})), "tile<64xu8>");
+  EXPECT_EQ(type_of(call("topk", {tile(Elem::U8, {64}), Int(4)})), "tile<4xi32>");
+  EXPECT_EQ(type_of(call("sort_impl", {tile(Elem::I64, {64})}, {{"k", Int(2)}})), "tile<2xi64>");
+  EXPECT_EQ(errors(), "");
+  call("sort", {x, Int(0)});
+  EXPECT_EQ(errors(),
+            "sort goes along the last dimension, found dim 0 of rank 2 (put it last with tl.permute, and back after)");
+  call("sort", {tile(Elem::F32, {96})});
+  EXPECT_EQ(
+      errors(),
+      "sort takes a last extent that is a power of two, found 96 (pad it: load a larger tile, with other= a value "
+      "that comes last)");
+  call("topk", {x, Int(3)});
+  EXPECT_EQ(errors(), "the k of topk is 3, expected a power of two up to the extent, 64");
+  call("topk", {x, Int(128)});
+  EXPECT_EQ(errors(), "the k of topk is 128, expected a power of two up to the extent, 64");
+  call("sort", {scalar(Elem::F32)});
+  EXPECT_EQ(errors(), "sort takes a tile of numbers, found float32");
+  call("sort", {x}, {{"descending", scalar(Elem::I1)}});
+  EXPECT_EQ(errors(), "the descending of sort must be known at compile time, found int1");
+}
+
+TEST_F(SemanticsFunctions, LookUp) {
+  Val x = tile(Elem::F16, {8, 64}), i = tile(Elem::I32, {8, 16});
+  EXPECT_EQ(type_of(call("gather", {x, i, Int(1)})), "tile<8x16xf16>");
+  EXPECT_EQ(type_of(call("flip", {x}, {{"dim", Int(0)}})), "tile<8x64xf16>");
+  EXPECT_EQ(type_of(call("histogram", {tile(Elem::U8, {64}), Int(16)})), "tile<16xi32>");
+  EXPECT_EQ(errors(), "");
+  call("gather", {x, i, Int(0)});
+  EXPECT_EQ(errors(),
+            "gather of shape [8, 64] with indices of shape [8, 16] (they have one rank and, but for the axis, the same "
+            "extents)");
+  call("gather", {x, x, Int(0)});
+  EXPECT_EQ(errors(), "the index of gather is a tile of integers, found tile of [8, 64] float16");
+  call("flip", {x}, {{"dim", Int(2)}});
+  EXPECT_EQ(errors(), "axis 2 of flip is out of range for a tile of rank 2 (axes are 0 to 1, or -2 to -1)");
+  call("histogram", {i, Int(16)});
+  EXPECT_EQ(errors(),
+            "histogram takes a tile of integers of rank 1, found tile of [8, 16] int32 (x.ravel() has rank 1)");
+  call("histogram", {tile(Elem::I32, {64}), Int(16), tile(Elem::I32, {64})});
+  EXPECT_EQ(errors(), "the mask of histogram is tile of [64] int32, expected int1 (compare: offsets < n)");
+  call("map_elementwise", {Int(3), x});
+  EXPECT_EQ(errors(), "map_elementwise maps a @triton.jit function, found the int 3");
+}
+
 TEST_F(SemanticsFunctions, RandomErrors) {
   call("rand", {0.5, tile(Elem::I32, {16})});
   EXPECT_EQ(errors(), "the seed of philox is an integer, found the float 0.5");

@@ -1,0 +1,290 @@
+#include "codegen/analysis/sort_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <climits>
+
+#include "codegen/analysis/conversion.h"
+#include "codegen/layout/makers.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+namespace {
+
+/// What a slot stands for: a bit of the position along the sorted dimension, a
+/// bit along other dimensions, or nothing (the slot's threads hold copies).
+struct Meaning {
+  int position = -1;
+  LinearLayout::Basis other;  ///< empty: nothing, unless it is a position
+
+  bool operator==(const Meaning&) const = default;
+  bool is_free() const { return position < 0 && other.empty(); }
+};
+
+/// One step of the network.
+struct Step {
+  int bit;        ///< positions that differ in it are compared
+  int direction;  ///< the bit of the position that says whether the run goes
+                  ///< down; -1: none does
+  bool keep_smaller = false;
+};
+
+bool is_zero(const LinearLayout::Basis& basis) {
+  return std::all_of(basis.begin(), basis.end(), [](int32_t c) { return c == 0; });
+}
+
+/// The steps of a sort of 2^bits elements of which the smallest 2^kept stay.
+/// Runs of 2^kept elements are sorted, every other one downwards; then always
+/// the smaller ones of two runs are kept, which form a sequence that goes up
+/// and down, and sorted again.
+std::vector<Step> steps_of_sort(int bits, int kept) {
+  std::vector<Step> steps;
+  auto direction = [&](int stage) { return stage < bits ? stage : -1; };
+  for (int stage = 1; stage <= kept; ++stage)
+    for (int bit = stage; bit-- > 0;) steps.push_back({bit, direction(stage)});
+  for (int stage = kept; stage < bits; ++stage) {
+    steps.push_back({stage, -1, true});
+    for (int bit = kept; bit-- > 0;) steps.push_back({bit, direction(stage + 1)});
+  }
+  return steps;
+}
+
+/// The last stage alone: of a sequence that goes up and then down.
+std::vector<Step> steps_of_merge(int bits) {
+  std::vector<Step> steps;
+  for (int bit = bits; bit-- > 0;) steps.push_back({bit, -1});
+  return steps;
+}
+
+class Planner {
+ public:
+  Planner(const LinearLayout& begin, int64_t kept, bool in_place) : outs_(begin.outs()) {
+    const size_t last = outs_.size() - 1;
+    for (auto& in : begin.ins()) {
+      auto& slots = slots_of(in.dim);
+      for (const LinearLayout::Basis& basis : in.bases) {
+        Meaning m;
+        if (basis[last] != 0)
+          m.position = in_place ? std::countr_zero(uint32_t(basis[last])) : bits_++;
+        else if (!is_zero(basis))
+          m.other = basis;
+        slots.push_back(std::move(m));
+      }
+      if (in.dim == Dim::Register) repeats_ = in.repeats;
+    }
+    for (int32_t size = outs_[last].size; size > 1; size /= 2) alive_.push_back(int(alive_.size()));
+    const int bits = int(alive_.size());
+    steps_ = in_place ? steps_of_merge(bits) : steps_of_sort(bits, std::countr_zero(uint64_t(kept)));
+  }
+
+  std::vector<SortMove> run() {
+    for (at_ = 0; at_ < steps_.size(); ++at_) step(steps_[at_]);
+    flip_to(-1);
+    return std::move(moves_);
+  }
+
+  LinearLayout layout() const {
+    std::vector<LinearLayout::In> ins;
+    std::vector<LinearLayout::Out> outs = outs_;
+    outs.back().size = 1 << alive_.size();
+    for (Dim dim : {Dim::Register, Dim::Lane, Dim::Warp}) {
+      LinearLayout::In in{dim, {}};
+      for (const Meaning& m : slots_[size_t(dim)]) in.bases.push_back(basis_of(m));
+      if (dim == Dim::Register) in.repeats = repeats_;
+      ins.push_back(std::move(in));
+    }
+    return LinearLayout(std::move(ins), std::move(outs));
+  }
+
+ private:
+  using Slots = std::vector<Meaning>;
+  struct Place {
+    Dim dim;
+    int bit;
+  };
+
+  Slots& slots_of(Dim dim) { return slots_[size_t(dim)]; }
+  Slots& registers() { return slots_of(Dim::Register); }
+  Slots& lanes() { return slots_of(Dim::Lane); }
+  Slots& warps() { return slots_of(Dim::Warp); }
+
+  LinearLayout::Basis basis_of(const Meaning& m) const {
+    if (!m.other.empty()) return m.other;
+    LinearLayout::Basis basis(outs_.size(), 0);
+    if (m.position >= 0)  // positions that are no more leave no gap
+      basis.back() = 1 << (std::find(alive_.begin(), alive_.end(), m.position) - alive_.begin());
+    return basis;
+  }
+
+  Place place_of(int position) const {
+    for (Dim dim : {Dim::Register, Dim::Lane, Dim::Warp})
+      for (size_t bit = 0; bit < slots_[size_t(dim)].size(); ++bit)
+        if (slots_[size_t(dim)][bit].position == position) return {dim, int(bit)};
+    TEGULA_UNREACHABLE("a position without a slot");
+  }
+
+  /// The number of the next step, from `from` on, that compares along what a
+  /// slot stands for.
+  size_t next_use(const Meaning& m, size_t from) const {
+    if (m.position < 0) return SIZE_MAX;
+    for (size_t i = from; i < steps_.size(); ++i)
+      if (steps_[i].bit == m.position) return i;
+    return SIZE_MAX - 1;
+  }
+
+  void step(const Step& step) {
+    if (place_of(step.bit).dim == Dim::Warp) arrange();
+    const Place place = place_of(step.bit);
+    SortMove move;
+    move.keep_smaller = step.keep_smaller;
+    if (place.dim == Dim::Register) {
+      move.kind = SortMove::Kind::Registers;
+      move.reg = place.bit;
+    } else if (registers().empty() || (step.keep_smaller && registers().size() == 1)) {
+      move.kind = SortMove::Kind::Lanes;
+      move.lane = place.bit;
+    } else {
+      move.kind = SortMove::Kind::Trade;
+      move.lane = place.bit;
+      move.reg = least_needed();
+    }
+    move.falling = direct(step, move);
+    if (move.kind == SortMove::Kind::Trade) std::swap(registers()[size_t(move.reg)], lanes()[size_t(move.lane)]);
+    if (step.keep_smaller) forget(move, step.bit);
+    moves_.push_back(std::move(move));
+  }
+
+  /// Sees to it that the step can go up everywhere, but for registers by their
+  /// bit that is returned (-1: none).
+  int direct(const Step& step, const SortMove& move) {
+    if (step.direction >= 0) {
+      const Place place = place_of(step.direction);
+      const bool leaves = move.kind == SortMove::Kind::Trade && place.bit == move.reg;
+      if (place.dim == Dim::Register && !leaves) {
+        flip_to(-1);
+        return place.bit;
+      }
+    }
+    flip_to(step.direction);
+    return -1;
+  }
+
+  /// Has the elements flipped where that bit of the position is 1 (-1:
+  /// nowhere).
+  void flip_to(int position) {
+    if (position == flipped_) return;
+    SortMove move;
+    move.kind = SortMove::Kind::Flip;
+    for (int p : {flipped_, position})
+      if (p >= 0) move.parity.emplace_back(place_of(p).dim, place_of(p).bit);
+    moves_.push_back(std::move(move));
+    flipped_ = position;
+  }
+
+  int least_needed() {
+    size_t best = 0;
+    for (size_t i = 1; i < registers().size(); ++i)
+      if (next_use(registers()[i], at_ + 1) >= next_use(registers()[best], at_ + 1)) best = i;
+    return int(best);
+  }
+
+  /// The bit is no more: registers are half as many, or a lane's bit means
+  /// nothing.
+  void forget(const SortMove& move, int bit) {
+    if (move.kind == SortMove::Kind::Lanes)
+      lanes()[size_t(move.lane)] = Meaning();
+    else
+      registers().erase(registers().begin() + move.reg);
+    alive_.erase(std::find(alive_.begin(), alive_.end(), bit));
+  }
+
+  /// A conversion to slots in the order of need.
+  void arrange() {
+    SortMove move;
+    move.kind = SortMove::Kind::Convert;
+    move.from = layout();
+    std::vector<Meaning> all;
+    for (Slots& slots : slots_)
+      for (Meaning& m : slots)
+        if (!m.is_free()) all.push_back(m);
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Meaning& a, const Meaning& b) { return next_use(a, at_) < next_use(b, at_); });
+    size_t next = 0;
+    for (Slots& slots : slots_)
+      for (Meaning& m : slots) m = next < all.size() ? all[next++] : Meaning();
+    TEGULA_CHECK(next == all.size(), "bits without a slot");
+    move.to = layout();
+    moves_.push_back(std::move(move));
+  }
+
+  std::vector<LinearLayout::Out> outs_;
+  std::array<Slots, 3> slots_;  // by Dim
+  std::vector<LinearLayout::Repeat> repeats_;
+  std::vector<int> alive_;  // bits of positions, the lowest first
+  std::vector<Step> steps_;
+  std::vector<SortMove> moves_;
+  size_t at_ = 0;
+  int bits_ = 0;
+  int flipped_ = -1;
+};
+
+/// Whether every slot of the layout stands for one thing: a bit (any one, or
+/// for `in_place` exactly one) along the last dimension, a bit along others, or
+/// nothing.
+bool has_slots(const LinearLayout& layout, bool in_place) {
+  int bits = 0;
+  for (auto& in : layout.ins())
+    for (auto basis : in.bases) {
+      const int32_t last = basis.back();
+      basis.back() = 0;
+      if (last != 0 && !is_zero(basis)) return false;
+      if (in_place && (last & (last - 1)) != 0) return false;
+      bits += last != 0 || !is_zero(basis);
+    }
+  return bits == layout.total_out_bits();
+}
+
+LinearLayout begin_of(const LinearLayout& operand, bool in_place) {
+  LinearLayout layout = operand.remove_zero_registers();
+  if (has_slots(layout, in_place)) return layout;
+  const std::vector<int64_t> shape = operand.tile_shape();
+  std::vector<int> order;
+  for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
+  return coalesced_layout(shape, order, 4, 1 << layout.in_bits(Dim::Warp)).remove_zero_registers();
+}
+
+int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t bytes) {
+  if (from == to || plan_conversion(from, to).route != Conversion::Route::Shared) return 0;
+  for (auto& out : from.outs()) bytes *= out.size;
+  return bytes;
+}
+
+}  // namespace
+
+SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
+  SortPlan plan{begin_of(operand, merge), {}, {}};
+  Planner planner(plan.begin, kept, merge);
+  plan.moves = planner.run();
+  plan.end = planner.layout();
+  return plan;
+}
+
+SortPlan plan_sort(const ir::Op& op) {
+  return plan_sort(*op.operand(0)->type.layout, op.result()->type.shape.back(), op.get(ir::attr::merge));
+}
+
+int sort_key_bytes(const ir::Type& type) { return type.bits() == 64 ? 8 : 4; }
+
+int64_t sort_scratch(const ir::Op& op) {
+  const SortPlan plan = plan_sort(op);
+  const int64_t bytes = sort_key_bytes(op.operand(0)->type);
+  int64_t most = std::max(scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
+                          scratch_of(plan.end, *op.result()->type.layout, bytes));
+  for (const SortMove& move : plan.moves)
+    if (move.kind == SortMove::Kind::Convert) most = std::max(most, scratch_of(move.from, move.to, bytes));
+  return most;
+}
+
+}  // namespace tegula

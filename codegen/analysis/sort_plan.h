@@ -1,0 +1,73 @@
+// How a tile is sorted along its last dimension: a bitonic network, whose
+// comparisons are between elements with positions that differ in one bit.
+//
+// Who holds an element is a matter of bits too: a *slot* is a bit of the
+// register, lane or warp number, and stands for a bit of the position (or of a
+// coordinate along another dimension). A comparison along a position's bit is
+// for free where the bit's slot is a register's: two registers of one thread
+// are compared, and the smaller goes into the one whose bit is 0. So the plan
+// brings the bits into registers one after the other:
+// - from a lane by a *trade*: of each two registers that differ in bit r, a
+// thread sends one to the lane that differs in
+//   bit t and keeps the other, so that slots r and t change their meanings:
+//   half a shuffle an element. The slot that gives way is the one whose bit is
+//   needed last (Belady's rule, as for a cache);
+// - from a warp by a conversion through shared memory, which sets all slots
+// anew, in the order in which their bits are
+//   needed: registers first, then lanes, then warps.
+// Where an element lies before a sort does not matter: the positions are named
+// after the slots that they have.
+//
+// Runs are sorted upwards and downwards in turns. A thread whose elements
+// belong to a run that goes down has them with all bits flipped, so that every
+// comparison goes up.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "codegen/layout/linear_layout.h"
+
+namespace tegula {
+
+struct SortMove {
+  enum class Kind : uint8_t {
+    Flip,      ///< flip all bits of the elements for which the bits `parity` of
+               ///< register, lane and warp have an odd sum
+    Registers, ///< compare registers that differ in bit `reg`
+    Trade,     ///< the same behind a trade of bit `reg` with bit `lane`
+    Lanes,     ///< compare with the lane that differs in bit `lane`
+    Convert,   ///< from the layout `from` to the layout `to`
+  };
+  Kind kind = Kind::Registers;
+  int reg = -1, lane = -1;
+  bool keep_smaller = false; ///< of each pair only the smaller one goes on: bit
+                             ///< `reg` is no more, or `lane` means nothing
+  int falling = -1; ///< a register bit: where it is 1, the greater one goes
+                    ///< first; -1: nowhere
+  std::vector<std::pair<Dim, int>> parity = {};
+  LinearLayout from = {}, to = {};
+};
+
+struct SortPlan {
+  LinearLayout begin; ///< what the operand is converted to first
+  std::vector<SortMove> moves;
+  LinearLayout end; ///< where the elements are then, in order
+};
+
+/// The plan for a tile in the layout `operand` of whose sorted elements the
+/// first `kept`, a power of two, stay. With `merge` the elements first go up
+/// and then down, or the other way round, and all of them stay.
+SortPlan plan_sort(const LinearLayout &operand, int64_t kept, bool merge);
+/// The plan for an op `sort` with layouts.
+SortPlan plan_sort(const ir::Op &op);
+
+/// Shared memory that it takes, in bytes.
+int64_t sort_scratch(const ir::Op &op);
+
+/// Bytes in which sorted elements are held: 4, or 8 for types of 64 bits.
+int sort_key_bytes(const ir::Type &type);
+
+} // namespace tegula

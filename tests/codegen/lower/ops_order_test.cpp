@@ -1,0 +1,307 @@
+// label: device
+// Ops that bring elements into another order or look them up: sort, topk, bitonic_merge, gather, flip, histogram; and
+// functions of single elements.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "tests/codegen/lower/ops_support.h"
+
+namespace tegula::ops {
+namespace {
+
+// Sorts rows by `expression` of the tile x, loaded as [ROWS, N] (or [N] if there is one row), into R.
+template <class R, class T>
+std::vector<R> rows_by(const std::string& expression, const std::vector<T>& x, int rows, int n, int kept,
+                       int num_warps) {
+  Array<R> out(size_t(rows * kept));
+  const std::string index =
+      rows == 1 ? "tl.arange(0, {0})" : "tl.arange(0, {1})[:, None] * {0} + tl.arange(0, {0})[None, :]";
+  run(fmt::format("@triton.jit\ndef kernel(p, out):\n    x = tl.load(p + {})\n    y = {}\n    tl.static_assert(y.dtype "
+                  "== {})\n    tl.store(out + {}, y)\n",
+                  fmt::format(fmt::runtime(index), n, rows), expression, tl<R>(),
+                  fmt::format(fmt::runtime(index), kept, rows)),
+      {.num_warps = num_warps}, {1}, Array<T>(x), out);
+  return out.values();
+}
+
+// The order of sort: by value, -0 before 0, NaNs last.
+template <class T>
+bool comes_before(T a, T b) {
+  if (is_nan(a) || is_nan(b)) return !is_nan(a) && is_nan(b);
+  if (wide(a) != wide(b)) return wide(a) < wide(b);
+  if constexpr (is_real<T>) return std::signbit(wide(a)) && !std::signbit(wide(b));
+  return false;
+}
+
+template <class T>
+std::vector<T> sorted_rows(std::vector<T> x, int n, bool descending) {
+  for (auto row = x.begin(); row != x.end(); row += n) {
+    std::stable_sort(row, row + n, comes_before<T>);
+    if (descending) std::reverse(row, row + n);
+  }
+  return x;
+}
+
+template <class T>
+void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected, const std::string& what) {
+  expect_equal(got, what, [&](size_t i) { return expected[i]; });
+  for (size_t i = 0; i < got.size(); ++i)
+    if constexpr (is_real<T>) {
+      if (is_nan(got[i])) continue;
+      ASSERT_EQ(std::signbit(wide(got[i])), std::signbit(wide(expected[i]))) << what << " " << i;
+    }
+}
+
+template <class T>
+void check_sort(int rows, int n, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} [{}, {}] num_warps {}", tl<T>(), rows, n, num_warps));
+  auto x = random_values<T>(size_t(rows * n), unsigned(rows + n));
+  auto special = specials<T>();
+  for (size_t i = 0; i < special.size() && i < x.size() / 2; ++i) x[i * 2] = special[i];
+  expect_same_bits(rows_by<T>("tl.sort(x)", x, rows, n, n, num_warps), sorted_rows(x, n, false), "sort");
+  expect_same_bits(
+      rows_by<T>(fmt::format("x.sort(dim={}, descending=True)", rows == 1 ? 0 : 1), x, rows, n, n, num_warps),
+      sorted_rows(x, n, true), "descending");
+}
+
+TEST(Sort, AllTypes) {
+  for_types<NumberTypes>([](auto type) { check_sort<decltype(type)>(1, 256, next_warps()); });
+  for_types<NumberTypes>([](auto type) { check_sort<decltype(type)>(8, 32, next_warps()); });
+}
+
+TEST(Sort, ExtentsAndWarps) {
+  for (int n : {1, 2, 16, 64, 512, 2048})
+    for (int num_warps : {1, 4, 8}) check_sort<float>(1, n, num_warps);
+  for (auto [rows, n] : {std::pair{2, 64}, std::pair{64, 8}, std::pair{6, 128}, std::pair{3, 4}})
+    for (int num_warps : {1, 4}) check_sort<int32_t>(rows, n, num_warps);
+}
+
+template <class T>
+using TopOf = std::conditional_t<is_half<T>, float, std::conditional_t<is_real<T> || sizeof(T) >= 4, T, int32_t>>;
+
+template <class T>
+void check_topk(int rows, int n, int k, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} [{}, {}] k {} num_warps {}", tl<T>(), rows, n, k, num_warps));
+  auto x = random_values<T>(size_t(rows * n), unsigned(rows + n + k));
+  for (bool descending : {true, false}) {
+    auto all = sorted_rows(x, n, descending);
+    std::vector<TopOf<T>> expected;
+    for (auto row = all.begin(); row != all.end(); row += n)
+      for (int i = 0; i < k; ++i) expected.push_back(TopOf<T>(wide(row[i])));
+    auto got = rows_by<TopOf<T>>(fmt::format("tl.topk(x, {}{})", k, descending ? "" : ", descending=False"), x, rows, n,
+                                 k, num_warps);
+    expect_same_bits(got, expected, descending ? "topk" : "smallest");
+  }
+}
+
+TEST(Sort, TopK) {
+  for_types<NumberTypes>([](auto type) { check_topk<decltype(type)>(1, 128, 8, next_warps()); });
+  for (auto [rows, n, k] : {std::tuple{1, 1024, 16}, std::tuple{1, 256, 1}, std::tuple{1, 64, 32},
+                            std::tuple{16, 64, 4}, std::tuple{5, 32, 2}})
+    for (int num_warps : {1, 4}) check_topk<float>(rows, n, k, num_warps);
+}
+
+TEST(Sort, BitonicMerge) {
+  for (auto [rows, n] : {std::pair{1, 256}, std::pair{4, 64}})
+    for (int num_warps : {1, 4}) {
+      auto x = random_values<int32_t>(size_t(rows * n), 9);
+      for (int row = 0; row < rows; ++row) {
+        auto begin = x.begin() + row * n, middle = begin + (row + 1) * n / 5;
+        std::sort(begin, middle);
+        std::sort(middle, begin + n, std::greater<>());
+      }
+      expect_same_bits(rows_by<int32_t>("tl.bitonic_merge(x)", x, rows, n, n, num_warps), sorted_rows(x, n, false),
+                       "up");
+      expect_same_bits(rows_by<int32_t>("tl.bitonic_merge(x, descending=True)", x, rows, n, n, num_warps),
+                       sorted_rows(x, n, true), "down");
+    }
+}
+
+// Sorting what follows from a reduction, within a loop: scratch is used again and again.
+TEST(Sort, InLoops) {
+  auto x = random_values<int32_t>(4 * 256, 13);
+  Array<int32_t> out(256);
+  run(R"(
+@triton.jit
+def kernel(p, out):
+    i = tl.arange(0, 256)
+    best = tl.full((256,), -2147483648, tl.int32)
+    for k in range(4):
+        x = tl.load(p + k * 256 + i)
+        y = tl.sort(x ^ tl.max(x, 0))
+        best = tl.maximum(best, tl.flip(tl.sort(y, descending=True)))
+    tl.store(out + i, best)
+)",
+      {}, {1}, Array<int32_t>(x), out);
+  std::vector<int32_t> expected(256, INT32_MIN);
+  for (int k = 0; k < 4; ++k) {
+    std::vector<int32_t> row(x.begin() + k * 256, x.begin() + k * 256 + 256);
+    const int32_t largest = *std::max_element(row.begin(), row.end());
+    for (int32_t& v : row) v ^= largest;
+    std::sort(row.begin(), row.end());
+    for (size_t i = 0; i < 256; ++i) expected[i] = std::max(expected[i], row[i]);
+  }
+  EXPECT_EQ(out.values(), expected);
+}
+
+// ------------------------------------------------------------------------------------------------------- looked up
+
+template <class T, class I>
+void check_gather(int rows, int columns, int axis, int extent, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} by {} [{}, {}] axis {} extent {}", tl<T>(), tl<I>(), rows, columns, axis, extent));
+  auto x = random_values<T>(size_t(rows * columns), 5);
+  const int out_rows = axis == 0 ? extent : rows, out_columns = axis == 1 ? extent : columns;
+  std::mt19937 random(6);
+  std::vector<I> index(size_t(out_rows * out_columns));
+  for (I& i : index) i = I(random() % unsigned(axis == 0 ? rows : columns));
+  Array<T> out(index.size());
+  run(R"(
+@triton.jit
+def kernel(x, index, out, M: tl.constexpr, N: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, AXIS: tl.constexpr):
+    a = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    o = tl.arange(0, P)[:, None] * Q + tl.arange(0, Q)[None, :]
+    tl.store(out + o, tl.gather(a, tl.load(index + o), AXIS))
+)",
+      {.constexprs = {{"M", rows}, {"N", columns}, {"P", out_rows}, {"Q", out_columns}, {"AXIS", axis - 2}},
+       .num_warps = num_warps},
+      {1}, Array<T>(x), Array<I>(index), out);
+  expect_equal(out.values(), "gather", [&](size_t i) {
+    const size_t row = i / size_t(out_columns), column = i % size_t(out_columns);
+    return axis == 0 ? x[size_t(index[i]) * size_t(columns) + column] : x[row * size_t(columns) + size_t(index[i])];
+  });
+}
+
+TEST(Gather, AxesTypesAndExtents) {
+  for (int axis : {0, 1})
+    for (int num_warps : {1, 4}) {
+      check_gather<float, int32_t>(16, 32, axis, 64, num_warps);
+      check_gather<int8_t, int64_t>(8, 8, axis, 4, num_warps);
+      check_gather<double, uint8_t>(12, 16, axis, 8, num_warps);
+      check_gather<float16, int16_t>(32, 64, axis, 1, num_warps);
+    }
+  check_gather<Boolean, uint32_t>(4, 64, 1, 32, 4);
+}
+
+TEST(Gather, FlipsAllExtents) {
+  for (int n : {1, 2, 64, 96, 1024}) {
+    auto x = random_values<int16_t>(size_t(n), 8);
+    Array<int16_t> out(x.size()), rows(x.size() * 4);
+    run(R"(
+@triton.jit
+def kernel(p, out, rows, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(p + i)
+    tl.store(out + i, x.flip())
+    o = tl.arange(0, 4)[:, None] * N + i[None, :]
+    y = x[None, :] + tl.arange(0, 4)[:, None].to(tl.int16)
+    tl.store(rows + o, tl.flip(y, 0))
+)",
+        {.constexprs = {{"N", n}}, .num_warps = next_warps()}, {1}, Array<int16_t>(x), out, rows);
+    expect_equal(out.values(), "flip", [&](size_t i) { return x[x.size() - 1 - i]; });
+    expect_equal(rows.values(), "rows", [&](size_t i) { return int16_t(x[i % x.size()] + 3 - int(i / x.size())); });
+  }
+}
+
+template <class T>
+void check_histogram(int n, int bins, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} {} elements {} bins num_warps {}", tl<T>(), n, bins, num_warps));
+  std::mt19937 random(unsigned(n + bins));
+  std::vector<T> x(static_cast<size_t>(n));
+  for (T& v : x) v = random() % 8 ? T(random() % unsigned(bins)) : T(random());
+  Array<int32_t> all(size_t(bins), 0), some(size_t(bins), 0);
+  run(R"(
+@triton.jit
+def kernel(p, all, some, N: tl.constexpr, BINS: tl.constexpr):
+    i, b = tl.arange(0, N), tl.arange(0, BINS)
+    x = tl.load(p + i)
+    h = tl.histogram(x, BINS)
+    tl.static_assert(h.dtype == tl.int32)
+    tl.store(all + b, h)
+    tl.store(some + b, x.histogram(BINS, mask=i < N // 3))
+)",
+      {.constexprs = {{"N", n}, {"BINS", bins}}, .num_warps = num_warps}, {1}, Array<T>(x), all, some);
+  auto count = [&](size_t end, size_t bin) {
+    return int32_t(std::count_if(x.begin(), x.begin() + long(end), [&](T v) { return v >= 0 && uint64_t(v) == bin; }));
+  };
+  expect_equal(all.values(), "histogram", [&](size_t bin) { return count(x.size(), bin); });
+  expect_equal(some.values(), "masked", [&](size_t bin) { return count(x.size() / 3, bin); });
+}
+
+TEST(Histogram, TypesAndExtents) {
+  for_types<IntTypes>([](auto type) { check_histogram<decltype(type)>(256, 16, next_warps()); });
+  for (auto [n, bins] : {std::pair{16, 2}, std::pair{96, 64}, std::pair{1024, 256}, std::pair{64, 96}})
+    for (int num_warps : {1, 4}) check_histogram<int32_t>(n, bins, num_warps);
+}
+
+// ----------------------------------------------------------------------------------------- functions of one element
+
+TEST(MapElementwise, BranchesAndLoops) {
+  auto x = random_values<int32_t>(512, 3);
+  for (int32_t& v : x) v &= 255;
+  Array<int32_t> steps(512), logs(512);
+  run(R"(
+@triton.jit
+def collatz(n, limit):
+    count = 0
+    while (n > 1) & (count < limit):
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        count += 1
+    return count
+
+@triton.jit
+def sign_and_half(x, bias):
+    if x > 128:
+        return 1, x // 2 + bias
+    elif x < 64:
+        return -1, x
+    return 0, bias
+
+@triton.jit
+def kernel(p, steps, logs):
+    i = tl.arange(0, 512)
+    x = tl.load(p + i)
+    tl.store(steps + i, tl.map_elementwise(collatz, x, 50))
+    s, h = tl.map_elementwise(sign_and_half, x, i)
+    tl.static_assert(s.dtype == tl.int32)
+    tl.store(logs + i, s * 10000 + h)
+)",
+      {.num_warps = next_warps()}, {1}, Array<int32_t>(x), steps, logs);
+  expect_equal(steps.values(), "collatz", [&](size_t i) {
+    int count = 0;
+    for (int n = x[i]; n > 1 && count < 50; ++count) n = n % 2 ? 3 * n + 1 : n / 2;
+    return count;
+  });
+  expect_equal(logs.values(), "two results", [&](size_t i) {
+    return x[i] > 128 ? 10000 + x[i] / 2 + int(i) : x[i] < 64 ? -10000 + x[i] : int(i);
+  });
+}
+
+TEST(MapElementwise, Packs) {
+  auto x = random_values<float>(256, 3);
+  for (int num_warps : {1, 4, 8}) {
+    Array<float> out(256), high(256);
+    run(R"(
+@triton.jit
+def two(a, b, c, d):
+    return a + c, b + d, a * 2.0, b * 2.0
+
+@triton.jit
+def kernel(p, out, high):
+    i = tl.arange(0, 256)
+    x = tl.load(p + i)
+    s, t = tl.map_elementwise(two, x, 1.0, pack=2)
+    tl.store(out + i, s)
+    tl.store(high + i, t)
+)",
+        {.num_warps = num_warps}, {1}, Array<float>(x), out, high);
+    expect_equal(out.values(), "sum", [&](size_t i) { return x[i] + 1; });
+    expect_equal(high.values(), "product", [&](size_t i) { return x[i] * 2; });
+  }
+}
+
+}  // namespace
+}  // namespace tegula::ops
