@@ -116,7 +116,15 @@ Val Checker::host_expression(const Expr& e) {
   DictObject dict;
   if (e.kind == Expr::Kind::Dict) {
     for (size_t i = 0; i + 1 < e.children.size(); i += 2) {
-      if (!e.children[i] || !e.children[i + 1]) return error(e.loc, "'**' in a dict is not evaluated here");
+      if (e.children[i]->kind == Expr::Kind::Starred) {
+        Val other = eval(*e.children[i]->children[0]);
+        const auto* items = get_host<DictObject>(other);
+        if (!items && !other.is_poison())
+          error(e.children[i]->loc, fmt::format("'**' takes a dict, found {}", dsl::describe(other)));
+        if (!items) return Val();
+        for (const auto& [key, value] : items->items) dict.set(key, value);
+        continue;
+      }
       Val key = eval(*e.children[i]), value = eval(*e.children[i + 1]);
       if (key.is_poison() || value.is_poison()) return Val();
       dict.set(std::move(key), std::move(value));

@@ -284,11 +284,14 @@ std::optional<Checker::Range> Checker::parse_range(const std::string& name, cons
   range.upper = bounds[bounds.size() > 1 ? 1 : 0]->value;
   if (step) range.step = step->value;
 
+  for (Val* bound : {&range.lower, &range.upper, &range.step})
+    if (const auto* truth = bound->get_if<bool>()) *bound = dsl::Int(*truth);  // a bool is an int in Python
+
   bool compile_time = name == "tl.static_range";
   for (const Argument& a : args) {
     if (!a.name.empty() && &a != step) continue;
     const ir::Value* value = a.value.value();
-    bool fits = a.value.is_poison() || a.value.is<dsl::Int>() ||
+    bool fits = a.value.is_poison() || a.value.is<dsl::Int>() || a.value.is<bool>() ||
                 (!compile_time && value && value->type.is_integer() && value->type.is_scalar());
     if (fits) continue;
     error(

@@ -204,6 +204,12 @@ class Reader {
     return out;
   }
 
+  /// Whether an entry of a configuration's dict has no effect, as in Triton: an option, which triton.Config's own
+  /// arguments give (or their defaults), and no parameter of the kernel.
+  bool is_overridden(const std::string& name) const {
+    return (name == "num_warps" || name == "num_stages" || name == "num_ctas") && !find_param(name);
+  }
+
   void add_configs(const Argument& a, std::vector<Config>& out) {
     const auto* list = a.value.get_if<dsl::TupleVal>();
     if (!list) {
@@ -217,9 +223,11 @@ class Reader {
                        fmt::format("configs takes a list of triton.Config, found {} in it", dsl::describe(item)));
         return;
       }
-      for (const ConstexprArg& c : object->config.constexprs)
+      Config config = object->config;
+      std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return is_overridden(c.name); });
+      for (const ConstexprArg& c : config.constexprs)
         if (!check_target(c.name, a, object->loc)) return;
-      out.push_back(object->config);
+      out.push_back(std::move(config));
     }
   }
 

@@ -154,7 +154,16 @@ auto const push_pair = [](auto& ctx) {
   _val(ctx).nodes.push_back(std::move(at_c<0>(_attr(ctx))));
   _val(ctx).nodes.push_back(std::move(at_c<1>(_attr(ctx))));
 };
-auto const pair = (expression > dict_colon > expression)[push_pair];
+// `**other` is a pair of the starred expression and None.
+auto const push_unpacked = [](auto& ctx) {
+  Node& n = _attr(ctx);
+  const char *first = n.first, *last = n.last;
+  std::vector<Node> child;
+  child.push_back(std::move(n));
+  _val(ctx).nodes.push_back(line(ctx).make(Kind::Starred, first, last, std::move(child)));
+  _val(ctx).nodes.push_back(line(ctx).make(Kind::None, first, last));
+};
+auto const pair = (lit("**") > expression)[push_unpacked] | (expression > dict_colon > expression)[push_pair];
 auto const set_clauses = [](auto& ctx) { _val(ctx).clauses = std::move(_attr(ctx)); };
 auto const set_display = [](auto& ctx) {
   const Node& n = _attr(ctx);
@@ -168,6 +177,8 @@ auto const make_dict = [](auto& ctx) {
   if (d.clauses.empty()) {
     _val(ctx) = line(ctx).make(Kind::Dict, first, matched_end(ctx), std::move(d.nodes));
   } else {
+    if (d.nodes[0].expr->kind == Kind::Starred)
+      line(ctx).fail(d.nodes[0].first, d.nodes[0].last, "'**' cannot stand in a comprehension");
     Node element = line(ctx).make(Kind::Tuple, d.nodes[0].first, d.nodes[1].last, std::move(d.nodes));
     _val(ctx) = line(ctx).comprehension('{', std::move(element), std::move(d.clauses), first, matched_end(ctx));
   }

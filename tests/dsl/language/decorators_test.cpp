@@ -114,6 +114,27 @@ TEST(Decorators, TimesAndDefaults) {
   EXPECT_FALSE(autotune("@triton.heuristics({})"));
 }
 
+TEST(Decorators, OptionsInTheDictOfAConfigurationHaveNoEffect) {
+  auto tuning =
+      autotune("@triton.autotune([triton.Config({'BLOCK': 64, 'num_stages': 5, 'num_warps': 8})], key=['n'])");
+  ASSERT_TRUE(tuning);
+  EXPECT_EQ(configs_text(tuning->configs), "BLOCK=64 num_warps=4 num_stages=3\n");
+}
+
+TEST(Decorators, DictsAreUnpackedInDicts) {
+  auto tuning = autotune(
+      "BASE = {'BLOCK': 64, 'EVEN': False}\n"
+      "@triton.autotune([triton.Config({**BASE, 'BLOCK': 32}), triton.Config({'BLOCK': 32, **BASE})], key=['n'])");
+  ASSERT_TRUE(tuning);
+  EXPECT_EQ(configs_text(tuning->configs),
+            "BLOCK=32 EVEN=False num_warps=4 num_stages=3\nBLOCK=64 EVEN=False num_warps=4 num_stages=3\n");
+  EXPECT_EQ(autotune_error("@triton.autotune([triton.Config({**2})], key=['n'])"),
+            "k.py:4:35: error: '**' takes a dict, found the int 2\n"
+            "  @triton.autotune([triton.Config({**2})], key=['n'])\n"
+            "                                    ^\n"
+            "  hint: give the configurations in C++: kernel.autotune(...)\n");
+}
+
 TEST(Decorators, OtherNamesOfTheDecorators) {
   File file = parse_file(
       "import triton as t\nfrom triton import jit, autotune as tune, Config as C, next_power_of_2\n"

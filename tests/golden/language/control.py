@@ -410,3 +410,12 @@ def literals_take_the_type(x, n):
 #   store %0, %14
 #   return
 # }
+
+
+@triton.jit
+def bounds_of_a_flag(x, FLAG: tl.constexpr):
+    for i in range(FLAG):
+        tl.store(x, i)
+
+
+# accept bounds_of_a_flag x=*i32 FLAG=True
