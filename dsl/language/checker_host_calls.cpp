@@ -157,14 +157,15 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
 std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args,
                                         Loc loc) {
   const std::string& name = callee.text;
+  const bool grows = object.is<dsl::TupleVal>() && (name == "append" || name == "extend");
   for (const Argument& a : args)
-    if (a.value.is_poison()) return Val();
+    if (a.value.is_poison() && !grows) return Val();
   auto takes = [&](size_t low, size_t high) {
     if (args.size() >= low && args.size() <= high) return true;
     error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
     return false;
   };
-  if (const auto* list = object.get_if<dsl::TupleVal>(); list && (name == "append" || name == "extend")) {
+  if (const auto* list = object.get_if<dsl::TupleVal>(); grows) {
     if (!takes(1, 1)) return Val();
     const Expr& target = *callee.children[0];
     bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
@@ -172,6 +173,10 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text) || parameter)
       return error(loc, fmt::format("'{}' is followed on lists that a function made itself only", name),
                    "return the list");
+    if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
+      bind(target.text, Val(), false, target.loc);
+      return Val(dsl::None{});
+    }
     std::vector<Val> items = *list->items;
     if (name == "append") {
       items.push_back(args[0].value);

@@ -256,8 +256,8 @@ class Checker {
   void run_time_for_with_break(const Stmt& s, const Range& range);
   Val index_in_range(const Val& index, const Val& upper, const Val& step);
   ir::Value* while_condition(const Stmt& s, bool always);
-  /// The value of the loop's variable behind it; poison where it is not simply that of the last iteration.
-  Val last_index(const Stmt& s, const Range& range, const Val& before);
+  /// The value of the loop's variable behind it; nothing where it is not simply that of the last iteration.
+  std::optional<Val> last_index(const Stmt& s, const std::optional<Range>& range, const Val& before);
   void static_for(const Stmt& s, const std::optional<Range>& range);
   void unroll(const Stmt& s, std::span<const Val> values, int depth = 0);
   /// The names live before the loop that its body assigns; its variable is one if `with_target`.
@@ -286,6 +286,8 @@ class Checker {
   Val unset(const ResultForm& form);
   Jumps find_jumps(std::span<const StmtPtr> statements, const NameSet& unstable);
   Jumps find_jumps(const Stmt& loop);
+  /// Whether the condition of a `while` always holds.
+  bool is_endless(const Stmt& loop);
   /// The flag of the innermost loop: false before anything left it. Poison where it has none or its value is unknown.
   Val left_flag() const;
   /// Gives a loop that returns values a first value for them, of their types.

@@ -61,6 +61,13 @@ Jumps Checker::find_jumps(const Stmt& loop) {
   return find_jumps(loop.body, unstable);
 }
 
+bool Checker::is_endless(const Stmt& loop) {
+  std::vector<std::string> assigned;
+  collect_assigned(loop.body, nullptr, true, assigned);
+  const auto condition = peek(*loop.value, NameSet(assigned.begin(), assigned.end()));
+  return condition && dsl::truth(*condition);
+}
+
 Val Checker::left_flag() const {
   const std::string& left = frame_->loops.back().left;
   auto it = left.empty() ? frame_->scope.end() : frame_->scope.find(left);
@@ -90,8 +97,9 @@ Outcome Checker::execute_loop(const Stmt& s, const Continuation& rest, bool& go_
   }
   if (jumps.breaks && !s.orelse.empty())
     error(s.loc, "'else' of a loop with both 'break' and 'return' is not supported", "set a flag before 'break'");
-  const Val returned = frame_->scope[kReturned].value;
-  if (frame_->loops.empty()) frame_->scope.erase(kReturned);  // of the next loop
+  Val returned = frame_->scope[kReturned].value;
+  if (!jumps.breaks && s.kind == Kind::While && is_endless(s)) returned = true;  // nothing else leaves it
+  if (frame_->loops.empty()) frame_->scope.erase(kReturned);                     // of the next loop
   auto leave = std::make_unique<Stmt>();
   leave->kind = Kind::Return;
   leave->loc = s.loc;

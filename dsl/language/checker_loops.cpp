@@ -323,9 +323,9 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
       auto it = s.targets[0]->kind == Expr::Kind::Name ? frame_->scope.find(s.targets[0]->text) : frame_->scope.end();
       const Val before = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
       run_time_for(s, range);
-      if (range && reads_next(rest, s.targets[0]->text))
-        if (Val last = last_index(s, *range, before); !last.is_poison())
-          bind(s.targets[0]->text, std::move(last), false, s.targets[0]->loc);
+      if (reads_next(rest, s.targets[0]->text))
+        if (auto last = last_index(s, range, before))
+          bind(s.targets[0]->text, std::move(*last), false, s.targets[0]->loc);
     }
     return;
   }
@@ -472,25 +472,27 @@ void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
   leave_loop(s, carried, before, op, values.size());
 }
 
-Val Checker::last_index(const Stmt& s, const Range& range, const Val& before) {
+std::optional<Val> Checker::last_index(const Stmt& s, const std::optional<Range>& range, const Val& before) {
   std::vector<std::string> assigned;
   collect_assigned(s.body, nullptr, true, assigned);
   const Expr& target = *s.targets[0];
   const bool own = target.kind == Expr::Kind::Name && frame_->loops.back().left.empty() &&
                    std::find(assigned.begin(), assigned.end(), target.text) == assigned.end();
-  if (!own || !range.step.is<dsl::Int>() || range.lower.is_poison() || range.upper.is_poison()) return Val();
+  if (!own) return std::nullopt;
+  if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) return Val();
+  if (!range->step.is<dsl::Int>()) return std::nullopt;
   sema_.at(s.loc);
-  std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range.lower, range.upper, range.step);
+  std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
   const Val lower = bounds[0], upper = bounds[1];
   // lower + (distance - 1) // |step| * step, where there is any distance to go
-  const dsl::Int step = range.step.as<dsl::Int>(), width = step > 0 ? step : -step;
+  const dsl::Int step = range->step.as<dsl::Int>(), width = step > 0 ? step : -step;
   Val distance = step > 0 ? dsl::binary(sema_, "-", upper, lower) : dsl::binary(sema_, "-", lower, upper);
   Val steps = dsl::binary(sema_, "//", dsl::binary(sema_, "-", distance, dsl::Int(1)), width);
   Val last = dsl::binary(sema_, "+", lower, dsl::binary(sema_, "*", steps, step));
   const ir::Value* old = before.value();
   const bool keeps = old && old->type.same_shape_and_elem(bounds[0]->type);
-  Val ran = index_in_range(lower, upper, range.step);
-  return sema_.builder.select(ran.value(), last.value(), keeps ? before.value() : bounds[0]);
+  Val ran = index_in_range(lower, upper, range->step);
+  return Val(sema_.builder.select(ran.value(), last.value(), keeps ? before.value() : bounds[0]));
 }
 
 // ---- while

@@ -129,6 +129,7 @@ TEST(Launch, TheFirstWrongArgumentIsNamed) {
 TEST(Launch, Pointers) {
   EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, nullptr),
             "kernel 'k', argument 'x': expected *f32, found a null pointer");
+  EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, static_cast<float*>(nullptr)), "(accepted)");  // an empty tensor
   EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, Buffer()),
             "kernel 'k', argument 'x': expected *f32, found a null pointer");
   EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, Arg::pointer(0x7f0008)),
