@@ -9,7 +9,7 @@ namespace tegula::dsl {
 
 namespace {
 
-constexpr Int kMostPacked = 32;
+constexpr int64_t kMostPacked = 32;
 
 std::optional<std::string> text(Sema& s, const Val& x, const char* argument) {
   if (x.is<std::string>()) return x.as<std::string>();
@@ -38,7 +38,7 @@ std::optional<std::vector<ir::Value*>> operands_of(Sema& s, const Val& args) {
 
 // The constraints have to name as many registers as there are values to hold.
 bool check_constraints(Sema& s, const std::string& constraints, const std::vector<ir::Value*>& arguments,
-                       const std::vector<ir::Type>& results, Int pack) {
+                       const std::vector<ir::Type>& results, int64_t pack) {
   int64_t of_results = 0, of_arguments = 0;
   for (const ir::Type& type : results) of_results += pack / ir::elements_of_register(type, pack);
   for (const ir::Value* x : arguments) of_arguments += pack / ir::elements_of_register(x->type, pack);
@@ -53,7 +53,32 @@ bool check_constraints(Sema& s, const std::string& constraints, const std::vecto
   return false;
 }
 
+// A block without arguments.
+ir::Value* one_block(Sema& s, ir::Opcode opcode, const char* assembly, const char* constraints, Elem elem) {
+  return s.builder
+      .create(opcode, {}, {ir::Type::scalar(elem)},
+              {{ir::attr::assembly, std::string(assembly)},
+               {ir::attr::constraints, std::string(constraints)},
+               {ir::attr::pack, int64_t(1)}})
+      ->result();
+}
+
 }  // namespace
+
+Val fn_extra_cuda_globaltimer(Sema& s, Args) {
+  return one_block(s, ir::Opcode::InlineAsmEffects, "mov.u64 $0, %globaltimer;", "=l", Elem::I64);
+}
+Val fn_extra_cuda_smid(Sema& s, Args) {
+  return one_block(s, ir::Opcode::InlineAsm, "mov.u32 $0, %smid;", "=r", Elem::I32);
+}
+Val fn_extra_cuda_gdc_wait(Sema& s, Args) {
+  one_block(s, ir::Opcode::InlineAsmEffects, "griddepcontrol.wait; // $0", "=r", Elem::I32);
+  return None{};
+}
+Val fn_extra_cuda_gdc_launch_dependents(Sema& s, Args) {
+  one_block(s, ir::Opcode::InlineAsmEffects, "griddepcontrol.launch_dependents; // $0", "=r", Elem::I32);
+  return None{};
+}
 
 // args: asm, constraints, args, dtype, is_pure, pack
 Val fn_inline_asm_elementwise(Sema& s, Args args) {
@@ -81,7 +106,7 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
   if (!check_constraints(s, *constraints, *arguments, results, *pack)) return {};
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
-      {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, pack->clamped()}});
+      {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, *pack}});
   if (!several) return op->result();
   std::vector<Val> items;
   for (const auto& r : op->results) items.push_back(r.get());
