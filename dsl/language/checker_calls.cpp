@@ -404,6 +404,8 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
     if (base == "device_assert") return dsl::None{};                 // as with Triton unless its debug mode is on
     if (base == "condition" && !args.empty()) return args[0].value;  // disable_licm is a hint
     if (base.starts_with("target_info.")) return target_query(base.substr(12), args, loc);
+    if (base == "extra.cuda.num_warps" && args.empty()) return dsl::Int(func_->num_warps());
+    if (base == "extra.cuda.num_threads" && args.empty()) return dsl::Int(32 * func_->num_warps());
     if (const dsl::FunctionInfo* info = dsl::find_function(base)) return call_table(*info, std::move(args), loc);
   }
   if (name == "print" || name == "tl.device_print") {

@@ -54,6 +54,17 @@ std::optional<Val> handed_on(std::string_view path) {
   return name == "libdevice" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
 }
 
+/// A member of tl.extra: the modules of all vendors are CUDA's here.
+std::optional<Val> extra_module(std::string_view name) {
+  return contains(kExtraModules, name) ? std::optional(module_ref("tl.extra.cuda")) : std::nullopt;
+}
+
+std::optional<Val> cuda_function(std::string_view name) {
+  if (name == "num_warps" || name == "num_threads") return builtin_ref("tl.extra.cuda." + std::string(name));
+  const dsl::FunctionInfo* info = dsl::find_function("extra_cuda_" + std::string(name));
+  return info ? std::optional(builtin_ref(info->name)) : std::nullopt;
+}
+
 std::optional<Val> find_type(std::string_view name) {
   for (Elem e : {
 #define TEGULA_ELEM(Name, text, tl, bits, kind) Elem::Name,
@@ -238,10 +249,9 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   } else if (module == "tl.PropagateNan") {
     if (name == "ALL" || name == "NONE") return Val(name == "ALL");
     return std::nullopt;
-  } else if (module == "tl.extra") {
-    if (contains(kExtraModules, name)) return module_ref("tl.extra");
+  } else if (module == "tl.extra" || module == "tl.extra.cuda") {
     if (name == "libdevice") return module_ref("tl.libdevice");
-    return std::nullopt;
+    return module == "tl.extra" ? extra_module(name) : cuda_function(name);
   } else if (module != "tl.math" && module != "tl.libdevice") {
     return std::nullopt;
   }

@@ -53,7 +53,32 @@ bool check_constraints(Sema& s, const std::string& constraints, const std::vecto
   return false;
 }
 
+// A block without arguments.
+ir::Value* one_block(Sema& s, ir::Opcode opcode, const char* assembly, const char* constraints, Elem elem) {
+  return s.builder
+      .create(opcode, {}, {ir::Type::scalar(elem)},
+              {{ir::attr::assembly, std::string(assembly)},
+               {ir::attr::constraints, std::string(constraints)},
+               {ir::attr::pack, int64_t(1)}})
+      ->result();
+}
+
 }  // namespace
+
+Val fn_extra_cuda_globaltimer(Sema& s, Args) {
+  return one_block(s, ir::Opcode::InlineAsmEffects, "mov.u64 $0, %globaltimer;", "=l", Elem::I64);
+}
+Val fn_extra_cuda_smid(Sema& s, Args) {
+  return one_block(s, ir::Opcode::InlineAsm, "mov.u32 $0, %smid;", "=r", Elem::I32);
+}
+Val fn_extra_cuda_gdc_wait(Sema& s, Args) {
+  one_block(s, ir::Opcode::InlineAsmEffects, "griddepcontrol.wait; // $0", "=r", Elem::I32);
+  return None{};
+}
+Val fn_extra_cuda_gdc_launch_dependents(Sema& s, Args) {
+  one_block(s, ir::Opcode::InlineAsmEffects, "griddepcontrol.launch_dependents; // $0", "=r", Elem::I32);
+  return None{};
+}
 
 // args: asm, constraints, args, dtype, is_pure, pack
 Val fn_inline_asm_elementwise(Sema& s, Args args) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codegen/ir/libdevice.h"
 #include "dsl/semantics/sema.h"
 
 namespace tegula::dsl {
@@ -12,7 +13,8 @@ namespace tegula::dsl {
 namespace {
 
 std::string signature(const FunctionInfo& f) {
-  std::string out = f.name + "(";
+  constexpr std::string_view kCuda = "extra_cuda_";  // tl.extra.cuda's functions are called through that module
+  std::string out = (f.name.starts_with(kCuda) ? "extra.cuda." + f.name.substr(kCuda.size()) : f.name) + "(";
   const char* separator = "";
   for (const FunctionParam& p : f.params) {
     out += separator + std::string(p.rest ? "*" : "") + p.name;
@@ -69,6 +71,29 @@ std::string attributes_text(const ir::OpInfo& op) {
   std::string out;
   for (const ir::AttrInfo& attr : op.attrs) out += (out.empty() ? "" : " ") + attribute_text(attr);
   return escaped(out);
+}
+
+// Rows of one name and meaning together.
+std::string libdevice_table() {
+  std::string out = R"(
+## libdevice
+
+`from triton.language.extra import libdevice` (or `tl.extra.libdevice`, `tl.extra.cuda.libdevice`; what `tl` itself does not
+have is in `tl.math` as well). Errors in ulp; two numbers are those of float32 and float64.
+
+| function | types | meaning |
+|---|---|---|
+)";
+  const std::vector<ir::LibdeviceFunction>& all = ir::libdevice_functions();
+  for (size_t i = 0; i < all.size();) {
+    std::string types;
+    size_t end = i;
+    for (; end < all.size() && all[end].name == all[i].name && std::string_view(all[end].doc) == all[i].doc; ++end)
+      types += (end > i ? ", " : "") + all[end].signature();
+    out += fmt::format("| `{}` | {} | {} |\n", all[i].name, types, escaped(all[i].doc));
+    i = end;
+  }
+  return out;
 }
 
 }  // namespace
@@ -161,9 +186,7 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 ## What is not there
 
 Refused with a message: `with` of anything but hints, `try`, `class`, `del`, `global`, nested functions and sets in a kernel,
-parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); block pointers and tensor descriptors;
-the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
-lacks: atomics but `atomic_add`.
+parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); and the float8 types other than float8e4nv and float8e5.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 
@@ -191,11 +214,13 @@ tests. Transcendental functions take float32 and float64.
 |---|---|---|
 )";
   std::vector<const FunctionInfo*> sorted;
-  for (const FunctionInfo& f : function_table()) sorted.push_back(&f);
+  for (const FunctionInfo& f : function_table())
+    if (!f.name.starts_with("libdevice.")) sorted.push_back(&f);
   std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->name < b->name; });
   for (const FunctionInfo* f : sorted) {
     out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", escaped(f->doc));
   }
+  out += libdevice_table();
   out += R"(
 ## tile IR
 
