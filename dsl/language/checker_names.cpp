@@ -26,9 +26,9 @@ constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2",
 constexpr std::string_view kTritonOnly =
     " associative_scan async_task atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor "
     "bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 float8e5b16 gather histogram "
-    "inline_asm_elementwise interleave join load_tensor_descriptor make_tensor_descriptor "
+    "inline_asm_elementwise interleave join "
     "map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint randint4x randn randn4x sort split "
-    "store_tensor_descriptor swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
+    "swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
 constexpr std::string_view kLibdeviceOnly =
     " acos acosh add_rd add_rn add_ru add_rz asin asinh atan atan2 atanh brev byte_perm cbrt clz copysign cosh cospi "
     "cyl_bessel_i0 cyl_bessel_i1 div_rd div_ru div_rz double2float_rd double2float_rn double2float_ru double2float_rz "

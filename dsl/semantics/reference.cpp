@@ -106,7 +106,7 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 
 Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
 `del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
-parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above; block pointers and tensor descriptors;
+parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above;
 the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
 lacks: scans, `sort`, `gather`, `histogram`, `join` and `split`, random numbers, atomics but `atomic_add`, `dot_scaled`.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
@@ -143,6 +143,14 @@ tests. Transcendental functions take float32 and float64.
     for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
     out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", doc);
   }
+  out += R"(
+## Methods of tensor descriptors
+
+| method | meaning |
+|---|---|
+)";
+  for (const FunctionInfo& f : descriptor_methods())
+    out += fmt::format("| `desc.{}` | {} |\n", std::string(signature(f)).replace(f.name.size() + 1, 6, ""), f.doc);
   out += R"(
 ## tile IR
 

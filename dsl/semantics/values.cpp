@@ -345,7 +345,7 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
   if (x.is_value() && (name == "primitive_bitwidth" || name == "itemsize" || name == "element_ty" || name == "scalar"))
     return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
                    fmt::format("its type has: x.dtype.{}", name));
-  if (const FunctionInfo* f = find_function(name); f && f->method)
+  if (find_method(x, name))
     return s.error(fmt::format("'{}' is a method", name), fmt::format("call it: x.{}(...)", name));
   static const std::vector<std::string> known = {"dtype",  "type", "shape",    "numel",        "rank",
                                                  "T",      "name", "itemsize", "int_bitwidth", "element_ty",
