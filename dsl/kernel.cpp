@@ -109,7 +109,7 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   options.emulator = emulator;
   auto image = tegula::compile(func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
-  auto params = dsl::runtime_params(*source, types.size());
+  auto params = dsl::runtime_params(*source, types);
   for (size_t i = 0; i < types.size(); ++i)  // compiled in: a launch still gives them
     if (types[i].constant) image->constants.push_back({int(i), params[i]->name, types[i].pointer, *types[i].constant});
   return std::move(*image);
@@ -215,7 +215,9 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
     if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
     const ir::Value* base = pointer_base(op.operands[0]);
     for (size_t i = 0; i < args.size(); ++i)
-      if (args[i].kind == Arg::Kind::Pointer && (!base || base->name == params[i]->name)) written[i] = true;
+      if ((args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor) &&
+          (!base || base->name == params[i]->name))
+        written[i] = true;
   });
   return written;
 }

@@ -61,6 +61,10 @@ struct ArgType {
   int64_t divisible_by = 1;
   /// The launch will pass exactly this value, which is compiled in: an integer, or 0 for a null pointer (None).
   std::optional<int64_t> constant = {};
+  /// Of a tensor descriptor's pointer, else empty: the extents of its blocks. The types of the array's extents and then
+  /// of its strides follow, one a dimension.
+  std::vector<int64_t> block_shape = {};
+  bool pad_nan = false;
 };
 
 namespace detail {
