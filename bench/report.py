@@ -1,4 +1,4 @@
-"""What rows.py and gemm.py say: tables, Markdown, and a plot as SVG."""
+"""What rows.py, scans.py and gemm.py say: tables, Markdown, and a plot as SVG."""
 
 import html
 import statistics
@@ -45,6 +45,20 @@ def markdown(report):
         out += ["\n| fused | separate kernels, us | speed-up | ratio of bytes | speed-up / ratio |", "|---|---|---|---|---|"]
         out += [f"| {r['case']} | {r['us']['separate']:.2f} | {r['ratios']['separate']['median']:.2f} | {r['traffic_ratio']:.2f} | "
                 f"{r['ratios']['separate']['median'] / r['traffic_ratio']:.3f} |" for r in fused]
+    return "\n".join(out) + "\n"
+
+
+def scans_markdown(report):
+    out = [f"Written by `bench/scans.py` on {report['date']}: {report['device']}, driver {report['driver']}, torch {report['torch']}, "
+           f"triton {report['triton']}; {report['pairs']} interleaved rounds. Times in microseconds are medians; Triton runs the same "
+           "text. *Best* and *vs Triton* are the time of the fastest other way, and Triton's, over Tegula's, medians of the rounds' "
+           "ratios: above 1 Tegula is faster. *Copy* is the time of a copy of the input over Tegula's.\n",
+           "| case | GB/s | Tegula | Triton | torch.compile | torch | best | vs Triton | A/A | copy |", "|" + "---|" * 10]
+    for r in report["rows"]:
+        us, ratio = r["us"], {k: v["median"] for k, v in r["ratios"].items()}
+        out.append(f"| {r['case']} | {r['bytes'] / us['tegula'] / 1e3:.0f} | " +
+                   " | ".join(f"{us[name]:.2f}" for name in ("tegula", "triton", "torch.compile", "torch")) +
+                   f" | {ratio['best other']:.3f} | {ratio['triton']:.3f} | {ratio['A/A']:.3f} | {us['copy'] / us['tegula']:.3f} |")
     return "\n".join(out) + "\n"
 
 

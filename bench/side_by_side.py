@@ -1,4 +1,4 @@
-"""What rows.py and gemm.py share: cases with tensors and a check, the choice of each side's best, and the run over all
+"""What rows.py, scans.py and gemm.py share: cases with tensors and a check, the choice of each side's best, and the run over all
 cases with its JSON, text and Markdown."""
 
 import argparse

@@ -1,4 +1,5 @@
-# The install tree: lib/libtegula.so, bin/tegula, include/tegula/..., share/tegula/kernels, lib/cmake/tegula.
+# The install tree: lib/libtegula.so, bin/tegula, include/tegula/..., share/tegula/kernels, lib/cmake/tegula, and the
+# pages in share/doc/tegula.
 include(CMakePackageConfigHelpers)
 
 # Public headers are those of dsl/ itself and kernels/kernels.h, and whatever these include: the set follows from the
@@ -34,7 +35,8 @@ install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(FILES bindings/python/tegula.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python)
 
 install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
 
 install(TARGETS tegula EXPORT tegulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)

@@ -173,7 +173,9 @@ class Interpreter {
       case Opcode::Arange: {
         int64_t start = op.attr_int("start"), end = op.attr_int("end");
         if (end - start == 1) return of_constant(result, start);
-        return {extents(result), {power_of_two_divisor(start)}, {1}, std::nullopt, start >= 0};
+        // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length behind the one before.
+        const int64_t run = extents(result)[0], first = power_of_two_divisor(start);
+        return {{run}, {run == end - start ? first : std::min(first, run)}, {1}, std::nullopt, start >= 0};
       }
       case Opcode::Splat:
       case Opcode::Broadcast:
@@ -189,6 +191,7 @@ class Interpreter {
       case Opcode::DotWait:
       case Opcode::SharedAlloc:
       case Opcode::SharedRead:
+      case Opcode::AsyncCommit:
         return unknown(result);
       case Opcode::ConvertLayout:
         return get(op.operands[0]);
@@ -412,6 +415,7 @@ class Interpreter {
       for (size_t i = 0; i < std::min(promised.size(), facts.size()); ++i)
         facts[i] = std::max(facts[i], power_of_two_divisor(promised[i]));
     };
+    const AxisInfo known = out;
     std::vector<int64_t> shape = extents(op.result());
     strengthen("contiguity", out.contiguity);
     strengthen("divisibility", out.divisibility);
@@ -419,6 +423,9 @@ class Interpreter {
     for (size_t i = 0; i < shape.size(); ++i) {
       out.contiguity[i] = std::min(out.contiguity[i], shape[i]);
       out.constancy[i] = std::min(out.constancy[i], shape[i]);
+      // Who promises what divides the first element of an axis of several runs may mean the axis as one run.
+      if (op.result()->type.is_tile() && op.result()->type.shape[i] != shape[i])
+        out.divisibility[i] = std::min(out.divisibility[i], std::max(known.divisibility[i], shape[i]));
     }
     return out;
   }

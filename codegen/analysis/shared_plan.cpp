@@ -49,9 +49,12 @@ class BarrierWalk {
   using Areas = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
   struct State {
     Areas used, in_flight;
-    void add(const State& other) {
+    /// True if there was something new.
+    bool add(const State& other) {
+      const size_t before = used.size() + in_flight.size();
       append(used, other.used);
       append(in_flight, other.in_flight);
+      return used.size() + in_flight.size() > before;
     }
     static void append(Areas& to, const Areas& more) {
       for (const auto& area : more)
@@ -80,12 +83,10 @@ class BarrierWalk {
         return;
       }
       case ir::Opcode::For:
+        return loop(op, state);
       case ir::Opcode::While:
-        for (int round = 0; round < 2; ++round) {
-          State after = state;
-          for (auto& region : op.regions) after = block(*region, std::move(after));
-          state.add(after);
-        }
+        loop(op, state);
+        state = block(*op.regions[0], std::move(state));  // it ends behind a condition that does not hold
         return;
       case ir::Opcode::SharedFree:
       case ir::Opcode::SharedRead:
@@ -114,6 +115,15 @@ class BarrierWalk {
         if (!bytes_.contains(&op)) return;
         if (is_used(area(op), state)) plan_.barrier_before.insert(&op);
         state.used = {area(op)};  // the op's own barrier separates it from all earlier reads
+    }
+  }
+
+  // Turns what holds before a loop into what holds wherever an iteration may begin.
+  void loop(const ir::Op& op, State& state) {
+    for (bool grows = true; grows;) {
+      State after = state;
+      for (auto& region : op.regions) after = block(*region, std::move(after));
+      grows = state.add(after);
     }
   }
 

@@ -144,7 +144,7 @@ class MmaProduct {
 
   llvm::Value* within_k(llvm::Value* x, int64_t k) {
     llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
-    if (k % (8 * run_) >= k_extent_) return zero;
+    if (k >= k_extent_) return zero;
     if (!lane_k_) return x;
     return l_.b.CreateSelect(l_.b.CreateICmpULT(l_.b.CreateAdd(lane_k_, l_.i32(k)), l_.i32(k_extent_)), x, zero);
   }

@@ -135,28 +135,35 @@ Regs Lowering::load_shared(llvm::Value* address, llvm::Type* element, int count,
 
 // --------------------------------------------------------------------------------------------------------- global
 
+namespace {
+
+// As many consecutive elements as `fallback` has, or those where the predicate does not hold.
+Regs load_global(Lowering& l, llvm::Value* pointer, llvm::ArrayRef<llvm::Value*> fallback, llvm::Value* predicate,
+                 const ir::Op& op) {
+  llvm::Type* element = fallback[0]->getType();
+  AccessShape shape = access_shape(memory_bits(element), int(fallback.size()));
+  llvm::SmallVector<llvm::Value*> args{pointer};
+  args.append(l.pack(fallback, shape.word_bits));
+  args.push_back(predicate);
+  args.push_back(l.site(op.loc));
+  llvm::Value* call = l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op));
+  return l.unpack(results(l, call), element, int(fallback.size()));
+}
+
+}  // namespace
+
 void lower_Load(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   const ir::Value *mask = op.operand(1), *other = op.operand(2);
-  llvm::Type* element = l.element_type(type);
   const Regs& pointers = l.get(op.operand(0));
   int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
-  AccessShape shape = access_shape(memory_bits(element), width);
-  std::string row = fmt::format("ld_global_{}", shape.suffix), mods = cache_modifiers(op);
-  Regs out(n, nullptr);
+  Regs fallback = other ? l.get(other) : Regs(n, llvm::Constant::getNullValue(l.element_type(type))), out(n, nullptr);
   for (int r = 0; r < n; r += width) {
     if (int first = Lowering::canonical_register(type, r); first != r) {
       std::copy_n(out.begin() + first, width, out.begin() + r);
       continue;
     }
-    Regs fallback(width, llvm::Constant::getNullValue(element));
-    if (other)
-      for (int i = 0; i < width; ++i) fallback[i] = l.get(other)[r + i];
-    llvm::SmallVector<llvm::Value*> args{pointers[r]};
-    args.append(l.pack(fallback, shape.word_bits));
-    args.push_back(predicate(l, mask, r));
-    args.push_back(l.site(op.loc));
-    Regs part = l.unpack(results(l, l.hw(row, args, mods)), element, width);
+    Regs part = load_global(l, pointers[r], llvm::ArrayRef(fallback).slice(r, width), predicate(l, mask, r), op);
     std::copy(part.begin(), part.end(), out.begin() + r);
   }
   l.set(op.result(), std::move(out));
@@ -294,6 +301,8 @@ void lower_SharedSlot(Lowering& l, const ir::Op& op) {
   l.set_scalar(op.result(), l.b.CreateAdd(l.scalar(op.operand(0)), l.b.CreateMul(l.scalar(op.operand(1)), distance)));
 }
 
+// What the hardware cannot copy is loaded and stored at once: for the waits behind it this is a copy that is done
+// early.
 void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const ir::Value *ptr = op.operand(0), *mask = op.operand(2);
   const ir::Type& place = op.operand(1)->type;
@@ -307,13 +316,17 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
                     to_offset.basis(Dim::Register, bit, Dim::Offset) == width;
        ++bit)
     width *= 2;
-  TEGULA_CHECK(width * bytes >= 4, "an asynchronous copy of {} bytes", width * bytes);
-  const std::string row = fmt::format("cp_async_{}", width * bytes);
   const Regs& pointers = l.get(ptr);
+  llvm::Value* zero = llvm::Constant::getNullValue(l.element_type(place.elem));
   for (int r = 0; r < n; r += width) {
     if (layout.canonical(Dim::Register, r) != r) continue;
-    llvm::Value* size = l.b.CreateSelect(predicate(l, mask, r), l.i32(width * bytes), l.i32(0));
-    l.hw(row, {l.element_address(base, to_offset, r, bytes), pointers[r], size, l.site(op.loc)});
+    llvm::Value *to = l.element_address(base, to_offset, r, bytes), *exists = predicate(l, mask, r);
+    if (width * bytes < kLeastCopyBytes) {
+      l.store_shared(to, load_global(l, pointers[r], Regs(width, zero), exists, op), nullptr, op.loc);
+    } else {
+      llvm::Value* size = l.b.CreateSelect(exists, l.i32(width * bytes), l.i32(0));
+      l.hw(fmt::format("cp_async_{}", width * bytes), {to, pointers[r], size, l.site(op.loc)});
+    }
   }
 }
 

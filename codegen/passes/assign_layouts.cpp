@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/layout/makers.h"
@@ -51,8 +52,6 @@ bool is_memory(const Op& op) {
          op.opcode == Opcode::AsyncCopy;
 }
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
-
-constexpr int kLeastCopy = 4;  // bytes of an asynchronous copy
 
 /// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
 /// touches. Each thread has `held` consecutive elements of `bytes` bytes and accesses `width` of them at a time.
@@ -154,7 +153,8 @@ class Assigner {
     int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / (32 * func_.num_warps())));
     int least = 1;
     for (const Op* op : ops)
-      if (op->opcode == Opcode::AsyncCopy) least = std::max(least, kLeastCopy / elem_bytes(op->operands[0]->type.elem));
+      if (op->opcode == Opcode::AsyncCopy)
+        least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
     int best = least;
     double best_cost = 0;
     for (int held = least; held <= std::min<int64_t>(limit, 16); held *= 2) {

@@ -47,11 +47,13 @@ Value* choose(Builder& build, Value* condition, Value* then, Value* otherwise) {
 
 }  // namespace
 
-LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, int ahead, Rounds* rounds)
+LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, bool never_negative, int ahead,
+                       Rounds* rounds)
     : loop_(loop),
       body_(*loop.regions[0]),
       loads_(std::move(loads)),
       sources_(sources),
+      never_negative_(never_negative),
       ahead_(ahead),
       rounds_(rounds),
       upper_(loop.operands[1]) {
@@ -166,10 +168,19 @@ std::vector<Value**> LoadStream::parts(Iteration& it) const {
   return out;
 }
 
+// The induction variable of an iteration. A cast hides the sign, which tells whether `% n` leaves runs of elements
+// whole; it is known where there is such an iteration, and no mask holds where there is none.
+Value* LoadStream::induction_of(Builder& build, const Iteration& it) const {
+  const Type& type = body_.args[0]->type;
+  if (it.at->type == type) return it.at;
+  Value* at = build.cast(it.at, type.elem);
+  if (never_negative_) at->def->attrs["non_negative"] = true;
+  return at;
+}
+
 Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) const {
   ValueMap known = it.round;
-  const Value* induction = body_.args[0].get();
-  known[induction] = it.at->type == induction->type ? it.at : build.cast(it.at, induction->type.elem);
+  known[body_.args[0].get()] = induction_of(build, it);
   for (const Value* arg : growing_) {
     Value* value = it.carried.at(arg);
     if (auto split = split_.find(arg); split != split_.end())

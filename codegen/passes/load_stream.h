@@ -17,7 +17,9 @@ class LoadStream {
   using Access = std::function<void(ir::Builder&, ir::Op* load, ir::Value* pointer, ir::Value* mask, ir::Value* other)>;
 
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
-  LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, int ahead, Rounds* rounds = nullptr);
+  /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.
+  LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, bool never_negative, int ahead,
+             Rounds* rounds = nullptr);
 
   /// The loads of the first `ahead` iterations, at `build` before the loop (with Rounds: before the loop around it).
   /// With Rounds the loop's upper bound becomes what gives a round its iterations. `behind` is called after each
@@ -51,6 +53,7 @@ class LoadStream {
   Iteration next(ir::Builder& build, const Iteration& it, Replay& replay) const;
   Iteration coming_in_round() const;
   Iteration wrapped(ir::Builder& build, const Iteration& it) const;
+  ir::Value* induction_of(ir::Builder& build, const Iteration& it) const;
   Replay replay(ir::Builder& build, const Iteration& it, bool inside) const;
   void issue(ir::Builder& build, const Iteration& it, Replay& replay, const Access& access) const;
 
@@ -58,6 +61,7 @@ class LoadStream {
   ir::Block& body_;
   std::vector<ir::Op*> loads_;
   LoopSources& sources_;
+  bool never_negative_;
   int ahead_;
   Rounds* rounds_;
   ir::Value* upper_;                        // the loop's own bound

@@ -218,6 +218,9 @@ class LoopPrefetch {
     return plan.has_value();
   }
 
+  // Whether the induction variable is known to be.
+  bool never_negative() const { return axes_->info(body_.args[0].get()).non_negative; }
+
   // Of the place that the load's tile is copied to.
   int contiguous_axis(const Op& load) const { return fastest_axes(axes_->info(load.operands[0]))[0]; }
   OperandForm form(const Op& dot, int operand, const std::vector<Op*>& loads) const {
@@ -252,7 +255,7 @@ class LoopPrefetch {
     for (int axis = 0; axis < type.rank(); ++axis)
       width = std::max<int64_t>(width, axes_->vector_width(ptr, mask, axis));
     width = std::min(width, type.num_elements() / (kThreadsPerWarp * num_warps_));
-    return width * elem_bytes(type.elem) >= 4;
+    return width * elem_bytes(type.elem) >= kLeastCopyBytes;
   }
 
   // The ops of the body that its dots' operands are computed from.
@@ -273,7 +276,7 @@ class LoopPrefetch {
     auto load = [&](Builder& build, Op* load, Value* pointer, Value* mask, Value* other) {
       loaded.push_back(build.load(pointer, mask, other, load->attrs));
     };
-    LoadStream stream(loop_, loads, sources_, ahead);
+    LoadStream stream(loop_, loads, sources_, never_negative(), ahead);
     Builder build;
     build.set_before(&loop_);
     stream.begin(build, load, [&](int) { queue.push_back(std::exchange(loaded, {})); });
@@ -333,7 +336,7 @@ class LoopPrefetch {
       return build.create(Opcode::AsyncCommit, std::move(how), {Type::token(completion_)})->result();
     };
 
-    LoadStream stream(loop_, loads, sources_, ahead, rounds);
+    LoadStream stream(loop_, loads, sources_, never_negative(), ahead, rounds);
     std::vector<Value*> tokens;  // of the iterations whose copies are under way
     slot = phase = number(0);
     stream.begin(before, copy, [&](int i) {

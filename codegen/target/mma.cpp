@@ -34,12 +34,13 @@ MmaPrecision precision_of(const ir::Op& dot) {
 
 namespace {
 
-// Whether instructions of a warp fill the tile's blocks, where it has several: what lies beyond a block is another one,
-// no copy.
+// Whether fragments of a warp fill the tile's blocks, where it has several: what lies beyond a block is another one, no
+// copy. Along K four lanes hold 32 bits each; further registers may belong to the next block, or to none.
 bool fills_blocks(const MmaInstruction& instruction, const ir::Op& dot) {
-  const ir::Shape &a = dot.operand(0)->type.shape, &sums = dot.result()->type.shape;
+  const ir::Type &a = dot.operand(0)->type, &sums = dot.result()->type;
   auto fills = [](int64_t extent, int64_t tile) { return repeats_of(extent) == 1 || block_of(extent) >= tile; };
-  return fills(sums[sums.size() - 2], instruction.m()) && fills(sums.back(), 8) && fills(a.back(), instruction.k);
+  return fills(sums.shape[sums.shape.size() - 2], instruction.m()) && fills(sums.shape.back(), 8) &&
+         fills(a.shape.back(), 4 * 32 / a.bits());
 }
 
 }  // namespace

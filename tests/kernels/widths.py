@@ -24,6 +24,14 @@ def statistics(x_ptr, softmax_ptr, transposed_ptr, columns_ptr, numbers_ptr, M, 
 
 
 @triton.jit
+def slanted(x_ptr, y_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Of row i the first i n elements; rows lie 17 elements apart, each an element behind a multiple of 16."""
+    i = tl.arange(0, ROWS)[:, None]
+    j = tl.arange(0, COLUMNS)[None, :]
+    tl.store(y_ptr + i * COLUMNS + j, tl.load(x_ptr + i * 17 + j, mask=j < i * n, other=-1))
+
+
+@triton.jit
 def shapes(x_ptr, y_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     """x as A x B x C, its dimensions permuted, another shape, times a broadcast row; in order again."""
     x = tl.load(x_ptr + tl.arange(0, A * B * C))

@@ -56,6 +56,28 @@ TEST_F(Axis, Sources) {
   expect(b.arange(0, 64), {64}, {kAll}, {1});
   expect(b.arange(8, 24), {16}, {8}, {1});
   expect(b.program_id(0), {1}, {1}, {1});
+  // Of an extent that is no power of two runs begin in between.
+  expect(b.arange(0, 3), {1}, {1}, {1});
+  expect(b.arange(0, 192), {64}, {64}, {1});
+  expect(b.arange(64, 160), {32}, {32}, {1});
+  expect(b.arange(8, 104), {32}, {8}, {1});
+}
+
+TEST_F(Axis, ExtentsThatAreNoPowersOfTwo) {
+  // Rows that begin at 0, 17 and 34, and what is compared with such numbers.
+  Value* rows = b.broadcast(b.expand_dims(b.mul(b.arange(0, 3), all(17, {3})), 1), {3, 64});
+  expect(rows, {1, 1}, {1, 1}, {1, 64});
+  Value* columns = b.broadcast(b.expand_dims(b.arange(0, 64), 0), {3, 64});
+  EXPECT_EQ(width(b.addptr(b.splat(pointer(), {3, 64}), b.add(rows, columns)), nullptr, 1), 1);
+  expect(b.lt(columns, rows), {1, 1}, {1, 1}, {1, 1});
+  expect(b.div(b.arange(0, 96), all(64, {96})), {1}, {1}, {32});
+  expect(b.mul(b.arange(0, 96), all(4, {96})), {1}, {4}, {1});
+  auto promise = [&](Value* x, int64_t divisor) {
+    return b.create(Opcode::Hint, {x}, {}, {{"divisibility", Numbers{divisor}}})->result();
+  };
+  expect(promise(row(i32(), 96), 64), {32}, {32}, {1});
+  expect(promise(row(i32(), 3), 16), {1}, {1}, {1});
+  expect(promise(row(i32(), 64), 128), {64}, {128}, {1});
 }
 
 TEST_F(Axis, BlockOffsets) {
@@ -272,7 +294,7 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
 TEST_P(RandomExpressions, FactsHold) {
   std::mt19937 random{uint32_t(GetParam())};
   auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
-  const std::vector<Shape> shapes = {{16}, {8, 16}};
+  const std::vector<Shape> shapes = {{16}, {8, 16}, {12}, {6, 24}, {3, 8}};
   std::vector<Value*> scalars, tiles;
   for (int i = 0; i < 3; ++i) {
     int64_t divisor = int64_t(1) << below(6);
@@ -320,7 +342,7 @@ TEST_P(RandomExpressions, FactsHold) {
         if (shape.size() == 2) v = b.broadcast(b.expand_dims(v, axis == 0 ? 1 : 0), shape);
         Numbers x = fill(shape, start);
         for (size_t i = 0; i < x.size(); ++i)
-          x[i] += axis + 1 == shape.size() ? int64_t(i) % shape[axis] : int64_t(i) / 16;
+          x[i] += axis + 1 == shape.size() ? int64_t(i) % shape[axis] : int64_t(i) / shape[1];
         remember(v, x);
         return v;
       }
@@ -425,11 +447,15 @@ TEST_P(RandomExpressions, FactsHold) {
     Value* last = tiles.back();
     if (shape.size() == 2) {
       Value* turned = b.trans(last, {1, 0});
-      Numbers x(128);
-      for (int64_t r = 0; r < 8; ++r)
-        for (int64_t k = 0; k < 16; ++k) x[k * 8 + r] = values[last][r * 16 + k];
+      const int64_t rows = shape[0], columns = shape[1];
+      Numbers x(size_t(rows * columns));
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < columns; ++k) x[k * rows + r] = values[last][r * columns + k];
       remember(turned, x);
-      for (Shape to : {Shape{128}, Shape{4, 32}, Shape{32, 4}, Shape{2, 4, 16}}) {
+      std::vector<Shape> reshaped{{rows * columns}, {columns, rows}};
+      if (rows % 2 == 0)
+        reshaped.insert(reshaped.end(), {{rows / 2, columns * 2}, {columns * 2, rows / 2}, {2, rows / 2, columns}});
+      for (const Shape& to : reshaped) {
         remember(b.reshape(last, to), values[last]);
         remember(b.reshape(turned, to), x);
       }

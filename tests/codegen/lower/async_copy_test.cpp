@@ -1,5 +1,7 @@
 // label: unit
 // Asynchronous copies on the emulator: each is done as late as the waits allow.
+#include "codegen/compile.h"
+#include "codegen/ir/reader.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula {
@@ -167,6 +169,57 @@ TEST(AsyncCopy, ModifiersMustBeTheNumbersWanted) {
   image.bitcode.assign(text.begin(), text.end());
   EXPECT_CONTAINS(error_of([&] { device->load(image); }),
                   "'tegula.hw.cp_async_wait.x' names other modifiers than the 1 numbers that it takes");
+}
+
+// Elements whose addresses are only known to be their own size apart: no instruction copies so few bytes.
+TEST(AsyncCopy, ElementByElement) {
+  for (auto [name, bytes] : {std::pair{"i16", 2}, {"i8", 1}, {"i32", 4}}) {
+    const std::string text = fmt::format(R"(
+func @k(%0: ptr<{0}> "x", %1: ptr<{0}> "out", %2: i32 "n") {{num_warps = 2}} {{
+  %3 = arange {{end = 32, start = 0}} : tile<32xi32>
+  %4 = expand_dims %3 {{axis = 0}} : tile<1x32xi32>
+  %5 = broadcast %4 : tile<32x32xi32>
+  %6 = expand_dims %3 {{axis = 1}} : tile<32x1xi32>
+  %7 = broadcast %6 : tile<32x32xi32>
+  %8 = constant {{value = 32}} : tile<32x32xi32>
+  %9 = mul %7, %8 : tile<32x32xi32>
+  %10 = add %9, %5 : tile<32x32xi32>
+  %11 = splat %0 : tile<32x32xptr<{0}>>
+  %12 = addptr %11, %10 : tile<32x32xptr<{0}>>
+  %13 = splat %2 : tile<32x32xi32>
+  %14 = lt %10, %13 : tile<32x32xi1>
+  %15 = shared_alloc {{slots = 1}} : shared<32x32x{0}>
+  async_copy %12, %15, %14
+  %16 = async_commit : token<group>
+  async_wait %16
+  %17 = shared_read %15 : tile<32x32x{0}>
+  %18 = splat %1 : tile<32x32xptr<{0}>>
+  %19 = addptr %18, %10 : tile<32x32xptr<{0}>>
+  store %19, %17
+  return
+}}
+)",
+                                         name);
+    Diagnostics diags;
+    auto func = ir::read(text, "k.tile", diags);
+    ASSERT_TRUE(func) << diags.render();
+    CompileOptions options;
+    options.target = *find_target("sm_90a");
+    const std::optional<KernelImage> code = compile(*func, options, diags);
+    options.emulator = true;
+    auto image = compile(*func, options, diags);
+    ASSERT_TRUE(code && image) << diags.render();
+    auto device = make_emulator({.seed = 1});
+    auto kernel = device->load(*image);
+    const int count = 32 * 32, n = 1000;
+    std::vector<uint8_t> x(size_t(count * bytes)), exact(size_t(count * bytes));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = uint8_t(i * 7 + i / 256);
+    std::copy_n(x.begin(), n * bytes, exact.begin());
+    Array<uint8_t> in(*device, x), out(*device, exact.size());
+    launch(*kernel, {1}, in.address(), out.address(), n);
+    EXPECT_EQ(out.values(), exact) << name;
+    EXPECT_EQ(code->ptx.find("cp.async.ca.shared") != std::string::npos, bytes == 4) << name;
+  }
 }
 
 }  // namespace

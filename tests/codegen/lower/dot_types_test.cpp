@@ -72,6 +72,22 @@ TEST(DotTypes, TensorCores) {
   }
 }
 
+// Extents along K that are no powers of two: fragments may reach beyond the last block, where there is nothing to
+// count.
+TEST(DotTypes, BlocksOfOddMultiplesAlongK) {
+  const Extents e{1, 16, 16, 48};
+  check<float8e4nv, float>(e, Elem::F32, 1e-6);
+  check<float8e5, float, float8e4nv>(e, Elem::F32, 1e-6);
+  check<int8_t, int32_t>(e, Elem::I32, 0);
+  check<uint8_t, int32_t>(e, Elem::I32, 0);
+  check<float8e4nv, float>({2, 32, 8, 80}, Elem::F32, 1e-6);
+  check<float8e5, float>({1, 16, 16, 24}, Elem::F32, 1e-6);
+  check<float16, float>({1, 16, 16, 24}, Elem::F32, 1e-6);
+  check<bfloat16, float>({1, 16, 16, 20}, Elem::F32, 1e-6);
+  check<float, float>({1, 16, 16, 12}, Elem::F32, kTf32, "tf32");
+  check<float, float>({1, 16, 16, 20}, Elem::F32, kTf32x3, "tf32x3");
+}
+
 TEST(DotTypes, Elementwise) {
   for (const Extents& e : {Extents{1, 16, 16, 16}, {1, 1, 32, 8}, {1, 32, 64, 16}, {4, 8, 4, 16}, {1, 1, 1, 1}}) {
     check<float, float>(e, Elem::F32, 5e-7);

@@ -305,6 +305,8 @@ TEST(Float8Products, OnEveryPath) {
   }
   check_product<float8e4nv, float8e5>(128, 128, 256, product_options(128, 128, 128, 8), {1}, true);
   check_product<float8e5, float8e5>(16, 32, 128, product_options(16, 32, 64, 2), {1}, true);
+  for (bool transposed : {true, false})  // the last fragments of K reach beyond it
+    check_product<float8e4nv, float8e5>(32, 16, 96, product_options(32, 16, 48, 2), {1}, transposed);
 }
 
 // wgmma reads float8 along K alone.

@@ -187,6 +187,61 @@ TEST(Matmul, WrappedRowsAndColumns) {
     }
 }
 
+// Columns that wrap around in each iteration stay side by side in the iterations that loads run ahead of, too.
+template <class In, class Sum>
+void check_wrapped_in_loop(Elem sums) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def wrapped(a_ptr, b_ptr, c_ptr, N, n, SUMS: tl.constexpr):
+    """The sum of n products of a with 16 columns each of b, which has N of them, side by side in rows of 64."""
+    i, k = tl.arange(0, 16), tl.arange(0, 32)
+    a = tl.load(a_ptr + i[:, None] * 32 + k[None, :])
+    acc = tl.zeros((16, 16), SUMS)
+    for t in range(0, n):
+        j = (t * 16 + i) % N
+        acc += tl.dot(a, tl.load(b_ptr + k[:, None] * 64 + j[None, :]), out_dtype=SUMS)
+    tl.store(c_ptr + i[:, None] * 16 + i[None, :], acc)
+)",
+                                       "wrapped.py")
+                            .kernel("wrapped");
+  auto a = random_values<In>(16 * 32, 1), b = random_values<In>(32 * 64, 2);
+  for (int columns : {48, 40, 33})
+    for (auto& device : devices())
+      for (int num_stages : {1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{}: {} columns, {} stages", device->info().name, columns, num_stages));
+        const int n = 5;
+        std::vector<double> exact;
+        for (int i = 0; i < 16; ++i)
+          for (int j = 0; j < 16; ++j) {
+            double sum = 0;
+            for (int t = 0; t < n; ++t)
+              for (int k = 0; k < 32; ++k) sum += number(a[i * 32 + k]) * number(b[k * 64 + (t * 16 + j) % columns]);
+            exact.push_back(sum);
+          }
+        Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * sizeof(Sum));
+        kernel.launch(*device, {1}, {.constexprs = {{"SUMS", sums}}, .num_warps = 1, .num_stages = num_stages},
+                      da.as<In>(), db.as<In>(), dc.as<Sum>(), columns, n);
+        EXPECT_LE(relative_error(dc.download<Sum>(), exact), std::is_integral_v<Sum> ? 0 : 1e-6);
+      }
+  const ArgType pointer{.elem = *elem_of<In>(), .pointer = true, .divisible_by = 16};
+  const ArgType result{.elem = sums, .pointer = true, .divisible_by = 16};
+  const ArgType columns{.elem = Elem::I32, .divisible_by = 16}, n{.elem = Elem::I32};
+  const std::string ptx = kernel
+                              .compile(std::vector{pointer, pointer, result, columns, n},
+                                       {.constexprs = {{"SUMS", sums}}, .num_warps = 1, .num_stages = 2}, "sm_90a")
+                              .ptx;
+  EXPECT_NE(ptx.find("cp.async.cg.shared.global"), std::string::npos) << "no copy of 16 bytes";
+}
+
+TEST(Matmul, ColumnsThatWrapAroundInALoop) {
+  check_wrapped_in_loop<float16, float>(Elem::F32);
+  check_wrapped_in_loop<int8_t, int32_t>(Elem::I32);
+}
+
 // Softmax's tile is the left operand of a second product.
 template <class T>
 void check_attention(Device& device, int rows, int keys, int depth, int num_warps) {

@@ -109,6 +109,33 @@ TEST(Control, LoopsWithKnownBounds) {
         {2});
 }
 
+// Warps exchange x through shared memory in the loop's body and again behind the loop, the first time before its
+// condition is read.
+TEST(Control, ConditionsBetweenExchanges) {
+  const int n = 3;
+  std::vector<int32_t> x(64 * 64);
+  for (int i = 0; i < 64; ++i)
+    for (int j = 0; j < 64; ++j) x[i * 64 + j] = i * 1000 + j;
+  Array<int32_t> in(x), out(64 * 64);
+  run(R"(
+@triton.jit
+def kernel(x_ptr, y_ptr, n):
+    i = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    x = tl.load(x_ptr + tl.arange(0, 64)[:, None] + tl.arange(0, 64)[None, :] * 64)
+    for k in range(0, n):
+        tl.store(y_ptr + i, x + k)
+        tl.debug_barrier()
+        j = n + 0
+        while j > 0:
+            tl.debug_barrier()
+            x = tl.load(x_ptr + i)
+            j -= 1
+    tl.store(y_ptr + i, x)
+)",
+      {.num_warps = 4}, {1}, in, out, n);
+  EXPECT_EQ(out.values(), x);
+}
+
 TEST(Control, WhileLoops) {
   check({{"k = 0\nwhile k < n:\n    a += k\n    k += 2",
           [](int a, int, int n) {

@@ -81,6 +81,24 @@ TEST(Widths, RowsAndColumns) {
   }
 }
 
+// Accesses are as wide, and masks as coarse, as the numbers of the rows allow.
+TEST(Widths, RowsOfOddNumbers) {
+  for (auto& device : devices())
+    for (auto [rows, columns] : {std::pair{3, 64}, {6, 32}, {12, 48}, {5, 128}}) {
+      SCOPED_TRACE(fmt::format("{}: {} x {}", device->info().name, rows, columns));
+      const int n = 5;
+      std::vector<int32_t> x(size_t(rows) * 17 + columns), exact;
+      for (size_t i = 0; i < x.size(); ++i) x[i] = int32_t(i);
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j) exact.push_back(j < i * n ? i * 17 + j : -1);
+      Buffer dx(*device, x), dy(*device, exact.size() * 4);
+      program().kernel("slanted").launch(*device, {1},
+                                         {.constexprs = {{"ROWS", rows}, {"COLUMNS", columns}}, .num_warps = 1},
+                                         dx.as<int32_t>(), dy.as<int32_t>(), n);
+      EXPECT_EQ(dy.download<int32_t>(), exact);
+    }
+}
+
 TEST(Widths, Shapes) {
   for (auto& device : devices())
     for (auto [a, b, c] : {std::array{3, 4, 16}, {4, 6, 8}, {5, 3, 8}, {64, 3, 2}, {2, 7, 32}, {3, 5, 1}, {16, 12, 8}})
