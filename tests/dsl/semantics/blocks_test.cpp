@@ -518,5 +518,96 @@ def kernel(out, x, n):
   }
 }
 
+// What a launch passes is compiled for its blocks, its padding, and what divides its numbers; the rest may change.
+TEST(TensorDescriptor, AsArgument) {
+  const std::vector<float> values = buffer_values();
+  const Array<float> x(values);
+  const Kernel kernel = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(out, d, row):
+    BLOCK: tl.constexpr = d.block_shape[0] * d.block_shape[1]
+    tl.static_assert(d.shape[0].dtype == tl.int32 and d.strides[0].dtype == tl.int64)
+    tl.store(out + tl.arange(0, BLOCK), tl.ravel(d.load([row, 4])))
+    tl.store(out + BLOCK, d.shape[0] * 10 + d.shape[1] + d.strides[0] * 1000 + d.strides[1] * 100000)
+)",
+                                       "kernel.py")
+                            .kernel("kernel");
+  struct Case {
+    int rows, columns, stride, row, block_rows, block_columns;
+    bool pad_nan;
+  };
+  const Case cases[] = {{8, 16, 16, 0, 4, 8, false},
+                        {8, 16, 16, 6, 4, 8, true},
+                        {7, 9, 12, 5, 4, 8, true},
+                        {7, 9, 20, 5, 2, 16, true},
+                        {7, 9, 21, -1, 2, 16, false}};
+  for (const Case& c : cases) {
+    const TensorDescriptor d{x.at(16), {c.rows, c.columns}, {c.stride, 1}, {c.block_rows, c.block_columns}, c.pad_nan};
+    const size_t block = size_t(c.block_rows * c.block_columns);
+    auto check = [&](const std::vector<float>& out) {
+      expect_equal(out, fmt::format("{} x {}", c.rows, c.columns), [&](size_t i) {
+        if (i == block) return float(c.rows * 10 + c.columns + c.stride * 1000 + 100000);
+        const int row = c.row + int(i) / c.block_columns, column = 4 + int(i) % c.block_columns;
+        if (row < 0 || row >= c.rows || column >= c.columns) return c.pad_nan ? NAN : 0.0f;
+        return values[size_t(16 + row * c.stride + column)];
+      });
+    };
+    for (int round = 0; round < 2; ++round) {
+      Array<float> out(block + 1);
+      kernel.launch(device(), {1}, {}, out, d, c.row);
+      check(out.values());
+    }
+    Array<float> out(block + 1);
+    const Arg args[] = {out, d, c.row};
+    LaunchHandle handle = kernel.prepare(device(), kernel.classify(args, {}), {});
+    handle(nullptr, {1}, Arg(out), d, c.row);
+    check(out.values());
+  }
+  EXPECT_EQ(kernel.written_args(std::vector<Arg>{x, TensorDescriptor{x.at(0), {8, 8}, {8, 1}, {8, 8}}, 0}, {}),
+            (std::vector<bool>{true, false, false}));
+}
+
+TEST(TensorDescriptor, ArgumentsThatAreNone) {
+  const Array<float> x(size_t(64));
+  const Kernel kernel = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(d):
+    d.store([0, 0], tl.zeros((8, 8), tl.float32))
+)",
+                                       "kernel.py")
+                            .kernel("kernel");
+  auto message = [&](const TensorDescriptor& d) -> std::string {
+    try {
+      kernel.launch(device(), {1}, {}, d);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message({x.at(0), {8, 8}, {8, 1}, {8, 8}}), "no error");
+  EXPECT_EQ(message({x.at(0), {8, 8}, {8}, {8, 8}}),
+            "kernel 'kernel', argument 'd': a tensor descriptor with 2 extents, 1 strides and 2 extents of its blocks\n"
+            "  hint: give one of each a dimension");
+  EXPECT_EQ(message({x.at(0), {}, {}, {}}),
+            "kernel 'kernel', argument 'd': a tensor descriptor of 0 dimensions\n  hint: it has 1 to 5");
+  EXPECT_EQ(message({nullptr, {8, 8}, {8, 1}, {8, 8}}),
+            "kernel 'kernel', argument 'd': a tensor descriptor whose base is no typed pointer\n"
+            "  hint: pass a pointer such as buffer.as<float>() or Arg::pointer(address, type)");
+  EXPECT_EQ(message({x.at(0), {8, 8}, {1, 8}, {8, 8}}),
+            "kernel 'kernel', argument 'd': a tensor descriptor whose last stride is 8, expected 1\n"
+            "  hint: the array's rows are contiguous");
+  EXPECT_EQ(message({x.at(0), {8, 8}, {8, 1}, {8, 51}}),
+            "kernel 'kernel', argument 'd': a tensor descriptor of blocks of extent 51\n"
+            "  hint: extents are those of tiles: powers of two");
+  const Array<int> n(size_t(64));
+  EXPECT_EQ(
+      message({n.at(0), {8, 8}, {8, 1}, {8, 8}, true}),
+      "kernel 'kernel', argument 'd': a tensor descriptor of integers that is padded with NaN\n  hint: pad with 0");
+}
+
 }  // namespace
 }  // namespace tegula
