@@ -266,6 +266,7 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
                     "with @triton.autotune in the file",
                     name()));
+  if (!state_->autotune->not_launchable.empty()) throw LaunchError(state_->autotune->not_launchable);
   KernelState::TuningLock lock(*state_);
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
@@ -280,6 +281,7 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
   if (!ready) [[unlikely]] {
     LaunchOptions full;
     if (dsl::leaves_open(state, options)) {
+      if (!state.autotune->not_launchable.empty()) throw LaunchError(state.autotune->not_launchable);
       KernelState::TuningLock lock(state);  // other threads wait for what this one finds
       ready = state.ready.find(key, options);
       if (!ready) {

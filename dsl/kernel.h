@@ -52,6 +52,8 @@ struct KernelParam {
   bool is_constexpr = false;
   bool has_default = false;
   std::optional<Elem> annotated = {};  ///< `n: tl.int64`, `n: int`, ...: the argument has this type whatever its value
+  bool specialize = true;              ///< code is compiled for an integer of 1 (do_not_specialize)
+  bool specialize_alignment = true;    ///< and for multiples of 16 (neither do_not_specialize nor ..._on_alignment)
 };
 
 /// An argument of a compilation: the type of what will be passed, or a value known already.

@@ -188,7 +188,7 @@ ArgType classify_pointer(const KernelSource& kernel, const KernelParam& param, c
                     place(kernel, param)));
   } else {
     type.elem = *arg.elem;
-    type.divisible_by = arg.u % 16 == 0 ? 16 : 1;
+    type.divisible_by = param.specialize_alignment && arg.u % 16 == 0 ? 16 : 1;
   }
   return type;
 }
@@ -204,9 +204,9 @@ ArgType classify_number(const KernelParam& param, const Arg& arg) {
     bool fits_i64 = arg.kind == Arg::Kind::Signed || arg.u <= uint64_t(INT64_MAX);
     type.elem = param.annotated.value_or(fits_i32 ? Elem::I32 : fits_i64 ? Elem::I64 : Elem::U64);
     if (is_float(type.elem)) return type;
-    if (arg.u == 1 && !param.annotated)
+    if (arg.u == 1 && !param.annotated && param.specialize)
       type.constant = 1;
-    else if (arg.u % 16 == 0)
+    else if (arg.u % 16 == 0 && param.specialize_alignment)
       type.divisible_by = 16;
   }
   return type;

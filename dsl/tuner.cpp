@@ -126,7 +126,9 @@ class Guard {
       for (const std::string& name : names) {
         size_t i = 0;
         while (i < params.size() && params[i]->name != name) ++i;
-        if (i == params.size() || args[i].u == 0) continue;
+        const bool memory =
+            i < params.size() && (args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor);
+        if (!memory || args[i].u == 0) continue;
         size_t bytes = args[i].bytes ? args[i].bytes : device.allocated_bytes(args[i].u);
         if (!bytes)
           fail(*state.source,

@@ -804,8 +804,13 @@ class Image:
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_OTHER_OPTIONS = ("dependent_launch", "num_ctas")
-_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, "stream")
+_OTHER_OPTIONS = ("dependent_launch", "num_ctas", "launch_cooperative_grid")
+# Options of Triton's that change nothing here, and those of their values that can be taken so.
+_WITHOUT_EFFECT = {
+    "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False), "enable_fp_fusion": (True, ),
+    "warp_size": (32, ), "extern_libs": (), "ir_override": (), "instrumentation_mode": ("", )
+}
+_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, *_WITHOUT_EFFECT, "stream")
 
 
 class _Plan:
@@ -995,7 +1000,7 @@ class Kernel:
                 raise TypeError(
                     f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
                     "left to the last arguments alone")
-        fixed = [n for n in given if n in _OPTIONS or n in _OTHER_OPTIONS]
+        fixed = [n for n in given if n in _ALL_OPTIONS and n != "stream"]
         fixed = [p.name
                  for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
         positions = [given[p.name] for p in runtime]
@@ -1019,6 +1024,10 @@ class Kernel:
                 continue
             if value is None:
                 continue
+            if name in _WITHOUT_EFFECT:
+                if value not in _WITHOUT_EFFECT[name]:
+                    raise TypeError(f"{self.name}(): {name} is {value!r}, which Tegula cannot do")
+                continue
             try:
                 number = operator.index(value)
             except TypeError:
@@ -1028,6 +1037,9 @@ class Kernel:
                     raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
             elif name == "dependent_launch":
                 options["no_dependent_launch"] = not number
+            elif name == "launch_cooperative_grid":
+                if number:  # no other kernel takes up multiprocessors that its programs wait for
+                    options["no_dependent_launch"] = True
             else:
                 options[name] = number if number or name == "maxnreg" else -1  # 0 stands for the default
         array = (_ConstexprStruct * len(constexprs))(*constexprs)

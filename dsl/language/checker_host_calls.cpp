@@ -87,11 +87,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   if (number(3, 1) != 1)
     return error((*matched)[3]->loc, "num_ctas other than 1 is not supported: Tegula launches no clusters",
                  "leave num_ctas out");
-  for (size_t i : {5, 6})
-    if (const Argument* a = (*matched)[i]; a && !a->value.is<dsl::None>())
-      return error(a->loc, fmt::format("{} of a triton.Config is not supported", kParams[i]),
-                   i == 5 ? "buffers are zeroed before each run with @triton.autotune(..., reset_to_zero=[\"name\"])"
-                          : "leave it out");
+  if (const Argument* hook = (*matched)[5]; hook && !hook->value.is<dsl::None>()) object.hook = hook->loc;
   return make_host(std::move(object));
 }
 
