@@ -195,8 +195,8 @@ Tile record(const Operand& place, const std::function<dsl::Val(Trace&, dsl::Sema
   return trace.make(body(trace, trace.sema()));
 }
 
-dsl::Val call(Trace& trace, const dsl::FunctionInfo& function, std::span<const Argument> args,
-              std::vector<dsl::Val> positional = {}) {
+dsl::Val bind_and_call(Trace& trace, const dsl::FunctionInfo& function, std::span<const Argument> args,
+                       std::vector<dsl::Val> positional = {}) {
   std::vector<std::pair<std::string, dsl::Val>> keywords;
   for (const Argument& a : args) {
     if (std::holds_alternative<Absent>(a.value.value())) continue;
@@ -215,7 +215,7 @@ Tile call(const char* name, const std::vector<Argument>& args) {
   return record(args.front().value, [&](Trace& trace, dsl::Sema&) {
     std::string function = name;
     if (function.back() == '_') function.pop_back();
-    return call(trace, *dsl::find_function(function), args);
+    return bind_and_call(trace, *dsl::find_function(function), args);
   });
 }
 
@@ -312,7 +312,7 @@ Tile Tile::call_method(const char* name, std::vector<Argument> args) const {
     if (self.is_poison()) return self;
     const dsl::FunctionInfo* method = dsl::find_method(self, name);
     if (!method) return s.error(fmt::format("{} has no method '{}'", dsl::describe(self), name));
-    return detail::call(trace, *method, args, {self});
+    return detail::bind_and_call(trace, *method, args, {self});
   });
 }
 
