@@ -1,22 +1,25 @@
 # The accurate mathematical functions: libclc's bitcode for nvptx64, cut down at build time to what the kernel language
 # can reach, and freed of all that ties it to one target. codegen/lower/libclc.cpp embeds the result.
 set(LIBCLC_UNARY
-  acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 log1p log2 sin sinh tan
-  tanh tgamma)
-set(LIBCLC_BINARY atan2 fmod hypot pow)
+  acos acosh asin asinh atan atanh cbrt cos cosh cospi erf erfc exp exp10 exp2 expm1 ilogb lgamma log log10 log1p log2
+  logb sin sinh sinpi tan tanh tgamma)
+set(LIBCLC_BINARY atan2 fdim fmod nextafter pow remainder)
+set(LIBCLC_WITH_INT ldexp pown)
 
 find_file(LIBCLC nvptx64--.bc PATHS /usr/lib/clc /usr/share/clc ${LLVM_INSTALL_PREFIX}/share/clc REQUIRED)
 find_program(LLVM_OPT NAMES opt PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
 find_program(LLVM_AS NAMES llvm-as PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
 
-# OpenCL C's mangled names: _Z3expf, _Z3expd, _Z3powff, ...
+# OpenCL C's mangled names: _Z3expf, _Z3expd, _Z3powff, _Z5ldexpfi, ...
 set(keep "")
-foreach(name ${LIBCLC_UNARY} ${LIBCLC_BINARY})
+foreach(name ${LIBCLC_UNARY} ${LIBCLC_BINARY} ${LIBCLC_WITH_INT})
   string(LENGTH ${name} length)
   foreach(type f d)
     set(types ${type})
     if(name IN_LIST LIBCLC_BINARY)
       set(types ${type}${type})
+    elseif(name IN_LIST LIBCLC_WITH_INT)
+      set(types ${type}i)
     endif()
     string(APPEND keep "preserve-gv=_Z${length}${name}${types};")
   endforeach()

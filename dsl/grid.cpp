@@ -48,7 +48,7 @@ Grid GridExpression::operator()(const LaunchArgs& args) const {
   });
   std::vector<int64_t> extents;
   auto add = [&](const dsl::Val& v) {
-    if (const auto* i = v.get_if<dsl::Int>()) extents.push_back(*i);
+    if (const auto* i = v.get_if<dsl::Int>()) extents.push_back(i->clamped());
   };
   if (const auto* tuple = result.get_if<dsl::TupleVal>()) {
     for (const dsl::Val& v : *tuple->items) add(v);

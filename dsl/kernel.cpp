@@ -88,11 +88,13 @@ void KernelState::tell_once(MessageKind kind, const std::string& text) const {
 }
 
 std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, const LaunchOptions& options,
-                                             bool* has_messages) const {
+                                             int capability, bool* has_messages) const {
   dsl::check_options(*source, options);
   Diagnostics diags = source->diagnostics();
   std::vector<std::string> prints;
-  auto func = source->build(dsl::specialization(*source, types, options), diags, prints);
+  dsl::Specialization spec = dsl::specialization(*source, types, options);
+  spec.capability = capability;
+  auto func = source->build(spec, diags, prints);
   if (!prints.empty()) tell_once(MessageKind::Print, fmt::format("{}", fmt::join(prints, "\n")));
   if (!func || diags.has_errors()) throw CompileError(diags);
   for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
@@ -130,7 +132,7 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
     if (auto image = cache->find(source_key)) return device.load(std::move(*image));
 
   bool has_messages = false;  // then the kernel is checked again by the next process, which tells them again
-  auto func = build(types, options, &has_messages);
+  auto func = build(types, options, target.sm, &has_messages);
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
@@ -242,7 +244,7 @@ KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions&
     throw LaunchError(fmt::format("unknown target '{}'\n  hint: {}Tegula knows {}", target,
                                   near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
   }
-  auto func = state_->build(types, options);
+  auto func = state_->build(types, options, row->sm);
   return state_->compile(*func, types, *row, emulator);
 }
 

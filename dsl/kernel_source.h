@@ -33,7 +33,8 @@ struct Specialization {
   std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
   int num_warps = 4;
   int num_stages = 3;
-  int maxnreg = 0;  ///< registers a thread at most; 0: as many as the target has
+  int maxnreg = 0;      ///< registers a thread at most; 0: as many as the target has
+  int capability = 90;  ///< of the target: 90 for sm_90
 };
 
 /// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.

@@ -59,7 +59,7 @@ class TextSource : public dsl::KernelSource {
   const std::vector<KernelParam>& params() const override { return params_; }
   std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags,
                                   std::vector<std::string>& prints) const override {
-    return language::check(file_->module(), name(), spec, diags, &prints);
+    return language::check(*file_, name(), spec, diags, &prints);
   }
   std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
@@ -131,7 +131,7 @@ Kernel Program::kernel(std::string_view name) const {
 
 void Program::check() const {
   Diagnostics diags = state_->file->diagnostics();
-  language::check_all(state_->file->module(), diags);
+  language::check_all(*state_->file, diags);
   if (diags.has_errors()) throw CompileError(diags);
   for (const Diag& d : diags.list()) tell(MessageKind::Warning, dsl::warning_text(d, state_->file->diagnostics()));
 }

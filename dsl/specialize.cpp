@@ -157,7 +157,7 @@ Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg) {
   std::vector<Val> parts{value};
   for (const ArgSpec& part : arg.parts) {
     const auto* constant = part.constant ? part.constant->get_if<Int>() : nullptr;
-    parts.emplace_back(constant ? builder.constant(part.type, *constant)
+    parts.emplace_back(constant ? builder.constant(part.type, constant->clamped())
                                 : func.add_param(part.type, part.name, part.divisible_by));
   }
   return BlockView{std::make_shared<const BlockForm>(*arg.form),

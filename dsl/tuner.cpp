@@ -264,7 +264,7 @@ class Tuning {
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
-          if (auto func = lay_out(*state_.build(types_, c.options), target, diags))
+          if (auto func = lay_out(*state_.build(types_, c.options, target.sm), target, diags))
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
           else
             c.unusable = diags.render();

@@ -189,6 +189,7 @@ class Interpreter {
       case Opcode::AtomicRmw:
       case Opcode::Dot:
       case Opcode::DotWait:
+      case Opcode::InlineAsmEffects:
       case Opcode::SharedAlloc:
       case Opcode::SharedRead:
       case Opcode::AsyncCommit:

@@ -1,10 +1,24 @@
 #include "codegen/analysis/op_cost.h"
 
 #include "codegen/analysis/register_pressure.h"
+#include "codegen/ir/libdevice.h"
 
 namespace tegula {
 
 using ir::Opcode;
+
+namespace {
+
+// By the kind of its body: a function of libclc is like log, one of instructions like exp.
+OpCost libdevice_cost(const ir::Op& op, double wide) {
+  std::vector<Elem> elems;
+  for (const ir::Value* x : op.operands) elems.push_back(x->type.elem);
+  const ir::LibdeviceFunction* f = ir::find_libdevice(op.attr_string("function"), elems);
+  const bool instructions = f && f->kind == ir::LibdeviceFunction::Body::Ptx;
+  return {(instructions ? 2 : 24) * wide * wide, 1, 1};
+}
+
+}  // namespace
 
 OpCost op_cost(const ir::Op& op) {
   const ir::Type& type = op.results.empty() ? op.operand(0)->type : op.result()->type;
@@ -42,6 +56,8 @@ OpCost op_cost(const ir::Op& op) {
     case Opcode::Sin:
     case Opcode::Cos:
       return {24 * wide * wide, 1, 1};
+    case Opcode::Libdevice:
+      return libdevice_cost(op, wide);
     case Opcode::Pow:
       return {70 * wide * wide, 1, 2};
     case Opcode::Floor:

@@ -14,6 +14,7 @@
 #include <cctype>
 #include <mutex>
 
+#include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
 
@@ -161,10 +162,8 @@ int predicate_of(const HwInfo& row) {
   return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
 }
 
-void define(llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers, bool always) {
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
-  llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
-                                                  : call_assembly(b, &f, row, target, modifiers, always);
+// The end of a body: it gives the result, and is inlined.
+void finish(llvm::Function& f, llvm::IRBuilder<>& b, llvm::Value* result) {
   if (f.getReturnType()->isVoidTy())
     b.CreateRetVoid();
   else
@@ -175,11 +174,35 @@ void define(llvm::Function& f, const HwInfo& row, const Target& target, const st
   f.removeFnAttr(llvm::Attribute::Speculatable);
 }
 
+void define(llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers, bool always) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
+  llvm::Value* result = row.name == "shared_base" ? shared_array_address(b, *f.getParent())
+                                                  : call_assembly(b, &f, row, target, modifiers, always);
+  finish(f, b, result);
+}
+
+// A block of inline PTX as it stands.
+void define(llvm::Function& f, const lower::AsmBlock& block) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f.getContext(), "", &f));
+  llvm::SmallVector<llvm::Value*> arguments;
+  for (llvm::Argument& argument : f.args()) arguments.push_back(&argument);
+  auto* callee = llvm::InlineAsm::get(f.getFunctionType(), block.text,
+                                      block.constraints + (block.pure ? "" : ",~{memory}"), !block.pure);
+  auto* call = b.CreateCall(callee, arguments);
+  call->setDoesNotThrow();
+  if (block.pure)
+    call->setDoesNotAccessMemory();
+  else
+    call->setConvergent();
+  finish(f, b, call);
+}
+
 }  // namespace
 
 int link_ptx_bodies(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
+    if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) define(f, *block);
     std::string modifiers;
     const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
     if (!row || !f.isDeclaration() || f.use_empty()) continue;

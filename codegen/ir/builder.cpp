@@ -124,9 +124,9 @@ void Builder::store(Value* ptr, Value* value, Value* mask, Attrs attrs) {
   create(Opcode::Store, {ptr, value, mask}, {}, std::move(attrs));
 }
 
-Value* Builder::atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs) {
+Value* Builder::atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs, Value* compare) {
   attrs["kind"] = std::move(kind);
-  return create(Opcode::AtomicRmw, {ptr, value, mask}, {value->type}, std::move(attrs))->result();
+  return create(Opcode::AtomicRmw, {ptr, value, mask, compare}, {value->type}, std::move(attrs))->result();
 }
 
 std::vector<Value*> Builder::reduce(

@@ -56,7 +56,9 @@ class Builder {
 
   Value* load(Value* ptr, Value* mask, Value* other, Attrs attrs = {});
   void store(Value* ptr, Value* value, Value* mask, Attrs attrs = {});
-  Value* atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs = {});
+  /// `compare` for the kind cas alone.
+  Value* atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs = {},
+                    Value* compare = nullptr);
 
   /// `combine` fills the region: it gets the two groups of scalars as one list (first the left ones) and returns the
   /// combined group.

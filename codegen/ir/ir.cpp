@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "runtime/base/check.h"
@@ -190,6 +191,26 @@ std::unique_ptr<Op> clone_op(const Op& op, ValueMap& map) {
     copy->regions.push_back(std::move(block));
   }
   return copy;
+}
+
+int64_t elements_of_register(const Type& type, int64_t pack) {
+  const int64_t bits = type.pointer ? 64 : std::max(8, type.bits());
+  return std::min<int64_t>(std::max<int64_t>(32 / bits, 1), pack);
+}
+
+AsmOperands asm_operands(std::string_view constraints) {
+  AsmOperands out;
+  while (!constraints.empty()) {
+    const size_t comma = constraints.find(',');
+    std::string_view part = constraints.substr(0, comma);
+    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+    if (part.starts_with('='))
+      ++out.results;
+    else if (!part.empty() && part[0] != '~')
+      ++out.arguments;
+    constraints = comma == constraints.npos ? std::string_view() : constraints.substr(comma + 1);
+  }
+  return out;
 }
 
 }  // namespace tegula::ir

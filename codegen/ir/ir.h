@@ -128,6 +128,14 @@ void replace_uses(Block& scope, Value* from, Value* to);
 /// The same for many values in one walk.
 using ValueMap = std::unordered_map<const Value*, Value*>;
 void replace_uses(Block& scope, const ValueMap& map);
+/// Inline assembly: how many of `pack` elements of a type share a register of 32 bits; and how many results and
+/// arguments LLVM's constraints name.
+int64_t elements_of_register(const Type& type, int64_t pack);
+struct AsmOperands {
+  int64_t results = 0, arguments = 0;
+};
+AsmOperands asm_operands(std::string_view constraints);
+
 /// How often each value is used as an operand.
 std::unordered_map<const Value*, int> count_uses(const Block& scope);
 

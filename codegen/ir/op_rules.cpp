@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/ir/libdevice.h"
 #include "codegen/ir/printer.h"
 
 namespace tegula::ir {
@@ -124,6 +125,11 @@ void OpRules::elementwise() {
              fmt::format("{} is {}, expected the result's type {}", operand_name(i), in(i).to_string(),
                          out().to_string()));
       return;
+    case Opcode::InlineAsm:
+    case Opcode::InlineAsmEffects:
+      return inline_asm();
+    case Opcode::Libdevice:
+      return libdevice();
     case Opcode::AddPtr:
       want(in(0).pointer, fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
       want(!in(1).pointer && (in(1).elem == Elem::I32 || in(1).elem == Elem::I64),
@@ -170,6 +176,37 @@ void OpRules::elementwise() {
                        in(0).to_string()));
   }
   if (op_->opcode == Opcode::Minimum || op_->opcode == Opcode::Maximum) attr<bool>("nan", false);
+}
+
+void OpRules::inline_asm() {
+  attr<std::string>("assembly");
+  auto* pack = attr_in("pack", 1, 32);
+  auto* constraints = attr<std::string>("constraints");
+  if (!pack || !constraints) return;
+  want((*pack & (*pack - 1)) == 0, fmt::format("attribute 'pack' is {}, expected a power of two", *pack));
+  int64_t results = 0, arguments = 0;
+  for (const auto& r : op_->results) results += *pack / elements_of_register(r->type, *pack);
+  for (const Value* x : op_->operands) arguments += *pack / elements_of_register(x->type, *pack);
+  const AsmOperands found = asm_operands(*constraints);
+  want(found.results == results && found.arguments == arguments,
+       fmt::format("the constraints '{}' name {} results and {} arguments, expected {} and {}", *constraints,
+                   found.results, found.arguments, results, arguments));
+}
+
+void OpRules::libdevice() {
+  auto* name = attr<std::string>("function");
+  if (!name) return;
+  std::vector<Elem> elems;
+  for (size_t i = 0; i < op_->operands.size(); ++i) {
+    elems.push_back(in(int(i)).elem);
+    want(!in(int(i)).pointer, fmt::format("{} is {}, expected numbers", operand_name(i), in(int(i)).to_string()));
+  }
+  if (!want(!libdevice_functions(*name).empty(), fmt::format("there is no function '{}' in libdevice.def", *name)))
+    return;
+  const LibdeviceFunction* f = find_libdevice(*name, elems);
+  if (want(f, fmt::format("libdevice.def has no function '{}' of such operands", *name)))
+    want(out() == in(0).with_elem(f->result) || out().to_string() == in(0).with_elem(f->result).to_string(),
+         fmt::format("the result is {}, expected {}", out().to_string(), in(0).with_elem(f->result).to_string()));
 }
 
 void OpRules::constant() {
@@ -367,10 +404,25 @@ void OpRules::memory() {
       is_value(in(1), "operand 'value'");
       mask(op_->operand(2), ptr);
       is_value(out(), "the result");
-      attr<std::string>("kind");
+      attr_one_of("kind", {"add", "min", "max", "and", "or", "xor", "xchg", "cas"}, true);
+      atomic();
       attr_one_of("sem", {"relaxed", "acquire", "release", "acq_rel"});
       attr_one_of("scope", {"cta", "gpu", "sys"});
   }
+}
+
+void OpRules::atomic() {
+  const std::string kind = op_->attr_string("kind");
+  const Type& type = in(1);
+  const bool real = type.is_float();
+  const int least = kind == "cas" || (kind == "add" && real) ? 16 : 32;
+  want(type.bits() >= least && !type.pointer,
+       fmt::format("{} of {}, expected elements of {} bits or more", kind, type.to_string(), least));
+  if (kind != "add" && kind != "xchg" && kind != "cas")
+    want(!real, fmt::format("{} of {}, expected integers", kind, type.to_string()));
+  const Value* compare = op_->operand(3);
+  want((compare != nullptr) == (kind == "cas"), "operand 'compare' is for the kind cas, which needs it");
+  if (compare) want_same(compare->type, type, "operand 'compare'");
 }
 
 void OpRules::shared_memory() {

@@ -41,11 +41,14 @@ class OpRules {
   // All rules of op_, whose operands are defined and whose regions are as many as they should be and terminated.
   void semantics();
   void elementwise();
+  void inline_asm();
+  void libdevice();
   void constant();
   void shape_op();
   void reduce();
   void dot();
   void memory();
+  void atomic();
   void shared_memory();
   void for_loop();
   void while_loop();

@@ -438,16 +438,17 @@ void lower_Erf(Lowering& l, const ir::Op& op) { libclc_math(l, op, "erf"); }
 
 // libclc's fp64 pow goes wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite and the same
 // for all even y, as all y are there.
+llvm::Value* Lowering::pow(llvm::Value* x, llvm::Value* y) {
+  if (y->getType()->isFloatTy()) return libclc("pow", {x, y});
+  llvm::Value* large = llvm::ConstantFP::get(y->getType(), 0x1p64);
+  llvm::Value* beyond = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y), large);
+  llvm::Value* limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, y);
+  return libclc("pow", {x, b.CreateSelect(beyond, limit, y)});
+}
+
 void lower_Pow(Lowering& l, const ir::Op& op) {
-  math(
-      l, op, [&](auto& x) { return l.libclc("pow", x); },
-      [&](auto& x) {
-        llvm::Value* large = llvm::ConstantFP::get(x[1]->getType(), 0x1p64);
-        llvm::Value* beyond = l.b.CreateFCmpOGT(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x[1]), large);
-        llvm::Value* limit = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, x[1]);
-        llvm::Value* args[] = {x[0], l.b.CreateSelect(beyond, limit, x[1])};
-        return l.libclc("pow", args);
-      });
+  auto call = [&](auto& x) { return l.pow(x[0], x[1]); };
+  math(l, op, call, call);
 }
 
 }  // namespace tegula::lower

@@ -24,8 +24,8 @@ namespace tegula::lower {
 
 std::string_view libclc_bitcode() { return {tegula_libclc_begin, size_t(tegula_libclc_end - tegula_libclc_begin)}; }
 
-std::string libclc_name(std::string_view function, int arguments, bool fp64) {
-  return "_Z" + std::to_string(function.size()) + std::string(function) + std::string(arguments, fp64 ? 'd' : 'f');
+std::string libclc_name(std::string_view function, std::string_view types) {
+  return "_Z" + std::to_string(function.size()) + std::string(function) + std::string(types);
 }
 
 }  // namespace tegula::lower

@@ -19,8 +19,8 @@ namespace tegula::lower {
 /// The bitcode (about 120 KB). Lives as long as the library.
 std::string_view libclc_bitcode();
 
-/// The mangled name of a function of one type: libclc_name("pow", 2, true) is "_Z3powdd".
-std::string libclc_name(std::string_view function, int arguments, bool fp64);
+/// The mangled name of a function, by the letters of its arguments' types: libclc_name("pow", "dd") is "_Z3powdd".
+std::string libclc_name(std::string_view function, std::string_view types);
 
 /// Links the libclc functions that `module` declares (see Lowering::libclc) into it, as internal functions.
 void link_libclc(llvm::Module& module);

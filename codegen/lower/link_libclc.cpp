@@ -11,11 +11,15 @@
 
 namespace tegula::lower {
 
-llvm::Value* Lowering::libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args) {
-  bool fp64 = args[0]->getType()->isDoubleTy();
-  llvm::SmallVector<llvm::Type*> types(args.size(), args[0]->getType());
-  auto callee = module.getOrInsertFunction(libclc_name(name, int(args.size()), fp64),
-                                           llvm::FunctionType::get(types[0], types, false));
+llvm::Value* Lowering::libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args, llvm::Type* result) {
+  std::string letters;
+  llvm::SmallVector<llvm::Type*> types;
+  for (llvm::Value* x : args) {
+    letters += x->getType()->isDoubleTy() ? 'd' : x->getType()->isFloatTy() ? 'f' : 'i';
+    types.push_back(x->getType());
+  }
+  auto callee = module.getOrInsertFunction(libclc_name(name, letters),
+                                           llvm::FunctionType::get(result ? result : types[0], types, false));
   auto* f = llvm::cast<llvm::Function>(callee.getCallee());
   f->setDoesNotThrow();
   f->setDoesNotAccessMemory();

@@ -123,8 +123,11 @@ class Lowering {
   // ---- Control
   void lower_block(const ir::Block& block);
   void lower_op(const ir::Op& op);
-  /// Calls a function of libclc, which is linked in later; the name is mangled from the arguments' types.
-  llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args);
+  /// Calls a function of libclc, which is linked in later; the name is mangled from the arguments' types. The result is
+  /// of the first one's, unless another type is given.
+  llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args, llvm::Type* result = nullptr);
+  /// x to the power y, of fp32 or fp64.
+  llvm::Value* pow(llvm::Value* x, llvm::Value* y);
 
  private:
   void lower_body();

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <deque>
 #include <map>
 #include <set>
@@ -51,6 +52,13 @@ bool is_memory(const Op& op) {
   return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ||
          op.opcode == Opcode::AsyncCopy;
 }
+/// Elements of one instruction at most: atomic sums of 16-bit floats come in pairs, other atomics one by one.
+int most_at_once(const Op& op) {
+  if (op.opcode != Opcode::AtomicRmw) return INT_MAX;
+  const ir::Type& type = op.operands[1]->type;
+  return op.attr_string("kind") == "add" && type.is_float() && type.bits() == 16 ? 2 : 1;
+}
+
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
 /// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
@@ -403,6 +411,7 @@ class Assigner {
       assign(mask_of(op), layout);
       assign(value, layout);
       if (op.opcode == Opcode::Load) assign(op.operand(2), layout);
+      if (op.opcode == Opcode::AtomicRmw) assign(op.operand(3), layout);
       for (const auto& r : op.results) assign(r.get(), layout);
       return;
     }
@@ -493,7 +502,7 @@ class Assigner {
     } else if (is_memory(op)) {
       if (op.operands[0]->type.is_scalar()) return;
       const LinearLayout layout = *layout_of(op.operands[0]);
-      op.attrs["vector"] = int64_t(op.opcode == Opcode::AtomicRmw ? 1 : vector_of(op, layout));
+      op.attrs["vector"] = int64_t(std::min(vector_of(op, layout), most_at_once(op)));
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results) r->type.layout = intern(layout);
     } else if (op.has(ir::Control)) {

@@ -202,7 +202,7 @@ class Canonicalizer {
   // ---- Simplification: the value that stands for the op's result, or null; the op may change in place.
   Value* simplify(Op& op) {
     if (op.has(Reads) || op.has(Writes)) return memory(op);
-    if (!op.has(Pure) || op.opcode == Opcode::Constant) return nullptr;
+    if (!op.has(Pure) || op.opcode == Opcode::Constant || op.opcode == Opcode::InlineAsm) return nullptr;
     std::vector<const Attr*> constants;
     for (Value* v : op.operands) constants.push_back(constant_of(v));
     bool all = std::find(constants.begin(), constants.end(), nullptr) == constants.end();
@@ -231,7 +231,8 @@ class Canonicalizer {
     if (op.opcode != Opcode::Load && op.opcode != Opcode::Store && op.opcode != Opcode::AtomicRmw) return nullptr;
     size_t mask = op.opcode == Opcode::Load ? 1 : 2;
     if (is_integer(op.operand(int(mask)), 1)) {
-      for (size_t i = mask; i < op.operands.size(); ++i) op.operands[i] = nullptr;
+      op.operands[mask] = nullptr;
+      if (op.opcode == Opcode::Load) op.operands[2] = nullptr;
       changed_ = true;
     } else if (op.opcode == Opcode::Load && is_integer(op.operand(1), 0) && !op.attr_bool("volatile")) {
       const Type& type = op.result()->type;

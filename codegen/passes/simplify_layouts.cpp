@@ -45,6 +45,8 @@ bool is_cheap(const Op& op) {
     case Opcode::Div:
     case Opcode::Rem:
       return !op.result()->type.is_float();
+    case Opcode::InlineAsm:
+    case Opcode::Libdevice:
     case Opcode::Pow:
       return false;
     case Opcode::Abs:

@@ -138,9 +138,7 @@ dsl::Val Trace::value_of(const Operand& operand) {
       [&](const auto& v) -> dsl::Val {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
-        if constexpr (std::is_same_v<T, All>) return dsl::FullSlice{};
-        if constexpr (std::is_same_v<T, uint64_t>)
-          return sema_.error(fmt::format("the integer {} does not fit into 64 bits with a sign", v));
+        if constexpr (std::is_same_v<T, All>) return dsl::Slice{};
         if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};
         if constexpr (std::is_same_v<T, std::shared_ptr<Slot>>) return read(v.get());
         if constexpr (std::is_same_v<T, Operand::List>) {
@@ -150,7 +148,7 @@ dsl::Val Trace::value_of(const Operand& operand) {
         }
         if constexpr (std::is_same_v<T, std::shared_ptr<const Combine>>)
           return dsl::FunctionRef{dsl::FunctionRef::Kind::Jit, "of the reduction", v.get(), nullptr};
-        if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
+        if constexpr (std::is_same_v<T, bool> || std::is_integral_v<T> || std::is_same_v<T, double> ||
                       std::is_same_v<T, std::string>)
           return v;
         return {};

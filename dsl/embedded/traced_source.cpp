@@ -44,7 +44,7 @@ class Args : public TracedArgs {
   std::optional<Constexpr> constant(size_t index) const override {
     const dsl::Val& v = values_[index];
     if (const auto* b = v.get_if<bool>()) return *b;
-    if (const auto* i = v.get_if<dsl::Int>()) return int64_t(*i);
+    if (const auto* i = v.get_if<dsl::Int>()) return i->clamped();
     if (const auto* d = v.get_if<double>()) return *d;
     if (const auto* s = v.get_if<std::string>()) return *s;
     if (const auto* t = v.get_if<dsl::DType>()) return t->type.elem;

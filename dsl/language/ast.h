@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dsl/semantics/integer.h"
 #include "runtime/base/diag.h"
 
 namespace tegula::language {
@@ -23,7 +24,7 @@ struct Keyword {
 struct Expr {
   enum class Kind {
     Name,    ///< text
-    Int,     ///< integer (as written; up to 2^64 - 1)
+    Int,     ///< integer
     Float,   ///< number
     String,  ///< text, unescaped
     True,
@@ -46,13 +47,14 @@ struct Expr {
     Lambda,     ///< names are the parameters; children[0] the body
     Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i]
                     ///< ("for", "if") with its children: target and iterable, or condition
-    Format,  ///< an f-string: names[i] before children[i], names.back() behind the last; a child is null where it has a
-             ///< conversion or format, or is no expression
+    Named,          ///< (text := children[0])
+    Format,  ///< an f-string: names[i] before children[i], names.back() behind the last; operators[i] is the child's
+             ///< conversion and format, "!r:>8"; a child is null where it is no expression
   };
   Kind kind;
   Loc loc;  ///< the whole expression if it fits on one line, else its first token
   std::string text;
-  uint64_t integer = 0;
+  dsl::Int integer;
   double number = 0;
   std::vector<ExprPtr> children;
   std::vector<Keyword> keywords;
@@ -72,12 +74,13 @@ struct Stmt {
     Expr,       ///< value, for its effect; docstrings too
     Return,     ///< value may be null
     If,         ///< value is the condition; body, orelse (elif: one nested If)
-    For,        ///< targets[0] in value: body
-    While,      ///< value: body
+    For,        ///< targets[0] in value: body; orelse
+    While,      ///< value: body; orelse
     Pass,
     Break,
     Continue,
     Assert,  ///< value; message may be null
+    With,    ///< value: a Tuple of what the block runs under; body
     Raise,   ///< legal only where it is never reached at compile time
     Import,  ///< skipped inside functions; bindings of a module are in Module::imports
   };
@@ -99,6 +102,12 @@ struct Param {
   ExprPtr default_value;  ///< may be null
 };
 
+/// A condition of an `if` of the module around a definition, and which of its sides that is on.
+struct Condition {
+  std::shared_ptr<const Expr> value;
+  bool holds = true;
+};
+
 struct Decorator {
   Loc loc;
   ExprPtr value;  ///< triton.jit, triton.autotune(configs=..., key=...), ...
@@ -110,9 +119,11 @@ struct Function {
   Loc loc;
   std::vector<Decorator> decorators;
   std::vector<Param> params;
-  bool keyword_only = false;  ///< a '*' stands between the parameters
-  Loc variadic;               ///< of *args or **kwargs, which a kernel cannot have
-  ExprPtr returns;            ///< annotation; may be null
+  std::optional<size_t> keyword_only;  ///< how many parameters stand before a '*' or *args
+  std::optional<Param> rest;           ///< *args
+  Loc variadic;                        ///< of *args or **kwargs
+  std::vector<Condition> conditions;   ///< of the module, under which the function is defined
+  ExprPtr returns;                     ///< annotation; may be null
   std::vector<StmtPtr> body;
 };
 
@@ -128,7 +139,8 @@ struct Global {
   std::string name;
   Loc loc;
   ExprPtr annotation;
-  ExprPtr value;
+  ExprPtr value;                      ///< null: not known
+  std::vector<Condition> conditions;  ///< as of a function
 };
 
 struct Module {

@@ -5,17 +5,20 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/pointer_base.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/source_file.h"
 #include "runtime/base/check.h"
 
 namespace tegula::language {
 
-Checker::Checker(const Module& module) : module_(module), sema_{{}, diags_, {}, {}} {
+Checker::Checker(const Module& module, const SourceFile* file)
+    : module_(module), file_(file), sema_{{}, diags_, {}, {}} {
   sema_.call = [this](const FunctionRef& function, std::vector<Val> values) {
     Loc loc = sema_.loc;
     std::vector<Argument> args;
     for (Val& value : values) args.push_back({{}, std::move(value), false, loc});
+    if (function.kind == FunctionRef::Kind::Jit && !takes(function, args.size())) return Val();
     if (function.kind == FunctionRef::Kind::Jit)
       return call_jit(*static_cast<const Function*>(function.function), std::move(args), loc);
     if (const dsl::FunctionInfo* info = dsl::find_function(function.name))
@@ -25,7 +28,7 @@ Checker::Checker(const Module& module) : module_(module), sema_{{}, diags_, {}, 
   };
 }
 
-Checker::Checker(const SourceFile& host) : Checker(host.module()) {
+Checker::Checker(const SourceFile& host) : Checker(host.module(), &host) {
   host_ = &host;
   sema_.builder.set_end(&scratch_);
 }
@@ -74,6 +77,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   func_ = std::make_unique<ir::Func>();
   func_->name = function->name;
   func_->loc = function->loc;
+  capability_ = spec.capability;
   func_->attrs["num_warps"] = int64_t(spec.num_warps);
   func_->attrs["num_stages"] = int64_t(spec.num_stages);
   if (spec.maxnreg) func_->attrs["maxnreg"] = int64_t(spec.maxnreg);
@@ -85,6 +89,9 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
     if (std::find(names.begin(), names.end(), arg.name) == names.end())
       error(function->loc, fmt::format("kernel '{}' has no argument '{}'", kernel, arg.name),
             nearest_hint(arg.name, names, fmt::format("its arguments are {}", fmt::join(names, ", "))));
+
+  if (function->rest)
+    error(function->rest->loc, "a kernel cannot take a variable number of arguments", "name each parameter");
 
   Frame frame;
   frame.function = function;
@@ -114,13 +121,37 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   }
 
   frame_ = &frame;
-  Continuation body{function->body};
-  execute(body);
+  execute(Continuation{function->body});
   frame_ = nullptr;
   sema_.at(function->loc);
   sema_.builder.create(ir::Opcode::Return, {});
+  if (!diags_.has_errors()) check_constants(*function);
   if (diags_.has_errors()) return nullptr;
   return std::move(func_);
+}
+
+// What a tl.const parameter points to is only read.
+void Checker::check_constants(const Function& function) {
+  std::set<std::string> constant;
+  for (const Param& p : function.params)
+    if (p.annotation && dotted_name(*p.annotation).ends_with("const")) constant.insert(p.name);
+  if (constant.empty()) return;
+  ir::walk(func_->body, [&](ir::Op& op) {
+    if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
+    const ir::Value* base = pointer_base(op.operand(0));
+    if (!base || !constant.contains(base->name)) return;
+    error(op.loc, fmt::format("this writes through '{}', which is a tl.const pointer", base->name),
+          "drop the annotation tl.const of the parameter");
+  });
+}
+
+// A combine function takes the elements of two groups.
+bool Checker::takes(const FunctionRef& combine, size_t count) {
+  const auto& function = *static_cast<const Function*>(combine.function);
+  if (function.params.size() == count || function.rest) return true;
+  error(sema_.loc, fmt::format("the combine function '{}' has {} parameters, expected {}: two for each input",
+                               function.name, function.params.size(), count));
+  return false;
 }
 
 void Checker::check_function(const Function& function) {
@@ -133,23 +164,44 @@ void Checker::check_function(const Function& function) {
     if (p.default_value) default_value(p);
     frame.scope[p.name] = Binding{Val(), false, {}, p.loc};
   }
+  if (function.rest) frame.scope[function.rest->name] = Binding{Val(), false, {}, function.rest->loc};
   frame_ = &frame;
   execute(Continuation{function.body});
   frame_ = nullptr;
 }
 
-std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
+namespace {
+
+// The last function of a name counts, as in Python: mostly a slip, unless a condition of the module chooses.
+void warn_of_duplicates(const Module& module, Diagnostics& diags) {
+  std::map<std::string_view, const Function*> seen;
+  for (const Function& function : module.functions) {
+    const Function*& earlier = seen[function.name];
+    if (earlier && function.conditions.empty() && earlier->conditions.empty())
+      diags.warning(function.loc, fmt::format("kernel function '{}' is defined again: this one counts", function.name))
+          .with_note(earlier->loc, "the first one is here");
+    earlier = &function;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ir::Func> check(const SourceFile& file, std::string_view kernel, const Specialization& spec,
                                 Diagnostics& diags, std::vector<std::string>* prints) {
-  Checker checker(module);
+  Checker checker(file.module(), &file);
   std::unique_ptr<ir::Func> func = checker.check_kernel(kernel, spec);
   checker.publish(diags);
   if (prints) *prints = checker.take_prints();
   return func;
 }
 
-void check_all(const Module& module, Diagnostics& diags) {
-  for (const Function& function : module.functions) {
-    Checker checker(module);
+void check_all(const SourceFile& file, Diagnostics& diags) {
+  if (file.module().functions.empty())
+    diags.warning({file.module().file}, "the file has no @triton.jit function")
+        .with_hint("kernels are functions under @triton.jit");
+  warn_of_duplicates(file.module(), diags);
+  for (const Function& function : file.module().functions) {
+    Checker checker(file.module(), &file);
     checker.check_function(function);
     checker.publish(diags);
   }

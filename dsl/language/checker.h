@@ -9,7 +9,7 @@
 
 #include "codegen/ir/ir.h"
 #include "dsl/kernel_source.h"
-#include "dsl/language/ast.h"
+#include "dsl/language/source_file.h"
 #include "runtime/base/diag.h"
 
 namespace tegula::language {
@@ -21,11 +21,12 @@ using dsl::Specialization;
 /// constant, in the order of the signature. Null after errors in `diags`: an unknown kernel or argument, an argument
 /// with neither constant, type nor default, and every mistake found in the program. `prints` receives the lines of
 /// tl.static_print.
-std::unique_ptr<ir::Func> check(const Module& module, std::string_view kernel, const Specialization& spec,
+std::unique_ptr<ir::Func> check(const SourceFile& file, std::string_view kernel, const Specialization& spec,
                                 Diagnostics& diags, std::vector<std::string>* prints = nullptr);
 
-/// Checks every jit function of the file as far as that goes without argument types: what depends on an argument's type
-/// or value is taken to be right, and both branches of a condition that depends on one are checked.
-void check_all(const Module& module, Diagnostics& diags);
+/// Checks every jit function of the file (a file without any gets a warning) as far as that goes without argument
+/// types: what depends on an argument's type or value is taken to be right, and both branches of a condition that
+/// depends on one are checked.
+void check_all(const SourceFile& file, Diagnostics& diags);
 
 }  // namespace tegula::language

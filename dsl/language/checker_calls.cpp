@@ -17,12 +17,19 @@ using Kind = FunctionRef::Kind;
 
 double as_double(const Val& v) {
   if (v.is<bool>()) return v.as<bool>();
-  return v.is<double>() ? v.as<double>() : double(v.as<dsl::Int>());
+  return v.is<double>() ? v.as<double>() : v.as<dsl::Int>().to_double();
 }
 
 /// Functions whose result type is the common type of their tile operands.
 bool promotes(std::string_view name) {
   return name == "where" || name == "maximum" || name == "minimum" || name == "fma" || name == "clamp";
+}
+
+/// Whether a function has a `return` of something, be it None.
+bool gives_value(std::span<const StmtPtr> body) {
+  return std::any_of(body.begin(), body.end(), [](const StmtPtr& s) {
+    return (s->kind == Stmt::Kind::Return && s->value) || gives_value(s->body) || gives_value(s->orelse);
+  });
 }
 
 std::string plural(size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
@@ -46,7 +53,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
     }
   }
   for (const Keyword& k : e.keywords) {
-    if (k.name.empty() && host_) {
+    if (k.name.empty()) {
       Val value = eval(*k.value);
       if (const auto* dict = get_host<DictObject>(value)) {
         for (const auto& [key, item] : dict->items)
@@ -54,11 +61,6 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
         continue;
       }
       if (!value.is_poison()) error(k.loc, fmt::format("'**' takes a dict, found {}", dsl::describe(value)));
-      ok = false;
-      continue;
-    }
-    if (k.name.empty()) {
-      error(k.loc, "'**' is not supported in a kernel", "write the keyword arguments out");
       ok = false;
       continue;
     }
@@ -82,11 +84,20 @@ Val Checker::eval_call(const Expr& e) {
   } else {
     target = eval(callee);
   }
+  const bool used = statement_ != &e;
+  if (const auto* f = target.get_if<FunctionRef>(); f && f->kind == Kind::Builtin)
+    if (auto value = reflect(*f, e)) return *value;
   std::vector<Argument> args;
   bool ok = eval_arguments(e, args);
   if (object) return ok && !object->is_poison() ? call_method(*object, callee, std::move(args), e.loc) : Val();
   if (!ok || target.is_poison()) return Val();
-  return call_value(target, std::move(args), e);
+  Val result = call_value(target, std::move(args), e);
+  const auto* f = target.get_if<FunctionRef>();
+  if (!used || !result.is<dsl::None>() || !f || f->kind != Kind::Jit) return result;
+  const auto& function = *static_cast<const Function*>(f->function);
+  if (gives_value(function.body)) return result;
+  return error(e.loc, fmt::format("function '{}' returns nothing", function.name),
+               "end it with 'return value', or call it in a statement of its own");
 }
 
 Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Expr& e) {
@@ -144,7 +155,7 @@ Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> arg
 }
 
 Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
-  if (host_)
+  if (!object.is_value())
     if (auto result = host_method(object, callee, args, loc)) return *result;
   const dsl::FunctionInfo* info = dsl::find_method(object, callee.text);
   if (!info) {
@@ -175,11 +186,16 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
   bool ok = true;
   size_t positional = 0;
   std::vector<std::string> names;
+  std::vector<Val> rest;
   for (const Param& p : function.params) names.push_back(p.name);
+  const size_t most = function.keyword_only.value_or(names.size());
   for (Argument& a : args) {
     std::string name = a.name;
     if (name.empty()) {
-      if (positional++ >= names.size()) continue;
+      if (positional++ >= most) {
+        rest.push_back(std::move(a.value));
+        continue;
+      }
       name = names[positional - 1];
     } else if (std::find(names.begin(), names.end(), name) == names.end()) {
       error(a.loc, fmt::format("function '{}' has no argument '{}'", function.name, name),
@@ -193,9 +209,11 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
       ok = false;
     }
   }
-  if (positional > names.size()) {
-    error(loc,
-          fmt::format("function '{}' takes {}, found {}", function.name, plural(names.size(), "argument"), positional));
+  if (function.rest) {
+    scope[function.rest->name] = Binding{dsl::make_tuple(std::move(rest)), false, {}, loc};
+  } else if (positional > most) {
+    error(loc, fmt::format("function '{}' takes {}{}, found {}", function.name, plural(most, "argument"),
+                           most < names.size() ? " by position" : "", positional));
     ok = false;
   }
   for (const Param& p : function.params) {
@@ -210,14 +228,7 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
       continue;
     }
     if (!is_constexpr_annotation(p.annotation.get())) continue;
-    it->second.typed = false;
-    if (it->second.value.is_value()) {
-      error(it->second.loc,
-            fmt::format("argument '{}' of '{}' is a tl.constexpr, found the run-time value {}", p.name, function.name,
-                        dsl::describe(it->second.value)),
-            "pass a constant, or a tl.constexpr argument of the kernel");
-      ok = false;
-    }
+    it->second.typed = false;  // a run-time value is taken as well, as in Triton
   }
   return ok;
 }
@@ -235,7 +246,7 @@ Val Checker::call_jit(const Function& function, std::vector<Argument> args, Loc 
     if (binding.value.is_poison()) return Val();
   frame_ = &frame;
   std::string note = fmt::format("in the call from {}:{}", loc.file ? *loc.file : "?", loc.line);
-  Val result = with_note(loc, note, [&] { return execute(Continuation{function.body}).value_or(Val(dsl::None{})); });
+  Val result = with_note(loc, note, [&] { return execute(Continuation{function.body}).result(); });
   frame_ = caller;
   sema_.at(loc);
   return result;
@@ -296,9 +307,15 @@ Val Checker::call_number(const std::string& name, const Val& x, Loc loc) {
   if (const auto* text = x.get_if<std::string>()) {
     char* end = nullptr;
     std::string digits = *text;
-    Val number = name == "float" ? Val(std::strtod(digits.c_str(), &end))
-                                 : Val(dsl::Int(std::strtoll(digits.c_str(), &end, 10)));
-    if (digits.empty() || *end) return error(loc, fmt::format("{}() cannot read the string '{}'", name, digits));
+    Val number = std::strtod(digits.c_str(), &end);
+    bool read = !digits.empty() && !*end;
+    if (name == "int") {
+      const bool minus = digits.starts_with('-');
+      auto integer = dsl::Int::parse(std::string_view(digits).substr(minus || digits.starts_with('+')), 10);
+      read = integer.has_value();
+      if (read) number = minus ? -*integer : *integer;
+    }
+    if (!read) return error(loc, fmt::format("{}() cannot read the string '{}'", name, digits));
     return number;
   }
   if (!dsl::is_number(x)) return error(loc, fmt::format("{}() takes a number, found {}", name, dsl::describe(x)));
@@ -306,8 +323,8 @@ Val Checker::call_number(const std::string& name, const Val& x, Loc loc) {
   if (x.is<bool>()) return dsl::Int(x.as<bool>());
   if (x.is<dsl::Int>()) return x;
   double d = x.as<double>();
-  if (!(std::abs(d) < 9.2e18)) return error(loc, fmt::format("int() of {} is out of range", d));
-  return dsl::Int(d);
+  if (!std::isfinite(d)) return error(loc, fmt::format("int() of {} is no integer", d));
+  return dsl::Int::truncate(d);
 }
 
 Val Checker::call_math(const std::string& name, const std::vector<Argument>& args, Loc loc) {
@@ -324,8 +341,8 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
   double x = as_double(args[0].value);
   if (name == "ceil" || name == "floor") {
     double d = name == "ceil" ? std::ceil(x) : std::floor(x);
-    if (!(std::abs(d) < 9.2e18)) return error(loc, fmt::format("math.{} of {} is no integer", name, x));
-    return dsl::Int(d);
+    if (!std::isfinite(d)) return error(loc, fmt::format("math.{} of {} is no integer", name, x));
+    return dsl::Int::truncate(d);
   }
   double result = 0;
   if (name == "exp") result = std::exp(x);
@@ -337,15 +354,54 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
   return result;
 }
 
+namespace {
+
+/// Functions of Python on compile-time values and lists.
+bool is_host_builtin(const std::string& name, const std::vector<Argument>& args) {
+  static constexpr std::string_view kNames[] = {"python.all",  "python.any", "python.dict",  "python.enumerate",
+                                                "python.list", "python.str", "python.tuple", "python.zip"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  if (name == "python.sum") return args.size() == 1 && args[0].value.is<dsl::TupleVal>();
+  const bool range = name == "python.range" || name == "tl.range" || name == "tl.static_range";
+  return range && std::all_of(args.begin(), args.end(),
+                              [](const Argument& a) { return a.name.empty() && a.value.is<dsl::Int>(); });
+}
+
+}  // namespace
+
+// Classes and functions of tl that take one value.
+Val Checker::call_language(const std::string& name, const Val& x, Loc loc) {
+  sema_.at(loc);
+  if (name == "constexpr" || name == "_unwrap_if_constexpr") return x;
+  if (name == "tuple" && x.is<dsl::TupleVal>()) return x;
+  if (name == "to_tensor") return strengthen(x, true);
+  if (name == "dtype") {
+    if (x.is<dsl::DType>()) return x;
+    auto elem = x.is<std::string>() ? elem_from_text(x.as<std::string>()) : std::nullopt;
+    return elem ? Val(dsl::DType{ir::Type::scalar(*elem)})
+                : error(loc, fmt::format("tl.dtype takes the name of an element type such as 'fp32', found {}",
+                                         dsl::describe(x)));
+  }
+  if (name == "_log2") {
+    const auto* n = x.get_if<dsl::Int>();
+    return n && *n > 0
+               ? Val(dsl::Int(n->bits() - 1))
+               : error(loc, fmt::format("_log2 takes a positive compile-time integer, found {}", dsl::describe(x)));
+  }
+  return error(loc, fmt::format("tl.{} makes no value from {}", name, dsl::describe(x)));
+}
+
 Val Checker::call_builtin(const std::string& function, std::vector<Argument>& args, Loc loc) {
-  if (host_)
-    if (auto result = host_builtin(function, args, loc)) return *result;
+  if (host_ || is_host_builtin(function, args))
+    if (auto result = host_builtin(function.ends_with("range") ? "python.range" : function, args, loc)) return *result;
   bool python = function.starts_with("python.");
   std::string name = python ? function.substr(7) : function;
   if (name.starts_with("tl.")) {
     std::string base = name.substr(3);
     if (base == "static_assert") return static_assert_(args, loc);
-    if (base == "device_assert") return dsl::None{};  // as with Triton unless its debug mode is on
+    if (base == "device_assert") return dsl::None{};                 // as with Triton unless its debug mode is on
+    if (base == "condition" && !args.empty()) return args[0].value;  // disable_licm is a hint
+    if (base.starts_with("target_info.")) return target_query(base.substr(12), args, loc);
     if (const dsl::FunctionInfo* info = dsl::find_function(base)) return call_table(*info, std::move(args), loc);
   }
   if (name == "print" || name == "tl.device_print") {
@@ -362,11 +418,7 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   if (name.starts_with("math.")) return call_math(name.substr(5), args, loc);
   if (args.size() != 1) return error(loc, fmt::format("{} takes 1 argument, found {}", name, args.size()));
   const Val& x = args[0].value;
-  if (name == "tl.constexpr") {
-    if (x.is_value())
-      return error(args[0].loc, fmt::format("tl.constexpr takes a compile-time value, found {}", dsl::describe(x)));
-    return x;
-  }
+  if (name.starts_with("tl.")) return call_language(name.substr(3), x, loc);
   if (name == "len") {
     if (const auto* tuple = x.get_if<dsl::TupleVal>()) return dsl::Int(tuple->items->size());
     return error(args[0].loc, fmt::format("len takes a tuple, found {}", dsl::describe(x)),

@@ -20,6 +20,15 @@ bool mentions(const Expr& e, const NameSet& names) {
   return false;
 }
 
+bool assigns(const Expr& e) {
+  if (e.kind == Kind::Named) return true;
+  for (const ExprPtr& child : e.children)
+    if (child && assigns(*child)) return true;
+  for (const Keyword& k : e.keywords)
+    if (k.value && assigns(*k.value)) return true;
+  return false;
+}
+
 }  // namespace
 
 Val Checker::eval(const Expr& e) {
@@ -31,10 +40,12 @@ Val Checker::eval(const Expr& e) {
       if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
       return error(
           e.loc, fmt::format("'{}' comes from '{}', outside this file", e.text, f->name),
-          host_ ? "" : "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
+          host_ && !func_
+              ? ""
+              : "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
     }
     case Kind::Int:
-      return dsl::Int(e.integer);
+      return e.integer;
     case Kind::Float:
       return e.number;
     case Kind::String:
@@ -80,14 +91,11 @@ Val Checker::eval(const Expr& e) {
     case Kind::Subscript:
       return eval_subscript(e);
     case Kind::Dict:
-      if (host_) return host_expression(e);
-      return error(e.loc, "a dictionary is not supported in a kernel", "use a tuple");
     case Kind::Lambda:
-      if (host_) return host_expression(e);
-      return error(e.loc, "a lambda is not supported in a kernel", "write a @triton.jit function");
     case Kind::Comprehension:
-      if (host_) return host_expression(e);
-      return error(e.loc, "a comprehension is not supported in a kernel", "write the tuple out, or loop over it");
+      return host_expression(e);
+    case Kind::Named:
+      return eval_named(e);
     case Kind::Starred:
       return error(e.loc, "'*' is only for the arguments of a call");
     case Kind::Slice:
@@ -98,19 +106,53 @@ Val Checker::eval(const Expr& e) {
   return Val();
 }
 
+Val Checker::eval_named(const Expr& e) {
+  Val value = eval(*e.children[0]);
+  bind(e.text, value, true, e.loc);
+  return value;
+}
+
+namespace {
+
+// One value of an f-string under its conversion and format, as Python writes it. What the format cannot be applied to
+// is written without it.
+std::string formatted(const Val& v, std::string_view how) {
+  const size_t colon = how.find(':');
+  const bool quoted = how.starts_with("!r") || how.starts_with("!a");
+  const std::string text = quoted && v.is<std::string>() ? "'" + v.as<std::string>() + "'" : dsl::text_of(v);
+  std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
+  if (spec.empty()) return text;
+  const bool real = std::string_view("eEfFgG%").find(spec.back()) != std::string_view::npos;
+  const bool percent = spec.back() == '%';
+  if (percent) spec.back() = 'f';
+  const std::string format = fmt::format("{{:{}}}", spec);
+  try {
+    const auto* integer = v.get_if<dsl::Int>();
+    if (real && (integer || v.is<double>()))
+      return fmt::format(fmt::runtime(format),
+                         (percent ? 100 : 1) * (integer ? integer->to_double() : v.as<double>())) +
+             (percent ? "%" : "");
+    if (integer && integer->narrow()) return fmt::format(fmt::runtime(format), *integer->narrow());
+    if (v.is<double>()) return fmt::format(fmt::runtime(format), v.as<double>());
+    return fmt::format(fmt::runtime(format), text);
+  } catch (const fmt::format_error&) {
+    return text;
+  }
+}
+
+}  // namespace
+
 // As in Triton, of compile-time values alone.
 Val Checker::eval_format(const Expr& e) {
   std::string text = e.names[0];
   bool ok = true;
   for (size_t i = 0; i < e.children.size(); ++i) {
-    Val v = e.children[i] ? eval(*e.children[i])
-                          : error(e.loc, "an f-string takes expressions alone here, without conversions or formats",
-                                  "write {x}, not {x:...} or {x!r}");
+    Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
     if (v.is_value())
       v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
                 "tl.static_print(x) prints the type of x");
     ok = ok && !v.is_poison();
-    if (ok) text += dsl::text_of(v) + e.names[i + 1];
+    if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
   }
   return ok ? Val(std::move(text)) : Val();
 }
@@ -138,6 +180,8 @@ bool Checker::is_typed(const Expr& e) const {
       auto it = frame_->scope.find(e.text);
       return it != frame_->scope.end() && it->second.typed;
     }
+    case Kind::Named:
+      return true;
     case Kind::Unary:
     case Kind::Binary:
     case Kind::Ternary:
@@ -196,11 +240,36 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
   return dsl::compare(sema_, op, lhs, rhs);
 }
 
+namespace {
+
+// `o >= 2 & o < n` is o >= (2 & o) < n.
+const Expr* mistaken_and(const Expr& e) {
+  for (size_t i = 1; i < e.operators.size(); ++i)
+    if (const Expr& x = *e.children[i]; x.kind == Kind::Binary && (x.text == "&" || x.text == "|")) return &x;
+  return nullptr;
+}
+
+bool is_bad_chain(const Expr& e, const Val& lhs, const Val& rhs) {
+  auto is_tile = [](const Val& v) { return v.is_value() && v.value()->type.is_tile(); };
+  return is_tile(lhs) || is_tile(rhs) || ((lhs.is_value() || rhs.is_value()) && mistaken_and(e));
+}
+
+}  // namespace
+
+// Of scalars alone, as Python has it; Triton has no chains.
+Val Checker::chain_error(const Expr& e) {
+  if (const Expr* x = mistaken_and(e))
+    return error(e.loc, fmt::format("'{}' binds tighter than comparisons, which makes this a chain of them", x->text),
+                 fmt::format("put each comparison in brackets: (a >= 2) {} (a < n)", x->text));
+  return error(e.loc, "comparisons of tiles cannot be chained", "write (a < b) & (b < c)");
+}
+
 Val Checker::eval_compare(const Expr& e) {
   Val result;
   Val lhs = eval(*e.children[0]);
   for (size_t i = 0; i < e.operators.size(); ++i) {
     Val rhs = eval(*e.children[i + 1]);
+    if (e.operators.size() > 1 && is_bad_chain(e, lhs, rhs)) return chain_error(e);
     Val pair = compare_pair(e, e.operators[i], *e.children[i], lhs, *e.children[i + 1], rhs);
     if (pair.is_constant() && !dsl::truth(pair)) return false;
     if (i == 0 || (result.is_constant() && !pair.is_poison())) {
@@ -310,6 +379,27 @@ Val Checker::eval_attribute(const Expr& e) {
 Val Checker::eval_subscript(const Expr& e) {
   Val base = eval(*e.children[0]);
   if (const auto* host = base.get_if<dsl::HostRef>()) return host_subscript(*host, e);
+  if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == FunctionRef::Kind::Jit)
+    return error(e.loc, fmt::format("'{}' cannot be launched from a kernel", f->name),
+                 fmt::format("call it: {}(...)", f->name));
+  auto indices = eval_index(e);
+  if (!indices || base.is_poison()) return Val();
+  const auto is_ellipsis = [](const Val& v) { return v.is<dsl::TupleVal>(); };
+  if (auto at = std::find_if(indices->begin(), indices->end(), is_ellipsis); at != indices->end()) {
+    auto taken = std::count_if(indices->begin(), indices->end(), [](const Val& v) { return !v.is<dsl::None>(); }) - 1;
+    int64_t rank = base.is_value() ? base.value()->type.rank() : 0;
+    if (taken > rank) return error(e.loc, "too many indices beside '...'");
+    at = indices->erase(at);
+    if (std::find_if(at, indices->end(), is_ellipsis) != indices->end())
+      return error(e.loc, "more than one '...' in a subscript");
+    indices->insert(at, size_t(rank - taken), dsl::Slice{});
+  }
+  sema_.at(e.loc);
+  return dsl::subscript(sema_, base, *indices);
+}
+
+// What stands between the brackets; '...' is an empty tuple. Nothing if one of them is unknown.
+std::optional<std::vector<Val>> Checker::eval_index(const Expr& e) {
   std::vector<const Expr*> parts;
   for (size_t i = 1; i < e.children.size(); ++i) parts.push_back(e.children[i].get());
   if (parts.size() == 1 && parts[0]->kind == Kind::Tuple) {
@@ -317,60 +407,38 @@ Val Checker::eval_subscript(const Expr& e) {
     parts.clear();
     for (const ExprPtr& child : tuple->children) parts.push_back(child.get());
   }
-  const auto* items = base.get_if<dsl::TupleVal>();
-  if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == FunctionRef::Kind::Jit)
-    return error(e.loc, fmt::format("'{}' cannot be launched from a kernel", f->name),
-                 fmt::format("call it: {}(...)", f->name));
-
   std::vector<Val> indices;
-  size_t ellipsis = parts.size();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Expr& part = *parts[i];
-    if (part.kind == Kind::Ellipsis) {
-      if (ellipsis != parts.size()) return error(part.loc, "more than one '...' in a subscript");
-      ellipsis = i;
+  for (const Expr* part : parts) {
+    if (part->kind == Kind::Ellipsis) {
+      indices.push_back(dsl::make_tuple({}));
       continue;
     }
-    if (part.kind != Kind::Slice) {
-      indices.push_back(eval(part));
+    if (part->kind != Kind::Slice) {
+      indices.push_back(eval(*part));
+      if (indices.back().is_poison()) return std::nullopt;
+      if (indices.back().is<dsl::TupleVal>()) {
+        error(part->loc,
+              fmt::format("an index is an integer, a slice or None, found {}", dsl::describe(indices.back())));
+        return std::nullopt;
+      }
       continue;
     }
-    Val bounds[3];
-    bool full = true;
-    for (size_t j = 0; j < 3; ++j) {
-      const Expr* bound = j < part.children.size() ? part.children[j].get() : nullptr;
-      bounds[j] = bound ? eval(*bound) : Val(dsl::None{});
-      if (bounds[j].is_poison()) return Val();
-      full = full && bounds[j].is<dsl::None>();
+    dsl::Slice slice;
+    std::optional<int64_t>* bounds[] = {&slice.lower, &slice.upper, &slice.step};
+    for (size_t j = 0; j < part->children.size(); ++j) {
+      const Val bound = part->children[j] ? eval(*part->children[j]) : Val(dsl::None{});
+      if (bound.is_poison()) return std::nullopt;
+      if (bound.is<dsl::None>()) continue;
+      if (!bound.is<dsl::Int>()) {
+        error(part->loc, fmt::format("a slice takes integers known at compile time, found {}", dsl::describe(bound)),
+              bound.is_value() ? "tl.load reads from an offset that is known at run time only" : "");
+        return std::nullopt;
+      }
+      *bounds[j] = bound.as<dsl::Int>().clamped();
     }
-    if (full && !items) {
-      indices.push_back(dsl::FullSlice{});
-      continue;
-    }
-    if (!items) return error(part.loc, "a tile cannot be sliced", "only ':' and None may stand between the brackets");
-    auto size = int64_t(items->items->size());
-    auto bound = [&](const Val& v, int64_t fallback) {
-      int64_t n = v.is<dsl::Int>() ? v.as<dsl::Int>() : fallback;
-      return std::clamp<int64_t>(n < 0 ? n + size : n, 0, size);
-    };
-    bool integers = std::all_of(bounds, bounds + 2,
-                                [](auto& b) { return b.template is<dsl::None>() || b.template is<dsl::Int>(); });
-    if (parts.size() != 1 || !integers || !bounds[2].is<dsl::None>())
-      return error(part.loc, "a tuple's slice takes compile-time integers and no step");
-    int64_t from = bound(bounds[0], 0), to = std::max(from, bound(bounds[1], size));
-    return dsl::make_tuple(std::vector<Val>(items->items->begin() + from, items->items->begin() + to));
+    indices.push_back(slice);
   }
-  if (base.is_poison()) return base;
-  for (const Val& index : indices)
-    if (index.is_poison()) return index;
-  if (ellipsis != parts.size()) {
-    auto taken = std::count_if(indices.begin(), indices.end(), [](const Val& v) { return !v.is<dsl::None>(); });
-    int64_t rank = base.is_value() ? base.value()->type.rank() : 0;
-    if (taken > rank) return error(e.loc, "too many indices beside '...'");
-    indices.insert(indices.begin() + ellipsis, rank - taken, dsl::FullSlice{});
-  }
-  sema_.at(e.loc);
-  return dsl::subscript(sema_, base, indices);
+  return indices;
 }
 
 std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
@@ -390,7 +458,14 @@ std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
     if (x) return Val(!dsl::truth(*x));
     return std::nullopt;
   }
-  if (mentions(e, unstable)) return std::nullopt;
+  if (mentions(e, unstable) || assigns(e)) return std::nullopt;
+  Val v;
+  const bool clean = trial([&] { v = eval(e); });
+  if (clean && v.is_constant()) return v;
+  return std::nullopt;
+}
+
+bool Checker::trial(const std::function<void()>& body) {
   Diagnostics saved = diags_;
   auto notes = notes_;
   auto prints = sema_.prints;
@@ -398,15 +473,14 @@ std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
   ir::Builder builder = sema_.builder;
   Loc loc = sema_.loc;
   sema_.builder.set_end(&scratch);
-  Val v = eval(e);
+  body();
   sema_.builder = builder;
   sema_.at(loc);
   bool clean = diags_.size() == saved.size();
   diags_ = std::move(saved);
   notes_ = std::move(notes);
   sema_.prints = std::move(prints);
-  if (clean && v.is_constant()) return v;
-  return std::nullopt;
+  return clean;
 }
 
 }  // namespace tegula::language

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
@@ -55,6 +56,19 @@ std::optional<Val> Checker::host_name(const std::string& name) {
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions))
     return function_ref("python." + name);
   return std::nullopt;
+}
+
+Val Checker::as_host(const std::function<Val()>& body) {
+  if (host_ || !file_) return body();
+  host_ = file_;
+  const int64_t steps = std::exchange(steps_, 0);
+  const ir::Builder builder = sema_.builder;
+  sema_.builder.set_end(&scratch_);
+  Val value = body();
+  sema_.builder = builder;
+  steps_ = steps;
+  host_ = nullptr;
+  return value;
 }
 
 std::optional<Val> Checker::host_member(std::string_view module, std::string_view name) const {
@@ -238,9 +252,12 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
           if (flow == Flow::Return) return flow;
           if (flow == Flow::Break) break;
         }
-        flow = Flow::Next;
+        flow = flow == Flow::Break ? Flow::Next : host_execute(s.orelse, result);
         break;
       }
+      case Kind::With:
+        flow = host_execute(s.body, result);
+        break;
       case Kind::While:
         for (Val condition = eval(*s.value); condition.is_poison() || dsl::truth(condition);
              condition = eval(*s.value)) {
@@ -249,7 +266,7 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
           if (flow == Flow::Return) return flow;
           if (flow == Flow::Break) break;
         }
-        flow = Flow::Next;
+        flow = flow == Flow::Break ? Flow::Next : host_execute(s.orelse, result);
         break;
       case Kind::Assign:
         if (s.targets.size() == 1 && host_assign_item(*s.targets[0], *s.value)) break;

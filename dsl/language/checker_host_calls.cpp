@@ -16,6 +16,12 @@ namespace {
 constexpr int kMaxCalls = 64;
 constexpr size_t kMaxItems = 1 << 16;
 
+/// Whether a value of the kernel is (within) v.
+bool holds_value(const Val& v) {
+  const auto* tuple = v.get_if<dsl::TupleVal>();
+  return v.is_value() || (tuple && std::any_of(tuple->items->begin(), tuple->items->end(), holds_value));
+}
+
 }  // namespace
 
 std::optional<std::vector<const Argument*>> Checker::match_arguments(std::string_view function,
@@ -77,7 +83,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
     const Argument* a = (*matched)[i];
     if (!a || a->value.is<dsl::None>()) return fallback;
     const auto* n = a->value.get_if<dsl::Int>();
-    if (n && *n > 0 && *n <= std::numeric_limits<int>::max()) return int(*n);
+    if (n && *n > 0 && *n <= std::numeric_limits<int>::max()) return int(n->clamped());
     error(a->loc, fmt::format("{} takes a positive int, found {}", kParams[i], dsl::describe(a->value)));
     return fallback;
   };
@@ -92,6 +98,17 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
 }
 
 Val Checker::call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc) {
+  if (function.function && !host_) {
+    for (const Argument& a : args)
+      if (holds_value(a.value))
+        return error(
+            loc,
+            fmt::format("'{}' is a function without @triton.jit, which takes compile-time values alone, found {}",
+                        function.function->name, dsl::describe(a.value)),
+            fmt::format("put @triton.jit above 'def {}' in line {}", function.function->name,
+                        function.function->loc.line));
+    return as_host([&] { return call_host(function, std::move(args), loc); });
+  }
   int depth = 0;
   for (const Frame* f = frame_; f; f = f->parent)
     if (++depth > kMaxCalls) return error(loc, fmt::format("calls are nested more than {} deep", kMaxCalls));
@@ -104,7 +121,7 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
     if (f.variadic) {  // what goes into *args and **kwargs is dropped: a use of them is an unknown name
       size_t positional = 0;
       std::erase_if(args, [&](const Argument& a) {
-        if (a.name.empty()) return ++positional > f.params.size();
+        if (a.name.empty()) return ++positional > f.params.size() && !f.rest;
         return std::none_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.name == a.name; });
       });
     }
@@ -230,12 +247,11 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   if (name == "python.range") {
     auto range = parse_range("range", args, loc);
     if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) return Val();
-    dsl::Int upper = range->upper.as<dsl::Int>(), step = range->step.as<dsl::Int>();
+    const dsl::Int &upper = range->upper.as<dsl::Int>(), &step = range->step.as<dsl::Int>();
     std::vector<Val> items;
-    for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper;) {
+    for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
       items.push_back(i);
       if (items.size() > kMaxItems) return error(loc, fmt::format("a range of more than {} values", kMaxItems));
-      if (__builtin_add_overflow(i, step, &i)) break;
     }
     return dsl::make_tuple(std::move(items));
   }

@@ -8,9 +8,12 @@
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
 //   checker_loops.cpp        for and while
+//   checker_jumps.cpp        break, continue and return in loops
+//   checker_reflection.cpp   isinstance, getattr, hasattr, type
 //   checker_host.cpp         host code: what decorators have beyond that
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -45,13 +48,45 @@ struct Binding {
 using Scope = std::map<std::string, Binding, std::less<>>;
 using NameSet = std::set<std::string, std::less<>>;
 
+/// A loop around the current statement.
+struct LoopContext {
+  /// The name, one that no program can write, of the flag that says whether the loop has been left by a jump; empty
+  /// where its body has no such jump.
+  std::string left;
+};
+
 /// One activation of a function, or the evaluation of a module-level expression (function is null).
 struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
   Scope scope;
-  int loops = 0;           ///< loops around the current statement
-  bool is_kernel = false;  ///< returns nothing
+  std::vector<LoopContext> loops;  ///< the innermost last
+  bool is_kernel = false;          ///< returns nothing
+};
+
+/// How statements end.
+struct Outcome {
+  enum class Kind {
+    Next,    ///< behind the last one
+    Jump,    ///< at the end of the body of the loop around them, by a jump or because all that follows has been run
+    Return,  ///< with a value, None for a bare return
+  } kind = Kind::Next;
+  Val value = {};
+
+  Val result() const { return kind == Kind::Return ? value : Val(dsl::None{}); }
+};
+
+/// The jumps out of statements or of one iteration that compile-time conditions do not rule out.
+struct Jumps {
+  bool breaks = false, continues = false, returns = false;
+  bool values = false;  ///< some return has a value
+
+  bool leave() const { return breaks || returns; }
+  bool any() const { return breaks || continues || returns; }
+  Jumps& operator|=(const Jumps& other) {
+    breaks |= other.breaks, continues |= other.continues, returns |= other.returns, values |= other.values;
+    return *this;
+  }
 };
 
 /// Statements and what comes after them, up to the end of the function: an early return in one branch of a run-time
@@ -59,6 +94,13 @@ struct Frame {
 struct Continuation {
   std::span<const StmtPtr> statements;
   const Continuation* next = nullptr;
+};
+
+/// A choice between two lists of statements.
+struct Choice {
+  Loc loc, condition_loc;
+  Val condition;
+  std::span<const StmtPtr> sides[2];  ///< where the condition holds, and where it does not
 };
 
 /// An argument of a call.
@@ -74,7 +116,8 @@ struct FunctionObject;
 
 class Checker {
  public:
-  explicit Checker(const Module& module);
+  /// `file`, where there is one, gives the functions that run at compile time.
+  explicit Checker(const Module& module, const SourceFile* file = nullptr);
   /// Evaluates host code of the file: expressions of decorators and what they call.
   explicit Checker(const SourceFile& host);
   Checker(const Checker&) = delete;
@@ -83,6 +126,8 @@ class Checker {
   void check_function(const Function& function);
   /// Hands over the diagnostics, each once, with notes on the calls that led there.
   void publish(Diagnostics& out);
+  void check_constants(const Function& function);
+  bool takes(const FunctionRef& combine, size_t count);
   /// What tl.static_print printed.
   std::vector<std::string> take_prints() { return std::move(sema_.prints); }
 
@@ -107,6 +152,9 @@ class Checker {
   /// Runs `body` and adds a note to every diagnostic from it.
   Val with_note(Loc loc, const std::string& message, const std::function<Val()>& body);
 
+  /// Runs `body` where what it emits, reports and prints is dropped. False if it reported anything.
+  bool trial(const std::function<void()>& body);
+
   // ---- Names
   Val lookup(const Expr& e);
   Val global_value(const Global& global, const Expr& use);
@@ -117,7 +165,9 @@ class Checker {
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
-  const Function* find_jit(std::string_view name) const;
+  const Function* find_jit(std::string_view name);
+  /// Whether conditions of the module hold; `if_unknown` is taken for what host code does not tell.
+  bool holds(const std::vector<Condition>& conditions, bool if_unknown);
   void bind(const std::string& name, Val value, bool typed, Loc loc);
 
   // ---- Values at joins
@@ -128,6 +178,7 @@ class Checker {
   Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
   Val eval_compare(const Expr& e);
   Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
+  Val chain_error(const Expr& e);
   Val eval_bool_op(const Expr& e);
   Val eval_ternary(const Expr& e);
   Val eval_attribute(const Expr& e);
@@ -135,6 +186,8 @@ class Checker {
   Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
   Val eval_format(const Expr& e);
+  Val eval_named(const Expr& e);
+  std::optional<std::vector<Val>> eval_index(const Expr& e);
   Val eval_tuple(const Expr& e);
   /// Whether a compile-time number that `e` gives has a type, see Binding::typed.
   bool is_typed(const Expr& e) const;
@@ -149,30 +202,39 @@ class Checker {
   Val call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc);
   Val call_builtin(const std::string& name, std::vector<Argument>& args, Loc loc);
   Val call_min_max(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  Val call_language(const std::string& name, const Val& x, Loc loc);
   Val call_number(const std::string& name, const Val& x, Loc loc);
   Val call_math(const std::string& name, const std::vector<Argument>& args, Loc loc);
   Val static_assert_(const std::vector<Argument>& args, Loc loc);
   Val call_jit(const Function& function, std::vector<Argument> args, Loc loc);
   bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);
   Val default_value(const Param& param);
+  /// isinstance, getattr, hasattr and type, which look at their arguments' expressions. Nothing for other functions.
+  std::optional<Val> reflect(const FunctionRef& function, const Expr& call);
+  Val target_query(const std::string& name, const std::vector<Argument>& args, Loc loc);
 
   // ---- Statements
   /// Runs the statements and what follows them. The value returned, None for a bare return; nothing when the end is
   /// reached without one.
-  std::optional<Val> execute(const Continuation& k);
+  Outcome execute(const Continuation& k);
   void execute_simple(const Stmt& s);
-  std::optional<Val> execute_if(const Stmt& s, const Continuation& rest, bool& go_on);
-  void branch(const Stmt& s, const Val& condition);
-  Val branch_to_end(const Stmt& s, const Val& condition, const Continuation& rest);
-  Val execute_return(const Stmt& s);
-  void merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope else_scope);
+  /// Runs a side, or both under a run-time condition. `go_on`: the statements that follow are still to be run.
+  Outcome choose(const Choice& choice, const Continuation& rest, bool& go_on);
+  /// Both sides under a run-time condition; afterwards names have what the sides give them.
+  void branch(const Choice& choice, const std::function<void(int side)>& run);
+  Outcome branch_to_end(const Choice& choice, const Continuation& rest);
+  Outcome execute_return(const Stmt& s);
+  Outcome execute_jump(const Stmt& s);
+  void check_with(const Stmt& s);
+  void merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_scope);
   void assign(const Expr& target, const Val& value, bool typed);
   void assign_statement(const Stmt& s);
   void augmented_assign(const Stmt& s);
   std::string message_text(const Expr* e);
   void check_assert(const Stmt& s);
   void check_raise(const Stmt& s);
-  bool may_return(std::span<const StmtPtr> statements, const NameSet& unstable);
+  bool assign_item(const Expr& target, const Val& value);
+  void unpack(const Expr& target, const Val& value, bool typed);
 
   // ---- Loops
   struct Carried {
@@ -185,23 +247,53 @@ class Checker {
     Val lower, upper, step;  ///< compile-time integers, integer scalars or poison
     std::optional<int64_t> num_stages;
   };
-  void execute_for(const Stmt& s);
+  /// A loop, and what follows where it was left by a return.
+  Outcome execute_loop(const Stmt& s, const Continuation& rest, bool& go_on);
+  void execute_for(const Stmt& s, const Continuation& rest);
   void execute_while(const Stmt& s);
   std::optional<Range> parse_range(const std::string& name, const std::vector<Argument>& args, Loc loc);
   void run_time_for(const Stmt& s, const std::optional<Range>& range);
+  /// A loop that may be left before its range ends: a While op.
+  void run_time_for_with_break(const Stmt& s, const Range& range);
+  Val index_in_range(const Val& index, const Val& upper, const Val& step);
+  ir::Value* while_condition(const Stmt& s, bool always);
+  /// The value of the loop's variable behind it; poison where it is not simply that of the last iteration.
+  Val last_index(const Stmt& s, const Range& range, const Val& before);
   void static_for(const Stmt& s, const std::optional<Range>& range);
-  void unroll(const Stmt& s, const std::vector<Val>& values);
-  /// The names live before the loop that its body assigns.
-  std::vector<Carried> find_carried(const Stmt& loop);
+  void unroll(const Stmt& s, std::span<const Val> values, int depth = 0);
+  /// The names live before the loop that its body assigns; its variable is one if `with_target`.
+  std::vector<Carried> find_carried(const Stmt& loop, bool with_target = false);
   void collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
                         std::vector<std::string>& names);
   /// Run-time values for the carried names, in their order; a name that has none becomes poison.
   void collect_inits(std::vector<Carried>& carried, std::vector<ir::Value*>& inits);
   /// Binds the carried names to new arguments of `block`.
   void bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block);
-  /// Runs the body in `block` and ends it with a Yield.
-  void loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block);
-  void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op);
+  /// Runs the body in `block` and ends it with a Yield, of `next_index` first where that is given.
+  void loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block,
+                 const std::function<ir::Value*()>& next_index = {});
+  /// Behind a loop whose op gives `num_values` results for the carried names, the last ones it has.
+  void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op,
+                  size_t num_values);
+
+  // ---- Jumps in loops
+  /// What a return in a loop gives, of which only the form is read, and the types of its parts.
+  struct ResultForm {
+    Val value;
+    std::vector<ir::Type> types;
+  };
+  std::optional<ResultForm> form_of(const Val& v);
+  /// Values that nothing depends on.
+  Val unset(const ResultForm& form);
+  Jumps find_jumps(std::span<const StmtPtr> statements, const NameSet& unstable);
+  Jumps find_jumps(const Stmt& loop);
+  /// The flag of the innermost loop: false before anything left it. Poison where it has none or its value is unknown.
+  Val left_flag() const;
+  /// Gives a loop that returns values a first value for them, of their types.
+  void prepare_result(const Stmt& loop, const std::function<void()>& run);
+  void note_result();
+  /// What the sides of a branch return: where one returns nothing, nobody reads it.
+  void complete_results(Join& join, Val& a, Val& b);
   bool count_step(Loc loc);
 
   // ---- Host code (only where host_ is set)
@@ -220,11 +312,14 @@ class Checker {
   /// Nothing if it is no method or function of host code.
   std::optional<Val> host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args, Loc loc);
   std::optional<Val> host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  /// Runs `body` as host code of the file, where that is known.
+  Val as_host(const std::function<Val()>& body);
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   bool host_assign_item(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
 
   const Module& module_;
+  const SourceFile* file_ = nullptr;           ///< may be null
   const SourceFile* host_ = nullptr;           ///< of host code; null in kernels
   ir::Block scratch_;                          ///< takes what host code may emit; unused
   Diagnostics diags_;                          ///< private, so that a trial can be taken back
@@ -234,9 +329,18 @@ class Checker {
   std::unique_ptr<ir::Func> func_;
   std::map<const Global*, Val> globals_;
   std::set<const Global*> evaluating_;
+  std::map<const Expr*, std::optional<bool>> conditions_;
+  const Expr* statement_ = nullptr;  ///< a call that stands as a statement: what it gives is not used
   int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached
+  std::optional<int> capability_;                     ///< of the target: 90 for sm_90; nothing where it is not known
+  std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns
+  std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has
   int64_t steps_ = 0;
 };
+
+/// Names, which no program can write, of what a function returns from within a loop: whether it does, and the value.
+inline constexpr const char* kReturned = ".returned";
+inline constexpr const char* kResult = ".result";
 
 /// `tl.constexpr`, `constexpr` or the string of it.
 bool is_constexpr_annotation(const Expr* annotation);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "dsl/language/checker_impl.h"
 
@@ -15,13 +14,68 @@ namespace {
 
 /// Statements that one kernel may come to after inlining and unrolling.
 constexpr int64_t kMaxSteps = 200'000;
+/// Branches in each other that an unrolled loop with a run-time jump may come to.
+constexpr int kMaxNested = 128;
 
 void target_names(const Expr& target, std::vector<std::string>& names) {
   if (target.kind == Expr::Kind::Name) {
     if (std::find(names.begin(), names.end(), target.text) == names.end()) names.push_back(target.text);
-  } else if (target.kind == Expr::Kind::Tuple || target.kind == Expr::Kind::List) {
+  } else if (target.kind == Expr::Kind::Tuple || target.kind == Expr::Kind::List ||
+             target.kind == Expr::Kind::Starred) {
     for (const ExprPtr& child : target.children) target_names(*child, names);
+  } else if (target.kind == Expr::Kind::Subscript) {
+    target_names(*target.children[0], names);  // a list that gets another element
   }
+}
+
+/// Names that an expression assigns: `name := value`, and lists that it appends to.
+void assigned_within(const Expr& e, std::vector<std::string>& names) {
+  const Expr* changed = e.kind == Expr::Kind::Named ? &e : nullptr;
+  if (e.kind == Expr::Kind::Call && e.children[0]->kind == Expr::Kind::Attribute &&
+      (e.children[0]->text == "append" || e.children[0]->text == "extend"))
+    changed = e.children[0]->children[0].get();
+  if (changed && (changed == &e || changed->kind == Expr::Kind::Name) &&
+      std::find(names.begin(), names.end(), changed->text) == names.end())
+    names.push_back(changed->text);
+  for (const ExprPtr& child : e.children)
+    if (child) assigned_within(*child, names);
+  for (const Keyword& k : e.keywords)
+    if (k.value) assigned_within(*k.value, names);
+}
+
+bool reads(const Expr& e, std::string_view name) {
+  if (e.kind == Expr::Kind::Name && e.text == name) return true;
+  for (const ExprPtr& child : e.children)
+    if (child && reads(*child, name)) return true;
+  for (const Keyword& k : e.keywords)
+    if (k.value && reads(*k.value, name)) return true;
+  return false;
+}
+
+/// What statements do with a name first; nothing if they leave it alone.
+std::optional<bool> reads_first(std::span<const StmtPtr> statements, std::string_view name) {
+  for (const StmtPtr& s : statements) {
+    if (s->value && reads(*s->value, name)) return true;
+    std::vector<std::string> targets;
+    for (const ExprPtr& target : s->targets) {
+      if (target->kind == Expr::Kind::Name && s->kind != Kind::AugAssign) {
+        targets.push_back(target->text);
+      } else if (reads(*target, name)) {
+        return s->kind == Kind::AugAssign;
+      }
+    }
+    if (std::find(targets.begin(), targets.end(), name) != targets.end()) return false;
+    const auto body = reads_first(s->body, name), orelse = reads_first(s->orelse, name);
+    if (body.value_or(false) || orelse.value_or(false)) return true;
+    if (body && orelse) return false;
+  }
+  return std::nullopt;
+}
+
+bool reads_next(const Continuation& rest, std::string_view name) {
+  for (const Continuation* k = &rest; k; k = k->next)
+    if (auto first = reads_first(k->statements, name)) return *first;
+  return false;
 }
 
 }  // namespace
@@ -44,6 +98,7 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
                    (s->kind == Kind::AnnAssign && s->value && (!constexpr_name || constexpr_too));
     if (assigns)
       for (const ExprPtr& target : s->targets) target_names(*target, names);
+    if (s->value) assigned_within(*s->value, names);
     std::optional<Val> condition;
     if (s->kind == Kind::If && unstable) condition = peek(*s->value, *unstable);
     if (!condition || dsl::truth(*condition)) collect_assigned(s->body, unstable, constexpr_too, names);
@@ -51,7 +106,7 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
   }
 }
 
-std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop) {
+std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop, bool with_target) {
   std::vector<std::string> all, values, targets;
   collect_assigned(loop.body, nullptr, true, all);
   for (const ExprPtr& target : loop.targets) target_names(*target, targets);
@@ -60,10 +115,16 @@ std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop) {
   all.clear();
   collect_assigned(loop.body, &unstable, true, all);
   collect_assigned(loop.body, &unstable, false, values);
+  if (with_target)
+    for (auto* names : {&all, &values}) target_names(*loop.targets[0], *names);
+  if (const std::string& left = frame_->loops.back().left; !left.empty())
+    for (auto* names : {&all, &values}) names->insert(names->end(), {left, kReturned, kResult});
+  if (auto it = frame_->scope.find(kResult); it != frame_->scope.end() && it->second.value.is<dsl::None>())
+    for (auto* names : {&all, &values}) std::erase(*names, kResult);  // nothing to carry
   std::vector<Carried> carried;
   for (const std::string& name : all) {
     auto it = frame_->scope.find(name);
-    bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
+    bool is_target = !with_target && std::find(targets.begin(), targets.end(), name) != targets.end();
     if (it == frame_->scope.end() || !it->second.unusable.empty() || is_target) continue;
     bool value = std::find(values.begin(), values.end(), name) != values.end();
     carried.push_back({name, it->second.value, value && dsl::can_be_value(it->second.value)});
@@ -102,11 +163,12 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Va
   }
 }
 
-void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block) {
-  ++frame_->loops;
+void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block,
+                        const std::function<ir::Value*()>& next_index) {
   execute(Continuation{loop.body});
-  --frame_->loops;
+  note_result();
   std::vector<ir::Value*> yields;
+  if (next_index) yields.push_back(next_index());
   size_t next = block->args.size() - num_values;  // behind the induction variable
   for (const Carried& c : carried) {
     if (!c.carried) continue;
@@ -130,11 +192,15 @@ void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, s
   sema_.builder.create(ir::Opcode::Yield, std::move(yields));
 }
 
-void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op) {
+void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op,
+                         size_t num_values) {
   Scope after = std::move(frame_->scope);
   frame_->scope = before;
   std::vector<std::string> targets;
   for (const ExprPtr& target : loop.targets) target_names(*target, targets);
+  std::erase_if(targets, [&](const std::string& name) {
+    return std::any_of(carried.begin(), carried.end(), [&](const Carried& c) { return c.name == name; });
+  });
   for (auto& [name, binding] : after) {
     auto it = before.find(name);
     bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
@@ -152,7 +218,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     }
   }
   const std::vector<ir::Value*> results = dsl::values_behind(*op);
-  size_t next = 0;
+  size_t next = results.size() - num_values;
   for (const Carried& c : carried) {
     const Binding& last = after[c.name];
     if (c.carried) {
@@ -184,16 +250,20 @@ std::optional<Checker::Range> Checker::parse_range(const std::string& name, cons
   for (const Argument& a : args) {
     if (a.name.empty()) {
       bounds.push_back(&a);
+    } else if (name == "range" && !host_) {
+      diags_.warning(a.loc, fmt::format("range ignores its argument '{}', as in Triton", a.name))
+          .with_hint(a.name == "step" ? "give the step as the third bound: range(start, end, step)"
+                                      : "tl.range takes options");
     } else if (std::find(options.begin(), options.end(), a.name) == options.end() || name == "range" ||
                (name == "tl.static_range" && a.name != "step")) {
       error(a.loc, fmt::format("{} has no argument '{}'", name, a.name),
-            name == "range" ? "tl.range takes options" : nearest_hint(a.name, options));
+            name == "range" ? "its arguments have no names" : nearest_hint(a.name, options));
       ok = false;
     } else if (a.name == "step") {
       step = &a;
     } else if (a.name == "num_stages") {
       if (a.value.is<dsl::Int>() && a.value.as<dsl::Int>() >= 0) {
-        range.num_stages = a.value.as<dsl::Int>();
+        range.num_stages = a.value.as<dsl::Int>().clamped();
       } else if (!a.value.is<dsl::None>() && !a.value.is_poison()) {
         error(a.loc, fmt::format("num_stages takes a compile-time integer, found {}", dsl::describe(a.value)));
         ok = false;
@@ -230,8 +300,7 @@ std::optional<Checker::Range> Checker::parse_range(const std::string& name, cons
   return range;
 }
 
-void Checker::execute_for(const Stmt& s) {
-  if (!s.orelse.empty()) error(s.loc, "'else' of a loop is not supported in a kernel");
+void Checker::execute_for(const Stmt& s, const Continuation& rest) {
   const Expr& source = *s.value;
   auto callee = source.kind == Expr::Kind::Call ? peek(*source.children[0], {}) : std::nullopt;
   const FunctionRef* f = callee ? callee->get_if<FunctionRef>() : nullptr;
@@ -243,7 +312,12 @@ void Checker::execute_for(const Stmt& s) {
     if (f->name == "tl.static_range") {
       static_for(s, range);
     } else {
+      auto it = s.targets[0]->kind == Expr::Kind::Name ? frame_->scope.find(s.targets[0]->text) : frame_->scope.end();
+      const Val before = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
       run_time_for(s, range);
+      if (range && reads_next(rest, s.targets[0]->text))
+        if (Val last = last_index(s, *range, before); !last.is_poison())
+          bind(s.targets[0]->text, std::move(last), false, s.targets[0]->loc);
     }
     return;
   }
@@ -258,37 +332,54 @@ void Checker::execute_for(const Stmt& s) {
   static_for(s, std::nullopt);
 }
 
-void Checker::unroll(const Stmt& s, const std::vector<Val>& values) {
-  ++frame_->loops;
-  for (const Val& value : values) {
-    if (!count_step(s.loc)) break;
-    assign(*s.targets[0], value, false);
+void Checker::unroll(const Stmt& s, std::span<const Val> values, int depth) {
+  const std::string left = frame_->loops.back().left;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!count_step(s.loc)) return;
+    assign(*s.targets[0], values[i], false);
     execute(Continuation{s.body});
+    note_result();
+    if (left.empty()) continue;
+    Val is_left = left_flag();
+    if (is_left.is_constant() && dsl::truth(is_left)) return;
+    if (is_left.is_constant()) continue;
+    // The other iterations are run where this one has not left the loop.
+    if (i + 1 == values.size()) return;
+    if (depth == kMaxNested) {
+      error(s.loc, fmt::format("this loop may be left in more than {} of its iterations", kMaxNested),
+            "use range() instead of tl.static_range()");
+      return;
+    }
+    branch({s.loc, s.loc, is_left, {}}, [&](int side) {
+      if (side) unroll(s, values.subspan(i + 1), depth + 1);
+    });
+    return;
   }
-  --frame_->loops;
 }
 
 void Checker::static_for(const Stmt& s, const std::optional<Range>& range) {
   if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) {
     ++unknown_;
-    unroll(s, {Val()});
+    const Val unknown;
+    unroll(s, {&unknown, 1});
     --unknown_;
     return;
   }
-  dsl::Int upper = range->upper.as<dsl::Int>(), step = range->step.as<dsl::Int>();
+  const dsl::Int &upper = range->upper.as<dsl::Int>(), &step = range->step.as<dsl::Int>();
   std::vector<Val> values;
-  for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper;) {
+  for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
     values.push_back(i);
-    if (int64_t(values.size()) > kMaxSteps || __builtin_add_overflow(i, step, &i)) break;
+    if (int64_t(values.size()) > kMaxSteps) break;
   }
   unroll(s, values);
 }
 
 void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
+  bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
+  if (known && !frame_->loops.back().left.empty()) return run_time_for_with_break(s, *range);
   std::vector<Carried> carried = find_carried(s);
   std::vector<ir::Value*> operands, inits;
   ir::Type index_type = ir::Type::scalar(Elem::I32);
-  bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
   if (known) {
     sema_.at(s.value->loc);
     operands = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
@@ -315,19 +406,96 @@ void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
   loop_body(s, carried, inits.size(), block);
   sema_.builder = outside;
   sema_.at(s.loc);
-  leave_loop(s, carried, before, op);
+  leave_loop(s, carried, before, op, inits.size());
+}
+
+// Whether the loop with this index has iterations left, as an int1.
+Val Checker::index_in_range(const Val& index, const Val& upper, const Val& step) {
+  if (step.is_constant())
+    return dsl::compare(sema_, dsl::truth(dsl::compare(sema_, ">", step, dsl::Int(0))) ? "<" : ">", index, upper);
+  Val up =
+      dsl::logical(sema_, "and", dsl::compare(sema_, ">", step, dsl::Int(0)), dsl::compare(sema_, "<", index, upper));
+  Val down =
+      dsl::logical(sema_, "and", dsl::compare(sema_, "<", step, dsl::Int(0)), dsl::compare(sema_, ">", index, upper));
+  return dsl::logical(sema_, "or", up, down);
+}
+
+void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
+  sema_.at(s.value->loc);
+  const std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range.lower, range.upper, range.step);
+  const Val upper = bounds[1], step = range.step.is_constant() ? range.step : Val(bounds[2]);
+  const ir::Type index_type = bounds[0]->type;
+  sema_.at(s.loc);
+  // The variable keeps its last value behind the loop; without any iteration the one that it had, or the lower bound.
+  if (const Expr& target = *s.targets[0]; target.kind == Expr::Kind::Name) {
+    auto it = frame_->scope.find(target.text);
+    const ir::Value* old =
+        it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value.value() : nullptr;
+    if (!old || !old->type.same_shape_and_elem(index_type)) bind(target.text, bounds[0], false, target.loc);
+  }
+  std::vector<Carried> carried = find_carried(s, true);
+  std::vector<ir::Value*> values, inits{bounds[0]};
+  collect_inits(carried, values);
+  inits.insert(inits.end(), values.begin(), values.end());
+  std::vector<ir::Type> types;
+  for (ir::Value* init : inits) types.push_back(init->type);
+  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {}, 2);
+  ir::Builder outside = sema_.builder;
+  Scope before = frame_->scope;
+
+  ir::Block* test = op->regions[0].get();
+  ir::Value* index = test->add_arg(index_type);
+  bind_carried(carried, values, test);
+  sema_.builder.set_end(test);
+  Val go = dsl::logical(sema_, "and", index_in_range(index, upper, step), dsl::unary(sema_, "not", left_flag()));
+  std::vector<ir::Value*> passed{go.value()};
+  for (auto& arg : test->args) passed.push_back(arg.get());
+  sema_.builder.create(ir::Opcode::Condition, std::move(passed));
+
+  frame_->scope = before;
+  ir::Block* block = op->regions[1].get();
+  index = block->add_arg(index_type);
+  bind_carried(carried, values, block);
+  sema_.builder.set_end(block);
+  assign(*s.targets[0], index, false);
+  loop_body(s, carried, values.size(), block, [&] { return sema_.builder.add(index, bounds[2]); });
+  sema_.builder = outside;
+  sema_.at(s.loc);
+  leave_loop(s, carried, before, op, values.size());
+}
+
+Val Checker::last_index(const Stmt& s, const Range& range, const Val& before) {
+  std::vector<std::string> assigned;
+  collect_assigned(s.body, nullptr, true, assigned);
+  const Expr& target = *s.targets[0];
+  const bool own = target.kind == Expr::Kind::Name && frame_->loops.back().left.empty() &&
+                   std::find(assigned.begin(), assigned.end(), target.text) == assigned.end();
+  if (!own || !range.step.is<dsl::Int>() || range.lower.is_poison() || range.upper.is_poison()) return Val();
+  sema_.at(s.loc);
+  std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range.lower, range.upper, range.step);
+  const Val lower = bounds[0], upper = bounds[1];
+  // lower + (distance - 1) // |step| * step, where there is any distance to go
+  const dsl::Int step = range.step.as<dsl::Int>(), width = step > 0 ? step : -step;
+  Val distance = step > 0 ? dsl::binary(sema_, "-", upper, lower) : dsl::binary(sema_, "-", lower, upper);
+  Val steps = dsl::binary(sema_, "//", dsl::binary(sema_, "-", distance, dsl::Int(1)), width);
+  Val last = dsl::binary(sema_, "+", lower, dsl::binary(sema_, "*", steps, step));
+  const ir::Value* old = before.value();
+  const bool keeps = old && old->type.same_shape_and_elem(bounds[0]->type);
+  Val ran = index_in_range(lower, upper, range.step);
+  return sema_.builder.select(ran.value(), last.value(), keeps ? before.value() : bounds[0]);
 }
 
 // ---- while
 
 void Checker::execute_while(const Stmt& s) {
-  if (!s.orelse.empty()) error(s.loc, "'else' of a loop is not supported in a kernel");
+  const bool leaves = !frame_->loops.back().left.empty();
   std::vector<std::string> assigned;
   collect_assigned(s.body, nullptr, true, assigned);
-  if (auto condition = peek(*s.value, NameSet(assigned.begin(), assigned.end()))) {
-    if (dsl::truth(*condition))
-      error(s.value->loc, "the condition of this 'while' is always true: the loop would never end",
-            "the condition has to depend on a variable that the body assigns");
+  const auto known = peek(*s.value, NameSet(assigned.begin(), assigned.end()));
+  if (known && !dsl::truth(*known)) return;
+  if (known && !leaves) {
+    error(s.value->loc, "the condition of this 'while' is always true: the loop would never end",
+          "the condition has to depend on a variable that the body assigns, or the body needs a 'break'");
     return;
   }
   std::vector<Carried> carried = find_carried(s);
@@ -342,9 +510,7 @@ void Checker::execute_while(const Stmt& s) {
   ir::Block* test = op->regions[0].get();
   bind_carried(carried, inits, test);
   sema_.builder.set_end(test);
-  Val condition = eval(*s.value);
-  sema_.at(s.value->loc);
-  ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
+  ir::Value* value = while_condition(s, known.has_value());
   std::vector<ir::Value*> passed{value};
   for (auto& arg : test->args) passed.push_back(arg.get());
   sema_.builder.create(ir::Opcode::Condition, std::move(passed));
@@ -358,7 +524,27 @@ void Checker::execute_while(const Stmt& s) {
   unknown_ -= !value;
   sema_.builder = outside;
   sema_.at(s.loc);
-  leave_loop(s, carried, before, op);
+  leave_loop(s, carried, before, op, inits.size());
+}
+
+// A loop that has been left does not evaluate its condition again.
+ir::Value* Checker::while_condition(const Stmt& s, bool always) {
+  auto condition = [&]() -> ir::Value* {
+    Val v = eval(*s.value);
+    sema_.at(s.value->loc);
+    return v.is_poison() ? nullptr : dsl::to_condition(sema_, v);
+  };
+  const Val left = left_flag();
+  if (!left.is_value()) return condition();
+  const Val go = dsl::unary(sema_, "not", left);
+  if (always) return go.value();
+  Join join = dsl::begin_if(sema_, go.value());
+  dsl::enter(sema_, join, 0);
+  ir::Value* holds = condition();
+  std::string why;
+  auto merged = dsl::merge(sema_, join, "", holds ? Val(holds) : Val(), false, why);
+  dsl::finish_if(sema_, join);
+  return merged ? merged->value() : nullptr;
 }
 
 }  // namespace tegula::language

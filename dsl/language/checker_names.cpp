@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "dsl/language/checker_impl.h"
 #include "runtime/base/elem.h"
@@ -17,61 +18,23 @@ using Kind = FunctionRef::Kind;
 
 // Python's own functions, and those of tl that need more than their arguments' values. find_member and call_builtin
 // share these names.
-constexpr const char* kBuiltins[] = {"abs", "bool", "float", "int", "len", "max", "min", "print", "range"};
-constexpr const char* kLanguageBuiltins[] = {"constexpr",     "device_assert", "device_print", "range",
-                                             "static_assert", "static_print",  "static_range"};
+constexpr const char* kBuiltins[] = {"abs",     "all", "any",        "bool",  "dict", "enumerate", "float", "getattr",
+                                     "hasattr", "int", "isinstance", "len",   "list", "max",       "min",   "print",
+                                     "range",   "str", "sum",        "tuple", "type", "zip"};
+constexpr const char* kLanguageBuiltins[] = {
+    "_log2",         "_unwrap_if_constexpr", "base_value",   "block_type", "condition",
+    "constexpr",     "device_assert",        "device_print", "dtype",      "range",
+    "static_assert", "static_print",         "static_range", "tensor",     "to_tensor",
+    "tuple"};
+constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
+                                          "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
-// What Triton has and Tegula lacks, of tl and of libdevice (which tl.math once held): a name that looks like one of
-// these is no typing error.
+// What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " associative_scan async_task atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor "
-    "bitonic_merge cat const cumprod cumsum dot_scaled flip float8e4b15 float8e4b8 float8e5b16 gather histogram "
-    "inline_asm_elementwise interleave join "
-    "map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint randint4x randn randn4x sort split "
-    "swizzle2d tensor tensor_descriptor topk uint_to_uniform_float ";
-constexpr std::string_view kLibdeviceOnly =
-    " acos acosh add_rd add_rn add_ru add_rz asin asinh atan atan2 atanh brev byte_perm cbrt clz copysign cosh cospi "
-    "cyl_bessel_i0 cyl_bessel_i1 div_rd div_ru div_rz double2float_rd double2float_rn double2float_ru double2float_rz "
-    "double2hiint double2int_rd double2int_rn double2int_ru double2int_rz double2ll_rd double2ll_rn double2ll_ru "
-    "double2ll_rz double2loint double2uint_rd double2uint_rn double2uint_ru double2uint_rz double2ull_rd double2ull_rn "
-    "double2ull_ru double2ull_rz double_as_longlong erfc erfcinv erfcx erfinv exp10 expm1 fast_cosf fast_dividef "
-    "fast_exp10f fast_expf fast_log10f fast_log2f fast_logf fast_powf fast_sinf fast_tanf fdim ffs finitef "
-    "float2int_rd float2int_rn float2int_ru float2int_rz float2ll_rd float2ll_rn float2ll_ru float2ll_rz float2uint_rd "
-    "float2uint_rn float2uint_ru float2uint_rz float2ull_rd float2ull_rn float2ull_ru float2ull_rz float_as_int "
-    "float_as_uint fma_rd fma_rn fma_ru fma_rz fmod hadd hiloint2double hypot ilogb int2double_rn int2float_rd "
-    "int2float_rn int2float_ru int2float_rz int_as_float isfinited isinf isnan j0 j1 jn ldexp lgamma ll2double_rd "
-    "ll2double_rn ll2double_ru ll2double_rz ll2float_rd ll2float_rn ll2float_ru ll2float_rz llrint llround log10 log1p "
-    "logb longlong_as_double mul24 mul_rd mul_rn mul_ru mul_rz mulhi nearbyint nextafter norm3d norm4d normcdf "
-    "normcdfinv popc rcbrt rcp64h rcp_rd rcp_rn rcp_ru rcp_rz remainder rhadd rhypot rint rnorm3d rnorm4d round "
-    "rsqrt_rn sad saturatef scalbn signbit sinh sinpi sqrt_rd sqrt_ru sqrt_rz sub_rd sub_rn sub_ru sub_rz tan tgamma "
-    "trunc uint2double_rn uint2float_rd uint2float_rn uint2float_ru uint2float_rz uint_as_float ull2double_rd "
-    "ull2double_rn ull2double_ru ull2double_rz ull2float_rd ull2float_rn ull2float_ru ull2float_rz y0 y1 yn ";
-// What says the same, or nearly so.
-constexpr std::pair<std::string_view, const char*> kInstead[] = {
-    {"erfc", "1 - tl.erf(x)"},
-    {"exp10", "tl.exp2(x * 3.321928094887362)"},
-    {"expm1", "tl.exp(x) - 1"},
-    {"fast_cosf", "tl.cos(x)"},
-    {"fast_dividef", "x / y"},
-    {"fast_expf", "tl.exp(x)"},
-    {"fast_log2f", "tl.log2(x)"},
-    {"fast_logf", "tl.log(x)"},
-    {"fast_powf", "tl.math.pow(x, y)"},
-    {"fast_sinf", "tl.sin(x)"},
-    {"finitef", "tl.abs(x) < float('inf')"},
-    {"float_as_int", "x.to(tl.int32, bitcast=True)"},
-    {"int_as_float", "x.to(tl.float32, bitcast=True)"},
-    {"isfinited", "tl.abs(x) < float('inf')"},
-    {"isinf", "tl.abs(x) == float('inf')"},
-    {"isnan", "x != x"},
-    {"log10", "tl.log2(x) * 0.3010299956639812"},
-    {"log1p", "tl.log(1 + x)"},
-    {"nearbyint", "tl.floor(x + 0.5), which rounds ties up"},
-    {"rint", "tl.floor(x + 0.5), which rounds ties up"},
-    {"round", "tl.floor(x + 0.5), which rounds ties up"},
-    {"saturatef", "tl.clamp(x, 0.0, 1.0)"},
-    {"tan", "tl.sin(x) / tl.cos(x)"},
-    {"trunc", "tl.where(x < 0, tl.ceil(x), tl.floor(x))"}};
+    " associative_scan async_task bitonic_merge const cumprod cumsum flip float8e4b15 float8e4b8 float8e5b16 gather "
+    "histogram map_elementwise sort "
+    "tensor_descriptor topk ";
+constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 
 template <size_t n>
@@ -81,6 +44,16 @@ bool contains(const char* const (&names)[n], std::string_view name) {
 
 Val module_ref(std::string name) { return FunctionRef{Kind::Module, std::move(name), nullptr, nullptr}; }
 Val builtin_ref(std::string name) { return FunctionRef{Kind::Builtin, std::move(name), nullptr, nullptr}; }
+
+// Triton's modules under their usual names, imported from a module of others that hands them on:
+// `from package.triton_utils import tl, triton`.
+std::optional<Val> handed_on(std::string_view path) {
+  size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  std::string_view name = path.substr(dot + 1);
+  if (name == "tl" || name == "triton") return module_ref(std::string(name));
+  return name == "libdevice" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
+}
 
 std::optional<Val> find_type(std::string_view name) {
   for (Elem e : {
@@ -99,7 +72,13 @@ std::vector<std::string> member_names(std::string_view module) {
     for (const char* constant : {"pi", "e", "inf", "nan", "tau"}) names.emplace_back(constant);
     return names;
   }
-  for (const dsl::FunctionInfo& f : dsl::function_table()) names.push_back(f.name);
+  for (const dsl::FunctionInfo& f : dsl::function_table()) {
+    const bool of_libdevice = f.name.starts_with(kLibdevice);
+    if (!of_libdevice)
+      names.push_back(f.name);
+    else if (module != "tl")
+      names.push_back(f.name.substr(kLibdevice.size()));
+  }
   if (module != "tl") return names;
   for (const char* name : kLanguageBuiltins) names.emplace_back(name);
   for (const char* name : {"math", "extra", "PropagateNan"}) names.emplace_back(name);
@@ -127,10 +106,24 @@ void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
   frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
 }
 
-const Function* Checker::find_jit(std::string_view name) const {
+const Function* Checker::find_jit(std::string_view name) {
   for (size_t i = module_.functions.size(); i-- > 0;)  // a later definition wins
-    if (module_.functions[i].name == name) return &module_.functions[i];
+    if (module_.functions[i].name == name && holds(module_.functions[i].conditions, true)) return &module_.functions[i];
   return nullptr;
+}
+
+bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
+  for (const Condition& c : conditions) {
+    auto [it, is_new] = conditions_.try_emplace(c.value.get());
+    if (is_new) {
+      Frame frame, *caller = std::exchange(frame_, &frame);
+      Val v;
+      if (trial([&] { v = as_host([&] { return eval(*c.value); }); }) && v.is_constant()) it->second = dsl::truth(v);
+      frame_ = caller;
+    }
+    if (it->second ? *it->second != c.holds : !if_unknown) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> Checker::visible_names() const {
@@ -151,7 +144,8 @@ Val Checker::lookup(const Expr& e) {
     return b.value;
   }
   for (size_t i = module_.globals.size(); i-- > 0;)
-    if (module_.globals[i].name == name) return global_value(module_.globals[i], e);
+    if (module_.globals[i].name == name && holds(module_.globals[i].conditions, false))
+      return global_value(module_.globals[i], e);
   if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, &module_};
   if (host_)
     if (auto value = host_name(name)) return *value;
@@ -162,6 +156,7 @@ Val Checker::lookup(const Expr& e) {
       if (auto member = resolve_path(path + "." + name)) return *member;
     } else if (import.name == name) {
       if (auto value = resolve_path(import.path)) return *value;
+      if (auto value = handed_on(import.path)) return *value;
       return module_ref(import.path);                  // an error only where something is done with it
     } else if (import.name.starts_with(name + ".")) {  // import a.b.c binds a
       if (auto value = resolve_path(name)) return *value;
@@ -169,6 +164,10 @@ Val Checker::lookup(const Expr& e) {
     }
   }
   if (contains(kBuiltins, name)) return builtin_ref("python." + name);  // min is not tl.min
+  if (!host_ && file_) {
+    Val function;
+    if (!as_host([&] { return function = host_name(name).value_or(Val()); }).is_poison()) return function;
+  }
   if (unknown_ && frame_->function) {  // the same unknown condition may be what gives it a value
     std::vector<std::string> assigned;
     collect_assigned(frame_->function->body, nullptr, true, assigned);
@@ -178,6 +177,7 @@ Val Checker::lookup(const Expr& e) {
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
   if (name == "math") fallback = "write 'import math' at the top of the file, or use tl.exp, tl.log, ...";
+  if (fallback.empty() && dsl::find_function(name)) fallback = fmt::format("write 'tl.{}'", name);
   return error(e.loc, fmt::format("unknown name '{}'", name),
                fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
 }
@@ -191,7 +191,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
   frame.parent = caller;
   frame_ = &frame;
   Val value = with_note(use.loc, fmt::format("in the value of the global '{}'", global.name), [&] {
-    Val v = global.value ? eval(*global.value) : Val();
+    Val v = global.value ? as_host([&] { return eval(*global.value); }) : Val();
     if (v.is_value())
       v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
                 "a kernel can use globals that are numbers, strings, types and tuples of them");
@@ -223,9 +223,19 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   if (module == "tl") {
     if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
     if (name == "core" || name == "standard") return module_ref("tl");
+    if (name == "target_info") return module_ref("tl.target_info");
+    if (name == "pi32_t") return Val(dsl::DType{ir::Type::pointer_to(Elem::I32)});
+    if (name == "TRITON_MAX_TENSOR_NUMEL") return Val(dsl::Int(1 << 20));
     if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
     if (name == "PropagateNan") return module_ref("tl.PropagateNan");
     if (auto type = find_type(name)) return type;
+  } else if (module == "tl.target_info") {
+    if (contains(kTargetQueries, name)) return builtin_ref("tl.target_info." + std::string(name));
+    return std::nullopt;
+  } else if (module == "triton target") {
+    if (name == "backend") return Val(std::string("cuda"));
+    if (name == "arch") return capability_ ? Val(dsl::Int(*capability_)) : Val();
+    return std::nullopt;
   } else if (module == "tl.PropagateNan") {
     if (name == "ALL" || name == "NONE") return Val(name == "ALL");
     return std::nullopt;
@@ -236,7 +246,11 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   } else if (module != "tl.math" && module != "tl.libdevice") {
     return std::nullopt;
   }
-  if (const dsl::FunctionInfo* info = dsl::find_function(name)) return builtin_ref(info->name);
+  // libdevice's own functions come first there; tl.math held libdevice once.
+  const dsl::FunctionInfo *plain = dsl::find_function(name), *device = nullptr;
+  if (module != "tl") device = dsl::find_function(std::string(kLibdevice).append(name));
+  if (const dsl::FunctionInfo* info = device && (module == "tl.libdevice" || !plain) ? device : plain)
+    return builtin_ref(info->name);
   return std::nullopt;
 }
 
@@ -260,12 +274,12 @@ std::optional<Val> Checker::resolve_path(std::string_view path) const {
 
 bool Checker::is_foreign(const FunctionRef& f) {
   return f.kind == Kind::Module && f.name != "triton" && f.name != "math" && f.name != "tl" &&
-         !f.name.starts_with("tl.");
+         !f.name.starts_with("tl.") && f.name != "triton target";
 }
 
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
   if (auto member = find_member(module.name, e.text)) return *member;
-  if (host_ && (is_foreign(module) || module.name == "triton"))
+  if (host_ && !func_ && (is_foreign(module) || module.name == "triton"))
     return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
                  module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
   if (is_foreign(module))
@@ -273,14 +287,9 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
                  "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
   std::string hint;
   const bool of_tl = module.name == "tl" || module.name.starts_with("tl.");
-  const std::string word = " " + e.text + " ";
-  if (of_tl &&
-      (kTritonOnly.find(word) != std::string_view::npos || kLibdeviceOnly.find(word) != std::string_view::npos)) {
-    hint = "docs/language.md lists what there is";
-    for (const auto& [name, instead] : kInstead)
-      if (name == e.text) hint = fmt::format("write {}", instead);
-    return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)), hint);
-  }
+  if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
+    return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),
+                 "docs/language.md lists what there is");
   if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
   else if (of_tl)

@@ -9,21 +9,37 @@ namespace tegula::language {
 
 using Kind = Stmt::Kind;
 
-std::optional<Val> Checker::execute(const Continuation& k) {
+Outcome Checker::execute(const Continuation& k) {
   for (size_t i = 0; i < k.statements.size(); ++i) {
     const Stmt& s = *k.statements[i];
-    if (!count_step(s.loc)) return Val();
+    if (!count_step(s.loc)) return {Outcome::Kind::Return, Val()};
     sema_.at(s.loc);
-    if (s.kind == Kind::Return) return execute_return(s);
-    if (s.kind == Kind::If) {
-      bool go_on = false;
-      auto result = execute_if(s, Continuation{k.statements.subspan(i + 1), k.next}, go_on);
-      if (!go_on) return result;
-    } else {
-      execute_simple(s);
+    const Continuation rest{k.statements.subspan(i + 1), k.next};
+    bool go_on = false;
+    Outcome outcome;
+    switch (s.kind) {
+      case Kind::Return:
+        return execute_return(s);
+      case Kind::Break:
+      case Kind::Continue:
+        return execute_jump(s);
+      case Kind::If:
+        outcome = choose({s.loc, s.value->loc, eval(*s.value), {s.body, s.orelse}}, rest, go_on);
+        break;
+      case Kind::For:
+      case Kind::While:
+        outcome = execute_loop(s, rest, go_on);
+        break;
+      case Kind::With:
+        check_with(s);
+        return execute(Continuation{s.body, &rest});
+      default:
+        execute_simple(s);
+        go_on = true;
     }
+    if (!go_on) return outcome;
   }
-  return k.next ? execute(*k.next) : std::nullopt;
+  return k.next ? execute(*k.next) : Outcome{};
 }
 
 void Checker::execute_simple(const Stmt& s) {
@@ -36,13 +52,8 @@ void Checker::execute_simple(const Stmt& s) {
       augmented_assign(s);
       break;
     case Kind::Expr:
+      statement_ = s.value.get();
       if (s.value->kind != Expr::Kind::String && s.value->kind != Expr::Kind::Ellipsis) eval(*s.value);
-      break;
-    case Kind::For:
-      execute_for(s);
-      break;
-    case Kind::While:
-      execute_while(s);
       break;
     case Kind::Assert:
       check_assert(s);
@@ -50,20 +61,21 @@ void Checker::execute_simple(const Stmt& s) {
     case Kind::Raise:
       check_raise(s);
       break;
-    case Kind::Break:
-    case Kind::Continue: {
-      bool is_break = s.kind == Kind::Break;
-      error(s.loc, fmt::format("'{}' is not supported in a kernel", is_break ? "break" : "continue"),
-            is_break ? "put the condition into a 'while', or bound the range"
-                     : "put the rest of the loop body under an 'if'");
-      break;
-    }
-    case Kind::Pass:
-    case Kind::Import:
-      break;
-    case Kind::Return:
-    case Kind::If:
-      break;  // execute() has them
+    default:
+      break;  // of no effect, or execute() has it
+  }
+}
+
+// Hints alone: who runs the block, or what a profiler calls it.
+void Checker::check_with(const Stmt& s) {
+  static constexpr std::string_view kHints[] = {"async_task", "async_tasks", "scope"};
+  for (const ExprPtr& context : s.value->children) {
+    const Expr& callee = context->kind == Expr::Kind::Call ? *context->children[0] : *context;
+    const std::string name = dotted_name(callee);
+    const bool hint =
+        std::find(std::begin(kHints), std::end(kHints), name.substr(name.rfind('.') + 1)) != std::end(kHints);
+    if (hint) continue;
+    error(context->loc, "'with' takes hints alone, such as tl.async_task(...)", "write the block without 'with'");
   }
 }
 
@@ -75,27 +87,11 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
       bind(target.text, value, typed, target.loc);
       return;
     case Expr::Kind::Tuple:
-    case Expr::Kind::List: {
-      const auto* tuple = value.get_if<dsl::TupleVal>();
-      bool starred = std::any_of(target.children.begin(), target.children.end(),
-                                 [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; });
-      bool fits = tuple && tuple->items->size() == target.children.size() && !starred;
-      if (starred) {
-        error(target.loc, "a starred name cannot be assigned to in a kernel");
-      } else if (!tuple && !value.is_poison()) {
-        error(target.loc, fmt::format("cannot unpack {} into {} names", dsl::describe(value), target.children.size()));
-      } else if (tuple && !fits) {
-        error(target.loc,
-              fmt::format("cannot unpack {} values into {} names", tuple->items->size(), target.children.size()));
-      }
-      for (size_t i = 0; i < target.children.size(); ++i) {
-        const Expr& child = *target.children[i];
-        assign(child.kind == Expr::Kind::Starred ? *child.children[0] : child, fits ? (*tuple->items)[i] : Val(),
-               typed);
-      }
+    case Expr::Kind::List:
+      unpack(target, value, typed);
       return;
-    }
     case Expr::Kind::Subscript:
+      if (assign_item(target, value)) return;
       error(target.loc, "cannot assign to a part of a tile",
             "write memory with tl.store(pointer, value), choose elements with tl.where(mask, x, y)");
       return;
@@ -108,15 +104,58 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
   }
 }
 
+// a, *b, c = value: the starred name takes what the others leave.
+void Checker::unpack(const Expr& target, const Val& value, bool typed) {
+  const auto* tuple = value.get_if<dsl::TupleVal>();
+  const size_t names = target.children.size(), found = tuple ? tuple->items->size() : 0;
+  auto is_starred = [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; };
+  const auto stars = size_t(std::count_if(target.children.begin(), target.children.end(), is_starred));
+  const bool fits = tuple && stars <= 1 && (stars ? found + 1 >= names : found == names);
+  if (stars > 1)
+    error(target.loc, "more than one starred name in an assignment");
+  else if (!tuple && !value.is_poison())
+    error(target.loc, fmt::format("cannot unpack {} into {} names", dsl::describe(value), names));
+  else if (tuple && !fits)
+    error(target.loc,
+          fmt::format("cannot unpack {} values into {}{} names", found, stars ? "at least " : "", names - stars));
+  size_t next = 0;
+  for (const ExprPtr& child : target.children) {
+    if (!is_starred(child)) {
+      assign(*child, fits ? (*tuple->items)[next++] : Val(), typed);
+      continue;
+    }
+    const size_t count = fits ? found + 1 - names : 0;
+    auto from = fits ? tuple->items->begin() + long(next) : std::vector<Val>::const_iterator();
+    assign(*child->children[0], fits ? dsl::make_tuple(std::vector<Val>(from, from + long(count))) : Val(), typed);
+    next += count;
+  }
+}
+
+// xs[i] = value for a list of this function: the name is bound to a changed list. False if it is no such list.
+bool Checker::assign_item(const Expr& target, const Val& value) {
+  const Expr& base = *target.children[0];
+  if (base.kind != Expr::Kind::Name || !frame_->scope.contains(base.text)) return false;
+  const Val old = lookup(base);
+  const auto* list = old.get_if<dsl::TupleVal>();
+  if (old.is_poison()) return true;
+  auto indices = list ? eval_index(target) : std::nullopt;
+  if (!list) return false;
+  if (!indices) return true;
+  sema_.at(target.loc);
+  if (indices->size() != 1 || (*indices)[0].is<dsl::Slice>())
+    return !error(target.loc, "a list's elements are assigned one at a time").is_poison() || true;
+  if (dsl::subscript(sema_, old, *indices).is_poison()) return true;
+  std::vector<Val> items = *list->items;
+  const int64_t at = (*indices)[0].as<dsl::Int>().clamped();
+  items[size_t(at < 0 ? at + int64_t(items.size()) : at)] = value;
+  bind(base.text, dsl::make_tuple(std::move(items)), false, target.loc);
+  return true;
+}
+
 void Checker::assign_statement(const Stmt& s) {
   if (!s.value) return;  // a bare annotation
   bool constexpr_name = s.kind == Kind::AnnAssign && is_constexpr_annotation(s.annotation.get());
-  Val value = eval(*s.value);
-  if (constexpr_name && value.is_value())
-    value = error(s.value->loc,
-                  fmt::format("'{}' is annotated tl.constexpr, but its value is known at run time only: {}",
-                              dotted_name(*s.targets[0]), dsl::describe(value)),
-                  "drop the annotation");
+  Val value = eval(*s.value);  // as in Triton, a run-time value may be annotated tl.constexpr
   // tl.constexpr(x) makes a constexpr as the annotation does.
   bool wrapped = s.value->kind == Expr::Kind::Call && is_constexpr_annotation(s.value->children[0].get());
   for (const ExprPtr& target : s.targets) assign(*target, value, !constexpr_name && !wrapped);
@@ -125,7 +164,9 @@ void Checker::assign_statement(const Stmt& s) {
 void Checker::augmented_assign(const Stmt& s) {
   const Expr& target = *s.targets[0];
   if (target.kind != Expr::Kind::Name) {
-    assign(target, Val(), false);  // says why not
+    const bool item = target.kind == Expr::Kind::Subscript;
+    Val value = item ? eval_binary(s.text, eval(target), false, eval(*s.value), is_typed(*s.value), s.loc) : Val();
+    assign(target, value, false);  // or says why not
     return;
   }
   Val old = lookup(target);
@@ -156,76 +197,73 @@ void Checker::check_raise(const Stmt& s) {
         "a kernel can raise only where a compile-time condition keeps it from being reached");
 }
 
-// ---- Return
+// ---- Jumps and branches
 
-Val Checker::execute_return(const Stmt& s) {
+Outcome Checker::execute_return(const Stmt& s) {
+  statement_ = s.value.get();  // what returns nothing may be returned
   Val value = s.value ? eval(*s.value) : Val(dsl::None{});
-  if (frame_->loops)
-    return error(s.loc, "'return' inside a loop is not supported",
-                 s.value ? "keep the result in a variable and return it after the loop"
-                         : "leave the loop by its bounds or by the condition of a 'while', or put the rest of its body "
-                           "under an 'if'");
   if (frame_->is_kernel && !value.is<dsl::None>() && !value.is_poison())
-    return error(s.loc,
-                 fmt::format("kernel '{}' returns {}, but a kernel returns nothing", frame_->function->name,
-                             dsl::describe(value)),
-                 "write results to memory with tl.store");
-  return value;
+    value = error(s.loc,
+                  fmt::format("kernel '{}' returns {}, but a kernel returns nothing", frame_->function->name,
+                              dsl::describe(value)),
+                  "write results to memory with tl.store");
+  if (frame_->loops.empty()) return {Outcome::Kind::Return, std::move(value)};
+  bind(kReturned, true, false, s.loc);
+  bind(kResult, std::move(value), false, s.loc);
+  bind(frame_->loops.back().left, true, false, s.loc);
+  return {Outcome::Kind::Jump};
 }
 
-bool Checker::may_return(std::span<const StmtPtr> statements, const NameSet& unstable) {
-  for (const StmtPtr& s : statements) {
-    if (s->kind == Kind::Return) return true;
-    if (s->kind != Kind::If) continue;  // a return in a loop is an error of its own
-    auto condition = peek(*s->value, unstable);
-    bool taken = condition && dsl::truth(*condition);
-    if ((!condition || taken) && may_return(s->body, unstable)) return true;
-    if ((!condition || !taken) && may_return(s->orelse, unstable)) return true;
+Outcome Checker::execute_jump(const Stmt& s) {
+  const bool is_break = s.kind == Kind::Break;
+  if (frame_->loops.empty()) {
+    error(s.loc, fmt::format("'{}' outside of a loop", is_break ? "break" : "continue"));
+    return {};
   }
-  return false;
+  if (is_break) bind(frame_->loops.back().left, true, false, s.loc);
+  return {Outcome::Kind::Jump};
 }
 
-// ---- Branches
-
-std::optional<Val> Checker::execute_if(const Stmt& s, const Continuation& rest, bool& go_on) {
-  Val condition = eval(*s.value);
-  if (condition.is_constant()) return execute(Continuation{dsl::truth(condition) ? s.body : s.orelse, &rest});
+Outcome Checker::choose(const Choice& c, const Continuation& rest, bool& go_on) {
+  if (c.condition.is_constant()) return execute(Continuation{c.sides[dsl::truth(c.condition) ? 0 : 1], &rest});
   std::vector<std::string> assigned;
-  collect_assigned(s.body, nullptr, true, assigned);
-  collect_assigned(s.orelse, nullptr, true, assigned);
+  for (auto side : c.sides) collect_assigned(side, nullptr, true, assigned);
   NameSet unstable(assigned.begin(), assigned.end());
-  if (may_return(s.body, unstable) || may_return(s.orelse, unstable)) return branch_to_end(s, condition, rest);
-  branch(s, condition);
-  go_on = true;
-  return std::nullopt;
+  Jumps jumps = find_jumps(c.sides[0], unstable);
+  jumps |= find_jumps(c.sides[1], unstable);
+  if (jumps.any() && frame_->loops.empty()) return branch_to_end(c, rest);
+  // With a jump both sides go on to the end of the loop's body.
+  branch(c, [&](int side) { execute(Continuation{c.sides[side], jumps.any() ? &rest : nullptr}); });
+  go_on = !jumps.any();
+  return {go_on ? Outcome::Kind::Next : Outcome::Kind::Jump};
 }
 
-void Checker::branch(const Stmt& s, const Val& condition) {
-  sema_.at(s.value->loc);
-  ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
-  sema_.at(s.loc);
+void Checker::branch(const Choice& c, const std::function<void(int side)>& run) {
+  sema_.at(c.condition_loc);
+  ir::Value* value = c.condition.is_poison() ? nullptr : dsl::to_condition(sema_, c.condition);
+  sema_.at(c.loc);
   Join join = dsl::begin_if(sema_, value);
   Scope before = frame_->scope, scopes[2];
   unknown_ += !value;
   for (int side : {0, 1}) {
     frame_->scope = before;
     dsl::enter(sema_, join, side);
-    execute(Continuation{side ? s.orelse : s.body});
+    run(side);
     scopes[side] = std::move(frame_->scope);
   }
   unknown_ -= !value;
-  sema_.at(s.loc);
-  merge_scopes(value ? &join : nullptr, s, std::move(scopes[0]), std::move(scopes[1]));
+  sema_.at(c.loc);
+  merge_scopes(value ? &join : nullptr, c.loc, std::move(scopes[0]), std::move(scopes[1]));
   dsl::finish_if(sema_, join);
 }
 
-void Checker::merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope else_scope) {
+void Checker::merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_scope) {
   Scope merged;
   auto only_one = [&](const std::string& name, Binding& b, const char* side) {
     if (!join) {
       b.value = Val();  // whether there is a branch at all is not known
     } else if (b.unusable.empty()) {
-      b.unusable = fmt::format("'{}' has a value only in the {} of the 'if' in line {}", name, side, s.loc.line);
+      b.unusable = fmt::format("'{}' has a value only in the {} of the 'if' in line {}", name, side, loc.line);
     }
     merged[name] = std::move(b);
   };
@@ -244,17 +282,18 @@ void Checker::merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope el
     }
     result.loc = a.loc;
     result.typed = a.typed && b.typed;
+    if (join && name == kResult) complete_results(*join, a.value, b.value);
     std::string why;
     std::optional<Val> value = Val();
     if (dsl::same(a.value, b.value)) {
       value = a.value;
     } else if (join) {
-      value = dsl::merge(sema_, *join, name, a.value, b.value, why);
+      value = dsl::merge(sema_, *join, name.starts_with('.') ? "" : name, a.value, b.value, why);
     }
     if (value) {
       result.value = *value;
     } else {
-      result.unusable = fmt::format("'{}' has no one type behind the 'if' in line {}: {}", name, s.loc.line, why);
+      result.unusable = fmt::format("'{}' has no one type behind the 'if' in line {}: {}", name, loc.line, why);
     }
   }
   for (auto& [name, b] : else_scope)
@@ -264,10 +303,10 @@ void Checker::merge_scopes(Join* join, const Stmt& s, Scope then_scope, Scope el
 
 // Each branch goes on to the end of the function, so the If gives the function's result and no name has to be merged.
 // A branch that always returns does not reach `rest`.
-Val Checker::branch_to_end(const Stmt& s, const Val& condition, const Continuation& rest) {
-  sema_.at(s.value->loc);
-  ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
-  sema_.at(s.loc);
+Outcome Checker::branch_to_end(const Choice& c, const Continuation& rest) {
+  sema_.at(c.condition_loc);
+  ir::Value* value = c.condition.is_poison() ? nullptr : dsl::to_condition(sema_, c.condition);
+  sema_.at(c.loc);
   Join join = dsl::begin_if(sema_, value);
   Scope before = frame_->scope;
   Val results[2];
@@ -275,18 +314,19 @@ Val Checker::branch_to_end(const Stmt& s, const Val& condition, const Continuati
   for (int side : {0, 1}) {
     frame_->scope = before;
     dsl::enter(sema_, join, side);
-    results[side] = execute(Continuation{side ? s.orelse : s.body, &rest}).value_or(Val(dsl::None{}));
+    results[side] = execute(Continuation{c.sides[side], &rest}).result();
   }
   unknown_ -= !value;
   frame_->scope = std::move(before);
-  sema_.at(s.loc);
+  sema_.at(c.loc);
   std::string why;
   std::optional<Val> merged = Val();
   if (value) merged = dsl::merge(sema_, join, "", results[0], results[1], why);
   dsl::finish_if(sema_, join);
-  if (merged) return *merged;
-  return error(s.loc, fmt::format("function '{}' returns {}", frame_->function->name, why),
-               "return values of the same types on every way through the function");
+  if (!merged)
+    merged = error(c.loc, fmt::format("function '{}' returns {}", frame_->function->name, why),
+                   "return values of the same types on every way through the function");
+  return {Outcome::Kind::Return, *merged};
 }
 
 }  // namespace tegula::language

@@ -8,7 +8,7 @@
 namespace tegula::language {
 
 void Checker::name_values(const Val& v, const std::string& name) {
-  if (ir::Value* value = v.value(); value && value->name.empty()) value->name = name;
+  if (ir::Value* value = v.value(); value && value->name.empty() && !name.starts_with('.')) value->name = name;
 }
 
 }  // namespace tegula::language

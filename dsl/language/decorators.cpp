@@ -99,7 +99,7 @@ class Reader {
       if (!a) continue;
       const auto* whole = a->value.get_if<dsl::Int>();
       const auto* real = a->value.get_if<double>();
-      *ms = whole ? double(*whole) : real ? *real : -1;
+      *ms = whole ? whole->to_double() : real ? *real : -1;
       if (*ms < 0)
         checker_.error(a->loc, fmt::format("{} takes milliseconds, found {}", name, dsl::describe(a->value)));
     }

@@ -45,7 +45,7 @@ class Dumper {
       case Expr::Kind::Format: {
         std::string out = "(format " + quote(e.names[0]);
         for (size_t i = 0; i < e.children.size(); ++i)
-          out += " " + (*this)(e.children[i]) + " " + quote(e.names[i + 1]);
+          out += " " + (*this)(e.children[i]) + e.operators[i] + " " + quote(e.names[i + 1]);
         return out + ")" + place(e.loc);
       }
       case Expr::Kind::True:
@@ -70,6 +70,8 @@ class Dumper {
         return list("if", e);
       case Expr::Kind::Starred:
         return list("*", e);
+      case Expr::Kind::Named:
+        return fmt::format("(:= {} {}){}", e.text, (*this)(e.children[0]), place(e.loc));
       case Expr::Kind::Slice:
         return list("slice", e);
       case Expr::Kind::Subscript:
@@ -146,9 +148,16 @@ class Dumper {
         return statements(s.orelse, depth + 1);
       case Stmt::Kind::For:
         line(depth, fmt::format("for{}{} in{}", at, targets, value));
-        return statements(s.body, depth + 1);
+        statements(s.body, depth + 1);
+        if (!s.orelse.empty()) line(depth, "else");
+        return statements(s.orelse, depth + 1);
       case Stmt::Kind::While:
         line(depth, fmt::format("while{}{}", at, value));
+        statements(s.body, depth + 1);
+        if (!s.orelse.empty()) line(depth, "else");
+        return statements(s.orelse, depth + 1);
+      case Stmt::Kind::With:
+        line(depth, fmt::format("with{}{}", at, value));
         return statements(s.body, depth + 1);
     }
   }
@@ -161,6 +170,7 @@ class Dumper {
       if (p.annotation) params += ": " + (*this)(p.annotation);
       if (p.default_value) params += " = " + (*this)(p.default_value);
     }
+    if (f.rest) params += (params.empty() ? "*" : ", *") + f.rest->name;
     line(0, fmt::format("def{} {}({}){}", place(f.loc), f.name, params, f.returns ? " -> " + (*this)(f.returns) : ""));
     statements(f.body, 1);
   }

@@ -35,6 +35,8 @@ x3::rule<struct dict_id, Node> const dict{"a dict"};
 x3::rule<struct dict_items_id, DictItems> const dict_items{"a key"};
 x3::rule<struct strings_id, std::vector<std::string_view>> const strings{"a string"};
 x3::rule<struct item_id, Node> const item{"an expression"};
+x3::rule<struct named_id, Node> const named{"an expression"};
+x3::rule<struct contexts_id, Items> const contexts{"an expression"};
 x3::rule<struct items_id, Items> const items{"an expression"};
 x3::rule<struct targets_id, Items> const targets{"a variable"};
 x3::rule<struct clauses_id, Clauses> const clauses{"'for'"};
@@ -74,7 +76,17 @@ auto const item_def = (span(lit('*')) > operation)[([](auto& ctx) {
                         children.push_back(std::move(x));
                         _val(ctx) = line(ctx).make(Kind::Starred, first, last, std::move(children));
                       })] |
-                      expression[set];
+                      named[set];
+auto const named_of = [](auto& ctx) {
+  const Range& name = at_c<0>(_attr(ctx));
+  Node& value = at_c<1>(_attr(ctx));
+  const char* last = value.last;
+  std::vector<Node> children;
+  children.push_back(std::move(value));
+  _val(ctx) = line(ctx).make(Kind::Named, name.begin(), last, std::move(children));
+  _val(ctx).expr->text = std::string(text(name));
+};
+auto const named_def = (name_text >> lit(":=") > expression)[named_of] | expression[set];
 auto const push_item = [](auto& ctx) { _val(ctx).nodes.push_back(std::move(_attr(ctx))); };
 auto const trailing_comma = [](auto& ctx) { _val(ctx).comma = matched_end(ctx); };
 auto const items_def = item[push_item] >> *(lit(',') >> item[push_item]) >> -lit(',')[trailing_comma];
@@ -429,10 +441,18 @@ auto const push_param = [](auto& ctx) {
     throw SyntaxError{p.loc, "the parameter '" + p.name + "' without a default follows one with a default", {}};
   _val(ctx).params.push_back(std::move(p));
 };
-auto const star_param = [](auto& ctx) { _val(ctx).keyword_only = true; };
+auto const star_param = [](auto& ctx) { _val(ctx).keyword_only = _val(ctx).params.size(); };
 auto const variadic_param = [](auto& ctx) {
   const Range& r = _attr(ctx);
-  _val(ctx).variadic = line(ctx).loc(r.begin(), r.end());
+  const Loc loc = line(ctx).loc(r.begin(), r.end());
+  std::string_view name = text(r);
+  if (name.starts_with("**")) {
+    _val(ctx).variadic = loc;
+    return;
+  }
+  name.remove_prefix(name.find_first_not_of("* \t"));
+  _val(ctx).keyword_only = _val(ctx).params.size();
+  _val(ctx).rest = Param{std::string(name), loc, nullptr, nullptr};
 };
 auto const any_param = span((lit("**") | lit('*')) >> x3::omit[name_text])[variadic_param] >>
                            -(lit(':') > x3::omit[expression]) |
@@ -459,7 +479,14 @@ auto const set_else = [](auto& ctx) { _val(ctx).form = Statement::Form::Else; };
 auto const end_of_head = [](auto& ctx) { _val(ctx).end = line(ctx).offset(matched_end(ctx)); };
 
 using Form = Statement::Form;
-auto const condition_def = expression;
+auto const condition_def = named;
+auto const context = expression[push_item] >> -(kw("as") > x3::omit[name_text]);
+auto const contexts_def = context >> *(lit(',') >> context);
+auto const value_contexts = [](auto& ctx) {
+  Items& all = _attr(ctx);
+  const char *first = all.nodes.front().first, *last = all.nodes.back().last;
+  _val(ctx).stmt->value = line(ctx).make(Kind::Tuple, first, last, std::move(all.nodes)).expr;
+};
 auto const statement_def =
     (kw("if")[begins(StmtKind::If, Form::If)] > condition[value_node] > condition_colon[end_of_head]) |
     (kw("elif")[begins(StmtKind::If, Form::Elif)] > condition[value_node] > condition_colon[end_of_head]) |
@@ -467,6 +494,7 @@ auto const statement_def =
     (kw("for")[begins(StmtKind::For, Form::For)] > targets[target_items] > in_word > items[value_items] >
      loop_colon[end_of_head]) |
     (kw("while")[begins(StmtKind::While, Form::While)] > condition[value_node] > condition_colon[end_of_head]) |
+    (kw("with")[begins(StmtKind::With, Form::With)] > contexts[value_contexts] > loop_colon[end_of_head]) |
     (kw("return")[begins(StmtKind::Return)] >> -items[value_items]) | kw("pass")[begins(StmtKind::Pass)] |
     kw("break")[begins(StmtKind::Break)] | kw("continue")[begins(StmtKind::Continue)] |
     (kw("assert")[begins(StmtKind::Assert)] > condition[value_node] > -(lit(',') > expression[message_node])) |
@@ -481,7 +509,7 @@ BOOST_SPIRIT_DEFINE(name_text, number_text, string_text, compare_operator, expre
 BOOST_SPIRIT_DEFINE(power, primary, atom, paren, list, dict, dict_items, strings, item, items, targets, clauses,
                     argument_list, index, index_list, lambda_names)
 BOOST_SPIRIT_DEFINE(statement, expression_statement, function, param, import_path, import_name, from_name, from_import,
-                    function_name, condition)
+                    function_name, condition, named, contexts)
 
 auto const skipper = x3::char_(" \t\f\v\n");
 

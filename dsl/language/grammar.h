@@ -12,7 +12,7 @@ namespace tegula::language {
 
 /// What one piece of a logical line is: a simple statement, or the head of a compound one up to its ':'.
 struct Statement {
-  enum class Form { Simple, If, Elif, Else, For, While, Def, Decorator };
+  enum class Form { Simple, If, Elif, Else, For, While, With, Def, Decorator };
   Form form = Form::Simple;
   StmtPtr stmt;                        ///< Simple, If, Elif, For, While; bodies are empty
   std::optional<Function> function;    ///< Def: name, parameters, return annotation

@@ -16,6 +16,7 @@ namespace {
 // Deeper trees would make recursion over them overflow the stack.
 constexpr int kMaxHeight = 400;
 constexpr int kMaxDepth = 150;
+constexpr size_t kMaxDigits = 4000;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\f' || c == '\v' || c == '\n'; }
 
@@ -155,9 +156,9 @@ Node LineContext::number(std::string_view text) const {
          fmt::format("write 0o{} for an octal number", digits.substr(1)));
   Node n = make(Expr::Kind::Int, first, last);
   const char* from = digits.data() + (base == 10 ? 0 : 2);
-  auto [end, error] = std::from_chars(from, digits.data() + digits.size(), n.expr->integer, base);
-  if (error != std::errc() || end != digits.data() + digits.size())
-    fail(first, last, "the integer does not fit into 64 bits");
+  auto value = digits.size() <= kMaxDigits ? dsl::Int::parse(from, base) : std::nullopt;
+  if (!value) fail(first, last, fmt::format("an integer has at most {} digits", kMaxDigits));
+  n.expr->integer = *value;
   return n;
 }
 
@@ -195,12 +196,19 @@ Node LineContext::strings(const std::vector<std::string_view>& literals,
         }
         e.text += std::string(begin, p);
       }
+      std::string how;
+      if (value && p < end && (*p == '!' || *p == ':')) {
+        const char* from = p;
+        while (p < end && *p != '}' && *p != '{') ++p;
+        how.assign(from, p);
+      }
       if (p == end || *p != '}') value = nullptr;
       for (int open = 1; p < end && (*p != '}' || --open > 0); ++p) open += *p == '{';
       if (p < end) ++p;
       if (value) e.height = std::max(e.height, value->height + 1);
       e.names.push_back(std::exchange(e.text, {}));
       e.children.push_back(std::move(value));
+      e.operators.push_back(std::move(how));
     }
     finish();
   }
@@ -425,7 +433,9 @@ std::string hint_for(std::string_view what, std::string_view before, std::string
   if (found == "||" || (found == "|" && before == "|")) return "write 'or' for conditions, '|' for tiles";
   if (found == "!") return "write 'not' for conditions, '~' for tiles";
   if (found == "?") return "write: a if condition else b";
-  if (found == ":=") return "assignment inside an expression is not part of the kernel language";
+  if (found == ":=") return "put brackets around it: (name := value)";
+  if (before == "+" && found.empty()) return "'++' is no operator: write i += 1";
+  if (before == "-" && found.empty()) return "'--' is no operator: write i -= 1";
   if (found == "\\") return "a backslash joins lines only as the last character of a line";
   if (is_reserved_word(found) && what.find("name") != std::string_view::npos)
     return fmt::format("'{}' is a word of the language: choose another name", found);

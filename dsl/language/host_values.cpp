@@ -71,7 +71,7 @@ Val launch_value(const std::string& name, const LaunchArgs::Value& value) {
 std::optional<Constexpr> val_to_constexpr(const Val& v) {
   if (v.is<dsl::None>()) return Constexpr();
   if (const auto* b = v.get_if<bool>()) return *b;
-  if (const auto* i = v.get_if<dsl::Int>()) return int64_t(*i);
+  if (const auto* i = v.get_if<dsl::Int>(); i && i->narrow()) return *i->narrow();
   if (const auto* d = v.get_if<double>()) return *d;
   if (const auto* s = v.get_if<std::string>()) return *s;
   if (const auto* t = v.get_if<dsl::DType>(); t && t->type.is_scalar() && !t->type.pointer) return t->type.elem;

@@ -19,8 +19,8 @@ constexpr int kMaxBlocks = 100;
 constexpr int kMaxElif = 300;
 
 // Python statements that kernels cannot have; a compound one takes its block with it.
-constexpr std::string_view kForeign[] = {"del",     "global", "nonlocal", "with", "try",   "except",
-                                         "finally", "class",  "async",    "def",  "yield", "await"};
+constexpr std::string_view kForeign[] = {"del",   "global", "nonlocal", "try",   "except", "finally",
+                                         "class", "async",  "def",      "yield", "await"};
 
 bool is_foreign(std::string_view word) {
   return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign);
@@ -150,6 +150,7 @@ class Parser {
     while (next_ < lines_.size()) {
       LogicalLine& line = lines_[next_];
       while (!scopes.empty() && line.indent <= scopes.back()) scopes.pop_back();
+      if (scopes.empty()) leave_branches(line);
       std::string_view word = line.word();
       if (line.text[0] == '@') {
         ++next_;
@@ -174,14 +175,14 @@ class Parser {
         Function f = parse_function();
         f.decorators = std::move(decorators);
         if (f.variadic)
-          diags_.error(f.variadic, "a kernel cannot take a variable number of arguments")
-              .with_hint("name each parameter");
+          diags_.error(f.variadic, "a kernel function cannot take '**' parameters").with_hint("name each parameter");
+        if (scopes.empty()) f.conditions = conditions();
         module_.functions.push_back(std::move(f));
       } else {
         bool scope = word == "def" || word == "class" || word == "async";
         if (scope) {
           scopes.push_back(line.indent);
-        } else if (scopes.empty()) {
+        } else if (scopes.empty() && !enter_branch(line)) {
           module_statement(line);
         }
         ++next_;
@@ -208,11 +209,74 @@ class Parser {
     }
   }
 
-  /// An assignment of the module becomes a global. One under an `if` or in a loop makes the name unknown: which value
-  /// it has is decided by host code that is not run here.
+  // ---- Conditions of the module. A block under `if` holds definitions under a condition; that of a `try` is taken to
+  // run to its end, so that its `except` never runs.
+
+  /// A block of the module around a line.
+  struct Branch {
+    int indent;
+    std::vector<Condition> conditions;
+    bool known = true;  ///< false in loops and the like
+    bool skipped = false;
+  };
+
+  void leave_branches(const LogicalLine& line) {
+    const std::string_view word = line.word();
+    const bool goes_on = word == "elif" || word == "else" || word == "except" || word == "finally";
+    while (!branches_.empty() &&
+           (line.indent < branches_.back().indent || (line.indent == branches_.back().indent && !goes_on)))
+      branches_.pop_back();
+  }
+
+  /// Whether the line begins a block of the module that lines below it make up.
+  bool enter_branch(const LogicalLine& line) {
+    const std::string_view word = line.word();
+    static constexpr std::string_view kWords[] = {"if",      "elif", "else",  "try", "except",
+                                                  "finally", "for",  "while", "with"};
+    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return false;
+    Branch branch{line.indent, {}};
+    const bool goes_on = !branches_.empty() && branches_.back().indent == line.indent;
+    if (goes_on) {
+      branch = std::move(branches_.back());
+      branches_.pop_back();
+      if (!branch.conditions.empty()) branch.conditions.back().holds = false;
+    }
+    if (word == "if" || word == "elif") {
+      Diagnostics ignored;
+      auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
+                                   : std::nullopt;
+      branch.known = branch.known && s && s->stmt && s->stmt->value;
+      if (branch.known) branch.conditions.push_back({std::shared_ptr<const Expr>(std::move(s->stmt->value)), true});
+      branches_.push_back(std::move(branch));
+      return next_ + 1 < lines_.size() && lines_[next_ + 1].indent > line.indent;
+    }
+    branch.skipped = word == "except";
+    branch.known = branch.known && word != "for" && word != "while";
+    branches_.push_back(std::move(branch));
+    return true;
+  }
+
+  std::vector<Condition> conditions() const {
+    std::vector<Condition> all;
+    for (const Branch& b : branches_) {
+      all.insert(all.end(), b.conditions.begin(), b.conditions.end());
+      if (!b.skipped) continue;
+      auto never = std::make_shared<Expr>();
+      never->kind = Expr::Kind::False;
+      all.push_back({std::move(never), true});
+    }
+    return all;
+  }
+
+  /// An assignment of the module becomes a global. One in a loop makes the name unknown: which value it has is decided
+  /// by host code that is not run here.
   void module_statement(const LogicalLine& line) {
     if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
-    bool decided = line.indent == 0;
+    bool decided = true;
+    for (const Branch& b : branches_) {
+      if (b.skipped) return;
+      decided = decided && b.known && b.indent < line.indent;
+    }
     for (auto [begin, end] : line.pieces) {
       Diagnostics ignored;
       auto s = parse_statement(line, begin, end, ignored);
@@ -241,7 +305,8 @@ class Parser {
       for (size_t i = 0; i < target.children.size(); ++i)
         add_global(*target.children[i], same ? value->children[i].get() : nullptr, nullptr);
     } else if (target.kind == Expr::Kind::Name && value) {
-      module_.globals.push_back({target.text, target.loc, annotation ? clone(*annotation) : nullptr, clone(*value)});
+      module_.globals.push_back(
+          {target.text, target.loc, annotation ? clone(*annotation) : nullptr, clone(*value), conditions()});
     } else if (target.kind == Expr::Kind::Name) {
       forget_global(target.text);
     }
@@ -417,9 +482,14 @@ class Parser {
         s->body = parse_suite(head, line, is_for ? "'for'" : "'while'");
         if (next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == "else") {
           LogicalLine& other = lines_[next_];
-          diags_.error(first_token(other), "'else' after a loop is not part of the kernel language");
-          parse_suite(parse_head(other), other, "'else'");
+          s->orelse = parse_suite(parse_head(other), other, "'else'");
         }
+        body.push_back(std::move(s));
+        break;
+      }
+      case Form::With: {
+        StmtPtr s = std::move(head.statement->stmt);
+        s->body = parse_suite(head, line, "'with'");
         body.push_back(std::move(s));
         break;
       }
@@ -490,6 +560,7 @@ class Parser {
   Module module_;
   std::vector<ImportBinding> inner_imports_;
   std::set<std::string> wrapped_;
+  std::vector<Branch> branches_;
 };
 
 // Where the text stops being UTF-8 without NULs; its size if it does not.

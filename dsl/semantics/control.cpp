@@ -47,6 +47,7 @@ bool same(const Val& a, const Val& b) {
   if (a.is<std::string>()) return a.as<std::string>() == b.as<std::string>();
   if (a.is<DType>())
     return a.as<DType>().type == b.as<DType>().type && a.as<DType>().to_block == b.as<DType>().to_block;
+  if (a.is<HostRef>()) return a.as<HostRef>() == b.as<HostRef>();
   if (a.is<double>()) {
     double x = a.as<double>(), y = b.as<double>();
     return (x == y && std::signbit(x) == std::signbit(y)) || (std::isnan(x) && std::isnan(y));
@@ -231,7 +232,7 @@ std::vector<ir::Value*> for_bounds(Sema& s, const Val& lower, const Val& upper, 
   ir::Type type = ir::Type::scalar(elem);
   std::vector<ir::Value*> out;
   for (const Val* v : bounds)
-    out.push_back(v->is_value() ? convert(s, *v, type).value() : s.builder.constant(type, v->as<Int>()));
+    out.push_back(v->is_value() ? convert(s, *v, type).value() : s.builder.constant(type, v->as<Int>().clamped()));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "codegen/ir/libdevice.h"
 #include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
@@ -41,7 +42,7 @@ Val parse_default(std::string_view text) {
   if (text == "False") return false;
   if (text == "()") return make_tuple({});
   if (text.front() == '\'') return std::string(text.substr(1, text.size() - 2));
-  Int value = 0;
+  int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
@@ -103,6 +104,16 @@ Val call_op(Sema& s, Args args) {
   return s.builder.create(opcode, values)->result();
 }
 
+/// A function of libdevice; rows of one name are one function.
+void add_libdevice(std::vector<FunctionInfo>& table, std::string_view name, Val (*call)(Sema&, Args), const char* doc) {
+  std::string full = fmt::format("libdevice.{}", name);
+  if (std::any_of(table.begin(), table.end(), [&](const FunctionInfo& f) { return f.name == full; })) return;
+  FunctionInfo info{std::move(full), {}, call, doc, false};
+  const size_t count = ir::libdevice_functions(name).front().params.size();
+  for (size_t i = 0; i < count; ++i) info.params.push_back({fmt::format("arg{}", i), true, false, Val()});
+  table.push_back(std::move(info));
+}
+
 std::vector<FunctionInfo> make_table() {
   std::vector<FunctionInfo> table;
   auto op_row = [&](const char* language_name, std::initializer_list<const char*> params, auto call, const char* doc) {
@@ -124,6 +135,10 @@ std::vector<FunctionInfo> make_table() {
     table.push_back({std::move(language_name), parse_params(params), &fn_##name, doc, method}); \
   }
 #include "dsl/semantics/functions.def"
+#define TEGULA_LIBDEVICE(name, signature, body, doc) \
+  add_libdevice(                                     \
+      table, #name, [](Sema& s, Args args) { return call_libdevice(s, #name, args); }, doc);
+#include "codegen/ir/libdevice.def"
   return table;
 }
 

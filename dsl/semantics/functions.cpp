@@ -158,7 +158,7 @@ Val fn_arange(Sema& s, Args args) {
   auto start = to_int(s, args[0], "the start of arange"), end = to_int(s, args[1], "the end of arange");
   if (!start || !end) return {};
   if (*end <= *start) return s.error(fmt::format("arange from {} to {} is empty", *start, *end));
-  Int extent = *end - *start;
+  int64_t extent = *end - *start;
   if (!is_tile_extent(extent))
     return s.error(
         fmt::format("the extent of arange is {}, which is no q * 2^k with odd q up to {}", extent, kMaxRepeats),
@@ -232,8 +232,11 @@ Val fn_cast(Sema& s, Args args) {
     rounding = args[2].is<std::string>() ? args[2].as<std::string>() : std::string();
     if (rounding != "rtne" && rounding != "rtz")
       return s.error(fmt::format("fp_downcast_rounding is {}, expected 'rtne' or 'rtz'", describe(args[2])));
+    if (x->type.elem == *elem) return x;  // nothing to round, as in Triton
     if (!x->type.is_float() || !is_float(*elem) || x->type.bits() <= elem_bits(*elem))
-      return s.error("fp_downcast_rounding belongs to a cast to a narrower float");
+      return s.error(fmt::format("fp_downcast_rounding belongs to a cast to a narrower float, found one of {} to {}",
+                                 describe(args[0]), elem_info(*elem).tl),
+                     "leave fp_downcast_rounding out");
     if (rounding == "rtz" && is_float8(*elem))
       return s.error(
           fmt::format("a cast to {} rounds to nearest, found fp_downcast_rounding 'rtz'", elem_info(*elem).tl),
@@ -318,8 +321,8 @@ Val fn_softmax(Sema& s, Args args) {
 Val fn_next_power_of_2(Sema& s, Args args) {
   auto n = to_int(s, args[0], "the argument of next_power_of_2");
   if (!n) return {};
-  if (*n > Int(1) << 62) return s.error(fmt::format("the next power of two of {} does not fit 64 bits", *n));
-  return Int(std::bit_ceil(uint64_t(std::max<Int>(*n, 1))));
+  if (*n > int64_t(1) << 62) return s.error(fmt::format("the next power of two of {} does not fit 64 bits", *n));
+  return Int(std::bit_ceil(uint64_t(std::max<int64_t>(*n, 1))));
 }
 
 // ----------------------------------------------------------------------------------------------------------- shape
@@ -398,107 +401,6 @@ Val fn_permute(Sema& s, Args args) {
   return x ? permuted(s, x, args[1], "permute") : Val();
 }
 
-// The elements of a dot's sums, as in Triton: out_dtype decides for float16 and float8 alone. nullopt if there is no
-// such dot.
-std::optional<Elem> dot_result(Elem operand, std::optional<Elem> out_dtype) {
-  switch (operand) {
-    case Elem::I8:
-    case Elem::U8:
-      return Elem::I32;
-    case Elem::F8E4M3:
-    case Elem::F8E5M2:
-    case Elem::F16:
-      return out_dtype == Elem::F16 ? Elem::F16 : Elem::F32;
-    case Elem::BF16:
-    case Elem::F32:
-      return Elem::F32;
-    case Elem::F64:
-      return Elem::F64;
-    default:
-      return std::nullopt;
-  }
-}
-
-// How float32 operands are multiplied, as in Triton: by tf32 unless the kernel says otherwise. nullopt after an error.
-std::optional<std::string> dot_precision(Sema& s, const Val& input_precision, const Val& allow_tf32) {
-  if (input_precision.is<None>()) return allow_tf32.is<None>() || truth(allow_tf32) ? "tf32" : "ieee";
-  const bool known = input_precision.is<std::string>() &&
-                     (input_precision.as<std::string>() == "tf32" || input_precision.as<std::string>() == "tf32x3" ||
-                      input_precision.as<std::string>() == "ieee");
-  if (!known)
-    s.error(
-        fmt::format("input_precision of dot is {}, expected 'tf32', 'tf32x3' or 'ieee'", describe(input_precision)));
-  else if (!allow_tf32.is<None>())
-    s.error("dot takes input_precision or allow_tf32, found both", "allow_tf32 is the older name: leave it out");
-  else
-    return input_precision.as<std::string>();
-  return std::nullopt;
-}
-
-Val fn_dot(Sema& s, Args args) {
-  ir::Value *a = to_value(s, args[0], "the first operand of dot"),
-            *b = to_value(s, args[1], "the second operand of dot");
-  if (!a || !b) return {};
-  const int rank = a->type.rank();
-  if ((rank != 2 && rank != 3) || b->type.rank() != rank)
-    return s.error(fmt::format("dot takes two tiles of rank 2, or of rank 3, found {} and {}", describe(args[0]),
-                               describe(args[1])));
-  const ir::Shape &left = a->type.shape, &right = b->type.shape;
-  const int m = rank - 2, n = rank - 1;
-  if (left[n] != right[m])
-    return s.error(fmt::format("dot of shapes {} and {}: the inner extents {} and {} differ", ir::shape_to_string(left),
-                               ir::shape_to_string(right), left[n], right[m]),
-                   "the first operand is [M, K], the second [K, N]");
-  if (rank == 3 && left[0] != right[0])
-    return s.error(fmt::format("dot of shapes {} and {}: {} and {} matrices", ir::shape_to_string(left),
-                               ir::shape_to_string(right), left[0], right[0]),
-                   "the first operand is [B, M, K], the second [B, K, N]");
-  const std::optional<std::string> precision = dot_precision(s, args[3], args[4]);
-  if (!precision) return {};
-  std::optional<Elem> wanted;
-  if (!args[6].is<None>()) {
-    wanted = to_elem(s, args[6], "the out_dtype of dot");
-    if (!wanted) return {};
-  }
-  const bool float8 = is_float8(a->type.elem) && is_float8(b->type.elem);
-  const auto sums = float8 || a->type.elem == b->type.elem ? dot_result(a->type.elem, wanted) : std::nullopt;
-  if (!sums || a->type.pointer || b->type.pointer)
-    return s.error(
-        fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
-        "both operands must have the same type, one of float16, bfloat16, float32, float64, int8 and uint8, or "
-        "both a float8; convert with .to(...)");
-  if (wanted == Elem::BF16)
-    return s.error(fmt::format("dot accumulates in {}, found out_dtype bfloat16", elem_info(*sums).tl),
-                   "convert the result with .to(...)");
-  const Elem out = *sums;
-  ir::Shape shape = left;
-  shape[n] = right[n];
-  ir::Type type = ir::Type::tile(out, shape);
-  ir::Value* acc = nullptr;
-  if (args[2].is<None>()) {
-    acc = is_float(out) ? s.builder.constant_float(type, 0) : s.builder.constant(type, 0);
-  } else {
-    acc = to_value(s, args[2], "the accumulator of dot");
-    if (!acc) return {};
-    if (!acc->type.same_shape_and_elem(type))
-      return s.error(fmt::format("the accumulator of dot is {}, expected {}", describe(acc), describe(DType{type})));
-  }
-  ir::Attrs attrs;
-  if (a->type.elem == Elem::F32 && *precision != "ieee") attrs["precision"] = *precision;
-  // Tensor cores may keep few bits of the sums of float8 products. At most max_num_imprecise_acc of them are summed so
-  // (Triton's default is no limit): here all of one dot, whose sum is then added to the accumulator in its own
-  // precision.
-  if (float8 && !args[5].is<None>()) {
-    auto limit = to_int(s, args[5], "the max_num_imprecise_acc of dot");
-    if (!limit) return {};
-    if (*limit < 0 || *limit > left[n])
-      return s.error(fmt::format("max_num_imprecise_acc of dot is {}, expected 0 to {}", *limit, left[n]),
-                     "it is a number of products along K, all of which the dot has at most");
-    return s.builder.add(acc, s.builder.dot(a, b, s.builder.constant_float(type, 0)));
-  }
-  return s.builder.dot(a, b, acc, std::move(attrs));
-}
-
 // --------------------------------------------------------------------------------------- compile time and hints
 
 Val fn_static_assert_(Sema& s, Args args) {
@@ -527,7 +429,6 @@ Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, "divisibility"); }
 Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, "contiguity"); }
 Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, "constancy"); }
 Val fn_assume(Sema& s, Args args) {
-  if (args[0].is_constant() && !truth(args[0])) return s.error("assume of a condition that is false");
   if (args[0].is_value()) promise(s, args[0].value());
   return None{};
 }

@@ -8,8 +8,10 @@
 
 namespace tegula::dsl {
 
-/// The type Triton gives a literal that stands alone: int1, int32, uint32, int64, float32, float64.
+/// The type Triton gives a literal that stands alone: int1, int32, uint32, int64, uint64, float32, float64.
 Elem literal_type(const Val& x);
+/// False after an error: no type has a number that large.
+bool check_literal(Sema& s, const Val& literal);
 /// Whether a number can be had in `elem` as it is: the range of integers.
 bool literal_fits(const Val& literal, Elem elem);
 /// A number as a constant of `type`, scalar or splat; integers wrap.
@@ -32,6 +34,8 @@ ir::Value* broadcast_value(Sema& s, ir::Value* x, const ir::Shape& shape);
 struct OperandRules {
   bool pointers = false;  ///< two pointers to the same type may meet
   bool float8 = false;    ///< the operation does not compute
+  /// A literal is a value of its own type first, as in Triton's comparisons: an int8 meets 300 in int32.
+  bool typed_literals = false;
   bool division = false;  ///< fp16 and bf16 compute in fp32; integers of different sign are refused
 };
 /// Both operands as IR values of one element type and shape; nullopt after an error that names `op`.
@@ -39,20 +43,23 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
                                                           OperandRules rules);
 
 /// The start of a hint for an extent that no tile has: those below and above that one can have.
-std::string next_extents(Int extent);
+std::string next_extents(int64_t extent);
 /// A compile-time shape from a tuple or list of ints, checked: extents that tiles have, at most 2^20 elements.
 std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function);
 /// The same from varargs: `reshape(x, 2, 4)` and `reshape(x, (2, 4))`.
 std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_view function);
 /// A compile-time axis in [0, rank), negative counted from the end.
 std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view function);
-/// A compile-time integer.
-std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what);
+/// A compile-time integer of 64 bits.
+std::optional<int64_t> to_int(Sema& s, const Val& x, std::string_view what);
 std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what);
 
 /// An operand of the function `info` as a value, if it takes its type: as in Triton, transcendental functions take
 /// float32 and float64 only. Null after an error that names `function`.
 ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::OpInfo& info);
+
+/// A function of libdevice, by its name there.
+Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
 
 /// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");

@@ -11,6 +11,8 @@ namespace {
 
 // A pointer operand, or null after an error.
 ir::Value* pointer(Sema& s, const Val& x, const char* function) {
+  if (const auto* tuple = x.get_if<TupleVal>(); tuple && tuple->items->size() == 1)
+    return pointer(s, tuple->items->front(), function);
   if (x.is_value() && x.value()->type.pointer) return x.value();
   if (!x.is_poison())
     s.error(fmt::format("{} takes a pointer or a tile of pointers, found {}", function, describe(x)),
@@ -35,6 +37,11 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
     s.error(fmt::format("the mask of {} is a {}", function, describe(m)), "compare offsets: offsets < n");
     return std::nullopt;
   }
+  if (!m->type.is_bool()) {
+    s.error(fmt::format("the mask of {} is {}, expected int1", function, describe(mask)),
+            "compare: offsets < n, or mask != 0 of a mask of numbers");
+    return std::nullopt;
+  }
   const ir::Shape& shape = ptr->type.shape;
   if (ptr->type.is_scalar() && m->type.is_tile()) {
     s.error(fmt::format("the mask of {} is a {}, but the pointer is a single one", function, describe(m)),
@@ -47,7 +54,7 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
             "a mask has the pointers' shape, or extents of 1 that repeat");
     return std::nullopt;
   }
-  return broadcast_value(s, to_bool(s, m), shape);
+  return broadcast_value(s, m, shape);
 }
 
 // A value for the pointers' elements: converted to their type, brought to their shape; null after an error.
@@ -58,7 +65,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
     return nullptr;
   }
   if (x.is_value() && x.value()->type.pointer) {
-    s.error(fmt::format("{} is a {}", what, describe(x)));
+    s.error(fmt::format("{} is a {}", what, describe(x)), "load from it first: tl.load(p)");
     return nullptr;
   }
   ir::Value* v = x.is_value() || !x.is_constant() ? to_value(s, x, what) : nullptr;
@@ -140,20 +147,86 @@ Val fn_store(Sema& s, Args args) {
   return None{};
 }
 
-Val fn_atomic_add(Sema& s, Args args) {
-  ir::Value* p = pointer(s, args[0], "atomic_add");
+namespace {
+
+// The attributes of an atomic operation; nullopt after an error.
+std::optional<ir::Attrs> atomic_order(Sema& s, const std::string& function, const Val& sem, const Val& scope) {
   ir::Attrs attrs;
-  if (!p || !choice(s, args[3], "atomic_add", "sem", {"relaxed", "acquire", "release", "acq_rel"}, attrs, "sem") ||
-      !choice(s, args[4], "atomic_add", "scope", {"cta", "gpu", "sys"}, attrs, "scope"))
-    return {};
-  Elem elem = p->type.elem;
-  if (elem_bits(elem) < (is_float(elem) ? 16 : 32))
-    return s.error(fmt::format("atomic_add on {}", elem_info(elem).tl),
-                   "it takes 32- and 64-bit integers and floats of 16 bits or more");
-  auto mask = mask_for(s, args[2], p, "atomic_add");
-  ir::Value* value = element_value(s, args[1], p, elem, "the value of atomic_add");
+  if (!choice(s, sem, function.c_str(), "sem", {"relaxed", "acquire", "release", "acq_rel"}, attrs, "sem") ||
+      !choice(s, scope, function.c_str(), "scope", {"cta", "gpu", "sys"}, attrs, "scope"))
+    return std::nullopt;
+  return attrs;
+}
+
+// Which elements `kind` takes: false after an error.
+bool check_atomic_type(Sema& s, const std::string& kind, Elem elem) {
+  const int bits = elem_bits(elem);
+  const bool wide = bits >= 32, real = is_float(elem);
+  const char* taken = nullptr;
+  if (kind == "cas" && bits < 16) taken = "elements of 16, 32 or 64 bits";
+  if (kind == "add" && bits < (real ? 16 : 32)) taken = "32- and 64-bit integers and floats of 16 bits or more";
+  if (kind == "xchg" && !wide) taken = "elements of 32 or 64 bits";
+  if ((kind == "min" || kind == "max") && !wide) taken = "integers and floats of 32 or 64 bits";
+  if ((kind == "and" || kind == "or" || kind == "xor") && (!wide || real)) taken = "integers of 32 or 64 bits";
+  if (!taken) return true;
+  s.error(fmt::format("atomic_{} on {}", kind, elem_info(elem).tl), fmt::format("it takes {}", taken));
+  return false;
+}
+
+// The bits of floats as integers are in order for numbers without sign, and in the opposite order, above those, for
+// numbers with one: so a maximum is one of signed integers for the former and a minimum of unsigned ones for the
+// latter.
+Val atomic_float_extreme(Sema& s, bool larger, ir::Value* p, ir::Value* value, ir::Value* mask,
+                         const ir::Attrs& attrs) {
+  ir::Builder& b = s.builder;
+  const bool narrow = value->type.bits() == 32;
+  const Elem with_sign = narrow ? Elem::I32 : Elem::I64, without_sign = narrow ? Elem::U32 : Elem::U64;
+  ir::Value* bits = b.bitcast(value, ir::Type::scalar(with_sign));
+  ir::Value* positive = b.ge(bits, b.constant(bits->type, 0));
+  ir::Value* negative = b.lt(bits, b.constant(bits->type, 0));
+  auto half = [&](Elem elem, bool max, ir::Value* chosen) {
+    ir::Value* to = b.bitcast(p, ir::Type::pointer_to(elem));
+    ir::Value* with = elem == with_sign ? bits : b.bitcast(value, ir::Type::scalar(elem));
+    return b.atomic_rmw(max ? "max" : "min", to, with, mask ? b.bit_and(mask, chosen) : chosen, attrs);
+  };
+  ir::Value* of_positive = half(with_sign, larger, positive);
+  ir::Value* of_negative = b.bitcast(half(without_sign, !larger, negative), ir::Type::scalar(with_sign));
+  return b.bitcast(b.select(positive, of_positive, of_negative), ir::Type::scalar(value->type.elem));
+}
+
+// args: pointer, val, mask, sem, scope
+Val atomic(Sema& s, Args args, const std::string& kind) {
+  const std::string function = "atomic_" + kind;
+  ir::Value* p = pointer(s, args[0], function.c_str());
+  if (!p || !check_atomic_type(s, kind, p->type.elem)) return {};
+  auto attrs = atomic_order(s, function, args[3], args[4]);
+  if (!attrs) return {};
+  auto mask = mask_for(s, args[2], p, function.c_str());
+  ir::Value* value = element_value(s, args[1], p, p->type.elem, ("the value of " + function).c_str());
   if (!mask || !value) return {};
-  return s.builder.atomic_rmw("add", p, value, *mask, std::move(attrs));
+  if (value->type.is_float() && (kind == "min" || kind == "max"))
+    return atomic_float_extreme(s, kind == "max", p, value, *mask, *attrs);
+  return s.builder.atomic_rmw(kind, p, value, *mask, std::move(*attrs));
+}
+
+}  // namespace
+
+Val fn_atomic_add(Sema& s, Args args) { return atomic(s, args, "add"); }
+Val fn_atomic_max(Sema& s, Args args) { return atomic(s, args, "max"); }
+Val fn_atomic_min(Sema& s, Args args) { return atomic(s, args, "min"); }
+Val fn_atomic_and(Sema& s, Args args) { return atomic(s, args, "and"); }
+Val fn_atomic_or(Sema& s, Args args) { return atomic(s, args, "or"); }
+Val fn_atomic_xor(Sema& s, Args args) { return atomic(s, args, "xor"); }
+Val fn_atomic_xchg(Sema& s, Args args) { return atomic(s, args, "xchg"); }
+
+Val fn_atomic_cas(Sema& s, Args args) {
+  ir::Value* p = pointer(s, args[0], "atomic_cas");
+  if (!p || !check_atomic_type(s, "cas", p->type.elem)) return {};
+  auto attrs = atomic_order(s, "atomic_cas", args[3], args[4]);
+  ir::Value* compare = element_value(s, args[1], p, p->type.elem, "the cmp of atomic_cas");
+  ir::Value* value = compare ? element_value(s, args[2], p, p->type.elem, "the value of atomic_cas") : nullptr;
+  if (!attrs || !value) return {};
+  return s.builder.atomic_rmw("cas", p, value, nullptr, std::move(*attrs), compare);
 }
 
 Val fn_debug_barrier(Sema& s, Args) {

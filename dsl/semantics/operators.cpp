@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
@@ -14,33 +15,54 @@ namespace {
 
 // ------------------------------------------------------------------------------------------------ compile time
 
-bool is_number(const Val& x) { return x.is<bool>() || x.is<Int>() || x.is<double>(); }
 double as_double(const Val& x) {
   if (auto* d = x.get_if<double>()) return *d;
-  if (auto* i = x.get_if<Int>()) return double(*i);
+  if (auto* i = x.get_if<Int>()) return i->to_double();
   return x.as<bool>();
 }
 Int as_int(const Val& x) { return x.is<Int>() ? x.as<Int>() : Int(x.as<bool>()); }
 
-// Python's floor division and modulo: the remainder has the sign of the divisor. b is neither 0 nor -1.
-Int floor_div(Int a, Int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-Int floor_mod(Int a, Int b) { return a - floor_div(a, b) * b; }
-
-// The same for floats; the remainder is exact.
+// Python's floor division and modulo of floats: the remainder has the sign of the divisor, and is exact.
 double floor_mod(double a, double b) {
   double rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 double floor_div(double a, double b) { return std::floor((a - floor_mod(a, b)) / b + 0.5); }
 
-// base ** exponent by squaring; true if it overflows.
-bool power_overflow(Int base, Int exponent, Int* result) {
-  bool overflow = false;
-  for (*result = 1; exponent > 0 && !overflow; exponent >>= 1) {
-    if (exponent & 1) overflow = __builtin_mul_overflow(*result, base, result);
-    if (exponent > 1) overflow = overflow || __builtin_mul_overflow(base, base, &base);
+// base ** exponent by squaring.
+Int power(Int base, uint64_t exponent) {
+  Int result = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) result = result * base;
+    if (exponent > 1) base = base * base;
   }
-  return overflow;
+  return result;
+}
+
+// At least how many bits the result of an operator has, roughly: for those that may be refused.
+double bits_of_result(std::string_view op, const Int& a, const Int& b) {
+  if (op == "*") return double(a.bits()) + double(b.bits());
+  if (op == "<<") return a ? double(a.bits()) + b.to_double() : 0;
+  if (op == "**") return a.bits() > 1 ? double(a.bits() - 1) * b.to_double() : 0;
+  return double(std::max(a.bits(), b.bits()));
+}
+
+Val fold_integers(Sema& s, std::string_view op, const Int& a, const Int& b) {
+  if ((op == "<<" || op == ">>") && b < 0) return s.error("negative shift count");
+  if (bits_of_result(op, a, b) > double(Int::kMaxBits))
+    return s.error(fmt::format("the result of '{}' has more than {} bits", op, Int::kMaxBits));
+  if (op == "+") return a + b;
+  if (op == "-") return a - b;
+  if (op == "*") return a * b;
+  if (op == "//") return floor_div(a, b);
+  if (op == "%") return floor_mod(a, b);
+  if (op == "**") return power(a, b.narrow() ? uint64_t(*b.narrow()) : 2 + (b.low_bits() & 1));  // large: of 0, 1, -1
+  if (op == "<<") return a ? a << b.clamped() : Int(0);
+  if (op == ">>") return a >> b.clamped();
+  if (op == "&") return a & b;
+  if (op == "|") return a | b;
+  if (op == "^") return a ^ b;
+  return s.error(fmt::format("'{}' is not defined for the ints {} and {}", op, a, b));
 }
 
 // What would be longer than this is refused, so that host code cannot take all memory.
@@ -59,7 +81,7 @@ std::optional<Val> fold_sequences(Sema& s, std::string_view op, const Val& lhs, 
   };
   if (op == "*" && count(lhs) && sequence(rhs)) return fold_sequences(s, op, rhs, lhs);
   if (op == "*" && sequence(lhs) && count(rhs)) {
-    const size_t times = length(lhs) ? size_t(std::max<Int>(0, as_int(rhs))) : 0;
+    const size_t times = length(lhs) ? size_t(std::max<int64_t>(0, as_int(rhs).clamped())) : 0;
     if (times > kMaxLength) return too_long(s, times);
     if (times * length(lhs) > kMaxLength) return too_long(s, times * length(lhs));
     if (const auto* text = lhs.get_if<std::string>()) {
@@ -106,44 +128,14 @@ Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     if (op == "**") return fold_pow(s, a, b);
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
   }
+  if (lhs.is<bool>() && rhs.is<bool>()) {
+    if (op == "&") return lhs.as<bool>() && rhs.as<bool>();
+    if (op == "|") return lhs.as<bool>() || rhs.as<bool>();
+    if (op == "^") return lhs.as<bool>() != rhs.as<bool>();
+  }
   Int a = as_int(lhs), b = as_int(rhs);
-  Int wrapped = 0;
-  bool overflow = false;
-  if (op == "+")
-    overflow = __builtin_add_overflow(a, b, &wrapped);
-  else if (op == "-")
-    overflow = __builtin_sub_overflow(a, b, &wrapped);
-  else if (op == "*")
-    overflow = __builtin_mul_overflow(a, b, &wrapped);
-  else if (op == "//" && b == -1)
-    overflow = __builtin_sub_overflow(Int(0), a, &wrapped);
-  else if (op == "//")
-    wrapped = floor_div(a, b);
-  else if (op == "%")
-    wrapped = b == -1 ? 0 : floor_mod(a, b);
-  else if (op == "**") {
-    if (b < 0) return fold_pow(s, double(a), double(b));
-    overflow = power_overflow(a, b, &wrapped);
-  } else if (op == "<<" || op == ">>") {
-    if (b < 0) return s.error("negative shift count");
-    if (op == ">>")
-      wrapped = a >> std::min<Int>(b, 63);
-    else
-      overflow = a != 0 && (b >= 63 || __builtin_mul_overflow(a, Int(1) << b, &wrapped));
-  } else if (lhs.is<bool>() && rhs.is<bool>()) {
-    if (op == "&") return bool(a & b);
-    if (op == "|") return bool(a | b);
-    if (op == "^") return bool(a ^ b);
-  } else if (op == "&")
-    wrapped = a & b;
-  else if (op == "|")
-    wrapped = a | b;
-  else if (op == "^")
-    wrapped = a ^ b;
-  else
-    return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
-  if (overflow) return s.error(fmt::format("the result of {} {} {} does not fit 64 bits", a, op, b));
-  return wrapped;
+  if (op == "**" && b < 0) return fold_pow(s, a.to_double(), b.to_double());
+  return fold_integers(s, op, a, b);
 }
 
 // Two compile-time values, or their lack of an order.
@@ -157,7 +149,8 @@ std::optional<int> order(const Val& lhs, const Val& rhs) {
   return std::nullopt;
 }
 
-bool same(const Val& lhs, const Val& rhs) {
+// Python's ==.
+bool equal(const Val& lhs, const Val& rhs) {
   if (auto o = order(lhs, rhs))
     return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>())) &&
            !(rhs.is<double>() && std::isnan(rhs.as<double>()));
@@ -167,7 +160,7 @@ bool same(const Val& lhs, const Val& rhs) {
            lhs.as<DType>().type.same_shape_and_elem(rhs.as<DType>().type);
   if (lhs.is<TupleVal>() && rhs.is<TupleVal>()) {
     auto &a = *lhs.as<TupleVal>().items, &b = *rhs.as<TupleVal>().items;
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), equal);
   }
   if (lhs.is<FunctionRef>() && rhs.is<FunctionRef>())
     return lhs.as<FunctionRef>().name == rhs.as<FunctionRef>().name &&
@@ -210,25 +203,24 @@ std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_lite
 // A float as an integer: NaN gives 0, and what is out of range the nearest limit.
 int64_t truncated(double x) {
   if (std::isnan(x)) return 0;
-  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
-  return x < -0x1p63 ? std::numeric_limits<int64_t>::min() : int64_t(x);
+  if (std::isinf(x)) return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
+  return Int::truncate(x).clamped();
 }
 
 }  // namespace
 
 bool literal_fits(const Val& literal, Elem elem) {
   if (!literal.is<Int>() || tegula::is_float(elem)) return true;
-  Int x = literal.as<Int>();
+  const Int& x = literal.as<Int>();
   int bits = elem_bits(elem);
-  if (elem == Elem::I1) return x == 0 || x == 1;
-  if (is_unsigned(elem)) return x >= 0 && (bits == 64 || x < (Int(1) << bits));
-  return bits == 64 || (x >= -(Int(1) << (bits - 1)) && x < (Int(1) << (bits - 1)));
+  if (is_unsigned(elem)) return x >= 0 && x.bits() <= bits;
+  return x.bits() < bits || x == -(Int(1) << (bits - 1));
 }
 
 ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal) {
   if (type.is_float()) return s.builder.constant_float(type, as_double(literal));
   if (type.is_bool()) return s.builder.constant(type, truth(literal));
-  int64_t value = literal.is<double>() ? truncated(literal.as<double>()) : as_int(literal);
+  int64_t value = literal.is<double>() ? truncated(literal.as<double>()) : int64_t(as_int(literal).low_bits());
   int unused = 64 - elem_bits(type.elem);
   value = int64_t(uint64_t(value) << unused);
   return s.builder.constant(type, is_unsigned(type.elem) ? int64_t(uint64_t(value) >> unused) : value >> unused);
@@ -242,9 +234,15 @@ Elem literal_type(const Val& x) {
                 (std::fabs(d) >= 1.1754943508222875e-38 && std::fabs(d) <= 3.4028234663852886e38);
     return fits ? Elem::F32 : Elem::F64;
   }
-  Int i = x.as<Int>();
-  if (i >= INT32_MIN && i <= INT32_MAX) return Elem::I32;
-  return i > 0 && i <= Int(UINT32_MAX) ? Elem::U32 : Elem::I64;
+  for (Elem e : {Elem::I32, Elem::U32, Elem::I64})
+    if (literal_fits(x, e)) return e;
+  return Elem::U64;
+}
+
+bool check_literal(Sema& s, const Val& literal) {
+  if (!literal.is<Int>() || literal_fits(literal, literal_type(literal))) return true;
+  s.error(fmt::format("the integer {} does not fit 64 bits", literal.as<Int>()));
+  return false;
 }
 
 ir::Value* widen_bfloat16(Sema& s, ir::Value* x) { return x->type.elem == Elem::BF16 ? cast_to(s, x, Elem::F32) : x; }
@@ -325,7 +323,10 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     if (!broadcast_pair(s, a, b)) return std::nullopt;
     return std::pair(a, b);
   }
-  auto type = computation_type(elem_of(lhs), !lhs.is_value(), elem_of(rhs), !rhs.is_value(), rules.division);
+  for (const Val* x : {&lhs, &rhs})
+    if (!check_literal(s, *x)) return std::nullopt;
+  auto weak = [&](const Val& x) { return !x.is_value() && !rules.typed_literals; };
+  auto type = computation_type(elem_of(lhs), weak(lhs), elem_of(rhs), weak(rhs), rules.division);
   if (type ? is_float8(*type) && !rules.float8 : is_float8(elem_of(lhs)) || is_float8(elem_of(rhs))) {
     s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)), kNoFloat8Arithmetic);
     return std::nullopt;
@@ -336,14 +337,16 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     return std::nullopt;
   }
   for (const Val* x : {&lhs, &rhs}) {
-    if (x->is_value() || literal_fits(*x, *type)) continue;
+    if (!weak(*x) || literal_fits(*x, *type)) continue;
     s.error(fmt::format("the number {} does not fit {}", x->as<Int>(), elem_info(*type).tl),
             x->as<Int>() < 0 && is_unsigned(*type) ? "convert the unsigned operand to a signed type first"
                                                    : "convert the other operand to a wider type first");
     return std::nullopt;
   }
   auto value = [&](const Val& x) {
-    return x.is_value() ? cast_to(s, x.value(), *type) : constant(s, ir::Type::scalar(*type), x);
+    if (x.is_value()) return cast_to(s, x.value(), *type);
+    const bool narrow = !weak(x) && x.is<double>() && literal_type(x) == Elem::F32;
+    return constant(s, ir::Type::scalar(*type), narrow ? Val(double(float(x.as<double>()))) : x);
   };
   ir::Value *a = value(lhs), *b = value(rhs);
   if (!broadcast_pair(s, a, b)) return std::nullopt;
@@ -424,6 +427,7 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     if (!real) a = cast_to(s, a, Elem::F32), b = cast_to(s, b, Elem::F32);
     return s.builder.div(a, b);
   }
+  if (!real && op != "/" && rhs.is<Int>() && !rhs.as<Int>()) return s.error("division by zero");
   if (op == "//") {
     if (real)
       return s.error(fmt::format("'//' takes integers, found {} and {}", describe(lhs), describe(rhs)),
@@ -439,19 +443,19 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (op == "is" || op == "is not") {
     // A run-time value is never the same object as a constant, as with Triton; 1 is neither 1.0 nor True.
     bool known = !lhs.is_value() && !rhs.is_value() && lhs.v.index() == rhs.v.index();
-    return (known && same(lhs, rhs)) == (op == "is");
+    return (known && equal(lhs, rhs)) == (op == "is");
   }
   if (op == "in" || op == "not in") {
     if (!rhs.is<TupleVal>() || lhs.is_value())
       return s.error(fmt::format("'{}' looks a compile-time value up in a tuple, found {} and {}", op, describe(lhs),
                                  describe(rhs)));
     bool found = false;
-    for (const Val& item : *rhs.as<TupleVal>().items) found |= same(lhs, item);
+    for (const Val& item : *rhs.as<TupleVal>().items) found |= equal(lhs, item);
     return found == (op == "in");
   }
   if (!lhs.is_value() && !rhs.is_value()) {
-    if (op == "==") return same(lhs, rhs);
-    if (op == "!=") return !same(lhs, rhs);
+    if (op == "==") return equal(lhs, rhs);
+    if (op == "!=") return !equal(lhs, rhs);
     auto o = order(lhs, rhs);
     if (!o) return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
     return op == "<" ? *o < 0 : op == "<=" ? *o <= 0 : op == ">" ? *o > 0 : *o >= 0;
@@ -459,7 +463,7 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   // None, strings and types differ from every run-time value.
   if ((op == "==" || op == "!=") && !((lhs.is_value() || is_number(lhs)) && (rhs.is_value() || is_number(rhs))))
     return op == "!=";
-  auto ab = operands(s, op, lhs, rhs, {.pointers = true});
+  auto ab = operands(s, op, lhs, rhs, {.pointers = true, .typed_literals = true});
   if (!ab) return {};
   auto [a, b] = *ab;
   if (op == "==") return s.builder.eq(a, b);
@@ -482,10 +486,7 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
     if (!is_number(x)) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
     if (op == "+") return x.is<bool>() ? Val(as_int(x)) : x;
     if (op == "-" && x.is<double>()) return -x.as<double>();
-    Int negative = 0;
-    if (op == "-" && __builtin_sub_overflow(Int(0), as_int(x), &negative))
-      return s.error(fmt::format("the result of -({}) does not fit 64 bits", as_int(x)));
-    if (op == "-") return negative;
+    if (op == "-") return -as_int(x);
     if (!x.is<double>()) return ~as_int(x);
     return s.error("'~' takes integers, found a float");
   }
@@ -497,7 +498,7 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
   // All bits set, as a number of the type.
   bool narrow = is_unsigned(v->type.elem) && v->type.bits() < 64;
-  return s.builder.bit_xor(v, s.builder.constant(v->type, narrow ? (Int(1) << v->type.bits()) - 1 : -1));
+  return s.builder.bit_xor(v, s.builder.constant(v->type, narrow ? (int64_t(1) << v->type.bits()) - 1 : -1));
 }
 
 Val logical(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {

@@ -43,12 +43,25 @@ The same kernels may be written as C++ functions: see [kernels in C++](cpp.md).
 
 ## Statements
 
-Assignment (also to tuples, augmented, annotated), `if`/`elif`/`else`, `for` over `range`, `tl.range` and
-`tl.static_range`, `while`, `return` (also early, outside loops), `assert`, `pass`, calls of `@triton.jit` functions,
-which are inlined. Such a function may be a compile-time argument too; a launch passes it by its name. An `if` whose
-condition is known at compile time is decided there, and the branch not taken is not checked. A name assigned in both
-branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a compile-time value. f-strings take
-compile-time values, without conversions and formats: `tl.static_assert(B > 4, f"{B=}")`.
+Assignment (also to tuples with a starred name, augmented, annotated, and `(x := ...)` in an expression), `if`/`elif`/`else`,
+`for` over `range`, `tl.range`, `tl.static_range`, tuples and lists, `while`, `break`, `continue`, `else` of a loop, `return`
+(anywhere), `assert`, `pass`, calls of `@triton.jit` functions, which are inlined. Such a function may have `*args`,
+parameters by keyword alone and computed defaults, and may be a compile-time argument too; a launch passes it by its name. An
+`if` whose condition is known at compile time is decided there, and the branch not taken is not checked. A name assigned in
+both branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr = ...` is a compile-time value where its
+value is one. Behind a `for` loop its variable has the value of the last iteration; without any, the one that it had, or the
+lower bound.
+
+A `for` loop that may be left by `break` or `return` at run time is a `while` loop, which is not pipelined. A `return` of
+values from a loop is checked twice. A `with` of `tl.async_task(...)` or its kin is a hint, and runs its block.
+
+At compile time there are integers of any size, floats, strings and their methods, f-strings (`f"{B=} {x:>8}"`), tuples, lists
+(`append`, `extend`, `xs[i] = ...`, comprehensions), dictionaries, lambdas, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`,
+`enumerate`, `isinstance`, `getattr`, `hasattr`, `type`. Lists may hold values of the kernel; one that changes in a run-time
+branch or loop cannot be used behind it. A list belongs to the function that makes it: a helper gets a copy. Functions of the
+file without `@triton.jit` (`@triton.constexpr_function`) take and give compile-time values; what they may do is said under
+decorators. Globals may be computed by them. Which of several definitions of a name under `if` and `else` of the module
+counts is decided by the conditions; an `except` is taken never to run.
 
 `tl.static_print` prints when the kernel is compiled, on the standard error stream (in Python on standard output).
 `tl.device_print` and `print` are skipped with a warning; `tl.device_assert` does nothing, as in Triton without its debug mode.
@@ -87,11 +100,14 @@ runs on tensor cores if the 2^k of M, N and K fill their instructions (16, 8 and
 ## Operators
 
 `+ - * / // % ** @ & | ^ << >>`, the unary `- + ~ not`, `== != < <= > >= and or`, `is`, `is not`, `in`, `not in` (these four
-at compile time), the ternary `a if c else b`, and indices of `:`, `None` and `...`: `x[:, None]`. `a @ b` is `tl.dot(a, b)`.
+at compile time), the ternary `a if c else b`, and indices: `:`, `None` and `...` as in `x[:, None]`, integers (also known at
+run time alone, then within the extent) as in `x[i, :]`, and slices between constants as in `x[2:10]`, which move all of x
+through registers; memory is better read by `tl.load`. `a @ b` is `tl.dot(a, b)`.
 Integer `//` and `%` truncate towards zero at run time, as in C, and floor at compile time, as in Python. How wide accesses
 may be is found on the presumption that index arithmetic does not overflow and that programs divide what is not negative (a
 scalar made of their ids) by positive numbers. `/` gives a float. Types are promoted as in Triton; a number in the source
-takes the type of the tile that it meets. A product and a sum may be fused into one fma.
+takes the type of the tile that it meets, if that has it; in a comparison it has its own type first, as in Triton: int32,
+else uint32, int64 or uint64, and float32. A chain of comparisons is for scalars alone. A product and a sum may be fused into one fma.
 
 ## float8
 
@@ -108,11 +124,10 @@ number. Without it, as with Triton's default, all of a loop's products are summe
 
 ## What is not there
 
-Refused with a message: `break`, `continue`, `return` inside a loop, `else` of a loop, `with`, `try`, `class`, `lambda`,
-`del`, `global`, nested functions, comprehensions, dictionaries and sets in a kernel, starred names and parameters, and
-parts of tiles as targets (`x[0] = ...`); indices of a tile other than those above;
+Refused with a message: `with` of anything but hints, `try`, `class`, `del`, `global`, nested functions and sets in a kernel,
+parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`);
 the float8 types other than float8e4nv and float8e5; inline assembly; and those functions of Triton that the table below
-lacks: scans, `sort`, `gather`, `histogram`, `join` and `split`, random numbers, atomics but `atomic_add`, `dot_scaled`.
+lacks: scans, `sort`, `gather`, `histogram`, atomics but `atomic_add`.
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 

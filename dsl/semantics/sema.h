@@ -39,7 +39,8 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
 Val unary(Sema& s, std::string_view op, const Val& x);
 /// `and`, `or` where at least one side is a run-time value (the front end short-circuits compile-time ones).
 Val logical(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
-/// x[...]: each index is None (a new axis), FullSlice, or a compile-time integer for tuples.
+/// x[...]: each index is None (a new axis), a Slice, or an integer: known at compile time, or for a tile an integer
+/// scalar, which has to lie in its extent.
 Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices);
 /// x.name where it is no call: dtype, shape, type, T, element_ty, primitive_bitwidth, numel, rank ...
 Val attribute(Sema& s, const Val& x, std::string_view name);

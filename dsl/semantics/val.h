@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "codegen/ir/ir.h"
+#include "dsl/semantics/integer.h"
 
 namespace tegula::dsl {
 
@@ -17,8 +19,12 @@ struct Val;
 struct Poison {};
 /// Python's None.
 struct None {};
-/// `:` as an index.
-struct FullSlice {};
+/// `lower:upper:step` as an index; what is left out is absent.
+struct Slice {
+  std::optional<int64_t> lower = {}, upper = {}, step = {};
+
+  bool full() const { return !lower && !upper && !step; }
+};
 /// A type as a value: tl.float32, p.dtype, p.dtype.element_ty. Scalar, pointer or tile; or a block pointer's, which
 /// points to a tile.
 struct DType {
@@ -73,12 +79,9 @@ struct HostObject {
 };
 using HostRef = std::shared_ptr<const HostObject>;
 
-/// A Python int at compile time: 64 bits and whether they count as unsigned (values from 2^63 on).
-using Int = int64_t;
-
 struct Val {
-  std::variant<Poison, None, FullSlice, bool, Int, double, std::string, DType, TupleVal, BlockView, FunctionRef,
-               HostRef, ir::Value*>
+  std::variant<Poison, None, Slice, bool, Int, double, std::string, DType, TupleVal, BlockView, FunctionRef, HostRef,
+               ir::Value*>
       v;
   /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
   Val() : v(Poison{}) {}

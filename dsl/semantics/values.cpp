@@ -1,6 +1,7 @@
-// Conversions between compile-time values, literals and IR values; attributes and subscripts.
+// Conversions between compile-time values, literals and IR values; attributes.
 #include <fmt/format.h>
 
+#include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
@@ -57,8 +58,8 @@ std::string describe(const Val& x) {
           return "an erroneous value";
         else if constexpr (std::is_same_v<T, None>)
           return "None";
-        else if constexpr (std::is_same_v<T, FullSlice>)
-          return "the slice ':'";
+        else if constexpr (std::is_same_v<T, Slice>)
+          return "a slice";
         else if constexpr (std::is_same_v<T, bool>)
           return v ? "True" : "False";
         else if constexpr (std::is_same_v<T, Int>)
@@ -113,7 +114,7 @@ std::string text_of(const Val& x) {
 
 bool truth(const Val& x) {
   if (auto* b = x.get_if<bool>()) return *b;
-  if (auto* i = x.get_if<Int>()) return *i != 0;
+  if (auto* i = x.get_if<Int>()) return bool(*i);
   if (auto* d = x.get_if<double>()) return *d != 0;
   if (auto* text = x.get_if<std::string>()) return !text->empty();
   if (auto* tuple = x.get_if<TupleVal>()) return !tuple->items->empty();
@@ -124,7 +125,7 @@ bool truth(const Val& x) {
 ir::Value* to_value(Sema& s, const Val& x, std::string_view what) {
   if (x.is_poison()) return nullptr;
   if (x.is_value()) return x.value();
-  if (x.is<bool>() || x.is<Int>() || x.is<double>()) return constant(s, ir::Type::scalar(literal_type(x)), x);
+  if (is_number(x)) return check_literal(s, x) ? constant(s, ir::Type::scalar(literal_type(x)), x) : nullptr;
   s.error(fmt::format("{} must be a number or a tile, found {}", what, describe(x)));
   return nullptr;
 }
@@ -160,7 +161,7 @@ std::optional<ir::Type> join_types(Sema& s, std::string_view name, const ir::Typ
 Val convert(Sema& s, const Val& x, const ir::Type& type) {
   if (x.is_poison()) return {};
   ir::Value* v = nullptr;
-  if (x.is<bool>() || x.is<Int>() || x.is<double>()) {
+  if (is_number(x)) {
     if (type.pointer) return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));
     v = constant(s, type.element(), x);
   } else {
@@ -178,9 +179,12 @@ Val convert(Sema& s, const Val& x, const ir::Type& type) {
 
 // ------------------------------------------------------------------------------------- compile-time arguments
 
-std::optional<Int> to_int(Sema& s, const Val& x, std::string_view what) {
-  if (auto* i = x.get_if<Int>()) return *i;
-  if (auto* b = x.get_if<bool>()) return Int(*b);
+std::optional<int64_t> to_int(Sema& s, const Val& x, std::string_view what) {
+  if (auto* b = x.get_if<bool>()) return int64_t(*b);
+  if (auto* i = x.get_if<Int>()) {
+    if (!i->narrow()) s.error(fmt::format("{} is {}, which does not fit int64", what, *i));
+    return i->narrow();
+  }
   if (!x.is_poison())
     s.error(fmt::format("{} must be an int known at compile time, found {}", what, describe(x)),
             x.is_value() ? "declare the parameter it comes from as tl.constexpr" : "");
@@ -208,8 +212,8 @@ std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view 
   return int(*i < 0 ? *i + rank : *i);
 }
 
-std::string next_extents(Int extent) {
-  Int above = std::max<Int>(extent, 1), below = above;
+std::string next_extents(int64_t extent) {
+  int64_t above = std::max<int64_t>(extent, 1), below = above;
   while (!is_tile_extent(above)) ++above;
   while (!is_tile_extent(below)) --below;
   return below < above ? fmt::format("the nearest are {} and {}: ", below, above) : "";
@@ -247,36 +251,7 @@ std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_
   return to_shape(s, rest, function);
 }
 
-// --------------------------------------------------------------------------------------- attributes, subscripts
-
-Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
-  if (x.is_poison()) return {};
-  for (const Val& i : indices)
-    if (i.is_poison()) return {};
-  if (auto* tuple = x.get_if<TupleVal>()) {
-    if (indices.size() != 1) return s.error("a tuple takes one index");
-    auto i = to_int(s, indices[0], "a tuple's index");
-    if (!i) return {};
-    Int size = Int(tuple->items->size());
-    if (*i < -size || *i >= size) return s.error(fmt::format("index {} is out of range for a tuple of {}", *i, size));
-    return (*tuple->items)[size_t(*i < 0 ? *i + size : *i)];
-  }
-  if (!x.is_value()) return s.error(fmt::format("{} cannot be indexed", describe(x)));
-  ir::Value* v = x.value();
-  int axis = 0;
-  for (const Val& i : indices) {
-    if (i.is<None>()) {
-      v = v->type.is_scalar() ? s.builder.splat(v, {1}) : s.builder.expand_dims(v, axis);
-    } else if (!i.is<FullSlice>()) {
-      return s.error(fmt::format("a tile is indexed by ':' and None only, found {}", describe(i)),
-                     "tl.load reads single elements; tl.sum(tl.where(...)) picks one out of a tile");
-    } else if (axis >= v->type.rank()) {
-      return s.error(fmt::format("too many indices for a tile of rank {}", x.value()->type.rank()));
-    }
-    ++axis;
-  }
-  return v;
-}
+// --------------------------------------------------------------------------------------- attributes
 
 namespace {
 
@@ -320,14 +295,15 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
   if (x.is_poison()) return {};
   if (const auto* view = x.get_if<BlockView>())
     if (auto found = attribute_of(*view, name)) return *found;
-  if (x.is_value()) {
-    const ir::Type& type = x.value()->type;
+  if (x.is_value() || is_number(x)) {
+    // A number is a scalar of the type that it has by itself.
+    const ir::Type type = x.is_value() ? x.value()->type : ir::Type::scalar(literal_type(x));
     if (name == "dtype") return DType{type.element()};
     if (name == "type") return DType{type};
     if (name == "shape") return shape_of(type);
     if (name == "numel") return Int(type.num_elements());
     if (name == "rank") return Int(type.rank());
-    if (name == "T") return fn_trans(s, std::vector<Val>{x, make_tuple({})});
+    if (name == "T" && x.is_value()) return fn_trans(s, std::vector<Val>{x, make_tuple({})});
   }
   if (auto* dtype = x.get_if<DType>(); dtype && dtype->to_block) {
     if (auto found = attribute_of(*dtype, name)) return *found;

@@ -128,6 +128,34 @@ TEST_F(Command, CheckTellsMistakesAndGoesOn) {
   EXPECT_HAS(r.err, "nothing.py");
 }
 
+TEST_F(Command, CheckWithTypes) {
+  write("typed.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, y, B: tl.constexpr):\n"
+        "    tl.store(x + tl.arange(0, B), y)\n@triton.jit\ndef l(x):\n    tl.store(x, 1)\n");
+  EXPECT_EQ(tegula("check typed.py").status, 0);
+  EXPECT_EQ(tegula("check typed.py --arg x='*f32' --arg y=f32 --constexpr B=64").status, 0);
+  Result r = tegula("check typed.py --arg x='*f32' --arg y='*f32' --constexpr B=64");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.err,
+            "typed.py:5:5: error: the value of store is a pointer to float32\n"
+            "        tl.store(x + tl.arange(0, B), y)\n"
+            "        ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+            "  hint: load from it first: tl.load(p)\n");
+  EXPECT_EQ(tegula("check typed.py::l --arg x='*f32'").status, 0);
+  EXPECT_HAS(tegula("check typed.py::l --arg y='*f32'").err, "no kernel of the file has such an argument");
+}
+
+TEST_F(Command, CheckWarnsOfFilesWithoutKernels) {
+  write("plain.py", "def k(x):\n    pass\n");
+  write("twice.py", "import triton\n@triton.jit\ndef k(x):\n    pass\n@triton.jit\ndef k(y):\n    pass\n");
+  Result r = tegula("check plain.py");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_HAS(r.err, "warning: plain.py: the file has no @triton.jit function");
+  r = tegula("check twice.py");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_HAS(r.err, "warning: twice.py:6:5: kernel function 'k' is defined again: this one counts");
+}
+
 TEST_F(Command, CompileEmitsEachForm) {
   Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=tile" + kTypes);
   EXPECT_EQ(r.status, 0) << r.err;

@@ -1,38 +1,106 @@
-// tegula check FILE...: what is wrong with the kernels of a file, without argument types.
+// tegula check FILE...: what is wrong with the kernels of a file, without argument types or for some.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "dsl/program.h"
+#include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
 
 namespace tegula::cli {
 
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::vector<std::string> args;
+  std::vector<std::string> constexprs;
+  int num_warps = 4;
+
+  bool typed() const { return !args.empty() || !constexprs.empty(); }
+};
+
+/// The kernels that types are given for: the one that is named, else all that are no helpers.
+std::vector<Kernel> kernels_of(const Program& program, const KernelName& name) {
+  if (!name.kernel.empty()) return {program.kernel(name.kernel)};
+  std::vector<Kernel> kernels;
+  for (const std::string& entry : program.entry_points()) kernels.push_back(program.kernel(entry));
+  return kernels;
+}
+
+/// Those of the texts NAME=... whose name is a parameter of the kernel.
+std::vector<std::string> texts_of(const Kernel& kernel, const std::vector<std::string>& texts, bool constexprs) {
+  std::vector<std::string> out;
+  for (const std::string& text : texts)
+    for (const KernelParam& p : kernel.params())
+      if (p.is_constexpr == constexprs && text.starts_with(p.name + "=")) out.push_back(text);
+  return out;
+}
+
+/// Throws UsageError for a text that no kernel has a parameter for.
+void check_names(const std::vector<Kernel>& kernels, const std::vector<std::string>& texts, bool constexprs) {
+  const char* option = constexprs ? "--constexpr" : "--arg";
+  for (const std::string& text : texts) {
+    split_assignment(text, option);
+    const bool known = std::any_of(kernels.begin(), kernels.end(),
+                                   [&](const Kernel& k) { return !texts_of(k, {text}, constexprs).empty(); });
+    if (!known) throw UsageError(fmt::format("{} '{}': no kernel of the file has such an argument", option, text));
+  }
+}
+
+void check_typed(const Program& program, const KernelName& name, const Options& o) {
+  const std::vector<Kernel> kernels = kernels_of(program, name);
+  check_names(kernels, o.args, false);
+  check_names(kernels, o.constexprs, true);
+  for (const Kernel& kernel : kernels) {
+    const std::vector<ArgType> types = parse_arg_types(kernel, texts_of(kernel, o.args, false));
+    LaunchOptions options = parse_options(texts_of(kernel, o.constexprs, true), o.num_warps, 3);
+    complete_options(kernel, types, options);
+    kernel.tile_func(types, options);
+  }
+}
+
+int check_command(const Options& o) {
+  int status = 0;
+  for (const std::string& file : o.files) {
+    try {
+      const KernelName name = parse_kernel_name(file);
+      Program program = Program::load(name.file);
+      program.check();
+      if (o.typed()) check_typed(program, name, o);
+      size_t n = program.kernels().size();
+      fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
+    } catch (const CompileError& e) {
+      fmt::print(stderr, "{}", e.what());
+      status = 1;
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
 Command add_check(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("check", "Check the kernels of Triton source files");
-  auto files = std::make_shared<std::vector<std::string>>();
-  app->add_option("FILE", *files, "Triton source files")->required();
+  auto o = std::make_shared<Options>();
+  app->add_option("FILE", o->files, "Triton source files; FILE::KERNEL for one kernel where types are given")
+      ->required();
+  app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64")
+      ->allow_extra_args(false);
+  app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
+  app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
   app->footer(
-      "Every @triton.jit function is checked as far as that goes without argument types. Mistakes are told with\n"
-      "file, line and column; the exit status is 1 if there are any.\n\n"
+      "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "
+      "the\n"
+      "kernels are checked for these types too, as tegula compile does: those that are not called by others, or the "
+      "one\n"
+      "that is named. Mistakes are told with file, line and column; the exit status is 1 if there are any.\n\n"
       "Examples:\n"
       "  tegula check softmax.py\n"
-      "  tegula check kernels/*.py");
-  return {app, [files] {
-            int status = 0;
-            for (const std::string& file : *files) {
-              try {
-                Program program = Program::load(file);
-                program.check();
-                size_t n = program.kernels().size();
-                fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
-              } catch (const CompileError& e) {
-                fmt::print(stderr, "{}", e.what());
-                status = 1;
-              }
-            }
-            return status;
-          }};
+      "  tegula check kernels/*.py\n"
+      "  tegula check softmax.py --arg out_ptr='*f32' --arg x_ptr='*f32' --constexpr BLOCK=1024");
+  return {app, [o] { return check_command(*o); }};
 }
 
 }  // namespace tegula::cli

@@ -4,10 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
 #include "codegen/exec/emulator/access.h"
+#include "codegen/exec/emulator/approximations.h"
 #include "codegen/exec/emulator/matrix_product.h"
 #include "codegen/exec/emulator/scheduler.h"
 #include "codegen/exec/emulator/wgmma.h"
@@ -217,22 +219,32 @@ constexpr auto emu_st_global_b64 = store_global<uint64_t>;
 constexpr auto emu_st_global_v2b32 = store_global_vector<2>;
 constexpr auto emu_st_global_v4b32 = store_global_vector<4>;
 
-uint32_t emu_atom_add_i32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) { return old + value; });
+template <class T>
+T emu_atom_add(uint64_t address, T value, uint32_t predicate, uint32_t site) {
+  return atomic_update<T>(address, predicate, site, [=](T old) { return old + value; });
 }
-uint64_t emu_atom_add_i64(uint64_t address, uint64_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) { return old + value; });
+constexpr auto emu_atom_add_i32 = emu_atom_add<uint32_t>;
+constexpr auto emu_atom_add_i64 = emu_atom_add<uint64_t>;
+template <class T>
+uint16_t sum_of(uint16_t a, uint16_t b) {
+  return T(T::of_bits(a) + T::of_bits(b)).bits;
 }
-uint32_t emu_atom_add_f16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
-    return float16(float16::of_bits(old) + float16::of_bits(uint16_t(value))).bits;
+template <class T>
+uint32_t emu_atom_add_16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint16_t>(address, predicate, site,
+                                 [=](uint16_t old) { return sum_of<T>(old, uint16_t(value)); });
+}
+template <class T>
+uint32_t emu_atom_add_16x2(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
+    return uint32_t(sum_of<T>(uint16_t(old), uint16_t(value)) |
+                    uint32_t(sum_of<T>(uint16_t(old >> 16), uint16_t(value >> 16))) << 16);
   });
 }
-uint32_t emu_atom_add_bf16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
-    return bfloat16(bfloat16::of_bits(old) + bfloat16::of_bits(uint16_t(value))).bits;
-  });
-}
+constexpr auto emu_atom_add_f16 = emu_atom_add_16<float16>;
+constexpr auto emu_atom_add_bf16 = emu_atom_add_16<bfloat16>;
+constexpr auto emu_atom_add_f16x2 = emu_atom_add_16x2<float16>;
+constexpr auto emu_atom_add_bf16x2 = emu_atom_add_16x2<bfloat16>;
 float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
   return std::bit_cast<float>(atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
     return std::bit_cast<uint32_t>(std::bit_cast<float>(old) + value);
@@ -243,6 +255,45 @@ double emu_atom_add_f64(uint64_t address, double value, uint32_t predicate, uint
     return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + value);
   }));
 }
+/// The smaller or larger one, of `Number` as which the bits count.
+template <class Bits, class Number, bool larger>
+Bits emu_atom_extreme(uint64_t address, Bits value, uint32_t predicate, uint32_t site) {
+  return atomic_update<Bits>(address, predicate, site,
+                             [=](Bits old) { return (Number(old) < Number(value)) == larger ? value : old; });
+}
+constexpr auto emu_atom_min_s32 = emu_atom_extreme<uint32_t, int32_t, false>;
+constexpr auto emu_atom_min_u32 = emu_atom_extreme<uint32_t, uint32_t, false>;
+constexpr auto emu_atom_min_s64 = emu_atom_extreme<uint64_t, int64_t, false>;
+constexpr auto emu_atom_min_u64 = emu_atom_extreme<uint64_t, uint64_t, false>;
+constexpr auto emu_atom_max_s32 = emu_atom_extreme<uint32_t, int32_t, true>;
+constexpr auto emu_atom_max_u32 = emu_atom_extreme<uint32_t, uint32_t, true>;
+constexpr auto emu_atom_max_s64 = emu_atom_extreme<uint64_t, int64_t, true>;
+constexpr auto emu_atom_max_u64 = emu_atom_extreme<uint64_t, uint64_t, true>;
+template <class T, class Function>
+T emu_atom_bits(uint64_t address, T value, uint32_t predicate, uint32_t site) {
+  return atomic_update<T>(address, predicate, site, [=](T old) { return Function()(old, value); });
+}
+struct Second {
+  template <class T>
+  T operator()(T, T value) const {
+    return value;
+  }
+};
+constexpr auto emu_atom_and_b32 = emu_atom_bits<uint32_t, std::bit_and<>>;
+constexpr auto emu_atom_and_b64 = emu_atom_bits<uint64_t, std::bit_and<>>;
+constexpr auto emu_atom_or_b32 = emu_atom_bits<uint32_t, std::bit_or<>>;
+constexpr auto emu_atom_or_b64 = emu_atom_bits<uint64_t, std::bit_or<>>;
+constexpr auto emu_atom_xor_b32 = emu_atom_bits<uint32_t, std::bit_xor<>>;
+constexpr auto emu_atom_xor_b64 = emu_atom_bits<uint64_t, std::bit_xor<>>;
+constexpr auto emu_atom_xchg_b32 = emu_atom_bits<uint32_t, Second>;
+constexpr auto emu_atom_xchg_b64 = emu_atom_bits<uint64_t, Second>;
+template <class T, class Parameter = T>
+Parameter emu_atom_cas(uint64_t address, Parameter compare, Parameter value, uint32_t predicate, uint32_t site) {
+  return atomic_update<T>(address, predicate, site, [=](T old) { return old == T(compare) ? T(value) : old; });
+}
+constexpr auto emu_atom_cas_b16 = emu_atom_cas<uint16_t, uint32_t>;
+constexpr auto emu_atom_cas_b32 = emu_atom_cas<uint32_t>;
+constexpr auto emu_atom_cas_b64 = emu_atom_cas<uint64_t>;
 
 uint32_t emu_ld_shared_b8(uint32_t address, uint32_t site) { return load_shared<uint8_t>(address, site); }
 uint32_t emu_ld_shared_b16(uint32_t address, uint32_t site) { return load_shared<uint16_t>(address, site); }
@@ -320,27 +371,9 @@ void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pen
   wait_for_products(result, values, count, pending, mark_of<Sum>, {Where::kNone, place});
 }
 
-/// 2^x = 2^n 2^r with n whole and |r| <= 1/2: the series of e^(r ln 2) up to r^7 is 5e-9 off at most, a tenth of a
-/// float's half ulp; in double, so that the last step rounds to denormals and to infinity as it should.
-float emu_ex2_approx_f32(float value) {
-  constexpr double c1 = 0.693147180559945309, c2 = c1 * c1 / 2, c3 = c2 * c1 / 3, c4 = c3 * c1 / 4, c5 = c4 * c1 / 5,
-                   c6 = c5 * c1 / 6, c7 = c6 * c1 / 7;
-  constexpr double kRound = 0x1.8p52;  // adding it leaves the nearest whole number in the low bits
-  double x = value;
-  x = x > 130 ? 130 : x;
-  x = x < -160 ? -160 : x;
-  double shifted = x + kRound;
-  double r = x - (shifted - kRound), r2 = r * r, r4 = r2 * r2;
-  double p = (1 + c1 * r) + (c2 + c3 * r) * r2 + ((c4 + c5 * r) + (c6 + c7 * r) * r2) * r4;
-  return float(p * std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52));
-}
-/// Denormals as zeros, of the argument and of the result.
-float flush(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value; }
-float emu_ex2_approx_ftz_f32(float value) { return flush(emu_ex2_approx_f32(flush(value))); }
-/// As far from the exact value as the hardware's may be: its lowest bits are cut off.
-float emu_tanh_approx_f32(float value) {
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(std::tanh(value)) & 0xFFFFE000);
-}
+float emu_ex2_approx_f32(float value) { return approximate_ex2(value); }
+float emu_ex2_approx_ftz_f32(float value) { return flush(approximate_ex2(flush(value))); }
+float emu_tanh_approx_f32(float value) { return approximate_tanh(value); }
 float emu_rcp_approx_ftz_f32(float value) { return flush(1 / flush(value)); }
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }

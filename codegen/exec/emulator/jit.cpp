@@ -27,6 +27,7 @@
 
 #include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
+#include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/error.h"
@@ -42,6 +43,7 @@ using llvm::Value;
 constexpr const char* kEntryName = "tegula_emulator_entry";
 constexpr const char* kYieldName = "emu_yield";
 constexpr const char* kBodyPrefix = "emu_";
+constexpr const char* kAsmName = "emu_asm";
 
 [[noreturn]] void fail(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));
@@ -80,8 +82,10 @@ class Bodies {
     std::vector<Function*> declared;
     for (Function& f : module_)
       if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty()) declared.push_back(&f);
-    for (Function* f : declared)
+    for (Function* f : declared) {
       if (f->getName().starts_with(lower::kHwPrefix)) link_one(*f);
+      if (auto block = lower::asm_of_function(*f)) link_asm(*f, *block);
+    }
   }
 
  private:
@@ -210,6 +214,62 @@ class Bodies {
     if (waits) b.CreateCall(module_.getOrInsertFunction(kYieldName, llvm::FunctionType::get(b.getVoidTy(), false)));
     fill(b, *thunk, body_function(*info, signature), signature, *immediates, convergent);
     redirect_calls(declared, *thunk, info->name, convergent);
+  }
+
+  /// Gives a block of inline PTX a body that has the interpreter run it: operands travel in slots of 64 bits.
+  void link_asm(Function& f, const lower::AsmBlock& block) {
+    const Loc loc =
+        block.site >= 0 && size_t(block.site) < image_.sites.size() ? image_.sites[size_t(block.site)] : Loc{};
+    auto parsed = ptx::parse(block.text, block.constraints);
+    if (auto* message = std::get_if<std::string>(&parsed))
+      fail(image_, fmt::format("{}the interpreter of inline assembly does not know {}",
+                               loc ? loc.to_string() + ": " : std::string(), *message));
+    kernel_.blocks.push_back(std::make_unique<ptx::Program>(std::get<ptx::Program>(std::move(parsed))));
+    const ptx::Program& program = *kernel_.blocks.back();
+    kernel_.may_spin |= program.waits;
+    const uint32_t place = uint32_t(kernel_.places.size());
+    kernel_.places.push_back({"inline assembly", loc});
+
+    llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "", &f));
+    auto* slots = b.CreateAlloca(llvm::ArrayType::get(b.getInt64Ty(), program.slots));
+    auto slot = [&](uint32_t i) { return b.CreateConstInBoundsGEP2_32(slots->getAllocatedType(), slots, 0, i); };
+    for (llvm::Argument& argument : f.args()) {
+      uint32_t operand = program.results + argument.getArgNo();
+      for (auto [tied, result] : program.ties)
+        if (tied == operand) operand = result;
+      b.CreateStore(b.CreateZExt(as_integer(b, &argument), b.getInt64Ty()), slot(operand));
+    }
+    Type* pointer = llvm::PointerType::get(context_, 0);
+    auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer, b.getInt32Ty(), b.getInt32Ty()}, false);
+    Value* address = b.CreateIntToPtr(b.getInt64(reinterpret_cast<uint64_t>(&program)), pointer);
+    b.CreateCall(module_.getOrInsertFunction(kAsmName, type),
+                 {address, slots, b.getInt32(uint32_t(block.site)), b.getInt32(place)});
+    return_slots(b, f, [&](unsigned i) { return b.CreateLoad(b.getInt64Ty(), slot(i)); });
+    f.setLinkage(llvm::GlobalValue::InternalLinkage);
+  }
+
+  static Value* as_integer(llvm::IRBuilder<>& b, Value* x) {
+    if (x->getType()->isPointerTy()) return b.CreatePtrToInt(x, b.getInt64Ty());
+    return b.CreateBitCast(x, b.getIntNTy(unsigned(x->getType()->getPrimitiveSizeInBits())));
+  }
+
+  template <class Load>
+  static void return_slots(llvm::IRBuilder<>& b, Function& f, Load load) {
+    auto as = [&](Type* type, unsigned i) -> Value* {
+      if (type->isPointerTy()) return b.CreateIntToPtr(load(i), type);
+      return b.CreateBitCast(b.CreateTrunc(load(i), b.getIntNTy(unsigned(type->getPrimitiveSizeInBits()))), type);
+    };
+    Type* type = f.getReturnType();
+    if (type->isVoidTy()) {
+      b.CreateRetVoid();
+    } else if (!type->isStructTy()) {
+      b.CreateRet(as(type, 0));
+    } else {
+      Value* all = llvm::PoisonValue::get(type);
+      for (unsigned i = 0; i < type->getStructNumElements(); ++i)
+        all = b.CreateInsertValue(all, as(type->getStructElementType(i), i), i);
+      b.CreateRet(all);
+    }
   }
 
   void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s,
@@ -450,6 +510,7 @@ struct Jit::Impl {
     for (const HwBody& body : hw_bodies()) define(std::string(kBodyPrefix) + body.name, body.function);
     for (auto& [name, function] : runtime_functions()) define(name, function);
     define(kYieldName, reinterpret_cast<void*>(&emu_yield));
+    define(kAsmName, reinterpret_cast<void*>(&ptx::run_block));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };

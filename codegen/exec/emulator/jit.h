@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator/fault.h"
+#include "codegen/exec/emulator/ptx.h"
 #include "codegen/target/target.h"
 #include "runtime/kernel_image.h"
 
@@ -19,6 +20,8 @@ class JitKernel {
   void (*entry)(void* const* args) = nullptr;
   /// Places of the calls that threads do together (Where::place indexes them).
   std::vector<Place> places;
+  /// Its blocks of inline PTX, by the addresses that its code has.
+  std::vector<std::unique_ptr<const ptx::Program>> blocks;
   /// It has atomics or volatile loads, so that programs may wait for each other.
   bool may_spin = false;
   /// It reads shared memory through the asynchronous proxy.

@@ -130,7 +130,7 @@ TEST(CppErrors, SeveralInOneRun) {
     Tile b = load(n, "mosk"_a = n > 1);
     store(x, a + b);
     static_assert_(cdiv(3, 2) == 1, "two");
-    store(x, ~uint64_t(0));
+    store(x, Tile(~uint64_t(0)) + -1);
     for (Tile k : range(0, n, 1, {.num_stages = -1})) store(x, k);
   });
   EXPECT_EQ(errors_of(k), fmt::format(R"({}: error: shapes [16] and [32] do not fit together at dimension 0: 16 and 32
@@ -146,8 +146,9 @@ TEST(CppErrors, SeveralInOneRun) {
   hint: did you mean 'mask'?
 {}: error: static_assert failed: two
         static_assert_(cdiv(3, 2) == 1, "two");
-{}: error: the integer 18446744073709551615 does not fit into 64 bits with a sign
-        store(x, ~uint64_t(0));
+{}: error: the number -1 does not fit uint64
+        store(x, Tile(~uint64_t(0)) + -1);
+  hint: convert the unsigned operand to a signed type first
 {}: error: num_stages is -1, expected 0 or more
         for (Tile k : range(0, n, 1, {{.num_stages = -1}})) store(x, k);
 )",

@@ -77,9 +77,9 @@ std::pair<std::string, Specialization> parse_spec(const std::string& line) {
 /// Tile IR of a kernel, or the rendered diagnostics.
 std::string check_text(const std::string& text, const std::string& spec_line, const std::string& file = "test.py") {
   Diagnostics diags;
-  Module module = parse(text, file, diags);
+  SourceFile source(text, file, diags);
   auto [kernel, spec] = parse_spec(spec_line);
-  auto func = diags.has_errors() ? nullptr : check(module, kernel, spec, diags);
+  auto func = diags.has_errors() ? nullptr : check(source, kernel, spec, diags);
   EXPECT_EQ(!func, diags.has_errors());
   if (!func) return diags.render();
   EXPECT_TRUE(ir::verify(*func, ir::Stage::Tile, diags)) << diags.render() << ir::print(*func);
@@ -142,12 +142,12 @@ void run_errors(const fs::path& path) {
   }
   ASSERT_FALSE(spec_line.empty());
   Diagnostics diags;
-  Module module = parse(text, path.filename().string(), diags);
+  SourceFile source(text, path.filename().string(), diags);
   if (spec_line == "all") {
-    check_all(module, diags);
+    check_all(source, diags);
   } else {
     auto [kernel, spec] = parse_spec(spec_line);
-    EXPECT_EQ(check(module, kernel, spec, diags), nullptr);
+    EXPECT_EQ(check(source, kernel, spec, diags), nullptr);
   }
   for (const Diag& diag : diags.list()) {
     std::string message = diag.message + (diag.hint.empty() ? "" : " (" + diag.hint + ")");
@@ -187,8 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, Language, testing::ValuesIn(files()), [](const 
 
 std::unique_ptr<ir::Func> check_ok(const std::string& text, const std::string& kernel, const Specialization& spec) {
   Diagnostics diags;
-  Module module = parse(text, "test.py", diags);
-  auto func = check(module, kernel, spec, diags);
+  SourceFile source(text, "test.py", diags);
+  auto func = check(source, kernel, spec, diags);
   EXPECT_TRUE(func) << diags.render();
   return func;
 }

@@ -427,7 +427,73 @@ TEST_F(SemanticsFunctions, Dot) {
   EXPECT_EQ(errors(), "dot accumulates in float32, found out_dtype bfloat16 (convert the result with .to(...))");
   call("dot", {tile(Elem::F16, {16}), b});
   EXPECT_EQ(errors(),
-            "dot takes two tiles of rank 2, or of rank 3, found tile of [16] float16 and tile of [16, 64] float16");
+            "dot takes two tiles of one rank, 2 or more, found tile of [16] float16 and tile of [16, 64] float16");
+  call("dot", {tile(Elem::F32, {16, 16}), tile(Elem::F32, {16, 16})}, {{"input_precision", text("bf16")}});
+  EXPECT_EQ(errors(), "input_precision of dot is 'bf16', expected 'tf32', 'tf32x3', 'bf16x3', 'bf16x6' or 'ieee'");
+  EXPECT_EQ(type_of(call("dot", {tile(Elem::F16, {2, 3, 16, 32}), tile(Elem::F16, {2, 3, 32, 16})})),
+            "tile<2x3x16x16xf32>");
+  EXPECT_EQ(errors(), "");
+  call("dot", {tile(Elem::F16, {2, 3, 16, 32}), tile(Elem::F16, {2, 1, 32, 16})});
+  EXPECT_EQ(errors(),
+            "dot of shapes [2, 3, 16, 32] and [2, 1, 32, 16]: 3 and 1 matrices (the first operand is [B, M, K], the "
+            "second [B, K, N])");
+}
+
+TEST_F(SemanticsFunctions, DotScaledErrors) {
+  Val a = tile(Elem::U8, {32, 32}), b = tile(Elem::U8, {64, 16}), sa = tile(Elem::U8, {32, 2}),
+      sb = tile(Elem::U8, {16, 2});
+  EXPECT_EQ(type_of(call("dot_scaled", {a, sa, text("e2m1"), b, sb, text("e4m3")})), "tile<32x16xf32>");
+  EXPECT_EQ(errors(), "");
+  call("dot_scaled", {a, sa, text("e3m0"), b, sb, text("e4m3")});
+  EXPECT_EQ(errors(), "lhs_format of dot_scaled is 'e3m0' (it is one of 'e2m1', 'e4m3', 'e5m2', 'bf16', 'fp16')");
+  call("dot_scaled", {a, sa, text("bf16"), b, sb, text("e4m3")});
+  EXPECT_EQ(errors(),
+            "lhs of dot_scaled is tile of [32, 32] uint8, expected a matrix of uint16 or bfloat16 for 'bf16'");
+  call("dot_scaled", {a, sa, text("e2m1"), b, tile(Elem::U8, {2, 16}), text("e4m3")});
+  EXPECT_EQ(
+      errors(),
+      "rhs_scale of dot_scaled has shape [2, 16], expected [16, 2]: one for 32 elements along K (scales of rhs are "
+      "[N, K // group], not transposed)");
+  call("dot_scaled", {a, tile(Elem::F32, {32, 2}), text("e2m1"), b, sb, text("e4m3")});
+  EXPECT_EQ(errors(), "lhs_scale of dot_scaled is tile of [32, 2] float32, expected uint8 (exponents) or float8e4nv");
+  call("dot_scaled", {a, sa, text("e2m1"), b, sb, text("e4m3")}, {{"rhs_k_pack", false}});
+  EXPECT_EQ(errors(), "rhs_k_pack=False belongs to rhs_format 'e2m1', found 'e4m3'");
+  call("dot_scaled", {a, sa, text("e2m1"), b, sb, text("e4m3")}, {{"out_dtype", type(Elem::F16)}});
+  EXPECT_EQ(errors(), "dot_scaled accumulates in float32, found out_dtype float16 (convert the result with .to(...))");
+}
+
+TEST_F(SemanticsFunctions, JoinErrors) {
+  Val f = tile(Elem::F32, {16}), i = tile(Elem::I32, {16});
+  call("join", {f, i});
+  EXPECT_EQ(errors(),
+            "join takes two tiles of one type, found tile of [16] float32 and tile of [16] int32 (convert one with "
+            ".to(...))");
+  call("split", {tile(Elem::F32, {2, 16})});
+  EXPECT_EQ(errors(),
+            "split takes a tile whose last extent is 2, found tile of [2, 16] float32 (reshape it: x.reshape(N, 2))");
+  call("cat", {f, tile(Elem::F32, {32})});
+  EXPECT_EQ(errors(), "cat takes two tiles of one extent, found 16 and 32");
+  call("cat", {tile(Elem::F32, {4, 4}), f});
+  EXPECT_EQ(errors(), "cat takes two tiles of rank 1, found tile of [4, 4] float32");
+  call("squeeze", {tile(Elem::F32, {4, 4}), Int(1)});
+  EXPECT_EQ(errors(), "squeeze removes a dimension of extent 1, found 4 in tile of [4, 4] float32");
+}
+
+TEST_F(SemanticsFunctions, RandomErrors) {
+  call("rand", {0.5, tile(Elem::I32, {16})});
+  EXPECT_EQ(errors(), "the seed of philox is an integer, found the float 0.5");
+  call("rand", {Int(1), tile(Elem::F32, {16})});
+  EXPECT_EQ(errors(), "the offset of the random numbers is an integer, found tile of [16] float32");
+  call("randint", {Int(1), tile(Elem::I32, {16})}, {{"n_rounds", Int(-1)}});
+  EXPECT_EQ(errors(), "n_rounds is -1, expected 0 to 64");
+  Val w = tile(Elem::U32, {16});
+  call("philox", {Int(1), w, w, w, tile(Elem::U64, {16})});
+  EXPECT_EQ(errors(),
+            "philox takes four counters of 32 bits or four of 64, found tile of [16] uint32 and tile of [16] uint64");
+  call("philox_impl", {w, w, w, w, tile(Elem::U64, {16}), w});
+  EXPECT_EQ(errors(), "philox_impl takes words of uint32 or of uint64, found tile of [16] uint64 for k0");
+  call("uint_to_uniform_float", {tile(Elem::U16, {16})});
+  EXPECT_EQ(errors(), "uint_to_uniform_float takes integers of 32 or 64 bits, found tile of [16] uint16");
 }
 
 // ---- float8

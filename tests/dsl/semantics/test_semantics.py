@@ -62,9 +62,10 @@ def differences(group, case, entry, data):
     """What a case's bytes differ in from the record, as lines of text."""
     result, values, rest = entry
     columns, limit = cases.group_operands(group), cases.tolerance(case, result)
-    bits = cases.canonical(group, case, result, data, columns)
+    bits = cases.canonical(group, case, result, data)
     digits, lines = 2 * cases.itemsize(result), []
     expected = [int(values[i:i + digits], 16) for i in range(0, len(values), digits)]
+    expected = cases.masked(group, case, result, expected)
     for i, (found, wanted) in enumerate(zip(bits, expected)):
         if limit is None or found == wanted or units_apart(result, found, wanted) <= limit:
             continue

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from triton.language import load as ld
 from triton.language.extra import libdevice
+from package.triton_utils import tl as language
 
 WIDTH: tl.constexpr = 16
 TWICE = tl.constexpr(WIDTH * 2)
@@ -41,7 +42,7 @@ def constants(x, ACT: tl.constexpr, PTR):
 def modules(x, n):
     i = tl.arange(0, triton.cdiv(31, 2) * WIDTH // 16)
     v = ld(x + i, mask=i < n, other=NEG)
-    tl.store(x + i, libdevice.exp(v) + tl.math.exp2(v), mask=i < n)
+    language.store(x + i, libdevice.exp(v) + tl.math.exp2(v), mask=i < n)
 
 
 # check modules x=*f32/16 n=i32/16

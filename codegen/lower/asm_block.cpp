@@ -1,0 +1,39 @@
+#include "codegen/lower/asm_block.h"
+
+#include "codegen/lower/llvm_headers.h"
+
+namespace tegula::lower {
+
+namespace {
+constexpr const char* kText = "tegula-asm";
+constexpr const char* kConstraints = "tegula-asm-constraints";
+constexpr const char* kSite = "tegula-asm-site";
+}  // namespace
+
+llvm::Function* declare_asm(llvm::Module& module, std::string_view name, llvm::FunctionType* type,
+                            const AsmBlock& block) {
+  const std::string full = fmt::format("{}{}", kAsmPrefix, name);
+  if (llvm::Function* f = module.getFunction(full)) return f;
+  auto* f = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, full, module);
+  f->addFnAttr(kText, block.text);
+  f->addFnAttr(kConstraints, block.constraints);
+  f->addFnAttr(kSite, std::to_string(block.site));
+  f->setDoesNotThrow();
+  f->addFnAttr(llvm::Attribute::NoCallback);
+  if (block.pure) {
+    f->setDoesNotAccessMemory();
+    f->addFnAttr(llvm::Attribute::WillReturn);
+  } else {
+    f->setConvergent();  // it may hold a barrier
+  }
+  return f;
+}
+
+std::optional<AsmBlock> asm_of_function(const llvm::Function& function) {
+  if (!function.getName().starts_with(llvm::StringRef(kAsmPrefix))) return std::nullopt;
+  auto attribute = [&](const char* name) { return function.getFnAttribute(name).getValueAsString().str(); };
+  return AsmBlock{attribute(kText), attribute(kConstraints), function.doesNotAccessMemory(),
+                  std::stoi(attribute(kSite))};
+}
+
+}  // namespace tegula::lower

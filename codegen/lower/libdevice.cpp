@@ -1,0 +1,255 @@
+// The functions of libdevice.def: by libclc, by instructions, or by the functions of one element below.
+#include "codegen/ir/libdevice.h"
+
+#include "codegen/lower/asm_block.h"
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+using llvm::Intrinsic::ID;
+using Args = llvm::ArrayRef<llvm::Value*>;
+
+llvm::Value* number(llvm::Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
+llvm::Value* size_of(Lowering& l, llvm::Value* x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+llvm::Value* sqrt_of(Lowering& l, llvm::Value* x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
+llvm::Value* fma(Lowering& l, llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  return l.b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+}
+
+/// LLVM's constraint of an operand register, as its PTX type wants it.
+char constraint_of(const llvm::Type* type) {
+  if (type->isFloatTy()) return 'f';
+  if (type->isDoubleTy()) return 'd';
+  if (type->isIntegerTy(1)) return 'b';
+  return type->getPrimitiveSizeInBits() == 64 ? 'l' : 'r';
+}
+
+/// Pure instructions that take and give whole registers; the name tells them from others.
+llvm::Value* instructions(Lowering& l, std::string_view name, const std::string& text, llvm::Type* result, Args x) {
+  std::string constraints = fmt::format("={}", constraint_of(result));
+  llvm::SmallVector<llvm::Type*> types;
+  for (llvm::Value* v : x) {
+    constraints += fmt::format(",{}", constraint_of(v->getType()));
+    types.push_back(v->getType());
+  }
+  auto* type = llvm::FunctionType::get(result, types, false);
+  llvm::Function* f = declare_asm(l.module, name, type, {text, constraints, true, -1});
+  f->addFnAttr(llvm::Attribute::Speculatable);
+  return l.b.CreateCall(f, x);
+}
+
+// ---- Rounding, and what a number is
+
+llvm::Value* own_round(Lowering& l, Args x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::round, x[0]); }
+
+llvm::Value* own_llround(Lowering& l, Args x) {
+  const char* type = x[0]->getType()->isDoubleTy() ? "f64" : "f32";
+  return instructions(l, fmt::format("to_s64.{}", type), fmt::format("cvt.rzi.s64.{} $0, $1;", type), l.b.getInt64Ty(),
+                      own_round(l, x));
+}
+
+llvm::Value* own_isnan(Lowering& l, Args x) { return l.b.CreateFCmpUNO(x[0], x[0]); }
+llvm::Value* own_isinf(Lowering& l, Args x) {
+  return l.b.CreateFCmpOEQ(size_of(l, x[0]), llvm::ConstantFP::getInfinity(x[0]->getType()));
+}
+llvm::Value* own_isfinite(Lowering& l, Args x) {
+  return l.b.CreateFCmpOLT(size_of(l, x[0]), llvm::ConstantFP::getInfinity(x[0]->getType()));
+}
+
+llvm::Value* own_bits(Lowering& l, Args x) {
+  llvm::Type* from = x[0]->getType();
+  const bool wide = from->getPrimitiveSizeInBits() == 64;
+  if (from->isFloatingPointTy()) return l.b.CreateBitCast(x[0], l.b.getIntNTy(wide ? 64 : 32));
+  return l.b.CreateBitCast(x[0], wide ? l.b.getDoubleTy() : l.b.getFloatTy());
+}
+
+llvm::Value* own_signbit(Lowering& l, Args x) {
+  llvm::Value* bits = own_bits(l, x);
+  return l.b.CreateZExt(l.b.CreateICmpSLT(bits, llvm::Constant::getNullValue(bits->getType())), l.b.getInt32Ty());
+}
+
+/// libclc gives another number for 0, and for NaNs.
+llvm::Value* own_ilogb(Lowering& l, Args x) {
+  llvm::Value* least = l.b.CreateOr(own_isnan(l, x), l.b.CreateFCmpOEQ(x[0], number(x[0], 0)));
+  llvm::Value* exponent = l.libclc("ilogb", x, l.b.getInt32Ty());
+  exponent = l.b.CreateSelect(own_isinf(l, x), l.i32(INT32_MAX), exponent);
+  return l.b.CreateSelect(least, l.i32(INT32_MIN), exponent);
+}
+
+// ---- Integers
+
+llvm::Value* count_bits(Lowering& l, ID id, llvm::Value* x) {
+  llvm::Value* count =
+      id == llvm::Intrinsic::ctpop ? l.b.CreateUnaryIntrinsic(id, x) : l.b.CreateBinaryIntrinsic(id, x, l.b.getFalse());
+  return l.b.CreateZExtOrTrunc(count, l.b.getInt32Ty());
+}
+llvm::Value* own_clz(Lowering& l, Args x) { return count_bits(l, llvm::Intrinsic::ctlz, x[0]); }
+llvm::Value* own_popc(Lowering& l, Args x) { return count_bits(l, llvm::Intrinsic::ctpop, x[0]); }
+llvm::Value* own_brev(Lowering& l, Args x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, x[0]); }
+llvm::Value* own_ffs(Lowering& l, Args x) {
+  llvm::Value* zero = l.b.CreateICmpEQ(x[0], llvm::Constant::getNullValue(x[0]->getType()));
+  return l.b.CreateSelect(zero, l.i32(0), l.b.CreateAdd(count_bits(l, llvm::Intrinsic::cttz, x[0]), l.i32(1)));
+}
+
+// ---- Roots. In fp32 by way of fp64, whose errors do not show; in fp64 with a step of Newton's method on a residual
+// that products in two parts give.
+
+/// A sum in two parts.
+struct Pair {
+  llvm::Value *high, *low;
+};
+
+Pair two_product(Lowering& l, llvm::Value* x, llvm::Value* y) {
+  llvm::Value* high = l.b.CreateFMul(x, y);
+  return {high, fma(l, x, y, l.b.CreateFNeg(high))};
+}
+
+/// Knuth's TwoSum: the low part is the exact error.
+Pair two_sum(Lowering& l, llvm::Value* x, llvm::Value* y) {
+  llvm::Value *sum = l.b.CreateFAdd(x, y), *of_y = l.b.CreateFSub(sum, x), *of_x = l.b.CreateFSub(sum, of_y);
+  return {sum, l.b.CreateFAdd(l.b.CreateFSub(x, of_x), l.b.CreateFSub(y, of_y))};
+}
+
+/// 1 / sqrt(high + low), to little more than half an ulp.
+llvm::Value* reciprocal_root(Lowering& l, Pair x) {
+  llvm::Value* y = l.b.CreateFDiv(number(x.high, 1), sqrt_of(l, x.high));
+  Pair square = two_product(l, y, y);
+  llvm::Value* rest = fma(l, l.b.CreateFNeg(x.high), square.high, number(y, 1));
+  rest = l.b.CreateFSub(rest, l.b.CreateFMul(x.high, square.low));
+  rest = l.b.CreateFSub(rest, l.b.CreateFMul(x.low, square.high));
+  return fma(l, l.b.CreateFMul(y, rest), number(y, 0.5), y);
+}
+
+llvm::Value* own_rsqrt(Lowering& l, Args x) {
+  llvm::Value* y = l.b.CreateFPExt(x[0], l.b.getDoubleTy());
+  y = l.b.CreateFDiv(number(y, 1), sqrt_of(l, y));
+  return x[0]->getType()->isFloatTy() ? l.b.CreateFPTrunc(y, l.b.getFloatTy()) : y;
+}
+
+llvm::Value* own_rcbrt(Lowering& l, Args x) {
+  llvm::Value* wide = l.b.CreateFPExt(x[0], l.b.getDoubleTy());
+  llvm::Value* y = l.b.CreateFDiv(number(wide, 1), l.libclc("cbrt", wide));
+  if (x[0]->getType()->isFloatTy()) return l.b.CreateFPTrunc(y, l.b.getFloatTy());
+  // 1 - x y^3, from which y comes a third nearer.
+  Pair square = two_product(l, y, y), product = two_product(l, wide, square.high);
+  llvm::Value* low = fma(l, wide, square.low, product.low);
+  llvm::Value* rest = fma(l, l.b.CreateFNeg(product.high), y, number(y, 1));
+  rest = l.b.CreateFSub(rest, l.b.CreateFMul(low, y));
+  llvm::Value* better = fma(l, l.b.CreateFMul(y, rest), number(y, 1.0 / 3), y);
+  llvm::Value* usual = l.b.CreateAnd(own_isfinite(l, wide), l.b.CreateFCmpONE(wide, number(wide, 0)));
+  return l.b.CreateSelect(usual, better, y);
+}
+
+/// A power of two that brings the largest of the numbers near 1, and its inverse.
+struct Scale {
+  llvm::Value *factor, *inverse;
+};
+
+Scale scale_of(Lowering& l, Args x) {
+  llvm::Value* largest = size_of(l, x[0]);
+  for (llvm::Value* v : x.drop_front())
+    largest = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, largest, size_of(l, v));
+  llvm::Value* field = l.b.CreateLShr(l.b.CreateBitCast(largest, l.b.getInt64Ty()), 52);
+  auto limit = [&](ID id, uint64_t bound) { field = l.b.CreateBinaryIntrinsic(id, field, l.b.getInt64(bound)); };
+  limit(llvm::Intrinsic::umax, 1), limit(llvm::Intrinsic::umin, 2045);
+  auto power = [&](llvm::Value* exponent) { return l.b.CreateBitCast(l.b.CreateShl(exponent, 52), l.b.getDoubleTy()); };
+  return {power(l.b.CreateSub(l.b.getInt64(2046), field)), power(field)};
+}
+
+/// The sum of the squares of scaled numbers.
+Pair sum_of_squares(Lowering& l, Args x, llvm::Value* factor) {
+  Pair sum{};
+  for (llvm::Value* v : x) {
+    llvm::Value* scaled = l.b.CreateFMul(v, factor);
+    Pair square = two_product(l, scaled, scaled);
+    if (!sum.high) {
+      sum = square;
+      continue;
+    }
+    Pair next = two_sum(l, sum.high, square.high);
+    sum = {next.high, l.b.CreateFAdd(next.low, l.b.CreateFAdd(sum.low, square.low))};
+  }
+  return sum;
+}
+
+/// An infinity among the numbers counts more than a NaN.
+llvm::Value* unless_infinite(Lowering& l, Args x, llvm::Value* value, llvm::Value* limit) {
+  llvm::Value* any = l.b.getFalse();
+  for (llvm::Value* v : x) any = l.b.CreateOr(any, own_isinf(l, v));
+  return l.b.CreateSelect(any, limit, value);
+}
+
+llvm::Value* norm(Lowering& l, Args x, bool reciprocal) {
+  llvm::Type* type = x[0]->getType();
+  llvm::SmallVector<llvm::Value*, 4> wide;
+  for (llvm::Value* v : x) wide.push_back(l.b.CreateFPExt(v, l.b.getDoubleTy()));
+  llvm::Value* limit = reciprocal ? number(wide[0], 0) : llvm::ConstantFP::getInfinity(l.b.getDoubleTy());
+  llvm::Value* result;
+  if (type->isFloatTy()) {
+    llvm::Value* sum = number(wide[0], 0);
+    for (llvm::Value* v : wide) sum = l.b.CreateFAdd(sum, l.b.CreateFMul(v, v));
+    result = sqrt_of(l, sum);
+    if (reciprocal) result = l.b.CreateFDiv(number(sum, 1), result);
+    return l.b.CreateFPTrunc(unless_infinite(l, wide, result, limit), type);
+  }
+  Scale scale = scale_of(l, wide);
+  Pair sum = sum_of_squares(l, wide, scale.factor);
+  llvm::Value* zero = l.b.CreateFCmpOEQ(sum.high, number(sum.high, 0));
+  if (reciprocal) {
+    result = l.b.CreateFMul(reciprocal_root(l, sum), scale.factor);
+    result = l.b.CreateSelect(zero, llvm::ConstantFP::getInfinity(type), result);
+  } else {
+    result = l.b.CreateFMul(sqrt_of(l, l.b.CreateFAdd(sum.high, sum.low)), scale.inverse);
+  }
+  return unless_infinite(l, wide, result, limit);
+}
+
+llvm::Value* own_hypot(Lowering& l, Args x) { return norm(l, x, false); }
+llvm::Value* own_rhypot(Lowering& l, Args x) { return norm(l, x, true); }
+llvm::Value* own_pow(Lowering& l, Args x) { return l.pow(x[0], x[1]); }
+
+struct OwnFunction {
+  std::string_view name;
+  llvm::Value* (*make)(Lowering&, Args);
+};
+
+constexpr OwnFunction kOwn[] = {
+    {"bits", own_bits},       {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},
+    {"hypot", own_hypot},     {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf},
+    {"isnan", own_isnan},     {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},
+    {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt},
+    {"signbit", own_signbit},
+};
+
+llvm::Value* call(Lowering& l, const ir::LibdeviceFunction& f, Args x) {
+  llvm::Type* result = l.element_type(f.result);
+  switch (f.kind) {
+    case ir::LibdeviceFunction::Body::Libclc:
+      return l.libclc(f.body, x, result);
+    case ir::LibdeviceFunction::Body::Ptx:
+      return instructions(l, fmt::format("{}.{}", f.name, elem_info(f.params[0]).text), f.body, result, x);
+    case ir::LibdeviceFunction::Body::Own:
+      for (const OwnFunction& own : kOwn)
+        if (own.name == f.body) return own.make(l, x);
+  }
+  TEGULA_UNREACHABLE("libdevice.def: '{}' has no body '{}'", f.name, f.body);
+}
+
+}  // namespace
+
+void lower_Libdevice(Lowering& l, const ir::Op& op) {
+  std::vector<Elem> elems;
+  for (const ir::Value* x : op.operands) elems.push_back(x->type.elem);
+  const ir::LibdeviceFunction* f = ir::find_libdevice(op.attr_string("function"), elems);
+  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
+  l.b.clearFastMathFlags();  // each rounding counts
+  l.set(op.result(), l.map_registers(op.result()->type, [&](int r) {
+    llvm::SmallVector<llvm::Value*, 4> x;
+    for (const ir::Value* operand : op.operands) x.push_back(l.get(operand)[r]);
+    return call(l, *f, x);
+  }));
+}
+
+}  // namespace tegula::lower

@@ -1,0 +1,330 @@
+// label: device
+// What texts compute that Python's control flow, lists and names make up: each kernel writes integers to `out`, which
+// are compared with what Python gives.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+/// The first numbers that `k(out, n)` writes. The body's lines are indented by four blanks; `more` goes before it.
+std::vector<int> run(const std::string& body, size_t count, int n = 5, const std::string& more = {}) {
+  Program program = Program::parse(
+      "import triton\nimport triton.language as tl\n" + more + "@triton.jit\ndef k(out, n):\n" + body, "k.py");
+  auto device = default_device();
+  Buffer out(*device, std::vector<int>(64, -7));
+  program.kernel("k").launch(*device, {1}, {}, out.as<int>(), n);
+  std::vector<int> values = out.download<int>();
+  values.resize(count);
+  return values;
+}
+using Ints = std::vector<int>;
+
+// ---- Jumps
+
+TEST(ControlFlow, BreakOfARunTimeLoop) {
+  const std::string body = R"(
+    s = 0
+    for i in range(0, 100, 3):
+        if i > n:
+            break
+        s += i
+    tl.store(out, s)
+    tl.store(out + 1, i)
+)";
+  EXPECT_EQ(run(body, 2, 10), (Ints{0 + 3 + 6 + 9, 12}));
+  EXPECT_EQ(run(body, 2, 1000), (Ints{33 * 34 / 2 * 3, 99}));
+}
+
+TEST(ControlFlow, ContinueAndNestedConditions) {
+  const std::string body = R"(
+    s = 0
+    t = 0
+    for i in range(n):
+        if i % 2 == 0:
+            t += 1
+            if i == 4:
+                continue
+        else:
+            if i == 7:
+                s += 1000
+                continue
+        s += i
+    tl.store(out, s)
+    tl.store(out + 1, t)
+)";
+  EXPECT_EQ(run(body, 2, 10), (Ints{45 - 4 - 7 + 1000, 5}));
+}
+
+TEST(ControlFlow, BreakOfWhile) {
+  const std::string body = R"(
+    i = 0
+    while True:
+        i += 1
+        if i == 3:
+            continue
+        if i * i > n:
+            break
+        tl.store(out + i, i)
+    tl.store(out, i)
+)";
+  EXPECT_EQ(run(body, 6, 20), (Ints{5, 1, 2, -7, 4, -7}));
+}
+
+// The condition is not evaluated after a break: this one would read out of bounds.
+TEST(ControlFlow, WhatEndsALoopIsNotAskedAgain) {
+  const std::string body = R"(
+    i = 0
+    while tl.load(out + i) < 0:
+        i += 9
+        if i > 60:
+            i = 1000000
+            break
+    tl.store(out, i)
+)";
+  EXPECT_EQ(run(body, 1), (Ints{1000000}));
+}
+
+TEST(ControlFlow, ReturnInLoops) {
+  const std::string helper = R"(
+@triton.jit
+def find(n, limit):
+    for i in range(limit):
+        for j in range(limit):
+            if i * j == n:
+                return i, j * 2
+    return -1, 0
+@triton.jit
+def first(n):
+    for i in tl.static_range(1, 9):
+        if i * i > n:
+            return i
+    return 0
+)";
+  const std::string body = R"(
+    a, b = find(n, 10)
+    tl.store(out, a)
+    tl.store(out + 1, b)
+    tl.store(out + 2, first(n))
+    for i in range(3, 40):
+        tl.store(out + i, i)
+        if i == n:
+            return
+    tl.store(out + 3, 0)
+)";
+  EXPECT_EQ(run(body, 6, 35, helper), (Ints{5, 14, 6, 3, 4, 5}));
+  EXPECT_EQ(run(body, 5, 4, helper), (Ints{1, 8, 3, 3, 4}));
+  EXPECT_EQ(run(body, 4, 11 * 13, helper), (Ints{-1, 0, 0, 0}));
+}
+
+TEST(ControlFlow, TilesThatALoopReturns) {
+  const std::string helper = R"(
+@triton.jit
+def grow(x, n):
+    while True:
+        if tl.sum(x, 0) > n:
+            return x
+        x = x * 2
+)";
+  EXPECT_EQ(run("    tl.store(out + tl.arange(0, 4), grow(tl.arange(0, 4), n))\n", 4, 30, helper),
+            (Ints{0, 8, 16, 24}));
+}
+
+TEST(ControlFlow, ElseOfALoop) {
+  const std::string body = R"(
+    for i in range(2, n):
+        if n % i == 0:
+            tl.store(out, i)
+            break
+    else:
+        tl.store(out, 1)
+    for j in tl.static_range(3):
+        tl.store(out + 1, j)
+    else:
+        tl.store(out + 2, 9)
+)";
+  EXPECT_EQ(run(body, 3, 35), (Ints{5, 2, 9}));
+  EXPECT_EQ(run(body, 3, 37), (Ints{1, 2, 9}));
+}
+
+TEST(ControlFlow, JumpsOfUnrolledLoops) {
+  const std::string body = R"(
+    s = 0
+    for i in tl.static_range(10):
+        if i == 2:
+            continue
+        if i == 6:
+            break
+        if s > n:
+            break
+        s += i
+    tl.store(out, s)
+)";
+  EXPECT_EQ(run(body, 1, 100), (Ints{0 + 1 + 3 + 4 + 5}));
+  EXPECT_EQ(run(body, 1, 3), (Ints{4}));
+}
+
+TEST(ControlFlow, TheVariableBehindItsLoop) {
+  const std::string body = R"(
+    for i in range(1, n, 4):
+        pass
+    tl.store(out, i)
+    j = 77
+    for j in range(n, 50):
+        pass
+    tl.store(out + 1, j)
+    for k in range(10, n, -3):
+        pass
+    tl.store(out + 2, k)
+)";
+  EXPECT_EQ(run(body, 3, 6), (Ints{5, 49, 7}));
+  EXPECT_EQ(run(body, 2, 60), (Ints{57, 77}));
+}
+
+// ---- Names and values
+
+TEST(ControlFlow, ListsAndComprehensions) {
+  const std::string body = R"(
+    xs = []
+    for i in tl.static_range(4):
+        xs.append(n + i)
+    xs[1] = 100
+    xs[-1] += 1
+    ys = [x * 2 for x in xs if True] + [len(xs)]
+    for i in tl.static_range(len(ys)):
+        tl.store(out + i, ys[i])
+    first, *rest = ys
+    tl.store(out + 5, first + rest[-1])
+    d = {"a": 3, "b": n}
+    tl.store(out + 6, d["a"] + d["b"])
+    twice = lambda v: v * 2
+    tl.store(out + 7, twice(n))
+    if (m := n + 1) > 3:
+        tl.store(out + 8, m)
+    tl.store(out + 9, sum([x for x in range(5)]))
+)";
+  EXPECT_EQ(run(body, 10), (Ints{10, 200, 14, 18, 4, 14, 8, 10, 6, 10}));
+}
+
+TEST(ControlFlow, ArgumentsOfHelpers) {
+  const std::string functions = R"(
+@triton.jit
+def add(first, *others, scale=1 + 1):
+    for x in others:
+        first += x * scale
+    return first
+@triton.jit
+def bound(n, LIMIT: tl.constexpr):
+    s = 0
+    for i in range(LIMIT):
+        s += i
+    doubled: tl.constexpr = n * 2
+    return s + doubled
+)";
+  const std::string body = R"(
+    tl.store(out, add(1, n, n))
+    tl.store(out + 1, add(1, *(n, 2), scale=3))
+    tl.store(out + 2, bound(0, n))
+    v = 5
+    tl.store(out + 3, v.to(tl.float32).to(tl.int32) + (1 if v.dtype == tl.int32 else 0))
+    x = n[:, None]
+    tl.store(out + 4 + x * 0, x)
+)";
+  EXPECT_EQ(run(body, 5, 5, functions), (Ints{21, 22, 10, 6, 5}));
+}
+
+TEST(ControlFlow, Reflection) {
+  const std::string body = R"(
+    tl.store(out, 1 if isinstance(n, tl.tensor) else 0)
+    tl.store(out + 1, 1 if isinstance(3, (float, int)) and not isinstance(n, tl.constexpr) else 0)
+    tl.store(out + 2, 1 if hasattr(n, "dtype") and not hasattr(n, "nothing") else 0)
+    tl.store(out + 3, n.to(getattr(tl, "int16")))
+    tl.store(out + 4, 1 if tl.dtype("fp32") == tl.float32 and type(n) == tl.tensor else 0)
+    tl.store(out + 5, 1 if tl.target_info.is_cuda() and tl.target_info.cuda_capability_geq(7, 5) else 0)
+    tl.store(out + 6, 1 if f"{255:#x}|{1.5:.2f}|{'a'!r}|{7:>3}" == "0xff|1.50|'a'|  7" else 0)
+    i = 0
+    while tl.condition(i < n, disable_licm=True):
+        i += 2
+    tl.store(out + 7, i)
+    with tl.async_task([0]):
+        tl.store(out + 8, 8)
+)";
+  EXPECT_EQ(run(body, 9), (Ints{1, 1, 1, 5, 1, 1, 1, 6, 8}));
+}
+
+// Functions of the file run at compile time; which definition counts is decided by conditions of the module.
+TEST(ControlFlow, CodeOfTheModule) {
+  const std::string module = R"(
+def table(size):
+    out = []
+    for i in range(size):
+        out.append(i * i)
+    return out
+@triton.constexpr_function
+def biggest(values):
+    return max(values)
+SQUARES = table(4)
+if hasattr(tl, "no_such_function"):
+    pick = tl.maximum
+else:
+    pick = tl.minimum
+try:
+    KIND = 1
+except ImportError:
+    KIND = 2
+if KIND == 2:
+    @triton.jit
+    def kind():
+        return 20
+else:
+    @triton.jit
+    def kind():
+        return 10
+)";
+  const std::string body = R"(
+    tl.store(out, biggest(SQUARES))
+    tl.store(out + 1, pick(n, 3))
+    tl.store(out + 2, kind())
+)";
+  EXPECT_EQ(run(body, 3, 5, module), (Ints{9, 3, 10}));
+}
+
+TEST(ControlFlow, IndicesOfTiles) {
+  const std::string body = R"(
+    x = tl.arange(0, 8) * 3
+    tl.store(out, x[n])
+    tl.store(out + 1, x[-1])
+    tl.store(out + 2 + tl.arange(0, 4), x[2:6])
+    tl.store(out + 6 + tl.arange(0, 4), x[1::2])
+    y = x[:, None] * 10 + tl.arange(0, 4)[None, :]
+    tl.store(out + 10 + tl.arange(0, 4), y[n, :])
+    tl.store(out + 14, tl.sum(y[4:, 1], 0))
+    f = x.to(tl.float32) - 6
+    tl.store(out + 15, (f[0] * 2).to(tl.int32))
+    tl.store(out + 16, (x > 10)[4].to(tl.int32))
+    z = (out + x)[1]
+    tl.store(z + 16, 1)
+)";
+  EXPECT_EQ(
+      run(body, 20),
+      (Ints{15, 21, 6, 9, 12, 15, 3, 9, 15, 21, 150, 151, 152, 153, (12 + 15 + 18 + 21) * 10 + 4, -12, 1, -7, -7, 1}));
+}
+
+TEST(ControlFlow, LargeIntegers) {
+  const std::string body = R"(
+    h = n.to(tl.uint64) * 0x9E3779B97F4A7C15
+    tl.store(out, (h >> 32).to(tl.int32, bitcast=False))
+    tl.store(out + 1, 1 if 1.0 * 0xFFFFFFFFFFFFFFFF == 2.0 ** 64 else 0)
+    tl.store(out + 2, ((1 << 63) >> 60) + (2 ** 100) // (2 ** 99))
+    small = tl.full((4,), 100, tl.int8)
+    tl.store(out + 4 + tl.arange(0, 4), (small < 300).to(tl.int32))
+    tl.assume(1 == 2)
+)";
+  const uint64_t hash = 5 * 0x9E3779B97F4A7C15u;
+  EXPECT_EQ(run(body, 8), (Ints{int(uint32_t(hash >> 32)), 1, 8 + 2, -7, 1, 1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,419 @@
+// label: device
+// Functions that are made of several ops: random numbers, tiles put together and taken apart, orders of programs,
+// products in several precisions and of operands in microscaling formats.
+#include <bit>
+
+#include "runtime/base/float8.h"
+#include "tests/codegen/lower/ops_support.h"
+
+namespace tegula::ops {
+namespace {
+
+// ------------------------------------------------------------------------------------------------- random numbers
+
+struct Recorded {
+  int64_t seed, base;
+  int rounds;
+  uint32_t words[8];   ///< randint4x at base and base + 1: first the words number 0
+  uint64_t quads[8];   ///< philox of the counters (o, 3 o, o - 7, 0), likewise
+  uint32_t floats[6];  ///< bits of rand, of randn, and of quads number 0 as floats
+};
+// What Triton 3.6 gives (its interpreter, with numpy's log, sqrt and cos).
+const Recorded kRecorded[] = {
+    {0,
+     0,
+     10,
+     {0x6627e8d5, 0xf8e4cca4, 0xe169c58d, 0x5cb200db, 0xbc57ac4c, 0xb1a574eb, 0x9b00dbd8, 0x097eff67},
+     {0xd4aa82cd6cc5dfaa, 0xc9526a15b65225fc, 0x77fe7da047f13655, 0xede185e5b6c7c255, 0xcfcddd4eeb9458ce,
+      0xa5a5e76823408e10, 0x6ffe74e56b0a912d, 0xed053c5165b0478d},
+     {0x3f4c4fd1, 0x3d63666a, 0x3d3eacd1, 0xbec6d74f, 0x3ead55f4, 0x3edab656}},
+    {42,
+     0,
+     10,
+     {0x9ceaf053, 0xfcdb2127, 0x77f5493b, 0x53ba6cfd, 0x12bf50ad, 0x838f5a6e, 0x5742b3d7, 0x744e06fb},
+     {0x6a0b2b307339adda, 0x5db09d5e773ce501, 0xc8a381dee2cc27a3, 0x3853821b0250d171, 0xebe51647ea8e30bb,
+      0x20138fe21cc329d8, 0xcc10acdd739001dd, 0xb0f123a2b723453e},
+     {0x3f462a1e, 0x3cc937b5, 0x3f291df5, 0xbfc577a3, 0x3f541654, 0x3f3b613a}},
+    {1311768467294899695,
+     5,
+     10,
+     {0x1c4d1c5f, 0xbf5d3a7b, 0x99280956, 0x4c8e6699, 0x008c5ed7, 0x3514ff18, 0x30d32c9d, 0x05394c8f},
+     {0x368985d6ce2ca5d3, 0xb873b2b1904ee415, 0x3df3f4855b4b384d, 0x4add1bdcd80dc228, 0xe9a5038fea04d2c3,
+      0x5e351260dc5a1b24, 0xeec9df1adbbd5464, 0xa8b730184c12f752},
+     {0x3e6268e2, 0x3f01458a, 0x3f129cf9, 0xbf743191, 0x3eda2615, 0x3f0f189a}},
+    {-3,
+     8589934592,
+     10,
+     {0x8dd8bc7e, 0x1cd961ff, 0x971e64c9, 0x033f16c7, 0xf6dda516, 0xf73678f5, 0x5076891e, 0x49df1c47},
+     {0xf3ffe188dc1bca80, 0x52a3d2b773e70949, 0x641c0668f681b3c5, 0x375f44e9c17d7f7b, 0xde24b30af7e66c87,
+      0xee382d0633aadeda, 0x9082fdff13ecd283, 0xf73c795bd1da8c22},
+     {0x3f644e86, 0x3e66cb0f, 0x3e4eea64, 0x3fda28a6, 0x3dc001e5, 0x3f2547a4}},
+    {7,
+     100,
+     7,
+     {0x5f4fce5d, 0x99fbe091, 0x135740a4, 0x3801df79, 0x8227d4f1, 0xefcef1ab, 0xd161edd1, 0x4a5f529a},
+     {0xff51cad6450bb208, 0x178bbc1a83609499, 0xfd2eddb6a768d58d, 0x2cb6f29bf1ededca, 0x7e972c280afd9d85,
+      0x774a1da3a18e0bb3, 0x9cd78bcd04500cc9, 0x3354d8a0235acacd},
+     {0x3f3e9f9c, 0x3f4c083e, 0x3ee4e892, 0xbf1f5992, 0x3bae3529, 0x3e3c5de0}},
+};
+
+TEST(RandomNumbers, AreTritons) {
+  for (const Recorded& r : kRecorded) {
+    SCOPED_TRACE(fmt::format("seed {} base {} rounds {}", r.seed, r.base, r.rounds));
+    Array<uint32_t> words(8);
+    Array<uint64_t> quads(8);
+    Array<float> floats(14);
+    run(R"(
+@triton.jit
+def kernel(words, quads, floats, seed, base, ROUNDS: tl.constexpr):
+    i = tl.arange(0, 2)
+    o = base + i
+    a, b, c, d = tl.randint4x(seed, o, ROUNDS)
+    tl.static_assert(a.dtype == tl.uint32)
+    tl.store(words + i, tl.randint(seed, o, n_rounds=ROUNDS))
+    tl.store(words + 2 + i, b)
+    tl.store(words + 4 + i, c)
+    tl.store(words + 6 + i, d)
+    o = o.to(tl.int64)
+    e, f, g, h = tl.philox(seed, o, o * 3, o - 7, o * 0, ROUNDS)
+    tl.static_assert(h.dtype == tl.uint64)
+    tl.store(quads + i, e)
+    tl.store(quads + 2 + i, f)
+    tl.store(quads + 4 + i, g)
+    tl.store(quads + 6 + i, h)
+    tl.store(floats + i, tl.rand(seed, base + i, ROUNDS))
+    tl.store(floats + 2 + i, tl.randn(seed, base + i, ROUNDS))
+    tl.store(floats + 4 + i, tl.uint_to_uniform_float(e))
+    u, v, w, x = tl.rand4x(seed, base + i, ROUNDS)
+    m, n = tl.pair_uniform_to_normal(u, v)
+    j, k, l, p = tl.randn4x(seed, base + i, ROUNDS)
+    tl.store(floats + 6 + i, u - tl.uint_to_uniform_float(a) + (m - j) + (n - k))
+    m, n = tl.pair_uniform_to_normal(w, x)
+    tl.store(floats + 8 + i, (m - l) + (n - p))
+    tl.store(floats + 10 + i, tl.rand(seed, base.to(tl.int32) * 0))
+    tl.store(floats + 12 + i, tl.rand(seed, i * 0))
+)",
+        {.constexprs = {{"ROUNDS", r.rounds}}, .num_warps = next_warps()}, {1}, words, quads, floats, r.seed, r.base);
+    EXPECT_EQ(words.values(), std::vector<uint32_t>(r.words, r.words + 8));
+    EXPECT_EQ(quads.values(), std::vector<uint64_t>(r.quads, r.quads + 8));
+    std::vector<float> got = floats.values();
+    for (size_t i = 0; i < 6; ++i) {
+      if (i == 2 || i == 3)  // by way of log, sqrt and cos
+        EXPECT_LE(ulp_error(got[i], std::bit_cast<float>(r.floats[i])), 8) << i;
+      else
+        EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), r.floats[i]) << i;
+    }
+    for (size_t i = 6; i < 10; ++i) EXPECT_EQ(got[i], 0) << i;
+    EXPECT_EQ(got[10], got[12]);  // a scalar offset
+  }
+}
+
+TEST(RandomNumbers, NoRoundsAndTilesOfSeeds) {
+  Array<uint32_t> out(16);
+  run(R"(
+@triton.jit
+def kernel(out):
+    i = tl.arange(0, 4)
+    a, b, c, d = tl.philox_impl(i.to(tl.uint32), i.to(tl.uint32) + 1, tl.zeros((4,), tl.uint32) + 2, tl.zeros((4,), tl.uint32) + 3, i.to(tl.uint32), i.to(tl.uint32), 0)
+    tl.store(out + i, a * 1000 + b * 100 + c * 10 + d)
+    r = tl.randint(i[:, None], tl.arange(0, 2)[None, :])
+    tl.static_assert(r.shape[0] == 4 and r.shape[1] == 2)
+    tl.store(out + 4 + i[:, None] * 2 + tl.arange(0, 2)[None, :], r)
+    tl.store(out + 12 + i, tl.randint(0, i % 2))
+)",
+      {}, {1}, out);
+  std::vector<uint32_t> got = out.values();
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(got[i], i * 1000 + (i + 1) * 100 + 23);
+  EXPECT_EQ(got[4], kRecorded[0].words[0]);
+  EXPECT_EQ(got[5], kRecorded[0].words[1]);
+  EXPECT_EQ(got[12], kRecorded[0].words[0]);
+  EXPECT_NE(got[6], got[4]);
+}
+
+// ------------------------------------------------------------------------------- tiles put together and taken apart
+
+template <class T>
+void check_joins(int n, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} {} elements, num_warps {}", tl<T>(), n, num_warps));
+  auto a = random_values<T>(size_t(n), 7), b = random_values<T>(size_t(n), 8);
+  Array<T> joined(size_t(2 * n)), turns(size_t(2 * n)), both(size_t(2 * n)), halves(size_t(2 * n)), scalars(4);
+  run(R"(
+@triton.jit
+def kernel(a, b, joined, turns, both, halves, scalars, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(a + i)
+    y = tl.load(b + i)
+    j = tl.join(x, y)
+    tl.static_assert(j.dtype == x.dtype)
+    tl.store(joined + i[:, None] * 2 + tl.arange(0, 2)[None, :], j)
+    k = tl.arange(0, 2 * N)
+    tl.store(turns + k, tl.interleave(x, y))
+    tl.store(both + k, tl.cat(x, y, can_reorder=True))
+    left, right = j.split()
+    tl.static_assert(left.dtype == x.dtype)
+    tl.store(halves + i, right)
+    tl.store(halves + N + i, left)
+    s, t = tl.split(tl.load(a + tl.arange(0, 2)))
+    tl.store(scalars, t)
+    tl.store(scalars + 1, s)
+    tl.store(scalars + 2 + tl.arange(0, 2), tl.interleave(s, t))
+)",
+      {.constexprs = {{"N", n}}, .num_warps = num_warps}, {1}, Array<T>(a), Array<T>(b), joined, turns, both, halves,
+      scalars);
+  auto in_turns = [&](size_t i) { return i % 2 ? b[i / 2] : a[i / 2]; };
+  auto bits_equal = [](const std::vector<T>& got, auto expected, const char* what) {
+    for (size_t i = 0; i < got.size(); ++i) {
+      T e = expected(i);
+      ASSERT_EQ(std::memcmp(&got[i], &e, sizeof(T)), 0) << what << " " << i;
+    }
+  };
+  bits_equal(joined.values(), in_turns, "join");
+  bits_equal(turns.values(), in_turns, "interleave");
+  bits_equal(
+      both.values(), [&](size_t i) { return i < size_t(n) ? a[i] : b[i - size_t(n)]; }, "cat");
+  bits_equal(
+      halves.values(), [&](size_t i) { return i < size_t(n) ? b[i] : a[i - size_t(n)]; }, "split");
+  bits_equal(
+      scalars.values(), [&](size_t i) { return a[i == 0 || i == 3]; }, "scalars");
+}
+
+TEST(Joins, OfAllTypes) {
+  for_types<AllTypes>([](auto type) { check_joins<decltype(type)>(64, next_warps()); });
+}
+
+TEST(Joins, OfManyExtents) {
+  for (int n : {2, 8, 48, 96, 256, 1024})
+    for (int num_warps : {1, 4}) check_joins<float>(n, num_warps);
+}
+
+TEST(Joins, HigherRanksAndPointers) {
+  std::vector<int32_t> x(64);
+  for (int i = 0; i < 64; ++i) x[size_t(i)] = i;
+  Array<int32_t> in(x), out(64), far(64);
+  run(R"(
+@triton.jit
+def kernel(x, y, z):
+    o = tl.arange(0, 64)
+    a = tl.load(x + o).reshape(4, 4, 2, 2)
+    p, q = tl.split(a)
+    r, s = tl.split(p)
+    tl.static_assert(r.shape[0] == 4 and r.shape[1] == 4)
+    tl.store(y + o, tl.join(tl.join(r, s), q).reshape(64))
+    i = tl.arange(0, 32)
+    p, q = tl.split(tl.join(x + i, x + 32 + i))
+    tl.store(z + i, tl.load(q))
+    tl.store(z + 32 + i, tl.load(p))
+    tl.static_assert(tl.squeeze(a.reshape(4, 1, 16), 1).shape[1] == 16)
+    tl.static_assert(tl.unsqueeze(r, -1).shape[2] == 1)
+)",
+      {}, {1}, in, out, far);
+  // join(join(r, s), q): [i, j, k, 0] is a[i, j, k, 0], [i, j, k, 1] is a[i, j, k, 1]
+  expect_equal(out.values(), "split and join", [](size_t i) { return int32_t(i); });
+  expect_equal(far.values(), "pointers", [](size_t i) { return int32_t((i + 32) % 64); });
+}
+
+TEST(Standard, Swizzle2d) {
+  for (auto [rows, columns, group] : {std::array{4, 4, 2}, std::array{5, 3, 2}, std::array{7, 2, 8}}) {
+    Array<int32_t> out(64);
+    run(R"(
+@triton.jit
+def kernel(out, rows, columns, group):
+    p = tl.arange(0, 32)
+    i, j = tl.swizzle2d(p // columns, p % columns, rows, columns, group)
+    tl.store(out + p * 2, i)
+    tl.store(out + p * 2 + 1, j)
+    a, b = tl.swizzle2d(1, 1, 4, 4, 2)
+    tl.static_assert(a == 1 and b == 2)
+    tl.static_assert(tl.standard._log2(96) == 6 and tl.standard._log2(1) == 0)
+)",
+        {}, {1}, out, rows, columns, group);
+    std::vector<int32_t> got = out.values();
+    // Groups of rows, each column by column.
+    std::vector<std::pair<int, int>> order;
+    for (int first = 0; first < rows; first += group)
+      for (int j = 0; j < columns; ++j)
+        for (int i = first; i < std::min(rows, first + group); ++i) order.emplace_back(i, j);
+    for (size_t p = 0; p < order.size(); ++p)
+      EXPECT_EQ(std::pair(got[2 * p], got[2 * p + 1]), order[p]) << rows << " x " << columns << " at " << p;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- products
+
+TEST(Products, Bfloat16Parts) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> a(32 * 64), b(64 * 16);
+  for (float& x : a) x = normal(random);
+  for (float& x : b) x = normal(random);
+  a[5] = INFINITY;  // its parts are infinite and NaN; the row is infinite or NaN all the same, and no other one is
+  for (auto [precision, tolerance] : {std::pair{"bf16x3", 1e-3}, std::pair{"BF16x6", 2e-5}}) {
+    Array<float> out(32 * 16);
+    run(R"(
+@triton.jit
+def kernel(a, b, c, P: tl.constexpr):
+    m, n, k = tl.arange(0, 32), tl.arange(0, 16), tl.arange(0, 64)
+    x = tl.load(a + m[:, None] * 64 + k[None, :])
+    y = tl.load(b + k[:, None] * 16 + n[None, :])
+    acc = tl.full((32, 16), 3.0, tl.float32)
+    tl.store(c + m[:, None] * 16 + n[None, :], tl.dot(x, y, acc, input_precision=P))
+)",
+        {.constexprs = {{"P", precision}}}, {1}, Array<float>(a), Array<float>(b), out);
+    std::vector<float> got = out.values();
+    double worst = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      double sum = 3;
+      for (size_t k = 0; k < 64; ++k) sum += double(a[i / 16 * 64 + k]) * b[k * 16 + i % 16];
+      if (i < 16)
+        EXPECT_TRUE(std::isinf(got[i]) && got[i] == float(sum)) << i << " " << got[i];
+      else
+        worst = std::max(worst, std::fabs(got[i] - sum));
+    }
+    EXPECT_LT(worst, tolerance) << precision;
+  }
+}
+
+TEST(Products, OfHigherRank) {
+  auto a = small_values<float16>(4 * 16 * 32, 11, 3), b = small_values<float16>(4 * 32 * 16, 12, 3);
+  Array<float> out(4 * 16 * 16);
+  run(R"(
+@triton.jit
+def kernel(a, b, c):
+    x = tl.load(a + tl.arange(0, 2048)).reshape(2, 2, 16, 32)
+    y = tl.load(b + tl.arange(0, 2048)).reshape(2, 2, 32, 16)
+    z = tl.dot(x, y, acc=tl.full((2, 2, 16, 16), 1.0, tl.float32))
+    tl.store(c + tl.arange(0, 1024), z.reshape(1024))
+)",
+      {}, {1}, Array<float16>(a), Array<float16>(b), out);
+  expect_equal(out.values(), "dot", [&](size_t i) {
+    float sum = 1;
+    for (size_t k = 0; k < 32; ++k) sum += float(a[i / 16 * 32 + k]) * float(b[i / 256 * 512 + k * 16 + i % 16]);
+    return sum;
+  });
+}
+
+// ------------------------------------------------------------------------------------------- microscaling formats
+
+float of_e2m1(int x) {
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return x & 8 ? -kValues[x & 7] : kValues[x & 7];
+}
+
+struct Format {
+  const char* name;
+  int per_byte;  ///< elements in a byte
+  std::function<float(uint8_t byte, int which)> value;
+};
+const Format kE2m1 = {"e2m1", 2, [](uint8_t byte, int which) { return of_e2m1(byte >> 4 * which & 15); }};
+const Format kE4m3 = {"e4m3", 1, [](uint8_t byte, int) { return float(float8e4nv::of_bits(byte)); }};
+const Format kE5m2 = {"e5m2", 1, [](uint8_t byte, int) { return float(float8e5::of_bits(byte)); }};
+
+float of_e8m0(uint8_t x) { return x == 255 ? NAN : x == 0 ? 0 : std::ldexp(1.0f, int(x) - 127); }
+
+// A matrix [rows, columns] of a format with `pack` axis 0 or 1 along which two elements share a byte.
+struct Packed {
+  const Format& format;
+  int rows, columns, pack;
+  std::vector<uint8_t> bytes;
+
+  Packed(const Format& f, int rows, int columns, int pack, unsigned seed)
+      : format(f), rows(rows), columns(columns), pack(pack), bytes(size_t(rows * columns / f.per_byte)) {
+    std::mt19937 random(seed);
+    for (uint8_t& x : bytes)  // no NaN, no infinity, and sums that stay small
+      x = f.per_byte == 2 ? uint8_t(random()) : uint8_t((random() % 0x48) | (random() & 0x80));
+  }
+  int byte_columns() const { return pack == 1 ? columns / format.per_byte : columns; }
+  int byte_rows() const { return pack == 0 ? rows / format.per_byte : rows; }
+  float at(int i, int j) const {
+    const int n = format.per_byte, which = n == 1 ? 0 : (pack == 0 ? i : j) % n;
+    return format.value(bytes[size_t((pack == 0 ? i / n : i) * byte_columns() + (pack == 1 ? j / n : j))], which);
+  }
+};
+
+void check_scaled(const Format& left, const Format& right, bool left_k, bool right_k, bool fast) {
+  SCOPED_TRACE(fmt::format("{} x {}, k_pack {} {}", left.name, right.name, left_k, right_k));
+  constexpr int m = 32, n = 16, k = 64, groups = 2;
+  Packed a(left, m, k, left_k ? 1 : 0, 21), b(right, k, n, right_k ? 0 : 1, 22);
+  std::mt19937 random(23);
+  std::vector<uint8_t> sa(m * groups), sb(n * groups);
+  for (auto* scales : {&sa, &sb})
+    for (uint8_t& x : *scales) x = uint8_t(124 + random() % 6);
+  sa[7] = 0;
+  if (!fast) sa[4] = 255;
+  Array<float> out(m * n);
+  run(R"(
+@triton.jit
+def kernel(a, b, sa, sb, c, MA: tl.constexpr, KA: tl.constexpr, KB: tl.constexpr, NB: tl.constexpr, FA: tl.constexpr, FB: tl.constexpr, PA: tl.constexpr, PB: tl.constexpr, FAST: tl.constexpr):
+    m, n, g = tl.arange(0, 32), tl.arange(0, 16), tl.arange(0, 2)
+    x = tl.load(a + tl.arange(0, MA)[:, None] * KA + tl.arange(0, KA)[None, :])
+    y = tl.load(b + tl.arange(0, KB)[:, None] * NB + tl.arange(0, NB)[None, :])
+    s = tl.load(sa + m[:, None] * 2 + g[None, :])
+    t = tl.load(sb + n[:, None] * 2 + g[None, :])
+    z = tl.dot_scaled(x, s, FA, y, t, FB, fast_math=FAST, lhs_k_pack=PA, rhs_k_pack=PB)
+    tl.store(c + m[:, None] * 16 + n[None, :], z)
+)",
+      {.constexprs = {{"MA", a.byte_rows()},
+                      {"KA", a.byte_columns()},
+                      {"KB", b.byte_rows()},
+                      {"NB", b.byte_columns()},
+                      {"FA", left.name},
+                      {"FB", right.name},
+                      {"PA", left_k},
+                      {"PB", right_k},
+                      {"FAST", fast}}},
+      {1}, Array<uint8_t>(a.bytes), Array<uint8_t>(b.bytes), Array<uint8_t>(sa), Array<uint8_t>(sb), out);
+  std::vector<float> got = out.values();
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int p = 0; p < k; ++p)
+        sum += double(a.at(i, p)) * of_e8m0(sa[size_t(i * groups + p / 32)]) * b.at(p, j) *
+               of_e8m0(sb[size_t(j * groups + p / 32)]);
+      const float x = got[size_t(i * n + j)];
+      if (std::isnan(sum))
+        EXPECT_TRUE(std::isnan(x)) << i << " " << j;
+      else
+        ASSERT_NEAR(x, sum, 1e-5 * (1 + std::fabs(sum))) << i << " " << j;
+    }
+}
+
+TEST(ScaledProducts, OfAllFormats) {
+  check_scaled(kE2m1, kE2m1, true, true, false);
+  check_scaled(kE2m1, kE4m3, true, true, false);
+  check_scaled(kE5m2, kE2m1, true, true, true);
+  check_scaled(kE4m3, kE5m2, true, true, false);
+  check_scaled(kE2m1, kE2m1, false, false, false);
+}
+
+// Scales of float8e4nv for 16 elements each, beside an operand without scales.
+TEST(ScaledProducts, Nvfp4) {
+  Packed a(kE2m1, 32, 64, 1, 31);
+  std::vector<uint8_t> scales(32 * 4);
+  std::mt19937 random(32);
+  for (uint8_t& x : scales) x = uint8_t(0x30 + random() % 16);
+  auto b = small_values<float16>(64 * 16, 33, 3);
+  Array<float> out(32 * 16);
+  run(R"(
+@triton.jit
+def kernel(a, b, s, c):
+    m, n, k = tl.arange(0, 32), tl.arange(0, 16), tl.arange(0, 64)
+    x = tl.load(a + m[:, None] * 32 + tl.arange(0, 32)[None, :])
+    scale = tl.load(s + m[:, None] * 4 + tl.arange(0, 4)[None, :]).to(tl.float8e4nv, bitcast=True)
+    y = tl.load(b + k[:, None] * 16 + n[None, :])
+    acc = tl.full((32, 16), 1.0, tl.float32)
+    tl.store(c + m[:, None] * 16 + n[None, :], tl.dot_scaled(x, scale, "e2m1", y, None, "fp16", acc))
+)",
+      {}, {1}, Array<uint8_t>(a.bytes), Array<float16>(b), Array<uint8_t>(scales), out);
+  std::vector<float> got = out.values();
+  for (int i = 0; i < 32; ++i)
+    for (int j = 0; j < 16; ++j) {
+      double sum = 1;
+      for (int p = 0; p < 64; ++p)
+        sum += double(a.at(i, p)) * float(float8e4nv::of_bits(scales[size_t(i * 4 + p / 16)])) *
+               float(b[size_t(p * 16 + j)]);
+      ASSERT_NEAR(got[size_t(i * 16 + j)], sum, 1e-5 * (1 + std::fabs(sum))) << i << " " << j;
+    }
+}
+
+}  // namespace
+}  // namespace tegula::ops
