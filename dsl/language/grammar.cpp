@@ -35,7 +35,7 @@ x3::rule<struct dict_id, Node> const dict{"a dict"};
 x3::rule<struct dict_items_id, DictItems> const dict_items{"a key"};
 x3::rule<struct strings_id, std::vector<std::string_view>> const strings{"a string"};
 x3::rule<struct item_id, Node> const item{"an expression"};
-x3::rule<struct named_id, Node> const named{"an expression"};
+x3::rule<struct named_expression_id, Node> const named_expression{"an expression"};
 x3::rule<struct contexts_id, Items> const contexts{"an expression"};
 x3::rule<struct items_id, Items> const items{"an expression"};
 x3::rule<struct targets_id, Items> const targets{"a variable"};
@@ -76,7 +76,7 @@ auto const item_def = (span(lit('*')) > operation)[([](auto& ctx) {
                         children.push_back(std::move(x));
                         _val(ctx) = line(ctx).make(Kind::Starred, first, last, std::move(children));
                       })] |
-                      named[set];
+                      named_expression[set];
 auto const named_of = [](auto& ctx) {
   const Range& name = at_c<0>(_attr(ctx));
   Node& value = at_c<1>(_attr(ctx));
@@ -86,7 +86,7 @@ auto const named_of = [](auto& ctx) {
   _val(ctx) = line(ctx).make(Kind::Named, name.begin(), last, std::move(children));
   _val(ctx).expr->text = std::string(text(name));
 };
-auto const named_def = (name_text >> lit(":=") > expression)[named_of] | expression[set];
+auto const named_expression_def = (name_text >> lit(":=") > expression)[named_of] | expression[set];
 auto const push_item = [](auto& ctx) { _val(ctx).nodes.push_back(std::move(_attr(ctx))); };
 auto const trailing_comma = [](auto& ctx) { _val(ctx).comma = matched_end(ctx); };
 auto const items_def = item[push_item] >> *(lit(',') >> item[push_item]) >> -lit(',')[trailing_comma];
@@ -479,7 +479,7 @@ auto const set_else = [](auto& ctx) { _val(ctx).form = Statement::Form::Else; };
 auto const end_of_head = [](auto& ctx) { _val(ctx).end = line(ctx).offset(matched_end(ctx)); };
 
 using Form = Statement::Form;
-auto const condition_def = named;
+auto const condition_def = named_expression;
 auto const context = expression[push_item] >> -(kw("as") > x3::omit[name_text]);
 auto const contexts_def = context >> *(lit(',') >> context);
 auto const value_contexts = [](auto& ctx) {
@@ -509,7 +509,7 @@ BOOST_SPIRIT_DEFINE(name_text, number_text, string_text, compare_operator, expre
 BOOST_SPIRIT_DEFINE(power, primary, atom, paren, list, dict, dict_items, strings, item, items, targets, clauses,
                     argument_list, index, index_list, lambda_names)
 BOOST_SPIRIT_DEFINE(statement, expression_statement, function, param, import_path, import_name, from_name, from_import,
-                    function_name, condition, named, contexts)
+                    function_name, condition, named_expression, contexts)
 
 auto const skipper = x3::char_(" \t\f\v\n");
 
