@@ -9,7 +9,7 @@ namespace tegula::dsl {
 
 namespace {
 
-constexpr Int kMostPacked = 32;
+constexpr int64_t kMostPacked = 32;
 
 std::optional<std::string> text(Sema& s, const Val& x, const char* argument) {
   if (x.is<std::string>()) return x.as<std::string>();
@@ -38,7 +38,7 @@ std::optional<std::vector<ir::Value*>> operands_of(Sema& s, const Val& args) {
 
 // The constraints have to name as many registers as there are values to hold.
 bool check_constraints(Sema& s, const std::string& constraints, const std::vector<ir::Value*>& arguments,
-                       const std::vector<ir::Type>& results, Int pack) {
+                       const std::vector<ir::Type>& results, int64_t pack) {
   int64_t of_results = 0, of_arguments = 0;
   for (const ir::Type& type : results) of_results += pack / ir::elements_of_register(type, pack);
   for (const ir::Value* x : arguments) of_arguments += pack / ir::elements_of_register(x->type, pack);
@@ -81,7 +81,7 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
   if (!check_constraints(s, *constraints, *arguments, results, *pack)) return {};
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
-      {{"assembly", *assembly}, {"constraints", *constraints}, {"pack", int64_t(*pack)}});
+      {{"assembly", *assembly}, {"constraints", *constraints}, {"pack", *pack}});
   if (!several) return op->result();
   std::vector<Val> items;
   for (const auto& r : op->results) items.push_back(r.get());
