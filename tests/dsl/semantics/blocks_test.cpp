@@ -428,8 +428,8 @@ TEST(TensorDescriptor, LoadsWithinTheArray) {
           "    v = {}\n"
           "    tl.store(out + tl.arange(0, {}), tl.ravel(v))\n",
           text.params, Window::kOrigin, text.shape, strides, joined(w.block), padding, w.block.back(),
-          fmt::format(function ? "tl.load_tensor_descriptor(d, {})" : "d.load({})", text.offsets), w.elements(),
-          fmt::arg("rank", rank));
+          fmt::format(fmt::runtime(function ? "tl.load_tensor_descriptor(d, {})" : "d.load({})"), text.offsets),
+          w.elements(), fmt::arg("rank", rank));
       Array<float> out(size_t(w.elements()));
       std::vector<Arg> args{out, x};
       for (const Arg& n : numbers_of(w, numbers)) args.push_back(n);
