@@ -172,7 +172,16 @@ tegula_dtype dtype_of(Elem elem) {
   throw UsageError(fmt::format("a value of tegula_kind {}, expected {}", kind, expected));
 }
 
-Arg arg_of(const tegula_value& value) {
+TensorDescriptor descriptor_of(const tegula_value& value) {
+  const tegula_descriptor& d = given(value.as.t, "as.t");
+  auto list = [&](const int64_t* numbers, const char* what) {
+    return std::vector<int64_t>(&given(numbers, what), numbers + std::clamp(d.rank, 0, 8));
+  };
+  return {Arg::pointer(d.address, elem_of(value.dtype), value.bytes), list(d.shape, "shape"),
+          list(d.strides, "strides"), list(d.block_shape, "block_shape"), d.pad_nan != 0};
+}
+
+Arg arg_of(const tegula_value& value, std::vector<std::unique_ptr<TensorDescriptor>>& descriptors) {
   switch (value.kind) {
     case TEGULA_NONE:
       return Arg(nullptr);
@@ -186,8 +195,10 @@ Arg arg_of(const tegula_value& value) {
       return Arg(value.as.d);
     case TEGULA_BOOL:
       return Arg(value.as.i != 0);
+    case TEGULA_DESCRIPTOR:
+      return Arg(*descriptors.emplace_back(std::make_unique<TensorDescriptor>(descriptor_of(value))));
   }
-  wrong_kind(value.kind, "an argument: none, pointer, int, uint, double or bool");
+  wrong_kind(value.kind, "an argument: none, pointer, int, uint, double, bool or descriptor");
 }
 
 /// Arguments of a launch; few of them need no memory.
@@ -198,9 +209,9 @@ class Args {
     if (count > kInline) more_.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       if (count > kInline)
-        more_.push_back(arg_of(values[i]));
+        more_.push_back(arg_of(values[i], descriptors_));
       else
-        new (inline_ + i * sizeof(Arg)) Arg(arg_of(values[i]));
+        new (inline_ + i * sizeof(Arg)) Arg(arg_of(values[i], descriptors_));
     }
   }
   std::span<const Arg> span() const {
@@ -212,6 +223,7 @@ class Args {
   static_assert(std::is_trivially_destructible_v<Arg>);
   alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];
   std::vector<Arg> more_;
+  std::vector<std::unique_ptr<TensorDescriptor>> descriptors_;
   size_t count_;
 };
 

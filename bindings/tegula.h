@@ -105,27 +105,39 @@ enum {
 
 typedef int32_t tegula_kind;
 enum {
-  TEGULA_NONE = 0,    /* None: a null pointer argument, or the constexpr None */
-  TEGULA_POINTER = 1, /* as.u, to elements of `dtype` in memory that the device reaches */
-  TEGULA_INT = 2,     /* as.i */
-  TEGULA_UINT = 3,    /* as.u */
-  TEGULA_DOUBLE = 4,  /* as.d; passed in the type of the parameter, fp32 if it names none */
-  TEGULA_BOOL = 5,    /* as.i, 0 or 1 */
-  TEGULA_STRING = 6,  /* as.s; constexprs alone */
-  TEGULA_DTYPE = 7    /* `dtype`; constexprs alone */
+  TEGULA_NONE = 0,      /* None: a null pointer argument, or the constexpr None */
+  TEGULA_POINTER = 1,   /* as.u, to elements of `dtype` in memory that the device reaches */
+  TEGULA_INT = 2,       /* as.i */
+  TEGULA_UINT = 3,      /* as.u */
+  TEGULA_DOUBLE = 4,    /* as.d; passed in the type of the parameter, fp32 if it names none */
+  TEGULA_BOOL = 5,      /* as.i, 0 or 1 */
+  TEGULA_STRING = 6,    /* as.s; constexprs alone */
+  TEGULA_DTYPE = 7,     /* `dtype`; constexprs alone */
+  TEGULA_DESCRIPTOR = 8 /* as.t, of elements of `dtype`; arguments alone */
 };
+
+/* An array in memory for a parameter that the kernel uses as a tensor descriptor. */
+typedef struct tegula_descriptor {
+  uint64_t address;           /* of the first element */
+  int32_t rank;               /* 1 to 5: how many each of the following */
+  int32_t pad_nan;            /* 1: elements outside of the array are read as NaN; 0: as 0 */
+  const int64_t* shape;       /* extents */
+  const int64_t* strides;     /* in elements; the last one is 1 */
+  const int64_t* block_shape; /* extents of the blocks that are loaded and stored */
+} tegula_descriptor;
 
 typedef struct tegula_value {
   tegula_kind kind;
-  tegula_dtype dtype; /* of TEGULA_POINTER and TEGULA_DTYPE; else 0 */
+  tegula_dtype dtype; /* of TEGULA_POINTER, TEGULA_DTYPE and TEGULA_DESCRIPTOR; else 0 */
   union {
     int64_t i;
     uint64_t u;
     double d;
     const char* s;
+    const tegula_descriptor* t;
   } as;
-  uint64_t bytes; /* of TEGULA_POINTER: what may be read and written there, for tuning (reset_to_zero, restore_value);
-                     0: not known */
+  uint64_t bytes; /* of TEGULA_POINTER and TEGULA_DESCRIPTOR: what may be read and written there, for tuning
+                     (reset_to_zero, restore_value); 0: not known */
 } tegula_value;
 
 typedef struct tegula_constexpr {

@@ -124,6 +124,9 @@ struct Autotune {
   double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
   /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
   std::function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
+  /// Why launches cannot leave the choice to tuning, though the kernel compiles with each configuration: a message with
+  /// its place. Empty: they can.
+  std::string not_launchable;
 };
 
 /// A constexpr parameter whose value follows from the other arguments and from the configuration, as

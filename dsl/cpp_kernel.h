@@ -46,8 +46,8 @@ namespace detail {
 /// What a C++ kernel's signature says of a parameter.
 struct TracedParam {
   KernelParam param;
-  enum class Kind { Pointer, Int, Float, Bool, Constant } kind;
-  std::optional<Elem> pointee = {};  ///< of a pointer that fixes it
+  enum class Kind { Pointer, Int, Float, Bool, Constant, Descriptor } kind;
+  std::optional<Elem> pointee = {};  ///< of a pointer or descriptor that fixes it
 };
 
 /// The parameters of a recording, by position.
@@ -74,6 +74,16 @@ struct Ptr : Tile {
   using Tile::operator=;
   using Pointee = Element;
   static constexpr auto kKind = detail::TracedParam::Kind::Pointer;
+  static detail::TracedParam param() { return {{kName.text}, kKind, elem_of<Element>()}; }
+};
+
+/// A tensor descriptor: the launch passes a TensorDescriptor, of this element type if one is given.
+template <Name kName, class Element = void>
+struct Desc : Descriptor {
+  Desc(const detail::TracedArgs& args, size_t index) : Descriptor(args.tile(index)) {}
+  using Tile::operator=;
+  using Pointee = Element;
+  static constexpr auto kKind = detail::TracedParam::Kind::Descriptor;
   static detail::TracedParam param() { return {{kName.text}, kKind, elem_of<Element>()}; }
 };
 
@@ -146,6 +156,8 @@ constexpr bool accepts() {
     return false;
   } else if constexpr (std::is_same_v<A, tegula::Arg>) {
     return true;
+  } else if constexpr (P::kKind == Kind::Descriptor) {
+    return std::is_same_v<A, TensorDescriptor>;
   } else if constexpr (P::kKind == Kind::Int) {
     return std::is_integral_v<A> && !std::is_same_v<A, bool>;
   } else if constexpr (P::kKind == Kind::Float) {
@@ -162,6 +174,8 @@ constexpr void check_argument() {
     static_assert(accepts<P, Arg>(),
                   "this argument of the launch is a Ptr: pass a typed pointer, such as buffer.as<float>(), of the type "
                   "that the parameter fixes, if it does");
+  else if constexpr (P::kKind == Kind::Descriptor)
+    static_assert(accepts<P, Arg>(), "this argument of the launch is a Desc: pass a TensorDescriptor");
   else if constexpr (P::kKind == Kind::Int)
     static_assert(accepts<P, Arg>(), "this argument of the launch is an Int: pass an integer");
   else if constexpr (P::kKind == Kind::Float)
@@ -178,9 +192,10 @@ struct CheckArguments;
 template <class... Ps, class... Args>
 struct CheckArguments<std::tuple<Ps...>, Args...> {
   static constexpr void check() {
-    static_assert(sizeof...(Ps) == sizeof...(Args),
-                  "the launch takes one argument for each Ptr, Int, Float and Bool of the kernel; Const parameters are "
-                  "given in the options");
+    static_assert(
+        sizeof...(Ps) == sizeof...(Args),
+        "the launch takes one argument for each Ptr, Desc, Int, Float and Bool of the kernel; Const parameters are "
+        "given in the options");
     if constexpr (sizeof...(Ps) == sizeof...(Args)) (check_argument<Ps, Args>(), ...);
   }
 };
@@ -228,7 +243,7 @@ struct Signature<void (F::*)(Params...) const noexcept> : Signature<void (F::*)(
 template <class F, class... Params>
 struct Signature<void (F::*)(Params...) const> {
   static_assert((requires { std::remove_cvref_t<Params>::kKind; } && ...),
-                "the parameters of a kernel are Ptr, Int, Float, Bool and Const");
+                "the parameters of a kernel are Ptr, Desc, Int, Float, Bool and Const");
   static TypedKernel<std::remove_cvref_t<Params>...> make(std::string name, F function, const char* file, int line) {
     auto body = [function = std::move(function)](const TracedArgs& args) {
       run(function, args, std::index_sequence_for<Params...>());
@@ -246,8 +261,8 @@ struct Signature<void (F::*)(Params...) const> {
 
 }  // namespace detail
 
-/// A kernel from a C++ function object (a lambda that is not generic) whose parameters are Ptr, Int, Float, Bool and
-/// Const. It is copied, and must be callable from several threads.
+/// A kernel from a C++ function object (a lambda that is not generic) whose parameters are Ptr, Desc, Int, Float,
+/// Bool and Const. It is copied, and must be callable from several threads.
 template <class F>
 auto kernel(std::string name, F function, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   static_assert(

@@ -111,7 +111,7 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   options.emulator = emulator;
   auto image = tegula::compile(func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
-  auto params = dsl::runtime_params(*source, types.size());
+  auto params = dsl::runtime_params(*source, types);
   for (size_t i = 0; i < types.size(); ++i)  // compiled in: a launch still gives them
     if (types[i].constant) image->constants.push_back({int(i), params[i]->name, types[i].pointer, *types[i].constant});
   return std::move(*image);
@@ -219,7 +219,9 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
     const bool known = op.opcode == ir::Opcode::Store || op.opcode == ir::Opcode::AtomicRmw;
     const ir::Value* base = known ? pointer_base(op.operands[0]) : nullptr;
     for (size_t i = 0; i < args.size(); ++i)
-      if (args[i].kind == Arg::Kind::Pointer && (!base || base->name == params[i]->name)) written[i] = true;
+      if ((args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor) &&
+          (!base || base->name == params[i]->name))
+        written[i] = true;
   });
   return written;
 }
@@ -268,6 +270,7 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
                     "with @triton.autotune in the file",
                     name()));
+  if (!state_->autotune->not_launchable.empty()) throw LaunchError(state_->autotune->not_launchable);
   KernelState::TuningLock lock(*state_);
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
@@ -282,6 +285,7 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
   if (!ready) [[unlikely]] {
     LaunchOptions full;
     if (dsl::leaves_open(state, options)) {
+      if (!state.autotune->not_launchable.empty()) throw LaunchError(state.autotune->not_launchable);
       KernelState::TuningLock lock(state);  // other threads wait for what this one finds
       ready = state.ready.find(key, options);
       if (!ready) {

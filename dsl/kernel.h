@@ -52,6 +52,8 @@ struct KernelParam {
   bool is_constexpr = false;
   bool has_default = false;
   std::optional<Elem> annotated = {};  ///< `n: tl.int64`, `n: int`, ...: the argument has this type whatever its value
+  bool specialize = true;              ///< code is compiled for an integer of 1 (do_not_specialize)
+  bool specialize_alignment = true;    ///< and for multiples of 16 (neither do_not_specialize nor ..._on_alignment)
 };
 
 /// An argument of a compilation: the type of what will be passed, or a value known already.
@@ -61,6 +63,10 @@ struct ArgType {
   int64_t divisible_by = 1;
   /// The launch will pass exactly this value, which is compiled in: an integer, or 0 for a null pointer (None).
   std::optional<int64_t> constant = {};
+  /// Of a tensor descriptor's pointer, else empty: the extents of its blocks. The types of the array's extents and then
+  /// of its strides follow, one a dimension.
+  std::vector<int64_t> block_shape = {};
+  bool pad_nan = false;
 };
 
 namespace detail {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/ir/ir.h"
+#include "codegen/ir/builder.h"
 #include "dsl/config.h"
 #include "dsl/kernel.h"
 #include "dsl/semantics/val.h"
@@ -20,7 +20,14 @@ struct ArgSpec {
   std::optional<Val> constant;  ///< the value of a compile-time argument
   ir::Type type;                ///< scalar or pointer, used when there is no constant
   int64_t divisible_by = 1;     ///< the value or address is a multiple of it, a power of two
+  /// Of a tensor descriptor, whose pointer is what stands above: the array's extents and strides.
+  std::optional<BlockForm> form = {};
+  std::vector<ArgSpec> parts = {};
 };
+
+/// What stands in the kernel for an argument without a constant, which it becomes a parameter of (a descriptor: one for
+/// each of its parts that is not compiled in). `builder` is at the beginning of the function.
+Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg);
 
 struct Specialization {
   std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature

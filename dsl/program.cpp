@@ -52,6 +52,7 @@ class TextSource : public dsl::KernelSource {
   TextSource(std::shared_ptr<const SourceFile> file, const language::Function& function)
       : file_(std::move(file)), function_(function) {
     for (const auto& p : function.params) params_.push_back(make_param(p));
+    language::read_jit_options(file_, function, params_);
   }
 
   const std::string& name() const override { return function_.name; }

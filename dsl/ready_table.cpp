@@ -13,6 +13,7 @@ uint64_t class_of(const Arg& arg) {
   uint64_t facts = 0;
   switch (arg.kind) {
     case Arg::Kind::Pointer:
+    case Arg::Kind::Descriptor:
       facts = arg.u == 0 ? 1 : arg.u % 16 == 0 ? 2 : 3;
       break;
     case Arg::Kind::Signed:
@@ -31,6 +32,23 @@ uint64_t class_of(const Arg& arg) {
   return uint64_t(arg.kind) | elem << 4 | facts << 12;
 }
 
+// What a descriptor adds to that: its numbers of dimensions, padding, and for each dimension the facts about extent and
+// stride, and the extent of its blocks. The numbers beyond those of a valid descriptor do not matter.
+constexpr size_t kDescriptorWords = 3;
+std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
+  constexpr size_t kRank = 5;
+  auto count = [](const std::vector<int64_t>& list) { return uint64_t(std::min<size_t>(list.size(), 15)); };
+  auto twos = [](int64_t n) { return uint64_t(std::min(std::countr_zero(uint64_t(n)), 4)); };
+  std::array<uint64_t, kDescriptorWords> words{count(d.shape) | count(d.strides) << 4 | count(d.block_shape) << 8 |
+                                               uint64_t(d.pad_nan) << 12};
+  for (size_t i = 0; i < std::min(d.shape.size(), kRank); ++i)
+    words[0] |= (uint64_t(d.shape[i] == int32_t(d.shape[i])) | twos(d.shape[i]) << 1) << (16 + 4 * i);
+  for (size_t i = 0; i < std::min(d.strides.size(), kRank); ++i) words[0] |= twos(d.strides[i]) << (36 + 3 * i);
+  for (size_t i = 0; i < std::min(d.block_shape.size(), kRank); ++i)
+    words[1 + i / 3] |= (uint64_t(d.block_shape[i]) & 0x1fffff) << 21 * (i % 3);
+  return words;
+}
+
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 29;
@@ -47,7 +65,9 @@ bool same(const ConstexprArg& a, const ConstexprArg& b) {
 LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::span<const Arg> args,
                      std::span<const int> key_args)
     : device_(&device) {
-  size_t needed = 2 + (args.size() + 3) / 4 + key_args.size();
+  auto is_descriptor = [](const Arg& arg) { return arg.kind == Arg::Kind::Descriptor; };
+  size_t needed = 2 + (args.size() + 3) / 4 + key_args.size() +
+                  kDescriptorWords * size_t(std::count_if(args.begin(), args.end(), is_descriptor));
   if (needed > kInline) {
     more_.resize(needed);
     words_ = more_.data();
@@ -61,7 +81,11 @@ LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::sp
     if (i % 4 == 3 || i + 1 == args.size()) add(word), word = 0;
   }
   for (int i : key_args)
-    if (size_t(i) < args.size()) add(args[size_t(i)].kind == Arg::Kind::Pointer ? 0 : args[size_t(i)].u);
+    if (size_t(i) < args.size())
+      add(args[size_t(i)].kind == Arg::Kind::Pointer || is_descriptor(args[size_t(i)]) ? 0 : args[size_t(i)].u);
+  for (const Arg& arg : args)
+    if (is_descriptor(arg))
+      for (uint64_t facts : words_of(*arg.descriptor)) add(facts);
   for (const ConstexprArg& c : options.constexprs)
     if (const auto* i = std::get_if<int64_t>(&c.value)) hash_ = mix(hash_, uint64_t(*i));
 }

@@ -1,6 +1,7 @@
 #include "dsl/specialize.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -104,21 +105,47 @@ std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, size_
   return params;
 }
 
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, std::span<const ArgType> types) {
+  std::vector<size_t> parts;
+  for (size_t i = 0; i < types.size(); i += parts.back()) parts.push_back(1 + 2 * types[i].block_shape.size());
+  std::vector<const KernelParam*> params;
+  const auto each = runtime_params(kernel, parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) params.insert(params.end(), parts[i], each[i]);
+  params.resize(types.size());
+  return params;
+}
+
+namespace {
+
+ArgSpec spec_of(const ArgType& type, std::string name) {
+  ArgSpec arg;
+  arg.name = std::move(name);
+  arg.type = type.pointer ? ir::Type::pointer_to(type.elem) : ir::Type::scalar(type.elem);
+  arg.divisible_by = type.divisible_by;
+  if (type.constant) arg.constant = type.pointer ? Val(None{}) : Val(Int(*type.constant));
+  return arg;
+}
+
+}  // namespace
+
 Specialization specialization(const KernelSource& kernel, std::span<const ArgType> types,
                               const LaunchOptions& options) {
   Specialization spec;
   spec.num_warps = options.num_warps;
   spec.num_stages = options.num_stages;
   spec.maxnreg = options.maxnreg;
-  auto params = runtime_params(kernel, types.size());
-  for (size_t i = 0; i < types.size(); ++i) {
+  auto params = runtime_params(kernel, types);
+  for (size_t i = 0; i < types.size();) {
     const ArgType& type = types[i];
-    ArgSpec arg;
-    arg.name = params[i]->name;
-    arg.type = type.pointer ? ir::Type::pointer_to(type.elem) : ir::Type::scalar(type.elem);
-    arg.divisible_by = type.divisible_by;
-    if (type.constant) arg.constant = type.pointer ? Val(None{}) : Val(Int(*type.constant));
+    ArgSpec arg = spec_of(type, params[i]->name);
+    const size_t rank = type.block_shape.size();
+    if (rank)
+      arg.form = BlockForm{BlockForm::Kind::Descriptor, ir::Type::tile(type.elem, type.block_shape), type.pad_nan};
+    for (size_t k = 0; k < 2 * rank && i + 1 + k < types.size(); ++k)
+      arg.parts.push_back(
+          spec_of(types[i + 1 + k], fmt::format("{}.{}{}", arg.name, k < rank ? "shape" : "stride", k % rank)));
     spec.args.push_back(std::move(arg));
+    i += 1 + 2 * rank;
   }
   for (const ConstexprArg& c : options.constexprs) {
     ArgSpec arg;
@@ -129,52 +156,119 @@ Specialization specialization(const KernelSource& kernel, std::span<const ArgTyp
   return spec;
 }
 
+Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg) {
+  ir::Value* value = func.add_param(arg.type, arg.name, arg.divisible_by);
+  if (!arg.form) return value;
+  std::vector<Val> parts{value};
+  for (const ArgSpec& part : arg.parts) {
+    const auto* constant = part.constant ? part.constant->get_if<Int>() : nullptr;
+    parts.emplace_back(constant ? builder.constant(part.type, constant->clamped())
+                                : func.add_param(part.type, part.name, part.divisible_by));
+  }
+  return BlockView{std::make_shared<const BlockForm>(*arg.form),
+                   std::make_shared<const std::vector<Val>>(std::move(parts))};
+}
+
+namespace {
+
+constexpr size_t kMaxDescriptorRank = 5;
+
+// Where the argument stands, for messages.
+std::string place(const KernelSource& kernel, const KernelParam& param) {
+  return fmt::format("kernel '{}', argument '{}'", kernel.name(), param.name);
+}
+
+ArgType classify_pointer(const KernelSource& kernel, const KernelParam& param, const Arg& arg) {
+  ArgType type;
+  if (param.annotated)
+    fail(fmt::format("{}: expected {}, found a pointer{}", place(kernel, param), elem_info(*param.annotated).text,
+                     arg.elem ? fmt::format(" to {}", elem_info(*arg.elem).text) : ""));
+  type.pointer = true;
+  if (arg.u == 0 && !arg.elem) {
+    type.constant = 0;  // None
+  } else if (!arg.elem) {
+    fail(
+        fmt::format("{}: a pointer to elements of unknown type\n"
+                    "  hint: pass a typed pointer, such as buffer.as<float>() or Arg::pointer(address, type)",
+                    place(kernel, param)));
+  } else {
+    type.elem = *arg.elem;
+    type.divisible_by = param.specialize_alignment && arg.u % 16 == 0 ? 16 : 1;
+  }
+  return type;
+}
+
+ArgType classify_number(const KernelParam& param, const Arg& arg) {
+  ArgType type;
+  if (arg.kind == Arg::Kind::Bool) {
+    type.elem = param.annotated.value_or(Elem::I1);
+  } else if (arg.kind == Arg::Kind::Float) {
+    type.elem = param.annotated.value_or(Elem::F32);
+  } else {
+    bool fits_i32 = arg.kind == Arg::Kind::Signed ? arg.i == int32_t(arg.i) : arg.u <= uint64_t(INT32_MAX);
+    bool fits_i64 = arg.kind == Arg::Kind::Signed || arg.u <= uint64_t(INT64_MAX);
+    type.elem = param.annotated.value_or(fits_i32 ? Elem::I32 : fits_i64 ? Elem::I64 : Elem::U64);
+    if (is_float(type.elem)) return type;
+    if (arg.u == 1 && !param.annotated && param.specialize)
+      type.constant = 1;
+    else if (arg.u % 16 == 0 && param.specialize_alignment)
+      type.divisible_by = 16;
+  }
+  return type;
+}
+
+void check_descriptor(const KernelSource& kernel, const KernelParam& param, const TensorDescriptor& d) {
+  auto wrong = [&](const std::string& what, const char* hint) {
+    fail(fmt::format("{}: {}\n  hint: {}", place(kernel, param), what, hint));
+  };
+  const size_t rank = d.shape.size();
+  if (rank != d.strides.size() || rank != d.block_shape.size())
+    wrong(fmt::format("a tensor descriptor with {} extents, {} strides and {} extents of its blocks", rank,
+                      d.strides.size(), d.block_shape.size()),
+          "give one of each a dimension");
+  if (rank < 1 || rank > kMaxDescriptorRank)
+    wrong(fmt::format("a tensor descriptor of {} dimensions", rank), "it has 1 to 5");
+  if (d.base.kind != Arg::Kind::Pointer || d.base.u == 0 || !d.base.elem)
+    wrong("a tensor descriptor whose base is no typed pointer",
+          "pass a pointer such as buffer.as<float>() or Arg::pointer(address, type)");
+  if (d.strides.back() != 1)
+    wrong(fmt::format("a tensor descriptor whose last stride is {}, expected 1", d.strides.back()),
+          "the array's rows are contiguous");
+  for (int64_t extent : d.block_shape)
+    if (!is_tile_extent(extent))
+      wrong(fmt::format("a tensor descriptor of blocks of extent {}", extent),
+            "extents are those of tiles: powers of two");
+  if (d.pad_nan && !is_float(*d.base.elem))
+    wrong("a tensor descriptor of integers that is padded with NaN", "pad with 0");
+}
+
+// The pointer, the extents, the strides. The largest power of two up to 16 that divides a number is compiled in.
+void classify_descriptor(const KernelSource& kernel, const KernelParam& param, const Arg& arg,
+                         std::vector<ArgType>& types) {
+  const TensorDescriptor& d = *arg.descriptor;
+  check_descriptor(kernel, param, d);
+  ArgType base = classify_pointer(kernel, param, d.base);
+  base.block_shape = d.block_shape;
+  base.pad_nan = d.pad_nan;
+  types.push_back(std::move(base));
+  auto divisor = [](int64_t n) { return std::min<int64_t>(16, n ? n & -n : 16); };
+  for (int64_t extent : d.shape)
+    types.push_back({.elem = extent == int32_t(extent) ? Elem::I32 : Elem::I64, .divisible_by = divisor(extent)});
+  for (int64_t stride : d.strides) types.push_back({.elem = Elem::I64, .divisible_by = divisor(stride)});
+  types.back() = {.elem = Elem::I64, .constant = 1};
+}
+
+}  // namespace
+
 std::vector<ArgType> classify(const KernelSource& kernel, std::span<const Arg> args) {
   auto params = runtime_params(kernel, args.size());
   std::vector<ArgType> types;
   for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    const KernelParam& param = *params[i];
-    ArgType type;
-    switch (arg.kind) {
-      case Arg::Kind::Pointer:
-        if (param.annotated)
-          fail(fmt::format("kernel '{}', argument '{}': expected {}, found a pointer{}", kernel.name(), param.name,
-                           elem_info(*param.annotated).text,
-                           arg.elem ? fmt::format(" to {}", elem_info(*arg.elem).text) : ""));
-        type.pointer = true;
-        if (arg.u == 0 && !arg.elem) {
-          type.constant = 0;  // None
-        } else if (!arg.elem) {
-          fail(
-              fmt::format("kernel '{}', argument '{}': a pointer to elements of unknown type\n"
-                          "  hint: pass a typed pointer, such as buffer.as<float>() or Arg::pointer(address, type)",
-                          kernel.name(), param.name));
-        } else {
-          type.elem = *arg.elem;
-          type.divisible_by = arg.u % 16 == 0 ? 16 : 1;
-        }
-        break;
-      case Arg::Kind::Bool:
-        type.elem = param.annotated.value_or(Elem::I1);
-        break;
-      case Arg::Kind::Float:
-        type.elem = param.annotated.value_or(Elem::F32);
-        break;
-      case Arg::Kind::Signed:
-      case Arg::Kind::Unsigned: {
-        bool fits_i32 = arg.kind == Arg::Kind::Signed ? arg.i == int32_t(arg.i) : arg.u <= uint64_t(INT32_MAX);
-        bool fits_i64 = arg.kind == Arg::Kind::Signed || arg.u <= uint64_t(INT64_MAX);
-        type.elem = param.annotated.value_or(fits_i32 ? Elem::I32 : fits_i64 ? Elem::I64 : Elem::U64);
-        if (is_float(type.elem)) break;
-        if (arg.u == 1 && !param.annotated)
-          type.constant = 1;
-        else if (arg.u % 16 == 0)
-          type.divisible_by = 16;
-        break;
-      }
-    }
-    types.push_back(type);
+    if (args[i].kind == Arg::Kind::Descriptor)
+      classify_descriptor(kernel, *params[i], args[i], types);
+    else
+      types.push_back(args[i].kind == Arg::Kind::Pointer ? classify_pointer(kernel, *params[i], args[i])
+                                                         : classify_number(*params[i], args[i]));
   }
   return types;
 }
@@ -185,6 +279,7 @@ std::string types_text(std::span<const ArgType> types) {
     text +=
         fmt::format("{}{}{}/{}", text.empty() ? "" : " ", t.pointer ? "*" : "", elem_info(t.elem).text, t.divisible_by);
     if (t.constant) text += fmt::format("={}", *t.constant);
+    if (!t.block_shape.empty()) text += fmt::format("[{}]{}", fmt::join(t.block_shape, ","), t.pad_nan ? "nan" : "");
   }
   return text;
 }

@@ -16,8 +16,10 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options);
 /// The parameters that take a launch argument. Throws LaunchError unless `count` arguments fit: those with a default
 /// may be missing at the end.
 std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, size_t count);
+/// The parameter that each of the types belongs to, several to one where it is a tensor descriptor.
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, std::span<const ArgType> types);
 
-/// Types of launch arguments, and the facts about their values that code is compiled for.
+/// Types of launch arguments in parts, and the facts about their values that code is compiled for.
 std::vector<ArgType> classify(const KernelSource& kernel, std::span<const Arg> args);
 
 Specialization specialization(const KernelSource& kernel, std::span<const ArgType> types, const LaunchOptions& options);

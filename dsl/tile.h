@@ -167,9 +167,9 @@ struct Argument {
   Operand value;
 };
 
-/// A value of the kernel: a tile, a scalar or a pointer, or a tuple of such. Copies have a life of their own, and what
-/// was moved from keeps its value; assigning gives this one a new value, also from inside loops and branches. Lives no
-/// longer than the recording it was made in.
+/// A value of the kernel: a tile, a scalar, a pointer or block pointer, a tensor descriptor, or a tuple of such. Copies
+/// have a life of their own, and what was moved from keeps its value; assigning gives this one a new value, also from
+/// inside loops and branches. Lives no longer than the recording it was made in.
 class Tile {
  public:
   /// No value yet.
@@ -232,12 +232,28 @@ class Tile {
     return false;
   }
 
+ protected:
+  Tile call_method(const char* name, std::vector<Argument> args) const;
+
  private:
   friend struct detail::Access;
   Tile& assign(const char* op, const Operand& x);
-  Tile call_method(const char* name, std::vector<Argument> args) const;
 
   std::shared_ptr<detail::Slot> slot_;
+};
+
+/// A tensor descriptor with its methods, of which make_tensor_descriptor() makes one:
+/// `Descriptor rows = make_tensor_descriptor(p, list({m, n}), list({n, 1}), list({16, 64})); rows.load({i, 0});`
+class Descriptor : public Tile {
+ public:
+  Descriptor(const Tile& descriptor) : Tile(descriptor) {}
+  using Tile::operator=;
+
+#define TEGULA_DESCRIPTOR_METHOD(name, params, doc)                                                                \
+  template <class... Args>                                                                                         \
+  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) \
+  const { return call_method(#name, {Argument(first), Argument(rest)...}); }
+#include "dsl/semantics/functions.def"
 };
 
 template <class F>

@@ -126,7 +126,9 @@ class Guard {
       for (const std::string& name : names) {
         size_t i = 0;
         while (i < params.size() && params[i]->name != name) ++i;
-        if (i == params.size() || args[i].u == 0) continue;
+        const bool memory =
+            i < params.size() && (args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor);
+        if (!memory || args[i].u == 0) continue;
         size_t bytes = args[i].bytes ? args[i].bytes : device.allocated_bytes(args[i].u);
         if (!bytes)
           fail(*state.source,
@@ -439,7 +441,8 @@ class Tuning {
     std::vector<Arg> args(args_.begin(), args_.end());
     auto params = runtime_params(*state_.source, args.size());
     for (size_t i = 0; i < args.size(); ++i) {
-      if (args[i].kind != Arg::Kind::Pointer || args[i].u == 0) continue;
+      const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
+      if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;
       size_t bytes = args[i].bytes ? args[i].bytes : device_.allocated_bytes(args[i].u);
       if (!bytes)
         fail(*state_.source,
@@ -452,6 +455,10 @@ class Tuning {
       Buffer& copy = copies_.emplace_back(device, host);
       args[i].u = copy.address();
       args[i].bytes = bytes;
+      if (!is_descriptor) continue;
+      TensorDescriptor& there = descriptors_.emplace_back(*args[i].descriptor);
+      there.base = Arg::pointer(copy.address(), there.base.elem, bytes);
+      args[i] = Arg(there);
     }
     return args;
   }
@@ -484,7 +491,8 @@ class Tuning {
 
   std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
-  std::deque<Buffer> copies_;  ///< of arguments, on other devices; outlive the workers
+  std::deque<Buffer> copies_;                 ///< of arguments, on other devices; outlive the workers
+  std::deque<TensorDescriptor> descriptors_;  ///< of these
   std::vector<std::unique_ptr<Worker>> workers_;
   TuneReport report_;
 };
@@ -499,6 +507,7 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
     LaunchArgs::Value value;
     switch (arg.kind) {
       case Arg::Kind::Pointer:
+      case Arg::Kind::Descriptor:
         if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
         break;
       case Arg::Kind::Signed:

@@ -59,6 +59,8 @@ std::string found_text(const Arg& arg) {
       return fmt::format("the floating-point number {}", arg.f);
     case Arg::Kind::Bool:
       return arg.u ? "the bool true" : "the bool false";
+    case Arg::Kind::Descriptor:
+      return "a tensor descriptor";
   }
   return {};
 }
@@ -81,7 +83,7 @@ bool kind_fits(const Arg& arg, bool pointer, Elem elem) {
     case ElemKind::Bool:
       return arg.kind == Arg::Kind::Bool;
     case ElemKind::Float:
-      return arg.kind != Arg::Kind::Pointer;
+      return arg.kind != Arg::Kind::Pointer && arg.kind != Arg::Kind::Descriptor;
     default:
       return is_int(arg);
   }
@@ -142,6 +144,20 @@ std::string reason(const ImageConstant& constant, const Arg& arg) {
 }
 
 }  // namespace
+
+std::vector<Arg> in_parts(std::span<const Arg> args) {
+  std::vector<Arg> out;
+  for (const Arg& arg : args) {
+    if (arg.kind != Arg::Kind::Descriptor) {
+      out.push_back(arg);
+      continue;
+    }
+    out.push_back(Arg::pointer(arg.u, arg.elem, arg.bytes));
+    for (const auto* numbers : {&arg.descriptor->shape, &arg.descriptor->strides})
+      for (int64_t n : *numbers) out.emplace_back(n);
+  }
+  return out;
+}
 
 ArgRule::ArgRule(const ImageParam& param)
     : elem(param.elem), pointer(param.pointer), low_bits(0), divisor(1), passed(true) {
@@ -219,8 +235,11 @@ void refuse_args(const KernelImage& image, std::span<const Arg> args) {
   TEGULA_UNREACHABLE("kernel '{}': arguments refused without a reason", image.kernel);
 }
 
-ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) : slots_(args.size()), pointers_(args.size()) {
-  if (!pack_args(launch_rules(image), args, slots_.data(), pointers_.data())) refuse_args(image, args);
+ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) {
+  const std::vector<Arg> parts = in_parts(args);
+  slots_.resize(parts.size());
+  pointers_.resize(parts.size());
+  if (!pack_args(launch_rules(image), parts, slots_.data(), pointers_.data())) refuse_args(image, parts);
 }
 
 LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel)
@@ -253,6 +272,11 @@ void LaunchHandle::check_access(std::span<const Arg> args) const {
 
 void LaunchHandle::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
   constexpr size_t kInline = 32;
+  std::vector<Arg> parts;
+  if (args.size() != rules_.size()) [[unlikely]] {
+    parts = in_parts(args);
+    args = parts;
+  }
   if (args.size() <= kInline) [[likely]] {
     std::array<uint64_t, kInline> slots;
     std::array<void*, kInline> pointers;

@@ -44,9 +44,11 @@ constexpr std::optional<Elem> elem_of() {
   return std::nullopt;
 }
 
-/// A launch argument, made without a cast from C++ numbers, pointers to device memory and Buffers.
+struct TensorDescriptor;
+
+/// A launch argument, made without a cast from C++ numbers, pointers to device memory, Buffers and TensorDescriptors.
 struct Arg {
-  enum class Kind : uint8_t { Pointer, Signed, Unsigned, Float, Bool };
+  enum class Kind : uint8_t { Pointer, Signed, Unsigned, Float, Bool, Descriptor };
 
   template <std::signed_integral T>
   Arg(T value) : kind(Kind::Signed), elem(elem_of<T>()), i(value) {}
@@ -59,6 +61,8 @@ struct Arg {
   Arg(T* device_address) : kind(Kind::Pointer), elem(elem_of<T>()), u(reinterpret_cast<uint64_t>(device_address)) {}
   Arg(std::nullptr_t) : kind(Kind::Pointer), u(0) {}
   Arg(const Buffer& buffer) : kind(Kind::Pointer), u(buffer.address()), bytes(buffer.bytes()) {}
+  /// The descriptor must live as long as the argument.
+  Arg(const TensorDescriptor& descriptor);
 
   /// A device address as other libraries hold it; with an element type, the kernel's is compared with it. `bytes` is
   /// the size of what may be read and written there, if known.
@@ -73,12 +77,30 @@ struct Arg {
   Kind kind;
   std::optional<Elem> elem;  ///< type of the value or of what the pointer points to; none if not known
   union {
-    uint64_t u;  ///< Pointer, Unsigned, Bool
+    uint64_t u;  ///< Pointer, Unsigned, Bool; of a Descriptor its base's address
     int64_t i;   ///< Signed
     double f;    ///< Float
   };
   size_t bytes = 0;  ///< of what a pointer points to; 0: not known
+  const TensorDescriptor* descriptor = nullptr;
 };
+
+/// An array in device memory for a parameter that the kernel uses as a tensor descriptor, as tl.make_tensor_descriptor
+/// makes one in the kernel. The shape of the blocks is compiled in.
+struct TensorDescriptor {
+  Arg base;                          ///< typed pointer to the first element
+  std::vector<int64_t> shape;        ///< 1 to 5 extents
+  std::vector<int64_t> strides;      ///< in elements, as many; the last one is 1
+  std::vector<int64_t> block_shape;  ///< as many
+  bool pad_nan = false;              ///< elements outside of the array are read as NaN, not as 0
+};
+
+inline Arg::Arg(const TensorDescriptor& d)
+    : kind(Kind::Descriptor), elem(d.base.elem), u(d.base.u), bytes(d.base.bytes), descriptor(&d) {}
+
+/// The arguments as a launch of compiled code takes them, where the parts of a descriptor stand in its place: the
+/// pointer, the extents and the strides.
+std::vector<Arg> in_parts(std::span<const Arg> args);
 
 /// What a launch compares for one argument: ImageParam or ImageConstant, boiled down.
 struct ArgRule {
@@ -99,7 +121,7 @@ struct ArgRule {
 /// The rules of all arguments of a launch, in order.
 std::vector<ArgRule> launch_rules(const KernelImage& image);
 
-/// Throws the LaunchError that says why `args` do not fit `image`.
+/// Throws the LaunchError that says why `args`, in parts, do not fit `image`.
 [[noreturn]] void refuse_args(const KernelImage& image, std::span<const Arg> args);
 
 /// Arguments packed for a launch, where their number is known at run time only.
@@ -136,6 +158,8 @@ class LaunchHandle {
                                                                        const Args&... values) const {
     constexpr size_t kCount = sizeof...(Args);
     const std::array<Arg, kCount> args{Arg(values)...};
+    if constexpr ((!std::is_arithmetic_v<Args> || ...))
+      if (kCount != rules_.size()) return launch(stream, grid, args);
     std::array<uint64_t, kCount> slots;
     std::array<void*, kCount> pointers;
     pack(args, slots.data(), pointers.data());

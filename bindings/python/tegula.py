@@ -4,8 +4,8 @@
     softmax = tegula.load("softmax.py").softmax_kernel
     softmax[(rows,)](out, x, x.stride(0), cols, BLOCK_SIZE=1024, num_warps=4)
 
-Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface__ or __array_interface__, numbers, bools
-and None, by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
+Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface__ or __array_interface__, numbers, bools,
+None and tensor descriptors (TensorDescriptor, or Triton's own), by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
 memory is worked on where it is, by the emulator. The grid is a tuple, or a function of a dictionary of all arguments.
 
 This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY,
@@ -26,7 +26,7 @@ import sys
 import warnings
 
 __all__ = [
-    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "reinterpret", "cdiv", "next_power_of_2",
+    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv", "next_power_of_2",
     "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "Diagnostic", "KernelWarning",
     "version", "dtype"
 ]
@@ -184,6 +184,12 @@ class _ImageStruct(ctypes.Structure):
                 ("registers", ctypes.c_int32), ("spill_bytes", ctypes.c_int32), ("shared_bytes", ctypes.c_int64)]
 
 
+class _DescriptorStruct(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_uint64), ("rank", ctypes.c_int32), ("pad_nan", ctypes.c_int32),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("block_shape", ctypes.POINTER(ctypes.c_int64))]
+
+
 class _ParamStruct(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32),
                 ("is_zeroed", ctypes.c_int32), ("is_restored", ctypes.c_int32)]
@@ -293,7 +299,7 @@ def next_power_of_2(n):
 
 # ---- Element types and values. A value travels as three words: tag (kind, and dtype above it), bits, bytes.
 
-_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE = range(8)
+_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE, _DESCRIPTOR = range(9)
 
 
 class dtype:
@@ -302,6 +308,7 @@ class dtype:
     def __init__(self, name, number, itemsize, typestr):
         self.name, self.itemsize, self.typestr = name, itemsize, typestr
         self._pointer, self._tag = _POINTER | number << 32, _DTYPE | number << 32
+        self._descriptor = _DESCRIPTOR | number << 32
 
     def __repr__(self):
         return f"tegula.{self.name}"
@@ -441,6 +448,58 @@ def _interface_words(interface, place):
     return found._pointer, data[0], place
 
 
+class TensorDescriptor:
+    """An array for a parameter that the kernel uses as a tensor descriptor: base, shape, strides in elements (the last
+    one 1), the shape of the blocks that are loaded and stored, and padding ("zero" or "nan"), what lies beyond the
+    array. Arguments may be of any class with these attributes, such as triton.tools.tensor_descriptor's."""
+
+    def __init__(self, base, shape, strides, block_shape, padding="zero"):
+        self.base, self.shape, self.strides, self.block_shape = base, list(shape), list(strides), list(block_shape)
+        self.padding = padding
+
+    @staticmethod
+    def from_tensor(tensor, block_shape, padding="zero"):
+        """The descriptor of a whole torch tensor or numpy array."""
+        _, item, shape, strides, _ = _elements(tensor)
+        if strides is None:
+            strides = [math.prod(shape[i + 1:]) * item for i in range(len(shape))]
+        return TensorDescriptor(tensor, shape, [s // item for s in strides], block_shape, padding)
+
+
+class _KeptAddress(int):
+    """The address of a structure that lives as long as this."""
+
+
+def _descriptor_at(tag, address, place, shape, strides, block_shape, padding):
+    rank = len(shape)
+    if not rank == len(strides) == len(block_shape):
+        raise _Wrong(f"a descriptor with {rank} extents, {len(strides)} strides and {len(block_shape)} extents of its "
+                     "blocks")
+    if padding not in ("zero", "nan"):
+        raise _Wrong(f"a descriptor with the padding {padding!r}; expected 'zero' or 'nan'")
+    lists = [(ctypes.c_int64 * rank)(*map(operator.index, numbers)) for numbers in (shape, strides, block_shape)]
+    made = _DescriptorStruct(address, rank, padding == "nan", *lists)
+    at = _KeptAddress(ctypes.addressof(made))
+    at.kept = made, lists
+    return _DESCRIPTOR | tag >> 32 << 32, at, place
+
+
+def _descriptor_words(x):
+    tag, address, place = _words(x.base)
+    if tag & 0xffffffff != _POINTER:
+        raise _Wrong(f"a descriptor whose base is {x.base!r}; expected an array")
+    return _descriptor_at(tag, address, place, x.shape, x.strides, x.block_shape, getattr(x, "padding", "zero"))
+
+
+def _is_descriptor(x):
+    return all(hasattr(x, name) for name in ("base", "shape", "strides", "block_shape"))
+
+
+def _array_of(x):
+    """The array of a descriptor; else x itself."""
+    return x.base if _is_descriptor(x) else x
+
+
 def _gpu_of(x):
     """The ordinal of the GPU that holds an array of another library; the interface does not tell."""
     where = getattr(x, "device", None)
@@ -476,6 +535,8 @@ def _find_handler(x):
         handler = lambda x: (_DOUBLE, _double_bits(float(x)), None)
     elif numpy and isinstance(x, numpy.integer):
         handler = lambda x: _int_words(int(x))
+    elif _is_descriptor(x):
+        handler = _descriptor_words
     elif isinstance(x, (DeviceArray, _Reinterpreted)):
         handler = lambda x: x._words()
     elif hasattr(x, "__cuda_array_interface__"):
@@ -489,9 +550,13 @@ def _find_handler(x):
     else:
         raise _Wrong(
             f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
-            "float, a bool or None")
+            "float, a bool, None or a TensorDescriptor")
     _handlers[t] = handler
     return handler
+
+
+def _is_memory(tag):
+    return tag & 0xffffffff in (_POINTER, _DESCRIPTOR)
 
 
 def _words(x):
@@ -500,6 +565,7 @@ def _words(x):
 
 def _elements(x):
     """An array as bytes of all elements, bytes of one, shape, strides in bytes (None: row-major), address."""
+    x = _array_of(x)
     if isinstance(x, _Reinterpreted):
         x = x.array
     if isinstance(x, DeviceArray):
@@ -525,6 +591,7 @@ def _extent(x):
 
 def _is_read_only(x):
     """Whether an array says of its memory on the host that it must not be written to."""
+    x = _array_of(x)
     if isinstance(x, _Reinterpreted):
         x = x.array
     if _torch and isinstance(x, _torch.Tensor):
@@ -737,8 +804,13 @@ class Image:
 
 
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_OTHER_OPTIONS = ("dependent_launch", "num_ctas")
-_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, "stream")
+_OTHER_OPTIONS = ("dependent_launch", "num_ctas", "launch_cooperative_grid")
+# Options of Triton's that change nothing here, and those of their values that can be taken so.
+_WITHOUT_EFFECT = {
+    "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False), "enable_fp_fusion": (True, ),
+    "warp_size": (32, ), "extern_libs": (), "ir_override": (), "instrumentation_mode": ("", )
+}
+_ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, *_WITHOUT_EFFECT, "stream")
 
 
 class _Plan:
@@ -759,7 +831,7 @@ class _Plan:
 
 class _Call:
     """A launch made ready for the library."""
-    __slots__ = ("options", "words", "count", "device", "stream", "ranges", "meta", "open")
+    __slots__ = ("options", "words", "count", "device", "stream", "ranges", "meta", "open", "kept")
 
 
 _pending = {}
@@ -928,7 +1000,7 @@ class Kernel:
                 raise TypeError(
                     f"{self.name}() is given '{runtime[-1].name}' but not '{p.name}' before it: defaults can be "
                     "left to the last arguments alone")
-        fixed = [n for n in given if n in _OPTIONS or n in _OTHER_OPTIONS]
+        fixed = [n for n in given if n in _ALL_OPTIONS and n != "stream"]
         fixed = [p.name
                  for p in self.params if p.is_constexpr and p.name in given] + [n for n in fixed if n not in names]
         positions = [given[p.name] for p in runtime]
@@ -952,6 +1024,10 @@ class Kernel:
                 continue
             if value is None:
                 continue
+            if name in _WITHOUT_EFFECT:
+                if value not in _WITHOUT_EFFECT[name]:
+                    raise TypeError(f"{self.name}(): {name} is {value!r}, which Tegula cannot do")
+                continue
             try:
                 number = operator.index(value)
             except TypeError:
@@ -961,6 +1037,9 @@ class Kernel:
                     raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
             elif name == "dependent_launch":
                 options["no_dependent_launch"] = not number
+            elif name == "launch_cooperative_grid":
+                if number:  # no other kernel takes up multiprocessors that its programs wait for
+                    options["no_dependent_launch"] = True
             else:
                 # To the C interface 0 stands for the default; stages are one at least.
                 options[name] = number or {"maxnreg": 0, "num_stages": 1}.get(name, -1)
@@ -1004,7 +1083,7 @@ class Kernel:
                 except _Wrong as wrong:
                     raise TypeError(
                         f"{self.name}(), argument '{plan.runtime_names[len(words) // 3]}': {wrong}") from None
-                foreign = foreign or where is not None and not (_torch and isinstance(x, _torch.Tensor))
+                foreign = foreign or where is not None and not (_torch and isinstance(_array_of(x), _torch.Tensor))
                 words += (tag, bits, 0)
             if where != place and where is not None:
                 if place is not None:
@@ -1021,26 +1100,26 @@ class Kernel:
         elif place is None or place.__class__ is not int or place < 0:
             call.stream = None
         elif foreign:
-            call.stream = _stream_of(runtime, call.device)
+            call.stream = _stream_of([_array_of(x) for x in runtime], call.device)
         else:
             call.stream = _current_torch_stream(place)
         if types:  # nothing is accessed
             pass
         elif call.device.is_emulator:
             call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
-                                                             if tag & 0xffffffff == _POINTER) if size]
+                                                             if _is_memory(tag)) if size]
             self._refuse_read_only(plan, runtime, words, call)
         elif self._sized:
             for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
-                if name in self._sized and words[3 * i] & 0xffffffff == _POINTER:
+                if name in self._sized and _is_memory(words[3 * i]):
                     words[3 * i + 2] = self._tuned_bytes(name, x)
-        call.words = plan.pack(*words)
+        call.words, call.kept = plan.pack(*words), words
         call.meta = lambda: dict(zip(plan.names, values))
         return call
 
     def _refuse_read_only(self, plan, runtime, words, call):
         """Raises the TypeError for a read-only array of the host's that the kernel writes into."""
-        locked = [i for i, x in enumerate(runtime) if words[3 * i] & 0xffffffff == _POINTER and _is_read_only(x)]
+        locked = [i for i, x in enumerate(runtime) if _is_memory(words[3 * i]) and _is_read_only(x)]
         if not locked:
             return
         key = (call.options, *words[::3])
@@ -1058,7 +1137,7 @@ class Kernel:
     def _tuned_bytes(self, name, x):
         """The size of what tuning zeroes or restores."""
         begin, size = _extent(x)
-        if begin != _words(x)[1] and size or self._sized[name] and size != _elements(x)[0]:
+        if begin != _words(_array_of(x))[1] and size or self._sized[name] and size != _elements(x)[0]:
             raise TypeError(f"{self.name}(): the elements of '{name}' do not lie side by side, and tuning the kernel "
                             "zeroes or restores all of its memory; pass a contiguous array")
         return size
@@ -1082,7 +1161,7 @@ class Kernel:
     def compile(self, *args, target=None, **kwargs):
         """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments
         are those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16",
-        "f32"."""
+        "f32", "*f32[64,32]" (a tensor descriptor of such blocks)."""
         call = self._bind(args, kwargs, types=True)
         target = target or call.device.target
         return Image(
@@ -1105,8 +1184,13 @@ class Kernel:
 def _type_words(text):
     """A value that is specialised as the type in the text asks for."""
     name, _, divisible = text.lstrip("*").partition(":")
+    name, bracket, block = name.partition("[")
     found = _dtype_named(name)
-    if found is None or divisible not in ("", "1", "16"):
+    if found and bracket and text.startswith("*") and block.endswith("]") and not divisible:
+        block = [int(n) for n in block[:-1].split(",")]
+        strides = [1 << 16] * (len(block) - 1) + [1]
+        return _descriptor_at(found._pointer, 16, None, [1 << 20] * len(block), strides, block, "zero")
+    if found is None or bracket or divisible not in ("", "1", "16"):
         raise _Wrong(f"'{text}' is no type; expected one such as '*f32', '*f32:1', 'i32', 'i32:16'")
     if text.startswith("*"):
         return found._pointer, 8 if divisible == "1" else 16, None

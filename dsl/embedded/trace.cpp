@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include "dsl/semantics/control.h"
 #include "runtime/base/error.h"
 
@@ -191,23 +193,27 @@ Tile record(const Operand& place, const std::function<dsl::Val(Trace&, dsl::Sema
   return trace.make(body(trace, trace.sema()));
 }
 
+dsl::Val bind_and_call(Trace& trace, const dsl::FunctionInfo& function, std::span<const Argument> args,
+                       std::vector<dsl::Val> positional = {}) {
+  std::vector<std::pair<std::string, dsl::Val>> keywords;
+  for (const Argument& a : args) {
+    if (std::holds_alternative<Absent>(a.value.value())) continue;
+    dsl::Val v = trace.value_of(a.value);
+    if (a.name.empty())
+      positional.push_back(std::move(v));
+    else
+      keywords.emplace_back(a.name, std::move(v));
+  }
+  return dsl::call_function(trace.sema(), function, std::move(positional), std::move(keywords));
+}
+
 }  // namespace
 
 Tile call(const char* name, const std::vector<Argument>& args) {
-  return record(args.front().value, [&](Trace& trace, dsl::Sema& s) {
+  return record(args.front().value, [&](Trace& trace, dsl::Sema&) {
     std::string function = name;
     if (function.back() == '_') function.pop_back();
-    std::vector<dsl::Val> positional;
-    std::vector<std::pair<std::string, dsl::Val>> keywords;
-    for (const Argument& a : args) {
-      if (std::holds_alternative<Absent>(a.value.value())) continue;
-      dsl::Val v = trace.value_of(a.value);
-      if (a.name.empty())
-        positional.push_back(std::move(v));
-      else
-        keywords.emplace_back(a.name, std::move(v));
-    }
-    return dsl::call_function(s, *dsl::find_function(function), std::move(positional), std::move(keywords));
+    return bind_and_call(trace, *dsl::find_function(function), args);
   });
 }
 
@@ -299,9 +305,13 @@ Tile Tile::attribute(const char* name, const char* file, int line) const {
 }
 
 Tile Tile::call_method(const char* name, std::vector<Argument> args) const {
-  const Operand& place = args.front().value;
-  args.insert(args.begin(), Argument(Operand(*this, place.file(), place.line())));
-  return detail::call(name, args);
+  return detail::record(args.front().value, [&](Trace& trace, dsl::Sema& s) -> dsl::Val {
+    const dsl::Val self = trace.read(slot_.get());
+    if (self.is_poison()) return self;
+    const dsl::FunctionInfo* method = dsl::find_method(self, name);
+    if (!method) return s.error(fmt::format("{} has no method '{}'", dsl::describe(self), name));
+    return detail::bind_and_call(trace, *method, args, {self});
+  });
 }
 
 }  // namespace tegula

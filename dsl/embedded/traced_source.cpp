@@ -16,10 +16,15 @@ std::string type_text(const ir::Type& type) {
 }
 
 /// Whether a parameter of this kind may have the type; else what it takes.
-std::optional<std::string> expected(const TracedParam& p, const ir::Type& type) {
-  if (p.kind == Kind::Pointer) {
-    if (type.pointer && (!p.pointee || *p.pointee == type.elem)) return std::nullopt;
-    return p.pointee ? fmt::format("a pointer to {}", elem_info(*p.pointee).tl) : std::string("a pointer");
+std::optional<std::string> expected(const TracedParam& p, const dsl::ArgSpec& arg) {
+  const ir::Type& type = arg.type;
+  if (p.kind == Kind::Pointer || p.kind == Kind::Descriptor) {
+    const bool is_descriptor = p.kind == Kind::Descriptor;
+    if (type.pointer && arg.form.has_value() == is_descriptor && (!p.pointee || *p.pointee == type.elem))
+      return std::nullopt;
+    const char* what = is_descriptor ? "a tensor descriptor" : "a pointer";
+    return p.pointee ? fmt::format("{} {} {}", what, is_descriptor ? "of" : "to", elem_info(*p.pointee).tl)
+                     : std::string(what);
   }
   bool fits = !type.pointer && (p.kind == Kind::Int     ? is_integer(type.elem) && type.elem != Elem::I1
                                 : p.kind == Kind::Float ? is_float(type.elem)
@@ -58,10 +63,11 @@ class Args : public TracedArgs {
       } else if (p.kind == Kind::Constant) {
         s.error(fmt::format("'{}' is a Const parameter, but only its type {} is given", arg.name, type_text(arg.type)),
                 "give its value");
-      } else if (auto wanted = expected(p, arg.type)) {
-        s.error(fmt::format("the argument '{}' is {}, expected {}", arg.name, type_text(arg.type), *wanted));
+      } else if (auto wanted = expected(p, arg)) {
+        s.error(fmt::format("the argument '{}' is {}, expected {}", arg.name,
+                            arg.form ? "a tensor descriptor" : type_text(arg.type), *wanted));
       } else {
-        values_[i] = trace_.func().add_param(arg.type, arg.name, arg.divisible_by);
+        values_[i] = dsl::add_param(trace_.func(), s.builder, arg);
       }
       return;
     }

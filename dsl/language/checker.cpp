@@ -106,7 +106,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
           fmt::format("'{}' is a tl.constexpr argument, but only its type {} is given", p.name, arg->type.to_string()),
           "give its value");
     } else if (arg != spec.args.end()) {
-      value = func_->add_param(arg->type, p.name, arg->divisible_by);
+      value = dsl::add_param(*func_, sema_.builder, *arg);
     } else if (p.default_value) {
       value = default_value(p);
     } else {

@@ -157,14 +157,12 @@ Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> arg
 Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
   if (!object.is_value())
     if (auto result = host_method(object, callee, args, loc)) return *result;
-  const dsl::FunctionInfo* info = dsl::find_function(callee.text);
-  if (!info || !info->method) {
-    std::vector<std::string> names;
-    for (const dsl::FunctionInfo& f : dsl::function_table())
-      if (f.method) names.push_back(f.name);
-    std::string fallback = info ? fmt::format("call tl.{}(...)", info->name) : "";
+  const dsl::FunctionInfo* info = dsl::find_method(object, callee.text);
+  if (!info) {
+    const dsl::FunctionInfo* function = dsl::find_function(callee.text);
+    std::string fallback = function ? fmt::format("call tl.{}(...)", function->name) : "";
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), callee.text),
-                 nearest_hint(callee.text, names, fallback));
+                 nearest_hint(callee.text, dsl::method_names(object), fallback));
   }
   Argument self{{}, object, is_typed(*callee.children[0]), callee.loc};
   args.insert(args.begin(), std::move(self));

@@ -94,11 +94,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   object.config.num_stages = number(2, ir::option::num_stages.fallback);
   object.config.maxnreg = number(4, {});
   number(3, ir::option::num_ctas.fallback);
-  for (size_t i : {5, 6})
-    if (const Argument* a = (*matched)[i]; a && !a->value.is<dsl::None>())
-      return error(a->loc, fmt::format("{} of a triton.Config is not supported", kParams[i]),
-                   i == 5 ? "buffers are zeroed before each run with @triton.autotune(..., reset_to_zero=[\"name\"])"
-                          : "leave it out");
+  if (const Argument* hook = (*matched)[5]; hook && !hook->value.is<dsl::None>()) object.hook = hook->loc;
   return make_host(std::move(object));
 }
 

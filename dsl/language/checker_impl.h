@@ -135,6 +135,7 @@ class Checker {
   /// Runs `body` in a scope of the module.
   Val evaluate(const std::function<Val()>& body);
   Val value_of(const Global& global) { return global.value ? eval(*global.value) : Val(); }
+  Val value_of(const Expr& e) { return eval(e); }
   /// The arguments of a call with their values. False after an error.
   bool eval_arguments(const Expr& e, std::vector<Argument>& args);
   Val call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc);

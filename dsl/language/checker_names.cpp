@@ -21,18 +21,30 @@ using Kind = FunctionRef::Kind;
 constexpr const char* kBuiltins[] = {"abs",     "all", "any",        "bool",  "dict", "enumerate", "float", "getattr",
                                      "hasattr", "int", "isinstance", "len",   "list", "max",       "min",   "print",
                                      "range",   "str", "sum",        "tuple", "type", "zip"};
-constexpr const char* kLanguageBuiltins[] = {
-    "_log2",         "_unwrap_if_constexpr", "base_value",   "block_type", "condition",
-    "constexpr",     "device_assert",        "device_print", "dtype",      "range",
-    "static_assert", "static_print",         "static_range", "tensor",     "to_tensor",
-    "tuple"};
+constexpr const char* kLanguageBuiltins[] = {"_log2",
+                                             "_unwrap_if_constexpr",
+                                             "base_value",
+                                             "block_type",
+                                             "condition",
+                                             "constexpr",
+                                             "device_assert",
+                                             "device_print",
+                                             "dtype",
+                                             "range",
+                                             "static_assert",
+                                             "static_print",
+                                             "static_range",
+                                             "tensor",
+                                             "tensor_descriptor",
+                                             "tensor_descriptor_base",
+                                             "to_tensor",
+                                             "tuple"};
 constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
                                           "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly =
-    " async_task const float8e4b15 float8e4b8 float8e5b16 load_tensor_descriptor make_tensor_descriptor "
-    "store_tensor_descriptor tensor_descriptor ";
+    " async_task const float8e4b15 float8e4b8 float8e5b16 ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 

@@ -13,7 +13,9 @@ namespace {
 
 // The classes of a value, the narrowest first, by the names of their functions. A number with a type is a tensor.
 std::vector<std::string> classes_of(const Val& v, bool typed) {
-  if (v.is_value() || (typed && dsl::is_number(v))) return {"tl.tensor", "tl.base_value"};
+  const auto* view = v.get_if<dsl::BlockView>();
+  if (view && !view->is_pointer()) return {"tl.tensor_descriptor", "tl.tensor_descriptor_base", "tl.base_value"};
+  if (view || v.is_value() || (typed && dsl::is_number(v))) return {"tl.tensor", "tl.base_value"};
   if (v.is<bool>()) return {"python.bool", "python.int"};
   if (v.is<dsl::Int>()) return {"python.int"};
   if (v.is<double>()) return {"python.float"};
@@ -22,9 +24,9 @@ std::vector<std::string> classes_of(const Val& v, bool typed) {
   if (get_host<DictObject>(v)) return {"python.dict"};
   const auto* type = v.get_if<dsl::DType>();
   if (!type) return {};
-  if (type->type.is_tile()) return {"tl.block_type", "tl.dtype"};
-  return type->type.pointer ? std::vector<std::string>{"pointer_type", "tl.dtype"}
-                            : std::vector<std::string>{"tl.dtype"};
+  if (type->type.is_tile() && !type->to_block) return {"tl.block_type", "tl.dtype"};
+  return type->type.pointer || type->to_block ? std::vector<std::string>{"pointer_type", "tl.dtype"}
+                                              : std::vector<std::string>{"tl.dtype"};
 }
 
 }  // namespace

@@ -44,17 +44,20 @@ T with_checker(const SourceFile& file, const std::string& instead, const std::fu
   throw CompileError(out);
 }
 
+/// The path of what a call calls, through imports: "triton.autotune".
+std::string path_of_call(const Module& module, const Expr& call) {
+  std::string path = dotted_name(*call.children[0]);
+  const std::string top = path.substr(0, path.find('.'));
+  for (const ImportBinding& i : module.imports)
+    if (i.name == top) return i.path + path.substr(top.size());
+  return path;
+}
+
 /// The call that a decorator is, if it is one of a function of this name, whatever module that is imported from.
 const Expr* find_call(const Module& module, const Decorator& decorator, std::string_view name) {
   const Expr& e = *decorator.value;
   if (e.kind != Expr::Kind::Call) return nullptr;
-  std::string path = dotted_name(*e.children[0]);
-  std::string top = path.substr(0, path.find('.'));
-  for (const ImportBinding& i : module.imports)
-    if (i.name == top) {
-      path = i.path + path.substr(top.size());
-      break;
-    }
+  const std::string path = path_of_call(module, e);
   return path == name || path.ends_with("." + std::string(name)) ? &e : nullptr;
 }
 
@@ -66,14 +69,22 @@ class Reader {
   std::optional<Autotune> autotune(const Expr& call) {
     std::vector<Argument> args;
     if (!checker_.eval_arguments(call, args)) return std::nullopt;
-    auto matched = checker_.match_arguments("@triton.autotune", kAutotune, 2, args, call.loc);
+    const std::string path = path_of_call(file_->module(), call);
+    const bool foreign = path != "autotune" && !path.starts_with("triton.");
+    if (foreign) {
+      auto named = [](const Argument& a) { return std::find(std::begin(kAutotune), std::end(kAutotune), a.name); };
+      std::erase_if(args, [&](const Argument& a) { return !a.name.empty() && named(a) == std::end(kAutotune); });
+      auto configs = [](const Argument& a) { return a.name.empty() || a.name == "configs"; };
+      if (std::none_of(args.begin(), args.end(), configs)) return std::nullopt;
+    }
+    auto matched = checker_.match_arguments("@triton.autotune", kAutotune, foreign ? 1 : 2, args, call.loc);
     if (!matched) return std::nullopt;
     auto given = [&](std::string_view name) -> const Argument* {
       const Argument* a = (*matched)[std::find(std::begin(kAutotune), std::end(kAutotune), name) - kAutotune];
       return a && !a->value.is<dsl::None>() ? a : nullptr;
     };
     Autotune out;
-    if (const Argument* configs = given("configs")) add_configs(*configs, out.configs);
+    if (const Argument* configs = given("configs")) add_configs(*configs, out);
     if (out.configs.empty())
       out.configs.push_back(
           config({}, num_warps(ir::option::num_warps.fallback), num_stages(ir::option::num_stages.fallback)));
@@ -95,13 +106,13 @@ class Reader {
       if (*ms < 0)
         checker_.error(a->loc, fmt::format("{} takes milliseconds, found {}", name, dsl::describe(a->value)));
     }
-    for (const char* name : {"pre_hook", "post_hook"})
-      if (const Argument* a = given(name))
-        checker_.error(a->loc, fmt::format("{} of @triton.autotune is not supported", name),
-                       "reset_to_zero and restore_value name the buffers that a run must find unchanged");
-    if (const Argument* a = given("do_bench"))
-      checker_.error(a->loc, "do_bench of @triton.autotune is not supported: Tegula measures by itself",
-                     "leave it out");
+    // Whatever a hook does between timed runs, each finds what the first one found.
+    if (given("pre_hook") || given("post_hook")) {
+      out.reset_to_zero.clear();
+      out.restore_value.clear();
+      for (const Param& p : function_.params)
+        if (!is_constexpr_annotation(p.annotation.get())) out.restore_value.push_back(p.name);
+    }
     if (const Argument* a = given("prune_configs_by")) add_prune(*a, out);
     return out;
   }
@@ -210,7 +221,7 @@ class Reader {
     return (name == "num_warps" || name == "num_stages" || name == "num_ctas") && !find_param(name);
   }
 
-  void add_configs(const Argument& a, std::vector<Config>& out) {
+  void add_configs(const Argument& a, Autotune& out) {
     const auto* list = a.value.get_if<dsl::TupleVal>();
     if (!list) {
       checker_.error(a.loc, fmt::format("configs takes a list of triton.Config, found {}", dsl::describe(a.value)));
@@ -227,7 +238,14 @@ class Reader {
       std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return is_overridden(c.name); });
       for (const ConstexprArg& c : config.constexprs)
         if (!check_target(c.name, a, object->loc)) return;
-      out.push_back(std::move(config));
+      if (object->hook && out.not_launchable.empty()) {
+        Diagnostics list = file_->diagnostics();
+        list.error(object->hook,
+                   "the pre_hook of a triton.Config is not run, so launches cannot choose this configuration")
+            .with_hint("give the configuration's values at the launch, and do before it what the hook does");
+        out.not_launchable = list.render();
+      }
+      out.configs.push_back(std::move(config));
     }
   }
 
@@ -242,12 +260,6 @@ class Reader {
       std::string name = key.is<std::string>() ? key.as<std::string>() : dsl::describe(key);
       if (std::find(known.begin(), known.end(), name) == known.end()) {
         checker_.error(a.loc, fmt::format("prune_configs_by has no entry '{}'", name), nearest_hint(name, known));
-      } else if (name == "perf_model" && !value.is<dsl::None>()) {
-        checker_.error(a.loc,
-                       "the perf_model of prune_configs_by is not supported: Tegula ranks candidates by a model "
-                       "of its own",
-                       "leave it out, or narrow the configurations down with early_config_prune, or in C++ with "
-                       "Autotune::prune");
       } else if (name == "early_config_prune" && !value.is<dsl::None>()) {
         if (!get_host<FunctionObject>(value)) {
           checker_.error(a.loc, fmt::format("early_config_prune takes a function, found {}", dsl::describe(value)));
@@ -307,6 +319,27 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
         return Reader(checker, file, function).autotune(*call);
       });
   return found;
+}
+
+void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Function& function,
+                      std::vector<KernelParam>& params) {
+  auto read = [&](const Keyword& k, const std::function<void(KernelParam&)>& apply) {
+    Checker checker(*file);
+    const Val value = checker.evaluate([&] { return checker.value_of(*k.value); });
+    const auto* list = value.get_if<dsl::TupleVal>();
+    for (const Val& item : list ? *list->items : std::vector<Val>{value})
+      for (size_t i = 0; i < params.size(); ++i)
+        if ((item.is<dsl::Int>() && item.as<dsl::Int>() == dsl::Int(i)) ||
+            (item.is<std::string>() && item.as<std::string>() == params[i].name))
+          apply(params[i]);
+  };
+  for (const Decorator& d : function.decorators)
+    if (const Expr* call = find_call(file->module(), d, "jit"))
+      for (const Keyword& k : call->keywords) {
+        if (k.name == "do_not_specialize")
+          read(k, [](KernelParam& p) { p.specialize = p.specialize_alignment = false; });
+        if (k.name == "do_not_specialize_on_alignment") read(k, [](KernelParam& p) { p.specialize_alignment = false; });
+      }
 }
 
 std::vector<ConstexprArg> constant_globals(const SourceFile& file) {

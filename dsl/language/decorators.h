@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dsl/config.h"
+#include "dsl/kernel.h"
 #include "dsl/language/source_file.h"
 
 namespace tegula::language {
@@ -13,7 +14,9 @@ namespace tegula::language {
 /// The @triton.autotune of a function of the file, none if it has none. Configurations have num_warps 4 and num_stages
 /// 3 unless they say otherwise, and an empty list is one such configuration, as with Triton. Names in the key that are
 /// no arguments are left out, as Triton leaves them out. early_config_prune becomes Autotune::prune, which evaluates
-/// the Python function, and throws CompileError if it cannot.
+/// the Python function, and throws CompileError if it cannot. perf_model, top_k and do_bench have no effect; instead of
+/// running pre_hook and post_hook every buffer is set back after each timed run. Decorators of that name that are not
+/// Triton's may have further arguments; without configs they are none.
 ///
 /// Throws CompileError with the place of what cannot be evaluated and what to do instead.
 std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& file, const Function& function);
@@ -24,6 +27,11 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
 ///
 /// Throws CompileError as find_autotune().
 std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& file, const Function& function);
+
+/// Notes in `params`, which are the function's, what @triton.jit(do_not_specialize=...,
+/// do_not_specialize_on_alignment=...) names, by name or position. What cannot be evaluated has no effect.
+void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Function& function,
+                      std::vector<KernelParam>& params);
 
 /// The module-level names of the file that stand for constants, with their values.
 std::vector<ConstexprArg> constant_globals(const SourceFile& file);

@@ -25,6 +25,7 @@ struct DictObject : dsl::HostObject {
 struct ConfigObject : dsl::HostObject {
   Config config;
   Loc loc;
+  Loc hook = {};  ///< of its pre_hook, which is not run; none if it has none
 
   std::string describe() const override { return "a triton.Config"; }
 };

@@ -10,7 +10,11 @@ namespace tegula::dsl {
 ir::Value* to_int64(Sema& s, const Val& x, std::string_view what) {
   if (x.is_poison()) return nullptr;
   const ir::Type type = ir::Type::scalar(Elem::I64);
-  if (x.is<Int>() || x.is<bool>()) return constant(s, type, x);
+  if (x.is<Int>() || x.is<bool>()) {
+    if (literal_fits(x, Elem::I64)) return constant(s, type, x);
+    s.error(fmt::format("{} is {}, which does not fit int64", what, describe(x)));
+    return nullptr;
+  }
   ir::Value* v = x.value();
   if (v && v->type.is_integer() && v->type.is_tile() && v->type.num_elements() == 1) v = single_element(s, v);
   if (v && v->type.is_integer() && v->type.is_scalar()) return cast_to(s, v, Elem::I64);
@@ -112,7 +116,7 @@ const BlockView* block_pointer(Sema& s, const Val& x, const char* function) {
 
 // False after an error: `order` names each axis once. It has no effect, since strides say which axis is contiguous.
 bool check_order(Sema& s, const Val& order, size_t rank) {
-  std::vector<Int> axes;
+  std::vector<int64_t> axes;
   for (const Val& item : items_of(order)) {
     auto axis = to_int(s, item, "each axis in the order of make_block_ptr");
     if (!axis) return false;
@@ -120,7 +124,7 @@ bool check_order(Sema& s, const Val& order, size_t rank) {
   }
   std::sort(axes.begin(), axes.end());
   bool permutes = axes.size() == rank;
-  for (size_t i = 0; permutes && i < rank; ++i) permutes = axes[i] == Int(i);
+  for (size_t i = 0; permutes && i < rank; ++i) permutes = axes[i] == int64_t(i);
   if (!permutes)
     s.error(fmt::format("the order of make_block_ptr is {}, expected a permutation of the axes 0 to {}",
                         describe(make_tuple(items_of(order))), rank - 1),

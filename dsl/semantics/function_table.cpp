@@ -165,6 +165,36 @@ const FunctionInfo* find_function(std::string_view name) {
   return it == index.end() ? nullptr : it->second;
 }
 
+const std::vector<FunctionInfo>& descriptor_methods() {
+  static const std::vector<FunctionInfo> table = {
+#define TEGULA_DESCRIPTOR_METHOD(name, params, doc) {#name, parse_params(params), &descriptor_##name, doc, true},
+#include "dsl/semantics/functions.def"
+  };
+  return table;
+}
+
+namespace {
+
+const std::vector<FunctionInfo>& methods_of(const Val& x) {
+  const auto* view = x.get_if<BlockView>();
+  return view && !view->is_pointer() ? descriptor_methods() : function_table();
+}
+
+}  // namespace
+
+const FunctionInfo* find_method(const Val& x, std::string_view name) {
+  for (const FunctionInfo& f : methods_of(x))
+    if (f.method && f.name == name) return &f;
+  return nullptr;
+}
+
+std::vector<std::string> method_names(const Val& x) {
+  std::vector<std::string> names;
+  for (const FunctionInfo& f : methods_of(x))
+    if (f.method) names.push_back(f.name);
+  return names;
+}
+
 Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
                   std::vector<std::pair<std::string, Val>> keywords) {
   const auto& params = function.params;

@@ -482,6 +482,15 @@ Val fn_pointer_type(Sema& s, Args args) {
   return elem ? Val(DType{ir::Type::pointer_to(*elem)}) : Val();
 }
 
+Val fn_get_block_shapes(Sema& s, Args args) {
+  const auto* view = args[0].get_if<BlockView>();
+  const auto* dtype = args[0].get_if<DType>();
+  const Val type = view ? Val(DType{view->form->block}) : dtype ? Val(DType{dtype->type}) : args[0];
+  if (!type.is<DType>() && !type.is_value())
+    return s.error(fmt::format("get_block_shapes takes a type, found {}", describe(args[0])));
+  return attribute(s, type, "shape");
+}
+
 Val fn_get_int_dtype(Sema& s, Args args) {
   auto bits = to_int(s, args[0], "the bitwidth of get_int_dtype");
   if (!bits) return {};

@@ -69,6 +69,7 @@ Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool ke
 
 using Args = std::span<const Val>;
 #define TEGULA_FN(name, params, method, doc) Val fn_##name(Sema& s, Args args);
+#define TEGULA_DESCRIPTOR_METHOD(name, params, doc) Val descriptor_##name(Sema& s, Args args);
 #include "dsl/semantics/functions.def"
 
 }  // namespace tegula::dsl

@@ -65,30 +65,38 @@ Val fold_integers(Sema& s, std::string_view op, const Int& a, const Int& b) {
   return s.error(fmt::format("'{}' is not defined for the ints {} and {}", op, a, b));
 }
 
+// What would be longer than this is refused, so that host code cannot take all memory.
+constexpr size_t kMaxLength = 1 << 16;
+
+Val too_long(Sema& s, size_t length) {
+  return s.error(fmt::format("the result has {} elements, more than {}", length, kMaxLength));
+}
+
 // A string or tuple repeated, or two of them joined; nullopt if that is not what `op` asks for.
-std::optional<Val> fold_sequences(std::string_view op, const Val& lhs, const Val& rhs) {
-  constexpr size_t kMaxLength = 1 << 16;
+std::optional<Val> fold_sequences(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   auto sequence = [](const Val& x) { return x.is<std::string>() || x.is<TupleVal>(); };
   auto count = [](const Val& x) { return x.is<Int>() || x.is<bool>(); };
-  if (op == "*" && count(lhs) && sequence(rhs)) return fold_sequences(op, rhs, lhs);
+  auto length = [](const Val& x) {
+    return x.is<std::string>() ? x.as<std::string>().size() : x.as<TupleVal>().items->size();
+  };
+  if (op == "*" && count(lhs) && sequence(rhs)) return fold_sequences(s, op, rhs, lhs);
   if (op == "*" && sequence(lhs) && count(rhs)) {
-    size_t times = size_t(std::max<int64_t>(0, as_int(rhs).clamped()));
-    auto too_long = [&](size_t length) { return length > 0 && times > kMaxLength / length; };
-    if (auto* text = lhs.get_if<std::string>()) {
-      if (too_long(text->size())) return std::nullopt;
+    const size_t times = length(lhs) ? size_t(std::max<int64_t>(0, as_int(rhs).clamped())) : 0;
+    if (times > kMaxLength) return too_long(s, times);
+    if (times * length(lhs) > kMaxLength) return too_long(s, times * length(lhs));
+    if (const auto* text = lhs.get_if<std::string>()) {
       std::string out;
-      for (size_t i = 0; i < times && !text->empty(); ++i) out += *text;
+      for (size_t i = 0; i < times; ++i) out += *text;
       return Val(std::move(out));
     }
-    auto& items = *lhs.as<TupleVal>().items;
-    if (too_long(items.size())) return std::nullopt;
     std::vector<Val> out;
-    for (size_t i = 0; i < times && !items.empty(); ++i) out.insert(out.end(), items.begin(), items.end());
+    for (size_t i = 0; i < times; ++i)
+      out.insert(out.end(), lhs.as<TupleVal>().items->begin(), lhs.as<TupleVal>().items->end());
     return make_tuple(std::move(out));
   }
-  if (op != "+") return std::nullopt;
-  if (lhs.is<std::string>() && rhs.is<std::string>()) return Val(lhs.as<std::string>() + rhs.as<std::string>());
-  if (!lhs.is<TupleVal>() || !rhs.is<TupleVal>()) return std::nullopt;
+  if (op != "+" || !sequence(lhs) || lhs.v.index() != rhs.v.index()) return std::nullopt;
+  if (length(lhs) + length(rhs) > kMaxLength) return too_long(s, length(lhs) + length(rhs));
+  if (lhs.is<std::string>()) return Val(lhs.as<std::string>() + rhs.as<std::string>());
   std::vector<Val> items = *lhs.as<TupleVal>().items;
   items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
   return make_tuple(std::move(items));
@@ -103,7 +111,7 @@ Val fold_pow(Sema& s, double a, double b) {
 }
 
 Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
-  if (auto sequence = fold_sequences(op, lhs, rhs)) return *sequence;
+  if (auto sequence = fold_sequences(s, op, lhs, rhs)) return *sequence;
   if (!is_number(lhs) || !is_number(rhs))
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
   bool real = lhs.is<double>() || rhs.is<double>();

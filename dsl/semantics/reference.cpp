@@ -134,7 +134,11 @@ counts is decided by the conditions; an `except` is taken never to run.
 ## Decorators
 
 `@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune) and
-`@triton.heuristics` are followed where the values depend on constants and on the arguments of the launch. Evaluated are
+`@triton.heuristics` are followed where the values depend on constants and on the arguments of the launch, and so are
+do_not_specialize and do_not_specialize_on_alignment of `@triton.jit`. perf_model, top_k and do_bench have no effect:
+candidates are ranked by a model and timed in another way. pre_hook and post_hook of `@triton.autotune` are not run: every
+buffer is set back after each timed run instead. A launch cannot choose among configurations with a pre_hook of their own;
+give the constexprs. Decorators of others have no effect, but `autotune` under any path is taken as Triton's. Evaluated are
 expressions, lists, dicts, comprehensions, lambdas, module-level names and functions (with loops, conditions and
 `append`), `range`, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`, `enumerate`, `itertools.product`, `math`,
 `triton.cdiv`, `triton.next_power_of_2`; of a tensor its dtype, `element_size()`, `data_ptr()` and whether it is None.
@@ -221,6 +225,14 @@ tests. Transcendental functions take float32 and float64.
     out += fmt::format("| `{}` | {} | {} |\n", signature(*f), f->method ? "x." : "", escaped(f->doc));
   }
   out += libdevice_table();
+  out += R"(
+## Methods of tensor descriptors
+
+| method | meaning |
+|---|---|
+)";
+  for (const FunctionInfo& f : descriptor_methods())
+    out += fmt::format("| `desc.{}` | {} |\n", std::string(signature(f)).replace(f.name.size() + 1, 6, ""), f.doc);
   out += R"(
 ## tile IR
 

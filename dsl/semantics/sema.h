@@ -85,6 +85,12 @@ struct FunctionInfo {
 /// All functions: the rows of functions.def and those of ops.def with a language name.
 const std::vector<FunctionInfo>& function_table();
 const FunctionInfo* find_function(std::string_view name);
+/// The methods of tensor descriptors.
+const std::vector<FunctionInfo>& descriptor_methods();
+/// What x.name(...) calls, with x as the first argument; null if there is no such method.
+const FunctionInfo* find_method(const Val& x, std::string_view name);
+/// The names of all methods of x.
+std::vector<std::string> method_names(const Val& x);
 /// Checks argument count and names (with the nearest known name), fills defaults, calls.
 Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
                   std::vector<std::pair<std::string, Val>> keywords);

@@ -28,11 +28,15 @@ std::string short_name(const ir::Type& type) {
   return type.is_tile() ? fmt::format("<{}, {}>", ir::shape_to_string(type.shape), element) : element;
 }
 
+// What messages show of a text. Nested tuples may double in length with each level.
+constexpr size_t kLongText = 1000;
+
 // (1, 2.5, 'abc'), as Python writes it; long ones by their number.
 std::string describe_items(const std::vector<Val>& items) {
   if (items.size() > 8) return fmt::format("a tuple of {}", items.size());
   std::string out = "(";
   for (const Val& item : items) {
+    if (out.size() > kLongText) return out + ", ...)";
     if (out.size() > 1) out += ", ";
     if (auto* i = item.get_if<Int>())
       out += fmt::format("{}", *i);
@@ -63,7 +67,7 @@ std::string describe(const Val& x) {
         else if constexpr (std::is_same_v<T, double>)
           return fmt::format("the float {}", v);
         else if constexpr (std::is_same_v<T, std::string>)
-          return fmt::format("'{}'", v);
+          return fmt::format("'{}'", v.size() <= kLongText ? v : v.substr(0, kLongText) + "...");
         else if constexpr (std::is_same_v<T, DType>)
           return fmt::format("the type {}{}", v.to_block ? "pointer to " : "", type_name(v.type));
         else if constexpr (std::is_same_v<T, BlockView>)
@@ -91,9 +95,12 @@ std::string text_of(const Val& x) {
     return type->to_block ? fmt::format("pointer<{}>", short_name(type->type)) : short_name(type->type);
   if (auto* f = x.get_if<FunctionRef>()) return f->name;
   if (auto* tuple = x.get_if<TupleVal>()) {
+    constexpr size_t kLong = 1 << 16;  // nested ones may double in length with each level
     std::string out;
-    for (const Val& item : *tuple->items)
+    for (const Val& item : *tuple->items) {
+      if (out.size() > kLong) return fmt::format("({}, ...)", out);
       out += (out.empty() ? "" : ", ") + (item.is<std::string>() ? describe(item) : text_of(item));
+    }
     return fmt::format("({}{})", out, tuple->items->size() == 1 ? "," : "");
   }
   if (x.is_value()) {
@@ -321,7 +328,7 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
   if (x.is_value() && (name == "primitive_bitwidth" || name == "itemsize" || name == "element_ty" || name == "scalar"))
     return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
                    fmt::format("its type has: x.dtype.{}", name));
-  if (const FunctionInfo* f = find_function(name); f && f->method)
+  if (find_method(x, name))
     return s.error(fmt::format("'{}' is a method", name), fmt::format("call it: x.{}(...)", name));
   static const std::vector<std::string> known = {"dtype",  "type", "shape",    "numel",        "rank",
                                                  "T",      "name", "itemsize", "int_bitwidth", "element_ty",

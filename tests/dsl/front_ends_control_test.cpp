@@ -282,5 +282,85 @@ TEST(FrontEnds, RecordingsAreRepeatedUntilTheyHold) {
   EXPECT_EQ(out.values(), (std::vector<int32_t>{211, 5, 6, 7, 8}));
 }
 
+TEST(FrontEnds, BlockPointersInLoopsAndBranches) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"x"> x, Int<"n"> n, Int<"m"> m) {
+    Tile p = make_block_ptr(x, list({n, 8}), list({8, 1}), list({0, 0}), list({4, 8}), list({1, 0}));
+    Tile q = make_block_ptr(x + 64, list({n, 4}), list({4, 1}), list({1, 0}), list({4, 8}), list({1, 0}));
+    Tile sum = zeros({4, 8}, tl::float32);
+    for (Tile k : range(m)) {
+      sum += load(p, "boundary_check"_a = list({0, 1}));
+      p = p.advance({2, k});
+      Tile other = p;
+      if_(k == 1, [&] { p = q; });
+      q = other;
+    }
+    Tile to = make_block_ptr(out, list({4, 8}), list({8, 1}), list({0, 0}), list({4, 8}), list({1, 0}));
+    store(to, sum);
+  });
+  const auto x = floats(200, 3);
+  struct Position {
+    size_t first, row, column, columns;
+  };
+  expect_agree<float>(R"(@triton.jit
+def kernel(out, x, n, m):
+    p = tl.make_block_ptr(x, (n, 8), (8, 1), (0, 0), (4, 8), (1, 0))
+    q = tl.make_block_ptr(x + 64, (n, 4), (4, 1), (1, 0), (4, 8), (1, 0))
+    sum = tl.zeros((4, 8), tl.float32)
+    for k in range(m):
+        sum += tl.load(p, boundary_check=(0, 1))
+        p = tl.advance(p, (2, k))
+        other = p
+        if k == 1:
+            p = q
+        q = other
+    to = tl.make_block_ptr(out, (4, 8), (8, 1), (0, 0), (4, 8), (1, 0))
+    tl.store(to, sum)
+)",
+                      cpp, {}, {1},
+                      each(32,
+                           [&](size_t i) {
+                             Position p{0, 0, 0, 8}, q{64, 1, 0, 4};
+                             double sum = 0;
+                             for (size_t k = 0; k < 4; ++k) {
+                               const size_t row = p.row + i / 8, column = p.column + i % 8;
+                               if (row < 7 && column < p.columns) sum += x[p.first + row * p.columns + column];
+                               p.row += 2, p.column += k;
+                               const Position other = p;
+                               if (k == 1) p = q;
+                               q = other;
+                             }
+                             return sum;
+                           }),
+                      1e-6, Array<float>(x), 7, 4);
+}
+
+TEST(FrontEnds, TensorDescriptors) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Desc<"d", float> d, Int<"n"> n) {
+    Descriptor to = make_tensor_descriptor(out, list({n, 8}), list({8, 1}), list({4, 8}));
+    to.store(list({1, 0}), d.load({n, -2}));
+  });
+  const auto x = floats(100, 3);
+  const Array<float> array(x);
+  const TensorDescriptor d{array.at(0), {7, 9}, {10, 1}, {4, 8}};
+  expect_agree<float>(R"(@triton.jit
+def kernel(out, d, n):
+    to = tl.make_tensor_descriptor(out, [n, 8], [8, 1], [4, 8])
+    to.store([1, 0], d.load([n, -2]))
+)",
+                      cpp, {}, {1},
+                      each(40,
+                           [&](size_t i) {
+                             const size_t row = i / 8 + 3, column = i % 8;
+                             if (i < 8 || i >= 32 || row >= 7 || column < 2) return 0.0;
+                             return double(x[row * 10 + column - 2]);
+                           }),
+                      0, d, 4);
+  Array<float> out(40, 0);
+  EXPECT_NE(message_of([&] {
+              cpp.kernel().launch(device(), {1}, {}, out.at(0), array.at(0), 4);
+            }).find("the argument 'd' is a pointer to float32, expected a tensor descriptor of float32"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tegula

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <map>
 
 namespace tegula::cli {
 
@@ -96,9 +97,38 @@ void check_argument_name(const Kernel& kernel, const std::string& name) {
       fmt::format("kernel '{}' has no argument '{}'; it has: {}", kernel.name(), name, fmt::join(names, ", ")));
 }
 
+namespace {
+
+// "[64,32]" of a descriptor's blocks.
+std::vector<int64_t> parse_block_shape(const std::string& argument, std::string_view text) {
+  std::vector<int64_t> shape;
+  const bool closed = text.size() > 2 && text.back() == ']';
+  for (std::string_view rest = closed ? text.substr(1, text.size() - 2) : ""; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const auto extent = parse_int(rest.substr(0, comma));
+    if (!extent || *extent < 1) break;
+    shape.push_back(*extent);
+    if (comma == rest.size()) return shape;
+    rest.remove_prefix(comma + 1);
+  }
+  throw UsageError(
+      fmt::format("--arg '{}': '{}' are no extents of blocks; expected such as *f16[64,32]", argument, text));
+}
+
+// Extents as multiples of 16, strides likewise, the last one 1.
+std::vector<ArgType> descriptor_parts(size_t rank) {
+  std::vector<ArgType> parts(2 * rank, {.elem = Elem::I32, .divisible_by = 16});
+  for (size_t i = rank; i < 2 * rank; ++i) parts[i].elem = Elem::I64;
+  parts.back() = {.elem = Elem::I64, .constant = 1};
+  return parts;
+}
+
+}  // namespace
+
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts) {
   std::vector<std::string> names;
   std::vector<ArgType> types;
+  std::map<size_t, std::vector<ArgType>> parts;  // of descriptors, what follows the pointer
   for (const KernelParam& p : kernel.params()) {
     if (p.is_constexpr) continue;
     names.push_back(p.name);
@@ -110,9 +140,10 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
   for (const std::string& text : texts) {
     auto [name, value] = split_assignment(text, "--arg");
     check_argument_name(kernel, name);
-    auto it = std::find(names.begin(), names.end(), name);
-    ArgType& type = types[size_t(it - names.begin())];
+    const size_t index = size_t(std::find(names.begin(), names.end(), name) - names.begin());
+    ArgType& type = types[index];
     type = {};
+    parts.erase(index);
     if (value == "None") {
       type.pointer = true;
       type.constant = 0;
@@ -127,10 +158,17 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
     type.pointer = elem_text[0] == '*';
     if (type.pointer) elem_text.remove_prefix(1);
     if (elem_text.substr(0, 3) == "tl.") elem_text.remove_prefix(3);
+    if (size_t bracket = elem_text.find('['); type.pointer && bracket != std::string_view::npos) {
+      type.block_shape = parse_block_shape(text, elem_text.substr(bracket));
+      parts[index] = descriptor_parts(type.block_shape.size());
+      elem_text = elem_text.substr(0, bracket);
+    }
     auto elem = elem_from_text(elem_text);
     if (!elem)
-      throw UsageError(fmt::format(
-          "--arg '{}': '{}' is no type; expected f32, i64, *bf16, ... or *f32:4 with a divisor", text, value));
+      throw UsageError(
+          fmt::format("--arg '{}': '{}' is no type; expected f32, i64, *bf16, ..., *f32:4 with a divisor or a "
+                      "descriptor's *f16[64,32]",
+                      text, value));
     type.elem = *elem;
     type.divisible_by = type.pointer || type.elem == Elem::I32 ? 16 : 1;
     if (colon != std::string::npos) {
@@ -140,7 +178,12 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
       type.divisible_by = *divisor;
     }
   }
-  return types;
+  std::vector<ArgType> all;
+  for (size_t i = 0; i < types.size(); ++i) {
+    all.push_back(types[i]);
+    if (auto it = parts.find(i); it != parts.end()) all.insert(all.end(), it->second.begin(), it->second.end());
+  }
+  return all;
 }
 
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options) {
@@ -151,7 +194,8 @@ bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, L
   };
   if (std::none_of(kernel.params().begin(), kernel.params().end(), is_open)) return false;
   std::vector<Arg> args;
-  for (const ArgType& t : types) {
+  for (size_t i = 0; i < types.size(); i += 1 + 2 * types[i].block_shape.size()) {  // a descriptor as its pointer
+    const ArgType& t = types[i];
     const int64_t assumed = t.divisible_by >= 16 ? kAssumedInteger : kAssumedInteger + 1;
     if (t.pointer)
       args.push_back(t.constant ? Arg(nullptr) : Arg::pointer(uint64_t(assumed), t.elem));

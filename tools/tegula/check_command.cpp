@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "codegen/ir/ir.h"
 #include "dsl/program.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"

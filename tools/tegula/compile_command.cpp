@@ -130,7 +130,8 @@ Command add_compile(CLI::App& parent) {
       ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin"}))
       ->capture_default_str();
   app->add_option("--target", o->target, "GPU architecture: sm_80, sm_90a, ...")->capture_default_str();
-  app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4'")
+  app->add_option("--arg", o->args,
+                  "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
   app->add_option("--num-warps", o->num_warps, ir::option::num_warps.doc)->capture_default_str();

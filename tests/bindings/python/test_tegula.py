@@ -51,6 +51,27 @@ def sample(dtype, n=50):
 
 class Numpy(unittest.TestCase):
 
+    def test_descriptors(self):
+        x = np.arange(70, dtype=np.float32).reshape(7, 10)
+        like_triton = type("Descriptor", (), dict(base=x, shape=[7, 10], strides=[10, 1], block_shape=[4, 8]))()
+        for given in (tegula.TensorDescriptor.from_tensor(x, [4, 8]), like_triton,
+                      tegula.TensorDescriptor(x, (7, 10), (10, 1), (4, 8), padding="nan")):
+            out = np.full((4, 8), -1, np.float32)
+            program.copy_blocks[(1, )](tegula.TensorDescriptor.from_tensor(out, [4, 8]), given, 5, 4)
+            expected = np.full((4, 8), np.nan if getattr(given, "padding", "") == "nan" else 0, np.float32)
+            expected[:2, :6] = x[5:, 4:]
+            np.testing.assert_array_equal(out, expected)
+        with self.assertRaisesRegex(TypeError, "a descriptor with 2 extents, 1 strides and 2 extents of its blocks"):
+            program.copy_blocks[(1, )](tegula.TensorDescriptor(x, (7, 10), (10, ), (4, 8)), like_triton, 5, 4)
+        with self.assertRaisesRegex(TypeError, "a descriptor whose base is 3; expected an array"):
+            program.copy_blocks[(1, )](tegula.TensorDescriptor(3, (7, 10), (10, 1), (4, 8)), like_triton, 5, 4)
+        with self.assertRaisesRegex(tegula.LaunchError, "whose last stride is 7, expected 1"):
+            program.copy_blocks[(1, )](tegula.TensorDescriptor(x, (10, 7), (1, 7), (4, 8)), like_triton, 5, 4)
+        x.flags.writeable = False
+        with self.assertRaisesRegex(TypeError, "the kernel writes into it"):
+            program.copy_blocks[(1, )](like_triton, like_triton, 5, 4)
+        self.assertIn(".entry copy_blocks", program.copy_blocks.ptx("*f16[64,64]", "*f16[64,64]", "i32", "i32"))
+
     def test_softmax(self):
         x = np.random.default_rng(0).standard_normal((37, 781)).astype(np.float32)
         for given in [(781, dict(BLOCK_SIZE=1024, num_warps=4)), (781, dict(BLOCK_SIZE=1024, num_warps=8,

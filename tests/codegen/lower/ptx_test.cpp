@@ -131,6 +131,12 @@ constexpr Case kCases[] = {
      "a_ptr=*bf16 b_ptr=*bf16 c_ptr=*bf16 stride_ak=i32=1 stride_bk=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=224 "
      "BLOCK_K=64 GROUP_M=8 OUT=bf16",
      4},
+    {"tests/kernels/blocks.py", "matmul",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+     "BLOCK_K=64",
+     8},
+    {"tests/kernels/blocks.py", "attention",
+     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
     {"tests/kernels/widths.py", "statistics",
      "x_ptr=*f32 softmax_ptr=*f32 transposed_ptr=*f32 columns_ptr=*f32 numbers_ptr=*f32 BM=12 BN=192", 4},
     {"tests/kernels/widths.py", "shapes", "x_ptr=*i32 y_ptr=*i32 A=3 B=5 C=64", 4},
@@ -529,6 +535,29 @@ TEST(Ptx, InstructionsThatMatter) {
       EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
     }
   }
+
+  // Through block pointers as through pointers. K of attention is read by columns, which are contiguous.
+  for (bool transposed_b : {false, true})
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+          "BLOCK_K=64",
+          transposed_b ? "stride_bk" : "stride_bn");
+      ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 8) << "of two iterations before the loop\n" << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag]"), 3 * 8) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+      EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 8) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
+      ptx = compile({"tests/kernels/blocks.py", "attention",
+                     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
+                    8, target)
+                .ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 8 : 0) << ptx;
+    }
 
   // Widths that are no powers of two: one instruction for all columns, where no group shares them.
   for (const auto& [columns, rows, warps] : {std::array{96, 64, 4}, {192, 64, 4}, {224, 64, 4}, {192, 128, 8}})

@@ -183,9 +183,6 @@ TEST(Decorators, ErrorsOfConfigurations) {
        "annotate it: n: tl.constexpr; or " + instead},
       {"@triton.autotune([triton.Config({'BLOCK': 1}, num_ctas=2)], ['n'])",
        "k.py:4:47: error: num_ctas is 2, expected 1: Tegula launches no clusters", instead},
-      {"@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])",
-       "k.py:4:47: error: pre_hook of a triton.Config is not supported",
-       "buffers are zeroed before each run with @triton.autotune(..., reset_to_zero=[\"name\"]); or " + instead},
       {"@triton.autotune([triton.Config({'BLOCK': 1}, num_warps='4')], ['n'])",
        "k.py:4:47: error: num_warps takes an int, found '4'", instead},
       {"@triton.autotune([triton.Config(128)], ['n'])",
@@ -207,6 +204,85 @@ TEST(Decorators, ErrorsOfConfigurations) {
   }
 }
 
+// Hooks are not run: buffers are set back instead, or launches are refused.
+TEST(Decorators, Hooks) {
+  const std::string configs = "@triton.autotune([triton.Config({'BLOCK': 1}, ir_override=None)], key=['n'], ";
+  for (const char* hook : {"pre_hook=lambda a: 0", "post_hook=lambda a: 0"}) {
+    auto tune = autotune(configs + hook + ")");
+    ASSERT_TRUE(tune) << hook;
+    EXPECT_EQ(tune->restore_value, (std::vector<std::string>{"x", "bias", "n"}));
+    EXPECT_EQ(tune->not_launchable, "");
+  }
+  auto tune = autotune(configs + "do_bench=lambda f, q: 0, prune_configs_by={'perf_model': lambda a: 0, 'top_k': 3})");
+  ASSERT_TRUE(tune);
+  EXPECT_TRUE(tune->restore_value.empty());
+  EXPECT_FALSE(tune->prune);
+  tune = autotune("@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(tune->configs.size(), 1u);
+  EXPECT_EQ(
+      tune->not_launchable,
+      "k.py:4:47: error: the pre_hook of a triton.Config is not run, so launches cannot choose this configuration\n"
+      "    @triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])\n"
+      "                                                  ^~~~~~~~~~~\n"
+      "  hint: give the configuration's values at the launch, and do before it what the hook does\n");
+}
+
+TEST(Decorators, ForeignOnesMaySayMore) {
+  auto tune = autotune("@other.autotune(configs=[triton.Config({'BLOCK': 1})], key=['n'], nearest_power_of_two=True)");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(tune->configs.size(), 1u);
+  EXPECT_FALSE(autotune("@other.autotune(strategy='fast')"));
+}
+
+TEST(Decorators, DoNotSpecialize) {
+  for (const char* names : {"['n', 'm']", "[1, 2]", "(NAMES + ['m'])"}) {
+    const Program program = Program::parse(fmt::format("import triton\nimport triton.language as tl\nNAMES = ['n']\n\n"
+                                                       "@triton.jit(do_not_specialize={}, "
+                                                       "do_not_specialize_on_alignment=['k', 'x'])\n"
+                                                       "def f(x, n, m, k, i):\n    tl.store(x, n + m + k + i)\n",
+                                                       names),
+                                           "k.py");
+    const Kernel kernel = program.kernel("f");
+    const Arg args[] = {Arg::pointer(256, Elem::I32), 1, 32, 32, 32};
+    const std::vector<ArgType> types = kernel.classify(args, {});
+    EXPECT_EQ(types[0].divisible_by, 1) << names;
+    EXPECT_FALSE(types[1].constant) << names;
+    EXPECT_EQ(types[2].divisible_by, 1) << names;
+    EXPECT_EQ(types[3].divisible_by, 1) << names;
+    EXPECT_EQ(types[4].divisible_by, 16) << names;
+    const Arg ones[] = {Arg::pointer(256, Elem::I32), 1, 32, 1, 32};
+    EXPECT_EQ(kernel.classify(ones, {})[3].constant, 1) << names;
+  }
+}
+
+// A list that doubles itself does not take all memory.
+TEST(Decorators, BoundedMemory) {
+  const std::string text = R"(import triton
+
+def configs():
+    out = [triton.Config({'BLOCK': 1})]
+    for i in range(60):
+        out = out + out
+    return out
+
+)";
+  EXPECT_NE(autotune_error(text + "@triton.autotune(configs(), ['n'])")
+                .find("the result has 131072 elements, more than 65536"),
+            std::string::npos);
+  EXPECT_NE(autotune_error(R"(import triton
+
+def configs():
+    out = 1
+    for i in range(200):
+        out = [out, out]
+    return str(out)
+
+@triton.autotune(configs(), ['n']))")
+                .find("configs takes a list of triton.Config"),
+            std::string::npos);
+}
+
 TEST(Decorators, ErrorsOfTheTuner) {
   const std::string configs = "@triton.autotune([triton.Config({'BLOCK': 1})], ";
   const std::pair<std::string, std::string> cases[] = {
@@ -215,17 +291,7 @@ TEST(Decorators, ErrorsOfTheTuner) {
       {"key=['n'], reset_to_zero=['out'])",
        "kernel 'k' has no argument 'out'\nhint: its arguments are x, bias, n, BLOCK, EVEN; or "},
       {"key=['n'], warmup='1')", "warmup takes milliseconds, found '1'\nhint: "},
-      {"key=['n'], pre_hook=lambda a: 0)",
-       "pre_hook of @triton.autotune is not supported\nhint: reset_to_zero and restore_value name the buffers that a "
-       "run "
-       "must find unchanged; or "},
-      {"key=['n'], do_bench=lambda f, q: 0)",
-       "do_bench of @triton.autotune is not supported: Tegula measures by itself\nhint: leave it out; or "},
       {"key=['n'], prune_configs_by={'early_prune': 0})", "prune_configs_by has no entry 'early_prune'\nhint: "},
-      {"key=['n'], prune_configs_by={'perf_model': lambda a: 0, 'top_k': 3})",
-       "the perf_model of prune_configs_by is not supported: Tegula ranks candidates by a model of its own\nhint: "
-       "leave "
-       "it out, or narrow the configurations down with early_config_prune, or in C++ with Autotune::prune; or "},
   };
   for (const auto& [arguments, expected] : cases) {
     try {

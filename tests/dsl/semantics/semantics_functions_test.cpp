@@ -136,9 +136,15 @@ TEST_F(SemanticsFunctions, LoadErrors) {
   call("load", {p}, {{"other", 0.0}});
   EXPECT_EQ(errors(), "load has `other` without a mask (give mask=..., or leave `other` out)");
   call("load", {p}, {{"boundary_check", shape({0})}});
-  EXPECT_EQ(errors(),
-            "boundary_check of load belongs to block pointers, which are not part of the language (compute pointers "
-            "and a mask from tl.arange)");
+  EXPECT_EQ(
+      errors(),
+      "boundary_check of load belongs to block pointers (tl.make_block_ptr makes one; for other pointers compute a "
+      "mask)");
+  call("load", {p}, {{"padding_option", text("zero")}});
+  EXPECT_EQ(
+      errors(),
+      "padding_option of load belongs to block pointers (tl.make_block_ptr makes one; for other pointers compute a "
+      "mask)");
   call("load", {p}, {{"cache_modifier", text(".wb")}});
   EXPECT_EQ(errors(), "the cache_modifier of load is '.wb' (it is one of '.ca', '.cg', '.cs', '.cv')");
   EXPECT_EQ(ops(), "");

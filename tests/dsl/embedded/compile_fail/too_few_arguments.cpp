@@ -1,4 +1,4 @@
-// expect: the launch takes one argument for each Ptr, Int, Float and Bool of the kernel
+// expect: the launch takes one argument for each Ptr, Desc, Int, Float and Bool of the kernel
 #include "dsl/tegula.h"
 using namespace tegula;
 void f(Device& device, float* p) {
