@@ -224,7 +224,7 @@ TEST(Decorators, Hooks) {
       tune->not_launchable,
       "k.py:4:47: error: the pre_hook of a triton.Config is not run, so launches cannot choose this configuration\n"
       "    @triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])\n"
-      "                                                  ^~~~~~~~~~~\n"
+      "                                                  ^~~~~~~~\n"
       "  hint: give the configuration's values at the launch, and do before it what the hook does\n");
 }
 
