@@ -130,18 +130,30 @@ std::string error_of(const std::string& call) {
   return "";
 }
 
+/// A message at the call, which is underlined.
+std::string at_call(const std::string& call, const std::string& message, const std::string& hint) {
+  return fmt::format("kernel.py:8:9: error: {}\n        b = {}\n            ^{}\n{}", message, call,
+                     std::string(call.size() - 1, '~'), hint.empty() ? "" : "  hint: " + hint + "\n");
+}
+
 TEST(InlineAsm, Errors) {
+  std::string call = "tl.inline_asm_elementwise('add.f32 $0, $1, $1;', '=f', [a], tl.float32, True, 1)";
   EXPECT_EQ(
-      error_of("tl.inline_asm_elementwise('add.f32 $0, $1, $1;', '=f', [a], tl.float32, True, 1)"),
-      "kernel.py:8:9: error: the constraints '=f' of inline_asm_elementwise name 1 result and 0 arguments, expected 1 "
-      "result and 1 argument\n"
-      "        b = tl.inline_asm_elementwise('add.f32 $0, $1, $1;', '=f', [a], tl.float32, True, 1)\n"
-      "            ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
-      "  hint: '=r' for a result, 'r' for an argument; with pack=1 elements below 32 bits share registers\n");
-  EXPECT_EQ(error_of("tl.inline_asm_elementwise('', '=f,f', [a], tl.float32, True, 3)").substr(0, 101),
-            "kernel.py:8:9: error: the pack of inline_asm_elementwise is 3, expected a power of two up to 32\n     ");
+      error_of(call),
+      at_call(call,
+              "the constraints '=f' of inline_asm_elementwise name 1 result and 0 arguments, expected 1 result and 1 "
+              "argument",
+              "'=r' for a result, 'r' for an argument; with pack=1 elements below 32 bits share registers"));
+  call = "tl.inline_asm_elementwise('', '=f,f', [a], tl.float32, True, 3)";
+  EXPECT_EQ(error_of(call),
+            at_call(call, "the pack of inline_asm_elementwise is 3, expected a power of two up to 32", ""));
+  call = "tl.inline_asm_elementwise('', '=f,f', a, tl.float32, True, 1)";
+  EXPECT_EQ(error_of(call),
+            at_call(call, "the args of inline_asm_elementwise are tile of [32] float32, expected a list",
+                    "args=[x, y], or args=[] for none"));
+  call = "tl.inline_asm_elementwise('tex.1d.v4.f32.s32 $0, $1;', '=f,f', [a], tl.float32, True, 1)";
   EXPECT_EQ(
-      error_of("tl.inline_asm_elementwise('tex.1d.v4.f32.s32 $0, $1;', '=f,f', [a], tl.float32, True, 1)"),
+      error_of(call),
       "kernel 'kernel' cannot run on the emulator: kernel.py:8:9: the interpreter of inline assembly does not know the "
       "instruction 'tex.1d.v4.f32.s32 $0, $1;'");
 }
