@@ -185,6 +185,10 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     bind(target.text, dsl::make_tuple(std::move(items)), false, target.loc);
     return Val(dsl::None{});
   }
+  if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {
+    if (!takes(0, 0)) return Val();
+    return Val(dsl::Int(n->bits()));
+  }
   if (const auto* text = object.get_if<std::string>()) {
     if (name == "lower" || name == "upper") {
       if (!takes(0, 0)) return Val();

@@ -80,7 +80,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
 // One of a few strings; the attribute without its default is left out.
 bool choice(Sema& s, const Val& x, const char* function, const char* argument,
             std::initializer_list<std::string> allowed, ir::Attrs& attrs, ir::attr::Key<std::string> attribute) {
-  if (x.is<None>()) return true;
+  if (x.is_constant() && !truth(x)) return true;  // None, '', False, as in Triton
   std::string text = x.is<std::string>() ? x.as<std::string>() : describe(x);
   if (text.empty()) return true;
   if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {

@@ -305,7 +305,9 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
   auto elem_of = [](const Val& x) { return x.is_value() ? x.value()->type.elem : literal_type(x); };
   for (const Val* x : {&lhs, &rhs}) {
     if (!x->is_value() && !is_number(*x)) {
-      s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+      const auto* list = x->get_if<TupleVal>();
+      s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
+              list && list->items->empty() ? "an empty list is no tile to add to: tl.zeros((BLOCK,), tl.float32)" : "");
       return std::nullopt;
     }
   }
@@ -358,7 +360,8 @@ namespace {
 Val pointer_offset(Sema& s, const Val& pointer, const Val& offset, bool subtract) {
   ir::Value* x = offset.is_value() ? offset.value() : to_value(s, offset, "a pointer's offset");
   if (!x) return {};
-  if (!x->type.is_integer()) return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)));
+  if (!x->type.is_integer()) return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)),
+                                             x->type.is_float() ? "'/' gives a float: divide integers by '//'" : "");
   // An unsigned offset stays positive.
   if (is_unsigned(x->type.elem))
     x = cast_to(s, x, Elem::I64);
