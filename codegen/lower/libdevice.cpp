@@ -211,17 +211,55 @@ llvm::Value* own_hypot(Lowering& l, Args x) { return norm(l, x, false); }
 llvm::Value* own_rhypot(Lowering& l, Args x) { return norm(l, x, true); }
 llvm::Value* own_pow(Lowering& l, Args x) { return l.pow(x[0], x[1]); }
 
+// ---- Where libclc's are not exact or not safe enough
+
+/// In fp64, whose errors do not show in fp32.
+llvm::Value* by_fp64(Lowering& l, const char* name, llvm::Value* x) {
+  if (x->getType()->isDoubleTy()) return l.libclc(name, x);
+  llvm::Value* wide = l.libclc(name, l.b.CreateFPExt(x, l.b.getDoubleTy()));
+  return l.b.CreateFPTrunc(wide, x->getType());
+}
+llvm::Value* own_log(Lowering& l, Args x) { return by_fp64(l, "log", x[0]); }
+llvm::Value* own_erfc(Lowering& l, Args x) { return by_fp64(l, "erfc", x[0]); }
+
+/// libclc's look up a table by the argument as an integer, which larger ones do not fit. From 800 on the result is
+/// infinite.
+llvm::Value* hyperbolic(Lowering& l, const char* name, llvm::Value* x) {
+  llvm::Value* limited = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, size_of(l, x), number(x, 800));
+  limited = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, limited, x);
+  return l.b.CreateSelect(own_isnan(l, x), x, l.libclc(name, limited));
+}
+llvm::Value* own_sinh(Lowering& l, Args x) { return hyperbolic(l, "sinh", x[0]); }
+llvm::Value* own_cosh(Lowering& l, Args x) { return hyperbolic(l, "cosh", x[0]); }
+
+llvm::Value* own_tgamma(Lowering& l, Args x) {
+  llvm::Value* pole = llvm::ConstantFP::getInfinity(x[0]->getType());
+  pole = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, pole, x[0]);
+  return l.b.CreateSelect(l.b.CreateFCmpOEQ(x[0], number(x[0], 0)), pole, l.libclc("tgamma", x));
+}
+
+/// libclc's makes zeros of fp32's denormals: the product with the power of two, of fp64, is rounded once instead.
+llvm::Value* own_ldexp(Lowering& l, Args x) {
+  if (x[0]->getType()->isDoubleTy()) return l.libclc("ldexp", x);
+  llvm::Value* n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x[1], l.i32(-300));
+  n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, n, l.i32(300));
+  llvm::Value* bits = l.b.CreateShl(l.b.CreateZExt(l.b.CreateAdd(n, l.i32(1023)), l.b.getInt64Ty()), 52);
+  llvm::Value* power = l.b.CreateBitCast(bits, l.b.getDoubleTy());
+  return l.b.CreateFPTrunc(l.b.CreateFMul(l.b.CreateFPExt(x[0], l.b.getDoubleTy()), power), x[0]->getType());
+}
+
 struct OwnFunction {
   std::string_view name;
   llvm::Value* (*make)(Lowering&, Args);
 };
 
 constexpr OwnFunction kOwn[] = {
-    {"bits", own_bits},       {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},
-    {"hypot", own_hypot},     {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf},
-    {"isnan", own_isnan},     {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},
-    {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt},
-    {"signbit", own_signbit},
+    {"log", own_log},           {"ldexp", own_ldexp},   {"erfc", own_erfc},       {"sinh", own_sinh},
+    {"cosh", own_cosh},         {"tgamma", own_tgamma}, {"bits", own_bits},       {"brev", own_brev},
+    {"clz", own_clz},           {"ffs", own_ffs},       {"hypot", own_hypot},     {"ilogb", own_ilogb},
+    {"isfinite", own_isfinite}, {"isinf", own_isinf},   {"isnan", own_isnan},     {"llround", own_llround},
+    {"popc", own_popc},         {"pow", own_pow},       {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},
+    {"round", own_round},       {"rsqrt", own_rsqrt},   {"signbit", own_signbit},
 };
 
 /// The function of fp64 as one of the module's, made when it is first called: its body is long.
