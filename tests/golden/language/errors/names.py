@@ -12,9 +12,9 @@ def k(x, n):
     b = tl.loads(x)  # error: unknown function 'tl.loads' (did you mean 'tl.load'?)
     c = tl.math.expp(1.0)  # error: unknown function 'tl.math.expp' (did you mean 'tl.math.exp'?)
     d = a + b + c  # nothing more about these
-    l = tl.math.fast_expf(1.0)  # error: 'tl.math.fast_expf' is Triton's, but Tegula does not have it (write tl.exp(x))
-    m = tl.extra.cuda.libdevice.log1p(1.0)  # error: 'tl.extra.cuda.libdevice.log1p' is Triton's, but Tegula does not have it (write tl.log(1 + x))
-    o = tl.extra.libdevice.isnam(1.0)  # error: unknown function 'tl.extra.libdevice.isnam' (docs/language.md lists what there is)
+    l = tl.math.fast_expf(1.0)
+    m = tl.extra.cuda.libdevice.log1p(1.0)
+    o = tl.extra.libdevice.isnam(1.0)  # error: unknown function 'tl.extra.libdevice.isnam' (did you mean 'tl.extra.libdevice.isnan'?)
     e = np.float32  # error: 'np.float32' is of no use in a kernel: it comes from 'numpy'
     f = helper(x)  # error: 'helper' comes from 'other.file.helper', outside this file
     x.stor(1)  # error: has no method 'stor'
