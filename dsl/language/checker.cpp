@@ -147,7 +147,7 @@ void Checker::check_constants(const Function& function) {
 bool Checker::takes(const FunctionRef& combine, size_t count) {
   const auto& function = *static_cast<const Function*>(combine.function);
   if (function.params.size() == count || function.rest) return true;
-  error(sema_.loc, fmt::format("the combine function '{}' has {} parameters, expected {}: two for each input",
+  error(sema_.loc, fmt::format("the combine function '{}' takes {} values, expected {}: two for each input",
                                function.name, function.params.size(), count));
   return false;
 }

@@ -437,9 +437,10 @@ void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
   // The variable keeps its last value behind the loop; without any iteration the one that it had, or the lower bound.
   if (const Expr& target = *s.targets[0]; target.kind == Expr::Kind::Name) {
     auto it = frame_->scope.find(target.text);
-    const ir::Value* old =
-        it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value.value() : nullptr;
-    if (!old || !old->type.same_shape_and_elem(index_type)) bind(target.text, bounds[0], false, target.loc);
+    Val old = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
+    if (old.is<dsl::Int>()) old = dsl::convert(sema_, old, index_type);
+    const bool keeps = old.is_value() && old.value()->type.same_shape_and_elem(index_type);
+    bind(target.text, keeps ? old : Val(bounds[0]), false, target.loc);
   }
   std::vector<Carried> carried = find_carried(s, true);
   std::vector<ir::Value*> values, inits{bounds[0]};
@@ -489,10 +490,11 @@ std::optional<Val> Checker::last_index(const Stmt& s, const std::optional<Range>
   Val distance = step > 0 ? dsl::binary(sema_, "-", upper, lower) : dsl::binary(sema_, "-", lower, upper);
   Val steps = dsl::binary(sema_, "//", dsl::binary(sema_, "-", distance, dsl::Int(1)), width);
   Val last = dsl::binary(sema_, "+", lower, dsl::binary(sema_, "*", steps, step));
-  const ir::Value* old = before.value();
-  const bool keeps = old && old->type.same_shape_and_elem(bounds[0]->type);
+  const ir::Type& type = bounds[0]->type;
+  const Val kept = before.is<dsl::Int>() ? dsl::convert(sema_, before, type) : before;
+  const bool keeps = kept.is_value() && kept.value()->type.same_shape_and_elem(type);
   Val ran = index_in_range(lower, upper, range->step);
-  return Val(sema_.builder.select(ran.value(), last.value(), keeps ? before.value() : bounds[0]));
+  return Val(sema_.builder.select(ran.value(), last.value(), keeps ? kept.value() : bounds[0]));
 }
 
 // ---- while

@@ -434,8 +434,6 @@ std::string hint_for(std::string_view what, std::string_view before, std::string
   if (found == "!") return "write 'not' for conditions, '~' for tiles";
   if (found == "?") return "write: a if condition else b";
   if (found == ":=") return "put brackets around it: (name := value)";
-  if (before == "+" && found.empty()) return "'++' is no operator: write i += 1";
-  if (before == "-" && found.empty()) return "'--' is no operator: write i -= 1";
   if (found == "\\") return "a backslash joins lines only as the last character of a line";
   if (is_reserved_word(found) && what.find("name") != std::string_view::npos)
     return fmt::format("'{}' is a word of the language: choose another name", found);
@@ -451,8 +449,12 @@ SyntaxError LineContext::expected(const std::string& what, const char* where) co
   if (wanted.compare(0, 7, "',' or ") == 0 && after_opening) wanted.replace(0, 3, "an expression");
   std::string after;
   if (!before.empty() && wanted.find(" after ") == std::string::npos) after = fmt::format(" after {}", quoted(before));
+  std::string hint = hint_for(wanted, before, found);
+  const bool twice = before.size() == 1 && before.data() > begin() && before.data()[-1] == before[0];
+  if (found.empty() && twice && (before == "+" || before == "-"))
+    hint = fmt::format("'{0}{0}' is no operator: write i {0}= 1", before);
   return {loc(found.data(), found.data() + found.size()),
-          fmt::format("expected {}{}, found {}", wanted, after, quoted(found)), hint_for(wanted, before, found)};
+          fmt::format("expected {}{}, found {}", wanted, after, quoted(found)), std::move(hint)};
 }
 
 SyntaxError LineContext::unexpected(const char* where) const {

@@ -360,8 +360,9 @@ namespace {
 Val pointer_offset(Sema& s, const Val& pointer, const Val& offset, bool subtract) {
   ir::Value* x = offset.is_value() ? offset.value() : to_value(s, offset, "a pointer's offset");
   if (!x) return {};
-  if (!x->type.is_integer()) return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)),
-                                             x->type.is_float() ? "'/' gives a float: divide integers by '//'" : "");
+  if (!x->type.is_integer())
+    return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)),
+                   offset.is_value() && x->type.is_float() ? "'/' gives a float: divide integers by '//'" : "");
   // An unsigned offset stays positive.
   if (is_unsigned(x->type.elem))
     x = cast_to(s, x, Elem::I64);

@@ -4,22 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <set>
 #include <utility>
 
-#include "runtime/base/check.h"
-
 namespace tegula {
-
-void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  std::fprintf(stderr, "tegula: internal error at %s:%d: %s: %s\n", file, line, condition, message.c_str());
-  std::abort();
-}
 
 const std::string* intern_file(std::string_view path) {
   static std::mutex mutex;
@@ -161,6 +152,16 @@ std::string Diagnostics::render() const {
   return out;
 }
 
+namespace {
+
+size_t common_prefix(std::string_view a, std::string_view b) {
+  size_t n = 0;
+  while (n < a.size() && n < b.size() && a[n] == b[n]) ++n;
+  return n;
+}
+
+}  // namespace
+
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? char(c + ('a' - 'A')) : c; };
   std::optional<std::string> best;
@@ -181,7 +182,10 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
           row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
-    if (row[c.size()] < best_distance) best_distance = row[c.size()], best = c;
+    // Of names that are equally near the one that begins alike: 'sun' is 'sum' rather than 'sin'.
+    const size_t distance = row[c.size()];
+    const bool alike = best && distance == best_distance && common_prefix(name, c) > common_prefix(name, *best);
+    if (distance < best_distance || alike) best_distance = distance, best = c;
   }
   return best;
 }

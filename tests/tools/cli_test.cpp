@@ -156,6 +156,17 @@ TEST_F(Command, CheckWarnsOfFilesWithoutKernels) {
   EXPECT_HAS(r.err, "warning: twice.py:6:5: kernel function 'k' is defined again: this one counts");
 }
 
+TEST_F(Command, TellsMistakesOfOurs) {
+  setenv("TEGULA_FAIL", "prefetch", 1);
+  Result r = tegula("compile add.py::add --constexpr BLOCK=256" + kTypes);
+  unsetenv("TEGULA_FAIL");
+  EXPECT_EQ(r.status, 4);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(r.err.starts_with("error: internal error at codegen/passes/pass_manager.cpp:")) << r.err;
+  EXPECT_HAS(r.err, "while compiling kernel 'add' for sm_90a by tegula ");
+  EXPECT_HAS(r.err, "please report it");
+}
+
 TEST_F(Command, CompileEmitsEachForm) {
   Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=tile" + kTypes);
   EXPECT_EQ(r.status, 0) << r.err;
@@ -198,7 +209,18 @@ TEST_F(Command, CompileAsksPtxasWhenItIsThere) {
   Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=cubin -o add.cubin" + kTypes, path);
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_HAS(r.err, "42 registers a thread, 20 bytes spilled (by ptxas)");
+  EXPECT_EQ(r.err.find("warning"), r.err.npos) << r.err;
   EXPECT_EQ(file("add.cubin"), "machine code of sm_90a\n");
+  write("bin/ptxas",
+        "#!/bin/sh\n"
+        "for last; do :; done\n"
+        "echo machine code of $3 > \"$last\"\n"
+        "echo 'ptxas info : 1600 bytes stack frame, 800 bytes spill stores, 1200 bytes spill loads'\n"
+        "echo 'ptxas info : Used 255 registers, 0 bytes smem'\n");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 -o add.ptx" + kTypes, path);
+  EXPECT_HAS(r.err,
+             "tegula: warning: kernel 'add': its tiles do not fit the registers, a thread spills 2000 bytes to memory\n"
+             "  hint: use num_warps=8 or smaller tiles\n");
   write("bin/ptxas", "#!/bin/sh\necho 'ptxas fatal : no good'\nexit 7\n");
   r = tegula("compile add.py::add --constexpr BLOCK=256 -o add.ptx" + kTypes, path);
   EXPECT_EQ(r.status, 3);

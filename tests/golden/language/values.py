@@ -57,7 +57,7 @@ def modules(x, n):
 #   %9 = load %4, %6, %8 : tile<16xf32>
 #   %10 = splat %0 : tile<16xptr<f32>>
 #   %11 = addptr %10, %2 : tile<16xptr<f32>>
-#   %12 = exp %9 : tile<16xf32>
+#   %12 = libdevice %9 {function = "exp"} : tile<16xf32>
 #   %13 = exp2 %9 : tile<16xf32>
 #   %14 = add %12, %13 : tile<16xf32>
 #   %15 = splat %1 : tile<16xi32>

@@ -24,13 +24,13 @@ def k(x, n):
     b = h(1, 2, 3, 4)  # error: function 'h' takes 3 arguments, found 4
     c = h(1, 2, Wd=3)  # error: function 'h' has no argument 'Wd'
     d = h(1, a=2)  # error: argument 'a' of 'h' is given twice  # error: argument 'b' of 'h' is missing
-    e = h(1, 2, n)  # error: argument 'W' of 'h' is a tl.constexpr, found the run-time value int32
+    e = h(1, 2, n)  # as in Triton
     f = loop(n)
     g = mixed(n)
     h[(1,)](x)  # error: 'h' cannot be launched from a kernel (call it: h(...))
     i = float("many")  # error: float() cannot read the string 'many'
     j = len(n)  # error: len takes a tuple, found int32
-    print(n, **x)  # error: '**' is not supported in a kernel
+    print(n, **x)  # error: '**' takes a dict, found pointer to float32
 
 
 # check k x=*f32 n=i32

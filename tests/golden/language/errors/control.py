@@ -22,18 +22,18 @@ def k(x, n, B: tl.constexpr):
         acc += 1.5  # error: the type of 'acc' changes in the loop: int32 before it, float32 at the end of its body
         inner = i
     g = inner  # error: 'inner' has a value only in the body of the loop in line 21, which may not run
-    h = i  # error: the loop variable 'i' has no value after the loop in line 21
+    h = i
     t = None
     for i in range(n):
         u = t  # error: 't' is None before the loop and assigned in its body
         t = i
     for i in range(n):
         if i > 3:
-            break  # error: 'break' is not supported in a kernel
-        continue  # error: 'continue' is not supported in a kernel
+            break
+        continue
     for i in range(n):
         if i > 3:
-            return  # error: 'return' inside a loop is not supported
+            return 1  # error: kernel 'k' returns the int 1, but a kernel returns nothing
     while B:  # error: the condition of this 'while' is always true
         n = n
     for i in range(1.5):  # error: range takes integers, found

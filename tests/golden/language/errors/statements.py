@@ -10,15 +10,15 @@ def k(x, n, B: tl.constexpr):
     a, b = 1, 2, 3  # error: cannot unpack 3 values into 2 names
     c, d = n  # error: cannot unpack int32 into 2 names
     e = a + b + c + d
-    f: tl.constexpr = n  # error: 'f' is annotated tl.constexpr, but its value is known at run time only: int32
+    f: tl.constexpr = n  # as in Triton
     tl.static_assert(B == 5, "B is five")  # error: static_assert failed: B is five
     tl.static_assert(n > 0)  # error: static_assert needs a compile-time condition
     assert B == 5, "five"  # error: the assertion fails: five
-    *p, q = (1, 2)  # error: a starred name cannot be assigned to in a kernel
+    *p, *q = (1, 2)  # error: more than one starred name in an assignment
     missing += 1  # error: unknown name 'missing'
-    g = lambda q: q  # error: a lambda is not supported in a kernel
-    h = {"a": 1}  # error: a dictionary is not supported in a kernel
-    i = v[1:2]  # error: a tile cannot be sliced
+    g = lambda q: q
+    h = {"a": 1}["b"]  # error: a dict has no 'b'
+    i = v[1:n]  # error: a slice takes integers known at compile time, found int32
     if v > 3:  # error: 
         pass
     return n  # error: kernel 'k' returns int32, but a kernel returns nothing
