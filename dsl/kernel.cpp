@@ -12,7 +12,6 @@
 #include "dsl/kernel_state.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
-#include "runtime/base/internal_error.h"
 
 namespace tegula {
 
@@ -24,23 +23,6 @@ namespace {
 std::shared_ptr<ImageCache> process_cache() {
   static auto cache = std::make_shared<ImageCache>();
   return cache;
-}
-
-// What `work` gives. It runs no code of the user's: an exception that is none of Tegula's is a mistake of ours as well.
-template <class Work>
-auto told_as_ours(const std::string& doing, Work work) {
-  const std::string whole = fmt::format("{} by {}", doing, compiler_version());
-  try {
-    return work();
-  } catch (const InternalError& e) {
-    throw InternalError(e.place(), e.problem(), whole);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& e) {
-    throw InternalError("an unknown place", e.what(), whole);
-  }
 }
 
 std::shared_ptr<TuningStore> process_store() {
@@ -127,8 +109,7 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   CompileOptions options;
   options.target = target;
   options.emulator = emulator;
-  const std::string doing = fmt::format("compiling kernel '{}' for {}", name(), target.name);
-  auto image = told_as_ours(doing, [&] { return tegula::compile(func, options, diags); });
+  auto image = tegula::compile(func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
   auto params = dsl::runtime_params(*source, types);
   for (size_t i = 0; i < types.size(); ++i)  // compiled in: a launch still gives them

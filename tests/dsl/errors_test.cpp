@@ -409,8 +409,9 @@ TEST_F(ErrorsOfOurs, AreExceptions) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(thrown, 4);
-  const Kernel tuned =
-      program_of(kAdd).kernel("add").autotune({.configs = {config({{"BLOCK", 64}}), config({{"BLOCK", 128}})}});
+  Autotune tuning;
+  tuning.configs = {config({{"BLOCK", 64}}), config({{"BLOCK", 128}})};
+  const Kernel tuned = program_of(kAdd).kernel("add").autotune(tuning);
   const std::string message =
       message_of([&] { tuned.launch(*device_, {16}, {}, out_.as<float>(), x_.as<float>(), 1, 1000); });
   EXPECT_NE(message.find("internal error at codegen/passes/pass_manager.cpp"), message.npos) << message;

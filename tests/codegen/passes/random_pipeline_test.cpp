@@ -48,7 +48,7 @@ class Generator {
     Builder at(&func_.body);
     Value* first = at.program_id(0);
     if (pick(2)) {
-      Op* loop = at.create(Opcode::For, {first, number(at, kTiles), at.num_programs(0)}, {}, {}, 1);
+      Op* loop = at.create(Opcode::For, {first, number(at, kTiles), at.num_programs(0)});
       Block& body = *loop->regions[0];
       Value* tile = body.add_arg(first->type);
       Builder in(&body);
@@ -156,7 +156,7 @@ class Generator {
     for (Value* v : begin) operands.push_back(v), types.push_back(v->type);
     Attrs attrs;
     if (pick(2)) attrs["num_stages"] = int64_t(1 + pick(4));
-    Op* loop = at.create(Opcode::For, operands, types, attrs, 1);
+    Op* loop = at.create(Opcode::For, operands, types, attrs);
     Block& body = *loop->regions[0];
     Value* step = body.add_arg(steps_->type);
     std::vector<Value*> carried, next{nullptr};
@@ -233,7 +233,7 @@ class Generator {
   }
 
   Value* branch(Builder& at, Value* tile, Value* x) {
-    Op* op = at.create(Opcode::If, {at.lt(tile, n_)}, {x->type}, {}, 2);
+    Op* op = at.create(Opcode::If, {at.lt(tile, n_)}, {x->type});
     for (auto& region : op->regions) {
       Builder in(region.get());
       std::vector<Value*> pool{x};
@@ -249,7 +249,7 @@ class Generator {
   Value* loop(Builder& at, Value* tile, Value* x) {
     Attrs attrs;
     if (pick(2)) attrs["num_stages"] = int64_t(1 + pick(3));
-    Op* op = at.create(Opcode::For, {number(at, pick(3)), steps_, number(at, 1 + pick(2)), x}, {x->type}, attrs, 1);
+    Op* op = at.create(Opcode::For, {number(at, pick(3)), steps_, number(at, 1 + pick(2)), x}, {x->type}, attrs);
     Block& body = *op->regions[0];
     Value* i = body.add_arg(steps_->type);
     Value* carried = body.add_arg(x->type);
@@ -353,9 +353,10 @@ std::set<std::string> optional_passes() {
 }
 
 TEST(RandomPipeline, PassesChangeNoResult) {
-  const unsigned count = random_count(3);
+  std::vector<unsigned> seeds{15};  // found something once
+  for (unsigned seed = 0; seed < random_count(2); ++seed) seeds.push_back(seed);
   const std::set<std::string> passes = optional_passes();
-  for (unsigned seed = 0; seed < count; ++seed) {
+  for (unsigned seed : seeds) {
     const std::unique_ptr<Func> func = Generator(seed).make();
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(*func)));
     Diagnostics diags;
