@@ -257,7 +257,11 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
     std::lock_guard lock(state.mutex);
     if (auto it = state.handles.find(key); it != state.handles.end()) return it->second;
   }
-  LaunchHandle handle(state.load(device, types, options));
+  std::shared_ptr<LoadedKernel> loaded = state.load(device, types, options);
+  const KernelImage& image = loaded->image();
+  if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
+    state.tell_once(MessageKind::Warning, text);
+  LaunchHandle handle(std::move(loaded));
   state.note_device(device);
   std::lock_guard lock(state.mutex);
   return state.handles.emplace(std::move(key), std::move(handle)).first->second;

@@ -43,6 +43,10 @@ struct Specialization {
 /// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.
 std::string warning_text(const Diag& warning, Diagnostics list);
 
+/// What to tell of a kernel whose threads each write and read kilobytes of registers to and from memory (`bytes`, -1:
+/// not known); empty for others.
+std::string spill_warning(std::string_view kernel, int bytes, int num_warps);
+
 class KernelSource {
  public:
   virtual ~KernelSource() = default;

@@ -41,6 +41,15 @@ std::string warning_text(const Diag& warning, Diagnostics list) {
   return text.erase(text.find("warning: "), 9);
 }
 
+std::string spill_warning(std::string_view kernel, int bytes, int num_warps) {
+  constexpr int kWorthTelling = 1024;
+  if (bytes < kWorthTelling) return {};
+  const bool more = ir::option::num_warps.allows(2 * num_warps);
+  return fmt::format(
+      "kernel '{}': its tiles do not fit the registers, a thread spills {} bytes to memory\n  hint: use {}", kernel,
+      bytes, more ? fmt::format("num_warps={} or smaller tiles", 2 * num_warps) : "smaller tiles");
+}
+
 void Specialization::set_options(ir::Func& func) const {
   auto set = [&](const ir::OptionInfo& option, int value) { func.attrs[std::string(option.name)] = int64_t(value); };
   set(ir::option::num_warps, num_warps);

@@ -378,7 +378,26 @@ std::array<Tile, N> unpack(const Tile& tuple, TEGULA_HERE) {
 #include "codegen/ir/ops.def"
 #undef TEGULA_DSL_FUNCTION
 
-inline Tile debug_barrier(TEGULA_HERE) { return debug_barrier(Operand(detail::Absent(), file, line)); }
+/// The functions of libdevice: `libdevice::round(x)`.
+namespace libdevice {
+#define TEGULA_LIBDEVICE(name, signature, body, doc)                                                                 \
+  template <class... Args>                                                                                           \
+  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) { \
+    return detail::call("libdevice." #name, {Argument(first), Argument(rest)...});                                   \
+  }
+#define TEGULA_LIBDEVICE_TOO(...)
+#include "codegen/ir/libdevice.def"
+}  // namespace libdevice
+
+#define TEGULA_DSL_PLAIN(name) \
+  inline Tile name(TEGULA_HERE) { return name(Operand(detail::Absent(), file, line)); }
+TEGULA_DSL_PLAIN(debug_barrier)
+TEGULA_DSL_PLAIN(extra_cuda_globaltimer)
+TEGULA_DSL_PLAIN(extra_cuda_smid)
+TEGULA_DSL_PLAIN(extra_cuda_gdc_wait)
+TEGULA_DSL_PLAIN(extra_cuda_gdc_launch_dependents)
+#undef TEGULA_DSL_PLAIN
+
 /// A list as an argument behind the first: `reshape(x, list({4, 8}))`.
 inline Operand list(std::initializer_list<Operand> items, TEGULA_HERE) { return Operand(items, file, line); }
 

@@ -666,13 +666,13 @@ void OpRules::flow() {
 
 void OpRules::for_loop() {
   const ForLoop loop(*op_);
-  for (const Value* bound : loop.bounds()) {
-    const std::string what =
-        operand_name(size_t(std::find(op_->operands.begin(), op_->operands.end(), bound) - op_->operands.begin()));
-    want(bound->type.is_scalar() && bound->type.is_integer() && !bound->type.is_bool(),
-         fmt::format("{} is {}, expected a scalar integer", what, bound->type.to_string()));
-    want(bound->type == loop.lower()->type, fmt::format("{} is {}, expected the type of 'lower', {}", what,
-                                                        bound->type.to_string(), loop.lower()->type.to_string()));
+  const std::vector<Value*> bounds = loop.bounds();
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    const Type& bound = bounds[i]->type;
+    want(bound.is_scalar() && bound.is_integer() && !bound.is_bool(),
+         fmt::format("{} is {}, expected a scalar integer", operand_name(i), bound.to_string()));
+    want(bound == loop.lower()->type, fmt::format("{} is {}, expected the type of 'lower', {}", operand_name(i),
+                                                  bound.to_string(), loop.lower()->type.to_string()));
   }
   if (want(!loop.body().args.empty(), "the body takes no values, expected the induction variable"))
     want_same(loop.induction()->type, loop.lower()->type, "the induction variable");
@@ -686,7 +686,7 @@ void OpRules::semantics() {
     for (size_t i = 0; i < op.results.size(); ++i) want_same(out(int(i)), in(int(i)), fmt::format("result {}", i));
   if (op.has(Control)) flow();
   if (op.info().combines()) combine();
-  if (op.opcode == Opcode::Scan && stage_ == Stage::LaidOut && good_)
+  if (op.opcode == Opcode::Scan && in(0).layout && op.get(attr::axis) >= 0 && op.get(attr::axis) < in(0).rank())
     want(axis_order(*in(0).layout, int(op.get(attr::axis))).has_value(),
          fmt::format("layout {{{}}} has the elements along dimension {} in another order than a scan needs",
                      in(0).layout->to_string(), op.get(attr::axis)));

@@ -47,6 +47,7 @@ llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
 
 // PTX takes either a cache operator or an eviction priority: the priority where the operator is the default one anyway.
 std::string cache_modifiers(const ir::Op& op) {
+  if (!op.info().attr(ir::attr::cache.name)) return {};
   if (op.has(ir::attr::volatile_) && op.get(ir::attr::volatile_)) return ".volatile";
   std::string cache = op.get(ir::attr::cache), evict = op.get(ir::attr::evict);
   bool by_default = cache.empty() || cache == ".ca" || cache == ".wb";

@@ -59,7 +59,7 @@ dsl::Val Trace::combine(const Combine& function, std::vector<dsl::Val> values) {
   for (auto& [id, slot] : slots_) {
     before[id] = *slot;
     if (!slot->value.is_constant())
-      slot->unusable = "the combine function of reduce() uses a Tile that is not among its arguments";
+      slot->unusable = "the combine function uses a Tile that is not among its arguments";
   }
   uint64_t first_id = next_id_;
   std::vector<dsl::Val> results;
@@ -73,7 +73,7 @@ dsl::Val Trace::combine(const Combine& function, std::vector<dsl::Val> values) {
     if (it == slots_.end()) continue;
     bool assigned = held.value.is_constant() ? !dsl::same(held.value, it->second->value)
                                              : held.unusable.empty() && it->second->unusable.empty();
-    if (assigned) sema_.error("the combine function of reduce() assigns a Tile that is not its own");
+    if (assigned) sema_.error("the combine function assigns a Tile that is not its own");
     static_cast<Held&>(*it->second) = std::move(held);
   }
   retire(first_id, "this Tile has a value only inside the combine function that made it");

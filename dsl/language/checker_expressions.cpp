@@ -32,6 +32,11 @@ bool assigns(const Expr& e) {
 }  // namespace
 
 Val Checker::eval(const Expr& e) {
+  const bool reads = e.kind == Kind::Name || e.kind == Kind::Attribute || e.kind == Kind::Subscript;
+  return reads ? eval_node(e) : within_memory(eval_node(e), e.loc);
+}
+
+Val Checker::eval_node(const Expr& e) {
   switch (e.kind) {
     case Kind::Name: {
       Val v = lookup(e);
@@ -153,6 +158,9 @@ Val Checker::eval_format(const Expr& e) {
                 "tl.static_print(x) prints the type of x");
     ok = ok && !v.is_poison();
     if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
+    constexpr size_t kMaxText = 1 << 16;
+    if (text.size() > kMaxText)
+      return error(e.loc, fmt::format("the text has {} characters, more than {}", text.size(), kMaxText));
   }
   return ok ? Val(std::move(text)) : Val();
 }

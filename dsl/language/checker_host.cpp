@@ -15,6 +15,7 @@ namespace tegula::language {
 namespace {
 
 constexpr int64_t kMaxHostSteps = 1'000'000;
+constexpr int64_t kMaxMade = 1 << 21;  // items, of some 50 bytes
 
 std::optional<Elem> torch_type(std::string_view name) {
   if (name == "half") return Elem::F16;
@@ -104,6 +105,23 @@ bool Checker::host_step(Loc loc) {
   if (++steps_ < kMaxHostSteps) return true;
   if (steps_ == kMaxHostSteps) error(loc, fmt::format("a decorator takes more than {} steps", kMaxHostSteps));
   return false;
+}
+
+bool Checker::count_made(int64_t items, Loc loc) {
+  const bool before = made_items_ < kMaxMade;
+  made_items_ += items;
+  if (made_items_ < kMaxMade) return true;
+  if (before) error(loc, fmt::format("lists, tuples, dicts and strings of more than {} items are made here", kMaxMade));
+  return false;
+}
+
+Val Checker::within_memory(Val made, Loc loc) {
+  constexpr size_t kPiece = 32;  // characters that count as an item
+  size_t items = 0;
+  if (const auto* tuple = made.get_if<dsl::TupleVal>()) items = tuple->items->size();
+  if (const auto* text = made.get_if<std::string>()) items = text->size() / kPiece;
+  if (const auto* dict = get_host<DictObject>(made)) items = 2 * dict->items.size();
+  return items == 0 || count_made(int64_t(items), loc) ? std::move(made) : Val();
 }
 
 Val Checker::host_expression(const Expr& e) {
@@ -303,6 +321,7 @@ bool Checker::host_assign_item(const Expr& target, const Expr& value) {
   if (key.is_poison() || item.is_poison()) return true;
   DictObject changed = *dict;
   changed.set(std::move(key), std::move(item));
+  if (!count_made(int64_t(2 * changed.items.size()), target.loc)) return true;
   bind(base.text, make_host(std::move(changed)), false, target.loc);
   return true;
 }

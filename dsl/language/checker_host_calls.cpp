@@ -181,6 +181,9 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
       if (!more) return Val();
       items.insert(items.end(), more->begin(), more->end());
     }
+    // The list as it was lives on where another name or a container has it too.
+    const bool replaced = list->items.use_count() <= 2;
+    if (!count_made(int64_t(items.size() - (replaced ? list->items->size() : 0)), loc)) return Val();
     if (items.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
     bind(target.text, dsl::make_tuple(std::move(items)), false, target.loc);
     return Val(dsl::None{});

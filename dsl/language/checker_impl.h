@@ -175,6 +175,7 @@ class Checker {
 
   // ---- Expressions
   Val eval(const Expr& e);
+  Val eval_node(const Expr& e);  ///< without counting what it makes
   Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
   Val eval_compare(const Expr& e);
   Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
@@ -319,6 +320,10 @@ class Checker {
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   bool host_assign_item(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
+  /// Counts what a compile-time value takes that was made just now: memory is bounded as steps are. An error and
+  /// poison past the limit.
+  Val within_memory(Val made, Loc loc);
+  bool count_made(int64_t items, Loc loc);
 
   const Module& module_;
   const SourceFile* file_ = nullptr;           ///< may be null
@@ -338,6 +343,7 @@ class Checker {
   std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns
   std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has
   int64_t steps_ = 0;
+  int64_t made_items_ = 0;  ///< of tuples, lists and dicts, and pieces of strings, made at compile time
 };
 
 /// Names, which no program can write, of what a function returns from within a loop: whether it does, and the value.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/fusion/include/at_c.hpp>
+#include <unordered_set>
 
 #include "dsl/language/grammar_support.h"
 #include "dsl/language/grammar_tokens.h"
@@ -150,10 +151,7 @@ auto const list_def = span(lit('['))[start] >>
                       (lit(']')[empty_of(Kind::List)] |
                        (x3::eps > items[list_items] >> -clauses[comprehension_of('[')] > close_bracket[close]));
 
-auto const push_pair = [](auto& ctx) {
-  _val(ctx).nodes.push_back(std::move(at_c<0>(_attr(ctx))));
-  _val(ctx).nodes.push_back(std::move(at_c<1>(_attr(ctx))));
-};
+auto const push_node = [](auto& ctx) { _val(ctx).nodes.push_back(std::move(_attr(ctx))); };
 // `**other` is a pair of the starred expression and None.
 auto const push_unpacked = [](auto& ctx) {
   Node& n = _attr(ctx);
@@ -163,14 +161,16 @@ auto const push_unpacked = [](auto& ctx) {
   _val(ctx).nodes.push_back(line(ctx).make(Kind::Starred, first, last, std::move(child)));
   _val(ctx).nodes.push_back(line(ctx).make(Kind::None, first, last));
 };
-auto const pair = (lit("**") > expression)[push_unpacked] | (expression > dict_colon > expression)[push_pair];
 auto const set_clauses = [](auto& ctx) { _val(ctx).clauses = std::move(_attr(ctx)); };
 auto const set_display = [](auto& ctx) {
-  const Node& n = _attr(ctx);
+  const Node& n = _val(ctx).nodes.back();
   line(ctx).fail(n.first, n.last, "a set is not part of the kernel language", "write a tuple: (a, b)");
 };
-auto const set_element = (expression >> &(lit(',') | lit('}')))[set_display];
-auto const dict_items_def = set_element | pair >> (clauses[set_clauses] | (*(lit(',') >> pair) >> -lit(',')));
+// No alternative parses the key again: nested dicts would take twice as long with each level.
+auto const set_element = &(lit(',') | lit('}')) >> x3::eps[set_display];
+auto const pair = (lit("**") > expression)[push_unpacked] |
+                  expression[push_node] >> (set_element | (x3::eps > dict_colon > expression[push_node]));
+auto const dict_items_def = pair >> (clauses[set_clauses] | (*(lit(',') >> pair) >> -lit(',')));
 auto const make_dict = [](auto& ctx) {
   DictItems& d = _attr(ctx);
   const char* first = _val(ctx).first;
@@ -179,7 +179,8 @@ auto const make_dict = [](auto& ctx) {
   } else {
     if (d.nodes[0].expr->kind == Kind::Starred)
       line(ctx).fail(d.nodes[0].first, d.nodes[0].last, "'**' cannot stand in a comprehension");
-    Node element = line(ctx).make(Kind::Tuple, d.nodes[0].first, d.nodes[1].last, std::move(d.nodes));
+    const char *begin = d.nodes[0].first, *end = d.nodes[1].last;  // before the nodes are moved
+    Node element = line(ctx).make(Kind::Tuple, begin, end, std::move(d.nodes));
     _val(ctx) = line(ctx).comprehension('{', std::move(element), std::move(d.clauses), first, matched_end(ctx));
   }
 };
@@ -197,8 +198,8 @@ auto const positional = [](auto& ctx) {
 auto const keyword = [](auto& ctx) {
   const Range& r = at_c<0>(_attr(ctx));
   std::string name(text(r));
-  for (const Keyword& k : _val(ctx).keywords)
-    if (k.name == name) line(ctx).fail(r.begin(), r.end(), "the argument '" + name + "' is given twice");
+  if (!_val(ctx).names.insert(name).second)
+    line(ctx).fail(r.begin(), r.end(), "the argument '" + name + "' is given twice");
   _val(ctx).keywords.push_back({name, line(ctx).loc(r.begin(), r.end()), std::move(at_c<1>(_attr(ctx)).expr)});
 };
 auto const unpacked_dict = [](auto& ctx) {
@@ -446,8 +447,6 @@ auto const param_def = name_text[param_name] >> -(lit(':') > expression[param_an
                        -(lit('=') > expression[param_default]);
 auto const push_param = [](auto& ctx) {
   Param& p = _attr(ctx);
-  for (const Param& other : _val(ctx).params)
-    if (other.name == p.name) throw SyntaxError{p.loc, "the parameter '" + p.name + "' is there twice", {}};
   if (!p.default_value && !_val(ctx).params.empty() && _val(ctx).params.back().default_value && !_val(ctx).keyword_only)
     throw SyntaxError{p.loc, "the parameter '" + p.name + "' without a default follows one with a default", {}};
   _val(ctx).params.push_back(std::move(p));
@@ -479,6 +478,9 @@ auto const function_def = function_name[set_function_name] > open_paren >
                           -(any_param >> *(lit(',') >> any_param) >> -lit(',')) > close_paren >
                           -(lit("->") > expression[set_returns]) > def_colon;
 auto const set_function = [](auto& ctx) {
+  std::unordered_set<std::string_view> names;
+  for (const Param& p : _attr(ctx).params)
+    if (!names.insert(p.name).second) throw SyntaxError{p.loc, "the parameter '" + p.name + "' is there twice", {}};
   _val(ctx).form = Statement::Form::Def;
   _val(ctx).function = std::move(_attr(ctx));
 };

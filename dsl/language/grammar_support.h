@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct DictItems {
 struct Arguments {
   std::vector<Node> positional;
   std::vector<Keyword> keywords;
+  std::unordered_set<std::string> names;  ///< of the keywords
 };
 
 struct Index {

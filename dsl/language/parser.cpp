@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "dsl/language/grammar.h"
 #include "dsl/language/grammar_support.h"
@@ -101,8 +102,10 @@ class Parser {
       for (ImportBinding& b : s->imports) {
         // Inside a function an import binds less: it counts where the module has no such name.
         if (of_module) {
+          paths_[b.name] = b.path;  // the last one counts
           module_.imports.push_back(std::move(b));
         } else if (!import_path(b.name)) {
+          inner_paths_.emplace(b.name, b.path);
           inner_imports_.push_back(std::move(b));
         }
       }
@@ -118,13 +121,10 @@ class Parser {
     for (const Keyword& k : e.keywords) collect_wrapped(*k.value);
   }
 
-  const std::string* import_path(std::string_view name) const {
-    const std::string* path = nullptr;
-    for (const ImportBinding& b : module_.imports)
-      if (b.name == name) path = &b.path;
-    for (size_t i = 0; !path && i < inner_imports_.size(); ++i)
-      if (inner_imports_[i].name == name) path = &inner_imports_[i].path;
-    return path;
+  const std::string* import_path(const std::string& name) const {
+    for (const auto* paths : {&paths_, &inner_paths_})
+      if (auto it = paths->find(name); it != paths->end()) return &it->second;
+    return nullptr;
   }
 
   /// triton.jit under whatever name it was imported; not the jit of another library or dialect.
@@ -559,6 +559,7 @@ class Parser {
   int depth_ = 0;
   Module module_;
   std::vector<ImportBinding> inner_imports_;
+  std::unordered_map<std::string, std::string> paths_, inner_paths_;  // of imports, by name
   std::set<std::string> wrapped_;
   std::vector<Branch> branches_;
 };

@@ -13,9 +13,10 @@ constexpr size_t kMaxBrackets = 64;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\f' || c == '\v'; }
 
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
 int count_characters(std::string_view text) {
-  return int(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return int(text.size()) - int(std::count_if(text.begin(), text.end(), is_continuation));
 }
 
 template <size_t N>
@@ -78,7 +79,10 @@ class Splitter {
     int column = count_characters(text_.substr(line_start_, pos_ - line_start_)) + 1;
     line_->segments.push_back({line_->text.size(), line_number_, column});
   }
-  void take() { line_->text += text_[pos_++]; }
+  void take() {
+    if (is_continuation(text_[pos_])) line_->continuations.push_back(line_->text.size());
+    line_->text += text_[pos_++];
+  }
   // The first mistake of a line is told: later ones mostly follow from it.
   void error(size_t begin, size_t end, std::string message, std::string hint = {}) {
     if (line_->errors.empty())
@@ -265,9 +269,14 @@ Loc LogicalLine::loc(size_t begin, size_t end) const {
   end = std::min(end, text.size());
   while (end > begin && (is_blank(text[end - 1]) || text[end - 1] == '\n')) --end;
   int column = s.column;
-  if (begin <= text.size()) column += count_characters(std::string_view(text).substr(s.offset, begin - s.offset));
-  int width = begin < end ? count_characters(std::string_view(text).substr(begin, end - begin)) : 1;
+  if (begin <= text.size()) column += characters(s.offset, begin);
+  int width = begin < end ? characters(begin, end) : 1;
   return {file, s.line, column, column + width};
+}
+
+int LogicalLine::characters(size_t begin, size_t end) const {
+  auto at = [&](size_t offset) { return std::lower_bound(continuations.begin(), continuations.end(), offset); };
+  return int(end - begin) - int(at(end) - at(begin));
 }
 
 std::string_view LogicalLine::word(size_t offset) const {

@@ -23,8 +23,9 @@ struct LogicalLine {
   const std::string* file = nullptr;
   std::string text;
   std::vector<Segment> segments;
-  int indent = 0;         ///< columns of leading space, a tab reaching to the next multiple of 8
-  int narrow_indent = 0;  ///< the same with a tab as one column: the two orders must agree
+  std::vector<size_t> continuations;  ///< offsets of bytes that do not begin a character, ascending
+  int indent = 0;                     ///< columns of leading space, a tab reaching to the next multiple of 8
+  int narrow_indent = 0;              ///< the same with a tab as one column: the two orders must agree
   /// Offsets [begin, end) of the statements between semicolons, without the space around them. Never empty.
   std::vector<std::pair<size_t, size_t>> pieces;
   /// What is wrong with the line as text: a bracket, a string. Such a line has no use for a grammar.
@@ -32,6 +33,8 @@ struct LogicalLine {
 
   /// The place of [begin, end); when it spans several source lines, of its part on the first.
   Loc loc(size_t begin, size_t end) const;
+  /// Characters in [begin, end) of the text.
+  int characters(size_t begin, size_t end) const;
   /// The word (letters, digits, underscores) at `offset`; empty if there is none.
   std::string_view word(size_t offset = 0) const;
 };

@@ -46,9 +46,7 @@ std::string block_text(const BlockView& view) {
 
 namespace {
 
-bool is_zero(const ir::Value* v) {
-  return !v || ir::constant_integer(v) == 0;
-}
+bool is_zero(const ir::Value* v) { return !v || ir::constant_integer(v) == 0; }
 
 // A tile of rank 1 along one axis of `shape`.
 ir::Value* along(Sema& s, ir::Value* line, int axis, const ir::Shape& shape) {
@@ -109,8 +107,9 @@ const BlockView* block_pointer(Sema& s, const Val& x, const char* function) {
   if (view && view->is_pointer()) return view;
   if (!x.is_poison())
     s.error(fmt::format("{} takes a block pointer, found {}", function, describe(x)),
-            x.is_value() && x.value()->type.pointer ? "a pointer moves by itself: p + offset"
-                                                    : "tl.make_block_ptr makes one");
+            view                                      ? "a descriptor has methods: desc.load(offsets)"
+            : x.is_value() && x.value()->type.pointer ? "a pointer moves by itself: p + offset"
+                                                      : "tl.make_block_ptr makes one");
   return nullptr;
 }
 

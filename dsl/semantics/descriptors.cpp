@@ -43,8 +43,8 @@ bool check_value(Sema& s, const Val& value, const ir::Shape& shape, const char* 
   const ir::Value* v = to_value(s, value, fmt::format("the value of {}", function));
   if (!v) return false;
   if (v->type.shape == shape && !v->type.pointer) return true;
-  s.error(fmt::format("the value of {} is a {}, expected a tile of {}", function, describe(value),
-                      ir::shape_to_string(shape)),
+  s.error(fmt::format("the value of {} must be a tile of {}, found {}", function, ir::shape_to_string(shape),
+                      describe(value)),
           "it has the shape of the descriptor's block");
   return false;
 }

@@ -104,11 +104,9 @@ Val call_op(Sema& s, Args args) {
   return s.builder.create(opcode, values)->result();
 }
 
-/// A function of libdevice; rows of one name are one function.
+/// A function of libdevice.
 void add_libdevice(std::vector<FunctionInfo>& table, std::string_view name, Val (*call)(Sema&, Args), const char* doc) {
-  std::string full = fmt::format("libdevice.{}", name);
-  if (std::any_of(table.begin(), table.end(), [&](const FunctionInfo& f) { return f.name == full; })) return;
-  FunctionInfo info{std::move(full), {}, call, doc, false};
+  FunctionInfo info{fmt::format("libdevice.{}", name), {}, call, doc, false};
   const size_t count = ir::libdevice_functions(name).front().params.size();
   for (size_t i = 0; i < count; ++i) info.params.push_back({fmt::format("arg{}", i), true, false, Val()});
   table.push_back(std::move(info));
@@ -138,6 +136,7 @@ std::vector<FunctionInfo> make_table() {
 #define TEGULA_LIBDEVICE(name, signature, body, doc) \
   add_libdevice(                                     \
       table, #name, [](Sema& s, Args args) { return call_libdevice(s, #name, args); }, doc);
+#define TEGULA_LIBDEVICE_TOO(...)
 #include "codegen/ir/libdevice.def"
   return table;
 }

@@ -400,6 +400,9 @@ Val shift_right(Sema& s, const Val& lhs, const Val& rhs) {
 
 Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (lhs.is_poison() || rhs.is_poison()) return {};
+  if (lhs.is<BlockView>() || rhs.is<BlockView>())
+    return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
+                   "tl.advance(p, offsets) moves a block pointer");
   if (!lhs.is_value() && !rhs.is_value()) return fold_binary(s, op, lhs, rhs);
   bool lhs_ptr = lhs.is_value() && lhs.value()->type.pointer, rhs_ptr = rhs.is_value() && rhs.value()->type.pointer;
   if (op == "+" && lhs_ptr && !rhs_ptr) return pointer_offset(s, lhs, rhs, false);

@@ -335,7 +335,7 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
                                                  "scalar", "to",   "sum",      "max",          "primitive_bitwidth"};
   auto near = nearest_name(name, known);
   return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
-                 near ? fmt::format("did you mean '{}'?", *near) : "");
+                 near && *near != name ? fmt::format("did you mean '{}'?", *near) : "");
 }
 
 }  // namespace tegula::dsl

@@ -111,6 +111,47 @@ def kernel(out, x):
                       cpp, {}, {1}, expected, 1e-6, Array<float>(x));
 }
 
+TEST(FrontEnds, Scans) {
+  auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"x"> x) {
+    Tile r = arange(0, 8), c = arange(0, 16);
+    Tile at = r[{all, none}] * 16 + c[{none, all}];
+    Tile v = load(x + at);
+    store(out + at, cumsum(v, 1));
+    store(out + 128 + at, v.cumsum(1, "reverse"_a = true));
+    Tile pair = associative_scan({v, v * 2}, 1, [](const Tile& a0, const Tile& a1, const Tile& b0, const Tile& b1) {
+      return std::array<Tile, 2>{a0 + b0, maximum(a1, b1)};
+    });
+    auto [total, largest] = unpack<2>(pair);
+    store(out + 256 + at, total + largest);
+  });
+  auto x = ops::small_values<float>(128, 6);
+  std::vector<double> expected(384);
+  for (size_t r = 0; r < 8; ++r) {
+    double sum = 0, top = x[r * 16], behind = 0;
+    for (size_t i = r * 16; i < r * 16 + 16; ++i) {
+      sum += x[i], top = std::max<double>(top, x[i]);
+      expected[i] = sum, expected[256 + i] = sum + 2 * top;
+    }
+    for (size_t i = r * 16 + 16; i-- > r * 16;) expected[128 + i] = behind += x[i];
+  }
+  expect_agree<float>(R"(@triton.jit
+def both(a0, a1, b0, b1):
+    return a0 + b0, tl.maximum(a1, b1)
+
+@triton.jit
+def kernel(out, x):
+    r = tl.arange(0, 8)
+    c = tl.arange(0, 16)
+    at = r[:, None] * 16 + c[None, :]
+    v = tl.load(x + at)
+    tl.store(out + at, tl.cumsum(v, 1))
+    tl.store(out + 128 + at, v.cumsum(1, reverse=True))
+    total, largest = tl.associative_scan((v, v * 2), 1, both)
+    tl.store(out + 256 + at, total + largest)
+)",
+                      cpp, {}, {1}, expected, 1e-6, Array<float>(x));
+}
+
 TEST(FrontEnds, MatmulWithPointersAsCarriedValues) {
   auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"a"> a, Ptr<"b"> b, Int<"K"> K, Const<"BK"> BK) {
     Tile i = arange(0, 16), k = arange(0, BK);

@@ -198,7 +198,18 @@ TEST_F(Command, CompileAsksPtxasWhenItIsThere) {
   Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=cubin -o add.cubin" + kTypes, path);
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_HAS(r.err, "42 registers a thread, 20 bytes spilled (by ptxas)");
+  EXPECT_EQ(r.err.find("warning"), r.err.npos) << r.err;
   EXPECT_EQ(file("add.cubin"), "machine code of sm_90a\n");
+  write("bin/ptxas",
+        "#!/bin/sh\n"
+        "for last; do :; done\n"
+        "echo machine code of $3 > \"$last\"\n"
+        "echo 'ptxas info : 1600 bytes stack frame, 800 bytes spill stores, 1200 bytes spill loads'\n"
+        "echo 'ptxas info : Used 255 registers, 0 bytes smem'\n");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 -o add.ptx" + kTypes, path);
+  EXPECT_HAS(r.err,
+             "tegula: warning: kernel 'add': its tiles do not fit the registers, a thread spills 2000 bytes to memory\n"
+             "  hint: use num_warps=8 or smaller tiles\n");
   write("bin/ptxas", "#!/bin/sh\necho 'ptxas fatal : no good'\nexit 7\n");
   r = tegula("compile add.py::add --constexpr BLOCK=256 -o add.ptx" + kTypes, path);
   EXPECT_EQ(r.status, 3);

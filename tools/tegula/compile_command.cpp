@@ -11,6 +11,7 @@
 #include "codegen/compile.h"
 #include "codegen/ir/options.h"
 #include "codegen/ir/printer.h"
+#include "dsl/kernel_source.h"
 #include "dsl/program.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/assembler.h"
@@ -52,6 +53,8 @@ void report(const KernelImage& image, const Assembled* assembled, const std::str
   if (assembled) {
     fmt::print(stderr, ", {} registers a thread, {} bytes spilled (by {})\n", assembled->registers,
                assembled->spill_bytes, assembled->by);
+    if (std::string text = dsl::spill_warning(image.kernel, assembled->spill_bytes, image.num_warps); !text.empty())
+      fmt::print(stderr, "tegula: warning: {}\n", text);
   } else {
     fmt::print(stderr, "\n  registers and spills are not known: {}\n", why);
   }

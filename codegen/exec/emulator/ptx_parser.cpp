@@ -75,8 +75,6 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
-
 std::string without_comments(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,6 +1,7 @@
 // label: device
 // Loads, stores and atomics: masks, modifiers, strides, alignment, types.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "tests/codegen/lower/ops_support.h"
@@ -320,6 +321,109 @@ def kernel(counters, out):
     expect_equal(counters.values(), "counters", [](size_t i) { return int32_t(10 + 3 * (i + 1)); });
     for (int32_t v : out.values()) EXPECT_GE(v, 10);
   }
+}
+
+/// What memory and the old value are after each kind of atomic, elementwise beside the host; also where the mask keeps
+/// an element out, and in a tile that several threads hold.
+template <class T>
+void check_kinds(const std::vector<std::pair<std::string, std::function<T(T, T)>>>& kinds) {
+  auto x = random_values<T>(64, 70), y = random_values<T>(64, 71);
+  for (auto& [kind, combine] : kinds) {
+    SCOPED_TRACE(kind);
+    for (const char* options : {"", ", sem='relaxed', scope='cta'", ", sem='acquire', scope='sys'"}) {
+      Array<T> memory(x), values(y), old(64);
+      run(fmt::format(R"(
+@triton.jit
+def kernel(memory, values, old):
+    i = tl.arange(0, 64)
+    before = tl.atomic_{}(memory + i, tl.load(values + i), mask=i < 60{})
+    tl.store(old + i, before, mask=i < 60)
+)",
+                      kind, options),
+          {.num_warps = next_warps()}, {1}, memory, values, old);
+      expect_equal(memory.values(), kind, [&](size_t i) { return i < 60 ? combine(x[i], y[i]) : x[i]; });
+      auto before = old.values();
+      before.resize(60);
+      expect_equal(before, kind + ": old", [&](size_t i) { return x[i]; });
+    }
+  }
+}
+
+template <class T>
+T smaller(T a, T b) {
+  return std::min(a, b);
+}
+template <class T>
+T larger(T a, T b) {
+  return std::max(a, b);
+}
+template <class T>
+T second(T, T b) {
+  return b;
+}
+
+TEST(Atomics, KindsOfIntegers) {
+  for_types<std::tuple<int32_t, uint32_t, int64_t, uint64_t>>([](auto type) {
+    using T = decltype(type);
+    SCOPED_TRACE(tl<T>());
+    check_kinds<T>({{"min", smaller<T>},
+                    {"max", larger<T>},
+                    {"and", [](T a, T b) { return T(a & b); }},
+                    {"or", [](T a, T b) { return T(a | b); }},
+                    {"xor", [](T a, T b) { return T(a ^ b); }},
+                    {"xchg", second<T>}});
+  });
+}
+
+TEST(Atomics, KindsOfFloats) {
+  check_kinds<float>({{"min", smaller<float>}, {"max", larger<float>}, {"xchg", second<float>}});
+  check_kinds<double>({{"min", smaller<double>}, {"max", larger<double>}, {"xchg", second<double>}});
+}
+
+TEST(Atomics, CompareAndSwap) {
+  for_types<std::tuple<int16_t, float16, int32_t, float, uint64_t, double>>([](auto type) {
+    using T = decltype(type);
+    std::vector<T> x;
+    for (int i = 0; i < 64; ++i) x.push_back(T(float(i % 3)));
+    Array<T> memory(x), old(64);
+    run(R"(
+@triton.jit
+def kernel(memory, old):
+    i = tl.arange(0, 64)
+    tl.store(old + i, tl.atomic_cas(memory + i, 1, 7, sem='acq_rel', scope='gpu'))
+)",
+        {.num_warps = next_warps()}, {1}, memory, old);
+    expect_equal(memory.values(), tl<T>(), [&](size_t i) { return i % 3 == 1 ? T(7.0f) : x[i]; });
+    expect_equal(old.values(), tl<T>() + ": old", [&](size_t i) { return x[i]; });
+  });
+}
+
+// A lock as in the layer norm of Triton's tutorials: programs take it by compare and swap, and give it back by
+// exchange.
+TEST(Atomics, Lock) {
+  Array<int32_t> lock(std::vector<int32_t>(1, 0)), sums(std::vector<int32_t>(32, 0));
+  run(R"(
+@triton.jit
+def kernel(lock, sums):
+    i = tl.arange(0, 32)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(sums + i, tl.load(sums + i) + i)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+)",
+      {.num_warps = 2}, {20}, lock, sums);
+  expect_equal(sums.values(), "sums", [](size_t i) { return int32_t(20 * i); });
+}
+
+TEST(Atomics, AdjacentHalvesGoTogether) {
+  const char* text =
+      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 1024)\n    tl.atomic_add(x + i, tl.load(y + i), mask=i < "
+      "{})\n";
+  EXPECT_NE(ptx_of<float16>(fmt::format(fmt::runtime(text), 512), 2).find("add.noftz.f16x2"), std::string::npos);
+  EXPECT_NE(ptx_of<bfloat16>(fmt::format(fmt::runtime(text), 512), 2).find("add.noftz.bf16x2"), std::string::npos);
+  // The mask parts a pair.
+  EXPECT_EQ(ptx_of<float16>(fmt::format(fmt::runtime(text), 511), 2).find("add.noftz.f16x2"), std::string::npos);
 }
 
 }  // namespace

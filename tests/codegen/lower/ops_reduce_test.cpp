@@ -352,12 +352,12 @@ std::vector<std::vector<R>> scan(const std::vector<T>& x, const Shape& shape,
 }
 
 // What a scan gives: `step` combines what came before, nothing at first, with the next element.
-template <class R, class T, class Step>
+template <class R, class State, class T, class Step>
 std::vector<R> scan_reference(const std::vector<T>& x, const Shape& shape, int axis, bool reverse, Step step) {
   std::vector<R> out(x.size());
   for (std::vector<int> group : groups_along(shape, axis)) {
     if (reverse) std::reverse(group.begin(), group.end());
-    std::optional<decltype(step(std::nullopt, x[0]))> state;
+    std::optional<State> state;
     for (int i : group) {
       state = step(state, x[size_t(i)]);
       out[size_t(i)] = R(*state);
@@ -394,7 +394,7 @@ void check_scans(const Shape& shape, int axis, int num_warps) {
   auto r = scan<int32_t>(x, shape, expressions, num_warps, kAffine);
   using State = std::optional<uint32_t>;
   for (bool reverse : {false, true}) {
-    auto reference = [&](auto step) { return scan_reference<int32_t>(x, shape, axis, reverse, step); };
+    auto reference = [&](auto step) { return scan_reference<int32_t, uint32_t>(x, shape, axis, reverse, step); };
     const size_t k = reverse ? 4 : 0;
     EXPECT_EQ(r[k], reference([](State s, int v) { return s.value_or(0) + uint32_t(v); })) << "cumsum " << reverse;
     EXPECT_EQ(r[k + 1], reference([](State s, int v) { return s.value_or(0) * uint32_t(2 * v + 1) + uint32_t(v); }))
@@ -436,8 +436,10 @@ TEST(Scans, OfOtherLayouts) {
                      "tl.sum(tl.cumsum(tl.dot(a.to(tl.float16), tl.trans(a).to(tl.float16)), 1), 1)[:, None] + a"},
                     num_warps);
     auto sum = [](std::optional<double> s, float v) { return s.value_or(0) + v; };
-    EXPECT_EQ(r[0], scan_reference<float>(x, shape, 0, false, sum));
-    EXPECT_EQ(r[1], scan_reference<float>(x, {2048}, 0, false, sum));
+    const auto columns = scan_reference<float, double>(x, shape, 0, false, sum);
+    const auto all = scan_reference<float, double>(x, {2048}, 0, false, sum);
+    EXPECT_EQ(r[0], columns);
+    EXPECT_EQ(r[1], all);
     for (int row = 0; row < 32; ++row) {
       double total = 0, before = 0;
       for (int column = 0; column < 32; ++column) {
@@ -460,7 +462,7 @@ void check_scan_types() {
   auto x = small_values<T>(512, 7, is_half<T> ? 2 : 9);
   auto sums = scan<Sum>(x, shape, {"tl.cumsum(a, 1)", "a.cumsum(-1, reverse=True)"}, 4);
   for (bool reverse : {false, true})
-    expect_equal(sums[reverse], "cumsum", [&, r = scan_reference<double>(x, shape, 1, reverse, [](auto s, T v) {
+    expect_equal(sums[reverse], "cumsum", [&, r = scan_reference<double, double>(x, shape, 1, reverse, [](auto s, T v) {
                                                 return s.value_or(0.0) + double(wide(v));
                                               })](size_t i) {
       if constexpr (is_real<Sum>)
@@ -473,14 +475,15 @@ void check_scan_types() {
   for (size_t i = 0; i < few.size(); i += 11) few[i] = i % 2 ? T(2) : T(is_real<T> || std::is_signed_v<T> ? -1 : 1);
   auto products = scan<Product>(few, shape, {"tl.cumprod(a, 1)", "tl.cumprod(a, axis=1, reverse=True)"}, 4);
   for (bool reverse : {false, true})
-    expect_equal(products[reverse], "cumprod", [&, r = scan_reference<double>(few, shape, 1, reverse, [](auto s, T v) {
-                                                     return s.value_or(1.0) * double(wide(v));
-                                                   })](size_t i) {
-      if constexpr (is_real<Product>)
-        return round_to<Product>(r[i]);
-      else
-        return Product(int64_t(r[i]));
-    });
+    expect_equal(products[reverse], "cumprod",
+                 [&, r = scan_reference<double, double>(few, shape, 1, reverse, [](auto s, T v) {
+                       return s.value_or(1.0) * double(wide(v));
+                     })](size_t i) {
+                   if constexpr (is_real<Product>)
+                     return round_to<Product>(r[i]);
+                   else
+                     return Product(int64_t(r[i]));
+                 });
 }
 
 TEST(Scans, Types) {
@@ -499,8 +502,8 @@ TEST(Scans, Types) {
   // int1 counts in uint32; `dtype` comes first.
   auto x = small_values<float>(256, 9, 3);
   auto count = scan<uint32_t>(x, {256}, {"tl.cumsum(a > 0)", "tl.cumsum((a > 0).to(tl.int8), 0, dtype=tl.uint32)"}, 2);
-  auto expected =
-      scan_reference<uint32_t>(x, {256}, 0, false, [](auto s, float v) { return s.value_or(0) + uint32_t(v > 0); });
+  auto expected = scan_reference<uint32_t, uint32_t>(x, {256}, 0, false,
+                                                     [](auto s, float v) { return s.value_or(0) + uint32_t(v > 0); });
   EXPECT_EQ(count[0], expected);
   EXPECT_EQ(count[1], expected);
 }

@@ -163,9 +163,9 @@ TEST(CppErrors, CombineFunctionsSeeTheirArgumentsAlone) {
     store(x, reduce(t, 0, [&](Tile a, Tile) { return o = a; }));
   });
   EXPECT_EQ(errors_of(k),
-            fmt::format(R"({}: error: the combine function of reduce() uses a Tile that is not among its arguments
+            fmt::format(R"({}: error: the combine function uses a Tile that is not among its arguments
         store(x, reduce(t, 0, [&](Tile a, Tile b) {{ return a + b + o; }}));
-{}: error: the combine function of reduce() assigns a Tile that is not its own
+{}: error: the combine function assigns a Tile that is not its own
         store(x, reduce(t, 0, [&](Tile a, Tile) {{ return o = a; }}));
 )",
                         line, line + 1));

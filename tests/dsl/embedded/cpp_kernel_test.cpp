@@ -32,6 +32,9 @@ TEST(CppKernel, HasAllFunctionsOfTheLanguage) {
 #define TEGULA_FUNCTION_BINARY(Name, text, rule, traits, doc) add(#text, &tegula::text<>);
 #define TEGULA_FUNCTION_TERNARY(Name, text, names, rule, traits, doc) add(#text, &tegula::text<>);
 #include "codegen/ir/ops.def"
+#define TEGULA_LIBDEVICE(name, signature, body, doc) add("libdevice." #name, &tegula::libdevice::name<>);
+#define TEGULA_LIBDEVICE_TOO(...)
+#include "codegen/ir/libdevice.def"
 
   for (const dsl::FunctionInfo& info : dsl::function_table()) {
     ASSERT_TRUE(functions.contains(info.name)) << info.name << " of the language is no function of C++";

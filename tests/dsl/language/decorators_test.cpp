@@ -224,7 +224,7 @@ TEST(Decorators, Hooks) {
       tune->not_launchable,
       "k.py:4:47: error: the pre_hook of a triton.Config is not run, so launches cannot choose this configuration\n"
       "    @triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])\n"
-      "                                                  ^~~~~~~~~~~\n"
+      "                                                  ^~~~~~~~\n"
       "  hint: give the configuration's values at the launch, and do before it what the hook does\n");
 }
 
@@ -323,6 +323,15 @@ TEST(Decorators, ErrorsInHostFunctionsSayWhoCalledThem) {
   EXPECT_NE(text.find("in the function 'configs', which a decorator uses"), text.npos) << text;
   text = autotune_error("def configs():\n  while True:\n    pass\n@triton.autotune(configs(), ['n'])");
   EXPECT_NE(text.find("a decorator takes more than 1000000 steps"), text.npos) << text;
+  text = autotune_error("def f():\n  l = [1]\n  while True:\n    l = l + l\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the result has 131072 elements, more than 65536"), text.npos) << text;
+  text = autotune_error("def f():\n  s = 'a'\n  while True:\n    s = s + s\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the result has 131072 elements, more than 65536"), text.npos) << text;
+  text =
+      autotune_error("def f():\n  all = []\n  while True:\n    all.append([0] * 60000)\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("lists, tuples, dicts and strings of more than 2097152 items are made here"), text.npos) << text;
+  text = autotune_error("def f():\n  s = 'a'\n  while True:\n    s = f'{s}{s}'\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the text has 131072 characters, more than 65536"), text.npos) << text;
   text = autotune_error("def f(n):\n  return f(n)\n@triton.autotune(f(1), ['n'])");
   EXPECT_NE(text.find("calls are nested more than 64 deep"), text.npos) << text;
   text =

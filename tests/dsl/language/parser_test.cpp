@@ -1,11 +1,13 @@
 // The parser of the kernel language: trees, places, messages, and that no input breaks it.
 #include "dsl/language/parser.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 
@@ -305,6 +307,42 @@ TEST(ParserRobustness, DeepNesting) {
   EXPECT_NE(errors_of(blocks).find("blocks are nested more than 100 deep"), std::string::npos);
   EXPECT_NE(errors_of("if a: pass\n" + repeat("elif b: pass\n", 5000)).find("more than 300 branches"),
             std::string::npos);
+}
+
+std::string repeated(int count, const std::function<std::string(int)>& part) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += part(i);
+  return out;
+}
+
+// Sizes at which a step that looks back over the whole line, or at all names before, takes minutes.
+TEST(ParserRobustness, LongLinesTakeLinearTime) {
+  constexpr int kMany = 100'000;
+  auto name = [](const char* form) { return [form](int i) { return fmt::format(fmt::runtime(form), i); }; };
+  EXPECT_EQ(errors_of("f(" + repeated(kMany, name("a{0}=1, ")) + ")"), "");
+  EXPECT_EQ(errors_of("t = (" + repeated(kMany, name("{}, ")) + ")"), "");
+  EXPECT_EQ(errors_of("t = (" + repeated(kMany, name("'\u00e4{}', ")) + ")"), "");
+  EXPECT_EQ(errors_of("t = (" + repeated(kMany, name("{},\n")) + ")"), "");
+  EXPECT_EQ(errors_of("t = x" + repeated(kMany, name(" and x{}"))), "");
+  EXPECT_EQ(errors_of(repeated(kMany, name("x{} = 1; "))), "");
+  Diagnostics diags;
+  Module module = parse("@triton.jit\ndef k(" + repeated(kMany, name("a{}, ")) + "):\n  pass\n", "k.py", diags);
+  EXPECT_EQ(diags.render(), "");
+  EXPECT_EQ(module.functions[0].params.size(), size_t(kMany));
+  parse(repeated(kMany, name("from m import f{}\n")) + repeated(kMany, name("@f{}\ndef g(): pass\n")), "k.py", diags);
+  EXPECT_EQ(diags.render(), "");
+}
+
+TEST(ParserRobustness, DeepTreesAreRefusedAtOnce) {
+  const std::string sum = errors_of("t = x" + repeated(1'000'000, [](int) { return "+x"; }));
+  EXPECT_NE(sum.find("the expression is nested too deeply"), sum.npos) << sum.substr(0, 200);
+  const std::string calls = errors_of("t = f" + repeated(100'000, [](int) { return "()"; }));
+  EXPECT_NE(calls.find("the expression is nested too deeply"), calls.npos) << calls.substr(0, 200);
+  // Each level of keys was parsed twice.
+  const int depth = 40;
+  EXPECT_EQ(errors_of("t = " + std::string(depth, '{') + "1" + repeated(depth, [](int) { return ": 1}"; })), "");
+  const std::string set = errors_of("t = {a, b}");
+  EXPECT_NE(set.find("a set is not part of the kernel language"), set.npos) << set;
 }
 
 TEST(Splitter, LinesAndPlaces) {

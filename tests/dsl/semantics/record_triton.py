@@ -4,7 +4,7 @@
     python3 record_triton.py            on a machine with a GPU, torch and triton (3.6): types and bits
     python3 record_triton.py --types    without a GPU: the types alone, as Triton's front end has them
 
-Writes triton_semantics.json.gz beside itself; a minute or two.
+Writes triton_semantics.json.gz beside itself, in less than a minute.
 """
 
 import argparse
@@ -145,7 +145,8 @@ def main():
         found = dict(pool.imap_unordered(record, jobs, chunksize=2))
     cases.save_record(found)
     taken = sum(isinstance(e, list) for group in found.values() for e in group.values())
-    print(f"{taken} cases of {sum(map(len, found.values()))} recorded in {cases.DATA.name}, {cases.DATA.stat().st_size} bytes")
+    total, size = sum(map(len, found.values())), cases.DATA.stat().st_size
+    print(f"{taken} cases of {total} recorded in {cases.DATA.name}, {size} bytes")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def differences(group, case, entry, data):
             f"{cases.value_of(t, c[i])}" for t, c in zip(group.types, columns))
         lines.append(f"{group.name}: {case}{given}: {cases.value_of(result, found)} ({found:#x}), Triton has "
                      f"{cases.value_of(result, wanted)} ({wanted:#x})")
-    if not lines and rest and cases.digest(result, bits[len(expected):]) != rest:
+    if not lines and rest and cases.has_digest(case, result) and cases.digest(result, bits[len(expected):]) != rest:
         lines.append(f"{group.name}: {case}: random operands give other bits than with Triton")
     return lines
 

@@ -1,0 +1,162 @@
+// label: device
+// Inline assembly: results, arguments, elements that share registers, effects; and what is refused.
+#include <regex>
+
+#include "codegen/exec/emulator.h"
+#include "tests/codegen/lower/ops_support.h"
+
+namespace tegula::ops {
+namespace {
+
+TEST(InlineAsm, OneElementAtATime) {
+  auto x = random_values<float>(300, 80), y = random_values<float>(300, 81);
+  auto out =
+      evaluate<float>({"tl.inline_asm_elementwise('add.rz.f32 $0, $1, $2;', '=f,f,f', [a, b], tl.float32, True, 1)",
+                       "tl.inline_asm_elementwise('max.f32 $0, $1, $2;', '=f,f,f', args=[a, 1.5], dtype=tl.float32, "
+                       "is_pure=True, pack=1)"},
+                      x, y);
+  expect_equal(out[1], "max", [&](size_t i) { return std::max(x[i], 1.5f); });
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_LE(std::fabs(out[0][i]), std::fabs((long double)x[i] + y[i])) << x[i] << " + " << y[i];
+}
+
+// Bytes four to a register, converted to two results of 32 bits; the tile has fewer elements than threads, too.
+TEST(InlineAsm, PackedArgumentsAndSeveralResults) {
+  for (int block : {8, 128, 1024}) {
+    std::vector<uint8_t> x(1024);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = uint8_t(i * 37);
+    auto y = random_values<float>(1024, 82);
+    Array<uint8_t> in(x);
+    Array<float> other(y), maxima(1024);
+    Array<int32_t> integers(1024);
+    run(R"(
+@triton.jit
+def kernel(x, y, integers, maxima, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    (c, d) = tl.inline_asm_elementwise(
+        asm="""
+        {
+            // Four bytes of one register.
+            .reg .b8 tmp<4>;
+            mov.b32 {tmp0, tmp1, tmp2, tmp3}, $8;
+            cvt.u32.u8 $0, tmp0;
+            cvt.u32.u8 $1, tmp1;
+            cvt.u32.u8 $2, tmp2;
+            cvt.u32.u8 $3, tmp3;
+        }
+        cvt.rn.f32.s32 $4, $0;
+        cvt.rn.f32.s32 $5, $1;
+        cvt.rn.f32.s32 $6, $2;
+        cvt.rn.f32.s32 $7, $3;
+        max.f32 $4, $4, $9;
+        max.f32 $5, $5, $10;
+        max.f32 $6, $6, $11;
+        max.f32 $7, $7, $12;
+        """,
+        constraints=("=r,=r,=r,=r,=f,=f,=f,=f,"
+                     "r,f,f,f,f"),
+        args=[tl.load(x + i), tl.load(y + i)],
+        dtype=(tl.int32, tl.float32),
+        is_pure=True,
+        pack=4,
+    )
+    tl.store(integers + i, c)
+    tl.store(maxima + i, d)
+)",
+        {.constexprs = {{"BLOCK", block}}, .num_warps = next_warps()}, {unsigned(1024 / block)}, in, other, integers,
+        maxima);
+    expect_equal(integers.values(), "integers", [&](size_t i) { return int32_t(x[i]); });
+    expect_equal(maxima.values(), "maxima", [&](size_t i) { return std::max(float(x[i]), y[i]); });
+  }
+}
+
+TEST(InlineAsm, HalvesInPairs) {
+  auto x = small_values<float16>(512, 83), y = small_values<float16>(512, 84);
+  auto out =
+      evaluate<float16>({"tl.inline_asm_elementwise('{ .reg .b32 t; mul.f16x2 t, $1, $2; add.f16x2 $0, t, $2; }', "
+                         "'=r,r,r', [a, b], tl.float16, True, 2)",
+                         "tl.inline_asm_elementwise('add.f16 $0, $1, $2;', '=h,h,h', [a, b], tl.float16, True, 1)"},
+                        x, y);
+  expect_equal(out[0], "a * b + b", [&](size_t i) { return float16(float(x[i]) * float(y[i]) + float(y[i])); });
+  expect_equal(out[1], "a + b", [&](size_t i) { return float16(float(x[i]) + float(y[i])); });
+}
+
+// No arguments, effects, special registers, and memory of its own.
+TEST(InlineAsm, Effects) {
+  Array<int64_t> counter(std::vector<int64_t>(1, 5)), out(size_t(4));
+  run(R"(
+@triton.jit
+def kernel(counter, out):
+    first = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    tl.inline_asm_elementwise("nanosleep.u32 10; mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+    value = tl.inline_asm_elementwise("ld.acquire.gpu.global.b64 $0, [$1];", "=l,l", [counter], tl.int64, False, 1)
+    later = tl.extra.cuda.globaltimer()
+    tl.store(out, (later >= first).to(tl.int64))
+    tl.store(out + 1, value)
+    tl.store(out + 2, tl.extra.cuda.num_warps() * 100 + tl.extra.cuda.num_threads())
+    tl.store(out + 3, (tl.extra.cuda.smid() >= 0).to(tl.int64))
+)",
+      {.num_warps = 2}, {1}, counter, out);
+  EXPECT_EQ(out.values(), (std::vector<int64_t>{1, 5, 264, 1}));
+}
+
+TEST(InlineAsm, PtxIsTheTextItself) {
+  const char* text = R"(
+@triton.jit
+def kernel(x, y):
+    i = tl.arange(0, 256)
+    a = tl.load(x + i)
+    tl.store(y + i, tl.inline_asm_elementwise("cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", [a], tl.bfloat16, True, 2).to(tl.float32))
+)";
+  EXPECT_TRUE(std::regex_search(ptx_of<float>(text, 2), std::regex("cvt.rn.bf16x2.f32 %r[0-9]+, %r[0-9]+, %r[0-9]+;")))
+      << ptx_of<float>(text, 2);
+}
+
+std::string error_of(const std::string& call) {
+  std::string text =
+      "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 32)\n    a = "
+      "tl.load(x + i)\n    b = " +
+      call + "\n    tl.store(x + i, b)\n";
+  try {
+    Program program = Program::parse(text, "kernel.py");
+    Array<float> x(32);
+    auto emulator = make_emulator();
+    Buffer memory(*emulator, 32 * sizeof(float));
+    program.kernel("kernel").launch(*emulator, {1}, {}, Arg(memory.as<float>()));
+    emulator->synchronize();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A message at the call, which is underlined.
+std::string at_call(const std::string& call, const std::string& message, const std::string& hint) {
+  return fmt::format("kernel.py:8:9: error: {}\n        b = {}\n            ^{}\n{}", message, call,
+                     std::string(call.size() - 1, '~'), hint.empty() ? "" : "  hint: " + hint + "\n");
+}
+
+TEST(InlineAsm, Errors) {
+  std::string call = "tl.inline_asm_elementwise('add.f32 $0, $1, $1;', '=f', [a], tl.float32, True, 1)";
+  EXPECT_EQ(
+      error_of(call),
+      at_call(call,
+              "the constraints '=f' of inline_asm_elementwise name 1 result and 0 arguments, expected 1 result and 1 "
+              "argument",
+              "'=r' for a result, 'r' for an argument; with pack=1 elements below 32 bits share registers"));
+  call = "tl.inline_asm_elementwise('', '=f,f', [a], tl.float32, True, 3)";
+  EXPECT_EQ(error_of(call),
+            at_call(call, "the pack of inline_asm_elementwise is 3, expected a power of two up to 32", ""));
+  call = "tl.inline_asm_elementwise('', '=f,f', a, tl.float32, True, 1)";
+  EXPECT_EQ(error_of(call),
+            at_call(call, "the args of inline_asm_elementwise are tile of [32] float32, expected a list",
+                    "args=[x, y], or args=[] for none"));
+  call = "tl.inline_asm_elementwise('tex.1d.v4.f32.s32 $0, $1;', '=f,f', [a], tl.float32, True, 1)";
+  EXPECT_EQ(
+      error_of(call),
+      "kernel 'kernel' cannot run on the emulator: kernel.py:8:9: the interpreter of inline assembly does not know the "
+      "instruction 'tex.1d.v4.f32.s32 $0, $1;'");
+}
+
+}  // namespace
+}  // namespace tegula::ops

@@ -1,0 +1,3 @@
+t = {{{1: 1}: 1}: 1}
+u = {a, b}
+v = {k: v for k, v in t.items() if k}
