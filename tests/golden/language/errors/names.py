@@ -12,6 +12,8 @@ def k(x, n):
     b = tl.loads(x)  # error: unknown function 'tl.loads' (did you mean 'tl.load'?)
     c = tl.math.expp(1.0)  # error: unknown function 'tl.math.expp' (did you mean 'tl.math.exp'?)
     d = a + b + c  # nothing more about these
+    l = tl.math.fast_expf(1.0)
+    m = tl.extra.cuda.libdevice.log1p(1.0)
     o = tl.extra.libdevice.isnam(1.0)  # error: unknown function 'tl.extra.libdevice.isnam' (did you mean 'tl.extra.libdevice.isnan'?)
     e = np.float32  # error: 'np.float32' is of no use in a kernel: it comes from 'numpy'
     f = helper(x)  # error: 'helper' comes from 'other.file.helper', outside this file
