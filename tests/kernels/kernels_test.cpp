@@ -1,5 +1,6 @@
 // label: device
-// heavy: Kernels.Affine Kernels.RmsNorm Kernels.LayerNorm Kernels.EveryConfigurationOfNorm Kernels.EveryConfigurationOfSoftmax
+// heavy: Kernels.Affine Kernels.RmsNorm Kernels.LayerNorm
+// heavy: Kernels.EveryConfigurationOfNorm Kernels.EveryConfigurationOfSoftmax
 // The kernel library against double precision: every entry, element type and kind of shape; what it refuses.
 #include "kernels/kernels.h"
 
