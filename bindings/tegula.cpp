@@ -16,6 +16,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel.h"
 #include "dsl/program.h"
+#include "runtime/base/internal_error.h"
 #include "runtime/base/messages.h"
 #include "runtime/cuda_device.h"
 #include "runtime/memory.h"
@@ -109,6 +110,8 @@ tegula_status guarded(Work work) noexcept {
     return failed(TEGULA_FILE_ERROR, e.what());
   } catch (const UsageError& e) {
     return failed(TEGULA_USAGE_ERROR, e.what());
+  } catch (const InternalError& e) {
+    return failed(TEGULA_INTERNAL_ERROR, e.what());
   } catch (const CallbackFailed& e) {
     return e.status;
   } catch (const std::exception& e) {

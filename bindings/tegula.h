@@ -49,7 +49,8 @@ enum {
   TEGULA_DEVICE_LOST_ERROR = 4, /* a kernel that ran earlier faulted: the GPU cannot be used by this process any more */
   TEGULA_FILE_ERROR = 5,        /* a file could not be read or written */
   TEGULA_USAGE_ERROR = 6,       /* this interface was misused: a null handle, a kind that is none */
-  TEGULA_OTHER_ERROR = 7        /* memory ran out, or the like */
+  TEGULA_OTHER_ERROR = 7,       /* memory ran out, or the like */
+  TEGULA_INTERNAL_ERROR = 8     /* a mistake of Tegula's own: its text says what to report */
 };
 
 /* What the last function that failed on this thread has to say; valid until the next one fails. Never NULL. */

@@ -1,12 +1,16 @@
 #include "codegen/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/exec/generate.h"
 #include "codegen/ir/printer.h"
 #include "codegen/passes/pass_manager.h"
+#include "runtime/base/internal_error.h"
 
 namespace tegula {
 
@@ -44,9 +48,25 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Di
   }
 }
 
-}  // namespace
+// What `work` gives. It runs no code of the user's: an exception that is none of Tegula's is a mistake of ours as well.
+template <class Work>
+auto told_as_ours(const ir::Func& func, const Target& target, Work work) {
+  const std::string doing =
+      fmt::format("compiling kernel '{}' for {} by {}", func.name, target.name, compiler_version());
+  try {
+    return work();
+  } catch (const InternalError& e) {
+    throw InternalError(e.place(), e.problem(), doing);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw InternalError("an unknown place", e.what(), doing);
+  }
+}
 
-std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
+std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
   auto work = lay_out(func, options.target, diags, with_dump.dump, options.times, options.completion);
@@ -70,8 +90,14 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
   return image;
 }
 
+}  // namespace
+
+std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
+  return told_as_ours(func, options.target, [&] { return image_of(func, options, diags); });
+}
+
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
-  return lay_out(func, target, diags, {}, nullptr, ir::Completion::Group);
+  return told_as_ours(func, target, [&] { return lay_out(func, target, diags, {}, nullptr, ir::Completion::Group); });
 }
 
 }  // namespace tegula

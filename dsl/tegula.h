@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/float16.h"
 #include "runtime/base/float8.h"
+#include "runtime/base/internal_error.h"
 #include "runtime/base/messages.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"

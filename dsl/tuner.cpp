@@ -268,7 +268,7 @@ class Tuning {
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
           else
             c.unusable = diags.render();
-        } catch (const Error& e) {
+        } catch (const std::exception& e) {  // of ours: no other thread may see it
           c.unusable = e.what();
         }
       }

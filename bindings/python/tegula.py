@@ -26,9 +26,9 @@ import sys
 import warnings
 
 __all__ = [
-    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv", "next_power_of_2",
-    "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError", "Diagnostic", "KernelWarning",
-    "version", "dtype"
+    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv",
+    "next_power_of_2", "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError",
+    "InternalError", "Diagnostic", "KernelWarning", "version", "dtype"
 ]
 
 _ABI = 1
@@ -85,7 +85,11 @@ class FileError(Error, OSError):
     """A file could not be read or written."""
 
 
-_ERRORS = {1: CompileError, 2: LaunchError, 3: DeviceError, 4: DeviceLostError, 5: FileError}
+class InternalError(Error):
+    """A mistake of Tegula itself: its text says what a report should hold. The module works on."""
+
+
+_ERRORS = {1: CompileError, 2: LaunchError, 3: DeviceError, 4: DeviceLostError, 5: FileError, 8: InternalError}
 _USAGE_ERROR = 6
 
 

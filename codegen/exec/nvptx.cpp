@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 
+#include "codegen/exec/fatal_errors.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -168,6 +169,7 @@ namespace {
 std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
+    throw_fatal_errors();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();

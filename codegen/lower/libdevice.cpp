@@ -124,9 +124,12 @@ llvm::Value* reciprocal_root(Lowering& l, Pair x) {
 }
 
 llvm::Value* own_rsqrt(Lowering& l, Args x) {
-  llvm::Value* y = l.b.CreateFPExt(x[0], l.b.getDoubleTy());
-  y = l.b.CreateFDiv(number(y, 1), sqrt_of(l, y));
-  return x[0]->getType()->isFloatTy() ? l.b.CreateFPTrunc(y, l.b.getFloatTy()) : y;
+  llvm::Value* wide = l.b.CreateFPExt(x[0], l.b.getDoubleTy());
+  llvm::Value* y = l.b.CreateFDiv(number(wide, 1), sqrt_of(l, wide));
+  if (x[0]->getType()->isFloatTy()) return l.b.CreateFPTrunc(y, l.b.getFloatTy());
+  // For denormals the square of the result is too large, for infinity and 0 there is nothing to correct.
+  llvm::Value* usual = l.b.CreateAnd(l.b.CreateFCmpOGT(wide, number(wide, 0x1p-1020)), own_isfinite(l, wide));
+  return l.b.CreateSelect(usual, reciprocal_root(l, {wide, number(wide, 0)}), y);
 }
 
 llvm::Value* own_rcbrt(Lowering& l, Args x) {
@@ -211,12 +214,76 @@ llvm::Value* own_hypot(Lowering& l, Args x) { return norm(l, x, false); }
 llvm::Value* own_rhypot(Lowering& l, Args x) { return norm(l, x, true); }
 llvm::Value* own_pow(Lowering& l, Args x) { return l.pow(x[0], x[1]); }
 
+// ---- Where libclc's are not exact or not safe enough
+
+/// In fp64, whose errors do not show in fp32.
+llvm::Value* by_fp64(Lowering& l, const char* name, llvm::Value* x) {
+  if (x->getType()->isDoubleTy()) return l.libclc(name, x);
+  llvm::Value* wide = l.libclc(name, l.b.CreateFPExt(x, l.b.getDoubleTy()));
+  return l.b.CreateFPTrunc(wide, x->getType());
+}
+llvm::Value* own_sinpi(Lowering& l, Args x) { return by_fp64(l, "sinpi", x[0]); }
+llvm::Value* own_cospi(Lowering& l, Args x) { return by_fp64(l, "cospi", x[0]); }
+
+/// log(2^e m) = e log 2 + log1p(m - 1) with m in [1/sqrt 2, sqrt 2); e times the upper part of log 2 is exact.
+llvm::Value* own_log(Lowering& l, Args args) {
+  if (args[0]->getType()->isFloatTy()) return by_fp64(l, "log", args[0]);
+  llvm::Value *x = args[0], *small = l.b.CreateFCmpOLT(x, number(x, 0x1p-1022));
+  llvm::Value* bits =
+      l.b.CreateBitCast(l.b.CreateSelect(small, l.b.CreateFMul(x, number(x, 0x1p54)), x), l.b.getInt64Ty());
+  llvm::Value* fraction = l.b.CreateAnd(bits, l.b.getInt64((uint64_t(1) << 52) - 1));
+  llvm::Value* m = l.b.CreateBitCast(l.b.CreateOr(fraction, l.b.getInt64(uint64_t(1023) << 52)), l.b.getDoubleTy());
+  llvm::Value* large = l.b.CreateFCmpOGT(m, number(m, 1.4142135623730951));
+  m = l.b.CreateSelect(large, l.b.CreateFMul(m, number(m, 0.5)), m);
+  llvm::Value* e = l.b.CreateTrunc(l.b.CreateLShr(bits, 52), l.b.getInt32Ty());
+  e = l.b.CreateSub(e, l.b.CreateSelect(small, l.i32(1023 + 54), l.i32(1023)));
+  e = l.b.CreateSIToFP(l.b.CreateAdd(e, l.b.CreateZExt(large, l.b.getInt32Ty())), l.b.getDoubleTy());
+  llvm::Value* rest = l.libclc("log1p", l.b.CreateFSub(m, number(m, 1)));
+  rest = fma(l, e, number(e, 0x1.ef35793c7673p-45), rest);
+  llvm::Value* result = fma(l, e, number(e, 0x1.62e42fefa38p-1), rest);
+  llvm::Constant* infinity = llvm::ConstantFP::getInfinity(x->getType());
+  result =
+      l.b.CreateSelect(l.b.CreateFCmpOEQ(x, number(x, 0)), llvm::ConstantFP::getInfinity(x->getType(), true), result);
+  result = l.b.CreateSelect(l.b.CreateFCmpOLT(x, number(x, 0)), llvm::ConstantFP::getNaN(x->getType()), result);
+  return l.b.CreateSelect(l.b.CreateOr(own_isnan(l, x), l.b.CreateFCmpOEQ(x, infinity)), x, result);
+}
+
+llvm::Value* own_erfc(Lowering& l, Args x) { return by_fp64(l, "erfc", x[0]); }
+
+/// libclc's look up a table by the argument as an integer, which larger ones do not fit. From 800 on the result is
+/// infinite.
+llvm::Value* hyperbolic(Lowering& l, const char* name, llvm::Value* x) {
+  llvm::Value* limited = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, size_of(l, x), number(x, 800));
+  limited = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, limited, x);
+  return l.b.CreateSelect(own_isnan(l, x), x, l.libclc(name, limited));
+}
+llvm::Value* own_sinh(Lowering& l, Args x) { return hyperbolic(l, "sinh", x[0]); }
+llvm::Value* own_cosh(Lowering& l, Args x) { return hyperbolic(l, "cosh", x[0]); }
+
+llvm::Value* own_tgamma(Lowering& l, Args x) {
+  llvm::Value* pole = llvm::ConstantFP::getInfinity(x[0]->getType());
+  pole = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, pole, x[0]);
+  return l.b.CreateSelect(l.b.CreateFCmpOEQ(x[0], number(x[0], 0)), pole, l.libclc("tgamma", x));
+}
+
+/// libclc's makes zeros of fp32's denormals: the product with the power of two, of fp64, is rounded once instead.
+llvm::Value* own_ldexp(Lowering& l, Args x) {
+  if (x[0]->getType()->isDoubleTy()) return l.libclc("ldexp", x);
+  llvm::Value* n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x[1], l.i32(-300));
+  n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, n, l.i32(300));
+  llvm::Value* bits = l.b.CreateShl(l.b.CreateZExt(l.b.CreateAdd(n, l.i32(1023)), l.b.getInt64Ty()), 52);
+  llvm::Value* power = l.b.CreateBitCast(bits, l.b.getDoubleTy());
+  return l.b.CreateFPTrunc(l.b.CreateFMul(l.b.CreateFPExt(x[0], l.b.getDoubleTy()), power), x[0]->getType());
+}
+
 struct OwnFunction {
   std::string_view name;
   llvm::Value* (*make)(Lowering&, Args);
 };
 
 constexpr OwnFunction kOwn[] = {
+    {"log", own_log},         {"sinpi", own_sinpi},     {"cospi", own_cospi},       {"ldexp", own_ldexp},
+    {"erfc", own_erfc},       {"sinh", own_sinh},       {"cosh", own_cosh},         {"tgamma", own_tgamma},
     {"bits", own_bits},       {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},
     {"hypot", own_hypot},     {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf},
     {"isnan", own_isnan},     {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},

@@ -142,7 +142,7 @@ LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* o
 
 LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Replay& replay) const {
   Iteration next = it;
-  next.at = build.add(it.at, in_width(build, ForLoop(loop_).step()));
+  next.at = build.add(it.at, in_width(build, replay(ForLoop(loop_).step())));
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     Value* step = replay(split != split_.end() ? split->second.step : sources_.step(arg));

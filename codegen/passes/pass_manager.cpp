@@ -29,6 +29,12 @@ void check_valid(const ir::Func& func, const PassInfo& pass) {
                kVerifyEachPass ? pass.name : "pipeline", broken.render(), ir::print(func));
 }
 
+// The pass that is to fail, so that it can be tested what users see of mistakes of ours; mostly none.
+std::string asked_to_fail() {
+  const char* name = std::getenv("TEGULA_FAIL");
+  return name ? name : "";
+}
+
 }  // namespace
 
 bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, std::vector<PassTime>* times) {
@@ -36,6 +42,7 @@ bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, 
   for (const PassInfo& pass : pass_table()) {
     auto start = std::chrono::steady_clock::now();
     size_t reported = context.diags.size();
+    TEGULA_CHECK(pass.name != asked_to_fail(), "TEGULA_FAIL names the pass {}", pass.name);
     pass.run(func, context);
     std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     if (times) times->push_back({pass.name, elapsed.count()});

@@ -1,5 +1,5 @@
-// TEGULA_CHECK(condition, "format", args...): our own bug. Prints where and what, then aborts.
-// A user's mistake never ends here; it is a Diag or a typed Error.
+// TEGULA_CHECK(condition, "format", args...): our own bug, an InternalError; not where generated code calls, nor in
+// destructors. A user's mistake never ends here; it is a Diag or a typed Error.
 #pragma once
 
 #include <fmt/format.h>

@@ -4,22 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <set>
 #include <utility>
 
-#include "runtime/base/check.h"
-
 namespace tegula {
-
-void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  std::fprintf(stderr, "tegula: internal error at %s:%d: %s: %s\n", file, line, condition, message.c_str());
-  std::abort();
-}
 
 const std::string* intern_file(std::string_view path) {
   static std::mutex mutex;

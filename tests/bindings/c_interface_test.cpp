@@ -3,6 +3,7 @@
 // tests/consumer/main.c.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -114,6 +115,20 @@ TEST_F(CInterface, TellsWhatIsWrong) {
   tegula_device* none = nullptr;
   EXPECT_EQ(tegula_device_emulator("sm_1", &none), TEGULA_DEVICE_ERROR);
   EXPECT_CONTAINS(tegula_last_error(), "the emulator knows no target 'sm_1'");
+}
+
+TEST_F(CInterface, TellsMistakesOfOurs) {
+  tegula_image* image = nullptr;
+  setenv("TEGULA_FAIL", "canonicalize", 1);
+  EXPECT_EQ(tegula_kernel_compile(scale, "sm_80", &options, args.data(), 3, &image), TEGULA_INTERNAL_ERROR);
+  unsetenv("TEGULA_FAIL");
+  EXPECT_EQ(image, nullptr);
+  EXPECT_EQ(tegula_num_diagnostics(), 0u);
+  EXPECT_CONTAINS(tegula_last_error(), "internal error at codegen/passes/pass_manager.cpp:");
+  EXPECT_CONTAINS(tegula_last_error(), "while compiling kernel 'scale' for sm_80 by tegula ");
+  EXPECT_CONTAINS(tegula_last_error(), "please report it");
+  ASSERT_EQ(tegula_kernel_compile(scale, "sm_80", &options, args.data(), 3, &image), TEGULA_OK) << tegula_last_error();
+  tegula_image_release(image);
 }
 
 TEST_F(CInterface, TellsMistakesOneByOne) {

@@ -1,9 +1,13 @@
 // label: device
 // What a user who makes a mistake in a kernel or its launch reads, end to end: the whole message of each kind.
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <random>
+#include <thread>
 
+#include "codegen/compile.h"
 #include "codegen/exec/emulator.h"
 #include "tests/dsl/errors_fixture.h"
 
@@ -366,5 +370,55 @@ TEST_F(ErrorsTest, Targets) {
   expect_works();
 }
 
+// A pass that fails stands for our own mistakes.
+class ErrorsOfOurs : public ErrorsTest {
+ protected:
+  void fail(const char* pass) { setenv("TEGULA_FAIL", pass, 1); }
+  ~ErrorsOfOurs() override { unsetenv("TEGULA_FAIL"); }
+};
+
+TEST_F(ErrorsOfOurs, AreExceptions) {
+  const std::vector<ArgType> types{{Elem::F32, true}, {Elem::F32, true}, {}, {}};
+  const LaunchOptions options{.constexprs = {{"BLOCK", 128}}};
+  const Kernel add = good_.kernel("add");
+  fail("assign_layouts");
+  try {
+    add.compile(types, options, "sm_90a");
+    FAIL() << "no exception";
+  } catch (const InternalError& error) {
+    EXPECT_TRUE(error.place().starts_with("codegen/passes/pass_manager.cpp:")) << error.place();
+    EXPECT_EQ(error.what(),
+              fmt::format("internal error at {}: pass.name != asked_to_fail(): TEGULA_FAIL names the pass "
+                          "assign_layouts\n"
+                          "  note: while compiling kernel 'add' for sm_90a by {}\n"
+                          "  hint: this is a mistake of Tegula, not of the program; please report it with this "
+                          "message, the text and launch of the kernel, and what is printed with TEGULA_DUMP=all in the "
+                          "environment",
+                          error.place(), compiler_version()));
+  }
+  // In several threads, and for what the tuner tries.
+  std::vector<std::thread> threads;
+  std::atomic<int> thrown = 0;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      try {
+        add.compile(types, {.constexprs = {{"BLOCK", 64 << i}}}, "sm_80");
+      } catch (const InternalError&) {
+        ++thrown;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(thrown, 4);
+  Autotune tuning;
+  tuning.configs = {config({{"BLOCK", 64}}), config({{"BLOCK", 128}})};
+  const Kernel tuned = program_of(kAdd).kernel("add").autotune(tuning);
+  const std::string message =
+      message_of([&] { tuned.launch(*device_, {16}, {}, out_.as<float>(), x_.as<float>(), 1, 1000); });
+  EXPECT_NE(message.find("internal error at codegen/passes/pass_manager.cpp"), message.npos) << message;
+  fail("");
+  EXPECT_EQ(add.compile(types, options, "sm_90a").params.size(), 4u);
+  tuned.launch(*device_, {16}, {}, out_.as<float>(), x_.as<float>(), 1, 1000);
+  expect_works();
+}
 }  // namespace
 }  // namespace tegula

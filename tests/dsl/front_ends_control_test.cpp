@@ -284,9 +284,9 @@ TEST(FrontEnds, RecordingsAreRepeatedUntilTheyHold) {
 
 TEST(FrontEnds, BlockPointersInLoopsAndBranches) {
   auto cpp = kernel("kernel", [](Ptr<"out"> out, Ptr<"x"> x, Int<"n"> n, Int<"m"> m) {
+    Tile sum = zeros({4, 8}, tl::float32);
     Tile p = make_block_ptr(x, list({n, 8}), list({8, 1}), list({0, 0}), list({4, 8}), list({1, 0}));
     Tile q = make_block_ptr(x + 64, list({n, 4}), list({4, 1}), list({1, 0}), list({4, 8}), list({1, 0}));
-    Tile sum = zeros({4, 8}, tl::float32);
     for (Tile k : range(m)) {
       sum += load(p, "boundary_check"_a = list({0, 1}));
       p = p.advance({2, k});

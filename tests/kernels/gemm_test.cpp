@@ -1,4 +1,5 @@
 // label: device
+// heavy: Gemm.BiasAndActivation Gemm.Transposed Gemm.EveryConfigurationCompiles GemmKernel.EqualsTheText
 // Matrix products of the kernel library, as text and with C++ epilogues, against double precision.
 #include <gtest/gtest.h>
 

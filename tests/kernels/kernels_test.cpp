@@ -1,4 +1,5 @@
 // label: device
+// heavy: Kernels.Affine Kernels.RmsNorm Kernels.LayerNorm Kernels.EveryConfigurationOfNorm Kernels.EveryConfigurationOfSoftmax
 // The kernel library against double precision: every entry, element type and kind of shape; what it refuses.
 #include "kernels/kernels.h"
 

@@ -156,6 +156,17 @@ TEST_F(Command, CheckWarnsOfFilesWithoutKernels) {
   EXPECT_HAS(r.err, "warning: twice.py:6:5: kernel function 'k' is defined again: this one counts");
 }
 
+TEST_F(Command, TellsMistakesOfOurs) {
+  setenv("TEGULA_FAIL", "prefetch", 1);
+  Result r = tegula("compile add.py::add --constexpr BLOCK=256" + kTypes);
+  unsetenv("TEGULA_FAIL");
+  EXPECT_EQ(r.status, 4);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(r.err.starts_with("error: internal error at codegen/passes/pass_manager.cpp:")) << r.err;
+  EXPECT_HAS(r.err, "while compiling kernel 'add' for sm_90a by tegula ");
+  EXPECT_HAS(r.err, "please report it");
+}
+
 TEST_F(Command, CompileEmitsEachForm) {
   Result r = tegula("compile add.py::add --constexpr BLOCK=256 --emit=tile" + kTypes);
   EXPECT_EQ(r.status, 0) << r.err;

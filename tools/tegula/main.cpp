@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "codegen/compile.h"
-#include "runtime/base/error.h"
+#include "runtime/base/internal_error.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
 
 using namespace tegula;
 
-// Exit status: 0 success, 1 the kernel or its launch is wrong, 2 the command line is, 3 a device or file refused.
+// Exit status: 0 success, 1 the kernel or its launch is wrong, 2 the command line is, 3 a device or file refused, 4 a
+// mistake of Tegula's own.
 int main(int argc, char** argv) {
   CLI::App app("Compiles and runs Triton kernels without Python.", "tegula");
   app.set_version_flag("--version", compiler_version());
@@ -47,6 +48,9 @@ int main(int argc, char** argv) {
       text.insert(at + 1, "error: ");
     fmt::print(stderr, "error: {}\n", text);
     return 1;
+  } catch (const InternalError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return 4;
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return 3;

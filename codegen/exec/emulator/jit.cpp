@@ -27,6 +27,7 @@
 
 #include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
+#include "codegen/exec/fatal_errors.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "codegen/lower/llvm_headers.h"
@@ -460,6 +461,36 @@ void run_passes(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.run(module, mam);
 }
 
+/// What rounds to odd loses no tie: a number of which a double cannot hold all bits, with the bits that it leaves out
+/// seen in the last one that it keeps.
+Value* in_reach_of_double(llvm::IRBuilder<>& b, Value* x, bool sign) {
+  constexpr uint64_t kOut = (1 << 11) - 1, kExact = uint64_t(1) << 53;
+  auto number = [&](uint64_t n) { return llvm::ConstantInt::get(x->getType(), n); };
+  Value* left_out = b.CreateICmpNE(b.CreateAnd(x, number(kOut)), number(0));
+  Value* odd = b.CreateOr(b.CreateAnd(x, number(~kOut)), b.CreateSelect(left_out, number(kOut + 1), number(0)));
+  Value* exact =
+      sign ? b.CreateICmpULT(b.CreateAdd(x, number(kExact)), number(2 * kExact)) : b.CreateICmpULT(x, number(kExact));
+  return b.CreateSelect(exact, x, odd);
+}
+
+/// The host converts integers to bfloat by way of float, which rounds twice; the conversion of GPUs (from sm_90 on)
+/// rounds once. Behind all passes, which would take the two steps for one.
+void round_integers_once(llvm::Module& module) {
+  for (Function& f : module)
+    for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(f))) {
+      const bool sign = i.getOpcode() == llvm::Instruction::SIToFP;
+      if (!(sign || i.getOpcode() == llvm::Instruction::UIToFP) || !i.getType()->getScalarType()->isBFloatTy())
+        continue;
+      llvm::IRBuilder<> b(&i);
+      Value* x = i.getOperand(0);
+      if (x->getType()->getScalarSizeInBits() == 64) x = in_reach_of_double(b, x, sign);
+      Type* wide = i.getType()->getWithNewType(b.getDoubleTy());
+      Value* exact = sign ? b.CreateSIToFP(x, wide) : b.CreateUIToFP(x, wide);
+      i.replaceAllUsesWith(b.CreateFPTrunc(exact, i.getType()));
+      i.eraseFromParent();
+    }
+}
+
 llvm::orc::JITTargetMachineBuilder host_machine(bool baseline_cpu) {
   static const bool initialised = [] {
     LLVMInitializeX86TargetInfo();
@@ -532,6 +563,7 @@ class OrcKernel : public JitKernel {
 }  // namespace
 
 Jit::Jit(bool baseline_cpu) : impl_(std::make_unique<Impl>()) {
+  throw_fatal_errors();
   llvm::orc::JITTargetMachineBuilder machine = host_machine(baseline_cpu);
   impl_->machine = must(machine.createTargetMachine(), "host");
   llvm::orc::LLJITBuilder builder;
@@ -569,6 +601,7 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   llvm::raw_string_ostream stream(messages);
   if (llvm::verifyModule(*module, &stream)) fail(image, fmt::format("its code is not valid: {}", messages));
   run_passes(*module, *impl_->machine);
+  round_integers_once(*module);
 
   auto& engine = *impl_->engine;
   kernel->code = &must(engine.createJITDylib(fmt::format("{}.{}", image.kernel, impl_->count++)), "library");

@@ -333,6 +333,19 @@ class Errors(unittest.TestCase):
                                                                   lambda: program["softmax_kernal"]))
         self.assertIn("no target 'sm_1'", self.text(tegula.DeviceError, lambda: tegula.Device.emulator("sm_1")))
 
+    def test_mistakes_of_ours(self):
+        compile = lambda: program.add.compile("*f32", "*f32", None, "i32", BLOCK=64, target="sm_80")
+        os.environ["TEGULA_FAIL"] = "canonicalize"
+        try:
+            text = self.text(tegula.InternalError, compile)
+        finally:
+            del os.environ["TEGULA_FAIL"]
+        self.assertTrue(text.startswith("internal error at codegen/passes/pass_manager.cpp:"), text)
+        self.assertIn("while compiling kernel 'add' for sm_80 by tegula ", text)
+        self.assertIn("please report it", text)
+        self.assertTrue(issubclass(tegula.InternalError, tegula.Error))
+        self.assertIn(".target sm_80", compile().ptx)
+
     def test_compile_errors_tell_their_places(self):
         text = ("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.exq(1.0))\n"
                 "    tl.store(x, wrong)\n")

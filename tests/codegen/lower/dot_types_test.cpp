@@ -1,4 +1,5 @@
 // label: device
+// heavy: DotTypes.TensorCores DotTypes.LongSums
 // Dots of every type and extent against sums in double.
 #include "runtime/base/float8.h"
 #include "tests/codegen/lower/dot_support.h"

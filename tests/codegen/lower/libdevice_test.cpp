@@ -43,6 +43,14 @@ struct Function {
 
 constexpr double kNone = -1;
 
+/// sin(pi x), exact where it is 0.
+Real sine_of_pi(Real x) {
+  const Real r = std::remainder(x, 2.0L), distance = std::fabs(r) > 0.5L ? std::copysign(1 - std::fabs(r), r) : r;
+  return std::fabs(distance) > 0.25L
+             ? std::copysign(std::cos((0.5L - std::fabs(distance)) * 3.14159265358979323846L), r)
+             : std::sin(distance * 3.14159265358979323846L);
+}
+
 Real cbrt_inverse(Real x) { return 1 / std::cbrt(x); }
 
 const std::vector<Function>& functions() {
@@ -62,8 +70,8 @@ const std::vector<Function>& functions() {
       {"log1p", 1, 1, 1, [](Real x, Real) { return std::log1p(x); }, -0.9L, 2},
       {"sin", 1, 2, 2, [](Real x, Real) { return std::sin(x); }, -20, 20},
       {"cos", 1, 2, 2, [](Real x, Real) { return std::cos(x); }, -20, 20},
-      {"sinpi", 1, 1, 2, [](Real x, Real) { return std::sin(std::remainder(x, 2.0L) * 3.14159265358979323846L); }},
-      {"cospi", 1, 1, 2, [](Real x, Real) { return std::cos(std::remainder(x, 2.0L) * 3.14159265358979323846L); }},
+      {"sinpi", 1, 1, 2, [](Real x, Real) { return sine_of_pi(x); }},
+      {"cospi", 1, 1, 2, [](Real x, Real) { return sine_of_pi(std::fabs(std::remainder(x, 2.0L)) + 0.5L); }},
       {"tan", 1, 4, 2, [](Real x, Real) { return std::tan(x); }, -20, 20},
       {"asin", 1, 2, 2, [](Real x, Real) { return std::asin(x); }, -1, 1},
       {"acos", 1, 2, 2, [](Real x, Real) { return std::acos(x); }, -1, 1},

@@ -1,5 +1,6 @@
 // label: device
 // Casts between all types, roundings, bitcasts.
+#include "dsl/tegula.h"
 #include "tests/codegen/lower/ops_support.h"
 
 namespace tegula::ops {
@@ -101,6 +102,59 @@ TEST(Casts, TowardsZero) {
   test(double(), float16());
   test(double(), bfloat16());
   test(double(), float());
+}
+
+// What lies just beside the middle of two bfloat16: rounded to fp32 first it is the middle.
+template <class From>
+std::vector<From> beside_middles() {
+  std::vector<From> x;
+  for (int exponent = 25; exponent < std::numeric_limits<From>::digits; ++exponent)
+    for (From odd : {From(0), From(1)})
+      for (From beside : {From(-1), From(0), From(1)}) {
+        const From top = From(1) << exponent, unit = From(top >> 7);
+        x.push_back(From(top + odd * unit + unit / 2 + beside));
+        x.push_back(From(0) - x.back());
+      }
+  return x;
+}
+
+template <class From>
+void check_to_bfloat16(Device& device) {
+  SCOPED_TRACE(device.info().name + ": " + tl<From>());
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def convert(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n).to(tl.bfloat16), mask=i < n)
+)",
+                                       "convert.py")
+                            .kernel("convert");
+  const auto x = beside_middles<From>();
+  Buffer in(device, x), out(device, x.size() * sizeof(bfloat16));
+  kernel.launch(device, {unsigned(x.size() / 128 + 1)}, {.constexprs = {{"BLOCK", 128}}}, in.as<From>(),
+                out.as<bfloat16>(), int(x.size()));
+  const bool once = device.info().emulator || device.info().sm >= 90;
+  expect_equal(
+      out.download<bfloat16>(), "bfloat16",
+      [&](size_t i) { return once ? round_to<bfloat16>((long double)x[i]) : bfloat16(float(x[i])); },
+      [&](size_t i) { return " of " + show(x[i]); });
+  const std::vector<ArgType> types{
+      {.elem = elem<From>, .pointer = true}, {.elem = Elem::BF16, .pointer = true}, {.elem = Elem::I32}};
+  const std::string ptx = kernel.compile(types, {.constexprs = {{"BLOCK", 128}}}, "sm_90a").ptx;
+  EXPECT_NE(ptx.find(fmt::format("cvt.rn.bf16.{}{}", std::is_signed_v<From> ? 's' : 'u', 8 * sizeof(From))), ptx.npos);
+}
+
+// Integers become bfloat16 by one rounding where PTX has the instruction (cvt.rn.bf16.s32 and its kin, from sm_90 on),
+// as Triton's code for sm_90 has it. Below that GPUs take two, fp32 in between, in Triton's code too.
+TEST(Casts, IntegersToBfloat16) {
+  check_to_bfloat16<int32_t>(device());
+  check_to_bfloat16<uint32_t>(device());
+  check_to_bfloat16<int64_t>(device());
+  check_to_bfloat16<uint64_t>(device());
 }
 
 TEST(Casts, Bitcasts) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/codegen/lower/ops_support.h"
+#include "tests/random_count.h"
 
 namespace tegula::ops {
 namespace {
@@ -288,7 +289,7 @@ def kernel(x, y, n):
 TEST(RandomPrograms, ComputeWhatTheHostDoes) {
   Tile input = small_values<int32_t>(kSize, 90, 1000);
   Array<int32_t> in(input);
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < random_count(60); ++seed) {
     Statement program = Generator(seed).block(2, 5);
     std::string text = kHead + indented(program.text) +
                        "\n    tl.store(y + at, a)\n    tl.store(y + 256 + at, b)\n    tl.store(y + 512 + at, c)\n    "

@@ -1,4 +1,5 @@
 // label: unit
+// heavy: Ptx.AcceptedByTheAssemblerWithoutSpills Ptx.LibraryConfigurationsDoNotSpill Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory
 // The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
 // equal bytes, and its line table names the user's lines.
 #include <fmt/ranges.h>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "codegen/exec/generate.h"
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "kernels/kernels.h"
@@ -722,6 +724,22 @@ TEST(Ptx, RegisterLimit) {
   const std::string ptx = kernel.compile(std::span(&n, 1), {.maxnreg = 40}, "sm_80").ptx;
   EXPECT_NE(ptx.find(".maxnreg 40"), std::string::npos) << ptx;
   EXPECT_NE(ptx.find(".reqntid 128"), std::string::npos) << ptx;
+}
+
+// What LLVM ends the process for is an exception, and LLVM works on.
+TEST(Ptx, FatalErrorsOfLlvmAreExceptions) {
+  const std::string module =
+      "target triple = \"nvptx64-nvidia-cuda\"\ndefine ptx_kernel void @k() {\n  call void @llvm.x86.sse2.pause()\n"
+      "  ret void\n}\ndeclare void @llvm.x86.sse2.pause()\n";
+  for (int i = 0; i < 3; ++i) {
+    try {
+      ptx_of_module(module, *find_target("sm_90a"));
+      FAIL() << "no exception";
+    } catch (const InternalError& error) {
+      EXPECT_NE(error.problem().find("llvm.x86.sse2.pause"), std::string::npos) << error.what();
+    }
+    EXPECT_NE(compile(kCases[0], 4, "sm_90a").ptx.find(".entry"), std::string::npos);
+  }
 }
 
 }  // namespace

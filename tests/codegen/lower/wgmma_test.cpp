@@ -1,4 +1,5 @@
 // label: device
+// heavy: Wgmma.AssembledWithoutSerialisation
 // Matrix instructions of a warpgroup: products of all swizzle modes and orders against a plain product, on the emulator
 // and on a GPU that has them; what it says of missing waits and barriers, and what the assembler says of their PTX.
 #include <unistd.h>

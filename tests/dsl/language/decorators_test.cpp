@@ -129,9 +129,9 @@ TEST(Decorators, DictsAreUnpackedInDicts) {
   EXPECT_EQ(configs_text(tuning->configs),
             "BLOCK=32 EVEN=False num_warps=4 num_stages=3\nBLOCK=64 EVEN=False num_warps=4 num_stages=3\n");
   EXPECT_EQ(autotune_error("@triton.autotune([triton.Config({**2})], key=['n'])"),
-            "k.py:4:35: error: '**' takes a dict, found the int 2\n"
-            "  @triton.autotune([triton.Config({**2})], key=['n'])\n"
-            "                                    ^\n"
+            "k.py:4:36: error: '**' takes a dict, found the int 2\n"
+            "    @triton.autotune([triton.Config({**2})], key=['n'])\n"
+            "                                       ^\n"
             "  hint: give the configurations in C++: kernel.autotune(...)\n");
 }
 

@@ -1,0 +1,381 @@
+// label: device
+// Random functions of tile IR: products in loops and in persistent loops, carried pointers, wrapped and masked loads,
+// reductions, shapes and control flow. What the emulator computes after the whole pipeline, for several targets and
+// orders of threads, equals what it computes where passes are left out. All numbers are small integers: equal is equal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/exec/emulator.h"
+#include "codegen/exec/generate.h"
+#include "codegen/ir/builder.h"
+#include "codegen/ir/printer.h"
+#include "codegen/passes/passes.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/random_count.h"
+
+namespace tegula {
+namespace {
+
+using namespace ir;
+
+constexpr int kPrograms = 2, kTiles = 5;
+constexpr int64_t kInput = 1 << 17;             // elements of each operand in memory
+constexpr int64_t kMostSteps = 4;               // iterations of a product's loop
+constexpr int64_t kSlot = 64 * 64, kSlots = 4;  // of the output: the largest tile, tiles that a round stores
+
+class Generator {
+ public:
+  explicit Generator(unsigned seed) : random_(seed) {}
+
+  std::unique_ptr<Func> make() {
+    func_.name = "k";
+    func_.attrs["num_warps"] = int64_t(1) << pick(3);
+    func_.attrs["num_stages"] = int64_t(1 + pick(4));
+    a_ = func_.add_param(Type::pointer_to(Elem::F16), "a", 16);
+    b_ = func_.add_param(Type::pointer_to(Elem::F16), "b", 16);
+    x_ = func_.add_param(Type::pointer_to(Elem::I32), "x", pick(2) ? 16 : 4);
+    out_ = func_.add_param(Type::pointer_to(Elem::I32), "out", 16);
+    n_ = func_.add_param(Type::scalar(Elem::I32), "n", 1);
+    steps_ = func_.add_param(Type::scalar(Elem::I32), "steps", 1);
+    wrap_ = func_.add_param(Type::scalar(Elem::I32), "wrap", 16);
+    Builder at(&func_.body);
+    Value* first = at.program_id(0);
+    if (pick(2)) {
+      Op* loop = at.create(Opcode::For, {first, number(at, kTiles), at.num_programs(0)});
+      Block& body = *loop->regions[0];
+      Value* tile = body.add_arg(first->type);
+      Builder in(&body);
+      round(in, tile);
+      in.create(Opcode::Yield, {});
+    } else {
+      round(at, first);
+    }
+    at.create(Opcode::Return, {});
+    return func_.clone();
+  }
+
+ private:
+  int pick(int n) { return int(random_() % unsigned(n)); }
+  template <class T>
+  T one_of(std::initializer_list<T> list) {
+    return list.begin()[pick(int(list.size()))];
+  }
+  static Value* number(Builder& at, int64_t n) { return at.constant(Type::scalar(Elem::I32), n); }
+  static Value* all(Builder& at, int64_t n, const Shape& shape) { return at.constant(Type::tile(Elem::I32, shape), n); }
+
+  /// What the tile of that number computes and stores.
+  void round(Builder& at, Value* tile) {
+    slot_ = 0;
+    std::vector<Value*> pool{elements(at, tile, {16, 32})};
+    if (pick(4)) pool.push_back(product(at, tile));
+    if (pick(3) == 0) pool.push_back(product(at, tile));
+    grow(at, tile, pool, 3 + pick(4));
+    store(at, tile, pool.back());
+  }
+
+  void store(Builder& at, Value* tile, Value* value) {
+    if (slot_ == kSlots) return;
+    Value* base = at.add(at.mul(tile, number(at, kSlots * kSlot)), number(at, kSlot * slot_++));
+    at.store(pointers(at, at.addptr(out_, base), value->type.shape), value, nullptr);
+  }
+
+  /// Pointers to the elements of a tile that lies in rows from `base` on.
+  Value* pointers(Builder& at, Value* base, const Shape& shape) {
+    Value* offset = all(at, 0, shape);
+    int64_t stride = 1;
+    for (int axis = int(shape.size()); axis-- > 0; stride *= shape[size_t(axis)])
+      offset =
+          at.add(offset, at.mul(along(at, at.arange(0, shape[size_t(axis)]), axis, shape), all(at, stride, shape)));
+    return at.addptr(at.splat(base, shape), offset);
+  }
+  static Value* along(Builder& at, Value* row, int axis, const Shape& shape) {
+    for (int other = 0; other < int(shape.size()); ++other)
+      if (other != axis) row = at.expand_dims(row, other);
+    return at.broadcast(row, shape);
+  }
+
+  /// Integers of memory, some masked.
+  Value* elements(Builder& at, Value* tile, const Shape& shape) {
+    Value* p = pointers(at, at.addptr(x_, at.mul(tile, number(at, one_of({0, 7, 64})))), shape);
+    if (pick(2)) return at.load(p, nullptr, nullptr);
+    const int axis = pick(int(shape.size()));
+    Value* mask = at.lt(along(at, at.arange(0, shape[size_t(axis)]), axis, shape), at.splat(n_, shape));
+    return at.load(p, mask, all(at, 5, shape));
+  }
+
+  /// The tile of an operand with `rows` x `columns` elements: rows of the whole lie kMostSteps x columns apart, and the
+  /// steps side by side.
+  struct Operand {
+    int64_t rows, columns;
+    bool transposed, wrapped, carried, masked, scaled;
+    Value* base;
+  };
+  Operand operand(Value* base, int64_t rows, int64_t columns) {
+    return {rows, columns, pick(2) == 1, pick(3) == 0, pick(3) == 0, pick(3) == 0, pick(4) == 0, base};
+  }
+  Value* operand_pointers(Builder& at, const Operand& x, Value* tile, Value* step) {
+    const Shape shape{x.rows, x.columns};
+    Value* rows = at.add(at.splat(at.mul(tile, number(at, x.rows)), {x.rows}), at.arange(0, x.rows));
+    if (x.wrapped) rows = at.rem(rows, at.splat(wrap_, {x.rows}));
+    Value* columns = at.arange(0, x.columns);
+    if (step) columns = at.add(at.splat(at.mul(step, number(at, x.columns)), {x.columns}), columns);
+    Value* offset =
+        at.add(at.mul(along(at, rows, 0, shape), all(at, kMostSteps * x.columns, shape)), along(at, columns, 1, shape));
+    return at.addptr(at.splat(x.base, shape), offset);
+  }
+  Value* load_operand(Builder& at, const Operand& x, Value* pointers) {
+    const Shape& shape = pointers->type.shape;
+    Value *mask = nullptr, *other = nullptr;
+    if (x.masked) {
+      mask = at.lt(along(at, at.arange(0, shape[1]), 1, shape), at.splat(n_, shape));
+      other = at.constant_float(Type::tile(Elem::F16, shape), one_of({0.0, 0.0, 1.0}));
+    }
+    Value* value = at.load(pointers, mask, other);
+    if (x.scaled) value = at.mul(value, at.constant_float(Type::tile(Elem::F16, shape), 2));
+    return x.transposed ? at.trans(value, {1, 0}) : value;
+  }
+
+  /// Integers that a loop of products sums up.
+  Value* product(Builder& at, Value* tile) {
+    const int64_t m = one_of({16, 32, 48, 64}), n = one_of({16, 32, 64}), k = one_of({16, 32, 48, 64});
+    Operand a = operand(a_, m, k), b = operand(b_, k, n);
+    if (a.transposed) std::swap(a.rows, a.columns);
+    if (b.transposed) std::swap(b.rows, b.columns);
+    std::vector<Value*> begin{at.constant_float(Type::tile(Elem::F32, {m, n}), one_of({0.0, 0.0, 3.0}))};
+    for (const Operand* x : {&a, &b})
+      if (x->carried) begin.push_back(operand_pointers(at, *x, tile, nullptr));
+    std::vector<Value*> operands{number(at, 0), steps_, number(at, 1)};
+    std::vector<Type> types;
+    for (Value* v : begin) operands.push_back(v), types.push_back(v->type);
+    Attrs attrs;
+    if (pick(2)) attrs["num_stages"] = int64_t(1 + pick(4));
+    Op* loop = at.create(Opcode::For, operands, types, attrs);
+    Block& body = *loop->regions[0];
+    Value* step = body.add_arg(steps_->type);
+    std::vector<Value*> carried, next{nullptr};
+    for (Value* v : begin) carried.push_back(body.add_arg(v->type));
+    Builder in(&body);
+    auto loaded = [&](const Operand& x) {
+      if (!x.carried) return load_operand(in, x, operand_pointers(in, x, tile, step));
+      Value* p = carried[next.size()];
+      next.push_back(in.addptr(p, all(in, x.columns, p->type.shape)));
+      return load_operand(in, x, p);
+    };
+    Value *left = loaded(a), *right = loaded(b), *sums = carried[0];
+    if (pick(4) == 0)
+      next[0] = in.add(sums, in.dot(left, right, in.constant_float(sums->type, 0)));
+    else
+      next[0] = in.dot(left, right, sums);
+    in.create(Opcode::Yield, next);
+    return at.cast(loop->result(0), Elem::I32);
+  }
+
+  static Value* sum(Builder& at, Value* x, int axis) {
+    return at.reduce({x}, axis, [](Builder& in, const std::vector<Value*>& v) {
+      return std::vector<Value*>{in.add(v[0], v[1])};
+    })[0];
+  }
+
+  /// Adds values to the pool, each by one op or more; stores some.
+  void grow(Builder& at, Value* tile, std::vector<Value*>& pool, int count) {
+    for (int i = 0; i < count; ++i) {
+      Value* x = pool[size_t(pick(int(pool.size())))];
+      const Shape shape = x->type.shape;
+      switch (pick(9)) {
+        case 0:
+          pool.push_back(at.add(x, elements(at, tile, shape)));
+          break;
+        case 1:
+          pool.push_back(at.mul(x, all(at, 1 + pick(5), shape)));
+          break;
+        case 2: {
+          std::vector<int64_t> order(shape.size());
+          for (size_t axis = 0; axis < order.size(); ++axis) order[axis] = int64_t(axis);
+          std::shuffle(order.begin(), order.end(), random_);
+          pool.push_back(at.trans(x, order));
+          break;
+        }
+        case 3:
+          if (shape.size() == 2)
+            pool.push_back(at.reshape(x, {shape[1], shape[0]}));
+          else
+            pool.push_back(at.reshape(x, {shape[0] / 4, 4}));
+          break;
+        case 4: {  // less a sum of its own
+          const int axis = pick(int(shape.size()));
+          Value* total = sum(at, x, axis);
+          total = total->type.is_tile() ? at.broadcast(at.expand_dims(total, axis), shape) : at.splat(total, shape);
+          pool.push_back(at.sub(x, total));
+          break;
+        }
+        case 5: {
+          Value* other = elements(at, tile, shape);
+          pool.push_back(at.select(at.lt(x, other), x, at.bit_xor(other, x)));
+          break;
+        }
+        case 6:
+          pool.push_back(branch(at, tile, x));
+          break;
+        case 7:
+          pool.push_back(loop(at, tile, x));
+          break;
+        default:
+          store(at, tile, x);
+      }
+    }
+  }
+
+  Value* branch(Builder& at, Value* tile, Value* x) {
+    Op* op = at.create(Opcode::If, {at.lt(tile, n_)}, {x->type});
+    for (auto& region : op->regions) {
+      Builder in(region.get());
+      std::vector<Value*> pool{x};
+      const int64_t slot = std::exchange(slot_, kSlots);  // nothing is stored inside
+      grow(in, tile, pool, 1);
+      slot_ = slot;
+      Value* y = pool.back()->type.shape == x->type.shape ? pool.back() : x;
+      in.create(Opcode::Yield, {in.add(y, y)});
+    }
+    return op->result();
+  }
+
+  Value* loop(Builder& at, Value* tile, Value* x) {
+    Attrs attrs;
+    if (pick(2)) attrs["num_stages"] = int64_t(1 + pick(3));
+    Op* op = at.create(Opcode::For, {number(at, pick(3)), steps_, number(at, 1 + pick(2)), x}, {x->type}, attrs);
+    Block& body = *op->regions[0];
+    Value* i = body.add_arg(steps_->type);
+    Value* carried = body.add_arg(x->type);
+    Builder in(&body);
+    Value* more = elements(in, in.add(tile, i), x->type.shape);
+    std::vector<Value*> pool{in.add(carried, more)};
+    const int64_t slot = std::exchange(slot_, kSlots);
+    grow(in, tile, pool, pick(3));
+    slot_ = slot;
+    in.create(Opcode::Yield, {pool.back()->type.shape == x->type.shape ? pool.back() : pool.front()});
+    return op->result();
+  }
+
+  std::mt19937 random_;
+  Func func_;
+  Value *a_ = nullptr, *b_ = nullptr, *x_ = nullptr, *out_ = nullptr, *n_ = nullptr, *steps_ = nullptr,
+        *wrap_ = nullptr;
+  int64_t slot_ = 0;
+};
+
+struct Variant {
+  std::string name, target;
+  std::set<std::string> left_out;
+  Completion completion = Completion::Group;
+  uint64_t seed = 0;  ///< of the emulator
+};
+
+struct Numbers {
+  int32_t n, steps, wrap;
+};
+
+struct Inputs {
+  std::vector<float16> a, b;
+  std::vector<int32_t> x;
+
+  Inputs() {
+    for (int64_t i = 0; i < kInput; ++i) {
+      a.push_back(float16(float(i * 7 % 5 - 2)));
+      b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+      x.push_back(int32_t(i * 13 % 101) - 50);
+    }
+  }
+};
+
+/// The output after the passes; nothing where a program has not the shared memory for it.
+std::optional<std::vector<int32_t>> run(const Func& func, const Variant& variant, const Numbers& numbers) {
+  Diagnostics diags;
+  const Target target = *find_target(variant.target);
+  PassContext context{target, diags};
+  context.completion = variant.completion;
+  auto work = func.clone();
+  for (const PassInfo& pass : pass_table()) {
+    if (variant.left_out.contains(pass.name)) continue;
+    pass.run(*work, context);
+    if (!verify(*work, pass.after, diags)) {
+      ADD_FAILURE() << "pass " << pass.name << " broke the function\n" << diags.render() << print(*work);
+      return std::nullopt;
+    }
+  }
+  if (plan_shared(*work).bytes > target.shared_per_program) return std::nullopt;
+  CompileOptions options;
+  options.target = target;
+  options.emulator = true;
+  auto code = generate(*work, options, diags);
+  if (!code) {
+    ADD_FAILURE() << diags.render();
+    return std::nullopt;
+  }
+  KernelImage image;
+  image.kernel = func.name;
+  image.target = target.name;
+  for (size_t i = 0; i < func.body.args.size(); ++i) {
+    const Value& p = *func.body.args[i];
+    image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
+  }
+  image.num_warps = func.num_warps();
+  image.shared_bytes = code->shared_bytes;
+  image.bitcode = std::move(code->bitcode);
+  image.sites = std::move(code->sites);
+
+  auto device = make_emulator({.target = variant.target, .threads = 1, .seed = variant.seed});
+  static const Inputs inputs;
+  Array<float16> da(*device, inputs.a), db(*device, inputs.b);
+  Array<int32_t> dx(*device, inputs.x), out(*device, std::vector<int32_t>(kTiles * kSlots * kSlot, -1));
+  const std::string error = error_of([&] {
+    launch(*device->load(std::move(image)), {kPrograms}, da.address(), db.address(), dx.address(), out.address(),
+           numbers.n, numbers.steps, numbers.wrap);
+  });
+  if (error != "no error") {
+    ADD_FAILURE() << error << "\n" << print(*work);
+    return std::nullopt;
+  }
+  return out.values();
+}
+
+std::set<std::string> optional_passes() {
+  std::set<std::string> names;
+  for (const PassInfo& pass : pass_table())
+    if (pass.before == pass.after) names.insert(pass.name);
+  return names;
+}
+
+TEST(RandomPipeline, PassesChangeNoResult) {
+  std::vector<unsigned> seeds{15};  // found something once
+  for (unsigned seed = 0; seed < random_count(2); ++seed) seeds.push_back(seed);
+  const std::set<std::string> passes = optional_passes();
+  for (unsigned seed : seeds) {
+    const std::unique_ptr<Func> func = Generator(seed).make();
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(*func)));
+    Diagnostics diags;
+    ASSERT_TRUE(verify(*func, Stage::Tile, diags)) << diags.render();
+    const Numbers numbers{int32_t(seed * 7 % 70), int32_t(seed % (kMostSteps + 1)), 16 * int32_t(1 + seed % 3)};
+    const auto expected = run(*func, {"none", "sm_80", passes, Completion::Group, 0}, numbers);
+    std::vector<Variant> variants{{"all", "sm_90a", {}, Completion::Group, seed + 1},
+                                  {"all, sm_80", "sm_80", {}, Completion::Group, seed + 2},
+                                  {"all, barriers", "sm_90a", {}, Completion::Barrier, seed + 3}};
+    const std::string left_out = *std::next(passes.begin(), seed % passes.size());
+    variants.push_back({"all but " + left_out, "sm_90a", {left_out}, Completion::Group, seed + 4});
+    for (const Variant& variant : variants) {
+      SCOPED_TRACE(variant.name);
+      const auto found = run(*func, variant, numbers);
+      EXPECT_TRUE(!found || !expected || *found == *expected);
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+}
+
+}  // namespace
+}  // namespace tegula
