@@ -194,6 +194,9 @@ parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); and the flo
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 
+Expressions may be trees of 400 levels (a sum of 400 terms), brackets nest 64 deep, blocks 100, and an `if` has at most 300
+branches: beyond that the text is refused.
+
 ## Pipelined loops, and memory that overlaps
 
 `num_stages` of a launch is the number of iterations under way at a time in loops around a `tl.dot`, as in Triton: loads
