@@ -280,9 +280,10 @@ llvm::Value* own_tgamma(Lowering& l, Args x) {
   return l.b.CreateSelect(vanishes, number(x[0], 0), result);
 }
 
-/// libclc's makes zeros of fp32's denormals: the product with the power of two, of fp64, is rounded once instead.
+/// libclc's makes numbers of NaNs, and zeros of fp32's denormals: for fp32 the product with the power of two, of fp64,
+/// is rounded once instead.
 llvm::Value* own_ldexp(Lowering& l, Args x) {
-  if (x[0]->getType()->isDoubleTy()) return l.libclc("ldexp", x);
+  if (x[0]->getType()->isDoubleTy()) return l.b.CreateSelect(own_isfinite(l, x), l.libclc("ldexp", x), x[0]);
   llvm::Value* n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x[1], l.i32(-300));
   n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, n, l.i32(300));
   llvm::Value* bits = l.b.CreateShl(l.b.CreateZExt(l.b.CreateAdd(n, l.i32(1023)), l.b.getInt64Ty()), 52);
