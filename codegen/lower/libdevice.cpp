@@ -125,11 +125,20 @@ llvm::Value* reciprocal_root(Lowering& l, Pair x) {
 
 llvm::Value* own_rsqrt(Lowering& l, Args x) {
   llvm::Value* wide = l.b.CreateFPExt(x[0], l.b.getDoubleTy());
-  llvm::Value* y = l.b.CreateFDiv(number(wide, 1), sqrt_of(l, wide));
-  if (x[0]->getType()->isFloatTy()) return l.b.CreateFPTrunc(y, l.b.getFloatTy());
-  // For denormals the square of the result is too large, for infinity and 0 there is nothing to correct.
-  llvm::Value* usual = l.b.CreateAnd(l.b.CreateFCmpOGT(wide, number(wide, 0x1p-1020)), own_isfinite(l, wide));
-  return l.b.CreateSelect(usual, reciprocal_root(l, {wide, number(wide, 0)}), y);
+  if (x[0]->getType()->isFloatTy())
+    return l.b.CreateFPTrunc(l.b.CreateFDiv(number(wide, 1), sqrt_of(l, wide)), l.b.getFloatTy());
+  // Products with the square of the result stay normal numbers; for infinity and 0 there is nothing to correct.
+  llvm::Value *large = l.b.CreateFCmpOGT(wide, number(wide, 0x1p900)),
+              *small = l.b.CreateFCmpOLT(wide, number(wide, 0x1p-900));
+  auto scaled = [&](llvm::Value* v, double down, double up) {
+    return l.b.CreateFMul(
+        v, l.b.CreateSelect(large, number(v, down), l.b.CreateSelect(small, number(v, up), number(v, 1))));
+  };
+  llvm::Value* middle = scaled(wide, 0x1p-200, 0x1p200);
+  llvm::Value* plain = l.b.CreateFDiv(number(wide, 1), sqrt_of(l, wide));
+  llvm::Value* exact = scaled(reciprocal_root(l, {middle, number(wide, 0)}), 0x1p-100, 0x1p100);
+  llvm::Value* usual = l.b.CreateAnd(l.b.CreateFCmpOGT(wide, number(wide, 0)), own_isfinite(l, wide));
+  return l.b.CreateSelect(usual, exact, plain);
 }
 
 llvm::Value* own_rcbrt(Lowering& l, Args x) {
@@ -263,12 +272,18 @@ llvm::Value* own_cosh(Lowering& l, Args x) { return hyperbolic(l, "cosh", x[0]);
 llvm::Value* own_tgamma(Lowering& l, Args x) {
   llvm::Value* pole = llvm::ConstantFP::getInfinity(x[0]->getType());
   pole = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, pole, x[0]);
-  return l.b.CreateSelect(l.b.CreateFCmpOEQ(x[0], number(x[0], 0)), pole, l.libclc("tgamma", x));
+  llvm::Value* result = l.b.CreateSelect(l.b.CreateFCmpOEQ(x[0], number(x[0], 0)), pole, l.libclc("tgamma", x));
+  // Far below 0 it is 0 between its poles, where libclc's is infinite.
+  const double limit = x[0]->getType()->isDoubleTy() ? -184 : -42;
+  llvm::Value* whole = l.b.CreateFCmpOEQ(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x[0]), x[0]);
+  llvm::Value* vanishes = l.b.CreateAnd(l.b.CreateFCmpOLT(x[0], number(x[0], limit)), l.b.CreateNot(whole));
+  return l.b.CreateSelect(vanishes, number(x[0], 0), result);
 }
 
-/// libclc's makes zeros of fp32's denormals: the product with the power of two, of fp64, is rounded once instead.
+/// libclc's makes numbers of NaNs, and zeros of fp32's denormals: for fp32 the product with the power of two, of fp64,
+/// is rounded once instead.
 llvm::Value* own_ldexp(Lowering& l, Args x) {
-  if (x[0]->getType()->isDoubleTy()) return l.libclc("ldexp", x);
+  if (x[0]->getType()->isDoubleTy()) return l.b.CreateSelect(own_isfinite(l, x), l.libclc("ldexp", x), x[0]);
   llvm::Value* n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x[1], l.i32(-300));
   n = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, n, l.i32(300));
   llvm::Value* bits = l.b.CreateShl(l.b.CreateZExt(l.b.CreateAdd(n, l.i32(1023)), l.b.getInt64Ty()), 52);
