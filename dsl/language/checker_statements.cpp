@@ -156,9 +156,8 @@ void Checker::assign_statement(const Stmt& s) {
   if (!s.value) return;  // a bare annotation
   bool constexpr_name = s.kind == Kind::AnnAssign && is_constexpr_annotation(s.annotation.get());
   Val value = eval(*s.value);  // as in Triton, a run-time value may be annotated tl.constexpr
-  // tl.constexpr(x) makes a constexpr as the annotation does.
-  bool wrapped = s.value->kind == Expr::Kind::Call && is_constexpr_annotation(s.value->children[0].get());
-  for (const ExprPtr& target : s.targets) assign(*target, value, !constexpr_name && !wrapped);
+  // As in Triton, only the annotation makes a constexpr: a plain `x = tl.constexpr(2)` is a number with a type.
+  for (const ExprPtr& target : s.targets) assign(*target, value, !constexpr_name);
 }
 
 void Checker::augmented_assign(const Stmt& s) {

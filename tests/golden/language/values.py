@@ -145,3 +145,17 @@ def types(x, n, DT: tl.constexpr):
 #   store %0, %2
 #   return
 # }
+
+
+@triton.jit
+def numbers_with_a_type(x):
+    plain = 2.5
+    called = tl.constexpr(2.5)
+    annotated: tl.constexpr = 2.5
+    v = tl.load(x)
+    tl.static_assert((v * plain).dtype == tl.float32 and (v * called).dtype == tl.float32)
+    tl.static_assert((v * annotated).dtype == tl.float16 and (v * 2.5).dtype == tl.float16)
+    tl.store(x, v)
+
+
+# accept numbers_with_a_type x=*f16
