@@ -93,7 +93,7 @@ TEST_F(CInterface, TellsWhatIsWrong) {
   args[1] = tegula_string("100");
   EXPECT_EQ(launch(&options), TEGULA_USAGE_ERROR);
   EXPECT_STREQ(tegula_last_error(),
-               "a value of tegula_kind 6, expected an argument: none, pointer, int, uint, double or bool");
+               "a value of tegula_kind 6, expected an argument: none, pointer, int, uint, double, bool or descriptor");
   args[1] = tegula_int(100);
   args[0].dtype = 99;
   EXPECT_EQ(launch(&options), TEGULA_USAGE_ERROR);

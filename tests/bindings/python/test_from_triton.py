@@ -67,7 +67,7 @@ class Functions(unittest.TestCase):
 class Names(unittest.TestCase):
     def test_missing(self):
         names = [name for row in table("Triton") for name in re.findall(r"`tl\.([a-z_0-9]+)`", row[0])]
-        self.assertGreater(len(names), 5)
+        self.assertTrue(names)
         for name in names:
             if name not in ("device_print", "device_assert"):  # skipped
                 self.assertIn("is Triton's, but Tegula does not have it", message(f"x = tl.{name}"), name)

@@ -283,7 +283,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             self.text(TypeError, self.launch(x, [1, 2], None, 8, BLOCK=8)),
             "add(), argument 'x_ptr': builtins.list is no argument of a kernel; expected a tensor, an array, an int, a "
-            "float, a bool or None")
+            "float, a bool, None or a TensorDescriptor")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, "8", BLOCK=8)),
                          "add(), argument 'n': '8' is for tl.constexpr parameters, which this one is not")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 2**64, BLOCK=8)),
@@ -413,7 +413,7 @@ class Looking(unittest.TestCase):
 
     def test_kernels_and_parameters(self):
         self.assertEqual(program.kernels,
-                         ["softmax_kernel", "copy_strided", "add", "scalars", "convert", "tuned_double"])
+                         ["softmax_kernel", "copy_strided", "add", "copy_blocks", "scalars", "convert", "tuned_double"])
         self.assertEqual(
             repr(program.convert.params),
             "[out_ptr, x_ptr, n, TYPE: tl.constexpr, MODE: tl.constexpr, FACTOR: tl.constexpr, "

@@ -208,9 +208,9 @@ TEST(EmulatorFault, RefusesImagesThatItCannotRun) {
                   "needs 200000 bytes of shared memory; a program of sm_80 has 166912");
   EXPECT_CONTAINS(message(make_image({}, "  nonsense")), "its code is damaged");
   EXPECT_CONTAINS(message(make_image({},
-                                     "  %x = call bfloat @tegula.hw.atom_add_bf16(ptr addrspace(1) null, bfloat 0.0, "
+                                     "  %x = call i32 @tegula.hw.atom_add_bf16x2(ptr addrspace(1) null, i32 0, "
                                      "i1 false, i32 0)\n  ret void")),
-                  "it uses atom_add_bf16, which sm_80 does not have");
+                  "it uses atom_add_bf16x2, which sm_80 does not have");
   KernelImage other = make_image({scalar("n")}, "  ret void");
   other.params[0].elem = Elem::I64;
   EXPECT_CONTAINS(message(other), "argument 1 'n' is i64 in its image, but i32 in its code");

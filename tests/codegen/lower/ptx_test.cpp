@@ -142,6 +142,7 @@ constexpr Case kCases[] = {
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
     {"tests/kernels/widths.py", "statistics",
      "x_ptr=*f32 softmax_ptr=*f32 transposed_ptr=*f32 columns_ptr=*f32 numbers_ptr=*f32 BM=12 BN=192", 4},
+    {"tests/kernels/widths.py", "slanted", "x_ptr=*i32 y_ptr=*i32 ROWS=96 COLUMNS=16", 4},
     {"tests/kernels/widths.py", "shapes", "x_ptr=*i32 y_ptr=*i32 A=3 B=5 C=64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
