@@ -269,15 +269,15 @@ llvm::Value* hyperbolic(Lowering& l, const char* name, llvm::Value* x) {
 llvm::Value* own_sinh(Lowering& l, Args x) { return hyperbolic(l, "sinh", x[0]); }
 llvm::Value* own_cosh(Lowering& l, Args x) { return hyperbolic(l, "cosh", x[0]); }
 
-llvm::Value* own_tgamma(Lowering& l, Args x) {
-  llvm::Value* pole = llvm::ConstantFP::getInfinity(x[0]->getType());
-  pole = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, pole, x[0]);
-  llvm::Value* result = l.b.CreateSelect(l.b.CreateFCmpOEQ(x[0], number(x[0], 0)), pole, l.libclc("tgamma", x));
-  // Far below 0 it is 0 between its poles, where libclc's is infinite.
-  const double limit = x[0]->getType()->isDoubleTy() ? -184 : -42;
-  llvm::Value* whole = l.b.CreateFCmpOEQ(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x[0]), x[0]);
-  llvm::Value* vanishes = l.b.CreateAnd(l.b.CreateFCmpOLT(x[0], number(x[0], limit)), l.b.CreateNot(whole));
-  return l.b.CreateSelect(vanishes, number(x[0], 0), result);
+/// libclc's is infinite far below 0, where it vanishes between its poles; near 0 it is 1 / x. fp32 goes through fp64.
+llvm::Value* own_tgamma(Lowering& l, Args args) {
+  llvm::Value* x = l.b.CreateFPExt(args[0], l.b.getDoubleTy());
+  llvm::Value* result = l.b.CreateSelect(l.b.CreateFCmpOLT(size_of(l, x), number(x, 1e-20)),
+                                         l.b.CreateFDiv(number(x, 1), x), l.libclc("tgamma", x));
+  llvm::Value* whole = l.b.CreateFCmpOEQ(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x), x);
+  llvm::Value* vanishes = l.b.CreateAnd(l.b.CreateFCmpOLT(x, number(x, -184)), l.b.CreateNot(whole));
+  result = l.b.CreateSelect(vanishes, number(x, 0), result);
+  return args[0]->getType()->isFloatTy() ? l.b.CreateFPTrunc(result, l.b.getFloatTy()) : result;
 }
 
 /// libclc's makes numbers of NaNs, and zeros of fp32's denormals: for fp32 the product with the power of two, of fp64,
