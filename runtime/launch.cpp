@@ -186,7 +186,8 @@ bool ArgRule::pack(const Arg& arg, uint64_t& slot) const {
   if (!kind_fits(arg, pointer, elem)) return false;
   slot = arg.u;
   // A null pointer with a type is that of an empty tensor; without one it is None.
-  if (pointer) return (arg.u != 0 || arg.elem) && (arg.u & low_bits) == 0 && (divisor == 1 || arg.u % uint64_t(divisor) == 0);
+  if (pointer)
+    return (arg.u != 0 || arg.elem) && (arg.u & low_bits) == 0 && (divisor == 1 || arg.u % uint64_t(divisor) == 0);
   if (arg.kind == Arg::Kind::Float) return slot = float_bits(arg.f, elem), true;
   if (is_float(elem)) {  // as Python's float()
     slot = float_bits(arg.kind == Arg::Kind::Signed ? double(arg.i) : double(arg.u), elem);

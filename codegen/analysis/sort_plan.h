@@ -34,40 +34,40 @@ namespace tegula {
 
 struct SortMove {
   enum class Kind : uint8_t {
-    Flip,      ///< flip all bits of the elements for which the bits `parity` of
-               ///< register, lane and warp have an odd sum
-    Registers, ///< compare registers that differ in bit `reg`
-    Trade,     ///< the same behind a trade of bit `reg` with bit `lane`
-    Lanes,     ///< compare with the lane that differs in bit `lane`
-    Convert,   ///< from the layout `from` to the layout `to`
+    Flip,       ///< flip all bits of the elements for which the bits `parity` of
+                ///< register, lane and warp have an odd sum
+    Registers,  ///< compare registers that differ in bit `reg`
+    Trade,      ///< the same behind a trade of bit `reg` with bit `lane`
+    Lanes,      ///< compare with the lane that differs in bit `lane`
+    Convert,    ///< from the layout `from` to the layout `to`
   };
   Kind kind = Kind::Registers;
   int reg = -1, lane = -1;
-  bool keep_smaller = false; ///< of each pair only the smaller one goes on: bit
-                             ///< `reg` is no more, or `lane` means nothing
-  int falling = -1; ///< a register bit: where it is 1, the greater one goes
-                    ///< first; -1: nowhere
+  bool keep_smaller = false;  ///< of each pair only the smaller one goes on: bit
+                              ///< `reg` is no more, or `lane` means nothing
+  int falling = -1;           ///< a register bit: where it is 1, the greater one goes
+                              ///< first; -1: nowhere
   std::vector<std::pair<Dim, int>> parity = {};
   LinearLayout from = {}, to = {};
 };
 
 struct SortPlan {
-  LinearLayout begin; ///< what the operand is converted to first
+  LinearLayout begin;  ///< what the operand is converted to first
   std::vector<SortMove> moves;
-  LinearLayout end; ///< where the elements are then, in order
+  LinearLayout end;  ///< where the elements are then, in order
 };
 
 /// The plan for a tile in the layout `operand` of whose sorted elements the
 /// first `kept`, a power of two, stay. With `merge` the elements first go up
 /// and then down, or the other way round, and all of them stay.
-SortPlan plan_sort(const LinearLayout &operand, int64_t kept, bool merge);
+SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge);
 /// The plan for an op `sort` with layouts.
-SortPlan plan_sort(const ir::Op &op);
+SortPlan plan_sort(const ir::Op& op);
 
 /// Shared memory that it takes, in bytes.
-int64_t sort_scratch(const ir::Op &op);
+int64_t sort_scratch(const ir::Op& op);
 
 /// Bytes in which sorted elements are held: 4, or 8 for types of 64 bits.
-int sort_key_bytes(const ir::Type &type);
+int sort_key_bytes(const ir::Type& type);
 
-} // namespace tegula
+}  // namespace tegula

@@ -58,8 +58,7 @@ dsl::Val Trace::combine(const Combine& function, std::vector<dsl::Val> values) {
   std::map<uint64_t, Held> before;
   for (auto& [id, slot] : slots_) {
     before[id] = *slot;
-    if (!slot->value.is_constant())
-      slot->unusable = "the combine function uses a Tile that is not among its arguments";
+    if (!slot->value.is_constant()) slot->unusable = "the combine function uses a Tile that is not among its arguments";
   }
   uint64_t first_id = next_id_;
   std::vector<dsl::Val> results;

@@ -43,8 +43,7 @@ constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target
                                           "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
-constexpr std::string_view kTritonOnly =
-    " async_task const float8e4b15 float8e4b8 float8e5b16 ";
+constexpr std::string_view kTritonOnly = " async_task const float8e4b15 float8e4b8 float8e5b16 ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 

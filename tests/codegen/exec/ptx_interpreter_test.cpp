@@ -51,8 +51,9 @@ void check(const std::vector<Case>& cases) {
     std::string constraints = "=l";
     for (size_t i = 0; i < c.arguments.size(); ++i) constraints += ",l";
     EXPECT_EQ(results_of(c.text, constraints, c.arguments).at(0), c.expected)
-        << c.text << fmt::format("\n  found {:#x}, expected {:#x}",
-                                 results_of(c.text, constraints, c.arguments).at(0), c.expected);
+        << c.text
+        << fmt::format("\n  found {:#x}, expected {:#x}", results_of(c.text, constraints, c.arguments).at(0),
+                       c.expected);
   }
 }
 

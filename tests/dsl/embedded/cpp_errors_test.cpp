@@ -162,13 +162,12 @@ TEST(CppErrors, CombineFunctionsSeeTheirArgumentsAlone) {
     store(x, reduce(t, 0, [&](Tile a, Tile b) { return a + b + o; }));
     store(x, reduce(t, 0, [&](Tile a, Tile) { return o = a; }));
   });
-  EXPECT_EQ(errors_of(k),
-            fmt::format(R"({}: error: the combine function uses a Tile that is not among its arguments
+  EXPECT_EQ(errors_of(k), fmt::format(R"({}: error: the combine function uses a Tile that is not among its arguments
         store(x, reduce(t, 0, [&](Tile a, Tile b) {{ return a + b + o; }}));
 {}: error: the combine function assigns a Tile that is not its own
         store(x, reduce(t, 0, [&](Tile a, Tile) {{ return o = a; }}));
 )",
-                        line, line + 1));
+                                      line, line + 1));
 }
 
 TEST(CppErrors, ArgumentsAndConstexprs) {

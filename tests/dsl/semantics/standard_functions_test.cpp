@@ -104,7 +104,7 @@ def kernel(words, quads, floats, seed, base, ROUNDS: tl.constexpr):
         EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), r.floats[i]) << i;
     }
     for (size_t i = 6; i < 10; ++i) EXPECT_NEAR(got[i], 0, 1e-6) << i;  // products and sums may become one fma
-    EXPECT_EQ(got[10], got[12]);  // a scalar offset
+    EXPECT_EQ(got[10], got[12]);                                        // a scalar offset
   }
 }
 
