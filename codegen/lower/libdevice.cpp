@@ -269,17 +269,6 @@ llvm::Value* hyperbolic(Lowering& l, const char* name, llvm::Value* x) {
 llvm::Value* own_sinh(Lowering& l, Args x) { return hyperbolic(l, "sinh", x[0]); }
 llvm::Value* own_cosh(Lowering& l, Args x) { return hyperbolic(l, "cosh", x[0]); }
 
-/// libclc's is infinite far below 0, where it vanishes between its poles; near 0 it is 1 / x. fp32 goes through fp64.
-llvm::Value* own_tgamma(Lowering& l, Args args) {
-  llvm::Value* x = l.b.CreateFPExt(args[0], l.b.getDoubleTy());
-  llvm::Value* result = l.b.CreateSelect(l.b.CreateFCmpOLT(size_of(l, x), number(x, 1e-20)),
-                                         l.b.CreateFDiv(number(x, 1), x), l.libclc("tgamma", x));
-  llvm::Value* whole = l.b.CreateFCmpOEQ(l.b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x), x);
-  llvm::Value* vanishes = l.b.CreateAnd(l.b.CreateFCmpOLT(x, number(x, -184)), l.b.CreateNot(whole));
-  result = l.b.CreateSelect(vanishes, number(x, 0), result);
-  return args[0]->getType()->isFloatTy() ? l.b.CreateFPTrunc(result, l.b.getFloatTy()) : result;
-}
-
 /// libclc's makes numbers of NaNs, and zeros of fp32's denormals: for fp32 the product with the power of two, of fp64,
 /// is rounded once instead.
 llvm::Value* own_ldexp(Lowering& l, Args x) {
@@ -297,13 +286,12 @@ struct OwnFunction {
 };
 
 constexpr OwnFunction kOwn[] = {
-    {"log", own_log},         {"sinpi", own_sinpi},     {"cospi", own_cospi},       {"ldexp", own_ldexp},
-    {"erfc", own_erfc},       {"sinh", own_sinh},       {"cosh", own_cosh},         {"tgamma", own_tgamma},
-    {"bits", own_bits},       {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},
-    {"hypot", own_hypot},     {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf},
-    {"isnan", own_isnan},     {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},
-    {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt},
-    {"signbit", own_signbit},
+    {"log", own_log},         {"sinpi", own_sinpi},       {"cospi", own_cospi}, {"ldexp", own_ldexp},
+    {"erfc", own_erfc},       {"sinh", own_sinh},         {"cosh", own_cosh},   {"bits", own_bits},
+    {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},     {"hypot", own_hypot},
+    {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf}, {"isnan", own_isnan},
+    {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},     {"rcbrt", own_rcbrt},
+    {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt}, {"signbit", own_signbit},
 };
 
 /// The function of fp64 as one of the module's, made when it is first called: its body is long.

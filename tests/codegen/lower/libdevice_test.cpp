@@ -87,7 +87,7 @@ const std::vector<Function>& functions() {
       {"erf", 1, 2, 2, [](Real x, Real) { return std::erf(x); }, -4, 4},
       {"erfc", 1, 4, 5, [](Real x, Real) { return std::erfc(x); }, -4},
       {"lgamma", 1, 6, 4, [](Real x, Real) { return x < 0 && std::isfinite(x) ? NAN : std::lgamma(x); }, 0.01L, 20},
-      {"tgamma", 1, 5, 400, [](Real x, Real) { return std::tgamma(x); }, -9, 20},
+      {"tgamma", 1, 5, 100, [](Real x, Real) { return std::tgamma(x); }, -9, 20},
       {"hypot", 2, 3, 2, [](Real x, Real y) { return std::hypot(x, y); }},
       {"rhypot", 2, 2, 1, [](Real x, Real y) { return 1 / std::hypot(x, y); }},
       {"atan2", 2, 3, 2, [](Real x, Real y) { return std::atan2(x, y); }},
