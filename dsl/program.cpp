@@ -61,7 +61,13 @@ class TextSource : public dsl::KernelSource {
                                   std::vector<std::string>& prints) const override {
     return language::check(*file_, name(), spec, diags, &prints);
   }
-  std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
+  std::string identity() const override {
+    std::string text = *file_->module().file + "\n" + file_->text();
+    for (const ConstexprArg& global : file_->given())
+      text += fmt::format("\n{}={}", global.name, to_string(global.value));
+    return text;
+  }
+  bool reads_others() const override { return file_->read_others(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
   std::optional<Autotune> autotune() const override { return language::find_autotune(file_, function_); }
   std::vector<ConstexprArg> globals() const override { return language::constant_globals(*file_); }
@@ -84,7 +90,7 @@ struct ProgramState {
 
 }  // namespace detail
 
-Program Program::load(const std::string& path) {
+Program Program::load(const std::string& path, std::vector<ConstexprArg> globals) {
   auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
@@ -93,12 +99,12 @@ Program Program::load(const std::string& path) {
   std::string text;
   if (in) text.assign(std::istreambuf_iterator<char>(in), {});
   if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
-  return parse(std::move(text), path);
+  return parse(std::move(text), path, std::move(globals));
 }
 
-Program Program::parse(std::string text, std::string name) {
+Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals) {
   Diagnostics diags;
-  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags);
+  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals));
   if (diags.has_errors()) throw CompileError(diags);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;

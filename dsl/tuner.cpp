@@ -97,7 +97,7 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
   std::string identity = state.source->identity();
   const DeviceInfo& info = device.info();
   return {state.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
-          fmt::format("{} |{}", types_text(classify(*state.source, args)), values), info.name,
+          fmt::format("{} |{}", types_text(classify(*state.source, options, args)), values), info.name,
           fmt::format("driver {}, {}", info.driver_version, compiler_version())};
 }
 
@@ -118,10 +118,11 @@ struct Candidate {
 /// Buffers that timed runs would spoil: zeroed before each run, or set back to what they held.
 class Guard {
  public:
-  Guard(const KernelState& state, Device& device, std::span<const Arg> args, StreamHandle stream)
+  Guard(const KernelState& state, Device& device, const LaunchOptions& options, std::span<const Arg> args,
+        StreamHandle stream)
       : device_(device), stream_(stream) {
     const Autotune& tuning = *state.autotune;
-    auto params = runtime_params(*state.source, args.size());
+    auto params = runtime_params(*state.source, options, args.size());
     auto add = [&](const std::vector<std::string>& names, const char* what, bool keep) {
       for (const std::string& name : names) {
         size_t i = 0;
@@ -185,7 +186,7 @@ class Tuning {
 
   TuneReport run() {
     auto start = std::chrono::steady_clock::now();
-    types_ = classify(*state_.source, args_);
+    types_ = classify(*state_.source, options_, args_);
     collect();
     report_.problem = describe_problem(state_, device_, options_, args_);
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
@@ -419,8 +420,9 @@ class Tuning {
 
   /// A device that candidates are timed on, with the arguments of the launch in its memory.
   struct Worker {
-    Worker(const KernelState& state, Device& device, StreamHandle stream, std::vector<Arg> arguments)
-        : device(device), stream(stream), args(std::move(arguments)), guard(state, device, args, stream) {
+    Worker(const KernelState& state, Device& device, const LaunchOptions& options, StreamHandle stream,
+           std::vector<Arg> arguments)
+        : device(device), stream(stream), args(std::move(arguments)), guard(state, device, options, args, stream) {
       if (device.info().l2_bytes > 0) flush = Buffer(device, size_t(2 * device.info().l2_bytes));
     }
     Device& device;
@@ -434,12 +436,12 @@ class Tuning {
     if (device.info().name != device_.info().name)
       fail(*state_.source, fmt::format("GPUs of one kind share the work of tuning, found {} and {}",
                                        device_.info().name, device.info().name));
-    workers_.push_back(std::make_unique<Worker>(state_, device, stream, std::move(args)));
+    workers_.push_back(std::make_unique<Worker>(state_, device, options_, stream, std::move(args)));
   }
 
   std::vector<Arg> copies_on(Device& device) {
     std::vector<Arg> args(args_.begin(), args_.end());
-    auto params = runtime_params(*state_.source, args.size());
+    auto params = runtime_params(*state_.source, options_, args.size());
     for (size_t i = 0; i < args.size(); ++i) {
       const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
       if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;
@@ -501,9 +503,10 @@ class Tuning {
 
 LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
   LaunchArgs out;
-  auto params = runtime_params(kernel, args.size());
+  auto params = runtime_params(kernel, options, args.size());
   for (size_t i = 0; i < args.size(); ++i) {
     const Arg& arg = args[i];
+    if (tuple_argument(*params[i], options)) continue;
     LaunchArgs::Value value;
     switch (arg.kind) {
       case Arg::Kind::Pointer:

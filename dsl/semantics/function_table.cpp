@@ -77,6 +77,13 @@ Val call_op(Sema& s, Args args) {
     if (auto* d = args[0].get_if<double>()) return std::abs(*d);
   }
   std::vector<ir::Value*> values;
+  if (opcode == ir::Opcode::Abs && args[0].is_value() && args[0].value()->type.elem == Elem::F8E4B15 &&
+      !args[0].value()->type.pointer) {  // Triton has it of this float8, for it is its own
+    const ir::Type bits = args[0].value()->type.with_elem(Elem::I8);
+    ir::Value* size = s.builder.bitcast(args[0].value(), bits.element());
+    size = s.builder.bit_and(size, s.builder.constant(bits, 0x7F));
+    return s.builder.bitcast(size, ir::Type::scalar(Elem::F8E4B15));
+  }
   if (args.size() == 1) {
     values = {math_operand(s, args[0], info.language_name, info)};
   } else {
@@ -194,8 +201,20 @@ std::vector<std::string> method_names(const Val& x) {
   return names;
 }
 
+namespace {
+
+const char* page_of(const FunctionInfo& function) {
+  if (function.name.starts_with("libdevice.")) return page::kLibdevice;
+  const auto& methods = descriptor_methods();
+  return &function >= methods.data() && &function < methods.data() + methods.size() ? page::kDescriptors
+                                                                                    : page::kFunctions;
+}
+
+}  // namespace
+
 Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
                   std::vector<std::pair<std::string, Val>> keywords) {
+  const OnPage on_page(s.diags, page_of(function));
   const auto& params = function.params;
   std::vector<std::optional<Val>> bound(params.size());
   size_t next = 0;
@@ -232,7 +251,7 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     args.push_back(bound[i] ? *bound[i] : params[i].rest ? make_tuple({}) : params[i].fallback);
     if (holds_poison(args.back())) return {};
   }
-  return function.call(s, args);
+  return checked_rank(s, function.call(s, args), function.name);
 }
 
 }  // namespace tegula::dsl
