@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,6 +17,7 @@
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
 #include "dsl/kernel.h"
+#include "dsl/launch_options.h"
 #include "dsl/program.h"
 #include "runtime/base/internal_error.h"
 #include "runtime/base/messages.h"
@@ -51,8 +54,9 @@ struct tegula_kernel {
   const tegula_config* handle_of(const Config& config) const {
     std::lock_guard lock(mutex);
     for (const auto& known : configs)
-      if (known->config.constexprs == config.constexprs && known->config.num_warps == config.num_warps &&
-          known->config.num_stages == config.num_stages && known->config.maxnreg == config.maxnreg)
+      if (known->config.constexprs == config.constexprs &&
+          std::ranges::all_of(dsl::launch_options(),
+                              [&](auto& option) { return known->config.*option.config == config.*option.config; }))
         return known.get();
     configs.push_back(std::make_unique<tegula_config>(tegula_config{config, config.to_string()}));
     return configs.back().get();
@@ -262,23 +266,33 @@ tegula_value value_of(const Constexpr& value) {
       value);
 }
 
-LaunchOptions options_of(const tegula_options* options, tegula_stream stream) {
+// The caller's structure may be of an earlier version, hence shorter: what it lacks is 0.
+tegula_options complete(const tegula_options& given) {
+  constexpr size_t kFirst = offsetof(tegula_options, num_ctas);
+  if (given.struct_size < kFirst)
+    throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
+                                 given.struct_size, sizeof(tegula_options)));
+  tegula_options out{};
+  std::memcpy(&out, &given, std::min(given.struct_size, sizeof(out)));
+  return out;
+}
+
+LaunchOptions options_of(const tegula_options* as_given, tegula_stream stream) {
   LaunchOptions out;
   out.stream = stream;
-  if (!options) return out;
-  if (options->struct_size < sizeof(tegula_options))
-    throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
-                                 options->struct_size, sizeof(tegula_options)));
+  if (!as_given) return out;
+  const tegula_options all = complete(*as_given), *options = &all;
   if (options->num_constexprs) given(options->constexprs, "constexprs");
   out.constexprs.reserve(options->num_constexprs);
   for (size_t i = 0; i < options->num_constexprs; ++i) {
     const tegula_constexpr& c = options->constexprs[i];
     out.constexprs.emplace_back(&given(c.name, "constexprs[].name"), constexpr_of(c.value));
   }
-  if (options->num_warps) out.num_warps = options->num_warps;
-  if (options->num_stages) out.num_stages = options->num_stages;
-  if (options->maxnreg) out.maxnreg = options->maxnreg;
+#define TEGULA_OPTION(name, ...) \
+  if (options->name) out.name = options->name;
+#include "codegen/ir/options.def"
   out.dependent_launch = !options->no_dependent_launch;
+  out.cooperative_grid = options->cooperative_grid != 0;
   return out;
 }
 
@@ -517,16 +531,8 @@ tegula_status tegula_config_int(const tegula_config* config, const char* name, i
     const Config& c = given(config, "config").config;
     std::string_view wanted = &given(name, "name");
     given(value, "value");
-    if (!c.find(wanted)) {
-      const std::pair<std::string_view, std::optional<int>> options[] = {
-          {"num_warps", c.num_warps}, {"num_stages", c.num_stages}, {"maxnreg", c.maxnreg}};
-      for (const auto& [option, set] : options)
-        if (wanted == option) {
-          *value = set.value_or(0);
-          return;
-        }
-    }
-    *value = c[wanted];
+    const dsl::LaunchOption* option = c.find(wanted) ? nullptr : dsl::find_launch_option(wanted);
+    *value = option ? (c.*option->config).value_or(option->info.fallback) : c[wanted];
   });
 }
 

@@ -154,6 +154,8 @@ typedef struct tegula_options {
   int32_t num_stages;          /* 0: 3, or the configuration's */
   int32_t maxnreg;             /* registers a thread at most; 0: no limit, or the configuration's */
   int32_t no_dependent_launch; /* 1: the kernel never starts before the one ahead of it in the stream is done */
+  int32_t num_ctas;            /* programs of a cluster; 0: 1 */
+  int32_t cooperative_grid;    /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
 } tegula_options;
 
 /* ---- Devices */
@@ -247,7 +249,7 @@ typedef struct tegula_config tegula_config;
 const char* tegula_config_text(const tegula_config* config);
 size_t tegula_config_num_constexprs(const tegula_config* config);
 tegula_status tegula_config_constexpr(const tegula_config* config, size_t index, tegula_constexpr* out);
-/* `name` may also be num_warps, num_stages or maxnreg. TEGULA_LAUNCH_ERROR if there is no such integer. */
+/* `name` may also be num_warps, num_stages, maxnreg or num_ctas. TEGULA_LAUNCH_ERROR if there is no such integer. */
 tegula_status tegula_config_int(const tegula_config* config, const char* name, int64_t* value);
 
 /* The grid as a function of the configuration that is launched. Anything but TEGULA_OK ends the launch with that

@@ -74,6 +74,7 @@ struct Config {
   std::optional<int> num_warps;   ///< unset: the launch's
   std::optional<int> num_stages;  ///< unset: the launch's
   std::optional<int> maxnreg;     ///< registers a thread at most; unset: the launch's
+  std::optional<int> num_ctas;    ///< programs of a cluster; unset: the launch's
 
   /// The integer (or bool) value of a constexpr: `config["BLOCK"]`, for grids. Throws LaunchError for other names.
   int64_t operator[](std::string_view name) const;

@@ -14,6 +14,7 @@
 #include "codegen/analysis/cost.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
+#include "dsl/launch_options.h"
 #include "dsl/specialize.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
@@ -49,14 +50,6 @@ void check_name(const KernelSource& kernel, std::string_view name, std::string_v
                            near            ? fmt::format("did you mean '{}'?", *near)
                            : names.empty() ? std::string("the kernel has none")
                                            : fmt::format("the kernel has {}", fmt::join(names, ", "))));
-}
-
-// Options of a launch that heuristics may set as well; null for other names.
-int LaunchOptions::*option_field(std::string_view name) {
-  return name == "num_warps"    ? &LaunchOptions::num_warps
-         : name == "num_stages" ? &LaunchOptions::num_stages
-         : name == "maxnreg"    ? &LaunchOptions::maxnreg
-                                : nullptr;
 }
 
 std::set<std::string> tuned_names(const Autotune& tuning) {
@@ -543,7 +536,7 @@ void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
 
 void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics) {
   for (const Heuristic& h : heuristics)
-    if (!option_field(h.param))
+    if (!find_launch_option(h.param))
       check_name(kernel, h.param, "a heuristic", "constexpr parameter",
                  [](const KernelParam& p) { return p.is_constexpr; });
 }
@@ -597,11 +590,11 @@ LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> arg
       continue;
     Constexpr value = h.value(view);
     view.set_constexpr(h.param, value);
-    int LaunchOptions::*option = option_field(h.param);
+    const LaunchOption* option = find_launch_option(h.param);
     if (!option)
       out.constexprs.emplace_back(h.param, value);
     else if (const auto* i = std::get_if<int64_t>(&value))
-      out.*option = int(*i);
+      out.*option->launch = int(*i);
     else
       fail(*state.source, fmt::format("the heuristic of {} gives {}, no integer", h.param, to_string(value)));
   }
@@ -611,9 +604,8 @@ LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> arg
 Config config_of(const LaunchOptions& options) {
   Config config;
   config.constexprs = options.constexprs;
-  config.num_warps = options.num_warps;
-  config.num_stages = options.num_stages;
-  if (options.maxnreg) config.maxnreg = options.maxnreg;
+  for (const LaunchOption& option : launch_options())
+    if (const int value = options.*option.launch; !option.info.is_none(value)) config.*option.config = value;
   return config;
 }
 
@@ -623,9 +615,8 @@ LaunchOptions options_of(const Config& config, const LaunchOptions& launch) {
     std::erase_if(options.constexprs, [&](const ConstexprArg& old) { return old.name == c.name; });
     options.constexprs.push_back(c);
   }
-  if (config.num_warps) options.num_warps = *config.num_warps;
-  if (config.num_stages) options.num_stages = *config.num_stages;
-  if (config.maxnreg) options.maxnreg = *config.maxnreg;
+  for (const LaunchOption& option : launch_options())
+    if (config.*option.config) options.*option.launch = *(config.*option.config);
   return options;
 }
 

@@ -173,7 +173,8 @@ class _ConstexprStruct(ctypes.Structure):
 class _OptionsStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
-                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32)]
+                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
+                ("cooperative_grid", ctypes.c_int32)]
 
 
 class _DeviceStruct(ctypes.Structure):
@@ -807,8 +808,8 @@ class Image:
         return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
-_OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_OTHER_OPTIONS = ("dependent_launch", "num_ctas", "launch_cooperative_grid")
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "num_ctas")
+_OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 _WITHOUT_EFFECT = {
     "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False), "enable_fp_fusion": (True, ),
@@ -1036,14 +1037,10 @@ class Kernel:
                 number = operator.index(value)
             except TypeError:
                 raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
-            if name == "num_ctas":
-                if number != 1:
-                    raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
-            elif name == "dependent_launch":
+            if name == "dependent_launch":
                 options["no_dependent_launch"] = not number
             elif name == "launch_cooperative_grid":
-                if number:  # no other kernel takes up multiprocessors that its programs wait for
-                    options["no_dependent_launch"] = True
+                options["cooperative_grid"] = bool(number)
             else:
                 # To the C interface 0 stands for the default; stages are one at least.
                 options[name] = number or {"maxnreg": 0, "num_stages": 1}.get(name, -1)

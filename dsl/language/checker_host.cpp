@@ -9,6 +9,7 @@
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 #include "dsl/language/source_file.h"
+#include "dsl/launch_options.h"
 
 namespace tegula::language {
 
@@ -190,11 +191,10 @@ bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool(
 
 Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
   if (const auto* config = get_host<ConfigObject>(object)) {
-    auto number = [](std::optional<int> n) { return n ? Val(dsl::Int(*n)) : Val(dsl::None{}); };
-    if (e.text == "num_warps") return number(config->config.num_warps);
-    if (e.text == "num_stages") return number(config->config.num_stages);
-    if (e.text == "maxnreg") return number(config->config.maxnreg);
-    if (e.text == "num_ctas") return dsl::Int(1);
+    if (const dsl::LaunchOption* option = dsl::find_launch_option(e.text)) {
+      const std::optional<int> value = config->config.*option->config;
+      return value ? Val(dsl::Int(*value)) : Val(dsl::None{});
+    }
     if (e.text == "pre_hook") return dsl::None{};
     if (e.text == "kwargs") {
       DictObject kwargs;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/ir/options.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
+#include "dsl/launch_options.h"
 
 namespace tegula::language {
 
@@ -16,7 +16,6 @@ namespace {
 constexpr const char* kAutotune[] = {"configs",  "key",          "prune_configs_by", "reset_to_zero", "restore_value",
                                      "pre_hook", "post_hook",    "warmup",           "rep",           "use_cuda_graph",
                                      "do_bench", "cache_results"};
-constexpr const char* kOptions[] = {"num_warps", "num_stages", "maxnreg"};
 
 const std::string kConfigsInstead = "give the configurations in C++: kernel.autotune(...)";
 const std::string kValuesInstead = "give the value at the launch";
@@ -85,9 +84,7 @@ class Reader {
     };
     Autotune out;
     if (const Argument* configs = given("configs")) add_configs(*configs, out);
-    if (out.configs.empty())
-      out.configs.push_back(
-          config({}, num_warps(ir::option::num_warps.fallback), num_stages(ir::option::num_stages.fallback)));
+    if (out.configs.empty()) out.configs.push_back(default_config());
     if (const Argument* key = given("key")) out.key = names(*key);
     std::erase_if(out.key, [&](const std::string& name) { return !find_param(name); });
     for (auto [name, list] : {std::pair{"reset_to_zero", &out.reset_to_zero}, {"restore_value", &out.restore_value}}) {
@@ -181,7 +178,7 @@ class Reader {
   }
   /// What configurations and heuristics set are constexprs or options.
   bool check_target(const std::string& name, const Argument& where, Loc loc = {}) {
-    if (std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions)) return true;
+    if (dsl::find_launch_option(name)) return true;
     const Param* p = find_param(name);
     if (p && is_constexpr_annotation(p->annotation.get())) return true;
     if (!p) {
@@ -218,7 +215,8 @@ class Reader {
   /// Whether an entry of a configuration's dict has no effect, as in Triton: an option, which triton.Config's own
   /// arguments give (or their defaults), and no parameter of the kernel.
   bool is_overridden(const std::string& name) const {
-    return (name == "num_warps" || name == "num_stages" || name == "num_ctas") && !find_param(name);
+    const dsl::LaunchOption* option = dsl::find_launch_option(name);
+    return option && !option->info.is_optional() && !find_param(name);
   }
 
   void add_configs(const Argument& a, Autotune& out) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "dsl/launch_options.h"
+
 namespace tegula::language {
 
 namespace {
@@ -14,6 +16,13 @@ bool equal(const Val& a, const Val& b) {
 }
 
 }  // namespace
+
+Config default_config() {
+  Config config;
+  for (const dsl::LaunchOption& option : dsl::launch_options())
+    if (!option.info.is_optional()) config.*option.config = option.info.fallback;
+  return config;
+}
 
 const Val* DictObject::find(const Val& key) const {
   for (const auto& [k, v] : items)

@@ -21,6 +21,9 @@ struct DictObject : dsl::HostObject {
   bool truth() const override { return !items.empty(); }
 };
 
+/// The options that triton.Config gives where it is given none: the defaults.
+Config default_config();
+
 /// triton.Config(...)
 struct ConfigObject : dsl::HostObject {
   Config config;

@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -297,6 +298,10 @@ class Errors(unittest.TestCase):
             "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
             "float16, bfloat16, float32, float64, float8e4nv, float8e5")
 
+    def test_options_are_those_of_the_table(self):
+        table = pathlib.Path(__file__).parents[3] / "codegen" / "ir" / "options.def"
+        self.assertEqual(tegula._OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
+
     def test_options_and_grids(self):
         x = np.zeros(8, np.float32)
         self.assertIn("num_warps is 3, expected 1, 2, 4, 8, 16 or 32",
@@ -305,8 +310,8 @@ class Errors(unittest.TestCase):
                                                                                    num_warps=0)))
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
                          "add(): num_warps is '4', expected an int")
-        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
-                         "add(): num_ctas is 2; Tegula has no clusters, expected 1")
+        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
+                         "kernel 'add': num_ctas is 2, expected 1: Tegula launches no clusters")
         self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, grid=(-1, ))),
                          "the grid (-1,) has an extent that is negative or above 2147483647")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),
@@ -440,7 +445,7 @@ class Looking(unittest.TestCase):
     def test_facts(self):
         x = np.zeros((2, 256), np.float32)
         facts = program.softmax_kernel.facts(x, x, 256, 256, BLOCK_SIZE=256, num_warps=8)
-        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "BLOCK_SIZE": 256})
+        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "num_ctas": 1, "BLOCK_SIZE": 256})
         self.assertEqual(facts.num_warps, 8)
         self.assertGreater(facts.shared_bytes, 0)
         if facts.registers < 0:  # the emulator's image has none

@@ -196,8 +196,8 @@ std::unique_ptr<ir::Func> check_ok(const std::string& text, const std::string& k
 TEST(Checker, FunctionHasParametersLocationsAndOptions) {
   Specialization spec;
   spec.args = {parse_arg("n=i64"), parse_arg("x=*f16/16"), parse_arg("B=64")};
-  spec.num_warps = 8;
-  spec.num_stages = 5;
+  spec.options.num_warps = 8;
+  spec.options.num_stages = 5;
   auto func = check_ok(
       "import triton\nimport triton.language as tl\n\n@triton.jit\n"
       "def k(x, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n    tl.store(x + i, i, mask=i < n)\n",
