@@ -16,6 +16,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
+#include "dsl/hooks.h"
 #include "dsl/kernel.h"
 #include "dsl/launch_options.h"
 #include "dsl/program.h"
@@ -47,6 +48,8 @@ struct tegula_config {
 };
 
 struct tegula_kernel {
+  explicit tegula_kernel(Kernel k) : kernel(std::move(k)) {}
+
   Kernel kernel;
   mutable std::mutex mutex = {};
   mutable std::vector<std::unique_ptr<tegula_config>> configs = {};  ///< those that were handed out
@@ -505,6 +508,45 @@ tegula_status tegula_kernel_is_tuned(const tegula_kernel* kernel, int32_t* tuned
   return guarded([&] {
     given(tuned, "tuned");
     *tuned = given(kernel, "kernel").kernel.autotuning() != nullptr;
+  });
+}
+
+tegula_status tegula_kernel_with_hooks(const tegula_kernel* kernel, tegula_hook config_hook, tegula_hook pre_hook,
+                                       tegula_hook post_hook, void* user, tegula_kernel** hooked) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(hooked, "hooked");
+    if (!k.autotuning()) throw UsageError(fmt::format("kernel '{}' has no configurations, so no hooks", k.name()));
+    Autotune tuning = *k.autotuning();
+    auto out = std::make_unique<tegula_kernel>(k);
+    auto call = [to = out.get(), user](tegula_hook hook, const HookedLaunch& launch, bool reset_only,
+                                       const char* error) {
+      if (tegula_status status = hook(user, to->handle_of(launch.config()), reset_only, error))
+        throw CallbackFailed{status};
+    };
+    if (config_hook)
+      for (Config& config : tuning.configs)
+        config.pre_hook = [=](HookedLaunch& launch) { call(config_hook, launch, false, nullptr); };
+    if (pre_hook)
+      tuning.pre_hook = [=](HookedLaunch& launch, bool reset_only) { call(pre_hook, launch, reset_only, nullptr); };
+    if (post_hook)
+      tuning.post_hook = [=](HookedLaunch& launch, const char* error) { call(post_hook, launch, false, error); };
+    out->kernel = k.autotune(std::move(tuning));
+    *hooked = out.release();
+  });
+}
+
+tegula_status tegula_kernel_is_hooked(const tegula_kernel* kernel, int32_t* hooked) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(hooked, "hooked");
+    *hooked = 0;
+    try {
+      if (const Autotune* tuning = k.autotuning())
+        *hooked = tuning->pre_hook || tuning->post_hook ||
+                  std::ranges::any_of(tuning->configs, [](const Config& c) { return bool(c.pre_hook); });
+    } catch (const CompileError&) {  // told by launches that need the declaration
+    }
   });
 }
 

@@ -9,7 +9,7 @@
  *     return 1;
  *   }
  *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
- *   tegula_options options = {sizeof(tegula_options), &block, 1, 8, 0, 0, 0};
+ *   tegula_options options = {.struct_size = sizeof options, .constexprs = &block, .num_constexprs = 1, .num_warps = 8};
  *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
  *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
  *
@@ -257,6 +257,19 @@ tegula_status tegula_config_int(const tegula_config* config, const char* name, i
 typedef tegula_status (*tegula_grid_function)(void* user, const tegula_config* config, uint32_t grid[3]);
 /* For callbacks: the text of the error that they return. */
 void tegula_set_error(const char* text);
+
+/* A hook of a tuned kernel, called by the thread that launches. `config` is what the launch or the timed run has. Anything
+ * but TEGULA_OK ends the launch with that status; the message then is set_error()'s. */
+typedef tegula_status (*tegula_hook)(void* user, const tegula_config* config, int32_t reset_only, const char* error);
+/* The same kernel with hooks in place of those of its file: `config_hook` before each launch with a configuration that
+ * tuning chose and before each timed run, `pre_hook` before each timed run and once more, with reset_only 1, when the
+ * choice is made, `post_hook` behind each timed run, with the error of its launch or NULL. NULL: the file's own.
+ * TEGULA_USAGE_ERROR if the kernel has no configurations. */
+tegula_status tegula_kernel_with_hooks(const tegula_kernel* kernel, tegula_hook config_hook, tegula_hook pre_hook,
+                                       tegula_hook post_hook, void* user, tegula_kernel** hooked);
+/* Sets *hooked to 1 if the kernel has hooks, of whatever kind, else to 0. They may ask for the size of any buffer: give
+ * tegula_value.bytes. */
+tegula_status tegula_kernel_is_hooked(const tegula_kernel* kernel, int32_t* hooked);
 
 /* Launches on the stream, after compiling, loading or tuning what these arguments need, if that has not been done
  * before. `args` are those of the parameters that are no constexprs, in order; the last ones may be missing if they

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 #include "dsl/launch_options.h"
@@ -92,7 +93,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
       error(a->loc, n ? option->info.wrong(n->clamped())
                       : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
   }
-  if (const Argument* hook = (*matched)[5]; hook && !hook->value.is<dsl::None>()) object.hook = hook->loc;
+  if (const Argument* hook = (*matched)[5]) object.hook = hook->value, object.hook_loc = hook->loc;
   return make_host(std::move(object));
 }
 
@@ -221,12 +222,19 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     if (!takes(1, 2)) return Val();
     const auto* key = args[0].value.get_if<std::string>();
     const auto* value = key ? launch->args->find(*key) : nullptr;
-    return value ? launch_value(*key, *value) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+    return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
   }
   if (const auto* tensor = get_host<PointerObject>(object)) {
     if (name == "data_ptr") return Val(dsl::Int(tensor->pointer.address));
     if (name == "element_size" && tensor->pointer.elem)
       return Val(dsl::Int(std::max(1, elem_bits(*tensor->pointer.elem) / 8)));
+    const bool zeroes = name == "zero_" || (name == "fill_" && args.size() == 1 && args[0].value.is<dsl::Int>() &&
+                                            args[0].value.as<dsl::Int>() == 0);
+    if (zeroes && tensor->launch) {
+      if (!takes(0, name == "zero_" ? 0 : 1)) return Val();
+      tensor->launch->zero(tensor->name);
+      return object;
+    }
   }
   if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
     DictObject all;

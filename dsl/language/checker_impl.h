@@ -307,6 +307,7 @@ class Checker {
   Val as_host(const std::function<Val()>& body);
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   bool host_assign_item(const Expr& target, const Expr& value);
+  bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
   /// Counts what a compile-time value takes that was made just now: memory is bounded as steps are. An error and
   /// poison past the limit.

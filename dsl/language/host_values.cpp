@@ -58,12 +58,13 @@ Val constexpr_to_val(const Constexpr& value) {
       value);
 }
 
-Val launch_value(const std::string& name, const LaunchArgs::Value& value) {
+Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch) {
   if (const auto* pointer = std::get_if<PointerArg>(&value)) {
     if (pointer->address == 0) return dsl::None{};
     PointerObject object;
     object.name = name;
     object.pointer = *pointer;
+    object.launch = launch;
     return make_host(std::move(object));
   }
   return std::visit(
