@@ -57,7 +57,8 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
   return broadcast_value(s, m, shape);
 }
 
-// A value for the pointers' elements: converted to their type, brought to their shape; null after an error.
+// A value for the pointers' elements: converted to their type, brought to their shape; null after an error. Pointers
+// become their addresses where the elements are integers of 64 bits.
 ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem, const char* what) {
   if (x.is_value() && x.value()->type.is_tile() && ptr->type.is_scalar()) {
     s.error(fmt::format("{} is a {}, but the pointer is a single one", what, describe(x)),
@@ -65,6 +66,8 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
     return nullptr;
   }
   if (x.is_value() && x.value()->type.pointer) {
+    if (elem == Elem::I64 || elem == Elem::U64)
+      return broadcast_value(s, s.builder.bitcast(x.value(), ir::Type::scalar(elem)), ptr->type.shape);
     s.error(fmt::format("{} is a {}", what, describe(x)), "load from it first: tl.load(p)");
     return nullptr;
   }
