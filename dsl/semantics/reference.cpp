@@ -178,8 +178,8 @@ else uint32, int64 or uint64, and float32. A chain of comparisons is for scalars
 ## float8
 
 `tl.float8e4nv` (4 bits of exponent, 3 of fraction, no infinities, up to 448) and `tl.float8e5` (5 and 2, up to 57344) are
-loaded, stored, converted, chosen by `tl.where`, moved and multiplied by `tl.dot`; arithmetic on them is an error: compute in
-`x.to(tl.float32)`. As in Triton two different kinds meet in float16, and a wider float wins. Conversions to them go by way
+loaded, stored, converted, chosen by `tl.where`, moved and multiplied by `tl.dot`, and have `tl.abs`; other arithmetic on them is an error: compute
+in `x.to(tl.float32)`. As in Triton two different kinds meet in float16, and a wider float wins. Conversions to them go by way
 of float32, round to nearest even and give the largest finite number where the value is larger or infinite (torch gives NaN
 or infinity there); a NaN stays one.
 
