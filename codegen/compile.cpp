@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/exec/asm_check.h"
 #include "codegen/exec/generate.h"
 #include "codegen/ir/printer.h"
 #include "codegen/passes/pass_manager.h"
@@ -73,6 +74,8 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
+  if (!options.emulator) check_inline_asm(func, code->ptx, options.target.name, diags);
+  if (diags.has_errors()) return std::nullopt;
 
   KernelImage image;
   image.kernel = func.name;

@@ -19,7 +19,7 @@ struct Options {
   std::vector<std::string> constexprs;
   std::vector<std::string> globals;
   std::string target = "sm_90a";
-  int num_warps = 4;
+  LaunchOptions launch;
 
   bool typed() const { return !args.empty() || !constexprs.empty(); }
 };
@@ -57,7 +57,7 @@ void check_typed(const Program& program, const KernelName& name, const Options& 
   check_names(kernels, o.args, false);
   check_names(kernels, o.constexprs, true);
   for (const Kernel& kernel : kernels) {
-    LaunchOptions options = parse_options(texts_of(kernel, o.constexprs, true), o.num_warps, 3);
+    LaunchOptions options = with_constexprs(o.launch, texts_of(kernel, o.constexprs, true));
     const std::vector<ArgType> types = parse_arg_types(kernel, texts_of(kernel, o.args, false), options);
     complete_options(kernel, types, options);
     kernel.tile_func(types, options, o.target);
@@ -96,7 +96,7 @@ Command add_check(CLI::App& parent) {
       ->allow_extra_args(false);
   app->add_option("--target", o->target, "GPU architecture that a kernel may ask for: sm_80, sm_90a, ...")
       ->capture_default_str();
-  app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
+  add_launch_options(*app, o->launch);
   app->footer(
       "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "
       "the\n"
