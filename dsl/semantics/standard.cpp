@@ -53,7 +53,8 @@ Val call(Sema& s, const char* function, std::vector<Val> args) {
 Val better_of(Sema& s, const char* comparison, Args args, bool lower_index) {
   Val first = compare(s, comparison, args[0], args[2]);
   if (lower_index) {
-    Val tie = binary(s, "&", compare(s, "==", args[0], args[2]), compare(s, "<", args[1], args[3]));
+    const Val equal = compare(s, "==", args[0], args[2]), earlier = compare(s, "<", args[1], args[3]);
+    const Val tie = binary(s, "&", equal, earlier);
     first = binary(s, "|", first, tie);
   }
   Val value = call(s, "where", {first, args[0], args[2]}), index = call(s, "where", {first, args[1], args[3]});
