@@ -131,11 +131,11 @@ std::string OpRules::operand_name(size_t i) const {
 }
 
 bool OpRules::laid_out(const Value* a, const Value* b) const {
-  return stage_ == Stage::LaidOut && a->type.layout && b->type.layout;
+  return stage_ != Stage::Tile && a->type.layout && b->type.layout;
 }
 
 void OpRules::one_layout(size_t begin) {
-  if (stage_ != Stage::LaidOut) return;
+  if (stage_ == Stage::Tile) return;
   std::vector<const Value*> values;
   for (size_t i = begin; i < op_->operands.size(); ++i)
     if (op_->operands[i]) values.push_back(op_->operands[i]);
@@ -277,7 +277,7 @@ void OpRules::shape_op() {
     want(r.is_tile(), fmt::format("the result is {}, expected a tile", r.to_string()));
     return;
   }
-  const bool place = op_->opcode == Opcode::Trans && x.shared && r.shared;
+  const bool place = op_->opcode == Opcode::Trans && x.is_place() && r.is_place();
   if (!want(x.is_tile() || place, fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
   std::optional<LinearLayout> follow;
   const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
@@ -378,24 +378,14 @@ void OpRules::reduce() {
   }
 }
 
-// Promises of the passes to the lowering of an asynchronous dot.
-void OpRules::asynchronous_dot() {
-  if (op_->has(attr::columns)) {
-    const int64_t columns = op_->get(attr::columns);
-    want(in(1).shared && columns % 8 == 0 && out().shape.back() % columns == 0,
-         fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}, for a place 'b'", columns,
-                     out().shape.back()));
-  }
-  if (op_->get(attr::pending) == 0) return;
-  // The loop around carries the sums, waited for or not.
-  auto is_of_this_dot = [&](const Value* v) {
-    while (v->def && v->def->opcode == Opcode::DotWait) v = v->def->operands[0];
-    return v == op_->result();
-  };
-  const Value* sums = op_->operands[2];
-  const std::vector<Value*> from = origins(sums);
-  want(sums->block == op_->parent && std::any_of(from.begin(), from.end(), is_of_this_dot),
-       "attribute 'pending' is 1, but the loop around does not carry the sums");
+void OpRules::asynchronous_product() {
+  const int64_t columns = op_->get(attr::columns);
+  want(columns % 8 == 0 && out().shape.back() % columns == 0,
+       fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}", columns, out().shape.back()));
+  const Ints groups = op_->get(attr::warpgroups);
+  want(groups.size() == 2 && groups[0] * groups[1] * 4 == func_.num_warps(),
+       fmt::format("attribute 'warpgroups' is {}, expected two numbers whose product times 4 is {}",
+                   shape_to_string(groups), func_.num_warps()));
 }
 
 void OpRules::sort() {
@@ -503,14 +493,18 @@ void OpRules::dot() {
       report(fmt::format("dot of {}, expected f8e4m3, f8e5m2, f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
-  want((b.shared || !a.shared) && !acc.shared,
-       "of a dot's operands 'b', or 'a' and 'b', may be places in shared memory");
-  if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'goes_on'");
+  if (op_->opcode == Opcode::MmaStart) {
+    want(b.is_place(), fmt::format("operand 'b' is {}, expected a place in shared memory", b.to_string()));
+    if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'accumulate'");
+  } else {
+    want(!a.is_place() && !b.is_place(), "the operands of dot are tiles; mma_start takes places in shared memory");
+  }
+  want(!acc.is_place(), "operand 'acc' is a place in shared memory, expected a tile");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
-  want_same(out(), acc, "the result");
-  asynchronous_dot();
+  want_same(out(), op_->opcode == Opcode::Dot ? acc : acc.with_kind(Kind::InFlight), "the result");
+  if (op_->opcode == Opcode::MmaStart) asynchronous_product();
 }
 
 void OpRules::memory() {
@@ -576,7 +570,7 @@ void OpRules::atomic() {
 
 void OpRules::shared_memory() {
   auto place = [&](const Type& t, std::string_view what) {
-    return want(t.shared, fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+    return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
   };
   switch (op_->opcode) {
     case Opcode::SharedAlloc:
@@ -721,7 +715,14 @@ void OpRules::semantics() {
     case Opcode::MapElementwise:
       return map_elementwise();
     case Opcode::Dot:
+    case Opcode::MmaStart:
       return dot();
+    case Opcode::MmaWait:
+      want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)),
+           fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(),
+                       in(0).to_string()));
+      one_layout();
+      return;
     case Opcode::Load:
     case Opcode::Store:
     case Opcode::AtomicRmw:
@@ -753,7 +754,7 @@ void OpRules::semantics() {
            fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
       return;
     case Opcode::ConvertLayout:
-      if (want(stage_ == Stage::LaidOut, "convert_layout before layouts are assigned"))
+      if (want(stage_ != Stage::Tile, "convert_layout before layouts are assigned"))
         want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
              fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
       return;

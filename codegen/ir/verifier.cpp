@@ -25,14 +25,15 @@
 // - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds pure scalar ops
 //   alone. reduce: results drop `axis`.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
-//   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or
-//   both, may be places in shared memory. goes_on is a scalar i1. `columns` divides N; `pending` 1: the loop around
-//   carries the sums.
+//   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type.
+// - mma_start: as dot, but b is a place in shared memory, a may be one, and the result is in flight. accumulate is a
+//   scalar i1. `columns` divides N; the product of `warpgroups` times four is the number of warps.
+// - mma_wait: a tile or one in flight, to a tile or one in flight. What is in flight goes through loops and branches to
+//   mma_wait, or as accumulator to mma_start, alone.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. `vector`: as many elements lie side by side in registers, 16 bytes at most.
-// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of
-// the
-//   buffer. async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the
+// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of the buffer. async_copy:
+// the place has the shape and elements that the pointers point to. shared_store, shared_read: the
 //   place's shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
 //   token<group>, or with barrier (a place) and phase (i32) a token<barrier>. Tokens go through loops and branches to
 //   async_wait alone.
@@ -44,6 +45,7 @@
 // - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
 //   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
 // - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
+// - (Stage Ordered adds what find_shared_hazards says, which is no rule of single ops.)
 // - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
 //   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), trans, and reshape
 //   where that leads from one layout to another (LinearLayout::reshape_tile).
@@ -163,7 +165,7 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= token_use(*v, i) && in_sight(*v, i);
+        good &= token_use(*v, i) && in_flight_use(*v, i) && in_sight(*v, i);
     }
     return good & results();
   }
@@ -202,6 +204,13 @@ class Verifier : private OpRules {
     if (op_->opcode != Opcode::AsyncCommit && !op_->has(Control))
       for (auto& r : op_->results) good &= want(!r->type.is_token(), "a token comes of async_commit alone");
     return good;
+  }
+
+  // Sums in flight go from mma_start through what loops and branches pass on to the next one or to mma_wait.
+  bool in_flight_use(const Value& v, size_t operand) {
+    const bool product = op_->opcode == Opcode::MmaStart && operand == 2;
+    return want(!v.type.is_in_flight() || product || op_->opcode == Opcode::MmaWait || is_handed_on(*op_, operand),
+                fmt::format("{} is in flight, which mma_wait ends", operand_name(operand)));
   }
 
   // Tokens go from async_commit through what loops and branches pass on to async_wait.
@@ -251,14 +260,14 @@ class Verifier : private OpRules {
     if (!want(elements <= kMaxElements,
               fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements)))
       return;
-    want(!t.shared || (!t.pointer && !t.is_scalar()),
+    want(!t.is_place() || (!t.pointer && !t.is_scalar()),
          fmt::format("{} is {}: no place in shared memory", what, t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {
       want(!t.layout, fmt::format("{} has a layout, expected none {}", what,
                                   t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
     } else if (want(t.layout != nullptr, fmt::format("{} has no layout", what))) {
       if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape)
-        t.shared ? shared_layout(*t.layout, t.shape, what) : layout(*t.layout, t.shape, what);
+        t.is_place() ? shared_layout(*t.layout, t.shape, what) : layout(*t.layout, t.shape, what);
     }
   }
 
