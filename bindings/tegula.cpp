@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -14,7 +16,9 @@
 
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
+#include "dsl/hooks.h"
 #include "dsl/kernel.h"
+#include "dsl/launch_options.h"
 #include "dsl/program.h"
 #include "runtime/base/internal_error.h"
 #include "runtime/base/messages.h"
@@ -44,6 +48,8 @@ struct tegula_config {
 };
 
 struct tegula_kernel {
+  explicit tegula_kernel(Kernel k) : kernel(std::move(k)) {}
+
   Kernel kernel;
   mutable std::mutex mutex = {};
   mutable std::vector<std::unique_ptr<tegula_config>> configs = {};  ///< those that were handed out
@@ -51,8 +57,9 @@ struct tegula_kernel {
   const tegula_config* handle_of(const Config& config) const {
     std::lock_guard lock(mutex);
     for (const auto& known : configs)
-      if (known->config.constexprs == config.constexprs && known->config.num_warps == config.num_warps &&
-          known->config.num_stages == config.num_stages && known->config.maxnreg == config.maxnreg)
+      if (known->config.constexprs == config.constexprs &&
+          std::ranges::all_of(dsl::launch_options(),
+                              [&](auto& option) { return known->config.*option.config == config.*option.config; }))
         return known.get();
     configs.push_back(std::make_unique<tegula_config>(tegula_config{config, config.to_string()}));
     return configs.back().get();
@@ -262,23 +269,33 @@ tegula_value value_of(const Constexpr& value) {
       value);
 }
 
-LaunchOptions options_of(const tegula_options* options, tegula_stream stream) {
+// The caller's structure may be of an earlier version, hence shorter: what it lacks is 0.
+tegula_options complete(const tegula_options& given) {
+  constexpr size_t kFirst = offsetof(tegula_options, num_ctas);
+  if (given.struct_size < kFirst)
+    throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
+                                 given.struct_size, sizeof(tegula_options)));
+  tegula_options out{};
+  std::memcpy(&out, &given, std::min(given.struct_size, sizeof(out)));
+  return out;
+}
+
+LaunchOptions options_of(const tegula_options* as_given, tegula_stream stream) {
   LaunchOptions out;
   out.stream = stream;
-  if (!options) return out;
-  if (options->struct_size < sizeof(tegula_options))
-    throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
-                                 options->struct_size, sizeof(tegula_options)));
+  if (!as_given) return out;
+  const tegula_options all = complete(*as_given), *options = &all;
   if (options->num_constexprs) given(options->constexprs, "constexprs");
   out.constexprs.reserve(options->num_constexprs);
   for (size_t i = 0; i < options->num_constexprs; ++i) {
     const tegula_constexpr& c = options->constexprs[i];
     out.constexprs.emplace_back(&given(c.name, "constexprs[].name"), constexpr_of(c.value));
   }
-  if (options->num_warps) out.num_warps = options->num_warps;
-  if (options->num_stages) out.num_stages = options->num_stages;
-  if (options->maxnreg) out.maxnreg = options->maxnreg;
+#define TEGULA_OPTION(name, ...) \
+  if (options->name) out.name = options->name;
+#include "codegen/ir/options.def"
   out.dependent_launch = !options->no_dependent_launch;
+  out.cooperative_grid = options->cooperative_grid != 0;
   return out;
 }
 
@@ -494,6 +511,45 @@ tegula_status tegula_kernel_is_tuned(const tegula_kernel* kernel, int32_t* tuned
   });
 }
 
+tegula_status tegula_kernel_with_hooks(const tegula_kernel* kernel, tegula_hook config_hook, tegula_hook pre_hook,
+                                       tegula_hook post_hook, void* user, tegula_kernel** hooked) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(hooked, "hooked");
+    if (!k.autotuning()) throw UsageError(fmt::format("kernel '{}' has no configurations, so no hooks", k.name()));
+    Autotune tuning = *k.autotuning();
+    auto out = std::make_unique<tegula_kernel>(k);
+    auto call = [to = out.get(), user](tegula_hook hook, const HookedLaunch& launch, bool reset_only,
+                                       const char* error) {
+      if (tegula_status status = hook(user, to->handle_of(launch.config()), reset_only, error))
+        throw CallbackFailed{status};
+    };
+    if (config_hook)
+      for (Config& config : tuning.configs)
+        config.pre_hook = [=](HookedLaunch& launch) { call(config_hook, launch, false, nullptr); };
+    if (pre_hook)
+      tuning.pre_hook = [=](HookedLaunch& launch, bool reset_only) { call(pre_hook, launch, reset_only, nullptr); };
+    if (post_hook)
+      tuning.post_hook = [=](HookedLaunch& launch, const char* error) { call(post_hook, launch, false, error); };
+    out->kernel = k.autotune(std::move(tuning));
+    *hooked = out.release();
+  });
+}
+
+tegula_status tegula_kernel_is_hooked(const tegula_kernel* kernel, int32_t* hooked) {
+  return guarded([&] {
+    const Kernel& k = given(kernel, "kernel").kernel;
+    given(hooked, "hooked");
+    *hooked = 0;
+    try {
+      if (const Autotune* tuning = k.autotuning())
+        *hooked = tuning->pre_hook || tuning->post_hook ||
+                  std::ranges::any_of(tuning->configs, [](const Config& c) { return bool(c.pre_hook); });
+    } catch (const CompileError&) {  // told by launches that need the declaration
+    }
+  });
+}
+
 void tegula_kernel_release(tegula_kernel* kernel) { delete kernel; }
 
 const char* tegula_config_text(const tegula_config* config) { return config ? config->text.c_str() : ""; }
@@ -517,16 +573,8 @@ tegula_status tegula_config_int(const tegula_config* config, const char* name, i
     const Config& c = given(config, "config").config;
     std::string_view wanted = &given(name, "name");
     given(value, "value");
-    if (!c.find(wanted)) {
-      const std::pair<std::string_view, std::optional<int>> options[] = {
-          {"num_warps", c.num_warps}, {"num_stages", c.num_stages}, {"maxnreg", c.maxnreg}};
-      for (const auto& [option, set] : options)
-        if (wanted == option) {
-          *value = set.value_or(0);
-          return;
-        }
-    }
-    *value = c[wanted];
+    const dsl::LaunchOption* option = c.find(wanted) ? nullptr : dsl::find_launch_option(wanted);
+    *value = option ? (c.*option->config).value_or(option->info.fallback) : c[wanted];
   });
 }
 

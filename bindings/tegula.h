@@ -9,7 +9,7 @@
  *     return 1;
  *   }
  *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
- *   tegula_options options = {sizeof(tegula_options), &block, 1, 8, 0, 0, 0};
+ *   tegula_options options = {.struct_size = sizeof options, .constexprs = &block, .num_constexprs = 1, .num_warps = 8};
  *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
  *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
  *
@@ -154,6 +154,8 @@ typedef struct tegula_options {
   int32_t num_stages;          /* 0: 3, or the configuration's */
   int32_t maxnreg;             /* registers a thread at most; 0: no limit, or the configuration's */
   int32_t no_dependent_launch; /* 1: the kernel never starts before the one ahead of it in the stream is done */
+  int32_t num_ctas;            /* programs of a cluster; 0: 1 */
+  int32_t cooperative_grid;    /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
 } tegula_options;
 
 /* ---- Devices */
@@ -247,7 +249,7 @@ typedef struct tegula_config tegula_config;
 const char* tegula_config_text(const tegula_config* config);
 size_t tegula_config_num_constexprs(const tegula_config* config);
 tegula_status tegula_config_constexpr(const tegula_config* config, size_t index, tegula_constexpr* out);
-/* `name` may also be num_warps, num_stages or maxnreg. TEGULA_LAUNCH_ERROR if there is no such integer. */
+/* `name` may also be num_warps, num_stages, maxnreg or num_ctas. TEGULA_LAUNCH_ERROR if there is no such integer. */
 tegula_status tegula_config_int(const tegula_config* config, const char* name, int64_t* value);
 
 /* The grid as a function of the configuration that is launched. Anything but TEGULA_OK ends the launch with that
@@ -255,6 +257,19 @@ tegula_status tegula_config_int(const tegula_config* config, const char* name, i
 typedef tegula_status (*tegula_grid_function)(void* user, const tegula_config* config, uint32_t grid[3]);
 /* For callbacks: the text of the error that they return. */
 void tegula_set_error(const char* text);
+
+/* A hook of a tuned kernel, called by the thread that launches. `config` is what the launch or the timed run has. Anything
+ * but TEGULA_OK ends the launch with that status; the message then is set_error()'s. */
+typedef tegula_status (*tegula_hook)(void* user, const tegula_config* config, int32_t reset_only, const char* error);
+/* The same kernel with hooks in place of those of its file: `config_hook` before each launch with a configuration that
+ * tuning chose and before each timed run, `pre_hook` before each timed run and once more, with reset_only 1, when the
+ * choice is made, `post_hook` behind each timed run, with the error of its launch or NULL. NULL: the file's own.
+ * TEGULA_USAGE_ERROR if the kernel has no configurations. */
+tegula_status tegula_kernel_with_hooks(const tegula_kernel* kernel, tegula_hook config_hook, tegula_hook pre_hook,
+                                       tegula_hook post_hook, void* user, tegula_kernel** hooked);
+/* Sets *hooked to 1 if the kernel has hooks, of whatever kind, else to 0. They may ask for the size of any buffer: give
+ * tegula_value.bytes. */
+tegula_status tegula_kernel_is_hooked(const tegula_kernel* kernel, int32_t* hooked);
 
 /* Launches on the stream, after compiling, loading or tuning what these arguments need, if that has not been done
  * before. `args` are those of the parameters that are no constexprs, in order; the last ones may be missing if they

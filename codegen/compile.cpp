@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "codegen/exec/asm_check.h"
 #include "codegen/exec/generate.h"
 #include "codegen/ir/printer.h"
 #include "codegen/passes/pass_manager.h"
@@ -49,6 +50,8 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
+  if (!options.emulator) check_inline_asm(func, code->ptx, options.target.name, diags);
+  if (diags.has_errors()) return std::nullopt;
 
   KernelImage image;
   image.kernel = func.name;

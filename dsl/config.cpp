@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dsl/launch_options.h"
 #include "runtime/base/check.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/error.h"
@@ -99,9 +100,9 @@ std::string Config::to_string() const {
   std::vector<std::string> parts;
   for (const ConstexprArg& c : constexprs) parts.push_back(fmt::format("{}={}", c.name, tegula::to_string(c.value)));
   std::sort(parts.begin(), parts.end());
-  if (num_warps) parts.push_back(fmt::format("num_warps={}", *num_warps));
-  if (num_stages) parts.push_back(fmt::format("num_stages={}", *num_stages));
-  if (maxnreg) parts.push_back(fmt::format("maxnreg={}", *maxnreg));
+  for (const dsl::LaunchOption& option : dsl::launch_options())
+    if (const auto& value = this->*option.config; value && option.info.is_choice())
+      parts.push_back(fmt::format("{}={}", option.info.name, *value));
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
@@ -130,10 +131,7 @@ SearchAxis steps(std::string name, int64_t low, int64_t high, int64_t step) {
 std::vector<Config> search_space(const std::vector<SearchAxis>& axes) {
   std::vector<Config> configs(1);
   for (const SearchAxis& axis : axes) {
-    std::optional<int> Config::*option = axis.name == "num_warps"    ? &Config::num_warps
-                                         : axis.name == "num_stages" ? &Config::num_stages
-                                         : axis.name == "maxnreg"    ? &Config::maxnreg
-                                                                     : nullptr;
+    const dsl::LaunchOption* option = dsl::find_launch_option(axis.name);
     std::vector<Config> longer;
     for (const Config& config : configs) {
       for (const Constexpr& value : axis.values) {
@@ -141,7 +139,7 @@ std::vector<Config> search_space(const std::vector<SearchAxis>& axes) {
         if (!option) {
           next.constexprs.emplace_back(axis.name, value);
         } else if (const auto* i = std::get_if<int64_t>(&value)) {
-          next.*option = int(*i);
+          next.*option->config = int(*i);
         } else {
           throw LaunchError(fmt::format("the axis '{}' of a search space takes integers", axis.name));
         }

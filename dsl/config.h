@@ -68,12 +68,17 @@ class LaunchArgs {
   std::vector<std::pair<std::string, Value>> items_;
 };
 
+class HookedLaunch;  // dsl/hooks.h
+
 /// One way to compile and launch a kernel: values of constexpr parameters, and options.
 struct Config {
   std::vector<ConstexprArg> constexprs;
   std::optional<int> num_warps;   ///< unset: the launch's
   std::optional<int> num_stages;  ///< unset: the launch's
   std::optional<int> maxnreg;     ///< registers a thread at most; unset: the launch's
+  std::optional<int> num_ctas;    ///< programs of a cluster; unset: the launch's
+  /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
+  std::function<void(HookedLaunch&)> pre_hook = {};
 
   /// The integer (or bool) value of a constexpr: `config["BLOCK"]`, for grids. Throws LaunchError for other names.
   int64_t operator[](std::string_view name) const;
@@ -124,9 +129,11 @@ struct Autotune {
   double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
   /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
   std::function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
-  /// Why launches cannot leave the choice to tuning, though the kernel compiles with each configuration: a message with
-  /// its place. Empty: they can.
-  std::string not_launchable;
+  /// Called around each timed run by the launching thread, besides what is zeroed and restored: before the run, behind
+  /// its launch (with the text of what the launch threw, or null), and once more, with reset_only, when the choice is
+  /// made. Null: nothing. What they throw ends the tuning.
+  std::function<void(HookedLaunch&, bool reset_only)> pre_hook = {};
+  std::function<void(HookedLaunch&, const char* error)> post_hook = {};
 };
 
 /// A constexpr parameter whose value follows from the other arguments and from the configuration, as

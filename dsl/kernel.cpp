@@ -9,6 +9,7 @@
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/target/target.h"
+#include "dsl/hooks.h"
 #include "dsl/kernel_state.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
@@ -57,7 +58,7 @@ KernelState::TuningLock::TuningLock(KernelState& state) : state_(state) {
   if (state.tuner == std::this_thread::get_id())
     throw LaunchError(
         fmt::format("kernel '{}' is launched while it is being tuned, by a function that tuning calls\n  "
-                    "hint: its grid, pruning, heuristic and progress functions cannot launch it",
+                    "hint: its grid, pruning, heuristic and progress functions and its hooks cannot launch it",
                     state.name()));
   state.tuning.lock();
   state.tuner = std::this_thread::get_id();
@@ -99,7 +100,7 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   if (!func || diags.has_errors()) throw CompileError(diags);
   for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
   if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
-  if (!options.dependent_launch) func->attrs["dependent_launch"] = false;
+  if (!options.dependent_launch || options.cooperative_grid) func->attrs["dependent_launch"] = false;
   return func;
 }
 
@@ -137,6 +138,7 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
   if (!image) image = compile(*func, types, target, info.emulator);
+  image->cooperative = options.cooperative_grid;
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
@@ -247,7 +249,9 @@ KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions&
                                   near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
   }
   auto func = state_->build(types, options, row->sm);
-  return state_->compile(*func, types, *row, emulator);
+  KernelImage image = state_->compile(*func, types, *row, emulator);
+  image.cooperative = options.cooperative_grid;
+  return image;
 }
 
 LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
@@ -274,43 +278,75 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
                     "with @triton.autotune in the file",
                     name()));
-  if (!state_->autotune->not_launchable.empty()) throw LaunchError(state_->autotune->not_launchable);
   KernelState::TuningLock lock(*state_);
   return dsl::tune(*state_, device, grid, options, args, tuning);
 }
 
-Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& options,
-                            std::span<const Arg> args) const {
-  KernelState& state = *state_;
+namespace {
+
+/// What a launch found, and the launch as the configuration's hook left it, where that has been called.
+struct Found {
+  const dsl::ReadyLaunch* ready;
+  std::unique_ptr<HookedLaunch> hooked = {};
+};
+
+std::unique_ptr<HookedLaunch> call_hook(const KernelState& state, const Config& config, Device& device,
+                                        StreamHandle stream, std::span<const Arg> args) {
+  auto launch = std::make_unique<HookedLaunch>(*state.source, device, stream, args, config);
+  config.pre_hook(*launch);
+  return launch;
+}
+
+/// The configuration that tuning chooses, with state.tuning held.
+Config choose_config(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
+                     std::span<const Arg> args) {
+  if (auto known = dsl::chosen_before(state, device, options, args)) return *known;
+  return dsl::tune(state, device, grid, options, args, {}).declared;
+}
+
+Found make_ready(const Kernel& kernel, KernelState& state, const dsl::LaunchKey& key, const Config& declared,
+                 Device& device, const LaunchOptions& options, std::span<const Arg> args) {
+  const LaunchOptions full = dsl::with_heuristics(state, args, dsl::options_of(declared, options));
+  Config config = dsl::config_of(full);
+  config.pre_hook = declared.pre_hook;
+  Found found{};
+  if (config.pre_hook) found.hooked = call_hook(state, config, device, options.stream, args);
+  LaunchHandle handle =
+      kernel.prepare(device, kernel.classify(found.hooked ? found.hooked->values() : args, full), full);
+  found.ready =
+      state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), std::move(config)));
+  return found;
+}
+
+Found find(const Kernel& kernel, KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
+           std::span<const Arg> args) {
   if (!state.declarations_read.load(std::memory_order_acquire)) [[unlikely]]
     state.read_declarations();
   const dsl::LaunchKey key(device, options, args, state.key_args);
-  const dsl::ReadyLaunch* ready = state.ready.find(key, options);
-  if (!ready) [[unlikely]] {
-    LaunchOptions full;
-    if (dsl::leaves_open(state, options)) {
-      if (!state.autotune->not_launchable.empty()) throw LaunchError(state.autotune->not_launchable);
-      KernelState::TuningLock lock(state);  // other threads wait for what this one finds
-      ready = state.ready.find(key, options);
-      if (!ready) {
-        auto known = dsl::chosen_before(state, device, options, args);
-        full = known ? *known : dsl::options_of(dsl::tune(state, device, grid, options, args, {}).best, options);
-      }
-    } else {
-      full = dsl::with_heuristics(state, args, options);
-    }
-    if (!ready) {
-      LaunchHandle handle = prepare(device, classify(args, full), full);
-      ready =
-          state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), dsl::config_of(full)));
-    }
-  }
+  if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) [[likely]]
+    return {ready};
+  if (!dsl::leaves_open(state, options)) return make_ready(kernel, state, key, {}, device, options, args);
+  KernelState::TuningLock lock(state);  // other threads wait for what this one finds
+  if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) return {ready};
+  return make_ready(kernel, state, key, choose_config(state, device, grid, options, args), device, options, args);
+}
+
+}  // namespace
+
+Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& options,
+                            std::span<const Arg> args) const {
+  const dsl::ReadyLaunch* ready = find(*this, *state_, device, grid, options, args).ready;
   return {&*ready->handle, &ready->config};
 }
 
 void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const {
-  const Ready found = ready(device, grid, options, args);
-  found.handle->launch(options.stream, grid(*found.config), args);
+  Found found = find(*this, *state_, device, grid, options, args);
+  const Config& config = found.ready->config;
+  if (config.pre_hook) [[unlikely]] {
+    if (!found.hooked) found.hooked = call_hook(*state_, config, device, options.stream, args);
+    args = found.hooked->values();
+  }
+  found.ready->handle->launch(options.stream, grid(config), args);
 }
 
 }  // namespace tegula

@@ -31,10 +31,8 @@ Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg);
 
 struct Specialization {
   std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
-  int num_warps = 4;
-  int num_stages = 3;
-  int maxnreg = 0;      ///< registers a thread at most; 0: as many as the target has
-  int capability = 90;  ///< of the target: 90 for sm_90
+  LaunchOptions options;      ///< their constexprs are among the args
+  int capability = 90;        ///< of the target: 90 for sm_90
 
   /// Makes the options attributes of the kernel's function.
   void set_options(ir::Func& func) const;

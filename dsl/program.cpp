@@ -12,68 +12,14 @@
 
 #include "dsl/kernel_source.h"
 #include "dsl/language/checker.h"
-#include "dsl/language/decorators.h"
 #include "dsl/language/entry_points.h"
 #include "dsl/language/source_file.h"
+#include "dsl/language/text_source.h"
 #include "runtime/base/messages.h"
 
 namespace tegula {
 
-namespace {
-
 using language::SourceFile;
-
-// The last name of an annotation: `tl.constexpr` -> "constexpr", `int` -> "int".
-std::string annotation_name(const language::Expr* annotation) {
-  if (!annotation) return {};
-  using Kind = language::Expr::Kind;
-  if (annotation->kind == Kind::Name || annotation->kind == Kind::Attribute || annotation->kind == Kind::String) {
-    const std::string& text = annotation->text;
-    return text.substr(text.rfind('.') + 1);
-  }
-  return {};
-}
-
-KernelParam make_param(const language::Param& param) {
-  std::string annotation = annotation_name(param.annotation.get());
-  KernelParam out{param.name, annotation == "constexpr", param.default_value != nullptr};
-  if (annotation == "int")
-    out.annotated = Elem::I32;
-  else if (annotation == "float")
-    out.annotated = Elem::F32;
-  else if (auto elem = elem_from_text(annotation))
-    out.annotated = elem;
-  return out;
-}
-
-/// A @triton.jit function of a file.
-class TextSource : public dsl::KernelSource {
- public:
-  TextSource(std::shared_ptr<const SourceFile> file, const language::Function& function)
-      : file_(std::move(file)), function_(function) {
-    for (const auto& p : function.params) params_.push_back(make_param(p));
-    language::read_jit_options(file_, function, params_);
-  }
-
-  const std::string& name() const override { return function_.name; }
-  const std::vector<KernelParam>& params() const override { return params_; }
-  std::unique_ptr<ir::Func> build(const dsl::Specialization& spec, Diagnostics& diags,
-                                  std::vector<std::string>& prints) const override {
-    return language::check(*file_, name(), spec, diags, &prints);
-  }
-  std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
-  Diagnostics diagnostics() const override { return file_->diagnostics(); }
-  std::optional<Autotune> autotune() const override { return language::find_autotune(file_, function_); }
-  std::vector<ConstexprArg> globals() const override { return language::constant_globals(*file_); }
-  std::vector<Heuristic> heuristics() const override { return language::find_heuristics(file_, function_); }
-
- private:
-  std::shared_ptr<const SourceFile> file_;
-  const language::Function& function_;
-  std::vector<KernelParam> params_;
-};
-
-}  // namespace
 
 namespace detail {
 
@@ -103,7 +49,7 @@ Program Program::parse(std::string text, std::string name) {
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;
   for (const language::Function& f : file->module().functions)  // the last one of a name counts, as in Python
-    state->kernels.insert_or_assign(f.name, Kernel(std::make_shared<TextSource>(file, f)));
+    state->kernels.insert_or_assign(f.name, Kernel(language::text_source(file, f)));
   return Program(std::move(state));
 }
 

@@ -49,6 +49,20 @@ std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
   return words;
 }
 
+// All options but constexprs, in 40 bits. A value that no option can have stands as one such value.
+uint64_t word_of(const LaunchOptions& options) {
+  constexpr int kBits = 9;
+  constexpr int kOptions = 0
+#define TEGULA_OPTION(...) +1
+#include "codegen/ir/options.def"
+      ;
+  static_assert(2 + kBits * kOptions <= 40);
+  uint64_t word = uint64_t(options.dependent_launch) << 1 | uint64_t(options.cooperative_grid);
+#define TEGULA_OPTION(name, ...) word = word << kBits | std::min(unsigned(options.name), (1u << kBits) - 1);
+#include "codegen/ir/options.def"
+  return word;
+}
+
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 29;
@@ -73,8 +87,7 @@ LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::sp
     words_ = more_.data();
   }
   hash_ = mix(reinterpret_cast<uintptr_t>(&device), options.constexprs.size());
-  add(uint64_t(options.num_warps) | uint64_t(options.num_stages) << 8 | uint64_t(options.maxnreg) << 16 |
-      uint64_t(options.dependent_launch) << 31 | uint64_t(args.size()) << 32);
+  add(word_of(options) << 24 | args.size());
   uint64_t word = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     word |= class_of(args[i]) << 16 * (i % 4);

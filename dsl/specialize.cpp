@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/ir/options.h"
+#include "dsl/launch_options.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/error.h"
 
@@ -51,10 +51,9 @@ std::string spill_warning(std::string_view kernel, int bytes, int num_warps) {
 }
 
 void Specialization::set_options(ir::Func& func) const {
-  auto set = [&](const ir::OptionInfo& option, int value) { func.attrs[std::string(option.name)] = int64_t(value); };
-  set(ir::option::num_warps, num_warps);
-  set(ir::option::num_stages, num_stages);
-  if (maxnreg) set(ir::option::maxnreg, maxnreg);
+  for (const LaunchOption& option : launch_options())
+    if (const int value = options.*option.launch; option.info.is_choice() && !option.info.is_none(value))
+      func.attrs[std::string(option.info.name)] = int64_t(value);
 }
 
 void check_options(const KernelSource& kernel, const LaunchOptions& options) {
@@ -64,10 +63,8 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options) {
     mistakes += fmt::format("{}kernel '{}': {}", mistakes.empty() ? "" : "\n", name, what);
     if (!hint.empty()) mistakes += "\n  hint: " + hint;
   };
-  for (auto [option, value] : {std::pair{&ir::option::num_warps, options.num_warps},
-                               {&ir::option::maxnreg, options.maxnreg},
-                               {&ir::option::num_stages, options.num_stages}})
-    if (!option->allows(value)) wrong(option->wrong(value));
+  for (const LaunchOption& option : launch_options())
+    if (const int value = options.*option.launch; !option.info.allows(value)) wrong(option.info.wrong(value));
   std::vector<std::string> known, runtime;
   for (const KernelParam& p : kernel.params()) (p.is_constexpr ? known : runtime).push_back(p.name);
   std::set<std::string> given;
@@ -140,9 +137,7 @@ ArgSpec spec_of(const ArgType& type, std::string name) {
 Specialization specialization(const KernelSource& kernel, std::span<const ArgType> types,
                               const LaunchOptions& options) {
   Specialization spec;
-  spec.num_warps = options.num_warps;
-  spec.num_stages = options.num_stages;
-  spec.maxnreg = options.maxnreg;
+  spec.options = options;
   auto params = runtime_params(kernel, types);
   for (size_t i = 0; i < types.size();) {
     const ArgType& type = types[i];
@@ -294,8 +289,11 @@ std::string types_text(std::span<const ArgType> types) {
 }
 
 std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
-  std::string text = fmt::format("warps {} stages {} registers {}{}; {}", options.num_warps, options.num_stages,
-                                 options.maxnreg, options.dependent_launch ? "" : " alone", types_text(types));
+  std::string text;
+  for (const LaunchOption& option : launch_options())
+    text += fmt::format("{} {} ", option.info.name, options.*option.launch);
+  text += fmt::format("{}{}; {}", options.dependent_launch ? "" : "alone",
+                      options.cooperative_grid ? "cooperative" : "", types_text(types));
   for (const ConstexprArg& c : options.constexprs) text += fmt::format(" {}={}", c.name, to_string(c.value));
   return text;
 }

@@ -4,6 +4,7 @@
 #include "dsl/config.h"
 #include "dsl/cpp_kernel.h"
 #include "dsl/grid.h"
+#include "dsl/hooks.h"
 #include "dsl/kernel.h"
 #include "dsl/program.h"
 #include "runtime/base/error.h"

@@ -14,7 +14,9 @@
 #include "codegen/analysis/cost.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
+#include "dsl/hooks.h"
 #include "dsl/specialize.h"
+#include "dsl/timed_buffers.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 #include "runtime/timing.h"
@@ -29,41 +31,6 @@ namespace {
 
 [[noreturn]] void fail(const KernelSource& kernel, const std::string& message) {
   throw LaunchError(fmt::format("kernel '{}': {}", kernel.name(), message));
-}
-
-const KernelParam* find_param(const KernelSource& kernel, std::string_view name) {
-  for (const KernelParam& p : kernel.params())
-    if (p.name == name) return &p;
-  return nullptr;
-}
-
-// Throws unless the kernel has such a parameter, of the kind that `wanted` takes.
-void check_name(const KernelSource& kernel, std::string_view name, std::string_view where, std::string_view expected,
-                bool (*wanted)(const KernelParam&)) {
-  if (const KernelParam* p = find_param(kernel, name); p && wanted(*p)) return;
-  std::vector<std::string> names;
-  for (const KernelParam& p : kernel.params())
-    if (wanted(p)) names.push_back(p.name);
-  auto near = nearest_name(name, names);
-  fail(kernel, fmt::format("{} names '{}', which is no {}\n  hint: {}", where, name, expected,
-                           near            ? fmt::format("did you mean '{}'?", *near)
-                           : names.empty() ? std::string("the kernel has none")
-                                           : fmt::format("the kernel has {}", fmt::join(names, ", "))));
-}
-
-// Options of a launch that heuristics may set as well; null for other names.
-int LaunchOptions::*option_field(std::string_view name) {
-  return name == "num_warps"    ? &LaunchOptions::num_warps
-         : name == "num_stages" ? &LaunchOptions::num_stages
-         : name == "maxnreg"    ? &LaunchOptions::maxnreg
-                                : nullptr;
-}
-
-std::set<std::string> tuned_names(const Autotune& tuning) {
-  std::set<std::string> names;
-  for (const Config& config : tuning.configs)
-    for (const ConstexprArg& c : config.constexprs) names.insert(c.name);
-  return names;
 }
 
 bool pinned_by_environment() {
@@ -108,71 +75,12 @@ struct Candidate {
   LaunchOptions options;  ///< all constexprs given
   Config config;          ///< the same as a configuration
   Config declared;        ///< as it was given: without what the launch and heuristics add
-  std::string id;         ///< canonical text, and for a kernel without text the digest of its tile IR
+  std::vector<ArgType> types;
+  std::string id;  ///< canonical text, and for a kernel without text the digest of its tile IR
   Grid grid;
   std::string no_grid;   ///< why the grid function gave none
   std::string unusable;  ///< why no tile IR is made of it, found while ranking
   double predicted_us = 0;
-};
-
-/// Buffers that timed runs would spoil: zeroed before each run, or set back to what they held.
-class Guard {
- public:
-  Guard(const KernelState& state, Device& device, std::span<const Arg> args, StreamHandle stream)
-      : device_(device), stream_(stream) {
-    const Autotune& tuning = *state.autotune;
-    auto params = runtime_params(*state.source, args.size());
-    auto add = [&](const std::vector<std::string>& names, const char* what, bool keep) {
-      for (const std::string& name : names) {
-        size_t i = 0;
-        while (i < params.size() && params[i]->name != name) ++i;
-        const bool memory =
-            i < params.size() && (args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor);
-        if (!memory || args[i].u == 0) continue;
-        size_t bytes = args[i].bytes ? args[i].bytes : device.allocated_bytes(args[i].u);
-        if (!bytes)
-          fail(*state.source,
-               fmt::format("{} names '{}', but how large its buffer is is not known\n  hint: pass a Buffer, "
-                           "or Arg::pointer(address, type, bytes)",
-                           what, name));
-        Item& item = items_.emplace_back(Item{args[i].u, bytes, {}});
-        if (!keep) continue;
-        item.saved = Buffer(device, bytes);
-        device.copy_on_device(item.saved.address(), item.address, bytes, stream);
-      }
-    };
-    add(tuning.reset_to_zero, "reset_to_zero", false);
-    add(tuning.restore_value, "restore_value", true);
-    device.synchronize(stream);
-  }
-  ~Guard() {
-    try {
-      before_run();
-      device_.synchronize(stream_);
-    } catch (const Error&) {  // the device is lost: what the launch does next will say so
-    }
-  }
-  Guard(const Guard&) = delete;
-
-  void before_run() {
-    for (Item& item : items_) {
-      if (item.saved)
-        device_.copy_on_device(item.address, item.saved.address(), item.bytes, stream_);
-      else
-        device_.fill(item.address, 0, item.bytes, stream_);
-    }
-  }
-
- private:
-  struct Item {
-    uint64_t address;
-    size_t bytes;
-    Buffer saved;  ///< what it held; none: it is zeroed
-  };
-
-  Device& device_;
-  StreamHandle stream_;
-  std::vector<Item> items_;
 };
 
 class Tuning {
@@ -190,7 +98,9 @@ class Tuning {
     report_.problem = describe_problem(state_, device_, options_, args_);
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
     if (device_.info().emulator) {
-      choose(best_predicted());
+      const Candidate& best = best_predicted();
+      choose(best);
+      reset(best);
       for (const Candidate& c : candidates_) {
         if (c.no_grid.empty() && c.unusable.empty()) continue;
         TuningResult& r = report_.results.emplace_back();
@@ -222,6 +132,12 @@ class Tuning {
       c.declared = config;
       c.id = config.to_string();
       if (!seen.insert(c.id).second) continue;
+      c.types = types_;
+      if (config.pre_hook) {
+        HookedLaunch launch(*state_.source, device_, options_.stream, args_, c.config);
+        config.pre_hook(launch);
+        c.types = classify(*state_.source, launch.values());
+      }
       identify(c);
       candidates_.push_back(std::move(c));
     }
@@ -231,7 +147,7 @@ class Tuning {
   void identify(Candidate& c) {
     if (!state_.source->identity().empty()) return;
     try {
-      c.id += " @" + content_key({ir::print(*state_.build(types_, c.options))}).substr(0, 12);
+      c.id += " @" + content_key({ir::print(*state_.build(c.types, c.options))}).substr(0, 12);
     } catch (const CompileError&) {  // told when it is compiled
     }
   }
@@ -264,7 +180,7 @@ class Tuning {
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
-          if (auto func = lay_out(*state_.build(types_, c.options, target.sm), target, diags))
+          if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags))
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
           else
             c.unusable = diags.render();
@@ -370,6 +286,9 @@ class Tuning {
     std::vector<double> predicted;
     for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
 
+    if (!how_.more_devices.empty() &&
+        std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return is_hooked(c); }))
+      fail(*state_.source, "other GPUs cannot share the work: its hooks know the arguments of this launch alone");
     add_worker(device_, options_.stream, {args_.begin(), args_.end()});
     for (Device* device : how_.more_devices) add_worker(*device, nullptr, copies_on(*device));
     search_options.compile_threads = how_.compile_threads;
@@ -380,10 +299,11 @@ class Tuning {
     SearchOutcome outcome = search(
         ids, predicted, rows, [&](size_t i) { return prepare(candidates_[i]); },
         [&](const TuningResult& r) {
-          if (state_.store) state_.store->put(report_.problem, r);
+          if (state_.store && !hook_error_) state_.store->put(report_.problem, r);
         },
         search_options);
     workers_.clear();
+    if (hook_error_) std::rethrow_exception(hook_error_);
     report_.results = std::move(outcome.results);
     report_.timed = outcome.timed;
     if (outcome.best < 0) {
@@ -395,6 +315,7 @@ class Tuning {
     const Candidate* best = find(report_.results[size_t(outcome.best)].config);
     choose(*best);
     if (state_.store) state_.store->set_winner(report_.problem, best->id);
+    reset(*best);
   }
 
   PreparedCandidate prepare(const Candidate& c) {
@@ -402,7 +323,7 @@ class Tuning {
     PreparedCandidate out;
     out.facts.config = c.id;
     out.facts.predicted_us = c.predicted_us;
-    auto handle = std::make_shared<LaunchHandle>(state_.load(device_, types_, c.options));
+    auto handle = std::make_shared<LaunchHandle>(state_.load(device_, c.types, c.options));
     out.facts.registers = handle->image().registers;
     out.facts.spill_bytes = handle->image().spill_bytes;
     out.facts.shared_bytes = handle->image().shared_bytes;
@@ -411,7 +332,7 @@ class Tuning {
     out.time = [this, handles, &c](int runs, int worker) {
       auto& mine = (*handles)[size_t(worker)];
       Worker& w = *workers_[size_t(worker)];
-      if (!mine) mine = std::make_shared<LaunchHandle>(state_.load(w.device, types_, c.options));
+      if (!mine) mine = std::make_shared<LaunchHandle>(state_.load(w.device, c.types, c.options));
       return time(w, *mine, c, runs);
     };
     return out;
@@ -420,13 +341,13 @@ class Tuning {
   /// A device that candidates are timed on, with the arguments of the launch in its memory.
   struct Worker {
     Worker(const KernelState& state, Device& device, StreamHandle stream, std::vector<Arg> arguments)
-        : device(device), stream(stream), args(std::move(arguments)), guard(state, device, args, stream) {
+        : device(device), stream(stream), args(std::move(arguments)), buffers(state, device, args, stream) {
       if (device.info().l2_bytes > 0) flush = Buffer(device, size_t(2 * device.info().l2_bytes));
     }
     Device& device;
     StreamHandle stream;
     std::vector<Arg> args;
-    Guard guard;
+    TimedBuffers buffers;
     Buffer flush;
   };
 
@@ -469,17 +390,68 @@ class Tuning {
       starts.emplace_back(w.device);
       stops.emplace_back(w.device);
     }
-    for (int i = 0; i < runs; ++i) {
-      w.guard.before_run();
-      w.flush.fill(uint8_t(i), w.stream);
-      starts[size_t(i)].record(w.stream);
-      handle.launch(w.stream, c.grid, w.args);
-      stops[size_t(i)].record(w.stream);
+    for (size_t i = 0; i < size_t(runs); ++i) {
+      w.buffers.before_run();
+      if (is_hooked(c))
+        run_hooked(w, handle, c, starts[i], stops[i]);
+      else
+        run(w, handle, c, w.args, starts[i], stops[i]);
     }
     w.device.synchronize(w.stream);
     std::vector<double> us;
     for (int i = 0; i < runs; ++i) us.push_back(1000 * stops[size_t(i)].ms_since(starts[size_t(i)]));
     return us;
+  }
+
+  void run(Worker& w, const LaunchHandle& handle, const Candidate& c, std::span<const Arg> args, Event& start,
+           Event& stop) {
+    w.flush.fill(uint8_t(++runs_), w.stream);
+    start.record(w.stream);
+    handle.launch(w.stream, c.grid, args);
+    stop.record(w.stream);
+  }
+
+  // ---- Hooks
+
+  bool is_hooked(const Candidate& c) const {
+    return c.declared.pre_hook || state_.autotune->pre_hook || state_.autotune->post_hook;
+  }
+
+  // A candidate's errors are told and leave the others; those of hooks end the tuning.
+  template <class Call>
+  void call_hook(Call call) {
+    try {
+      call();
+    } catch (...) {
+      hook_error_ = std::current_exception();
+      throw LaunchError("a hook fails");
+    }
+  }
+
+  void run_hooked(Worker& w, const LaunchHandle& handle, const Candidate& c, Event& start, Event& stop) {
+    const Autotune& tuning = *state_.autotune;
+    HookedLaunch launch(*state_.source, w.device, w.stream, w.args, c.config);
+    call_hook([&] {
+      if (c.declared.pre_hook) c.declared.pre_hook(launch);
+      if (tuning.pre_hook) tuning.pre_hook(launch, false);
+    });
+    auto after = [&](const char* error) {
+      if (tuning.post_hook) call_hook([&] { tuning.post_hook(launch, error); });
+    };
+    try {
+      run(w, handle, c, launch.values(), start, stop);
+    } catch (const std::exception& e) {
+      after(e.what());
+      throw;
+    }
+    after(nullptr);
+  }
+
+  // The arguments as the launch is to find them, now that the choice is made.
+  void reset(const Candidate& best) {
+    if (!state_.autotune->pre_hook) return;
+    HookedLaunch launch(*state_.source, device_, options_.stream, args_, best.config);
+    state_.autotune->pre_hook(launch, true);
   }
 
   KernelState& state_;
@@ -494,139 +466,18 @@ class Tuning {
   std::deque<Buffer> copies_;                 ///< of arguments, on other devices; outlive the workers
   std::deque<TensorDescriptor> descriptors_;  ///< of these
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::exception_ptr hook_error_;
+  std::atomic<unsigned> runs_{0};
   TuneReport report_;
 };
 
 }  // namespace
 
-LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
-  LaunchArgs out;
-  auto params = runtime_params(kernel, args.size());
-  for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    LaunchArgs::Value value;
-    switch (arg.kind) {
-      case Arg::Kind::Pointer:
-      case Arg::Kind::Descriptor:
-        if (arg.u || arg.elem) value = PointerArg{arg.elem, arg.u};
-        break;
-      case Arg::Kind::Signed:
-      case Arg::Kind::Unsigned:
-        value = arg.i;
-        break;
-      case Arg::Kind::Float:
-        value = arg.f;
-        break;
-      case Arg::Kind::Bool:
-        value = arg.u != 0;
-        break;
-    }
-    out.set(params[i]->name, std::move(value));
-  }
-  for (const ConstexprArg& c : options.constexprs) out.set_constexpr(c.name, c.value);
-  return out;
-}
-
-void check_autotune(const KernelSource& kernel, const Autotune& tuning) {
-  if (tuning.configs.empty()) fail(kernel, "autotune() takes at least one configuration, found none");
-  auto is_constexpr = [](const KernelParam& p) { return p.is_constexpr; };
-  auto is_runtime = [](const KernelParam& p) { return !p.is_constexpr; };
-  for (const std::string& name : tuned_names(tuning))
-    check_name(kernel, name, "a configuration", "constexpr parameter", is_constexpr);
-  for (const std::string& name : tuning.key)
-    check_name(kernel, name, "the key", "parameter", [](const KernelParam&) { return true; });
-  for (const std::string& name : tuning.reset_to_zero)
-    check_name(kernel, name, "reset_to_zero", "argument", is_runtime);
-  for (const std::string& name : tuning.restore_value)
-    check_name(kernel, name, "restore_value", "argument", is_runtime);
-}
-
-void check_heuristics(const KernelSource& kernel, const std::vector<Heuristic>& heuristics) {
-  for (const Heuristic& h : heuristics)
-    if (!option_field(h.param))
-      check_name(kernel, h.param, "a heuristic", "constexpr parameter",
-                 [](const KernelParam& p) { return p.is_constexpr; });
-}
-
-std::vector<int> key_positions(const KernelSource& kernel, const Autotune* tuning, bool has_heuristics) {
-  std::vector<int> positions;
-  int position = 0;
-  for (const KernelParam& p : kernel.params()) {
-    if (p.is_constexpr) continue;
-    bool in_key = tuning && std::find(tuning->key.begin(), tuning->key.end(), p.name) != tuning->key.end();
-    if (in_key || has_heuristics) positions.push_back(position);
-    ++position;
-  }
-  return positions;
-}
-
-std::optional<LaunchOptions> chosen_before(const KernelState& state, const Device& device, const LaunchOptions& options,
-                                           std::span<const Arg> args) {
+std::optional<Config> chosen_before(const KernelState& state, const Device& device, const LaunchOptions& options,
+                                    std::span<const Arg> args) {
   auto it = state.chosen.find(chosen_key(describe_problem(state, device, options, args)));
   if (it == state.chosen.end()) return std::nullopt;
-  return with_heuristics(state, args, options_of(it->second, options));
-}
-
-bool leaves_open(const KernelState& state, const LaunchOptions& options) {
-  auto is_given = [&](const std::string& name) {
-    return std::any_of(options.constexprs.begin(), options.constexprs.end(),
-                       [&](const ConstexprArg& c) { return c.name == name; });
-  };
-  if (state.declaration_error)
-    for (const KernelParam& p : state.params())
-      if (p.is_constexpr && !p.has_default && !is_given(p.name)) std::rethrow_exception(state.declaration_error);
-  if (!state.autotune) return false;
-  std::set<std::string> tuned = tuned_names(*state.autotune);
-  std::vector<std::string> given, open;
-  for (const std::string& name : tuned) (is_given(name) ? given : open).push_back(name);
-  if (!given.empty() && !open.empty())
-    fail(*state.source,
-         fmt::format("the launch gives {}, which the configurations give too, but not {}\n  hint: give all "
-                     "of them to choose yourself, or none to have the best configuration chosen",
-                     fmt::join(given, ", "), fmt::join(open, ", ")));
-  return given.empty();
-}
-
-LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> args, const LaunchOptions& options) {
-  LaunchOptions out = options;
-  if (state.heuristics.empty()) return out;
-  LaunchArgs view = launch_args(*state.source, args, options);
-  for (const Heuristic& h : state.heuristics) {
-    if (std::any_of(options.constexprs.begin(), options.constexprs.end(),
-                    [&](const ConstexprArg& c) { return c.name == h.param; }))
-      continue;
-    Constexpr value = h.value(view);
-    view.set_constexpr(h.param, value);
-    int LaunchOptions::*option = option_field(h.param);
-    if (!option)
-      out.constexprs.emplace_back(h.param, value);
-    else if (const auto* i = std::get_if<int64_t>(&value))
-      out.*option = int(*i);
-    else
-      fail(*state.source, fmt::format("the heuristic of {} gives {}, no integer", h.param, to_string(value)));
-  }
-  return out;
-}
-
-Config config_of(const LaunchOptions& options) {
-  Config config;
-  config.constexprs = options.constexprs;
-  config.num_warps = options.num_warps;
-  config.num_stages = options.num_stages;
-  if (options.maxnreg) config.maxnreg = options.maxnreg;
-  return config;
-}
-
-LaunchOptions options_of(const Config& config, const LaunchOptions& launch) {
-  LaunchOptions options = launch;
-  for (const ConstexprArg& c : config.constexprs) {
-    std::erase_if(options.constexprs, [&](const ConstexprArg& old) { return old.name == c.name; });
-    options.constexprs.push_back(c);
-  }
-  if (config.num_warps) options.num_warps = *config.num_warps;
-  if (config.num_stages) options.num_stages = *config.num_stages;
-  if (config.maxnreg) options.maxnreg = *config.maxnreg;
-  return options;
+  return it->second;
 }
 
 TuneReport tune(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,

@@ -29,10 +29,9 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
 Config config_of(const LaunchOptions& options);
 LaunchOptions options_of(const Config& config, const LaunchOptions& launch);
 
-/// What a launch runs with whose configuration was chosen before, for other values of arguments that are no key. With
-/// state.tuning held.
-std::optional<LaunchOptions> chosen_before(const detail::KernelState& state, const Device& device,
-                                           const LaunchOptions& options, std::span<const Arg> args);
+/// The configuration that was chosen before, for other values of arguments that are no key. With state.tuning held.
+std::optional<Config> chosen_before(const detail::KernelState& state, const Device& device,
+                                    const LaunchOptions& options, std::span<const Arg> args);
 
 /// With state.tuning held.
 TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,

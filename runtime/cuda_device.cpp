@@ -26,6 +26,8 @@ constexpr int kDependentLaunchVersion = 12030;
 
 // The next kernel of the stream may start before the one ahead of it is done: its code waits.
 constexpr cuda::LaunchAttribute kMayOverlap{cuda::LaunchAttributeId::ProgrammaticStreamSerialization, 0, 1};
+// All programs run at once.
+constexpr cuda::LaunchAttribute kCooperative{cuda::LaunchAttributeId::Cooperative, 0, 1};
 
 // Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
 // next use costs one comparison; another library's context comes back at the end.
@@ -74,7 +76,8 @@ class CudaKernel final : public LoadedKernel {
 
   // What a launch reads, side by side.
   decltype(Driver::launch_kernel.function) launch_kernel_;
-  decltype(Driver::launch_kernel_ex.function) launch_overlapping_;  // null: launches do not overlap
+  decltype(Driver::launch_kernel_ex.function) launch_kernel_ex_;
+  const cuda::LaunchAttribute* attribute_;  // null: launches have none
   decltype(Driver::ctx_get_current.function) get_current_;
   cuda::Context context_;
   cuda::Function function_ = nullptr;
@@ -302,6 +305,9 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
     throw DeviceError(fmt::format(
         "kernel '{}' needs {} bytes of shared memory a program, {} has {}\n  hint: try smaller tiles or fewer stages",
         image.kernel, image.shared_bytes, info_.name, info_.shared_per_program));
+  if (image.cooperative && !driver_.launch_kernel_ex)
+    throw DeviceError(fmt::format(
+        "kernel '{}': the driver has no cooperative launches\n  hint: install one of CUDA 12 or later", image.kernel));
   auto scope = current();
   cuda::Module module = nullptr;
   if (!image.cubin.empty()) {
@@ -324,12 +330,18 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
   return std::make_unique<CudaKernel>(*this, std::move(image), module);
 }
 
+// What launches of the image ask for; null: nothing.
+const cuda::LaunchAttribute* attribute_of(const Driver& driver, const KernelImage& image) {
+  if (!driver.launch_kernel_ex) return nullptr;
+  if (image.cooperative) return &kCooperative;
+  return image.dependent_launch && driver.version >= kDependentLaunchVersion ? &kMayOverlap : nullptr;
+}
+
 // Called with the device's context current; takes over `module`, also when it throws.
 CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module)
     : launch_kernel_(device.driver().launch_kernel.function),
-      launch_overlapping_(image.dependent_launch && device.driver().version >= kDependentLaunchVersion
-                              ? device.driver().launch_kernel_ex.function
-                              : nullptr),
+      launch_kernel_ex_(device.driver().launch_kernel_ex.function),
+      attribute_(attribute_of(device.driver(), image)),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
       threads_(32u * unsigned(image.num_warps)),
@@ -366,10 +378,10 @@ CudaKernel::~CudaKernel() {
 void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   auto start = [&] {
-    if (launch_overlapping_) {
-      const cuda::LaunchConfig config{grid.x,       grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
-                                      &kMayOverlap, 1};
-      return launch_overlapping_(&config, function_, const_cast<void**>(args), nullptr);
+    if (attribute_) {
+      const cuda::LaunchConfig config{grid.x,     grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
+                                      attribute_, 1};
+      return launch_kernel_ex_(&config, function_, const_cast<void**>(args), nullptr);
     }
     return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
                           const_cast<void**>(args), nullptr);
@@ -388,7 +400,13 @@ void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
 
 void CudaKernel::launch_failed(Result result, Grid grid) const {
   const Driver& driver = device_.driver();
-  driver.fail(launch_overlapping_ ? driver.launch_kernel_ex.symbol : driver.launch_kernel.symbol, result,
+  if (result == Result::CooperativeLaunchTooLarge) {
+    auto scope = device_.current();
+    int programs = 0;
+    driver.call(driver.occupancy, &programs, function_, int(threads_), size_t(shared_bytes_));
+    throw LaunchError(cooperative_too_large(image_, grid, int64_t(programs) * device_.info().num_sms, device_.info()));
+  }
+  driver.fail(attribute_ ? driver.launch_kernel_ex.symbol : driver.launch_kernel.symbol, result,
               fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program",
                           image_.kernel, grid.x, grid.y, grid.z, threads_, shared_bytes_));
 }

@@ -1,8 +1,18 @@
 #include "runtime/device.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace tegula {
+
+std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t most, const DeviceInfo& device) {
+  return fmt::format(
+      "kernel '{}': a cooperative grid of {} x {} x {} programs, all of which run at once; {} runs {} such programs "
+      "at once\n  hint: start fewer programs that take the work in turns, or make them smaller: fewer warps, registers "
+      "or bytes of shared memory",
+      image.kernel, grid.x, grid.y, grid.z, device.name, most);
+}
 
 void Device::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {
   std::lock_guard lock(kept_mutex_);

@@ -51,6 +51,9 @@ class LoadedKernel {
   }
 };
 
+/// Why a cooperative launch of the image is refused by a device that runs `most` of its programs at once.
+std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t most, const DeviceInfo& device);
+
 class Device {
  public:
   Device() = default;

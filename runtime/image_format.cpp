@@ -97,6 +97,7 @@ std::string to_bytes(const KernelImage& image) {
   w.number(int32_t(image.num_warps));
   w.number(image.shared_bytes);
   w.number(uint8_t(image.dependent_launch));
+  w.number(uint8_t(image.cooperative));
   w.bytes(image.ptx);
   w.bytes(image.cubin);
   w.bytes(image.bitcode);
@@ -148,6 +149,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   image.num_warps = r.number<int32_t>();
   image.shared_bytes = r.number<int64_t>();
   image.dependent_launch = r.number<uint8_t>() != 0;
+  image.cooperative = r.number<uint8_t>() != 0;
   image.ptx = r.bytes<std::string>();
   image.cubin = r.bytes<std::vector<uint8_t>>();
   image.bitcode = r.bytes<std::vector<uint8_t>>();

@@ -37,6 +37,7 @@ struct KernelImage {
   int num_warps = 4;
   int64_t shared_bytes = 0;
   bool dependent_launch = false;  ///< the code waits for earlier kernels itself: a launch may overlap their end
+  bool cooperative = false;       ///< all programs of a launch run at once, or it is refused
   std::string ptx;                ///< for GPUs; may be empty when cubin is there
   std::vector<uint8_t> cubin;     ///< what the driver's assembler made of ptx; may be empty
   std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions

@@ -15,6 +15,7 @@ beside itself, in the installation or build that it belongs to, and where the sy
 import atexit
 import ctypes
 import difflib
+import functools
 import glob
 import itertools
 import math
@@ -23,6 +24,7 @@ import os
 import pathlib
 import struct
 import sys
+import threading
 import warnings
 
 __all__ = [
@@ -173,7 +175,8 @@ class _ConstexprStruct(ctypes.Structure):
 class _OptionsStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
-                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32)]
+                ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
+                ("cooperative_grid", ctypes.c_int32)]
 
 
 class _DeviceStruct(ctypes.Structure):
@@ -205,6 +208,7 @@ class _DiagnosticStruct(ctypes.Structure):
 
 
 _MessageFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
+_Hook = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
 _GridFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32))
 
 
@@ -251,6 +255,8 @@ def _declare(lib):
     function("kernel_num_params", size, p)
     function("kernel_param", i32, p, size, p)
     function("kernel_is_tuned", i32, p, p)
+    function("kernel_with_hooks", i32, p, _Hook, _Hook, _Hook, p, p)
+    function("kernel_is_hooked", i32, p, p)
     function("kernel_release", None, p)
     function("config_num_constexprs", size, p)
     function("config_constexpr", i32, p, size, p)
@@ -807,8 +813,8 @@ class Image:
         return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
-_OPTIONS = ("num_warps", "num_stages", "maxnreg")
-_OTHER_OPTIONS = ("dependent_launch", "num_ctas", "launch_cooperative_grid")
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "num_ctas")
+_OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 _WITHOUT_EFFECT = {
     "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False), "enable_fp_fusion": (True, ),
@@ -874,6 +880,7 @@ def _extents(grid):
 
 class Kernel:
     """A kernel of a file. kernel[grid](*args, **constexprs_and_options) launches it."""
+    _handle = None
 
     def __init__(self, handle, name):
         self._handle, self.__name__, self.name = handle, name, name
@@ -886,6 +893,9 @@ class Kernel:
             if p.is_zeroed or p.is_restored:
                 self._sized[self.params[-1].name] = bool(p.is_zeroed)
         self._names = {p.name for p in self.params}
+        hooked = ctypes.c_int32()
+        _check(_lib.tegula_kernel_is_hooked(handle, ctypes.byref(hooked)))
+        self._is_hooked = bool(hooked.value)
         self._plans = {}
         self._configs = {}
 
@@ -907,6 +917,17 @@ class Kernel:
         tuned = ctypes.c_int32()
         _check(_lib.tegula_kernel_is_tuned(self._handle, ctypes.byref(tuned)))
         return bool(tuned.value)
+
+    def with_hooks(self, pre_hook=None, post_hook=None, config_hook=None):
+        """The same kernel, tuned with hooks in place of those of its file (None: the file's own), which get the arguments
+        of the launch by name, with the constexprs and options of the configuration at hand, as Triton's do:
+
+        pre_hook(kwargs, reset_only=False) before each timed run, and once with reset_only=True when the choice is made;
+        post_hook(kwargs, exception=None) behind each timed run;
+        config_hook(kwargs) as the pre_hook of each triton.Config: before each launch, timed ones too.
+
+        reset_to_zero and restore_value hold besides. On the emulator nothing is timed."""
+        return _HookedKernel(self, {"config": config_hook, "pre": pre_hook, "post": post_hook})
 
     def _launch(self, grid, args, kwargs):
         call = self._bind(args, kwargs)
@@ -1036,14 +1057,10 @@ class Kernel:
                 number = operator.index(value)
             except TypeError:
                 raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
-            if name == "num_ctas":
-                if number != 1:
-                    raise TypeError(f"{self.name}(): num_ctas is {number}; Tegula has no clusters, expected 1")
-            elif name == "dependent_launch":
+            if name == "dependent_launch":
                 options["no_dependent_launch"] = not number
             elif name == "launch_cooperative_grid":
-                if number:  # no other kernel takes up multiprocessors that its programs wait for
-                    options["no_dependent_launch"] = True
+                options["cooperative_grid"] = bool(number)
             else:
                 # To the C interface 0 stands for the default; stages are one at least.
                 options[name] = number or {"maxnreg": 0, "num_stages": 1}.get(name, -1)
@@ -1113,10 +1130,12 @@ class Kernel:
             call.ranges = [(begin, size) for begin, size in (_extent(x) for x, tag in zip(runtime, words[::3])
                                                              if _is_memory(tag)) if size]
             self._refuse_read_only(plan, runtime, words, call)
-        elif self._sized:
+        elif self._sized and not self._is_hooked:
             for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
                 if name in self._sized and _is_memory(words[3 * i]):
                     words[3 * i + 2] = self._tuned_bytes(name, x)
+        if self._is_hooked and not types:
+            self._add_sizes(plan, runtime, words)
         call.words, call.kept = plan.pack(*words), words
         call.meta = lambda: dict(zip(plan.names, values))
         return call
@@ -1137,6 +1156,17 @@ class Kernel:
             if written[i]:
                 raise TypeError(f"{self.name}(), argument '{plan.runtime_names[i]}': the kernel writes into it, but the "
                                 "array is read-only; pass a copy")
+
+    def _add_sizes(self, plan, runtime, words):
+        """The sizes of what hooks may ask for: of buffers whose elements lie side by side, and of what tuning zeroes or
+        restores."""
+        for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
+            if not _is_memory(words[3 * i]):
+                continue
+            if name in self._sized:
+                words[3 * i + 2] = self._tuned_bytes(name, x)
+            elif _extent(x) == (_words(_array_of(x))[1], _elements(x)[0]):
+                words[3 * i + 2] = _extent(x)[1]
 
     def _tuned_bytes(self, name, x):
         """The size of what tuning zeroes or restores."""
@@ -1183,6 +1213,57 @@ class Kernel:
         self._within(call, self._with_callback, call, grid, _lib.tegula_kernel_prepare, ctypes.byref(image),
                      ctypes.byref(config))
         return Image(image.value, dict(self._config(config.value)))
+
+
+_hooked_calls = threading.local()
+
+
+class _HookedKernel(Kernel):
+    """A kernel with hooks of the caller's."""
+
+    def __init__(self, kernel, hooks):
+        functions = [_Hook(functools.partial(self._call_hook, kind)) if hook else _Hook() for kind, hook in hooks.items()]
+        self._hooks = hooks
+        super().__init__(_make(_lib.tegula_kernel_with_hooks, kernel._handle, *functions, None), kernel.name)
+        self._functions = functions
+
+    def _call_hook(self, kind, user, config, reset_only, error):
+        frame = _hooked_calls.frames[-1]
+        try:
+            kwargs = {**frame["kwargs"], **self._config(config)}
+            if kind == "config":
+                self._hooks[kind](kwargs)
+            elif kind == "post":
+                self._hooks[kind](kwargs, exception=None if error is None else Error(error.decode()))
+            elif reset_only:
+                self._hooks[kind](kwargs, reset_only=True)
+            else:
+                self._hooks[kind](kwargs)
+            return 0
+        except BaseException as raised:
+            frame["error"] = raised
+            _lib.tegula_set_error(str(raised).encode())
+            return _USAGE_ERROR
+
+    def _within_frame(self, args, kwargs, work):
+        names = [p.name for p in self.params]
+        frame = {"kwargs": {**dict(zip(names, args)), **kwargs}, "error": None}
+        frames = _hooked_calls.__dict__.setdefault("frames", [])
+        frames.append(frame)
+        try:
+            return work()
+        except BaseException:
+            if frame["error"] is not None:
+                raise frame["error"] from None
+            raise
+        finally:
+            frames.pop()
+
+    def _launch(self, grid, args, kwargs):
+        return self._within_frame(args, kwargs, lambda: Kernel._launch(self, grid, args, kwargs))
+
+    def facts(self, *args, grid=(1, ), **kwargs):
+        return self._within_frame(args, kwargs, lambda: Kernel.facts(self, *args, grid=grid, **kwargs))
 
 
 def _type_words(text):

@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/gather_plan.h"
 #include "codegen/analysis/sort_plan.h"
 #include "codegen/layout/axis_order.h"
 
@@ -128,6 +129,7 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
     case ir::Opcode::Sort:
       return op.operand(0)->type.layout ? sort_scratch(op) : 0;
     case ir::Opcode::Gather:
+      if (plan_gather(op)) return 0;
       return op.operand(0)->type.num_elements() * element_bytes(op.operand(0)->type);
     case ir::Opcode::Histogram:
       return op.result()->type.num_elements() * element_bytes(op.result()->type);

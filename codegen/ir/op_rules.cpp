@@ -558,10 +558,14 @@ void OpRules::atomic() {
   const std::string kind = op_->get(attr::kind);
   const Type& type = in(1);
   const bool real = type.is_float();
-  const int least = kind == "cas" || (kind == "add" && real) ? 16 : 32;
+  const bool extreme = kind == "min" || kind == "max";
+  const int least = kind == "cas" || ((kind == "add" || extreme) && real) ? 16 : 32;
   want(type.bits() >= least && !type.pointer,
        fmt::format("{} of {}, expected elements of {} bits or more", kind, type.to_string(), least));
-  if (kind != "add" && kind != "xchg" && kind != "cas")
+  if (extreme)
+    want(!real || type.bits() == 16,
+         fmt::format("{} of {}, expected integers or floats of 16 bits", kind, type.to_string()));
+  else if (kind != "add" && kind != "xchg" && kind != "cas")
     want(!real, fmt::format("{} of {}, expected integers", kind, type.to_string()));
   const Value* compare = op_->operand(3);
   want((compare != nullptr) == (kind == "cas"), "operand 'compare' is for the kind cas, which needs it");

@@ -30,7 +30,7 @@ bool Span::insert(Vector v) {
   auto [rest, combination] = reduce(v);
   if (rest == 0) return false;
   Row row{rest, combination ^ (Vector(1) << index)};
-  rows_.insert(std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.value < rest; }), row);
+  rows_.insert(std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.value < row.value; }), row);
   return true;
 }
 

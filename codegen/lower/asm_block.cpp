@@ -10,6 +10,25 @@ constexpr const char* kConstraints = "tegula-asm-constraints";
 constexpr const char* kSite = "tegula-asm-site";
 }  // namespace
 
+AsmRegisters asm_registers(std::string_view constraints) {
+  AsmRegisters out;
+  while (!constraints.empty()) {
+    const size_t comma = constraints.find(',');
+    std::string_view part = constraints.substr(0, comma);
+    constraints = comma == constraints.npos ? std::string_view() : constraints.substr(comma + 1);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    if (part.empty() || part[0] == '~') continue;
+    if (part[0] == '=') {
+      out.results += part.back();
+      continue;
+    }
+    const bool tied = part[0] >= '0' && part[0] <= '9';
+    out.ties.push_back(tied ? part[0] - '0' : -1);
+    out.arguments += tied ? out.results[size_t(part[0] - '0')] : part[0];
+  }
+  return out;
+}
+
 llvm::Function* declare_asm(llvm::Module& module, std::string_view name, llvm::FunctionType* type,
                             const AsmBlock& block) {
   const std::string full = fmt::format("{}{}", kAsmPrefix, name);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace llvm {
 class Function;
@@ -21,6 +22,13 @@ struct AsmBlock {
   bool pure;                ///< no effect but its results
   int site;                 ///< index of its place among the kernel's sites; -1: none
 };
+
+/// The registers that constraints name, results first, by their letters; an argument tied to a result has its letter.
+struct AsmRegisters {
+  std::string results, arguments;
+  std::vector<int> ties;  ///< of each argument: the result whose register it shares, or -1
+};
+AsmRegisters asm_registers(std::string_view constraints);
 
 inline constexpr std::string_view kAsmPrefix = "tegula.asm.";
 

@@ -10,19 +10,24 @@ std::string modifiers(const ir::Op& op) {
   return fmt::format(".{}.{}", sem.empty() ? "acq_rel" : sem, scope.empty() ? "gpu" : scope);
 }
 
+/// Whether the operation depends on what a float's bits mean. (Wider floats have no extremes here: their bits do.)
+bool combines_floats(const std::string& kind, const ir::Type& type) {
+  return type.is_float() && (kind == "add" || kind == "min" || kind == "max");
+}
+
 /// The row of hw.def for `kind`. Sums depend on the whole type, extremes on the sign; the others move bits.
 std::string row_of(const std::string& kind, const ir::Type& type, bool pair) {
   const int bits = type.bits();
-  if (kind == "add" && type.is_float())
-    return fmt::format("atom_add_{}{}", elem_info(type.elem).text, pair ? "x2" : "");
+  if (combines_floats(kind, type))
+    return fmt::format("atom_{}_{}{}", kind, elem_info(type.elem).text, pair ? "x2" : "");
   if (kind == "add") return fmt::format("atom_add_i{}", bits);
   if (kind == "min" || kind == "max") return fmt::format("atom_{}_{}{}", kind, is_signed(type.elem) ? 's' : 'u', bits);
   return fmt::format("atom_{}_b{}", kind, bits);
 }
 
 /// The operand as the row takes it: sums of floats as they are, all else as integers.
-llvm::Value* operand(Lowering& l, const std::string& kind, llvm::Value* x) {
-  if (kind == "add") return x;
+llvm::Value* operand(Lowering& l, const std::string& kind, const ir::Type& type, llvm::Value* x) {
+  if (kind == "add" || combines_floats(kind, type)) return x;
   return l.b.CreateBitCast(x, l.b.getIntNTy(unsigned(x->getType()->getPrimitiveSizeInBits())));
 }
 
@@ -58,8 +63,8 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
     }
     llvm::Value* p = mask ? l.get(mask)[r] : l.b.getTrue();
     llvm::SmallVector<llvm::Value*> args{pointers[r]};
-    if (compare) args.push_back(operand(l, kind, l.get(compare)[r]));
-    args.push_back(pair ? l.pack(llvm::ArrayRef(values).slice(r, 2), 32)[0] : operand(l, kind, values[r]));
+    if (compare) args.push_back(operand(l, kind, type, l.get(compare)[r]));
+    args.push_back(pair ? l.pack(llvm::ArrayRef(values).slice(r, 2), 32)[0] : operand(l, kind, type, values[r]));
     args.push_back(owner ? l.b.CreateAnd(owner, p) : p);
     args.push_back(l.site(op.loc));
     llvm::Value* result = l.hw(row, args, mods);

@@ -94,7 +94,11 @@ llvm::Value* cast_element(Lowering& l, llvm::Value* x, const ir::Type& from, con
     return l.b.CreateFreeze(tegula::is_signed(to.elem) ? l.b.CreateFPToSI(x, type) : l.b.CreateFPToUI(x, type));
   }
   bool sign = tegula::is_signed(from.elem);
-  if (to.is_float()) return sign ? l.b.CreateSIToFP(x, type) : l.b.CreateUIToFP(x, type);
+  if (to.is_float()) {
+    const bool by_float = to.elem == Elem::BF16 && !l.target.has(Feature::CvtIntBf16);  // two roundings, as Triton has
+    llvm::Type* first = by_float ? l.b.getFloatTy() : type;
+    return l.b.CreateFPTrunc(sign ? l.b.CreateSIToFP(x, first) : l.b.CreateUIToFP(x, first), type);
+  }
   return l.b.CreateIntCast(x, type, sign);
 }
 

@@ -1,5 +1,8 @@
-// Elements that are looked up: gather, by way of shared memory, where the tile lies in row-major order; and histogram,
-// whose counters stand there.
+// Elements that are looked up: gather, from other lanes of the warp or by way of shared memory, where the tile lies in
+// row-major order; and histogram, whose counters stand there.
+#include <map>
+
+#include "codegen/analysis/gather_plan.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -10,18 +13,55 @@ llvm::Value* shared_element(Lowering& l, const ir::Op& op, llvm::Value* index, i
   return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), l.b.CreateMul(index, l.i32(bytes)));
 }
 
+llvm::Value* index_of(Lowering& l, const ir::Op& op, int r) {
+  const ir::Value* index = op.operand(1);
+  return l.b.CreateIntCast(l.get(index)[size_t(r)], l.b.getInt32Ty(), is_signed(index->type.elem));
+}
+
+/// The lane that holds the element of an index, seen from the asking one.
+llvm::Value* lane_of(Lowering& l, const GatherPlan& plan, llvm::Value* index) {
+  int32_t replaced = 0;
+  std::map<int, int32_t> by_distance;  // bits of the index, moved there, are those of the lane
+  for (auto [lane_bit, index_bit] : plan.lane_bits) {
+    replaced |= 1 << lane_bit;
+    by_distance[lane_bit - index_bit] |= 1 << lane_bit;
+  }
+  llvm::Value* lane = l.b.CreateAnd(l.thread(), l.i32(31 & ~replaced));
+  for (auto [distance, bits] : by_distance) {
+    llvm::Value* moved = distance >= 0 ? l.b.CreateShl(index, distance) : l.b.CreateLShr(index, -distance);
+    lane = l.b.CreateOr(lane, l.b.CreateAnd(moved, l.i32(bits)));
+  }
+  return lane;
+}
+
+void gather_from_lanes(Lowering& l, const ir::Op& op, const GatherPlan& plan) {
+  const Regs& source = l.get(op.operand(0));
+  l.set(op.result(), l.map_registers(op.result()->type, [&](int r) {
+    llvm::Value* index = index_of(l, op, r);
+    llvm::Value* lane = lane_of(l, plan, index);
+    Regs found;
+    for (int candidate : plan.candidates[size_t(r)]) found.push_back(l.shuffle(source[size_t(candidate)], lane, false));
+    for (int bit : plan.choice_bits) {
+      llvm::Value* second = l.b.CreateICmpNE(l.b.CreateAnd(index, l.i32(1 << bit)), l.i32(0));
+      Regs chosen;
+      for (size_t i = 0; i < found.size(); i += 2) chosen.push_back(l.b.CreateSelect(second, found[i + 1], found[i]));
+      found = std::move(chosen);
+    }
+    return found[0];
+  }));
+}
+
 }  // namespace
 
 void lower_Gather(Lowering& l, const ir::Op& op) {
-  const ir::Type &from = op.operand(0)->type, &places = op.operand(1)->type, &to = op.result()->type;
+  if (auto plan = plan_gather(op)) return gather_from_lanes(l, op, *plan);
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
   const int axis = int(op.get(ir::attr::axis));
   l.store_in_order(op.operand(0), op);
-  const Regs& index = l.get(op.operand(1));
   l.set(op.result(), l.map_registers(to, [&](int r) {
     llvm::Value* place = l.b.getInt32(0);
     for (int i = 0; i < to.rank(); ++i) {
-      llvm::Value* at = i != axis ? l.coordinate(*to.layout, tile_dim(i), r)
-                                  : l.b.CreateIntCast(index[r], l.b.getInt32Ty(), is_signed(places.elem));
+      llvm::Value* at = i != axis ? l.coordinate(*to.layout, tile_dim(i), r) : index_of(l, op, r);
       place = l.b.CreateAdd(l.b.CreateMul(place, l.i32(from.shape[size_t(i)])), at);
     }
     const int64_t bytes = std::max(1, from.bits() / 8);

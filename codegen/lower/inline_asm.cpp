@@ -8,28 +8,6 @@ namespace tegula::lower {
 
 namespace {
 
-/// The registers that the constraints name, results first, by their letters; an argument tied to a result has its
-/// letter.
-struct Registers {
-  std::string results, arguments;
-};
-
-Registers registers_of(std::string_view constraints) {
-  Registers out;
-  while (!constraints.empty()) {
-    const size_t comma = constraints.find(',');
-    std::string_view part = constraints.substr(0, comma);
-    constraints = comma == constraints.npos ? std::string_view() : constraints.substr(comma + 1);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    if (part.empty() || part[0] == '~') continue;
-    if (part[0] == '=')
-      out.results += part.back();
-    else
-      out.arguments += part[0] >= '0' && part[0] <= '9' ? out.results[size_t(part[0] - '0')] : part[0];
-  }
-  return out;
-}
-
 llvm::Type* register_type(Lowering& l, char letter) {
   switch (letter) {
     case 'b':
@@ -61,7 +39,10 @@ llvm::Value* resize(Lowering& l, llvm::Value* x, llvm::Type* type) {
 class Blocks {
  public:
   Blocks(Lowering& l, const ir::Op& op, bool pure)
-      : l_(l), op_(op), pack_(size_t(op.get(ir::attr::pack))), registers_(registers_of(op.get(ir::attr::constraints))) {
+      : l_(l),
+        op_(op),
+        pack_(size_t(op.get(ir::attr::pack))),
+        registers_(asm_registers(op.get(ir::attr::constraints))) {
     for (int r = 0; r < Lowering::num_registers(op.result()->type); ++r)
       if (Lowering::canonical_register(op.result()->type, r) == r) elements_.push_back(r);
     llvm::SmallVector<llvm::Type*> results, arguments;
@@ -149,7 +130,7 @@ class Blocks {
   Lowering& l_;
   const ir::Op& op_;
   const size_t pack_;
-  const Registers registers_;
+  const AsmRegisters registers_;
   std::vector<int> elements_;  ///< registers that hold distinct elements
   llvm::Function* function_ = nullptr;
 };

@@ -22,7 +22,8 @@ enum class Feature : uint32_t {
   Cluster = 256,
   DependentLaunch = 512,
   CvtFloat8 = 1024,
-  MmaFloat8 = 2048,  ///< by mma.sync at full rate
+  MmaFloat8 = 2048,   ///< by mma.sync at full rate
+  CvtIntBf16 = 4096,  ///< integers to bfloat16 by one rounding
 };
 
 /// What an architecture's usual device can do at most.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/ir/flow.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/source_file.h"
 #include "runtime/base/check.h"
@@ -128,17 +129,50 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   return std::move(func_);
 }
 
+namespace {
+
+// The pointers that may come from the given ones by address arithmetic, choices, branches and loops, each with the name
+// of the one that it comes from.
+std::map<const ir::Value*, std::string> derived_pointers(ir::Func& func,
+                                                         std::map<const ir::Value*, std::string> known) {
+  bool grown = true;
+  auto derive = [&](const ir::Value* to, const ir::Value* from) {
+    auto found = to->type.pointer ? known.find(from) : known.end();
+    if (found != known.end()) grown |= known.emplace(to, found->second).second;
+  };
+  while (grown) {
+    grown = false;
+    ir::walk(func.body, [&](ir::Op& op) {
+      const std::vector<ir::Flow> flows = ir::flows(op);
+      for (const ir::Flow& flow : flows)
+        for (const ir::Flow::From& from : flow.from)
+          for (const ir::Flow::To& to : flow.to)
+            for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) derive(to[i], from[i]);
+      if (!flows.empty()) return;
+      for (const auto& result : op.results)
+        for (const ir::Value* operand : op.operands) derive(result.get(), operand);
+    });
+  }
+  return known;
+}
+
+}  // namespace
+
 // What a tl.const parameter points to is only read.
 void Checker::check_constants(const Function& function) {
-  std::set<std::string> constant;
+  std::map<const ir::Value*, std::string> constant;
   for (const Param& p : function.params)
-    if (p.annotation && dotted_name(*p.annotation).ends_with("const")) constant.insert(p.name);
+    if (p.annotation && dotted_name(*p.annotation).ends_with("const"))
+      for (const auto& arg : func_->body.args)
+        if (arg->name == p.name) constant[arg.get()] = p.name;
   if (constant.empty()) return;
+  constant = derived_pointers(*func_, std::move(constant));
   ir::walk(func_->body, [&](ir::Op& op) {
     if (op.opcode != ir::Opcode::Store && op.opcode != ir::Opcode::AtomicRmw) return;
-    const ir::Value* base = pointer_base(op.operand(0));
-    if (!base || !constant.contains(base->name)) return;
-    error(op.loc, fmt::format("this writes through '{}', which is a tl.const pointer", base->name),
+    auto found = constant.find(op.operand(0));
+    if (found == constant.end()) return;
+    const char* what = pointer_base(op.operand(0)) ? "writes" : "may write";
+    error(op.loc, fmt::format("this {} through '{}', which is a tl.const pointer", what, found->second),
           "drop the annotation tl.const of the parameter");
   });
 }

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 #include "dsl/language/source_file.h"
+#include "dsl/launch_options.h"
 
 namespace tegula::language {
 
@@ -79,8 +81,9 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   for (std::string_view known : {"triton.Config", "triton.runtime.driver.active.get_current_target",
                                  "itertools.product", "os.getenv", "os.environ.get"})
     if (full == known) return function_ref(full);
-  for (std::string_view known :
-       {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active", "torch.version", "os.environ"})
+  if (full == "triton.tools.tensor_descriptor.TensorDescriptor" || full == "torch.Tensor") return function_ref(full);
+  for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
+                                 "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "os.environ"})
     if (full == known) return module_ref(full);
   if (full == "torch.version.hip" || full == "torch.version.xpu") return Val(dsl::None{});
   if (full == "triton target.backend") return Val(std::string("cuda"));
@@ -190,11 +193,10 @@ bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool(
 
 Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
   if (const auto* config = get_host<ConfigObject>(object)) {
-    auto number = [](std::optional<int> n) { return n ? Val(dsl::Int(*n)) : Val(dsl::None{}); };
-    if (e.text == "num_warps") return number(config->config.num_warps);
-    if (e.text == "num_stages") return number(config->config.num_stages);
-    if (e.text == "maxnreg") return number(config->config.maxnreg);
-    if (e.text == "num_ctas") return dsl::Int(1);
+    if (const dsl::LaunchOption* option = dsl::find_launch_option(e.text)) {
+      const std::optional<int> value = config->config.*option->config;
+      return value ? Val(dsl::Int(*value)) : Val(dsl::None{});
+    }
     if (e.text == "pre_hook") return dsl::None{};
     if (e.text == "kwargs") {
       DictObject kwargs;
@@ -223,7 +225,7 @@ Val Checker::host_subscript(const dsl::HostRef& object, const Expr& e) {
   } else if (const auto* args = get_host<ArgsObject>(object)) {
     const auto* name = key.get_if<std::string>();
     if (name)
-      if (const auto* value = args->args->find(*name)) return launch_value(*name, *value);
+      if (const auto* value = args->args->find(*name)) return launch_value(*name, *value, args->launch);
     for (const auto& [k, v] : args->args->items()) names.push_back(k);
   } else {
     return error(e.loc, fmt::format("{} cannot be indexed", object->describe()));
@@ -296,6 +298,7 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         break;
       case Kind::Assign:
         if (s.targets.size() == 1 && host_assign_item(*s.targets[0], *s.value)) break;
+        if (s.targets.size() == 1 && host_assign_attribute(*s.targets[0], *s.value)) break;
         assign_statement(s);
         break;
       case Kind::Raise:
@@ -323,6 +326,27 @@ bool Checker::host_assign_item(const Expr& target, const Expr& value) {
   changed.set(std::move(key), std::move(item));
   if (!count_made(int64_t(2 * changed.items.size()), target.loc)) return true;
   bind(base.text, make_host(std::move(changed)), false, target.loc);
+  return true;
+}
+
+// args["x_desc"].block_shape = [...], in a hook.
+bool Checker::host_assign_attribute(const Expr& target, const Expr& value) {
+  if (target.kind != Expr::Kind::Attribute || target.text != "block_shape") return false;
+  const Val object = eval(*target.children[0]);
+  if (object.is_poison()) return true;
+  const auto* tensor = get_host<PointerObject>(object);
+  if (!tensor || !tensor->launch || !tensor->launch->is_descriptor(tensor->name)) return false;
+  const Val shape = eval(value);
+  if (shape.is_poison()) return true;
+  const auto* list = shape.get_if<dsl::TupleVal>();
+  auto is_extent = [](const Val& v) { return v.is<dsl::Int>(); };
+  if (!list || !std::all_of(list->items->begin(), list->items->end(), is_extent)) {
+    error(value.loc, fmt::format("a block_shape is a list of integers, found {}", dsl::describe(shape)));
+    return true;
+  }
+  std::vector<int64_t> extents;
+  for (const Val& v : *list->items) extents.push_back(v.as<dsl::Int>().clamped());
+  tensor->launch->set_block_shape(tensor->name, std::move(extents));
   return true;
 }
 

@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <limits>
 
-#include "codegen/ir/options.h"
+#include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
+#include "dsl/launch_options.h"
 
 namespace tegula::language {
 
@@ -67,6 +68,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   auto matched = match_arguments("triton.Config", kParams, 1, args, loc);
   if (!matched) return Val();
   ConfigObject object;
+  object.config = default_config();
   object.loc = loc;
   const Argument& kwargs = *(*matched)[0];
   const auto* dict = get_host<DictObject>(kwargs.value);
@@ -80,21 +82,18 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
                                            dsl::describe(key), dsl::describe(value)));
     object.config.constexprs.emplace_back(key.as<std::string>(), *constant);
   }
-  auto number = [&](size_t i, std::optional<int> fallback) -> std::optional<int> {
+  for (size_t i = 0; i < std::size(kParams); ++i) {
+    const dsl::LaunchOption* option = dsl::find_launch_option(kParams[i]);
     const Argument* a = (*matched)[i];
-    if (!a || a->value.is<dsl::None>()) return fallback;
+    if (!option || !a || a->value.is<dsl::None>()) continue;
     const auto* n = a->value.get_if<dsl::Int>();
-    const ir::OptionInfo& option = *ir::find_option(kParams[i]);
-    if (n && option.allows(n->clamped())) return int(n->clamped());
-    error(a->loc, n ? option.wrong(n->clamped())
-                    : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
-    return fallback;
-  };
-  object.config.num_warps = number(1, ir::option::num_warps.fallback);
-  object.config.num_stages = number(2, ir::option::num_stages.fallback);
-  object.config.maxnreg = number(4, {});
-  number(3, ir::option::num_ctas.fallback);
-  if (const Argument* hook = (*matched)[5]; hook && !hook->value.is<dsl::None>()) object.hook = hook->loc;
+    if (n && option->info.allows(n->clamped()))
+      object.config.*option->config = int(n->clamped());
+    else
+      error(a->loc, n ? option->info.wrong(n->clamped())
+                      : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
+  }
+  if (const Argument* hook = (*matched)[5]) object.hook = hook->value, object.hook_loc = hook->loc;
   return make_host(std::move(object));
 }
 
@@ -223,20 +222,28 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     if (!takes(1, 2)) return Val();
     const auto* key = args[0].value.get_if<std::string>();
     const auto* value = key ? launch->args->find(*key) : nullptr;
-    return value ? launch_value(*key, *value) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+    return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
   }
   if (const auto* tensor = get_host<PointerObject>(object)) {
     if (name == "data_ptr") return Val(dsl::Int(tensor->pointer.address));
     if (name == "element_size" && tensor->pointer.elem)
       return Val(dsl::Int(std::max(1, elem_bits(*tensor->pointer.elem) / 8)));
+    const bool zeroes = name == "zero_" || (name == "fill_" && args.size() == 1 && args[0].value.is<dsl::Int>() &&
+                                            args[0].value.as<dsl::Int>() == 0);
+    if (zeroes && tensor->launch) {
+      if (!takes(0, name == "zero_" ? 0 : 1)) return Val();
+      tensor->launch->zero(tensor->name);
+      return object;
+    }
   }
   if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
     DictObject all;
     for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, constexpr_to_val(c.value));
-    all.set(std::string("num_warps"), dsl::Int(config->config.num_warps.value_or(ir::option::num_warps.fallback)));
-    all.set(std::string("num_ctas"), dsl::Int(1));
-    all.set(std::string("num_stages"), dsl::Int(config->config.num_stages.value_or(ir::option::num_stages.fallback)));
-    if (config->config.maxnreg) all.set(std::string("maxnreg"), dsl::Int(*config->config.maxnreg));
+    for (const dsl::LaunchOption& option : dsl::launch_options()) {
+      const auto& value = config->config.*option.config;
+      if (value || !option.info.is_optional())
+        all.set(std::string(option.info.name), dsl::Int(value.value_or(option.info.fallback)));
+    }
     return make_host(std::move(all));
   }
   if (const auto* host = object.get_if<dsl::HostRef>()) {
@@ -259,10 +266,10 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   }
   if (name == "python.range") {
     auto range = parse_range("range", args, loc);
-    if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) return Val();
-    const dsl::Int &upper = range->upper.as<dsl::Int>(), &step = range->step.as<dsl::Int>();
+    if (!range.is_known()) return Val();
+    const dsl::Int &upper = range.upper.value.as<dsl::Int>(), &step = range.step.value.as<dsl::Int>();
     std::vector<Val> items;
-    for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
+    for (dsl::Int i = range.lower.value.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
       items.push_back(i);
       if (items.size() > kMaxItems) return error(loc, fmt::format("a range of more than {} values", kMaxItems));
     }

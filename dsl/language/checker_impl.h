@@ -3,7 +3,6 @@
 //
 //   checker.cpp              entry points, specialisation, diagnostics
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
-//   checker_values.cpp       values that meet at a join or are carried by a loop
 //   checker_expressions.cpp  expressions
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
@@ -28,6 +27,7 @@
 #include "dsl/language/checker.h"
 #include "dsl/language/parser.h"
 #include "dsl/semantics/control.h"
+#include "dsl/semantics/loops.h"
 #include "dsl/semantics/sema.h"
 
 namespace tegula::language {
@@ -170,9 +170,6 @@ class Checker {
   bool holds(const std::vector<Condition>& conditions, bool if_unknown);
   void bind(const std::string& name, Val value, bool typed, Loc loc);
 
-  // ---- Values at joins
-  static void name_values(const Val& v, const std::string& name);
-
   // ---- Expressions
   Val eval(const Expr& e);
   Val eval_node(const Expr& e);  ///< without counting what it makes
@@ -243,39 +240,30 @@ class Checker {
     Val value;     ///< before the loop
     bool carried;  ///< else its value cannot be a run-time one, and it is usable after the loop only if it is the same
   };
-  struct Range {
-    std::string function;
-    Val lower, upper, step;  ///< compile-time integers, integer scalars or poison
-    std::optional<int64_t> num_stages;
-  };
   /// A loop, and what follows where it was left by a return.
   Outcome execute_loop(const Stmt& s, const Continuation& rest, bool& go_on);
   void execute_for(const Stmt& s, const Continuation& rest);
   void execute_while(const Stmt& s);
-  std::optional<Range> parse_range(const std::string& name, const std::vector<Argument>& args, Loc loc);
-  void run_time_for(const Stmt& s, const std::optional<Range>& range);
+  /// The arguments of range, tl.range or tl.static_range; a range that is not known after an error.
+  dsl::Range parse_range(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  void run_time_for(const Stmt& s, const dsl::Range& range);
   /// A loop that may be left before its range ends: a While op.
-  void run_time_for_with_break(const Stmt& s, const Range& range);
-  Val index_in_range(const Val& index, const Val& upper, const Val& step);
+  void run_time_for_with_break(const Stmt& s, const dsl::Range& range);
   ir::Value* while_condition(const Stmt& s, bool always);
   /// The value of the loop's variable behind it; nothing where it is not simply that of the last iteration.
-  std::optional<Val> last_index(const Stmt& s, const std::optional<Range>& range, const Val& before);
-  void static_for(const Stmt& s, const std::optional<Range>& range);
+  std::optional<Val> last_index(const Stmt& s, const dsl::Range& range, const Val& before);
+  void static_for(const Stmt& s, const dsl::Range& range);
   void unroll(const Stmt& s, std::span<const Val> values, int depth = 0);
-  /// The names live before the loop that its body assigns; its variable is one if `with_target`.
+  /// The names live before the loop that its body or condition assigns; its variable is one if `with_target`.
   std::vector<Carried> find_carried(const Stmt& loop, bool with_target = false);
   void collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
                         std::vector<std::string>& names);
-  /// Run-time values for the carried names, in their order; a name that has none becomes poison.
-  void collect_inits(std::vector<Carried>& carried, std::vector<ir::Value*>& inits);
-  /// Binds the carried names to new arguments of `block`.
-  void bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block);
-  /// Runs the body in `block` and ends it with a Yield, of `next_index` first where that is given.
-  void loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block,
-                 const std::function<ir::Value*()>& next_index = {});
-  /// Behind a loop whose op gives `num_values` results for the carried names, the last ones it has.
-  void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op,
-                  size_t num_values);
+  static std::vector<dsl::Variable> variables_of(const std::vector<Carried>& carried);
+  /// Binds the names to what they hold in a region, the carried ones to `values`.
+  void bind_carried(const std::vector<Carried>& carried, std::span<const Val> values);
+  std::vector<dsl::AtEnd> ends_of(const std::vector<Carried>& carried) const;
+  void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
+                  std::span<const Val> values);
 
   // ---- Jumps in loops
   /// What a return in a loop gives, of which only the form is read, and the types of its parts.
@@ -319,6 +307,7 @@ class Checker {
   Val as_host(const std::function<Val()>& body);
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   bool host_assign_item(const Expr& target, const Expr& value);
+  bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
   /// Counts what a compile-time value takes that was made just now: memory is bounded as steps are. An error and
   /// poison past the limit.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "codegen/ir/flow.h"
-#include "codegen/ir/options.h"
 #include "dsl/language/checker_impl.h"
 
 namespace tegula::language {
@@ -110,13 +108,17 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
 
 std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop, bool with_target) {
   std::vector<std::string> all, values, targets;
-  collect_assigned(loop.body, nullptr, true, all);
+  auto collect = [&](const NameSet* unstable, bool constexpr_too, std::vector<std::string>& names) {
+    if (loop.kind == Kind::While) assigned_within(*loop.value, names);
+    collect_assigned(loop.body, unstable, constexpr_too, names);
+  };
+  collect(nullptr, true, all);
   for (const ExprPtr& target : loop.targets) target_names(*target, targets);
   NameSet unstable(all.begin(), all.end());
   unstable.insert(targets.begin(), targets.end());
   all.clear();
-  collect_assigned(loop.body, &unstable, true, all);
-  collect_assigned(loop.body, &unstable, false, values);
+  collect(&unstable, true, all);
+  collect(&unstable, false, values);
   if (with_target)
     for (auto* names : {&all, &values}) target_names(*loop.targets[0], *names);
   if (const std::string& left = frame_->loops.back().left; !left.empty())
@@ -134,28 +136,20 @@ std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop, bool with_
   return carried;
 }
 
-void Checker::collect_inits(std::vector<Carried>& carried, std::vector<ir::Value*>& inits) {
-  for (Carried& c : carried) {
-    if (!c.carried) continue;
-    std::vector<ir::Value*> leaves;
-    if (dsl::flatten(sema_, c.value, c.name, leaves)) {
-      inits.insert(inits.end(), leaves.begin(), leaves.end());
-    } else {
-      c = {c.name, Val(), false};
-    }
-  }
+std::vector<dsl::Variable> Checker::variables_of(const std::vector<Carried>& carried) {
+  std::vector<dsl::Variable> out;
+  for (const Carried& c : carried)
+    if (c.carried) out.push_back({fmt::format("'{}'", c.name), c.value, c.name.starts_with('.') ? "" : c.name});
+  return out;
 }
 
-void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Value* const> inits, ir::Block* block) {
-  std::vector<ir::Value*> args;
-  for (ir::Value* init : inits) args.push_back(block->add_arg(init->type));
-  size_t next = 0;
+void Checker::bind_carried(const std::vector<Carried>& carried, std::span<const Val> values) {
+  auto next = values.begin();
   for (const Carried& c : carried) {
     Binding& b = frame_->scope[c.name];
     if (c.carried) {
-      b.value = dsl::rebuild(c.value, args, next);
+      b.value = *next++;
       b.typed = false;
-      name_values(b.value, c.name);
     } else if (c.value.is_poison()) {
       b.value = Val();
     } else {
@@ -165,36 +159,18 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<ir::Va
   }
 }
 
-void Checker::loop_body(const Stmt& loop, const std::vector<Carried>& carried, size_t num_values, ir::Block* block,
-                        const std::function<ir::Value*()>& next_index) {
-  execute(Continuation{loop.body});
-  note_result();
-  std::vector<ir::Value*> yields;
-  if (next_index) yields.push_back(next_index());
-  const std::vector<ir::Value*> args = ir::received(*block);
-  size_t next = args.size() - num_values;  // behind an index
+std::vector<dsl::AtEnd> Checker::ends_of(const std::vector<Carried>& carried) const {
+  std::vector<dsl::AtEnd> out;
   for (const Carried& c : carried) {
     if (!c.carried) continue;
-    std::vector<ir::Value*> leaves;
-    Val before = dsl::rebuild(c.value, args, next);
-    const Binding& after = frame_->scope[c.name];
-    sema_.at(after.loc);
-    if (!after.unusable.empty()) {
-      error(after.loc, after.unusable, "the next iteration needs its value");
-    } else if (!after.value.is_poison() && !dsl::match_carried(sema_, before, after.value, leaves)) {
-      error(after.loc,
-            fmt::format("the type of '{}' changes in the loop: {} before it, {} at the end of its body", c.name,
-                        dsl::describe(before), dsl::with_type(after.value)),
-            "give it its final type before the loop, or cast it back with .to(...)");
-    }
-    yields.insert(yields.end(), leaves.begin(), leaves.end());
+    const Binding& b = frame_->scope.at(c.name);
+    out.push_back({b.value, b.loc, b.unusable});
   }
-  sema_.at(loop.loc);
-  sema_.builder.create(ir::Opcode::Yield, std::move(yields));
+  return out;
 }
 
-void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before, ir::Op* op,
-                         size_t num_values) {
+void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
+                         std::span<const Val> values) {
   Scope after = std::move(frame_->scope);
   frame_->scope = before;
   std::vector<std::string> targets;
@@ -218,14 +194,11 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
                   binding.loc};
     }
   }
-  const std::vector<ir::Value*> results = dsl::values_behind(*op);
-  size_t next = results.size() - num_values;
+  auto next = values.begin();
   for (const Carried& c : carried) {
     const Binding& last = after[c.name];
     if (c.carried) {
-      Val value = dsl::rebuild(c.value, results, next);
-      if (last.value.is_poison()) value = Val();
-      bind(c.name, std::move(value), false, last.loc);
+      bind(c.name, *next++, false, last.loc);
     } else if (c.value.is_poison() || last.value.is_poison()) {
       bind(c.name, Val(), false, last.loc);
     } else if (!dsl::same(c.value, last.value)) {
@@ -233,79 +206,46 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
                                                    dsl::describe(c.value), loop.loc.line, dsl::describe(last.value));
     }
   }
-  dsl::drop_unchanged(*op);
 }
 
 // ---- for
 
-// The arguments of range, tl.range and tl.static_range; nothing after an error.
-std::optional<Checker::Range> Checker::parse_range(const std::string& name, const std::vector<Argument>& args,
-                                                   Loc loc) {
+dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   static const std::vector<std::string> options = {
       "step",    "num_stages",      "loop_unroll_factor", "disallow_acc_multi_buffer",
       "flatten", "warp_specialize", "disable_licm"};
-  Range range{name, dsl::Int(0), Val(), dsl::Int(1), std::nullopt};
+  dsl::Range range{name, name == "tl.static_range"};
+  const dsl::Range unknown = range;
   bool ok = true;
-  std::vector<const Argument*> bounds;
+  std::vector<dsl::Placed> bounds;
   const Argument* step = nullptr;
   for (const Argument& a : args) {
     if (a.name.empty()) {
-      bounds.push_back(&a);
+      bounds.push_back({a.value, a.loc});
     } else if (name == "range" && !host_) {
       diags_.warning(a.loc, fmt::format("range ignores its argument '{}', as in Triton", a.name))
           .with_hint(a.name == "step" ? "give the step as the third bound: range(start, end, step)"
                                       : "tl.range takes options");
     } else if (std::find(options.begin(), options.end(), a.name) == options.end() || name == "range" ||
-               (name == "tl.static_range" && a.name != "step")) {
+               (range.compile_time && a.name != "step")) {
       error(a.loc, fmt::format("{} has no argument '{}'", name, a.name),
             name == "range" ? "its arguments have no names" : nearest_hint(a.name, options));
       ok = false;
     } else if (a.name == "step") {
       step = &a;
     } else if (a.name == "num_stages") {
-      const auto* stages = a.value.get_if<dsl::Int>();
-      if (stages && ir::option::num_stages.allows(stages->clamped())) {
-        range.num_stages = stages->clamped();
-      } else if (stages) {
-        error(a.loc, ir::option::num_stages.wrong(stages->clamped()));
-        ok = false;
-      } else if (!a.value.is<dsl::None>() && !a.value.is_poison()) {
-        error(a.loc, fmt::format("num_stages takes a compile-time integer, found {}", dsl::describe(a.value)));
-        ok = false;
-      }
+      range.num_stages = {a.value, a.loc};
     }
   }
   if (bounds.empty() || bounds.size() > 3 || (step && bounds.size() == 3)) {
     error(loc, fmt::format("{} takes 1 to 3 bounds, found {}", name, bounds.size() + (step != nullptr)));
-    return std::nullopt;
+    return unknown;
   }
-  if (bounds.size() == 3) step = bounds[2];
-  if (bounds.size() > 1) range.lower = bounds[0]->value;
-  range.upper = bounds[bounds.size() > 1 ? 1 : 0]->value;
-  if (step) range.step = step->value;
-
-  for (Val* bound : {&range.lower, &range.upper, &range.step})
-    if (const auto* truth = bound->get_if<bool>()) *bound = dsl::Int(*truth);  // a bool is an int in Python
-
-  bool compile_time = name == "tl.static_range";
-  for (const Argument& a : args) {
-    if (!a.name.empty() && &a != step) continue;
-    const ir::Value* value = a.value.value();
-    bool fits = a.value.is_poison() || a.value.is<dsl::Int>() || a.value.is<bool>() ||
-                (!compile_time && value && value->type.is_integer() && value->type.is_scalar());
-    if (fits) continue;
-    error(
-        a.loc,
-        fmt::format("{} takes {}integers, found {}", name, compile_time ? "compile-time " : "", dsl::describe(a.value)),
-        compile_time && value ? "use range() where the bounds are known at run time only" : "");
-    ok = false;
-  }
-  if (ok && range.step.is<dsl::Int>() && range.step.as<dsl::Int>() == 0) {
-    error(step->loc, fmt::format("the step of {} is 0", name));
-    ok = false;
-  }
-  if (!ok) return std::nullopt;
-  return range;
+  if (bounds.size() > 1) range.lower = bounds[0];
+  range.upper = bounds[bounds.size() > 1 ? 1 : 0];
+  if (bounds.size() == 3) range.step = bounds[2];
+  if (step) range.step = {step->value, step->loc};
+  return dsl::check_range(sema_, range) && ok ? range : unknown;
 }
 
 void Checker::execute_for(const Stmt& s, const Continuation& rest) {
@@ -314,7 +254,7 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
   const FunctionRef* f = callee ? callee->get_if<FunctionRef>() : nullptr;
   if (f && (f->name == "python.range" || f->name == "tl.range" || f->name == "tl.static_range")) {
     std::vector<Argument> args;
-    std::optional<Range> range;
+    dsl::Range range;
     if (eval_arguments(source, args))
       range = parse_range(f->name == "python.range" ? "range" : f->name, args, source.loc);
     if (f->name == "tl.static_range") {
@@ -337,7 +277,7 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
   if (!items.is_poison())
     error(source.loc, fmt::format("a 'for' loop runs over range, tl.range, tl.static_range or a tuple, found {}",
                                   dsl::describe(items)));
-  static_for(s, std::nullopt);
+  static_for(s, {});
 }
 
 void Checker::unroll(const Stmt& s, std::span<const Val> values, int depth) {
@@ -365,74 +305,40 @@ void Checker::unroll(const Stmt& s, std::span<const Val> values, int depth) {
   }
 }
 
-void Checker::static_for(const Stmt& s, const std::optional<Range>& range) {
-  if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) {
+void Checker::static_for(const Stmt& s, const dsl::Range& range) {
+  if (!range.is_known()) {
     ++unknown_;
     const Val unknown;
     unroll(s, {&unknown, 1});
     --unknown_;
     return;
   }
-  const dsl::Int &upper = range->upper.as<dsl::Int>(), &step = range->step.as<dsl::Int>();
+  const dsl::Int &upper = range.upper.value.as<dsl::Int>(), &step = range.step.value.as<dsl::Int>();
   std::vector<Val> values;
-  for (dsl::Int i = range->lower.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
+  for (dsl::Int i = range.lower.value.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
     values.push_back(i);
     if (int64_t(values.size()) > kMaxSteps) break;
   }
   unroll(s, values);
 }
 
-void Checker::run_time_for(const Stmt& s, const std::optional<Range>& range) {
-  bool known = range && !range->lower.is_poison() && !range->upper.is_poison() && !range->step.is_poison();
-  if (known && !frame_->loops.back().left.empty()) return run_time_for_with_break(s, *range);
-  std::vector<Carried> carried = find_carried(s);
-  std::vector<ir::Value*> operands, inits;
-  ir::Type index_type = ir::Type::scalar(Elem::I32);
-  if (known) {
-    sema_.at(s.value->loc);
-    operands = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
-    index_type = operands[0]->type;
-  } else {
-    operands = dsl::for_bounds(sema_, dsl::Int(0), dsl::Int(1), dsl::Int(1));
-  }
+void Checker::run_time_for(const Stmt& s, const dsl::Range& range) {
+  if (range.is_known() && !frame_->loops.back().left.empty()) return run_time_for_with_break(s, range);
+  const std::vector<Carried> carried = find_carried(s);
   sema_.at(s.loc);
-  collect_inits(carried, inits);
-  operands.insert(operands.end(), inits.begin(), inits.end());
-  std::vector<ir::Type> types;
-  for (ir::Value* init : inits) types.push_back(init->type);
-  ir::Attrs attrs;
-  if (range && range->num_stages) attrs[ir::attr::num_stages] = *range->num_stages;
-  ir::Op* op = sema_.builder.create(ir::Opcode::For, std::move(operands), std::move(types), std::move(attrs));
-  ir::Builder outside = sema_.builder;
-
-  ir::Block* block = &ir::ForLoop(*op).body();
-  ir::Value* induction = block->add_arg(index_type);
-  Scope before = frame_->scope;
-  bind_carried(carried, inits, block);
-  assign(*s.targets[0], known ? Val(induction) : Val(), false);
-  sema_.builder.set_end(block);
-  loop_body(s, carried, inits.size(), block);
-  sema_.builder = outside;
-  sema_.at(s.loc);
-  leave_loop(s, carried, before, op, inits.size());
+  dsl::Loop loop(sema_, range, variables_of(carried));
+  const Scope before = frame_->scope;
+  bind_carried(carried, loop.enter_body());
+  assign(*s.targets[0], loop.index(), false);
+  execute(Continuation{s.body});
+  note_result();
+  leave_loop(s, carried, before, loop.end_body(ends_of(carried)));
 }
 
-// Whether the loop with this index has iterations left, as an int1.
-Val Checker::index_in_range(const Val& index, const Val& upper, const Val& step) {
-  if (step.is_constant())
-    return dsl::compare(sema_, dsl::truth(dsl::compare(sema_, ">", step, dsl::Int(0))) ? "<" : ">", index, upper);
-  Val up =
-      dsl::logical(sema_, "and", dsl::compare(sema_, ">", step, dsl::Int(0)), dsl::compare(sema_, "<", index, upper));
-  Val down =
-      dsl::logical(sema_, "and", dsl::compare(sema_, "<", step, dsl::Int(0)), dsl::compare(sema_, ">", index, upper));
-  return dsl::logical(sema_, "or", up, down);
-}
-
-void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
+void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
   sema_.at(s.value->loc);
-  const std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range.lower, range.upper, range.step);
-  const Val upper = bounds[1], step = range.step.is_constant() ? range.step : Val(bounds[2]);
-  const ir::Type index_type = bounds[0]->type;
+  const dsl::Bounds bounds = dsl::range_bounds(sema_, range);
+  const ir::Type index_type = bounds.lower->type;
   sema_.at(s.loc);
   // The variable keeps its last value behind the loop; without any iteration the one that it had, or the lower bound.
   if (const Expr& target = *s.targets[0]; target.kind == Expr::Kind::Name) {
@@ -440,61 +346,51 @@ void Checker::run_time_for_with_break(const Stmt& s, const Range& range) {
     Val old = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
     if (old.is<dsl::Int>()) old = dsl::convert(sema_, old, index_type);
     const bool keeps = old.is_value() && old.value()->type.same_shape_and_elem(index_type);
-    bind(target.text, keeps ? old : Val(bounds[0]), false, target.loc);
+    bind(target.text, keeps ? old : Val(bounds.lower), false, target.loc);
   }
-  std::vector<Carried> carried = find_carried(s, true);
-  std::vector<ir::Value*> values, inits{bounds[0]};
-  collect_inits(carried, values);
-  inits.insert(inits.end(), values.begin(), values.end());
-  std::vector<ir::Type> types;
-  for (ir::Value* init : inits) types.push_back(init->type);
-  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types), {});
-  ir::Builder outside = sema_.builder;
-  Scope before = frame_->scope;
+  const std::vector<Carried> carried = find_carried(s, true);
+  std::vector<dsl::Variable> variables{{"the index", bounds.lower}};
+  for (dsl::Variable& v : variables_of(carried)) variables.push_back(std::move(v));
+  dsl::Loop loop(sema_, std::move(variables));
+  const Scope before = frame_->scope;
 
-  ir::Block* test = &ir::WhileLoop(*op).test();
-  ir::Value* index = test->add_arg(index_type);
-  bind_carried(carried, values, test);
-  sema_.builder.set_end(test);
-  Val go = dsl::logical(sema_, "and", index_in_range(index, upper, step), dsl::unary(sema_, "not", left_flag()));
-  std::vector<ir::Value*> passed{go.value()};
-  for (auto& arg : test->args) passed.push_back(arg.get());
-  sema_.builder.create(ir::Opcode::Condition, std::move(passed));
-
-  frame_->scope = before;
-  ir::Block* block = &ir::WhileLoop(*op).body();
-  index = block->add_arg(index_type);
-  bind_carried(carried, values, block);
-  sema_.builder.set_end(block);
-  assign(*s.targets[0], index, false);
-  loop_body(s, carried, values.size(), block, [&] { return sema_.builder.add(index, bounds[2]); });
-  sema_.builder = outside;
-  sema_.at(s.loc);
-  leave_loop(s, carried, before, op, values.size());
+  // Runs a region, whose values are the index and those of the carried names.
+  auto region = [&](const std::vector<Val>& values, const std::function<Val(const Val& index)>& run) {
+    frame_->scope = before;
+    bind_carried(carried, std::span(values).subspan(1));
+    std::vector<dsl::AtEnd> ends{{run(values[0])}};
+    for (dsl::AtEnd& end : ends_of(carried)) ends.push_back(std::move(end));
+    return ends;
+  };
+  ir::Value* go = nullptr;
+  const auto tested = region(loop.enter_test(), [&](const Val& index) {
+    const Val left = dsl::index_in_range(sema_, range, bounds, index);
+    go = dsl::logical(sema_, "and", left, dsl::unary(sema_, "not", left_flag())).value();
+    return index;
+  });
+  loop.end_test(go, tested);
+  const auto ends = region(loop.enter_body(), [&](const Val& index) {
+    assign(*s.targets[0], index, false);
+    execute(Continuation{s.body});
+    note_result();
+    sema_.at(s.loc);
+    return Val(sema_.builder.add(index.value(), bounds.step));
+  });
+  const std::vector<Val> behind = loop.end_body(ends);
+  leave_loop(s, carried, before, std::span(behind).subspan(1));
 }
 
-std::optional<Val> Checker::last_index(const Stmt& s, const std::optional<Range>& range, const Val& before) {
+std::optional<Val> Checker::last_index(const Stmt& s, const dsl::Range& range, const Val& before) {
   std::vector<std::string> assigned;
   collect_assigned(s.body, nullptr, true, assigned);
   const Expr& target = *s.targets[0];
   const bool own = target.kind == Expr::Kind::Name && frame_->loops.back().left.empty() &&
                    std::find(assigned.begin(), assigned.end(), target.text) == assigned.end();
   if (!own) return std::nullopt;
-  if (!range || range->lower.is_poison() || range->upper.is_poison() || range->step.is_poison()) return Val();
-  if (!range->step.is<dsl::Int>()) return std::nullopt;
+  if (!range.is_known()) return Val();
+  if (!range.step.value.is<dsl::Int>()) return std::nullopt;
   sema_.at(s.loc);
-  std::vector<ir::Value*> bounds = dsl::for_bounds(sema_, range->lower, range->upper, range->step);
-  const Val lower = bounds[0], upper = bounds[1];
-  // lower + (distance - 1) // |step| * step, where there is any distance to go
-  const dsl::Int step = range->step.as<dsl::Int>(), width = step > 0 ? step : -step;
-  Val distance = step > 0 ? dsl::binary(sema_, "-", upper, lower) : dsl::binary(sema_, "-", lower, upper);
-  Val steps = dsl::binary(sema_, "//", dsl::binary(sema_, "-", distance, dsl::Int(1)), width);
-  Val last = dsl::binary(sema_, "+", lower, dsl::binary(sema_, "*", steps, step));
-  const ir::Type& type = bounds[0]->type;
-  const Val kept = before.is<dsl::Int>() ? dsl::convert(sema_, before, type) : before;
-  const bool keeps = kept.is_value() && kept.value()->type.same_shape_and_elem(type);
-  Val ran = index_in_range(lower, upper, range->step);
-  return Val(sema_.builder.select(ran.value(), last.value(), keeps ? kept.value() : bounds[0]));
+  return dsl::last_index(sema_, range, before);
 }
 
 // ---- while
@@ -503,6 +399,7 @@ void Checker::execute_while(const Stmt& s) {
   const bool leaves = !frame_->loops.back().left.empty();
   std::vector<std::string> assigned;
   collect_assigned(s.body, nullptr, true, assigned);
+  assigned_within(*s.value, assigned);
   const auto known = peek(*s.value, NameSet(assigned.begin(), assigned.end()));
   if (known && !dsl::truth(*known)) return;
   if (known && !leaves) {
@@ -510,33 +407,21 @@ void Checker::execute_while(const Stmt& s) {
           "the condition has to depend on a variable that the body assigns, or the body needs a 'break'");
     return;
   }
-  std::vector<Carried> carried = find_carried(s);
-  std::vector<ir::Value*> inits;
-  collect_inits(carried, inits);
-  std::vector<ir::Type> types;
-  for (ir::Value* init : inits) types.push_back(init->type);
-  ir::Op* op = sema_.builder.create(ir::Opcode::While, inits, std::move(types));
-  ir::Builder outside = sema_.builder;
-  Scope before = frame_->scope;
-
-  ir::Block* test = &ir::WhileLoop(*op).test();
-  bind_carried(carried, inits, test);
-  sema_.builder.set_end(test);
-  ir::Value* value = while_condition(s, known.has_value());
-  std::vector<ir::Value*> passed{value};
-  for (auto& arg : test->args) passed.push_back(arg.get());
-  sema_.builder.create(ir::Opcode::Condition, std::move(passed));
+  const std::vector<Carried> carried = find_carried(s);
+  sema_.at(s.loc);
+  dsl::Loop loop(sema_, variables_of(carried));
+  const Scope before = frame_->scope;
+  bind_carried(carried, loop.enter_test());
+  ir::Value* holds = while_condition(s, known.has_value());
+  loop.end_test(holds, ends_of(carried));
 
   frame_->scope = before;
-  ir::Block* block = &ir::WhileLoop(*op).body();
-  bind_carried(carried, inits, block);
-  sema_.builder.set_end(block);
-  unknown_ += !value;
-  loop_body(s, carried, inits.size(), block);
-  unknown_ -= !value;
-  sema_.builder = outside;
-  sema_.at(s.loc);
-  leave_loop(s, carried, before, op, inits.size());
+  bind_carried(carried, loop.enter_body());
+  unknown_ += !holds;
+  execute(Continuation{s.body});
+  note_result();
+  unknown_ -= !holds;
+  leave_loop(s, carried, before, loop.end_body(ends_of(carried)));
 }
 
 // A loop that has been left does not evaluate its condition again.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/grammar_support.h"
 #include "dsl/language/host_values.h"
@@ -22,6 +23,10 @@ std::vector<std::string> classes_of(const Val& v, bool typed) {
   if (v.is<std::string>()) return {"python.str"};
   if (v.is<dsl::TupleVal>()) return {"tl.tuple", "python.tuple", "python.list", "tl.base_value"};
   if (get_host<DictObject>(v)) return {"python.dict"};
+  if (const auto* memory = get_host<PointerObject>(v)) {
+    const bool descriptor = memory->launch && memory->launch->is_descriptor(memory->name);
+    return {descriptor ? "triton.tools.tensor_descriptor.TensorDescriptor" : "torch.Tensor"};
+  }
   const auto* type = v.get_if<dsl::DType>();
   if (!type) return {};
   if (type->type.is_tile() && !type->to_block) return {"tl.block_type", "tl.dtype"};

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/ir/options.h"
+#include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
+#include "dsl/launch_options.h"
 
 namespace tegula::language {
 
@@ -16,9 +17,10 @@ namespace {
 constexpr const char* kAutotune[] = {"configs",  "key",          "prune_configs_by", "reset_to_zero", "restore_value",
                                      "pre_hook", "post_hook",    "warmup",           "rep",           "use_cuda_graph",
                                      "do_bench", "cache_results"};
-constexpr const char* kOptions[] = {"num_warps", "num_stages", "maxnreg"};
 
 const std::string kConfigsInstead = "give the configurations in C++: kernel.autotune(...)";
+const std::string kHookInstead =
+    "hooks can be given in C++ (Autotune::pre_hook, Config::pre_hook) and Python (kernel.with_hooks) as well";
 const std::string kValuesInstead = "give the value at the launch";
 
 using File = std::shared_ptr<const SourceFile>;
@@ -43,6 +45,32 @@ T with_checker(const SourceFile& file, const std::string& instead, const std::fu
   }
   throw CompileError(out);
 }
+
+/// A hook: a Python function of the file, evaluated when it is called.
+struct Hook {
+  File file;
+  Val function;
+  Loc loc;
+
+  /// As Triton calls it, with a further argument by name where the function takes one.
+  void operator()(HookedLaunch& launch, std::optional<Argument> more = {}) const {
+    const auto& callee = *get_host<FunctionObject>(function);
+    auto object = std::make_shared<ArgsObject>();
+    object->args = &launch.args();
+    object->launch = &launch;
+    std::vector<Argument> args{{{}, dsl::HostRef(std::move(object)), false, loc}};
+    auto is_named = [&](const Param& p) { return p.name == more->name; };
+    if (more && callee.lambda && callee.lambda->names.size() > 1) {
+      args.push_back({{}, more->value, false, loc});
+    } else if (more && callee.function && std::ranges::any_of(callee.function->params, is_named)) {
+      args.push_back({more->name, more->value, false, loc});
+    }
+    with_checker<int>(*file, kHookInstead, [&](Checker& checker) {
+      checker.call_host(callee, std::move(args), loc);
+      return 0;
+    });
+  }
+};
 
 /// The path of what a call calls, through imports: "triton.autotune".
 std::string path_of_call(const Module& module, const Expr& call) {
@@ -85,9 +113,7 @@ class Reader {
     };
     Autotune out;
     if (const Argument* configs = given("configs")) add_configs(*configs, out);
-    if (out.configs.empty())
-      out.configs.push_back(
-          config({}, num_warps(ir::option::num_warps.fallback), num_stages(ir::option::num_stages.fallback)));
+    if (out.configs.empty()) out.configs.push_back(default_config());
     if (const Argument* key = given("key")) out.key = names(*key);
     std::erase_if(out.key, [&](const std::string& name) { return !find_param(name); });
     for (auto [name, list] : {std::pair{"reset_to_zero", &out.reset_to_zero}, {"restore_value", &out.restore_value}}) {
@@ -106,13 +132,14 @@ class Reader {
       if (*ms < 0)
         checker_.error(a->loc, fmt::format("{} takes milliseconds, found {}", name, dsl::describe(a->value)));
     }
-    // Whatever a hook does between timed runs, each finds what the first one found.
-    if (given("pre_hook") || given("post_hook")) {
-      out.reset_to_zero.clear();
-      out.restore_value.clear();
-      for (const Param& p : function_.params)
-        if (!is_constexpr_annotation(p.annotation.get())) out.restore_value.push_back(p.name);
-    }
+    if (const Argument* a = given("pre_hook"); a && check_hook("pre_hook", a->value, a->loc))
+      out.pre_hook = [hook = Hook{file_, a->value, a->loc}](HookedLaunch& launch, bool reset_only) {
+        hook(launch, Argument{"reset_only", reset_only, false, {}});
+      };
+    if (const Argument* a = given("post_hook"); a && check_hook("post_hook", a->value, a->loc))
+      out.post_hook = [hook = Hook{file_, a->value, a->loc}](HookedLaunch& launch, const char* error) {
+        hook(launch, Argument{"exception", error ? Val(std::string(error)) : Val(dsl::None{}), false, {}});
+      };
     if (const Argument* a = given("prune_configs_by")) add_prune(*a, out);
     return out;
   }
@@ -181,7 +208,7 @@ class Reader {
   }
   /// What configurations and heuristics set are constexprs or options.
   bool check_target(const std::string& name, const Argument& where, Loc loc = {}) {
-    if (std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions)) return true;
+    if (dsl::find_launch_option(name)) return true;
     const Param* p = find_param(name);
     if (p && is_constexpr_annotation(p->annotation.get())) return true;
     if (!p) {
@@ -215,10 +242,17 @@ class Reader {
     return out;
   }
 
+  bool check_hook(const char* what, const Val& hook, Loc loc) {
+    if (get_host<FunctionObject>(hook)) return true;
+    checker_.error(loc, fmt::format("{} takes a function of the file, found {}", what, dsl::describe(hook)));
+    return false;
+  }
+
   /// Whether an entry of a configuration's dict has no effect, as in Triton: an option, which triton.Config's own
   /// arguments give (or their defaults), and no parameter of the kernel.
   bool is_overridden(const std::string& name) const {
-    return (name == "num_warps" || name == "num_stages" || name == "num_ctas") && !find_param(name);
+    const dsl::LaunchOption* option = dsl::find_launch_option(name);
+    return option && !option->info.is_optional() && !find_param(name);
   }
 
   void add_configs(const Argument& a, Autotune& out) {
@@ -238,12 +272,9 @@ class Reader {
       std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return is_overridden(c.name); });
       for (const ConstexprArg& c : config.constexprs)
         if (!check_target(c.name, a, object->loc)) return;
-      if (object->hook && out.not_launchable.empty()) {
-        Diagnostics list = file_->diagnostics();
-        list.error(object->hook,
-                   "the pre_hook of a triton.Config is not run, so launches cannot choose this configuration")
-            .with_hint("give the configuration's values at the launch, and do before it what the hook does");
-        out.not_launchable = list.render();
+      if (!object->hook.is<dsl::None>()) {
+        if (!check_hook("the pre_hook of triton.Config", object->hook, object->hook_loc)) return;
+        config.pre_hook = [hook = Hook{file_, object->hook, object->hook_loc}](HookedLaunch& launch) { hook(launch); };
       }
       out.configs.push_back(std::move(config));
     }

@@ -14,8 +14,8 @@ namespace tegula::language {
 /// The @triton.autotune of a function of the file, none if it has none. Configurations have num_warps 4 and num_stages
 /// 3 unless they say otherwise, and an empty list is one such configuration, as with Triton. Names in the key that are
 /// no arguments are left out, as Triton leaves them out. early_config_prune becomes Autotune::prune, which evaluates
-/// the Python function, and throws CompileError if it cannot. perf_model, top_k and do_bench have no effect; instead of
-/// running pre_hook and post_hook every buffer is set back after each timed run. Decorators of that name that are not
+/// the Python function, and throws CompileError if it cannot; so do the hooks, which may zero tensors and give tensor
+/// descriptors a block_shape. perf_model, top_k and do_bench have no effect. Decorators of that name that are not
 /// Triton's may have further arguments; without configs they are none.
 ///
 /// Throws CompileError with the place of what cannot be evaluated and what to do instead.

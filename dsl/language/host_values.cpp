@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "dsl/launch_options.h"
+
 namespace tegula::language {
 
 namespace {
@@ -14,6 +16,13 @@ bool equal(const Val& a, const Val& b) {
 }
 
 }  // namespace
+
+Config default_config() {
+  Config config;
+  for (const dsl::LaunchOption& option : dsl::launch_options())
+    if (!option.info.is_optional()) config.*option.config = option.info.fallback;
+  return config;
+}
 
 const Val* DictObject::find(const Val& key) const {
   for (const auto& [k, v] : items)
@@ -49,12 +58,13 @@ Val constexpr_to_val(const Constexpr& value) {
       value);
 }
 
-Val launch_value(const std::string& name, const LaunchArgs::Value& value) {
+Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch) {
   if (const auto* pointer = std::get_if<PointerArg>(&value)) {
     if (pointer->address == 0) return dsl::None{};
     PointerObject object;
     object.name = name;
     object.pointer = *pointer;
+    object.launch = launch;
     return make_host(std::move(object));
   }
   return std::visit(

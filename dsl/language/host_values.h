@@ -21,11 +21,15 @@ struct DictObject : dsl::HostObject {
   bool truth() const override { return !items.empty(); }
 };
 
+/// The options that triton.Config gives where it is given none: the defaults.
+Config default_config();
+
 /// triton.Config(...)
 struct ConfigObject : dsl::HostObject {
   Config config;
   Loc loc;
-  Loc hook = {};  ///< of its pre_hook, which is not run; none if it has none
+  Val hook = dsl::None{};  ///< its pre_hook
+  Loc hook_loc = {};
 
   std::string describe() const override { return "a triton.Config"; }
 };
@@ -34,6 +38,7 @@ struct ConfigObject : dsl::HostObject {
 struct PointerObject : dsl::HostObject {
   std::string name;
   PointerArg pointer;
+  HookedLaunch* launch = nullptr;  ///< what a hook may change; null elsewhere
 
   std::string describe() const override { return "the tensor '" + name + "'"; }
 };
@@ -41,6 +46,7 @@ struct PointerObject : dsl::HostObject {
 /// The arguments of a launch, as lambdas of heuristics and pruning functions get them. Valid for the call.
 struct ArgsObject : dsl::HostObject {
   const LaunchArgs* args = nullptr;
+  HookedLaunch* launch = nullptr;  ///< of hooks
 
   std::string describe() const override { return "the arguments of the launch"; }
 };
@@ -69,8 +75,8 @@ Val make_host(T object) {
 Val function_ref(std::string name);
 Val module_ref(std::string name);
 
-/// An argument of a launch as host code sees it.
-Val launch_value(const std::string& name, const LaunchArgs::Value& value);
+/// An argument of a launch as host code sees it; of the one that a hook is called for, what the hook may change.
+Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch = nullptr);
 Val constexpr_to_val(const Constexpr& value);
 /// Nothing for a value that no constexpr argument can have.
 std::optional<Constexpr> val_to_constexpr(const Val& v);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "codegen/ir/flow.h"
 
@@ -68,6 +67,15 @@ bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value
   ir::Value* value = to_value(s, v, name);
   if (value) out.push_back(value);
   return value;
+}
+
+std::vector<ir::Value*> leaves_of(const Val& v) {
+  const auto* parts = parts_of(v);
+  if (!parts) return v.is_value() ? std::vector{v.value()} : std::vector<ir::Value*>();
+  std::vector<ir::Value*> out;
+  for (const Val& part : *parts)
+    for (ir::Value* leaf : leaves_of(part)) out.push_back(leaf);
+  return out;
 }
 
 Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next) {
@@ -167,24 +175,32 @@ namespace {
 // The values that a For or While carries, as its regions see them.
 class Carried {
  public:
-  explicit Carried(ir::Op& loop) : loop_(loop), flows_(ir::flows(loop)) {}
+  explicit Carried(ir::Op& loop) : loop_(loop), flows_(ir::flows(loop)) {
+    for (const auto& region : loop.regions) {
+      received_.push_back(ir::received(*region));
+      passed_.push_back(ir::handed_on(*region->terminator()));
+    }
+  }
 
   ir::Value*& init(size_t i) const { return flows_[0].from[0][i]; }
   /// Whether each region passes value i on. After an error it may lack one.
   bool is_unchanged(size_t i) const {
-    for (const auto& region : loop_.regions) {
-      const std::vector<ir::Value*> passed = ir::handed_on(*region->terminator());
-      if (passed.size() != loop_.results.size() || passed[i] != ir::received(*region)[i]) return false;
-    }
+    for (size_t r = 0; r < received_.size(); ++r)
+      if (passed_[r].size() != loop_.results.size() || passed_[r][i] != received_[r][i]) return false;
     return true;
   }
-  void drop(size_t i) {
-    auto erase = [&](auto& list, size_t first) { list.erase(list.begin() + long(first + i)); };
-    for (auto& region : loop_.regions) ir::replace_uses(*region, ir::received(*region)[i], init(i));
+  void drop(const std::vector<size_t>& unchanged) {
+    for (size_t r = 0; r < received_.size(); ++r) {
+      ir::ValueMap map;
+      for (size_t i : unchanged) map[received_[r][i]] = init(i);
+      ir::replace_uses(*loop_.regions[r], map);
+    }
+    auto erase = [](auto& list, size_t at) { list.erase(list.begin() + long(at)); };
     for (const ir::Flow& flow : flows_) {
-      for (const ir::Flow::From& from : flow.from) erase(from.op->operands, from.first);
+      for (const ir::Flow::From& from : flow.from)
+        for (auto i = unchanged.rbegin(); i != unchanged.rend(); ++i) erase(from.op->operands, from.first + *i);
       for (const ir::Flow::To& to : flow.to) {
-        erase(*to.values, to.first);
+        for (auto i = unchanged.rbegin(); i != unchanged.rend(); ++i) erase(*to.values, to.first + *i);
         for (size_t k = 0; k < to.values->size(); ++k) (*to.values)[k]->index = int(k);
       }
     }
@@ -193,12 +209,13 @@ class Carried {
  private:
   ir::Op& loop_;
   const std::vector<ir::Flow> flows_;
+  std::vector<std::vector<ir::Value*>> received_, passed_;  ///< by region
 };
 
 }  // namespace
 
 std::vector<ir::Value*> values_behind(ir::Op& loop) {
-  Carried carried(loop);
+  const Carried carried(loop);
   std::vector<ir::Value*> out;
   for (size_t i = 0; i < loop.results.size(); ++i)
     out.push_back(carried.is_unchanged(i) ? carried.init(i) : loop.result(int(i)));
@@ -207,27 +224,10 @@ std::vector<ir::Value*> values_behind(ir::Op& loop) {
 
 void drop_unchanged(ir::Op& loop) {
   Carried carried(loop);
-  for (size_t i = loop.results.size(); i-- > 0;)
-    if (carried.is_unchanged(i)) carried.drop(i);
-}
-
-std::vector<ir::Value*> for_bounds(Sema& s, const Val& lower, const Val& upper, const Val& step) {
-  constexpr std::numeric_limits<int32_t> i32;
-  Elem elem = Elem::I32;
-  const Val* bounds[] = {&lower, &upper, &step};
-  for (const Val* v : bounds) {
-    if (const ir::Value* value = v->value()) {
-      Elem e = value->type.elem;
-      if (elem_bits(e) == 64 || e == Elem::U32) elem = Elem::I64;
-    } else if (v->as<Int>() < i32.min() || v->as<Int>() > i32.max()) {
-      elem = Elem::I64;
-    }
-  }
-  ir::Type type = ir::Type::scalar(elem);
-  std::vector<ir::Value*> out;
-  for (const Val* v : bounds)
-    out.push_back(v->is_value() ? convert(s, *v, type).value() : s.builder.constant(type, v->as<Int>().clamped()));
-  return out;
+  std::vector<size_t> unchanged;
+  for (size_t i = 0; i < loop.results.size(); ++i)
+    if (carried.is_unchanged(i)) unchanged.push_back(i);
+  if (!unchanged.empty()) carried.drop(unchanged);
 }
 
 }  // namespace tegula::dsl

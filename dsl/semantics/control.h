@@ -1,5 +1,6 @@
 // What both front ends do where control flow meets: values at the end of the branches of a run-time condition, and
-// values that a loop carries. A front end decides what is carried or merged; types and conversions are decided here.
+// those that loops carry (loops.h builds them). A front end decides what is carried or merged; types and conversions
+// are decided here.
 #pragma once
 
 #include <optional>
@@ -30,6 +31,8 @@ bool can_be_value(const Val& v);
 bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out);
 /// `v` with its leaves replaced by values[next...].
 Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next);
+/// The run-time values that make up `v`, which holds nothing else; none of poison.
+std::vector<ir::Value*> leaves_of(const Val& v);
 /// The leaves of `after` as values of the types that `before`, which a loop carries, has. False if they are no such.
 bool match_carried(Sema& s, const Val& before, const Val& after, std::vector<ir::Value*>& out);
 /// The constants 3, 4.0 are named as such; other values by their type.
@@ -53,9 +56,5 @@ std::vector<ir::Value*> values_behind(ir::Op& loop);
 /// Takes out of a finished For or While what its body hands on as it got it. Its values behind the loop are not used
 /// yet.
 void drop_unchanged(ir::Op& loop);
-
-/// Lower bound, upper bound and step of a For op, in one type: int64 if a bound asks for it, else int32. The bounds are
-/// compile-time integers or integer scalars.
-std::vector<ir::Value*> for_bounds(Sema& s, const Val& lower, const Val& upper, const Val& step);
 
 }  // namespace tegula::dsl

@@ -69,6 +69,13 @@ std::vector<FunctionParam> parse_params(std::string_view text) {
 
 // ------------------------------------------------------------------------------- ops that are functions themselves
 
+// |x| of float8 numbers, which have no arithmetic: all bits but the sign.
+Val abs_float8(Sema& s, ir::Value* x) {
+  ir::Builder& b = s.builder;
+  ir::Value* bits = b.bitcast(x, ir::Type::scalar(Elem::U8));
+  return b.bitcast(b.bit_and(bits, b.constant(bits->type, 0x7f)), ir::Type::scalar(x->type.elem));
+}
+
 template <ir::Opcode opcode>
 Val call_op(Sema& s, Args args) {
   const ir::OpInfo& info = ir::op_info(opcode);
@@ -76,6 +83,9 @@ Val call_op(Sema& s, Args args) {
     if (auto* i = args[0].get_if<Int>()) return *i < 0 ? -*i : *i;
     if (auto* d = args[0].get_if<double>()) return std::abs(*d);
   }
+  if (opcode == ir::Opcode::Abs && args[0].is_value() && !args[0].value()->type.pointer &&
+      is_float8(args[0].value()->type.elem))
+    return abs_float8(s, args[0].value());
   std::vector<ir::Value*> values;
   if (args.size() == 1) {
     values = {math_operand(s, args[0], info.language_name, info)};

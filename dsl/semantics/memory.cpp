@@ -57,7 +57,8 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
   return broadcast_value(s, m, shape);
 }
 
-// A value for the pointers' elements: converted to their type, brought to their shape; null after an error.
+// A value for the pointers' elements: converted to their type, brought to their shape; null after an error. Pointers
+// become their addresses where the elements are integers of 64 bits.
 ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem, const char* what) {
   if (x.is_value() && x.value()->type.is_tile() && ptr->type.is_scalar()) {
     s.error(fmt::format("{} is a {}, but the pointer is a single one", what, describe(x)),
@@ -65,6 +66,8 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
     return nullptr;
   }
   if (x.is_value() && x.value()->type.pointer) {
+    if (elem == Elem::I64 || elem == Elem::U64)
+      return broadcast_value(s, s.builder.bitcast(x.value(), ir::Type::scalar(elem)), ptr->type.shape);
     s.error(fmt::format("{} is a {}", what, describe(x)), "load from it first: tl.load(p)");
     return nullptr;
   }
@@ -168,7 +171,8 @@ bool check_atomic_type(Sema& s, const std::string& kind, Elem elem) {
   if (kind == "cas" && bits < 16) taken = "elements of 16, 32 or 64 bits";
   if (kind == "add" && bits < (real ? 16 : 32)) taken = "32- and 64-bit integers and floats of 16 bits or more";
   if (kind == "xchg" && !wide) taken = "elements of 32 or 64 bits";
-  if ((kind == "min" || kind == "max") && !wide) taken = "integers and floats of 32 or 64 bits";
+  if ((kind == "min" || kind == "max") && !wide && !(real && bits == 16))
+    taken = "32- and 64-bit integers and floats of 16 bits or more";
   if ((kind == "and" || kind == "or" || kind == "xor") && (!wide || real)) taken = "integers of 32 or 64 bits";
   if (!taken) return true;
   s.error(fmt::format("atomic_{} on {}", kind, elem_info(elem).tl), fmt::format("it takes {}", taken));
@@ -206,7 +210,7 @@ Val atomic(Sema& s, Args args, const std::string& kind) {
   auto mask = mask_for(s, args[2], p, function.c_str());
   ir::Value* value = element_value(s, args[1], p, p->type.elem, ("the value of " + function).c_str());
   if (!mask || !value) return {};
-  if (value->type.is_float() && (kind == "min" || kind == "max"))
+  if (value->type.is_float() && value->type.bits() > 16 && (kind == "min" || kind == "max"))
     return atomic_float_extreme(s, kind == "max", p, value, *mask, *attrs);
   return s.builder.atomic_rmw(kind, p, value, *mask, std::move(*attrs));
 }

@@ -136,10 +136,11 @@ counts is decided by the conditions; an `except` is taken never to run.
 `@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune) and
 `@triton.heuristics` are followed where the values depend on constants and on the arguments of the launch, and so are
 do_not_specialize and do_not_specialize_on_alignment of `@triton.jit`. perf_model, top_k and do_bench have no effect:
-candidates are ranked by a model and timed in another way. pre_hook and post_hook of `@triton.autotune` are not run: every
-buffer is set back after each timed run instead. A launch cannot choose among configurations with a pre_hook of their own;
-give the constexprs. Decorators of others have no effect, but `autotune` under any path is taken as Triton's. Evaluated are
-expressions, lists, dicts, comprehensions, lambdas, module-level names and functions (with loops, conditions and
+candidates are ranked by a model and timed in another way. pre_hook and post_hook of `@triton.autotune` run around each timed
+run, besides reset_to_zero and restore_value, and the pre_hook of a `triton.Config` before each launch that tuning gave it;
+they may zero tensors (`args["out"].zero_()`) and give tensor descriptors their blocks (`args["d"].block_shape = [...]`).
+Hooks that are given in C++ or Python instead may do anything. Decorators of others have no effect, but `autotune` under any
+path is taken as Triton's. Evaluated are expressions, lists, dicts, comprehensions, lambdas, module-level names and functions (with loops, conditions and
 `append`), `range`, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`, `enumerate`, `itertools.product`, `math`,
 `triton.cdiv`, `triton.next_power_of_2`; of a tensor its dtype, `element_size()`, `data_ptr()` and whether it is None.
 Python itself does not run: for anything else an error says what it was when the decorator is asked for, and the
@@ -177,8 +178,8 @@ else uint32, int64 or uint64, and float32. A chain of comparisons is for scalars
 ## float8
 
 `tl.float8e4nv` (4 bits of exponent, 3 of fraction, no infinities, up to 448) and `tl.float8e5` (5 and 2, up to 57344) are
-loaded, stored, converted, chosen by `tl.where`, moved and multiplied by `tl.dot`; arithmetic on them is an error: compute in
-`x.to(tl.float32)`. As in Triton two different kinds meet in float16, and a wider float wins. Conversions to them go by way
+loaded, stored, converted, chosen by `tl.where`, moved and multiplied by `tl.dot`, and have `tl.abs`; other arithmetic on them is an error: compute
+in `x.to(tl.float32)`. As in Triton two different kinds meet in float16, and a wider float wins. Conversions to them go by way
 of float32, round to nearest even and give the largest finite number where the value is larger or infinite (torch gives NaN
 or infinity there); a NaN stays one.
 

@@ -55,6 +55,7 @@ enum class Result : int {
   InvalidAddressSpace = 717,
   InvalidPc = 718,
   LaunchFailed = 719,
+  CooperativeLaunchTooLarge = 720,
   NotSupported = 801,
   SystemNotReady = 802,
   SystemDriverMismatch = 803,
@@ -100,7 +101,7 @@ enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
 enum EventFlags : unsigned { kEventDefault = 0, kEventDisableTiming = 2 };
 
-enum class LaunchAttributeId : int { ProgrammaticStreamSerialization = 6 };
+enum class LaunchAttributeId : int { Cooperative = 2, ProgrammaticStreamSerialization = 6 };
 
 /// CUlaunchAttribute: an identifier and 64 bytes of value, of which the attributes above take the first four.
 struct LaunchAttribute {

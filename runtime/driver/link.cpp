@@ -45,6 +45,25 @@ std::string indented(std::string_view log) {
   return out;
 }
 
+// The lines of the PTX that the log names: "line 12" is of no use without them.
+std::string lines_named(std::string_view log, std::string_view ptx) {
+  constexpr std::string_view kLine = "line ";
+  constexpr int kMost = 4;
+  std::string out;
+  int shown = 0;
+  for (size_t at = log.find(kLine); at != log.npos && shown < kMost; at = log.find(kLine, at + 1)) {
+    int line = 0;
+    const char* end = log.data() + log.size();
+    if (std::from_chars(log.data() + at + kLine.size(), end, line).ec != std::errc() || line < 1) continue;
+    std::string_view rest = ptx;
+    for (int i = 1; i < line && !rest.empty(); ++i) rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+    std::string_view text = rest.substr(0, rest.find('\n'));
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    if (!text.empty()) out += fmt::format("\n    line {}: {}", line, text), ++shown;
+  }
+  return out;
+}
+
 struct LinkStateOwner {
   const Driver& driver;
   LinkState state = nullptr;
@@ -97,7 +116,7 @@ Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view k
                       cuda_version_text(driver.version), cuda_version_text(cuda_version_for_ptx(version))));
     std::string note = fmt::format("assembling kernel '{}'", kernel);
     std::string_view log(errors.data(), strnlen(errors.data(), errors.size()));
-    if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log);
+    if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log) + lines_named(log, ptx);
     driver.fail(symbol, result, note);
   };
 

@@ -26,7 +26,7 @@ int main(void) {
   tegula_kernel* kernel;
   tegula_buffer* buffer;
   tegula_constexpr block = {"BLOCK", {TEGULA_INT, 0, {256}, 0}};
-  tegula_options options = {sizeof(tegula_options), &block, 1, 0, 0, 0, 0};
+  tegula_options options = {.struct_size = sizeof(tegula_options), .constexprs = &block, .num_constexprs = 1};
   tegula_value args[2];
 
   if (tegula_abi() != TEGULA_ABI) return fail("another ABI");

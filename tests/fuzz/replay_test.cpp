@@ -1,5 +1,5 @@
-// Replays the fuzzer's corpus, and the kernels and golden texts that it starts from: whole, cut off, and with bytes
-// changed, always in the same way.
+// Replays the fuzzer's corpus, and some of the kernels and golden texts that it starts from: whole, cut off, and with
+// bytes changed, always in the same way.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,18 +33,18 @@ class Replay : public testing::TestWithParam<const char*> {};
 TEST_P(Replay, LeavesNothingButErrors) {
   std::mt19937 random(1);
   for (std::string text : texts_of(GetParam())) {
-    run_front_end(text);
+    fuzz::run_front_end(text);
     if (text.empty()) continue;
-    run_front_end(std::string_view(text).substr(0, random() % text.size()));
+    fuzz::run_front_end(std::string_view(text).substr(0, random() % text.size()));
     static constexpr char kBytes[] = "()[]{}:,=*.+-'\"\n\t#@0a \\";
     for (int i = 0; i < 4; ++i) text[random() % text.size()] = kBytes[random() % (sizeof kBytes - 1)];
-    run_front_end(text);
+    fuzz::run_front_end(text);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, Replay,
                          testing::Values("tests/fuzz/corpus", "tests/golden/parser", "tests/golden/language",
-                                         "tests/golden/errors", "tests/golden/decorators", "kernels"),
+                                         "tests/golden/decorators", "kernels"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '/', '_');

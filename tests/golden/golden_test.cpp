@@ -3,13 +3,17 @@
 // FOLDER is the pass that runs on the text above the line `// ---- expected`; the text below is what must come out.
 // ir/ runs nothing: its files show the canonical text. Files of verify/ have no such line: behind an offending line
 // stands `// error: part of the message` for each message; `// stage: laid_out` asks for that stage.
-// TEGULA_BLESS=1 writes what came out into the files.
+// `// completion: barrier` asks for copies that complete on barriers. TEGULA_BLESS=1 writes what came out into
+// the files. All files together name every op and every attribute of the op table, and no pass changes anything when it
+// runs again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "codegen/ir/printer.h"
@@ -40,29 +44,36 @@ std::unique_ptr<ir::Func> read_round_trip(const std::string& text, const std::st
   return func;
 }
 
+/// A golden file of a pass: what stands above and below the marker.
+struct Texts {
+  std::string input, expected;
+};
+Texts texts_of(const std::filesystem::path& path) {
+  const std::string text = slurp(path);
+  const size_t marker = text.find(kMarker);
+  return {text.substr(0, marker), marker == text.npos ? "" : text.substr(marker + sizeof kMarker - 1)};
+}
+
+PassContext context_of(const std::string& input, Diagnostics& diags) {
+  PassContext context{target_for_sm(90), diags};
+  if (input.find("// completion: barrier\n") != input.npos) context.completion = ir::Completion::Barrier;
+  return context;
+}
+
 void check_pass(const std::string& pass, const std::filesystem::path& path) {
-  std::string text = slurp(path);
-  size_t marker = text.find(kMarker);
-  std::string input = text.substr(0, marker);
-  std::string expected = marker == text.npos ? "" : text.substr(marker + sizeof kMarker - 1);
+  const auto [input, expected] = texts_of(path);
   Diagnostics diags;
   auto func = read_round_trip(input, path.filename(), diags);
   ASSERT_TRUE(func) << diags.render();
   if (pass != "ir") {
     auto info = std::find_if(pass_table().begin(), pass_table().end(), [&](auto& row) { return row.name == pass; });
     ASSERT_NE(info, pass_table().end()) << "no pass is called " << pass;
-    PassContext context{*find_target("sm_90a"), diags};
-    if (info->before != ir::Stage::Tile)  // the text is that of a kernel: the passes ahead run first
-      for (const PassInfo& ahead : pass_table()) {
-        if (&ahead == &*info) break;
-        if (input.find("= layout {") == input.npos) ahead.run(*func, context);
-      }
+    PassContext context = context_of(input, diags);
+    if (info->before != ir::Stage::Tile && input.find("= layout {") == input.npos)  // the text is that of a kernel
+      for (auto ahead = pass_table().begin(); ahead != info; ++ahead) ahead->run(*func, context);
     ASSERT_TRUE(ir::verify(*func, info->before, diags)) << diags.render();
     info->run(*func, context);
     ASSERT_TRUE(ir::verify(*func, info->after, diags)) << diags.render() << ir::print(*func);
-    std::string once = ir::print(*func);
-    if (pass == "canonicalize") info->run(*func, context);
-    EXPECT_EQ(ir::print(*func), once) << "a second run changes the function";
   }
   std::string actual = ir::print(*func, {pass == "ir"});
   if (std::getenv("TEGULA_BLESS"))
@@ -121,6 +132,78 @@ INSTANTIATE_TEST_SUITE_P(Tile, Golden, testing::ValuesIn(files()), [](const auto
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
 });
+
+// ---- What all files together show
+
+/// Calls `f` with each function of the golden files that is valid tile IR at some stage: inputs and expectations.
+void for_functions(const std::function<void(const std::string& file, const std::string& input, ir::Func&)>& f) {
+  for (const std::string& file : files()) {
+    if (file.starts_with("verify/")) continue;
+    const auto [input, expected] = texts_of(kRoot / file);
+    for (const std::string& text : {input, expected}) {
+      Diagnostics diags;
+      if (auto func = ir::read(text, file, diags)) f(file, input, *func);
+    }
+  }
+}
+
+/// Likewise with the tile IR of kernels, which stands in comments behind the lines `# check`.
+void for_kernels(const std::function<void(ir::Func&)>& f) {
+  for (auto& entry : std::filesystem::directory_iterator(kRoot / "language")) {
+    if (entry.path().extension() != ".py") continue;
+    std::istringstream lines(slurp(entry.path()));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("# func @")) text.clear();
+      text += line.substr(std::min<size_t>(2, line.size())) + "\n";
+      if (line != "# }") continue;
+      Diagnostics diags;
+      auto func = ir::read(text, entry.path().string(), diags);
+      ASSERT_TRUE(func) << entry.path() << "\n" << diags.render();
+      f(*func);
+    }
+  }
+}
+
+TEST(Goldens, HaveEveryOpAndAttribute) {
+  std::map<ir::Opcode, std::set<std::string>> found;
+  const auto note = [&](ir::Func& func) {
+    ir::walk(func.body, [&](ir::Op& op) {
+      auto& names = found[op.opcode];
+      for (auto& [name, value] : op.attrs) names.insert(name);
+    });
+  };
+  for_functions([&](const std::string&, const std::string&, ir::Func& func) { note(func); });
+  for_kernels(note);
+  for (const ir::OpInfo& info : ir::op_table()) {
+    EXPECT_TRUE(found.contains(info.opcode)) << "no golden file has the op '" << info.text << "'";
+    for (const ir::AttrInfo& attr : info.attrs)
+      EXPECT_TRUE(!found.contains(info.opcode) || found[info.opcode].contains(std::string(attr.name)))
+          << "in no golden file '" << info.text << "' has the attribute '" << attr.name << "'";
+  }
+}
+
+class Pass : public testing::TestWithParam<size_t> {};
+
+TEST_P(Pass, HasGoldenFilesAndIsIdempotent) {
+  const PassInfo& pass = pass_table()[GetParam()];
+  const auto all = files();
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](auto& f) { return f.starts_with(pass.name + std::string("/")); }))
+      << "tests/golden/" << pass.name << " has no file";
+  for_functions([&](const std::string& file, const std::string& input, ir::Func& func) {
+    Diagnostics diags;
+    if (!ir::verify(func, pass.before, diags)) return;
+    PassContext context = context_of(input, diags);
+    pass.run(func, context);
+    const std::string once = ir::print(func);
+    if (diags.has_errors() || !ir::verify(func, pass.before, diags)) return;  // what it makes is no input of it
+    pass.run(func, context);
+    EXPECT_EQ(ir::print(func), once) << file << ": a second run of " << pass.name << " changes the function";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, Pass, testing::Range(size_t(0), pass_table().size()),
+                         [](const auto& info) { return pass_table()[info.param].name; });
 
 }  // namespace
 }  // namespace tegula

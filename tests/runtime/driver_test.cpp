@@ -247,7 +247,8 @@ TEST_F(DriverTest, AssemblerRefuses) {
             "cuLinkComplete failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
             "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
             "    ptxas application ptx input, line 3; error   : Unknown symbol 'x'\n"
-            "    ptxas fatal   : aborted");
+            "    ptxas fatal   : aborted\n"
+            "    line 3: .visible .entry softmax() { ret; }");
   driver_.fail.clear();
   EXPECT_NE(device->load(softmax_image()), nullptr);
 }
@@ -343,6 +344,31 @@ TEST_F(DriverTest, LaunchesOverlapWhereTheCodeWaitsAndTheDriverCan) {
   driver_.version = 12040;
   driver_.absent = {"cuLaunchKernelEx"};
   EXPECT_EQ(plain_launches(), 1);
+}
+
+TEST_F(DriverTest, CooperativeLaunches) {
+  KernelImage together = softmax_image();
+  together.cooperative = true;
+  {
+    auto device = open();
+    auto kernel = device->load(together);
+    kernel->launch({7, 8, 9}, nullptr, nullptr);
+    ASSERT_EQ(driver_.attributes.size(), 1u);
+    EXPECT_EQ(int(driver_.attributes[0].id), 2);  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+    EXPECT_EQ(driver_.attributes[0].value, 1);
+    driver_.fail["cuLaunchKernelEx"] = Result::CooperativeLaunchTooLarge;
+    EXPECT_EQ(
+        message_of<LaunchError>([&] { kernel->launch({4096}, nullptr, nullptr); }),
+        fmt::format("kernel 'softmax': a cooperative grid of 4096 x 1 x 1 programs, all of which run at once; Fake "
+                    "GPU runs {} such programs at once\n  hint: start fewer programs that take the work in turns, "
+                    "or make them smaller: fewer warps, registers or bytes of shared memory",
+                    2 * device->info().num_sms));
+  }
+  driver_.fail.clear();
+  driver_.absent = {"cuLaunchKernelEx"};
+  auto device = open();
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(together); }),
+            "kernel 'softmax': the driver has no cooperative launches\n  hint: install one of CUDA 12 or later");
 }
 
 TEST_F(DriverTest, LaunchFails) {

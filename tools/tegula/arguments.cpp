@@ -8,6 +8,8 @@
 #include <charconv>
 #include <map>
 
+#include "dsl/launch_options.h"
+
 namespace tegula::cli {
 
 namespace {
@@ -212,14 +214,20 @@ bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, L
   return true;
 }
 
-LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages) {
-  LaunchOptions options;
-  for (const std::string& text : constexprs) {
+void add_launch_options(CLI::App& app, LaunchOptions& options) {
+  for (const dsl::LaunchOption& option : dsl::launch_options()) {
+    if (!option.info.is_choice()) continue;
+    std::string flag = fmt::format("--{}", option.info.name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    app.add_option(flag, options.*option.launch, option.info.doc)->capture_default_str();
+  }
+}
+
+LaunchOptions with_constexprs(LaunchOptions options, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
     auto [name, value] = split_assignment(text, "--constexpr");
     options.constexprs.emplace_back(name, parse_constexpr(value));
   }
-  options.num_warps = num_warps;
-  options.num_stages = num_stages;
   return options;
 }
 

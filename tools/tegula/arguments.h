@@ -1,6 +1,7 @@
 // What the subcommands share: FILE::KERNEL, and the texts behind --arg and --constexpr.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,7 +49,9 @@ inline constexpr int64_t kAssumedInteger = 4096;
 /// there was nothing to give.
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options);
 
-/// Constexprs, num_warps, num_stages.
-LaunchOptions parse_options(const std::vector<std::string>& constexprs, int num_warps, int num_stages);
+/// Adds --num-warps, --num-stages, ...: a flag for each option of options.def that can have several values.
+void add_launch_options(CLI::App& app, LaunchOptions& options);
+/// The options with constexprs from "--constexpr NAME=VALUE".
+LaunchOptions with_constexprs(LaunchOptions options, const std::vector<std::string>& texts);
 
 }  // namespace tegula::cli

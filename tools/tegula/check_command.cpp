@@ -17,7 +17,7 @@ struct Options {
   std::vector<std::string> files;
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
-  int num_warps = 4;
+  LaunchOptions launch;
 
   bool typed() const { return !args.empty() || !constexprs.empty(); }
 };
@@ -56,7 +56,7 @@ void check_typed(const Program& program, const KernelName& name, const Options& 
   check_names(kernels, o.constexprs, true);
   for (const Kernel& kernel : kernels) {
     const std::vector<ArgType> types = parse_arg_types(kernel, texts_of(kernel, o.args, false));
-    LaunchOptions options = parse_options(texts_of(kernel, o.constexprs, true), o.num_warps, 3);
+    LaunchOptions options = with_constexprs(o.launch, texts_of(kernel, o.constexprs, true));
     complete_options(kernel, types, options);
     kernel.tile_func(types, options);
   }
@@ -90,7 +90,7 @@ Command add_check(CLI::App& parent) {
   app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--num-warps", o->num_warps, "Warps a program")->capture_default_str();
+  add_launch_options(*app, o->launch);
   app->footer(
       "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "
       "the\n"

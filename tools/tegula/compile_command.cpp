@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "codegen/compile.h"
-#include "codegen/ir/options.h"
 #include "codegen/ir/printer.h"
 #include "dsl/kernel_source.h"
 #include "dsl/program.h"
+#include "dsl/tuner.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/assembler.h"
 #include "tools/tegula/commands.h"
@@ -27,9 +27,7 @@ struct Options {
   std::string target = "sm_90a";
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
-  int num_warps = ir::option::num_warps.fallback;
-  int num_stages = ir::option::num_stages.fallback;
-  int maxnreg = ir::option::maxnreg.fallback;
+  LaunchOptions launch;
   bool no_dependent_launch = false;
   std::string output;
   bool times = false;
@@ -85,13 +83,11 @@ int compile_command(const Options& o) {
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);
   std::vector<ArgType> types = parse_arg_types(kernel, o.args);
-  LaunchOptions launch = parse_options(o.constexprs, o.num_warps, o.num_stages);
-  launch.maxnreg = o.maxnreg;
+  LaunchOptions launch = with_constexprs(o.launch, o.constexprs);
   launch.dependent_launch = !o.no_dependent_launch;
   if (complete_options(kernel, types, launch)) {
-    Config chosen{launch.constexprs, launch.num_warps, launch.num_stages, {}};
     fmt::print(stderr, "{}: {} (what is not given: the first configuration, and heuristics for integers of {})\n",
-               kernel.name(), chosen.to_string(), kAssumedInteger);
+               kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger);
   }
   std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
   if (o.emit == "tile") {
@@ -137,9 +133,7 @@ Command add_compile(CLI::App& parent) {
                   "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--num-warps", o->num_warps, ir::option::num_warps.doc)->capture_default_str();
-  app->add_option("--num-stages", o->num_stages, ir::option::num_stages.doc)->capture_default_str();
-  app->add_option("--maxnreg", o->maxnreg, ir::option::maxnreg.doc)->capture_default_str();
+  add_launch_options(*app, o->launch);
   app->add_flag("--no-dependent-launch", o->no_dependent_launch,
                 "The code does not wait for earlier kernels itself: launches cannot overlap");
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");

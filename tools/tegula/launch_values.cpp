@@ -45,8 +45,7 @@ void LaunchTexts::add_options(CLI::App& app) {
       ->check(CLI::IsMember({"gpu", "emulator"}));
   app.add_option("--target", target, "The GPU that the emulator stands for");
   app.add_option("--seed", seed, "Of the random numbers")->capture_default_str();
-  app.add_option("--num-warps", num_warps, ir::option::num_warps.doc)->capture_default_str();
-  app.add_option("--num-stages", num_stages, ir::option::num_stages.doc)->capture_default_str();
+  add_launch_options(app, options);
 }
 
 std::shared_ptr<Device> open_device(const LaunchTexts& o, std::string& why) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "codegen/ir/options.h"
 #include "dsl/tegula.h"
 #include "tools/tegula/npy.h"
 
@@ -21,10 +20,9 @@ struct LaunchTexts {
   std::string target;
   std::vector<std::string> in, random, zeros, scalars, constexprs;
   uint64_t seed = 0;
-  int num_warps = ir::option::num_warps.fallback;
-  int num_stages = ir::option::num_stages.fallback;
+  LaunchOptions options;
 
-  /// Adds --in, --random, --zeros, --arg, --constexpr, --device, --target, --seed, --num-warps, --num-stages.
+  /// Adds --in, --random, --zeros, --arg, --constexpr, --device, --target, --seed, and add_launch_options().
   void add_options(CLI::App& app);
 };
 

@@ -47,7 +47,7 @@ int run_command(const Options& o) {
   GridExpression grid = parse_grid(o.grid);
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);
-  LaunchOptions options = parse_options(o.launch.constexprs, o.launch.num_warps, o.launch.num_stages);
+  LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   LaunchValues values(o.launch, kernel);
   std::map<std::string, std::string, std::less<>> files;
   for (const std::string& text : o.out) {

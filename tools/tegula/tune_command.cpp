@@ -74,7 +74,7 @@ int tune_command(const Options& o) {
   if (o.refresh && o.pinned) throw UsageError("--refresh and --pinned exclude each other");
   Program program = Program::load(name.file);
   Kernel kernel = find_kernel(program, name);
-  LaunchOptions options = parse_options(o.launch.constexprs, o.launch.num_warps, o.launch.num_stages);
+  LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   LaunchValues values(o.launch, kernel);
   if (!o.space.empty()) {
     std::vector<SearchAxis> axes;

@@ -21,6 +21,7 @@ namespace {
 constexpr unsigned kMostThreads = 1024;   ///< of a program
 constexpr unsigned kMostResident = 8;     ///< programs of a worker where they may wait for each other
 constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
+constexpr unsigned kMostTogether = 8192;  ///< of a worker, where all programs of a launch run at once
 constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
 
@@ -137,6 +138,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; at most {} x {} x {} can be",
                                     code->image.kernel, grid.x, grid.y, grid.z, kMostProgramsX, kMostProgramsYZ,
                                     kMostProgramsYZ));
+    if (const int64_t most = most_at_once(*code);
+        code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
+      throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     if (!capturing(stream)) return run(*code, grid, args);
     const auto& params = code->image.params;
     std::vector<uint64_t> values(params.size());
@@ -209,11 +213,18 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         fmt::format("{} of {} bytes at {:#x}, {}", what, bytes, address, memory_.describe(address, bytes)));
   }
 
+  /// How many programs can wait for each other.
+  int64_t most_at_once(const Code& code) const {
+    return int64_t(kMostTogether / (unsigned(code.image.num_warps) * kLanes)) * pool_.size();
+  }
+
   /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
   unsigned resident(const Code& code, uint64_t programs) const {
     unsigned threads = unsigned(code.image.num_warps) * kLanes;
     uint64_t wanted = 1;
-    if (options_.resident_programs > 0)
+    if (code.image.cooperative)
+      wanted = programs;
+    else if (options_.resident_programs > 0)
       wanted = uint64_t(options_.resident_programs);
     else if (code.jit->may_spin)
       wanted = std::min(kMostResident, kMostFibers / threads);

@@ -269,6 +269,18 @@ constexpr auto emu_atom_max_s32 = emu_atom_extreme<uint32_t, int32_t, true>;
 constexpr auto emu_atom_max_u32 = emu_atom_extreme<uint32_t, uint32_t, true>;
 constexpr auto emu_atom_max_s64 = emu_atom_extreme<uint64_t, int64_t, true>;
 constexpr auto emu_atom_max_u64 = emu_atom_extreme<uint64_t, uint64_t, true>;
+/// The smaller or larger one of 16-bit floats; a NaN gives way to a number.
+template <class T, bool larger>
+uint32_t emu_atom_extreme_16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
+    const float a = T::of_bits(old), b = T::of_bits(uint16_t(value));
+    return T(larger ? std::fmax(a, b) : std::fmin(a, b)).bits;
+  });
+}
+constexpr auto emu_atom_min_f16 = emu_atom_extreme_16<float16, false>;
+constexpr auto emu_atom_min_bf16 = emu_atom_extreme_16<bfloat16, false>;
+constexpr auto emu_atom_max_f16 = emu_atom_extreme_16<float16, true>;
+constexpr auto emu_atom_max_bf16 = emu_atom_extreme_16<bfloat16, true>;
 template <class T, class Function>
 T emu_atom_bits(uint64_t address, T value, uint32_t predicate, uint32_t site) {
   return atomic_update<T>(address, predicate, site, [=](T old) { return Function()(old, value); });

@@ -473,7 +473,7 @@ Value* in_reach_of_double(llvm::IRBuilder<>& b, Value* x, bool sign) {
   return b.CreateSelect(exact, x, odd);
 }
 
-/// The host converts integers to bfloat by way of float, which rounds twice; the conversion of GPUs (from sm_90 on)
+/// The host converts integers to bfloat by way of float, which rounds twice; the conversion of targets that have one
 /// rounds once. Behind all passes, which would take the two steps for one.
 void round_integers_once(llvm::Module& module) {
   for (Function& f : module)

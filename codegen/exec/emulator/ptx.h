@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/exec/emulator/fibers.h"
+
 namespace tegula::emulator::ptx {
 
 /// How bits are read. Below 16 bits: the formats of narrow floats, by exponent and fraction.
@@ -129,6 +131,8 @@ uint64_t compute(const Instruction& i, uint64_t a, uint64_t b, uint64_t c, bool&
 /// The relation of setp and set.
 bool compare(const Instruction& i, uint64_t a, uint64_t b);
 uint64_t read_special(Special which);
+/// shfl, vote, match, redux, elect and bar.warp, whose last operand is the member mask.
+void exchange(const Instruction& i, const uint64_t* operands, size_t count, uint64_t* results, Where where);
 /// ld, st, atom, red: whether the instruction is one of these, done.
 void access_memory(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site);
 

@@ -80,9 +80,12 @@ std::string without_comments(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i, 2) == "//") {
       i = std::min(text.find('\n', i), text.size() - 1);
+      out += '\n';
+      continue;
     } else if (text.substr(i, 2) == "/*") {
       size_t end = text.find("*/", i + 2);
       if (end == text.npos) break;
+      out.append(size_t(std::count(text.begin() + long(i), text.begin() + long(end), '\n')), '\n');
       i = end + 1;
     } else if (text.substr(i, 2) == "$$") {  // LLVM's way to write $
       out += '$', ++i;
@@ -169,6 +172,7 @@ class Parser {
   }
 
   void statement() {
+    begin_ = at_;
     size_t end = at_;
     while (end < text_.size() && text_[end] != ';' && text_[end] != ':') ++end;
     // A label, unless the colon belongs to a modifier as .L1::evict_last does.
@@ -189,7 +193,10 @@ class Parser {
   }
 
   [[noreturn]] void refuse(std::string_view why = {}) const {
-    throw Failure{fmt::format("the instruction '{};'{}{}", statement_, why.empty() ? "" : ": ", why)};
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + long(begin_), '\n');
+    throw Failure{fmt::format("the instruction '{};'{}{}{}", statement_,
+                              line > 1 ? fmt::format(" in line {} of the assembly", line) : "", why.empty() ? "" : ": ",
+                              why)};
   }
 
   /// .reg .b32 a, b<4>
@@ -338,7 +345,8 @@ class Parser {
         " r clamp to global relaxed acquire release acq_rel cta cluster gpu sys noftz uni sc gl sync aligned "
         "fractional wait "
         "launch_dependents ";
-    if (!has_word(kManner, m) && m.find("::") == m.npos) out.mods.choice = m;
+    const bool is_choice = !has_word(kManner, m) || (out.op == Op::Vote && m == "uni");
+    if (is_choice && m.find("::") == m.npos) out.mods.choice = m;
   }
 
   /// At commas outside of braces and brackets; `p|q` is two results.
@@ -441,15 +449,17 @@ class Parser {
       return std::all_of(groups.begin(), groups.end(), [](int n) { return n == 1; });
     };
     const bool moves = i.op == Op::Mov, memory = i.op == Op::Ld || i.op == Op::St;
-    const bool pairs = i.op == Op::Setp || i.op == Op::Shf || i.op == Op::Lop3;
+    const bool pairs = i.op == Op::Setp || i.op == Op::Shf || i.op == Op::Lop3 || i.op == Op::Shfl ||
+                       i.op == Op::Match || i.op == Op::Elect;
     if (!moves && !memory && !all_single(i.from_groups)) refuse();
     if (!moves && !memory && !pairs && !all_single(i.to_groups)) refuse();
     if (i.op == Op::Ld && i.to.size() != i.mods.vector) refuse();
     if (i.op == Op::St && i.from_groups[1] != i.mods.vector) refuse();
     if (moves && i.to.size() > 1 && i.from.size() > 1) refuse();
     if (i.op == Op::Cvt && (i.from.size() == 2) != (i.type.lanes == 2 && i.source.lanes == 1)) refuse();
-    const bool text_choice =
-        i.op == Op::Setp || i.op == Op::Set || i.op == Op::Testp || i.op == Op::Atom || i.op == Op::Red;
+    const bool text_choice = i.op == Op::Setp || i.op == Op::Set || i.op == Op::Testp || i.op == Op::Atom ||
+                             i.op == Op::Red || i.op == Op::Shfl || i.op == Op::Vote || i.op == Op::Match ||
+                             i.op == Op::Redux;
     if (text_choice && i.mods.choice.empty()) refuse();
     const bool floats = i.type.is_float();
     const bool only_floats = i.op >= Op::Sqrt && i.op <= Op::CopySign;
@@ -472,6 +482,7 @@ class Parser {
   std::string text_;
   size_t at_ = 0;
   std::string statement_;
+  size_t begin_ = 0;  ///< of the statement
   Program program_;
   uint32_t next_slot_ = 0;
   std::vector<std::map<std::string, uint32_t>> scopes_;

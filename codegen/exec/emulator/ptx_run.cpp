@@ -83,8 +83,16 @@ class Runner {
         return put(i.to[0], 0);
       case Op::Bar:
       case Op::Barrier:
-        if (i.mods.choice == "warp") return this_worker->meet(this_worker->warp(), {site_, place_}, [] {});
+        if (i.mods.choice == "warp") return together(i);
         return this_worker->barrier({site_, place_});
+      case Op::Shfl:
+      case Op::Vote:
+      case Op::Match:
+      case Op::Redux:
+      case Op::Elect:
+        return together(i);
+      case Op::ActiveMask:
+        return put(i.to[0], mask(kLanes));
       case Op::Nanosleep:
         return this_worker->yield();
       case Op::Prefetch:
@@ -187,6 +195,14 @@ class Runner {
     if (kind == "notanumber") return std::isnan(x);
     if (kind == "subnormal") return below;
     return std::isfinite(x) && x != 0 && !below;
+  }
+
+  void together(const Instruction& i) {
+    std::array<uint64_t, 4> operands{};
+    std::array<uint64_t, 2> results{};
+    for (size_t k = 0; k < i.from.size(); ++k) operands[k] = from(i, k);
+    exchange(i, operands.data(), i.from.size(), results.data(), {site_, place_});
+    for (size_t k = 0; k < i.to.size(); ++k) put(i.to[k], results[k]);
   }
 
   void memory(const Instruction& i) {

@@ -176,7 +176,10 @@ bool Worker::start_next(Program& program) {
   program.z = uint32_t(number / grid.x / grid.y);
   program.running = launch_->threads;
   program.writes.reset(launch_->track_writes ? launch_->shared_bytes : 0, launch_->threads);
-  for (Warp& warp : program.warps) warp.products.clear();
+  for (Warp& warp : program.warps) {
+    warp.products.clear();
+    warp.groups.clear();
+  }
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
   if (launch_->shared_bytes)

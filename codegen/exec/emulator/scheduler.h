@@ -54,6 +54,13 @@ struct Meeting {
   Where where;
 };
 
+/// The lanes of a warp that a member mask names, and the value of each in their exchange; used in turn as Exchange.
+struct LaneGroup {
+  Meeting meeting;
+  uint32_t round = 0;
+  uint64_t values[2][kLanes];
+};
+
 struct Warp {
   Meeting meeting;
   uint32_t round = 0;
@@ -61,6 +68,7 @@ struct Warp {
   /// only when they have.
   Exchange exchange[2];
   WarpProducts products;
+  std::map<uint32_t, LaneGroup> groups;  ///< by their masks: of inline assembly
 };
 
 /// A program that is resident on a worker (a thread block of the GPU).
@@ -140,6 +148,16 @@ class Worker {
     ++warp.round;
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     release(lanes, kLanes);
+  }
+
+  /// The rendezvous of some lanes of a warp, the calling one among them.
+  void meet(LaneGroup& group, uint32_t members, Where where) {
+    if (!arrive(group.meeting, uint32_t(std::popcount(members)), where)) return wait(where);
+    group.meeting.arrived = 0;
+    ++group.round;
+    Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      if (members >> lane & 1) release(lanes + lane, 1);
   }
 
   /// Waits among the `sleepers` until one wakes them. The place is for the report of a deadlock.

@@ -127,7 +127,7 @@ class Launches(unittest.TestCase):
         kernel[(1, )](out, x, 8, BLOCK=8, num_ctas=1, num_stages=2, maxnreg=64, launch_cooperative_grid=True,
                         debug=False, enable_fp_fusion=True)
         for options in ({"num_ctas": 2}, {"enable_fp_fusion": False}, {"extern_libs": {}}):
-            with self.assertRaises(TypeError):
+            with self.assertRaises((TypeError, tegula.LaunchError)):
                 kernel[(1, )](out, x, 8, BLOCK=8, **options)
 
 

@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -297,6 +298,72 @@ class Errors(unittest.TestCase):
             "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
             "float16, bfloat16, float32, float64, float8e4nv, float8e5")
 
+    HOOKED = """
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 8}, num_warps=1, pre_hook=lambda args: args["out"].zero_())], key=["n"])
+@triton.jit
+def add(out, x, n, BLOCK: tl.constexpr):
+    o = tl.arange(0, BLOCK)
+    tl.store(out + o, tl.load(out + o) + tl.load(x + o), mask=o < n)
+"""
+
+    def test_hooks(self):
+        kernel = tegula.parse(self.HOOKED).add
+        x, out = np.arange(8, dtype="f4"), np.full(8, 9, "f4")
+        for _ in range(3):
+            kernel[(1, )](out, x, 8)
+            np.testing.assert_array_equal(out, x)
+        with self.assertRaisesRegex(tegula.LaunchError, "a hook zeroes 'out', but how large its buffer is is not known"):
+            kernel[(1, )](np.zeros(16, "f4")[::2], x, 8)
+
+        calls = []
+        hooked = kernel.with_hooks(
+            pre_hook=lambda kwargs, reset_only=False: calls.append(("pre", reset_only, kwargs["BLOCK"], kwargs["n"])),
+            config_hook=lambda kwargs: calls.append(("config", kwargs["out"] is out, kwargs["num_warps"])))
+        hooked[(1, )](out, x, n=8)
+        np.testing.assert_array_equal(out, 2 * x)  # the file's hook is replaced
+        self.assertEqual(calls, [("config", True, 1), ("pre", True, 8, 8), ("config", True, 1)])
+        hooked[lambda meta: (meta["BLOCK"] // 8, )](out, x, 8)
+        self.assertEqual(calls[3:], [("config", True, 1)])
+
+        def fails(kwargs):
+            raise KeyError("what the hook says")
+
+        with self.assertRaisesRegex(KeyError, "what the hook says"):
+            kernel.with_hooks(config_hook=fails)[(1, )](out, x, 8)
+        with self.assertRaisesRegex(Exception, "kernel 'add' has no configurations, so no hooks"):
+            tegula.parse(self.HOOKED.replace("@triton.autotune", "# ")).add.with_hooks(pre_hook=fails)
+
+    def test_cooperative_grids(self):
+        kernel = tegula.parse("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def meet(out, count):
+    p = tl.program_id(0)
+    tl.store(out + p, p + 1)
+    tl.atomic_add(count, 1, sem="acq_rel")
+    while tl.atomic_add(count, 0, sem="acquire") < tl.num_programs(0):
+        pass
+    other = (p + 1) % tl.num_programs(0)
+    tl.store(out + tl.num_programs(0) + p, tl.load(out + other, volatile=True))
+""").meet
+        n = 60
+        out, count = np.zeros(2 * n, "i4"), np.zeros(1, "i4")
+        kernel[(n, )](out, count, num_warps=1, launch_cooperative_grid=True)
+        np.testing.assert_array_equal(out[n:], np.roll(np.arange(n) + 1, -1))
+        with self.assertRaisesRegex(
+                tegula.LaunchError,
+                r"kernel 'meet': a cooperative grid of 1000000 x 1 x 1 programs, all of which run at once; emulator"):
+            kernel[(1000000, )](out, count, num_warps=1, launch_cooperative_grid=True)
+
+    def test_options_are_those_of_the_table(self):
+        table = pathlib.Path(__file__).parents[3] / "codegen" / "ir" / "options.def"
+        self.assertEqual(tegula._OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
+
     def test_options_and_grids(self):
         x = np.zeros(8, np.float32)
         self.assertIn("num_warps is 3, expected 1, 2, 4, 8, 16 or 32",
@@ -305,8 +372,8 @@ class Errors(unittest.TestCase):
                                                                                    num_warps=0)))
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
                          "add(): num_warps is '4', expected an int")
-        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
-                         "add(): num_ctas is 2; Tegula has no clusters, expected 1")
+        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
+                         "kernel 'add': num_ctas is 2, expected 1: Tegula launches no clusters")
         self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, grid=(-1, ))),
                          "the grid (-1,) has an extent that is negative or above 2147483647")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),
@@ -440,7 +507,7 @@ class Looking(unittest.TestCase):
     def test_facts(self):
         x = np.zeros((2, 256), np.float32)
         facts = program.softmax_kernel.facts(x, x, 256, 256, BLOCK_SIZE=256, num_warps=8)
-        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "BLOCK_SIZE": 256})
+        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "num_ctas": 1, "BLOCK_SIZE": 256})
         self.assertEqual(facts.num_warps, 8)
         self.assertGreater(facts.shared_bytes, 0)
         if facts.registers < 0:  # the emulator's image has none

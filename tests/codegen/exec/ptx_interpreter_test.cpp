@@ -250,7 +250,11 @@ TEST(PtxInterpreter, Structure) {
 TEST(PtxInterpreter, WhatItCannotRun) {
   EXPECT_EQ(message_of("wgmma.fence.sync.aligned;"), "the instruction 'wgmma.fence.sync.aligned;'");
   EXPECT_EQ(message_of("add.wide.u32 $0, $1, 1;"), "the instruction 'add.wide.u32 $0, $1, 1;'");
-  EXPECT_EQ(message_of("{ mov.u32 $0, $1;\n  ld.shared.u32 $0, [$1]; }"), "the instruction 'ld.shared.u32 $0, [$1];'");
+  EXPECT_EQ(message_of("{ mov.u32 $0, $1;\n  ld.shared.u32 $0, [$1]; }"),
+            "the instruction 'ld.shared.u32 $0, [$1];' in line 2 of the assembly");
+  EXPECT_EQ(message_of("{ // a comment\n  /* and\n another */ mov.u32 $0, $1;\n\n  ld.shared.u32 $0, [$1];\n}"),
+            "the instruction 'ld.shared.u32 $0, [$1];' in line 5 of the assembly");
+  EXPECT_EQ(message_of("shfl.b32 $0, $1, 1, 31, -1;"), "the instruction 'shfl.b32 $0, $1, 1, 31, -1;'");
   EXPECT_EQ(message_of("mov.u32 $0, $2;"), "the instruction 'mov.u32 $0, $2;': there is no operand $2");
   EXPECT_EQ(message_of("mov.u32 $0, x;"), "the instruction 'mov.u32 $0, x;': 'x' is no register");
   EXPECT_EQ(message_of("mul.f32 $0, $1, 2;"), "the instruction 'mul.f32 $0, $1, 2;': 2 is no floating-point number");

@@ -1,8 +1,10 @@
 // label: device
 // Inline assembly: results, arguments, elements that share registers, effects; and what is refused.
+#include <functional>
 #include <regex>
 
 #include "codegen/exec/emulator.h"
+#include "codegen/exec/ptxas.h"
 #include "tests/codegen/lower/ops_support.h"
 
 namespace tegula::ops {
@@ -100,6 +102,47 @@ def kernel(counter, out):
   EXPECT_EQ(out.values(), (std::vector<int64_t>{1, 5, 264, 1}));
 }
 
+// What the lanes of a warp do together. All 64 threads run each text with their number as $1.
+TEST(InlineAsm, LanesTogether) {
+  struct Case {
+    const char* text;
+    std::function<uint32_t(uint32_t lane, uint32_t warp)> expected;
+  };
+  const Case cases[] = {
+      {"shfl.sync.bfly.b32 $0, $1, 5, 31, -1;", [](uint32_t l, uint32_t w) { return 32 * w + (l ^ 5); }},
+      {"shfl.sync.idx.b32 $0, $1, 7, 0x1807, 0xffffffff;", [](uint32_t l, uint32_t w) { return 32 * w + (l | 7); }},
+      {"{ .reg .pred p; shfl.sync.up.b32 $0|p, $1, 3, 0, -1; @!p mov.b32 $0, 99; }",
+       [](uint32_t l, uint32_t w) { return l < 3 ? 99 : 32 * w + l - 3; }},
+      {"{ .reg .pred p; shfl.sync.down.b32 $0|p, $1, 4, 0x180f, -1; selp.b32 $0, $0, 77, p; }",  // groups of 8 lanes
+       [](uint32_t l, uint32_t w) { return (l & 7) + 4 > 7 ? 77 : 32 * w + l + 4; }},
+      {"{ .reg .pred p; setp.lt.u32 p, $1, 40; vote.sync.ballot.b32 $0, p, -1; }",
+       [](uint32_t, uint32_t w) { return w ? 0xffu : ~0u; }},
+      {"{ .reg .pred p, q, r; setp.lt.u32 p, $1, 40; vote.sync.all.pred q, p, -1; vote.sync.uni.pred r, !p, -1; "
+       "selp.u32 $0, 1, 0, q; @r add.u32 $0, $0, 2; vote.sync.any.pred q, !p, -1; @q add.u32 $0, $0, 4; }",
+       [](uint32_t, uint32_t w) { return w ? 4u : 3u; }},
+      {"{ .reg .b32 m; and.b32 m, $1, 3; match.any.sync.b32 $0, m, -1; }",
+       [](uint32_t l, uint32_t) { return 0x11111111u << (l & 3); }},
+      {"{ .reg .pred p; match.all.sync.b32 $0|p, 5, -1; @!p mov.b32 $0, 1; }", [](uint32_t, uint32_t) { return ~0u; }},
+      {"redux.sync.add.s32 $0, $1, -1;", [](uint32_t, uint32_t w) { return 496 + 1024 * w; }},
+      {"redux.sync.max.u32 $0, $1, -1;", [](uint32_t, uint32_t w) { return 31 + 32 * w; }},
+      {"activemask.b32 $0; bar.warp.sync -1;", [](uint32_t, uint32_t) { return ~0u; }},
+      // Even and odd lanes, each among themselves.
+      {"{ .reg .b32 m; .reg .pred odd; and.b32 m, $1, 1; setp.eq.u32 odd, m, 1; @odd bra second; "
+       "redux.sync.min.u32 $0, $1, 0x55555555; bra done; second: redux.sync.min.u32 $0, $1, 0xaaaaaaaa; done: }",
+       [](uint32_t l, uint32_t w) { return 32 * w + (l & 1); }},
+  };
+  for (const Case& c : cases) {
+    Array<int32_t> out(size_t(64));
+    run(fmt::format("@triton.jit\ndef kernel(out):\n    i = tl.arange(0, 64)\n    a = tl.inline_asm_elementwise('{}', "
+                    "'=r,r', [i], tl.int32, False, 1)\n    tl.store(out + i, a)\n",
+                    c.text),
+        {.num_warps = 2}, {1}, out);
+    const std::vector<int32_t> found = out.values();
+    for (uint32_t t = 0; t < 64; ++t)
+      ASSERT_EQ(uint32_t(found[t]), c.expected(t % 32, t / 32)) << c.text << " thread " << t;
+  }
+}
+
 TEST(InlineAsm, PtxIsTheTextItself) {
   const char* text = R"(
 @triton.jit
@@ -156,6 +199,38 @@ TEST(InlineAsm, Errors) {
       error_of(call),
       "kernel 'kernel' cannot run on the emulator: kernel.py:8:9: the interpreter of inline assembly does not know the "
       "instruction 'tex.1d.v4.f32.s32 $0, $1;'");
+}
+
+TEST(InlineAsm, TheAssemblerChecksIt) {
+  if (!find_ptxas()) GTEST_SKIP() << "ptxas is not in PATH";
+  auto compiled = [](const std::string& call) -> std::string {
+    Program program = Program::parse(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 32)\n    a = "
+        "tl.load(x + i)\n    b = " +
+            call + "\n    tl.store(x + i, b)\n",
+        "kernel.py");
+    const ArgType pointer{Elem::F32, true, 16};
+    try {
+      program.kernel("kernel").compile(std::span(&pointer, 1), {}, "sm_80");
+    } catch (const CompileError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(compiled("tl.inline_asm_elementwise('mov.b32 $0, $1; // $$', '=f,0', [a], tl.float32, True, 1)"), "");
+  std::string call = "tl.inline_asm_elementwise('add.f32 ${0}, $1;', '=f,f', [a], tl.float32, True, 1)";
+  EXPECT_EQ(compiled(call), at_call(call,
+                                    "the assembler refuses 'add.f32 ${0}, $1;': Arguments mismatch for instruction "
+                                    "'add'",
+                                    ""));
+  call =
+      "tl.inline_asm_elementwise('{.reg .f32 t;\\n mov.f32 t, $1;\\n ad.f32 $0, t, t; }', '=f,f', [a], tl.float32, "
+      "True, 1)";
+  EXPECT_EQ(compiled(call),
+            at_call(call,
+                    "the assembler refuses 'ad.f32 $0, t, t; }' in line 3 of the assembly: Not a name of "
+                    "any known instruction: 'ad'",
+                    ""));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // label: device
-// The functions of libdevice: errors within what codegen/ir/libdevice.def states, all else exactly; and every row of
-// it.
+// The functions of libdevice: errors within what codegen/ir/libdevice.def states, all else exactly. What is called is
+// data, so that one test sees that every function of the table is.
 #include "codegen/ir/libdevice.h"
 
 #include <cfenv>
@@ -27,11 +27,12 @@ std::vector<std::vector<R>> evaluate_libdevice(const std::vector<std::string>& e
   return evaluate<R>(full, in...);
 }
 
-/// The names that a test of this file has evaluated.
-std::set<std::string>& covered() {
-  static std::set<std::string> names;
-  return names;
-}
+/// Calls of functions of libdevice ("hypot(a, b)"), and what evaluates them and checks the results.
+struct Check {
+  std::vector<std::string> calls;
+  std::function<void(const std::vector<std::string>& calls)> run;
+};
+using Checks = std::vector<Check>;
 
 // ---- Functions with an error
 
@@ -108,44 +109,43 @@ const std::vector<Function>& functions() {
   return list;
 }
 
-/// All functions of so many arguments in one kernel.
 template <class T>
-void check_functions(int arguments, size_t begin, size_t end) {
-  constexpr bool kDouble = std::is_same_v<T, double>;
-  std::vector<const Function*> list;
-  std::vector<std::string> expressions;
-  for (const Function& f : functions())
-    if (f.arguments == arguments && (kDouble ? f.fp64 : f.fp32) >= 0) list.push_back(&f);
-  list = {list.begin() + long(std::min(begin, list.size())), list.begin() + long(std::min(end, list.size()))};
-  for (const Function* f : list) expressions.push_back(fmt::format("{}({})", f->name, arguments == 1 ? "a" : "a, b"));
-  auto [a, b] = pairs<T>(700, 40);
-  for (const Function* f : list)
-    for (int i = 0; i < 200; ++i) {
-      a.push_back(round_to<T>(f->from + (f->to - f->from) * i / 199));
-      b.push_back(round_to<T>(-4 + Real(i % 97) / 12));
-    }
-  auto out = evaluate_libdevice<T>(expressions, a, b);
-  for (size_t k = 0; k < list.size(); ++k) {
-    const Function& f = *list[k];
-    covered().insert(f.name);
-    double worst = 0;
-    size_t where = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      const double error = ulp_error(out[k][i], f.exact(wide(a[i]), wide(b[i])));
-      if (f.name == std::string("lgamma") && wide(a[i]) < 0) continue;
-      if (error > worst) worst = error, where = i;
-    }
-    fmt::print("  {} {:10} {:.3g} ulp\n", tl<T>(), f.name, worst);
-    EXPECT_LE(worst, kDouble ? f.fp64 : f.fp32)
-        << tl<T>() << " " << f.name << " of " << show(a[where]) << ", " << show(b[where]) << ": got "
-        << show(out[k][where]) << ", exact " << double(f.exact(wide(a[where]), wide(b[where])));
+void check_bound(const Function& f, const std::vector<T>& a, const std::vector<T>& b, const std::vector<T>& out) {
+  double worst = 0;
+  size_t where = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (f.name == std::string("lgamma") && wide(a[i]) < 0) continue;
+    const double error = ulp_error(out[i], f.exact(wide(a[i]), wide(b[i])));
+    if (error > worst) worst = error, where = i;
   }
+  fmt::print("  {} {:10} {:.3g} ulp\n", tl<T>(), f.name, worst);
+  EXPECT_LE(worst, (std::is_same_v<T, double> ? f.fp64 : f.fp32))
+      << tl<T>() << " " << f.name << " of " << show(a[where]) << ", " << show(b[where]) << ": got " << show(out[where])
+      << ", exact " << double(f.exact(wide(a[where]), wide(b[where])));
 }
 
-TEST(Libdevice, Float32OfOne) { check_functions<float>(1, 0, 99); }
-TEST(Libdevice, Float64OfOne) { check_functions<double>(1, 0, 99); }
-TEST(Libdevice, Float32OfTwo) { check_functions<float>(2, 0, 99); }
-TEST(Libdevice, Float64OfTwo) { check_functions<double>(2, 0, 99); }
+/// All functions of so many arguments in one kernel.
+template <class T>
+Check functions_of(int arguments) {
+  constexpr bool kDouble = std::is_same_v<T, double>;
+  std::vector<const Function*> list;
+  std::vector<std::string> calls;
+  for (const Function& f : functions()) {
+    if (f.arguments != arguments || (kDouble ? f.fp64 : f.fp32) < 0) continue;
+    list.push_back(&f);
+    calls.push_back(fmt::format("{}({})", f.name, arguments == 1 ? "a" : "a, b"));
+  }
+  return {calls, [list](const std::vector<std::string>& calls) {
+            auto [a, b] = pairs<T>(700, 40);
+            for (const Function* f : list)
+              for (int i = 0; i < 200; ++i) {
+                a.push_back(round_to<T>(f->from + (f->to - f->from) * i / 199));
+                b.push_back(round_to<T>(-4 + Real(i % 97) / 12));
+              }
+            auto out = evaluate_libdevice<T>(calls, a, b);
+            for (size_t k = 0; k < list.size(); ++k) check_bound(*list[k], a, b, out[k]);
+          }};
+}
 
 // ---- Special functions, at recorded points
 
@@ -184,39 +184,39 @@ const std::map<std::string, Bound> kBounds = {
 };
 
 template <class T>
-void check_values() {
-  std::map<std::string, std::vector<const Value*>> by_name;
-  for (const Value& v : kValues) by_name[v.name].push_back(&v);
-  std::vector<std::string> expressions;
-  std::vector<int32_t> orders;
-  std::vector<T> arguments;
-  for (const Value& v : kValues) orders.push_back(v.order), arguments.push_back(T(v.argument));
-  for (auto& [name, values] : by_name) {
-    std::string function = name.substr(name.starts_with("far ") ? 4 : 0);
-    covered().insert(function);
-    expressions.push_back(fmt::format("{}({}b)", function, function == "jn" || function == "yn" ? "a, " : ""));
+void check_values(const std::string& name, const std::vector<const Value*>& values, const std::vector<T>& results) {
+  const double bound = std::is_same_v<T, float> ? kBounds.at(name).fp32 : kBounds.at(name).fp64;
+  double worst = 0;
+  for (const Value* v : values) {
+    const T got = results[size_t(v - kValues)];
+    double error = ulp_error(got, v->exact);
+    // Beyond 1 the recurrence of Y loses relative precision alone.
+    if (bound < 0) error = double(std::fabs(got - v->exact) / std::max<Real>(1, std::fabs(v->exact))) / -bound;
+    worst = std::max(worst, error);
+    EXPECT_LE(error, bound < 0 ? 1 : bound) << tl<T>() << " " << name << " of " << v->order << ", " << v->argument
+                                            << ": got " << show(got) << ", exact " << double(v->exact);
   }
-  auto out = evaluate_libdevice<T>(expressions, orders, arguments);
-  size_t k = 0;
-  for (auto& [name, values] : by_name) {
-    const std::vector<T>& results = out[k++];
-    const double bound = std::is_same_v<T, float> ? kBounds.at(name).fp32 : kBounds.at(name).fp64;
-    double worst = 0;
-    for (const Value* v : values) {
-      const T got = results[size_t(v - kValues)];
-      double error = ulp_error(got, v->exact);
-      // Beyond 1 the recurrence of Y loses relative precision alone.
-      if (bound < 0) error = double(std::fabs(got - v->exact) / std::max<Real>(1, std::fabs(v->exact))) / -bound;
-      worst = std::max(worst, error);
-      EXPECT_LE(error, bound < 0 ? 1 : bound) << tl<T>() << " " << name << " of " << v->order << ", " << v->argument
-                                              << ": got " << show(got) << ", exact " << double(v->exact);
-    }
-    fmt::print("  {} {:14} {:.3g}\n", tl<T>(), name, worst);
-  }
+  fmt::print("  {} {:14} {:.3g}\n", tl<T>(), name, worst);
 }
 
-TEST(Libdevice, SpecialFloat32) { check_values<float>(); }
-TEST(Libdevice, SpecialFloat64) { check_values<double>(); }
+template <class T>
+Check special_functions() {
+  std::map<std::string, std::vector<const Value*>> by_name;
+  for (const Value& v : kValues) by_name[v.name].push_back(&v);
+  std::vector<std::string> calls;
+  for (auto& [name, values] : by_name) {
+    std::string function = name.substr(name.starts_with("far ") ? 4 : 0);
+    calls.push_back(fmt::format("{}({}b)", function, function == "jn" || function == "yn" ? "a, " : ""));
+  }
+  return {calls, [by_name](const std::vector<std::string>& calls) {
+            std::vector<int32_t> orders;
+            std::vector<T> arguments;
+            for (const Value& v : kValues) orders.push_back(v.order), arguments.push_back(T(v.argument));
+            auto out = evaluate_libdevice<T>(calls, orders, arguments);
+            size_t k = 0;
+            for (auto& [name, values] : by_name) check_values<T>(name, values, out[k++]);
+          }};
+}
 
 // ---- Directions of rounding
 
@@ -230,39 +230,34 @@ T directed(int mode, T x, T y, T z, F f) {
   return result;
 }
 
+const std::pair<const char*, int> kModes[] = {
+    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rd", FE_DOWNWARD}, {"ru", FE_UPWARD}};
+
 template <class T>
-void check_directions() {
-  using F = T (*)(T, T, T);
+Check directions() {
   struct Op {
     const char *name, *arguments;
-    F f;
+    T (*f)(T, T, T);
   };
-  const Op ops[] = {{"add", "a, b", [](T x, T y, T) { return x + y; }},
-                    {"sub", "a, b", [](T x, T y, T) { return x - y; }},
-                    {"mul", "a, b", [](T x, T y, T) { return x * y; }},
-                    {"div", "a, b", [](T x, T y, T) { return x / y; }},
-                    {"rcp", "a", [](T x, T, T) { return 1 / x; }},
-                    {"sqrt", "a", [](T x, T, T) { return std::sqrt(x); }},
-                    {"fma", "a, b, c", [](T x, T y, T z) { return std::fma(x, y, z); }}};
-  const std::pair<const char*, int> modes[] = {
-      {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rd", FE_DOWNWARD}, {"ru", FE_UPWARD}};
-  auto [a, b] = pairs<T>(300, 90);
-  auto c = random_values<T>(a.size(), 91);
-  std::vector<std::string> expressions;
+  static const Op ops[] = {{"add", "a, b", [](T x, T y, T) { return x + y; }},
+                           {"sub", "a, b", [](T x, T y, T) { return x - y; }},
+                           {"mul", "a, b", [](T x, T y, T) { return x * y; }},
+                           {"div", "a, b", [](T x, T y, T) { return x / y; }},
+                           {"rcp", "a", [](T x, T, T) { return 1 / x; }},
+                           {"sqrt", "a", [](T x, T, T) { return std::sqrt(x); }},
+                           {"fma", "a, b, c", [](T x, T y, T z) { return std::fma(x, y, z); }}};
+  std::vector<std::string> calls;
   for (const Op& op : ops)
-    for (auto& [suffix, mode] : modes) expressions.push_back(fmt::format("{}_{}({})", op.name, suffix, op.arguments));
-  auto out = evaluate_libdevice<T>(expressions, a, b, c);
-  size_t k = 0;
-  for (const Op& op : ops)
-    for (auto& [suffix, mode] : modes) {
-      covered().insert(fmt::format("{}_{}", op.name, suffix));
-      expect_equal(out[k++], fmt::format("{}_{}", op.name, suffix),
-                   [&, mode = mode](size_t i) { return directed<T>(mode, a[i], b[i], c[i], op.f); });
-    }
+    for (auto& [suffix, mode] : kModes) calls.push_back(fmt::format("{}_{}({})", op.name, suffix, op.arguments));
+  return {calls, [](const std::vector<std::string>& calls) {
+            auto [a, b] = pairs<T>(300, 90);
+            auto c = random_values<T>(a.size(), 91);
+            auto out = evaluate_libdevice<T>(calls, a, b, c);
+            for (size_t k = 0; k < out.size(); ++k)
+              expect_equal(out[k], calls[k],
+                           [&](size_t i) { return directed<T>(kModes[k % 4].second, a[i], b[i], c[i], ops[k / 4].f); });
+          }};
 }
-
-TEST(Libdevice, DirectionsFloat32) { check_directions<float>(); }
-TEST(Libdevice, DirectionsFloat64) { check_directions<double>(); }
 
 // ---- Conversions
 
@@ -280,65 +275,57 @@ To to_integer(int mode, From x) {
   return To(r);
 }
 
-const std::pair<const char*, int> kModes[] = {
-    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rd", FE_DOWNWARD}, {"ru", FE_UPWARD}};
+std::vector<std::string> calls_in_modes(const std::string& name, size_t modes) {
+  std::vector<std::string> calls;
+  for (size_t k = 0; k < modes; ++k) calls.push_back(fmt::format("{}_{}(a)", name, kModes[k].first));
+  return calls;
+}
 
 template <class To, class From>
-void check_to_integer(const std::string& name) {
+Check float_to_integer(const std::string& name) {
   using Result = std::make_signed_t<To>;  // as Triton has it
-  auto x = pairs<From>(400, 92).first;
-  for (double v : {0.5, 1.5, 2.5, -0.5, -1.5, 2147483647.5, 4294967295.0, 3e9, -3e9, 1e19, -1e19}) x.push_back(From(v));
-  std::vector<std::string> expressions;
-  for (auto& [suffix, mode] : kModes) expressions.push_back(fmt::format("{}_{}(a)", name, suffix));
-  auto out = evaluate_libdevice<Result>(expressions, x);
-  for (size_t k = 0; k < 4; ++k) {
-    covered().insert(fmt::format("{}_{}", name, kModes[k].first));
-    expect_equal(
-        out[k], expressions[k], [&](size_t i) { return Result(to_integer<To>(kModes[k].second, x[i])); },
-        [&](size_t i) { return " of " + show(x[i]); });
-  }
+  return {calls_in_modes(name, 4), [](const std::vector<std::string>& calls) {
+            auto x = pairs<From>(400, 92).first;
+            for (double v : {0.5, 1.5, 2.5, -0.5, -1.5, 2147483647.5, 4294967295.0, 3e9, -3e9, 1e19, -1e19})
+              x.push_back(From(v));
+            auto out = evaluate_libdevice<Result>(calls, x);
+            for (size_t k = 0; k < calls.size(); ++k)
+              expect_equal(
+                  out[k], calls[k], [&](size_t i) { return Result(to_integer<To>(kModes[k].second, x[i])); },
+                  [&](size_t i) { return " of " + show(x[i]); });
+          }};
 }
 
-TEST(Libdevice, FloatsToIntegers) {
-  check_to_integer<int32_t, float>("float2int");
-  check_to_integer<uint32_t, float>("float2uint");
-  check_to_integer<int64_t, float>("float2ll");
-  check_to_integer<uint64_t, float>("float2ull");
-  check_to_integer<int32_t, double>("double2int");
-  check_to_integer<uint32_t, double>("double2uint");
-  check_to_integer<int64_t, double>("double2ll");
-  check_to_integer<uint64_t, double>("double2ull");
+Checks floats_to_integers() {
+  return {float_to_integer<int32_t, float>("float2int"),   float_to_integer<uint32_t, float>("float2uint"),
+          float_to_integer<int64_t, float>("float2ll"),    float_to_integer<uint64_t, float>("float2ull"),
+          float_to_integer<int32_t, double>("double2int"), float_to_integer<uint32_t, double>("double2uint"),
+          float_to_integer<int64_t, double>("double2ll"),  float_to_integer<uint64_t, double>("double2ull")};
 }
 
 template <class To, class From>
-void check_to_float(const std::string& name, size_t modes = 4) {
-  std::vector<From> x = random_values<From>(400, 93);
-  for (From v : specials<From>()) x.push_back(v);
-  std::vector<std::string> expressions;
-  for (size_t k = 0; k < modes; ++k) expressions.push_back(fmt::format("{}_{}(a)", name, kModes[k].first));
-  auto out = evaluate_libdevice<To>(expressions, x);
-  for (size_t k = 0; k < modes; ++k) {
-    covered().insert(fmt::format("{}_{}", name, kModes[k].first));
-    expect_equal(out[k], expressions[k], [&](size_t i) {
-      volatile long double exact = (long double)x[i];
-      std::fesetround(kModes[k].second);
-      volatile To result = To(exact);
-      std::fesetround(FE_TONEAREST);
-      return To(result);
-    });
-  }
+Check to_float(const std::string& name, size_t modes = 4) {
+  return {calls_in_modes(name, modes), [](const std::vector<std::string>& calls) {
+            std::vector<From> x = random_values<From>(400, 93);
+            for (From v : specials<From>()) x.push_back(v);
+            auto out = evaluate_libdevice<To>(calls, x);
+            for (size_t k = 0; k < calls.size(); ++k)
+              expect_equal(out[k], calls[k], [&](size_t i) {
+                volatile long double exact = (long double)x[i];
+                std::fesetround(kModes[k].second);
+                volatile To result = To(exact);
+                std::fesetround(FE_TONEAREST);
+                return To(result);
+              });
+          }};
 }
 
-TEST(Libdevice, ToFloats) {
-  check_to_float<float, int32_t>("int2float");
-  check_to_float<float, uint32_t>("uint2float");
-  check_to_float<float, int64_t>("ll2float");
-  check_to_float<float, uint64_t>("ull2float");
-  check_to_float<double, int64_t>("ll2double");
-  check_to_float<double, uint64_t>("ull2double");
-  check_to_float<double, int32_t>("int2double", 1);
-  check_to_float<double, uint32_t>("uint2double", 1);
-  check_to_float<float, double>("double2float");
+Checks to_floats() {
+  return {to_float<float, int32_t>("int2float"),      to_float<float, uint32_t>("uint2float"),
+          to_float<float, int64_t>("ll2float"),       to_float<float, uint64_t>("ull2float"),
+          to_float<double, int64_t>("ll2double"),     to_float<double, uint64_t>("ull2double"),
+          to_float<double, int32_t>("int2double", 1), to_float<double, uint32_t>("uint2double", 1),
+          to_float<float, double>("double2float")};
 }
 
 // ---- Integers and bits: the expression, what it should be
@@ -350,19 +337,18 @@ struct Exact {
 };
 
 template <class R, class T>
-void check_exact(const std::vector<Exact<R, T>>& list) {
-  auto [a, b] = pairs<T>(200, 94);
-  auto c = random_values<T>(a.size(), 95);
-  std::vector<std::string> expressions;
-  for (auto& e : list) {
-    expressions.push_back(e.expression);
-    covered().insert(e.expression.substr(0, e.expression.find('(')));
-  }
-  auto out = evaluate_libdevice<R>(expressions, a, b, c);
-  for (size_t k = 0; k < list.size(); ++k)
-    expect_equal(
-        out[k], list[k].expression, [&](size_t i) { return list[k].expected(a[i], b[i], c[i]); },
-        [&](size_t i) { return fmt::format(" of {}, {}, {}", show(a[i]), show(b[i]), show(c[i])); });
+Check exact(const std::vector<Exact<R, T>>& list) {
+  std::vector<std::string> calls;
+  for (auto& e : list) calls.push_back(e.expression);
+  return {calls, [list](const std::vector<std::string>& calls) {
+            auto [a, b] = pairs<T>(200, 94);
+            auto c = random_values<T>(a.size(), 95);
+            auto out = evaluate_libdevice<R>(calls, a, b, c);
+            for (size_t k = 0; k < list.size(); ++k)
+              expect_equal(
+                  out[k], calls[k], [&](size_t i) { return list[k].expected(a[i], b[i], c[i]); },
+                  [&](size_t i) { return fmt::format(" of {}, {}, {}", show(a[i]), show(b[i]), show(c[i])); });
+          }};
 }
 
 template <class T>
@@ -374,87 +360,89 @@ T reversed(T x) {
 uint32_t low24(uint32_t x) { return x & 0xFFFFFF; }
 int32_t low24(int32_t x) { return int32_t(uint32_t(x) << 8) >> 8; }
 
-TEST(Libdevice, Integers) {
+Checks integers() {
   using I = int32_t;
   using U = uint32_t;
   using L = int64_t;
   using UL = uint64_t;
-  check_exact<I, I>({{"clz(a)", [](I x, I, I) { return std::countl_zero(U(x)); }},
-                     {"popc(a)", [](I x, I, I) { return std::popcount(U(x)); }},
-                     {"brev(a)", [](I x, I, I) { return reversed(x); }},
-                     {"ffs(a)", [](I x, I, I) { return x ? std::countr_zero(U(x)) + 1 : 0; }},
-                     {"abs(a)", [](I x, I, I) { return I(x < 0 ? -U(x) : U(x)); }},
-                     {"mulhi(a, b)", [](I x, I y, I) { return I(L(x) * y >> 32); }},
-                     {"mul24(a, b)", [](I x, I y, I) { return I(L(low24(x)) * low24(y)); }},
-                     {"hadd(a, b)", [](I x, I y, I) { return I((L(x) + y) >> 1); }},
-                     {"rhadd(a, b)", [](I x, I y, I) { return I((L(x) + y + 1) >> 1); }},
-                     {"sad(a, b, c.to(tl.uint32))", [](I x, I y, I z) { return I(std::abs(L(x) - y) + z); }},
-                     {"byte_perm(a, b, 0x2715)", [](I x, I y, I) {
-                        const UL all = U(x) | UL(U(y)) << 32;
-                        return I(U(all >> 40 & 0xFF) | U(all >> 8 & 0xFF) << 8 | U(all >> 56 & 0xFF) << 16 |
-                                 U(all >> 16 & 0xFF) << 24);
-                      }}});
-  check_exact<U, U>({{"mulhi(a, b)", [](U x, U y, U) { return U(UL(x) * y >> 32); }},
-                     {"mul24(a, b)", [](U x, U y, U) { return U(UL(low24(x)) * low24(y)); }},
-                     {"hadd(a, b)", [](U x, U y, U) { return U((UL(x) + y) >> 1); }},
-                     {"rhadd(a, b)", [](U x, U y, U) { return U((UL(x) + y + 1) >> 1); }},
-                     {"sad(a, b, c)", [](U x, U y, U z) { return U((x < y ? y - x : x - y) + z); }}});
-  check_exact<L, L>({{"brev(a)", [](L x, L, L) { return reversed(x); }},
-                     {"mulhi(a, b)", [](L x, L y, L) { return L(__int128(x) * y >> 64); }}});
-  check_exact<UL, UL>({{"mulhi(a, b)", [](UL x, UL y, UL) { return UL((unsigned __int128)x * y >> 64); }}});
-  check_exact<I, L>({{"clz(a)", [](L x, L, L) { return std::countl_zero(UL(x)); }},
-                     {"popc(a)", [](L x, L, L) { return std::popcount(UL(x)); }},
-                     {"ffs(a)", [](L x, L, L) { return x ? std::countr_zero(UL(x)) + 1 : 0; }}});
+  return {exact<I, I>({{"clz(a)", [](I x, I, I) { return std::countl_zero(U(x)); }},
+                       {"popc(a)", [](I x, I, I) { return std::popcount(U(x)); }},
+                       {"brev(a)", [](I x, I, I) { return reversed(x); }},
+                       {"ffs(a)", [](I x, I, I) { return x ? std::countr_zero(U(x)) + 1 : 0; }},
+                       {"abs(a)", [](I x, I, I) { return I(x < 0 ? -U(x) : U(x)); }},
+                       {"mulhi(a, b)", [](I x, I y, I) { return I(L(x) * y >> 32); }},
+                       {"mul24(a, b)", [](I x, I y, I) { return I(L(low24(x)) * low24(y)); }},
+                       {"hadd(a, b)", [](I x, I y, I) { return I((L(x) + y) >> 1); }},
+                       {"rhadd(a, b)", [](I x, I y, I) { return I((L(x) + y + 1) >> 1); }},
+                       {"sad(a, b, c.to(tl.uint32))", [](I x, I y, I z) { return I(std::abs(L(x) - y) + z); }},
+                       {"byte_perm(a, b, 0x2715)",
+                        [](I x, I y, I) {
+                          const UL all = U(x) | UL(U(y)) << 32;
+                          return I(U(all >> 40 & 0xFF) | U(all >> 8 & 0xFF) << 8 | U(all >> 56 & 0xFF) << 16 |
+                                   U(all >> 16 & 0xFF) << 24);
+                        }}}),
+          exact<U, U>({{"mulhi(a, b)", [](U x, U y, U) { return U(UL(x) * y >> 32); }},
+                       {"mul24(a, b)", [](U x, U y, U) { return U(UL(low24(x)) * low24(y)); }},
+                       {"hadd(a, b)", [](U x, U y, U) { return U((UL(x) + y) >> 1); }},
+                       {"rhadd(a, b)", [](U x, U y, U) { return U((UL(x) + y + 1) >> 1); }},
+                       {"sad(a, b, c)", [](U x, U y, U z) { return U((x < y ? y - x : x - y) + z); }}}),
+          exact<L, L>({{"brev(a)", [](L x, L, L) { return reversed(x); }},
+                       {"mulhi(a, b)", [](L x, L y, L) { return L(__int128(x) * y >> 64); }}}),
+          exact<UL, UL>({{"mulhi(a, b)", [](UL x, UL y, UL) { return UL((unsigned __int128)x * y >> 64); }}}),
+          exact<I, L>({{"clz(a)", [](L x, L, L) { return std::countl_zero(UL(x)); }},
+                       {"popc(a)", [](L x, L, L) { return std::popcount(UL(x)); }},
+                       {"ffs(a)", [](L x, L, L) { return x ? std::countr_zero(UL(x)) + 1 : 0; }}})};
 }
 
-TEST(Libdevice, BitsAndClasses) {
+Checks bits_and_classes() {
   using F = float;
   using D = double;
   using I = int32_t;
   using L = int64_t;
-  check_exact<I, F>({{"float_as_int(a)", [](F x, F, F) { return std::bit_cast<I>(x); }},
-                     {"float_as_uint(a)", [](F x, F, F) { return std::bit_cast<I>(x); }},
-                     {"signbit(a)", [](F x, F, F) { return I(std::signbit(x)); }},
-                     {"ilogb(a)", [](F x, F, F) {
-                        return x == 0 || std::isnan(x) ? INT32_MIN : std::isinf(x) ? INT32_MAX : std::ilogb(x);
-                      }}});
-  check_exact<Boolean, F>({{"isnan(a)", [](F x, F, F) { return Boolean(std::isnan(x)); }},
-                           {"isinf(a)", [](F x, F, F) { return Boolean(std::isinf(x)); }},
-                           {"finitef(a)", [](F x, F, F) { return Boolean(std::isfinite(x)); }}});
-  check_exact<Boolean, D>({{"isnan(a)", [](D x, D, D) { return Boolean(std::isnan(x)); }},
-                           {"isinf(a)", [](D x, D, D) { return Boolean(std::isinf(x)); }},
-                           {"isfinited(a)", [](D x, D, D) { return Boolean(std::isfinite(x)); }}});
-  check_exact<L, D>({{"double_as_longlong(a)", [](D x, D, D) { return std::bit_cast<L>(x); }},
-                     {"llrint(a)", [](D x, D, D) { return to_integer<L>(FE_TONEAREST, x); }},
-                     {"llround(a)", [](D x, D, D) { return to_integer<L>(FE_TOWARDZERO, std::round(x)); }}});
-  check_exact<I, D>({{"double2hiint(a)", [](D x, D, D) { return I(std::bit_cast<L>(x) >> 32); }},
-                     {"double2loint(a)", [](D x, D, D) { return I(std::bit_cast<L>(x)); }},
-                     {"signbit(a)", [](D x, D, D) { return I(std::signbit(x)); }}});
-  check_exact<F, I>({{"int_as_float(a)", [](I x, I, I) { return std::bit_cast<F>(x); }},
-                     {"uint_as_float(a)", [](I x, I, I) { return std::bit_cast<F>(x); }}});
-  check_exact<D, L>({{"longlong_as_double(a)", [](L x, L, L) { return std::bit_cast<D>(x); }}});
-  check_exact<D, I>({{"hiloint2double(a, b)", [](I x, I y, I) { return std::bit_cast<D>(L(x) << 32 | uint32_t(y)); }}});
+  return {
+      exact<I, F>({{"float_as_int(a)", [](F x, F, F) { return std::bit_cast<I>(x); }},
+                   {"float_as_uint(a)", [](F x, F, F) { return std::bit_cast<I>(x); }},
+                   {"signbit(a)", [](F x, F, F) { return I(std::signbit(x)); }},
+                   {"ilogb(a)",
+                    [](F x, F, F) {
+                      return x == 0 || std::isnan(x) ? INT32_MIN : std::isinf(x) ? INT32_MAX : std::ilogb(x);
+                    }}}),
+      exact<Boolean, F>({{"isnan(a)", [](F x, F, F) { return Boolean(std::isnan(x)); }},
+                         {"isinf(a)", [](F x, F, F) { return Boolean(std::isinf(x)); }},
+                         {"finitef(a)", [](F x, F, F) { return Boolean(std::isfinite(x)); }}}),
+      exact<Boolean, D>({{"isnan(a)", [](D x, D, D) { return Boolean(std::isnan(x)); }},
+                         {"isinf(a)", [](D x, D, D) { return Boolean(std::isinf(x)); }},
+                         {"isfinited(a)", [](D x, D, D) { return Boolean(std::isfinite(x)); }}}),
+      exact<L, D>({{"double_as_longlong(a)", [](D x, D, D) { return std::bit_cast<L>(x); }},
+                   {"llrint(a)", [](D x, D, D) { return to_integer<L>(FE_TONEAREST, x); }},
+                   {"llround(a)", [](D x, D, D) { return to_integer<L>(FE_TOWARDZERO, std::round(x)); }}}),
+      exact<I, D>({{"double2hiint(a)", [](D x, D, D) { return I(std::bit_cast<L>(x) >> 32); }},
+                   {"double2loint(a)", [](D x, D, D) { return I(std::bit_cast<L>(x)); }},
+                   {"signbit(a)", [](D x, D, D) { return I(std::signbit(x)); }}}),
+      exact<F, I>({{"int_as_float(a)", [](I x, I, I) { return std::bit_cast<F>(x); }},
+                   {"uint_as_float(a)", [](I x, I, I) { return std::bit_cast<F>(x); }}}),
+      exact<D, L>({{"longlong_as_double(a)", [](L x, L, L) { return std::bit_cast<D>(x); }}}),
+      exact<D, I>({{"hiloint2double(a, b)", [](I x, I y, I) { return std::bit_cast<D>(L(x) << 32 | uint32_t(y)); }}})};
 }
 
-TEST(Libdevice, ExactFloats) {
+Checks exact_floats() {
   using F = float;
-  check_exact<F, F>({{"nextafter(a, b)", [](F x, F y, F) { return std::nextafter(x, y); }},
-                     {"fma(a, b, c)", [](F x, F y, F z) { return std::fma(x, y, z); }},
-                     {"ldexp(a, 3)", [](F x, F, F) { return std::ldexp(x, 3); }},
-                     {"ldexp(a, -140)", [](F x, F, F) { return std::ldexp(x, -140); }},
-                     {"scalbn(a, 3)", [](F x, F, F) { return std::ldexp(x, 3); }},
-                     {"saturatef(a)", [](F x, F, F) { return std::isnan(x) ? 0 : std::clamp(x, 0.0f, 1.0f); }}});
   using D = double;
-  check_exact<D, D>({{"nextafter(a, b)", [](D x, D y, D) { return std::nextafter(x, y); }},
-                     {"fma(a, b, c)", [](D x, D y, D z) { return std::fma(x, y, z); }},
-                     {"ldexp(a, -1060)", [](D x, D, D) { return std::ldexp(x, -1060); }}});
+  return {exact<F, F>({{"nextafter(a, b)", [](F x, F y, F) { return std::nextafter(x, y); }},
+                       {"fma(a, b, c)", [](F x, F y, F z) { return std::fma(x, y, z); }},
+                       {"ldexp(a, 3)", [](F x, F, F) { return std::ldexp(x, 3); }},
+                       {"ldexp(a, -140)", [](F x, F, F) { return std::ldexp(x, -140); }},
+                       {"scalbn(a, 3)", [](F x, F, F) { return std::ldexp(x, 3); }},
+                       {"saturatef(a)", [](F x, F, F) { return std::isnan(x) ? 0 : std::clamp(x, 0.0f, 1.0f); }}}),
+          exact<D, D>({{"nextafter(a, b)", [](D x, D y, D) { return std::nextafter(x, y); }},
+                       {"fma(a, b, c)", [](D x, D y, D z) { return std::fma(x, y, z); }},
+                       {"ldexp(a, -1060)", [](D x, D, D) { return std::ldexp(x, -1060); }}})};
 }
 
 // Approximations: relative errors, where arguments are ordinary.
-TEST(Libdevice, Fast) {
-  std::vector<float> x, y;
-  for (int i = 0; i < 300; ++i) x.push_back(0.02f + float(i) / 100), y.push_back(float(i % 17) / 4 - 2);
-  const std::vector<std::pair<std::string, std::function<Real(Real, Real)>>> list = {
+Check fast() {
+  using Exactly = std::function<Real(Real, Real)>;
+  const std::vector<std::pair<std::string, Exactly>> list = {
       {"fast_sinf(a)", [](Real a, Real) { return std::sin(a); }},
       {"fast_cosf(a)", [](Real a, Real) { return std::cos(a); }},
       {"fast_tanf(b / 2)", [](Real, Real b) { return std::tan(b / 2); }},
@@ -467,55 +455,105 @@ TEST(Libdevice, Fast) {
       {"fast_dividef(b, a)", [](Real a, Real b) { return b / a; }},
       {"rcp64h(a.to(tl.float64)).to(tl.float32)", [](Real a, Real) { return 1 / a; }},
   };
-  std::vector<std::string> expressions;
-  for (auto& [expression, exact] : list) expressions.push_back(expression);
-  auto out = evaluate_libdevice<float>(expressions, x, y);
-  for (size_t k = 0; k < list.size(); ++k) {
-    covered().insert(list[k].first.substr(0, list[k].first.find('(')));
-    for (size_t i = 0; i < x.size(); ++i) {
-      const Real exact = list[k].second(x[i], y[i]);
-      EXPECT_NEAR(out[k][i], double(exact), 3e-6 * std::max<double>(0.2, std::fabs(double(exact))))
-          << list[k].first << " of " << x[i] << ", " << y[i];
-    }
-  }
+  std::vector<std::string> calls;
+  for (auto& [call, exact] : list) calls.push_back(call);
+  return {calls, [list](const std::vector<std::string>& calls) {
+            std::vector<float> x, y;
+            for (int i = 0; i < 300; ++i) x.push_back(0.02f + float(i) / 100), y.push_back(float(i % 17) / 4 - 2);
+            auto out = evaluate_libdevice<float>(calls, x, y);
+            for (size_t k = 0; k < list.size(); ++k)
+              for (size_t i = 0; i < x.size(); ++i) {
+                const double exact = double(list[k].second(x[i], y[i]));
+                EXPECT_NEAR(out[k][i], exact, 3e-6 * std::max(0.2, std::fabs(exact)))
+                    << calls[k] << " of " << x[i] << ", " << y[i];
+              }
+          }};
 }
 
-TEST(Libdevice, IntegerPowers) {
-  std::vector<double> x;
-  std::vector<int32_t> n;
-  for (int i = 0; i < 200; ++i) x.push_back(0.1 * i - 8), n.push_back(i % 21 - 10);
-  auto out = evaluate_libdevice<double>({"pow(a, b)"}, x, n)[0];
-  for (size_t i = 0; i < x.size(); ++i)
-    EXPECT_LE(ulp_error(out[i], std::pow((Real)x[i], (Real)n[i])), 2) << x[i] << " ** " << n[i];
+Check integer_powers() {
+  return {{"pow(a, b)"}, [](const std::vector<std::string>& calls) {
+            std::vector<double> x;
+            std::vector<int32_t> n;
+            for (int i = 0; i < 200; ++i) x.push_back(0.1 * i - 8), n.push_back(i % 21 - 10);
+            auto out = evaluate_libdevice<double>(calls, x, n)[0];
+            for (size_t i = 0; i < x.size(); ++i)
+              EXPECT_LE(ulp_error(out[i], std::pow((Real)x[i], (Real)n[i])), 2) << x[i] << " ** " << n[i];
+          }};
 }
 
-TEST(Libdevice, ManyArguments) {
-  auto a = random_values<float>(200, 96), b = random_values<float>(200, 97), c = random_values<float>(200, 98);
-  auto out = evaluate_libdevice<float>(
-      {"norm3d(a, b, c)", "rnorm3d(a, b, c)", "norm4d(a, b, c, a)", "rnorm4d(a, b, c, a)"}, a, b, c);
-  std::vector<double> da(a.begin(), a.end()), db(b.begin(), b.end()), dc(c.begin(), c.end());
-  for (double& v : da) v *= 0x1p900;  // squares overflow
-  for (double& v : db) v *= 0x1p880;
-  for (double& v : dc) v *= 0x1p890;
-  auto wide_out = evaluate_libdevice<double>(
-      {"norm3d(a, b, c)", "rnorm3d(a, b, c)", "norm4d(a, b, c, a)", "rnorm4d(a, b, c, a)"}, da, db, dc);
-  for (size_t i = 0; i < a.size(); ++i) {
-    auto norm = [](Real x, Real y, Real z, Real w) { return std::sqrt(x * x + y * y + z * z + w * w); };
-    const Real n3 = norm(a[i], b[i], c[i], 0), n4 = norm(a[i], b[i], c[i], a[i]);
-    EXPECT_LE(ulp_error(out[0][i], n3), 3) << i;
-    EXPECT_LE(ulp_error(out[1][i], 1 / n3), 2) << i;
-    EXPECT_LE(ulp_error(out[2][i], n4), 3) << i;
-    EXPECT_LE(ulp_error(out[3][i], 1 / n4), 2) << i;
-    const Real w3 = norm(da[i], db[i], dc[i], 0), w4 = norm(da[i], db[i], dc[i], da[i]);
-    EXPECT_LE(ulp_error(wide_out[0][i], w3), 2) << i;
-    EXPECT_LE(ulp_error(wide_out[1][i], 1 / w3), 1) << i;
-    EXPECT_LE(ulp_error(wide_out[2][i], w4), 2) << i;
-    EXPECT_LE(ulp_error(wide_out[3][i], 1 / w4), 1) << i;
-  }
-  for (const char* name : {"norm3d", "rnorm3d", "norm4d", "rnorm4d"}) covered().insert(name);
+/// Norms of vectors, whose squares overflow if `scale` is large; bounds of a norm and of its reciprocal.
+template <class T>
+Check norms(Real scale, double bound, double bound_of_reciprocal) {
+  return {{"norm3d(a, b, c)", "rnorm3d(a, b, c)", "norm4d(a, b, c, a)", "rnorm4d(a, b, c, a)"},
+          [=](const std::vector<std::string>& calls) {
+            auto a = random_values<float>(200, 96), b = random_values<float>(200, 97),
+                 c = random_values<float>(200, 98);
+            std::vector<T> x(a.begin(), a.end()), y(b.begin(), b.end()), z(c.begin(), c.end());
+            for (auto* values : {&x, &y, &z})
+              for (T& v : *values) v = T(v * scale);
+            auto out = evaluate_libdevice<T>(calls, x, y, z);
+            for (size_t i = 0; i < x.size(); ++i) {
+              auto norm = [](Real x, Real y, Real z, Real w) { return std::sqrt(x * x + y * y + z * z + w * w); };
+              const Real three = norm(x[i], y[i], z[i], 0), four = norm(x[i], y[i], z[i], x[i]);
+              EXPECT_LE(ulp_error(out[0][i], three), bound) << i;
+              EXPECT_LE(ulp_error(out[1][i], 1 / three), bound_of_reciprocal) << i;
+              EXPECT_LE(ulp_error(out[2][i], four), bound) << i;
+              EXPECT_LE(ulp_error(out[3][i], 1 / four), bound_of_reciprocal) << i;
+            }
+          }};
 }
 
-TEST(Libdevice, Errors) {
+// ---- The tests
+
+struct Part {
+  const char* name;
+  std::function<Checks()> checks;
+};
+
+const std::vector<Part>& parts() {
+  static const std::vector<Part> list = {
+      {"Float32OfOne", [] { return Checks{functions_of<float>(1)}; }},
+      {"Float64OfOne", [] { return Checks{functions_of<double>(1)}; }},
+      {"Float32OfTwo", [] { return Checks{functions_of<float>(2)}; }},
+      {"Float64OfTwo", [] { return Checks{functions_of<double>(2)}; }},
+      {"SpecialFloat32", [] { return Checks{special_functions<float>()}; }},
+      {"SpecialFloat64", [] { return Checks{special_functions<double>()}; }},
+      {"DirectionsFloat32", [] { return Checks{directions<float>()}; }},
+      {"DirectionsFloat64", [] { return Checks{directions<double>()}; }},
+      {"FloatsToIntegers", floats_to_integers},
+      {"ToFloats", to_floats},
+      {"Integers", integers},
+      {"BitsAndClasses", bits_and_classes},
+      {"ExactFloats", exact_floats},
+      {"Fast", [] { return Checks{fast()}; }},
+      {"IntegerPowers", [] { return Checks{integer_powers()}; }},
+      {"Norms",
+       [] {
+         return Checks{norms<float>(1, 3, 2), norms<double>(0x1p890, 2, 1)};
+       }},
+  };
+  return list;
+}
+
+class Libdevice : public testing::TestWithParam<size_t> {};
+
+TEST_P(Libdevice, AsTheTableSays) {
+  for (const Check& check : parts()[GetParam()].checks()) check.run(check.calls);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Libdevice, testing::Range(size_t(0), parts().size()),
+                         [](const auto& info) { return parts()[info.param].name; });
+
+TEST(LibdeviceTable, EveryFunctionIsCalled) {
+  std::set<std::string> called;
+  for (const Part& part : parts())
+    for (const Check& check : part.checks())
+      for (const std::string& call : check.calls) called.insert(call.substr(0, call.find('(')));
+  for (const LibdeviceFunction& f : ir::libdevice_functions())
+    EXPECT_TRUE(called.contains(f.name)) << "no test calls libdevice." << f.name;
+}
+
+TEST(LibdeviceTable, Errors) {
   auto message = [](const std::string& expression) {
     std::string text =
         "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n"
@@ -538,13 +576,6 @@ TEST(Libdevice, Errors) {
             "k.py:8:9: error: libdevice.pow lacks its argument 'arg1'\n"
             "        b = libdevice.pow(2.0)\n"
             "            ^~~~~~~~~~~~~~~~~~\n");
-}
-
-// The last of this file.
-TEST(Libdevice, ZEveryFunctionIsTested) {
-  if (covered().size() < 20) GTEST_SKIP() << "the tests above did not run";
-  for (const LibdeviceFunction& f : ir::libdevice_functions())
-    EXPECT_TRUE(covered().contains(f.name)) << "no test evaluates libdevice." << f.name;
 }
 
 }  // namespace

@@ -146,6 +146,12 @@ TEST(Control, WhileLoops) {
           [](int a, int, int n) {
             for (int k = n; k > 0 && k != 4; --k) a += k;
             return a;
+          }},
+         {"k = n\nwhile (k := k - 2) > 0:\n    a = a * 2 + k\na -= k",  // the condition changes what the loop carries
+          [](int a, int, int n) {
+            int k = n;
+            while ((k -= 2) > 0) a = int(unsigned(a) * 2 + unsigned(k));
+            return a - k;
           }}},
         {0, 1, 5, 9});
 }

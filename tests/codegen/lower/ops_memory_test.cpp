@@ -378,6 +378,8 @@ TEST(Atomics, KindsOfIntegers) {
 TEST(Atomics, KindsOfFloats) {
   check_kinds<float>({{"min", smaller<float>}, {"max", larger<float>}, {"xchg", second<float>}});
   check_kinds<double>({{"min", smaller<double>}, {"max", larger<double>}, {"xchg", second<double>}});
+  check_kinds<float16>({{"min", smaller<float16>}, {"max", larger<float16>}});
+  check_kinds<bfloat16>({{"min", smaller<bfloat16>}, {"max", larger<bfloat16>}});
 }
 
 TEST(Atomics, CompareAndSwap) {

@@ -179,6 +179,18 @@ TEST(Gather, AxesTypesAndExtents) {
   check_gather<Boolean, uint32_t>(4, 64, 1, 32, 4);
 }
 
+TEST(Gather, RowsByShuffles) {
+  const char* text = R"(
+@triton.jit
+def kernel(x, y):
+    o = tl.arange(0, 16)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(y + o, tl.gather(tl.load(x + o), tl.load(y + o).to(tl.int32), 1))
+)";
+  const std::string ptx = ptx_of<float>(text, 2);
+  EXPECT_NE(ptx.find("shfl.sync.idx"), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("bar.sync"), std::string::npos) << ptx;
+}
+
 TEST(Gather, FlipsAllExtents) {
   for (int n : {1, 2, 64, 96, 1024}) {
     auto x = random_values<int16_t>(size_t(n), 8);

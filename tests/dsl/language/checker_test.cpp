@@ -16,11 +16,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
+#include <utility>
 
 #include "codegen/ir/printer.h"
 #include "codegen/ir/verifier.h"
 #include "dsl/language/parser.h"
+#include "dsl/semantics/sema.h"
 #include "runtime/base/elem.h"
 
 namespace tegula::language {
@@ -185,6 +188,60 @@ INSTANTIATE_TEST_SUITE_P(Golden, Language, testing::ValuesIn(files()), [](const 
   return name;
 });
 
+// ---- That every function of the language is called by a kernel whose tile IR is a golden text
+
+/// The rows of both tables of functions, with their functions replaced by ones that note the call.
+class CountedFunctions {
+ public:
+  CountedFunctions() { replace(std::make_index_sequence<kMost>()); }
+  ~CountedFunctions() {
+    for (size_t i = 0; i < rows_.size(); ++i) rows_[i]->call = originals_[i];
+  }
+  /// Names of rows that were not called, but for libdevice's.
+  std::vector<std::string> not_called() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < rows_.size(); ++i)
+      if (!called_[i] && !rows_[i]->name.starts_with("libdevice."))
+        names.push_back((i < dsl::function_table().size() ? "tl." : "descriptor.") + rows_[i]->name);
+    return names;
+  }
+
+ private:
+  using Call = decltype(dsl::FunctionInfo::call);
+  static constexpr size_t kMost = 640;
+
+  template <size_t i>
+  static dsl::Val call(dsl::Sema& s, std::span<const dsl::Val> args) {
+    called_[i] = true;
+    return originals_[i](s, args);
+  }
+  template <size_t... i>
+  void replace(std::index_sequence<i...>) {
+    for (auto* table : {&dsl::function_table(), &dsl::descriptor_methods()})
+      for (const dsl::FunctionInfo& row : *table) rows_.push_back(const_cast<dsl::FunctionInfo*>(&row));
+    ASSERT_LE(rows_.size(), kMost);
+    static constexpr Call replacements[] = {&call<i>...};
+    for (size_t k = 0; k < rows_.size(); ++k) {
+      called_[k] = false;
+      originals_[k] = rows_[k]->call;
+      rows_[k]->call = replacements[k];
+    }
+  }
+
+  std::vector<dsl::FunctionInfo*> rows_;
+  static inline Call originals_[kMost];
+  static inline bool called_[kMost];
+};
+
+TEST(Checker, EveryFunctionIsCalledByAGolden) {
+  CountedFunctions functions;
+  for (const std::string& file : files())
+    if (!file.starts_with("errors/")) run_golden(root() / file);
+  for (const std::string& name : functions.not_called())
+    if (name != "tl.static_assert")  // the checker's own, which knows of conditions that it cannot evaluate
+      ADD_FAILURE() << "no kernel of tests/golden/language/*.py calls " << name;
+}
+
 std::unique_ptr<ir::Func> check_ok(const std::string& text, const std::string& kernel, const Specialization& spec) {
   Diagnostics diags;
   SourceFile source(text, "test.py", diags);
@@ -196,8 +253,8 @@ std::unique_ptr<ir::Func> check_ok(const std::string& text, const std::string& k
 TEST(Checker, FunctionHasParametersLocationsAndOptions) {
   Specialization spec;
   spec.args = {parse_arg("n=i64"), parse_arg("x=*f16/16"), parse_arg("B=64")};
-  spec.num_warps = 8;
-  spec.num_stages = 5;
+  spec.options.num_warps = 8;
+  spec.options.num_stages = 5;
   auto func = check_ok(
       "import triton\nimport triton.language as tl\n\n@triton.jit\n"
       "def k(x, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n    tl.store(x + i, i, mask=i < n)\n",

@@ -181,6 +181,8 @@ TEST(Decorators, ErrorsOfConfigurations) {
       {"@triton.autotune([triton.Config({'n': 1})], ['n'])",
        "k.py:4:19: error: argument 'n' of kernel 'k' is not a tl.constexpr, so it is no matter of tuning",
        "annotate it: n: tl.constexpr; or " + instead},
+      {"@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=3)], ['n'])",
+       "k.py:4:47: error: the pre_hook of triton.Config takes a function of the file, found the int 3", instead},
       {"@triton.autotune([triton.Config({'BLOCK': 1}, num_ctas=2)], ['n'])",
        "k.py:4:47: error: num_ctas is 2, expected 1: Tegula launches no clusters", instead},
       {"@triton.autotune([triton.Config({'BLOCK': 1}, num_warps='4')], ['n'])",
@@ -204,28 +206,26 @@ TEST(Decorators, ErrorsOfConfigurations) {
   }
 }
 
-// Hooks are not run: buffers are set back instead, or launches are refused.
 TEST(Decorators, Hooks) {
   const std::string configs = "@triton.autotune([triton.Config({'BLOCK': 1}, ir_override=None)], key=['n'], ";
-  for (const char* hook : {"pre_hook=lambda a: 0", "post_hook=lambda a: 0"}) {
-    auto tune = autotune(configs + hook + ")");
-    ASSERT_TRUE(tune) << hook;
-    EXPECT_EQ(tune->restore_value, (std::vector<std::string>{"x", "bias", "n"}));
-    EXPECT_EQ(tune->not_launchable, "");
-  }
-  auto tune = autotune(configs + "do_bench=lambda f, q: 0, prune_configs_by={'perf_model': lambda a: 0, 'top_k': 3})");
+  auto tune = autotune(configs + "pre_hook=lambda a: 0, restore_value=['x'])");
   ASSERT_TRUE(tune);
-  EXPECT_TRUE(tune->restore_value.empty());
+  EXPECT_TRUE(tune->pre_hook);
+  EXPECT_FALSE(tune->post_hook);
+  EXPECT_EQ(tune->restore_value, std::vector<std::string>{"x"});
+  tune = autotune(configs + "post_hook=lambda a, exception: 0)");
+  ASSERT_TRUE(tune);
+  EXPECT_TRUE(tune->post_hook);
+  tune = autotune(configs + "do_bench=lambda f, q: 0, prune_configs_by={'perf_model': lambda a: 0, 'top_k': 3})");
+  ASSERT_TRUE(tune);
+  EXPECT_FALSE(tune->pre_hook);
   EXPECT_FALSE(tune->prune);
-  tune = autotune("@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])");
+  tune = autotune(
+      "@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0), triton.Config({'BLOCK': 2})], ['n'])");
   ASSERT_TRUE(tune);
-  EXPECT_EQ(tune->configs.size(), 1u);
-  EXPECT_EQ(
-      tune->not_launchable,
-      "k.py:4:47: error: the pre_hook of a triton.Config is not run, so launches cannot choose this configuration\n"
-      "    @triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0)], ['n'])\n"
-      "                                                  ^~~~~~~~\n"
-      "  hint: give the configuration's values at the launch, and do before it what the hook does\n");
+  ASSERT_EQ(tune->configs.size(), 2u);
+  EXPECT_TRUE(tune->configs[0].pre_hook);
+  EXPECT_FALSE(tune->configs[1].pre_hook);
 }
 
 TEST(Decorators, ForeignOnesMaySayMore) {

@@ -1,0 +1,21 @@
+// CUDA's assembler, where it is installed.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tegula {
+
+/// Where ptxas is; none if it is not in PATH.
+std::optional<std::filesystem::path> find_ptxas();
+
+struct PtxasRun {
+  int status = -1;    ///< of the exit; -1: it could not be started
+  std::string log;    ///< what it says: with -v, registers and spills
+  std::string cubin;  ///< empty if it refused the PTX
+};
+/// Assembles PTX for a target such as "sm_90a". Throws FileError where no scratch files can be made.
+PtxasRun run_ptxas(const std::filesystem::path& ptxas, const std::string& ptx, const std::string& target);
+
+}  // namespace tegula

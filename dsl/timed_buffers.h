@@ -1,0 +1,36 @@
+// The buffers that timed runs of a kernel would spoil.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "dsl/kernel_state.h"
+#include "runtime/memory.h"
+
+namespace tegula::dsl {
+
+/// The buffers that the kernel's tuning names: each is zeroed before a run, or set back to what it held, and once more
+/// at the end.
+class TimedBuffers {
+ public:
+  /// Throws LaunchError where the size of a buffer is not known.
+  TimedBuffers(const detail::KernelState& state, Device& device, std::span<const Arg> args, StreamHandle stream);
+  ~TimedBuffers();
+  TimedBuffers(const TimedBuffers&) = delete;
+  TimedBuffers& operator=(const TimedBuffers&) = delete;
+
+  void before_run();
+
+ private:
+  struct Item {
+    uint64_t address;
+    size_t bytes;
+    Buffer saved;  ///< what it held; none: it is zeroed
+  };
+
+  Device& device_;
+  StreamHandle stream_;
+  std::vector<Item> items_;
+};
+
+}  // namespace tegula::dsl
