@@ -231,6 +231,9 @@ TEST(InlineAsm, TheAssemblerChecksIt) {
                     "the assembler refuses 'ad.f32 $0, t, t; }' in line 3 of the assembly: Not a name of "
                     "any known instruction: 'ad'",
                     ""));
+  call = "tl.inline_asm_elementwise('{ mov.f32 $0, $1;', '=f,f', [a], tl.float32, True, 1)";
+  EXPECT_TRUE(compiled(call).starts_with("kernel.py:8:9: error: the assembler refuses '{ mov.f32 $0, $1;': "))
+      << compiled(call);
 }
 
 }  // namespace
