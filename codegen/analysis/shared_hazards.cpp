@@ -96,7 +96,11 @@ class Rotations {
 
 class HazardWalk {
  public:
-  HazardWalk(const Func& func, const SharedPlan& plan) : plan_(plan), rotations_(func) {}
+  HazardWalk(const Func& func, const SharedPlan& plan) : plan_(plan), rotations_(func) {
+    walk(func.body, [&](const Op& op) {
+      if (op.opcode == Opcode::SharedAlloc && op.get(attr::barriers)) barriers_.push_back(&op);
+    });
+  }
 
   SharedHazards run(const Func& func) {
     block(func.body, {});
@@ -138,8 +142,8 @@ class HazardWalk {
         if (!op.get(attr::barriers)) return;
         write(op, {&op, kAnySlot}, state);
         return barrier(state, false);
-      case Opcode::SharedFree:  // threads may still wait there
-        return need_barrier(op, false, state);
+      case Opcode::SharedFree:
+        return write(op, {op.operand(0)->def, kAnySlot}, state);
       case Opcode::MmaStart:
         return start_product(op, state);
       case Opcode::MmaWait:
@@ -209,6 +213,8 @@ class HazardWalk {
   }
 
   void wait_for_copies(const Op& op, State& state) {
+    if (op.operand(0)->type.completion == Completion::Barrier)  // other threads may wait there still
+      for (const Op* alloc : barriers_) state.read.insert({alloc, kAnySlot});
     for (const Value* token : op.operands) {
       auto copies = state.tokens.find(token);
       if (copies == state.tokens.end()) continue;
@@ -314,6 +320,7 @@ class HazardWalk {
 
   const SharedPlan& plan_;
   Rotations rotations_;
+  std::vector<const Op*> barriers_;  // allocs of barriers in shared memory
   SharedHazards found_;
   std::set<std::pair<const Op*, std::string>> errors_;
 };
