@@ -84,7 +84,7 @@ std::vector<ArgType> sort_values(const Kernel& kernel, const Case& c, LaunchOpti
     auto param = std::find_if(params.begin(), params.end(), [&](const KernelParam& p) { return p.name == name; });
     (param != params.end() && param->is_constexpr ? constexprs : args).push_back(value);
   }
-  options.constexprs = cli::parse_options(constexprs, options.num_warps, options.num_stages).constexprs;
+  options = cli::with_constexprs(options, constexprs);
   std::vector<ArgType> types = cli::parse_arg_types(kernel, args);
   cli::complete_options(kernel, types, options);
   return types;

@@ -58,9 +58,9 @@ bool OpRules::want_same(const Type& found, const Type& expected, std::string_vie
 }
 
 bool OpRules::want_same_shape(const Type& found, const Type& expected, std::string_view what) {
-  return want(
-      found.shape == expected.shape,
-      fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape), shape_to_string(expected.shape)));
+  return found.shape == expected.shape ||
+         want(false, fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape),
+                                 shape_to_string(expected.shape)));
 }
 
 namespace {
@@ -158,12 +158,13 @@ const Type& OpRules::out(int i) const { return op_->results[i]->type; }
 
 void OpRules::mask(const Value* m, const Type& like, std::string_view what) {
   if (!m) return;
-  want(m->type.is_bool(), fmt::format("{} is {}, expected i1 elements", what, m->type.to_string()));
+  if (!m->type.is_bool()) report(fmt::format("{} is {}, expected i1 elements", what, m->type.to_string()));
   want_same_shape(m->type, like, what);
 }
 
 void OpRules::elementwise() {
-  for (size_t i = 0; i < op_->operands.size(); ++i) want_same_shape(in(int(i)), out(), operand_name(i));
+  for (size_t i = 0; i < op_->operands.size(); ++i)
+    if (in(int(i)).shape != out().shape) want_same_shape(in(int(i)), out(), operand_name(i));
   one_layout();
   switch (op_->opcode) {
     case Opcode::Select:
@@ -179,9 +180,9 @@ void OpRules::elementwise() {
     case Opcode::Libdevice:
       return libdevice();
     case Opcode::AddPtr:
-      want(in(0).pointer, fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
-      want(!in(1).pointer && (in(1).elem == Elem::I32 || in(1).elem == Elem::I64),
-           fmt::format("operand 'offset' is {}, expected i32 or i64", in(1).to_string()));
+      if (!in(0).pointer) report(fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
+      if (in(1).pointer || (in(1).elem != Elem::I32 && in(1).elem != Elem::I64))
+        report(fmt::format("operand 'offset' is {}, expected i32 or i64", in(1).to_string()));
       return;
     case Opcode::Cast:
       want(!in(0).pointer && !out().pointer, "cast does not take or give pointers (use bitcast)");
@@ -207,20 +208,19 @@ void OpRules::elementwise() {
   }
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     const Type& t = in(int(i));
-    std::string what = operand_name(i);
-    if (op_->has(FloatOnly) && !want(t.is_float(), fmt::format("{} is {}, expected floats", what, t.to_string())))
-      continue;
-    if (op_->has(IntOnly) && !want(t.is_integer(), fmt::format("{} is {}, expected integers", what, t.to_string())))
-      continue;
-    if (!want(t.pointer || !is_float8(t.elem), fmt::format("{} is {}, which has no arithmetic", what, t.to_string())))
-      continue;
-    if (op_->info().rule != ResultRule::Bool &&
-        !want(!t.pointer, fmt::format("{} is {}, expected numbers", what, t.to_string())))
-      continue;
-    if (i)
-      want(t.elem == in(0).elem && t.pointer == in(0).pointer,
-           fmt::format("{} is {}, expected the type of {}, {}", what, t.to_string(), operand_name(0),
-                       in(0).to_string()));
+    auto wrong = [&](std::string_view why) {
+      report(fmt::format("{} is {}, {}", operand_name(i), t.to_string(), why));
+    };
+    if (op_->has(FloatOnly) && !t.is_float())
+      wrong("expected floats");
+    else if (op_->has(IntOnly) && !t.is_integer())
+      wrong("expected integers");
+    else if (!t.pointer && is_float8(t.elem))
+      wrong("which has no arithmetic");
+    else if (op_->info().rule != ResultRule::Bool && t.pointer)
+      wrong("expected numbers");
+    else if (t.elem != in(0).elem || t.pointer != in(0).pointer)
+      wrong(fmt::format("expected the type of {}, {}", operand_name(0), in(0).to_string()));
   }
 }
 
@@ -270,15 +270,15 @@ void OpRules::constant() {
 
 void OpRules::shape_op() {
   const Type &x = in(0), &r = out();
-  want(x.elem == r.elem && x.pointer == r.pointer,
-       fmt::format("the result is {}, expected elements of {}", r.to_string(), x.element().to_string()));
+  if (x.elem != r.elem || x.pointer != r.pointer)
+    report(fmt::format("the result is {}, expected elements of {}", r.to_string(), x.element().to_string()));
   if (op_->opcode == Opcode::Splat) {
-    want(x.is_scalar(), fmt::format("operand 'x' is {}, expected a scalar", x.to_string()));
-    want(r.is_tile(), fmt::format("the result is {}, expected a tile", r.to_string()));
+    if (!x.is_scalar()) report(fmt::format("operand 'x' is {}, expected a scalar", x.to_string()));
+    if (!r.is_tile()) report(fmt::format("the result is {}, expected a tile", r.to_string()));
     return;
   }
   const bool place = op_->opcode == Opcode::Trans && x.is_place() && r.is_place();
-  if (!want(x.is_tile() || place, fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
+  if (!x.is_tile() && !place) return report(fmt::format("operand 'x' is {}, expected a tile", x.to_string()));
   std::optional<LinearLayout> follow;
   const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
   switch (op_->opcode) {
@@ -289,9 +289,9 @@ void OpRules::shape_op() {
         good = x.shape[i] == r.shape[i] || x.shape[i] == 1;
         held.push_back(x.shape[i] != r.shape[i]);
       }
-      if (!want(good, fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
-                                  shape_to_string(x.shape), shape_to_string(r.shape))))
-        return;
+      if (!good)
+        return report(fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
+                                  shape_to_string(x.shape), shape_to_string(r.shape)));
       if (source) follows(*source, hold_axes(*r.layout, held), "operand 'x'");
       return;
     }
@@ -300,9 +300,9 @@ void OpRules::shape_op() {
       if (!axis) return;
       Shape shape = x.shape;
       shape.insert(shape.begin() + *axis, 1);
-      if (!want(r.shape == shape,
-                fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))))
-        return;
+      if (r.shape != shape)
+        return report(
+            fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape)));
       if (source) follows(*source, r.layout->drop_tile_dim(*axis), "operand 'x'");
       return;
     }

@@ -118,8 +118,8 @@ class Verifier : private OpRules {
     };
     for (size_t i = 0; i < b.args.size(); ++i) {
       const Value& arg = *b.args[i];
-      want(arg.block == &b && !arg.def && arg.index == int(i),
-           fmt::format("block argument {} does not know its block and index", i));
+      if (arg.block != &b || arg.def || arg.index != int(i))
+        report(fmt::format("block argument {} does not know its block and index", i));
       define(&arg);
     }
     const Op* owner = op_;
@@ -127,14 +127,13 @@ class Verifier : private OpRules {
       op_ = op.get();
       bool last = &op == &b.ops.back();
       want(op->parent == &b, "the op does not know its block");
-      if (op->has(Terminator))
-        want(last && op->opcode == terminator,
-             last ? fmt::format("the block ends with {}, expected {}", op->info().text, op_info(terminator).text)
-                  : fmt::format("{} before the end of its block", op->info().text));
+      if (op->has(Terminator) && !(last && op->opcode == terminator))
+        report(last ? fmt::format("the block ends with {}, expected {}", op->info().text, op_info(terminator).text)
+                    : fmt::format("{} before the end of its block", op->info().text));
       for (size_t i = 0; i < op->results.size(); ++i) {
         const Value& r = *op->results[i];
-        want(r.def == op.get() && !r.block && r.index == int(i),
-             fmt::format("result {} does not know its op and index", i));
+        if (r.def != op.get() || r.block || r.index != int(i))
+          report(fmt::format("result {} does not know its op and index", i));
       }
       bool good = this->operands();
       good &= attributes();
@@ -188,15 +187,15 @@ class Verifier : private OpRules {
       case ResultRule::Same:
       case ResultRule::Bool:
       case ResultRule::Given:
-        good = want(count == 1, fmt::format("{} results, expected 1", count));
+        if (count != 1) good = want(false, fmt::format("{} results, expected 1", count));
         break;
       case ResultRule::Several:
         good = want(count > 0, "no results, expected some");
         break;
       case ResultRule::Each:
       case ResultRule::EachSame:
-        good =
-            want(count == op_->operands.size(), fmt::format("{} results for {} operands", count, op_->operands.size()));
+        if (count != op_->operands.size())
+          good = want(false, fmt::format("{} results for {} operands", count, op_->operands.size()));
         break;
       case ResultRule::Carried:
         break;
@@ -209,22 +208,22 @@ class Verifier : private OpRules {
   // Sums in flight go from mma_start through what loops and branches pass on to the next one or to mma_wait.
   bool in_flight_use(const Value& v, size_t operand) {
     const bool product = op_->opcode == Opcode::MmaStart && operand == 2;
-    return want(!v.type.is_in_flight() || product || op_->opcode == Opcode::MmaWait || is_handed_on(*op_, operand),
-                fmt::format("{} is in flight, which mma_wait ends", operand_name(operand)));
+    return !v.type.is_in_flight() || product || op_->opcode == Opcode::MmaWait || is_handed_on(*op_, operand) ||
+           want(false, fmt::format("{} is in flight, which mma_wait ends", operand_name(operand)));
   }
 
   // Tokens go from async_commit through what loops and branches pass on to async_wait.
   bool token_use(const Value& v, size_t operand) {
-    return want(!v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand),
-                fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
+    return !v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand) ||
+           want(false, fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
   }
 
   // Checks the regions' own contents; then whether they are those that the op's row names.
   bool regions() {
     const Op* op = op_;
     const std::vector<RegionInfo>& rows = op->info().regions;
-    bool good = want(op->regions.size() == rows.size(),
-                     fmt::format("{} regions, expected {}", op->regions.size(), rows.size()));
+    bool good = op->regions.size() == rows.size();
+    if (!good) report(fmt::format("{} regions, expected {}", op->regions.size(), rows.size()));
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
       const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
@@ -246,28 +245,31 @@ class Verifier : private OpRules {
   }
 
   // ---- Types
+  static std::string name_of(const Value& v) {
+    if (!v.def) return fmt::format("block argument {}", v.index);
+    return v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result";
+  }
+
+  // Most of verifying is here: texts are made for what is wrong alone.
   void type(const Value& v) {
     const Type& t = v.type;
-    std::string what = v.def ? (v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result")
-                             : fmt::format("block argument {}", v.index);
-    bool extents = true;
-    for (int64_t extent : t.shape) extents &= extent > 0;
-    if (!want(extents, fmt::format("{} is {}: every extent must be at least 1", what, t.to_string()))) return;
-    if (!want(t.rank() <= kMaxRank, fmt::format("{} has rank {}, expected at most {}", what, t.rank(), kMaxRank)))
-      return;
+    auto wrong = [&](const std::string& why) { report(fmt::format("{} {}", name_of(v), why)); };
     int64_t elements = 1;
-    for (int64_t extent : t.shape) elements = std::min(elements * std::min(extent, kMaxElements + 1), kMaxElements + 1);
-    if (!want(elements <= kMaxElements,
-              fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements)))
-      return;
-    want(!t.is_place() || (!t.pointer && !t.is_scalar()),
-         fmt::format("{} is {}: no place in shared memory", what, t.to_string()));
+    for (int64_t extent : t.shape) {
+      if (extent <= 0) return wrong(fmt::format("is {}: every extent must be at least 1", t.to_string()));
+      elements = std::min(elements * std::min(extent, kMaxElements + 1), kMaxElements + 1);
+    }
+    if (t.rank() > kMaxRank) return wrong(fmt::format("has rank {}, expected at most {}", t.rank(), kMaxRank));
+    if (elements > kMaxElements) return wrong(fmt::format("is {}: more than {} elements", t.to_string(), kMaxElements));
+    if (t.is_place() && (t.pointer || t.is_scalar())) wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {
-      want(!t.layout, fmt::format("{} has a layout, expected none {}", what,
-                                  t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
-    } else if (want(t.layout != nullptr, fmt::format("{} has no layout", what))) {
-      if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape)
-        t.is_place() ? shared_layout(*t.layout, t.shape, what) : layout(*t.layout, t.shape, what);
+      if (t.layout)
+        wrong(fmt::format("has a layout, expected none {}",
+                          t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
+    } else if (!t.layout) {
+      wrong("has no layout");
+    } else if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape) {
+      t.is_place() ? shared_layout(*t.layout, t.shape, name_of(v)) : layout(*t.layout, t.shape, name_of(v));
     }
   }
 
