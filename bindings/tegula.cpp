@@ -168,12 +168,18 @@ Elem elem_of(tegula_dtype dtype) {
       return Elem::F8E4M3;
     case TEGULA_FLOAT8E5:
       return Elem::F8E5M2;
+    case TEGULA_FLOAT8E4B15:
+      return Elem::F8E4B15;
+    case TEGULA_FLOAT8E4B8:
+      return Elem::F8E4B8;
+    case TEGULA_FLOAT8E5B16:
+      return Elem::F8E5B16;
   }
   throw UsageError(fmt::format("{} is no tegula_dtype", dtype));
 }
 
 tegula_dtype dtype_of(Elem elem) {
-  for (tegula_dtype dtype = TEGULA_INT1; dtype <= TEGULA_FLOAT8E5; ++dtype)
+  for (tegula_dtype dtype = TEGULA_INT1; dtype <= TEGULA_FLOAT8E5B16; ++dtype)
     if (elem_of(dtype) == elem) return dtype;
   throw UsageError(fmt::format("the element type {} has no tegula_dtype", elem_info(elem).tl));
 }
@@ -237,7 +243,19 @@ class Args {
   size_t count_;
 };
 
-Constexpr constexpr_of(const tegula_value& value) {
+constexpr int kMaxNestedTuples = 32;
+
+std::vector<std::string> split_names(const char* names) {
+  std::vector<std::string> out;
+  for (std::string_view rest = names ? names : ""; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    out.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return out;
+}
+
+Constexpr constexpr_of(const tegula_value& value, int depth = 0) {
   switch (value.kind) {
     case TEGULA_NONE:
       return std::monostate();
@@ -251,8 +269,20 @@ Constexpr constexpr_of(const tegula_value& value) {
       return std::string(&given(value.as.s, "as.s"));
     case TEGULA_DTYPE:
       return elem_of(value.dtype);
+    case TEGULA_NEXT:
+      return NextArg();
+    case TEGULA_TUPLE: {
+      if (depth > kMaxNestedTuples) throw UsageError(fmt::format("tuples nested more than {} deep", kMaxNestedTuples));
+      const tegula_tuple& t = given(value.as.p, "as.p");
+      ConstexprTuple tuple{{}, t.type ? t.type : "", split_names(t.names)};
+      if (t.count) given(t.items, "items");
+      for (size_t i = 0; i < t.count; ++i) tuple.items.push_back(constexpr_of(t.items[i], depth + 1));
+      if (!tuple.names.empty() && tuple.names.size() != t.count)
+        throw UsageError(fmt::format("a tuple of {} items and {} names", t.count, tuple.names.size()));
+      return tuple;
+    }
   }
-  wrong_kind(value.kind, "a constexpr: none, int, double, bool, string or dtype");
+  wrong_kind(value.kind, "a constexpr: none, int, double, bool, string, dtype or tuple");
 }
 
 tegula_value value_of(const Constexpr& value) {
@@ -265,8 +295,19 @@ tegula_value value_of(const Constexpr& value) {
         if constexpr (std::is_same_v<T, double>) return tegula_double(v);
         if constexpr (std::is_same_v<T, std::string>) return tegula_string(v.c_str());
         if constexpr (std::is_same_v<T, Elem>) return tegula_type(dtype_of(v));
+        if constexpr (std::is_same_v<T, NextArg>) return tegula_value{TEGULA_NEXT, 0, {0}, 0};
+        if constexpr (std::is_same_v<T, ConstexprTuple>) return tegula_value{TEGULA_TUPLE, 0, {0}, 0};
       },
       value);
+}
+
+std::vector<ConstexprArg> constexprs_of(const tegula_constexpr* values, size_t count, const char* what) {
+  std::vector<ConstexprArg> out;
+  if (count) given(values, what);
+  out.reserve(count);
+  for (size_t i = 0; i < count; ++i)
+    out.emplace_back(&given(values[i].name, fmt::format("{}[].name", what).c_str()), constexpr_of(values[i].value));
+  return out;
 }
 
 // The caller's structure may be of an earlier version, hence shorter: what it lacks is 0.
@@ -285,12 +326,7 @@ LaunchOptions options_of(const tegula_options* as_given, tegula_stream stream) {
   out.stream = stream;
   if (!as_given) return out;
   const tegula_options all = complete(*as_given), *options = &all;
-  if (options->num_constexprs) given(options->constexprs, "constexprs");
-  out.constexprs.reserve(options->num_constexprs);
-  for (size_t i = 0; i < options->num_constexprs; ++i) {
-    const tegula_constexpr& c = options->constexprs[i];
-    out.constexprs.emplace_back(&given(c.name, "constexprs[].name"), constexpr_of(c.value));
-  }
+  out.constexprs = constexprs_of(options->constexprs, options->num_constexprs, "constexprs");
 #define TEGULA_OPTION(name, ...) \
   if (options->name) out.name = options->name;
 #include "codegen/ir/options.def"
@@ -450,17 +486,28 @@ void tegula_buffer_release(tegula_buffer* buffer) { delete buffer; }
 // ---- Programs
 
 tegula_status tegula_program_load(const char* path, tegula_program** program) {
+  return tegula_program_load_with(path, nullptr, 0, program);
+}
+
+tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program) {
+  return tegula_program_parse_with(text, name, nullptr, 0, program);
+}
+
+tegula_status tegula_program_load_with(const char* path, const tegula_constexpr* globals, size_t num_globals,
+                                       tegula_program** program) {
   return guarded([&] {
     given(program, "program");
-    Program loaded = Program::load(&given(path, "path"));
+    Program loaded = Program::load(&given(path, "path"), constexprs_of(globals, num_globals, "globals"));
     *program = new tegula_program{loaded, loaded.kernels()};
   });
 }
 
-tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program) {
+tegula_status tegula_program_parse_with(const char* text, const char* name, const tegula_constexpr* globals,
+                                        size_t num_globals, tegula_program** program) {
   return guarded([&] {
     given(program, "program");
-    Program parsed = Program::parse(&given(text, "text"), name ? name : "<text>");
+    Program parsed =
+        Program::parse(&given(text, "text"), name ? name : "<text>", constexprs_of(globals, num_globals, "globals"));
     *program = new tegula_program{parsed, parsed.kernels()};
   });
 }

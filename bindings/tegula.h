@@ -100,21 +100,27 @@ enum {
   TEGULA_BFLOAT16 = 11,
   TEGULA_FLOAT32 = 12,
   TEGULA_FLOAT64 = 13,
-  TEGULA_FLOAT8E4NV = 14, /* E4M3 without infinities */
-  TEGULA_FLOAT8E5 = 15    /* E5M2 */
+  TEGULA_FLOAT8E4NV = 14,  /* E4M3 without infinities */
+  TEGULA_FLOAT8E5 = 15,    /* E5M2 */
+  TEGULA_FLOAT8E4B15 = 16, /* Triton's E4M3 with a half's bias, without infinities and NaNs */
+  TEGULA_FLOAT8E4B8 = 17,  /* E4M3 with one zero and one NaN */
+  TEGULA_FLOAT8E5B16 = 18  /* E5M2 with one zero and one NaN */
 };
 
 typedef int32_t tegula_kind;
 enum {
-  TEGULA_NONE = 0,      /* None: a null pointer argument, or the constexpr None */
-  TEGULA_POINTER = 1,   /* as.u, to elements of `dtype` in memory that the device reaches */
-  TEGULA_INT = 2,       /* as.i */
-  TEGULA_UINT = 3,      /* as.u */
-  TEGULA_DOUBLE = 4,    /* as.d; passed in the type of the parameter, fp32 if it names none */
-  TEGULA_BOOL = 5,      /* as.i, 0 or 1 */
-  TEGULA_STRING = 6,    /* as.s; constexprs alone */
-  TEGULA_DTYPE = 7,     /* `dtype`; constexprs alone */
-  TEGULA_DESCRIPTOR = 8 /* as.t, of elements of `dtype`; arguments alone */
+  TEGULA_NONE = 0,       /* None: a null pointer argument, or the constexpr None */
+  TEGULA_POINTER = 1,    /* as.u, to elements of `dtype` in memory that the device reaches */
+  TEGULA_INT = 2,        /* as.i */
+  TEGULA_UINT = 3,       /* as.u */
+  TEGULA_DOUBLE = 4,     /* as.d; passed in the type of the parameter, fp32 if it names none */
+  TEGULA_BOOL = 5,       /* as.i, 0 or 1 */
+  TEGULA_STRING = 6,     /* as.s; constexprs alone */
+  TEGULA_DTYPE = 7,      /* `dtype`; constexprs alone */
+  TEGULA_DESCRIPTOR = 8, /* as.t, of elements of `dtype`; arguments alone */
+  TEGULA_TUPLE = 9,      /* as.p; constexprs alone. For a parameter that is no constexpr, it stands for the argument. In
+                            what tegula_config_constexpr() gives as.p is NULL */
+  TEGULA_NEXT = 10       /* items of such tuples alone: the next of the arguments */
 };
 
 /* An array in memory for a parameter that the kernel uses as a tensor descriptor. */
@@ -127,6 +133,16 @@ typedef struct tegula_descriptor {
   const int64_t* block_shape; /* extents of the blocks that are loaded and stored */
 } tegula_descriptor;
 
+struct tegula_value;
+
+/* A tuple of compile-time values and, where it stands for an argument of the launch, of arguments. */
+typedef struct tegula_tuple {
+  const struct tegula_value* items;
+  size_t count;
+  const char* type;  /* of a named tuple: the name of its class; else NULL */
+  const char* names; /* of a named tuple: the names of its fields, "x,y"; else NULL */
+} tegula_tuple;
+
 typedef struct tegula_value {
   tegula_kind kind;
   tegula_dtype dtype; /* of TEGULA_POINTER, TEGULA_DTYPE and TEGULA_DESCRIPTOR; else 0 */
@@ -136,6 +152,7 @@ typedef struct tegula_value {
     double d;
     const char* s;
     const tegula_descriptor* t;
+    const tegula_tuple* p;
   } as;
   uint64_t bytes; /* of TEGULA_POINTER and TEGULA_DESCRIPTOR: what may be read and written there, for tuning
                      (reset_to_zero, restore_value); 0: not known */
@@ -217,6 +234,12 @@ typedef struct tegula_kernel tegula_kernel;
 tegula_status tegula_program_load(const char* path, tegula_program** program);
 /* The same from text; `name` stands for the file in messages. */
 tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program);
+/* The same with values of module-level names, in the file and in those that it imports from, in place of what the files
+ * give them. */
+tegula_status tegula_program_load_with(const char* path, const tegula_constexpr* globals, size_t num_globals,
+                                       tegula_program** program);
+tegula_status tegula_program_parse_with(const char* text, const char* name, const tegula_constexpr* globals,
+                                        size_t num_globals, tegula_program** program);
 /* The @triton.jit functions, in the order of the file. */
 size_t tegula_program_num_kernels(const tegula_program* program);
 const char* tegula_program_kernel_name(const tegula_program* program, size_t index); /* NULL past the last */

@@ -24,6 +24,14 @@ template <class Items, class NameOf>
                                                 : fmt::format("there are {}", fmt::join(known, ", "))));
 }
 
+// (1, 2), (1,), Point(x=1, y=2)
+std::string tuple_text(const ConstexprTuple& tuple) {
+  std::string out = tuple.type + "(";
+  for (size_t i = 0; i < tuple.items.size(); ++i)
+    out += (i ? ", " : "") + (i < tuple.names.size() ? tuple.names[i] + "=" : "") + to_string(tuple.items[i]);
+  return out + (tuple.items.size() == 1 && tuple.names.empty() ? ",)" : ")");
+}
+
 }  // namespace
 
 std::string to_string(const Constexpr& value) {
@@ -36,9 +44,20 @@ std::string to_string(const Constexpr& value) {
         if constexpr (std::is_same_v<T, std::string>) return fmt::format("{:?}", v);
         if constexpr (std::is_same_v<T, int64_t>) return fmt::format("{}", v);
         if constexpr (std::is_same_v<T, double>) return fmt::format("{:#}", v);  // 1.0 is not 1
+        if constexpr (std::is_same_v<T, NextArg>) return "*";
+        if constexpr (std::is_same_v<T, ConstexprTuple>) return tuple_text(v);
         return {};
       },
       value);
+}
+
+size_t ConstexprTuple::num_args() const {
+  size_t count = 0;
+  for (const Constexpr& item : items) {
+    if (const auto* tuple = std::get_if<ConstexprTuple>(&item)) count += tuple->num_args();
+    count += std::holds_alternative<NextArg>(item);
+  }
+  return count;
 }
 
 // ---- LaunchArgs
@@ -76,7 +95,14 @@ void LaunchArgs::set(std::string_view name, Value value) {
 }
 
 void LaunchArgs::set_constexpr(std::string_view name, const Constexpr& value) {
-  set(name, std::visit([](const auto& v) -> Value { return v; }, value));
+  set(name, std::visit(
+                [](const auto& v) -> Value {
+                  if constexpr (std::is_same_v<std::decay_t<decltype(v)>, NextArg>)
+                    return std::monostate();
+                  else
+                    return v;
+                },
+                value));
 }
 
 // ---- Config

@@ -16,8 +16,27 @@
 
 namespace tegula {
 
-/// A compile-time argument: None, a bool, an integer, a float, a string, or an element type.
-using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem>;
+/// In a tuple that stands for an argument of a launch: the next of the launch's arguments.
+struct NextArg {
+  bool operator==(const NextArg&) const = default;
+};
+struct ConstexprTuple;
+/// A compile-time argument: None, a bool, an integer, a float, a string, an element type, or a tuple of such.
+using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, NextArg, ConstexprTuple>;
+/// Given as a constexpr, a tuple may also stand for a parameter of the launch that is no tl.constexpr: each NextArg in
+/// it is then an argument of the launch, in their order, and the other items are known at compile time.
+struct ConstexprTuple {
+  std::vector<Constexpr> items;
+  std::string type = {};                ///< of a named tuple: the name of its class
+  std::vector<std::string> names = {};  ///< of a named tuple: those of its fields
+
+  bool operator==(const ConstexprTuple& other) const;
+  /// How many arguments of a launch it takes.
+  size_t num_args() const;
+};
+inline bool ConstexprTuple::operator==(const ConstexprTuple& other) const {
+  return items == other.items && type == other.type && names == other.names;
+}
 /// As the kernel language writes it: equal values have equal text, different ones differ.
 std::string to_string(const Constexpr& value);
 
@@ -50,7 +69,7 @@ struct PointerArg {
 /// the nearest known one.
 class LaunchArgs {
  public:
-  using Value = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, PointerArg>;
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, ConstexprTuple, PointerArg>;
 
   const Value* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }

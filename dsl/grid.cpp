@@ -40,7 +40,7 @@ Grid GridExpression::operator()(const LaunchArgs& args) const {
   }
   Diagnostics diags;
   language::SourceFile file(as_function(text_, names), "<grid>", diags);
-  language::Checker checker(file);
+  language::Checker checker(file, language::Checker::Code::Host);
   dsl::Val result = checker.evaluate([&] {
     language::FunctionObject function;
     function.function = &file.host_function("grid")->function;

@@ -25,7 +25,7 @@ HookedLaunch::HookedLaunch(const dsl::KernelSource& kernel, Device& device, Stre
 }
 
 Arg& HookedLaunch::memory(std::string_view argument) {
-  const auto params = dsl::runtime_params(kernel_, values_.size());
+  const auto params = dsl::runtime_params(kernel_, dsl::options_of(config_, {}), values_.size());
   std::vector<std::string> names;
   for (size_t i = 0; i < params.size(); ++i) {
     const bool is_memory = values_[i].kind == Arg::Kind::Pointer || values_[i].kind == Arg::Kind::Descriptor;
@@ -39,7 +39,7 @@ Arg& HookedLaunch::memory(std::string_view argument) {
 }
 
 bool HookedLaunch::is_descriptor(std::string_view argument) const {
-  const auto params = dsl::runtime_params(kernel_, values_.size());
+  const auto params = dsl::runtime_params(kernel_, dsl::options_of(config_, {}), values_.size());
   for (size_t i = 0; i < params.size(); ++i)
     if (params[i]->name == argument) return values_[i].kind == Arg::Kind::Descriptor;
   return false;

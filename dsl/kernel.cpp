@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/compile.h"
@@ -104,15 +105,15 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   return func;
 }
 
-KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> types, const Target& target,
-                                 bool emulator) const {
+KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> types, const LaunchOptions& launch,
+                                 const Target& target, bool emulator) const {
   Diagnostics diags = source->diagnostics();
   CompileOptions options;
   options.target = target;
   options.emulator = emulator;
   auto image = tegula::compile(func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
-  auto params = dsl::runtime_params(*source, types);
+  auto params = dsl::runtime_params(*source, launch, types);
   for (size_t i = 0; i < types.size(); ++i)  // compiled in: a launch still gives them
     if (types[i].constant) image->constants.push_back({int(i), params[i]->name, types[i].pointer, *types[i].constant});
   return std::move(*image);
@@ -137,12 +138,12 @@ std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const 
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
-  if (!image) image = compile(*func, types, target, info.emulator);
+  if (!image) image = compile(*func, types, options, target, info.emulator);
   image->cooperative = options.cooperative_grid;
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
-    if (!source_key.empty() && !has_messages) cache->link(source_key, image_key);
+    if (!source_key.empty() && !has_messages && !source->reads_others()) cache->link(source_key, image_key);
   }
   return loaded;
 }
@@ -193,7 +194,7 @@ void Kernel::set_tuning_store(std::shared_ptr<TuningStore> store) { state_->stor
 
 std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOptions& options) const {
   dsl::check_options(*state_->source, options);
-  return dsl::classify(*state_->source, args);
+  return dsl::classify(*state_->source, options, args);
 }
 
 std::vector<ConstexprArg> Kernel::globals() const { return state_->source->globals(); }
@@ -213,7 +214,7 @@ LaunchOptions Kernel::with_first_config(std::span<const Arg> args, const LaunchO
 std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOptions& options) const {
   const LaunchOptions full = with_first_config(args, options);
   auto func = state_->build(classify(args, full), full);
-  const std::vector<const KernelParam*> params = dsl::runtime_params(*state_->source, args.size());
+  const std::vector<const KernelParam*> params = dsl::runtime_params(*state_->source, full, args.size());
   std::vector<bool> written(args.size());
   ir::walk(func->body, [&](ir::Op& op) {
     if (!op.has(ir::WritesGlobal) || op.opcode == ir::Opcode::Barrier) return;
@@ -222,7 +223,7 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
     const ir::Value* base = known ? pointer_base(op.operands[0]) : nullptr;
     for (size_t i = 0; i < args.size(); ++i)
       if ((args[i].kind == Arg::Kind::Pointer || args[i].kind == Arg::Kind::Descriptor) &&
-          (!base || base->name == params[i]->name))
+          (!base || base->name == params[i]->name || base->name.starts_with(params[i]->name + ".")))  // of a tuple: all
         written[i] = true;
   });
   return written;
@@ -230,26 +231,34 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
 
 LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }
 
-std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions& options) const {
-  return ir::print(*state_->build(types, options));
+namespace {
+
+Target target_named(std::string_view target) {
+  if (auto row = find_target(target)) return *row;
+  std::vector<std::string> names;
+  for (const Target& t : targets()) names.push_back(t.name);
+  auto near = nearest_name(target, names);
+  throw LaunchError(fmt::format("unknown target '{}'\n  hint: {}Tegula knows {}", target,
+                                near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
 }
 
-std::unique_ptr<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options) const {
-  return state_->build(types, options);
+}  // namespace
+
+std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions& options,
+                            std::string_view target) const {
+  return ir::print(*tile_func(types, options, target));
+}
+
+std::unique_ptr<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options,
+                                            std::string_view target) const {
+  return state_->build(types, options, target_named(target).sm);
 }
 
 KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                             bool emulator) const {
-  auto row = find_target(target);
-  if (!row) {
-    std::vector<std::string> names;
-    for (const Target& t : targets()) names.push_back(t.name);
-    auto near = nearest_name(target, names);
-    throw LaunchError(fmt::format("unknown target '{}'\n  hint: {}Tegula knows {}", target,
-                                  near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
-  }
-  auto func = state_->build(types, options, row->sm);
-  KernelImage image = state_->compile(*func, types, *row, emulator);
+  const Target row = target_named(target);
+  auto func = state_->build(types, options, row.sm);
+  KernelImage image = state_->compile(*func, types, options, row, emulator);
   image.cooperative = options.cooperative_grid;
   return image;
 }
@@ -322,7 +331,12 @@ Found find(const Kernel& kernel, KernelState& state, Device& device, GridRef gri
            std::span<const Arg> args) {
   if (!state.declarations_read.load(std::memory_order_acquire)) [[unlikely]]
     state.read_declarations();
-  const dsl::LaunchKey key(device, options, args, state.key_args);
+  std::vector<int> all;
+  if (dsl::has_tuple_arguments(options)) [[unlikely]] {  // positions of arguments are not those of parameters
+    all.resize(state.key_args.empty() ? 0 : args.size());
+    std::iota(all.begin(), all.end(), 0);
+  }
+  const dsl::LaunchKey key(device, options, args, all.empty() ? state.key_args : all);
   if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) [[likely]]
     return {ready};
   Config declared;

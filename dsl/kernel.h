@@ -155,10 +155,12 @@ class Kernel {
   /// Compiles for a target without a device or the cache. Throws CompileError.
   KernelImage compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                       bool emulator = false) const;
-  /// Canonical text of the kernel's tile IR. Throws CompileError.
-  std::string tile_ir(std::span<const ArgType> types, const LaunchOptions& options) const;
+  /// Canonical text of the kernel's tile IR; `target` is what the kernel is told of when it asks. Throws CompileError.
+  std::string tile_ir(std::span<const ArgType> types, const LaunchOptions& options,
+                      std::string_view target = "sm_90a") const;
   /// The same as the function itself, for tools (codegen/compile.h takes it on). Throws CompileError.
-  std::unique_ptr<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options) const;
+  std::unique_ptr<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options,
+                                      std::string_view target = "sm_90a") const;
 
   /// The kernel for these types, ready on the device, which must outlive the handle: from memory, from the cache on
   /// disk, or compiled now. Throws CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.

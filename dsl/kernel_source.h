@@ -23,10 +23,13 @@ struct ArgSpec {
   /// Of a tensor descriptor, whose pointer is what stands above: the array's extents and strides.
   std::optional<BlockForm> form = {};
   std::vector<ArgSpec> parts = {};
+  bool is_tuple = false;                           ///< of the parts; `type` then means nothing
+  std::shared_ptr<const TupleFields> fields = {};  ///< of a named tuple
 };
 
 /// What stands in the kernel for an argument without a constant, which it becomes a parameter of (a descriptor: one for
-/// each of its parts that is not compiled in). `builder` is at the beginning of the function.
+/// each of its parts that is not compiled in, a tuple those of its items). `builder` is at the beginning of the
+/// function.
 Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg);
 
 struct Specialization {
@@ -58,6 +61,9 @@ class KernelSource {
                                           std::vector<std::string>& prints) const = 0;
   /// Text that, with the specialisation, decides what build() makes; empty if there is none.
   virtual std::string identity() const { return {}; }
+  /// Whether what build() made so far depends on more than identity() tells of: on files that the kernel's imports
+  /// from.
+  virtual bool reads_others() const { return false; }
   /// Compile-time values of the file that the kernel may use beside its parameters.
   virtual std::vector<ConstexprArg> globals() const { return {}; }
   /// A list that shows source lines of this kernel.

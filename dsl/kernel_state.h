@@ -74,7 +74,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// `capability`: of the target, which a program may ask for: 90 for sm_90.
   std::unique_ptr<ir::Func> build(std::span<const ArgType> types, const LaunchOptions& options, int capability = 90,
                                   bool* has_messages = nullptr) const;
-  KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const Target& target, bool emulator) const;
+  KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const LaunchOptions& launch,
+                      const Target& target, bool emulator) const;
   /// Made ready on the device: from the cache on disk, or compiled now. May be called from several threads.
   std::shared_ptr<LoadedKernel> load(Device& device, std::span<const ArgType> types,
                                      const LaunchOptions& options) const;

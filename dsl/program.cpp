@@ -30,7 +30,7 @@ struct ProgramState {
 
 }  // namespace detail
 
-Program Program::load(const std::string& path) {
+Program Program::load(const std::string& path, std::vector<ConstexprArg> globals) {
   auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
@@ -39,12 +39,12 @@ Program Program::load(const std::string& path) {
   std::string text;
   if (in) text.assign(std::istreambuf_iterator<char>(in), {});
   if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
-  return parse(std::move(text), path);
+  return parse(std::move(text), path, std::move(globals));
 }
 
-Program Program::parse(std::string text, std::string name) {
+Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals) {
   Diagnostics diags;
-  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags);
+  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals));
   if (diags.has_errors()) throw CompileError(diags);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;

@@ -22,10 +22,11 @@ struct ProgramState;
 
 class Program {
  public:
-  /// Parses a Triton source file. Throws FileError, or CompileError with all syntax errors.
-  static Program load(const std::string& path);
-  /// The same from text; `name` stands for the file in messages.
-  static Program parse(std::string text, std::string name = "<text>");
+  /// Parses a Triton source file. Throws FileError, or CompileError with all syntax errors. `globals` are values of
+  /// module-level names, here and in the files that it imports from, in place of those that the files give them.
+  static Program load(const std::string& path, std::vector<ConstexprArg> globals = {});
+  /// The same from text; `name` stands for the file in messages and is where imports are found from.
+  static Program parse(std::string text, std::string name = "<text>", std::vector<ConstexprArg> globals = {});
 
   /// Names of the @triton.jit functions, helpers included, in the order of the file.
   std::vector<std::string> kernels() const;

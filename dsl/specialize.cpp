@@ -14,28 +14,42 @@ namespace tegula::dsl {
 
 namespace {
 
+std::shared_ptr<const TupleFields> fields_of(const ConstexprTuple& tuple) {
+  if (tuple.names.empty()) return nullptr;
+  return std::make_shared<const TupleFields>(TupleFields{tuple.type, tuple.names});
+}
+
+}  // namespace
+
 Val to_val(const Constexpr& value) {
   return std::visit(
       [](const auto& v) -> Val {
         using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
+        if constexpr (std::is_same_v<T, std::monostate>) {
           return None{};
-        else if constexpr (std::is_same_v<T, Elem>)
+        } else if constexpr (std::is_same_v<T, Elem>) {
           return DType{ir::Type::scalar(v)};
-        else
+        } else if constexpr (std::is_same_v<T, NextArg>) {
+          return {};
+        } else if constexpr (std::is_same_v<T, ConstexprTuple>) {
+          std::vector<Val> items;
+          for (const Constexpr& item : v.items) items.push_back(to_val(item));
+          return make_tuple(std::move(items), fields_of(v));
+        } else {
           return v;
+        }
       },
       value);
 }
+
+namespace {
 
 [[noreturn]] void fail(const std::string& message) { throw LaunchError(message); }
 
 }  // namespace
 
 std::string warning_text(const Diag& warning, Diagnostics list) {
-  Diag& copy = list.warning(warning.loc, warning.message);
-  copy.hint = warning.hint;
-  copy.notes = warning.notes;
+  list.add(warning);
   std::string text = list.render();
   text.pop_back();
   return text.erase(text.find("warning: "), 9);
@@ -70,8 +84,15 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options) {
   std::set<std::string> given;
   for (const ConstexprArg& c : options.constexprs) {
     if (!given.insert(c.name).second) wrong(fmt::format("the constexpr parameter '{}' is given twice", c.name));
-    if (std::find(known.begin(), known.end(), c.name) != known.end()) continue;
+    const auto* tuple = std::get_if<ConstexprTuple>(&c.value);
+    if (std::find(known.begin(), known.end(), c.name) != known.end()) {
+      if (tuple && tuple->num_args())
+        wrong(fmt::format("the tuple for the constexpr parameter '{}' holds arguments of the launch", c.name),
+              "all its items are known at compile time");
+      continue;
+    }
     bool is_runtime = std::find(runtime.begin(), runtime.end(), c.name) != runtime.end();
+    if (is_runtime && tuple) continue;
     auto near = nearest_name(c.name, known);
     wrong(is_runtime ? fmt::format("the parameter '{}' is no tl.constexpr", c.name)
                      : fmt::format("there is no constexpr parameter '{}'", c.name),
@@ -90,16 +111,34 @@ void check_options(const KernelSource& kernel, const LaunchOptions& options) {
   if (!mistakes.empty()) fail(mistakes);
 }
 
-std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, size_t count) {
+const ConstexprTuple* tuple_argument(const KernelParam& param, const LaunchOptions& options) {
+  if (param.is_constexpr) return nullptr;
+  for (const ConstexprArg& c : options.constexprs)
+    if (c.name == param.name) return std::get_if<ConstexprTuple>(&c.value);
+  return nullptr;
+}
+
+bool has_tuple_arguments(const LaunchOptions& options) {
+  return std::any_of(options.constexprs.begin(), options.constexprs.end(), [](const ConstexprArg& c) {
+    const auto* tuple = std::get_if<ConstexprTuple>(&c.value);
+    return tuple && tuple->num_args() > 0;
+  });
+}
+
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, const LaunchOptions& options, size_t count) {
   std::vector<const KernelParam*> params;
-  for (const KernelParam& p : kernel.params())
-    if (!p.is_constexpr) params.push_back(&p);
-  size_t required = params.size();
-  while (required > 0 && params[required - 1]->has_default) --required;
+  size_t required = 0;
+  for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr) continue;
+    const ConstexprTuple* tuple = tuple_argument(p, options);
+    params.insert(params.end(), tuple ? tuple->num_args() : 1, &p);
+    if (tuple || !p.has_default) required = params.size();
+  }
   if (count < required || count > params.size()) {
     std::string names;
     for (const KernelParam* p : params) names += (names.empty() ? "" : ", ") + p->name;
-    bool has_constexpr = params.size() < kernel.params().size();
+    const auto is_constexpr = [](const KernelParam& p) { return p.is_constexpr; };
+    const bool has_constexpr = std::any_of(kernel.params().begin(), kernel.params().end(), is_constexpr);
     fail(fmt::format("kernel '{}' takes {}{} argument{} ({}), found {}{}", kernel.name(),
                      required < params.size() ? fmt::format("{} to ", required) : "", params.size(),
                      params.size() == 1 ? "" : "s", names, count,
@@ -111,11 +150,12 @@ std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, size_
   return params;
 }
 
-std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, std::span<const ArgType> types) {
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, const LaunchOptions& options,
+                                               std::span<const ArgType> types) {
   std::vector<size_t> parts;
   for (size_t i = 0; i < types.size(); i += parts.back()) parts.push_back(1 + 2 * types[i].block_shape.size());
   std::vector<const KernelParam*> params;
-  const auto each = runtime_params(kernel, parts.size());
+  const auto each = runtime_params(kernel, options, parts.size());
   for (size_t i = 0; i < parts.size(); ++i) params.insert(params.end(), parts[i], each[i]);
   params.resize(types.size());
   return params;
@@ -132,35 +172,73 @@ ArgSpec spec_of(const ArgType& type, std::string name) {
   return arg;
 }
 
+/// What the next of the types is, with the parts of a descriptor; takes them away.
+ArgSpec take_argument(std::span<const ArgType>& types, std::string name) {
+  const ArgType& type = types.front();
+  ArgSpec arg = spec_of(type, std::move(name));
+  const size_t rank = type.block_shape.size(), count = std::min(1 + 2 * rank, types.size());
+  if (rank)
+    arg.form = BlockForm{BlockForm::Kind::Descriptor, ir::Type::tile(type.elem, type.block_shape), type.pad_nan};
+  for (size_t k = 0; k + 1 < count; ++k)
+    arg.parts.push_back(
+        spec_of(types[1 + k], fmt::format("{}.{}{}", arg.name, k < rank ? "shape" : "stride", k % rank)));
+  types = types.subspan(count);
+  return arg;
+}
+
+/// Its items are named after it: "xs.0", or "p.x" of a named tuple.
+ArgSpec take_tuple(std::span<const ArgType>& types, const ConstexprTuple& tuple, std::string name) {
+  ArgSpec arg;
+  arg.name = std::move(name);
+  arg.is_tuple = true;
+  arg.fields = fields_of(tuple);
+  for (size_t i = 0; i < tuple.items.size(); ++i) {
+    const Constexpr& item = tuple.items[i];
+    std::string part = arg.name + "." + (i < tuple.names.size() ? tuple.names[i] : std::to_string(i));
+    if (const auto* inner = std::get_if<ConstexprTuple>(&item)) {
+      arg.parts.push_back(take_tuple(types, *inner, std::move(part)));
+    } else if (std::holds_alternative<NextArg>(item)) {
+      arg.parts.push_back(take_argument(types, std::move(part)));
+    } else {
+      arg.parts.emplace_back().name = std::move(part);
+      arg.parts.back().constant = to_val(item);
+    }
+  }
+  return arg;
+}
+
 }  // namespace
 
 Specialization specialization(const KernelSource& kernel, std::span<const ArgType> types,
                               const LaunchOptions& options) {
   Specialization spec;
   spec.options = options;
-  auto params = runtime_params(kernel, types);
-  for (size_t i = 0; i < types.size();) {
-    const ArgType& type = types[i];
-    ArgSpec arg = spec_of(type, params[i]->name);
-    const size_t rank = type.block_shape.size();
-    if (rank)
-      arg.form = BlockForm{BlockForm::Kind::Descriptor, ir::Type::tile(type.elem, type.block_shape), type.pad_nan};
-    for (size_t k = 0; k < 2 * rank && i + 1 + k < types.size(); ++k)
-      arg.parts.push_back(
-          spec_of(types[i + 1 + k], fmt::format("{}.{}{}", arg.name, k < rank ? "shape" : "stride", k % rank)));
-    spec.args.push_back(std::move(arg));
-    i += 1 + 2 * rank;
+  runtime_params(kernel, options, types);  // which tells of a wrong number
+  for (const KernelParam& p : kernel.params()) {
+    if (p.is_constexpr) continue;
+    if (const ConstexprTuple* tuple = tuple_argument(p, options))
+      spec.args.push_back(take_tuple(types, *tuple, p.name));
+    else if (!types.empty())
+      spec.args.push_back(take_argument(types, p.name));
   }
-  for (const ConstexprArg& c : options.constexprs) {
-    ArgSpec arg;
-    arg.name = c.name;
-    arg.constant = to_val(c.value);
-    spec.args.push_back(std::move(arg));
+  for (const KernelParam& p : kernel.params()) {
+    if (!p.is_constexpr) continue;
+    for (const ConstexprArg& c : options.constexprs) {
+      if (c.name != p.name) continue;
+      spec.args.emplace_back().name = c.name;
+      spec.args.back().constant = to_val(c.value);
+    }
   }
   return spec;
 }
 
 Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg) {
+  if (arg.is_tuple) {
+    std::vector<Val> items;
+    for (const ArgSpec& part : arg.parts)
+      items.push_back(part.constant ? *part.constant : add_param(func, builder, part));
+    return make_tuple(std::move(items), arg.fields);
+  }
   ir::Value* value = func.add_param(arg.type, arg.name, arg.divisible_by);
   if (!arg.form) return value;
   std::vector<Val> parts{value};
@@ -264,8 +342,8 @@ void classify_descriptor(const KernelSource& kernel, const KernelParam& param, c
 
 }  // namespace
 
-std::vector<ArgType> classify(const KernelSource& kernel, std::span<const Arg> args) {
-  auto params = runtime_params(kernel, args.size());
+std::vector<ArgType> classify(const KernelSource& kernel, const LaunchOptions& options, std::span<const Arg> args) {
+  auto params = runtime_params(kernel, options, args.size());
   std::vector<ArgType> types;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].kind == Arg::Kind::Descriptor)

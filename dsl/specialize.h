@@ -13,14 +13,22 @@ namespace tegula::dsl {
 /// The options of a launch against the kernel's signature: all mistakes in one LaunchError.
 void check_options(const KernelSource& kernel, const LaunchOptions& options);
 
-/// The parameters that take a launch argument. Throws LaunchError unless `count` arguments fit: those with a default
-/// may be missing at the end.
-std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, size_t count);
+/// The parameters that take a launch argument; one that the options give a tuple for as often as that has arguments.
+/// Throws LaunchError unless `count` arguments fit: those with a default may be missing at the end.
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, const LaunchOptions& options, size_t count);
 /// The parameter that each of the types belongs to, several to one where it is a tensor descriptor.
-std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, std::span<const ArgType> types);
+std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, const LaunchOptions& options,
+                                               std::span<const ArgType> types);
+/// The tuple that the options give for a parameter that is no tl.constexpr; null if there is none.
+const ConstexprTuple* tuple_argument(const KernelParam& param, const LaunchOptions& options);
+/// Whether arguments of the launch are items of tuples.
+bool has_tuple_arguments(const LaunchOptions& options);
+
+/// A compile-time argument as a value.
+Val to_val(const Constexpr& value);
 
 /// Types of launch arguments in parts, and the facts about their values that code is compiled for.
-std::vector<ArgType> classify(const KernelSource& kernel, std::span<const Arg> args);
+std::vector<ArgType> classify(const KernelSource& kernel, const LaunchOptions& options, std::span<const Arg> args);
 
 Specialization specialization(const KernelSource& kernel, std::span<const ArgType> types, const LaunchOptions& options);
 

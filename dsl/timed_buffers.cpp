@@ -7,11 +7,11 @@
 
 namespace tegula::dsl {
 
-TimedBuffers::TimedBuffers(const detail::KernelState& state, Device& device, std::span<const Arg> args,
-                           StreamHandle stream)
+TimedBuffers::TimedBuffers(const detail::KernelState& state, Device& device, const LaunchOptions& options,
+                           std::span<const Arg> args, StreamHandle stream)
     : device_(device), stream_(stream) {
   const Autotune& tuning = *state.autotune;
-  auto params = runtime_params(*state.source, args.size());
+  auto params = runtime_params(*state.source, options, args.size());
   auto add = [&](const std::vector<std::string>& names, const char* what, bool keep) {
     for (const std::string& name : names) {
       size_t i = 0;

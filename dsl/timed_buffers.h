@@ -14,7 +14,8 @@ namespace tegula::dsl {
 class TimedBuffers {
  public:
   /// Throws LaunchError where the size of a buffer is not known.
-  TimedBuffers(const detail::KernelState& state, Device& device, std::span<const Arg> args, StreamHandle stream);
+  TimedBuffers(const detail::KernelState& state, Device& device, const LaunchOptions& options,
+               std::span<const Arg> args, StreamHandle stream);
   ~TimedBuffers();
   TimedBuffers(const TimedBuffers&) = delete;
   TimedBuffers& operator=(const TimedBuffers&) = delete;

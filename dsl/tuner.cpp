@@ -64,7 +64,7 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
   std::string identity = state.source->identity();
   const DeviceInfo& info = device.info();
   return {state.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
-          fmt::format("{} |{}", types_text(classify(*state.source, args)), values), info.name,
+          fmt::format("{} |{}", types_text(classify(*state.source, options, args)), values), info.name,
           fmt::format("driver {}, {}", info.driver_version, compiler_version())};
 }
 
@@ -93,7 +93,7 @@ class Tuning {
 
   TuneReport run() {
     auto start = std::chrono::steady_clock::now();
-    types_ = classify(*state_.source, args_);
+    types_ = classify(*state_.source, options_, args_);
     collect();
     report_.problem = describe_problem(state_, device_, options_, args_);
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
@@ -136,7 +136,7 @@ class Tuning {
       if (config.pre_hook) {
         HookedLaunch launch(*state_.source, device_, options_.stream, args_, c.config);
         config.pre_hook(launch);
-        c.types = classify(*state_.source, launch.values());
+        c.types = classify(*state_.source, options_, launch.values());
       }
       identify(c);
       candidates_.push_back(std::move(c));
@@ -340,8 +340,9 @@ class Tuning {
 
   /// A device that candidates are timed on, with the arguments of the launch in its memory.
   struct Worker {
-    Worker(const KernelState& state, Device& device, StreamHandle stream, std::vector<Arg> arguments)
-        : device(device), stream(stream), args(std::move(arguments)), buffers(state, device, args, stream) {
+    Worker(const KernelState& state, Device& device, const LaunchOptions& options, StreamHandle stream,
+           std::vector<Arg> arguments)
+        : device(device), stream(stream), args(std::move(arguments)), buffers(state, device, options, args, stream) {
       if (device.info().l2_bytes > 0) flush = Buffer(device, size_t(2 * device.info().l2_bytes));
     }
     Device& device;
@@ -355,12 +356,12 @@ class Tuning {
     if (device.info().name != device_.info().name)
       fail(*state_.source, fmt::format("GPUs of one kind share the work of tuning, found {} and {}",
                                        device_.info().name, device.info().name));
-    workers_.push_back(std::make_unique<Worker>(state_, device, stream, std::move(args)));
+    workers_.push_back(std::make_unique<Worker>(state_, device, options_, stream, std::move(args)));
   }
 
   std::vector<Arg> copies_on(Device& device) {
     std::vector<Arg> args(args_.begin(), args_.end());
-    auto params = runtime_params(*state_.source, args.size());
+    auto params = runtime_params(*state_.source, options_, args.size());
     for (size_t i = 0; i < args.size(); ++i) {
       const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
       if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;

@@ -52,9 +52,10 @@ std::set<std::string> tuned_names(const Autotune& tuning) {
 
 LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options) {
   LaunchArgs out;
-  auto params = runtime_params(kernel, args.size());
+  auto params = runtime_params(kernel, options, args.size());
   for (size_t i = 0; i < args.size(); ++i) {
     const Arg& arg = args[i];
+    if (tuple_argument(*params[i], options)) continue;
     LaunchArgs::Value value;
     switch (arg.kind) {
       case Arg::Kind::Pointer:

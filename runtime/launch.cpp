@@ -26,10 +26,8 @@ uint64_t float_bits(double value, Elem elem) {
       return bfloat16::round(value).bits;
     case Elem::F16:
       return float16::round(value).bits;
-    case Elem::F8E4M3:
-    case Elem::F8E5M2:
-      return float8_bits(float(value), elem);
     default:
+      if (is_float8(elem)) return float8_bits(float(value), elem);
       TEGULA_UNREACHABLE("{} is no float", elem_info(elem).tl);
   }
 }

@@ -6,7 +6,7 @@
 
 Arguments are torch tensors, numpy arrays, anything with __cuda_array_interface__ or __array_interface__, numbers, bools,
 None and tensor descriptors (TensorDescriptor, or Triton's own), by position or by name. Data in a GPU's memory is worked on there, on torch's current stream; data in host
-memory is worked on where it is, by the emulator. The grid is a tuple, or a function of a dictionary of all arguments.
+memory is worked on where it is, by the emulator. Tuples and named tuples of these are arguments too. The grid is a tuple, or a function of a dictionary of all arguments.
 
 This file needs the library libtegula.so and the standard library alone. It looks for the former in TEGULA_LIBRARY,
 beside itself, in the installation or build that it belongs to, and where the system looks.
@@ -179,6 +179,11 @@ class _OptionsStruct(ctypes.Structure):
                 ("cooperative_grid", ctypes.c_int32)]
 
 
+class _TupleStruct(ctypes.Structure):
+    _fields_ = [("items", ctypes.c_void_p), ("count", ctypes.c_size_t), ("type", ctypes.c_char_p),
+                ("names", ctypes.c_char_p)]
+
+
 class _DeviceStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("target", ctypes.c_char_p),
                 ("emulator", ctypes.c_int32), ("sm", ctypes.c_int32), ("num_sms", ctypes.c_int32),
@@ -248,6 +253,8 @@ def _declare(lib):
     function("buffer_release", None, p)
     function("program_load", i32, text, p)
     function("program_parse", i32, text, text, p)
+    function("program_load_with", i32, text, p, size, p)
+    function("program_parse_with", i32, text, text, p, size, p)
     function("program_num_kernels", size, p)
     function("program_kernel_name", text, p, size)
     function("program_kernel", i32, p, text, p)
@@ -309,7 +316,7 @@ def next_power_of_2(n):
 
 # ---- Element types and values. A value travels as three words: tag (kind, and dtype above it), bits, bytes.
 
-_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE, _DESCRIPTOR = range(9)
+_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE, _DESCRIPTOR, _TUPLE, _NEXT = range(11)
 
 
 class dtype:
@@ -329,7 +336,8 @@ for _number, (_name, _typestr) in enumerate([("int1", "|b1"), ("int8", "|i1"), (
                                              ("int64", "<i8"), ("uint8", "|u1"), ("uint16", "<u2"), ("uint32", "<u4"),
                                              ("uint64", "<u8"), ("float16", "<f2"), ("bfloat16", None),
                                              ("float32", "<f4"), ("float64", "<f8"), ("float8e4nv", None),
-                                             ("float8e5", None)], 1):
+                                             ("float8e5", None), ("float8e4b15", None), ("float8e4b8", None),
+                                             ("float8e5b16", None)], 1):
     _itemsize = int(_typestr[2:]) if _typestr else 1 if "8" in _name else 2
     _DTYPES[_name] = globals()[_name] = dtype(_name, _number, _itemsize, _typestr)
     __all__.append(_name)
@@ -338,8 +346,12 @@ _BY_TYPESTR = {d.typestr: d for d in _DTYPES.values() if d.typestr}
 _OTHER_NAMES = {
     "bool": "int1", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "int1",
     "half": "float16", "float": "float32", "double": "float64", "f16": "float16", "f32": "float32", "f64": "float64",
-    "float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5", "fp8e4nv": "float8e4nv", "fp8e5": "float8e5",
-    "f8e4m3": "float8e4nv", "f8e5m2": "float8e5",
+    "float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5", "float8_e4m3fnuz": "float8e4b8",
+    "float8_e5m2fnuz": "float8e5b16", "f8e4m3": "float8e4nv", "f8e5m2": "float8e5",
+    **{f"fp8{k}": f"float8{k}"
+       for k in ("e4nv", "e5", "e4b15", "e4b8", "e5b16")},
+    **{f"f8{k}": f"float8{k}"
+       for k in ("e4b15", "e4b8", "e5b16")},
     **{f"{k[0]}{b}": f"{k}{b}"
        for k in ("int", "uint")
        for b in (8, 16, 32, 64)}
@@ -378,12 +390,59 @@ class _Wrong(Exception):
     """What is wrong with a value, for a sentence that begins with whose it is."""
 
 
+class _IsTuple(Exception):
+    """An argument of a launch is a tuple, which takes more than a word."""
+
+
+class _NextArgument:
+    """In a tuple that stands for an argument of a launch: the next of the arguments."""
+
+
+_next_argument = _NextArgument()
+
+
+def _form_of(x, leaves, types):
+    """A tuple with what is known at compile time; the other items are added to `leaves`. `types`: so are types' names."""
+    items = []
+    for item in x:
+        if isinstance(item, tuple):
+            items.append(_form_of(item, leaves, types))
+        elif item is None or isinstance(item, str) and not (types and _is_type(item)) or _dtype_of(item):
+            items.append(item)
+        else:
+            leaves.append(item)
+            items.append(_next_argument)
+    return x._make(items) if hasattr(x, "_make") else tuple(items)
+
+
+def _kind(x):
+    """The type of a compile-time argument, and of a tuple's items: 1 and True are equal."""
+    return (type(x), *map(_kind, x)) if isinstance(x, tuple) else type(x)
+
+
+def _tuple_words(value, keep):
+    words = []
+    for item in value:
+        words += (*_constexpr_words(item, keep), 0)
+    fields = getattr(value, "_fields", ())
+    items = (ctypes.c_int64 * len(words))(*words)
+    made = _TupleStruct(ctypes.addressof(items), len(value),
+                        type(value).__name__.encode() if fields else None,
+                        ",".join(fields).encode() if fields else None)
+    keep += (items, made)
+    return _TUPLE, ctypes.addressof(made)
+
+
 def _constexpr_words(value, keep):
     """(tag, bits) of a compile-time argument. What they point to is added to `keep`."""
     if hasattr(value, "value") and type(value).__name__ == "constexpr":  # tl.constexpr(...)
         value = value.value
     if value is None:
         return _NONE, 0
+    if value is _next_argument:
+        return _NEXT, 0
+    if isinstance(value, tuple):
+        return _tuple_words(value, keep)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # numpy's
         return _BOOL, int(value)
     if isinstance(value, str):
@@ -400,7 +459,7 @@ def _constexpr_words(value, keep):
     except TypeError:
         raise _Wrong(
             f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
-            "float, a str or a dtype") from None
+            "float, a str, a dtype or a tuple of such") from None
     if not -2**63 <= number < 2**63:
         raise _Wrong(f"{number} does not fit 64 bits")
     return _INT, number
@@ -555,12 +614,14 @@ def _find_handler(x):
         handler = lambda x: _interface_words(x.__array_interface__, _HOST)
     elif hasattr(x, "__index__"):
         handler = lambda x: _int_words(operator.index(x))
+    elif isinstance(x, tuple):
+        raise _IsTuple
     elif isinstance(x, str) or _dtype_of(x):
         raise _Wrong(f"{x!r} is for tl.constexpr parameters, which this one is not")
     else:
         raise _Wrong(
             f"{t.__module__}.{t.__qualname__} is no argument of a kernel; expected a tensor, an array, an int, a "
-            "float, a bool, None or a TensorDescriptor")
+            "float, a bool, None, a TensorDescriptor or a tuple of such")
     _handlers[t] = handler
     return handler
 
@@ -739,14 +800,32 @@ class DeviceArray:
 # ---- Programs and kernels
 
 
-def load(path):
-    """Parses a file in the Triton language. Its kernels are attributes: load("softmax.py").softmax_kernel."""
-    return Program(_make(_lib.tegula_program_load, os.fsencode(path)), str(path))
+def load(path, globals=None):
+    """Parses a file in the Triton language. Its kernels are attributes: load("softmax.py").softmax_kernel. Names that
+    the file imports are looked up in the files of its package. `globals` are values of module-level names, there and
+    here, in place of those that the files give them: load("k.py", {"IS_NPU": False})."""
+    if not globals:
+        return Program(_make(_lib.tegula_program_load, os.fsencode(path)), str(path))
+    array, keep = _global_values(globals)
+    return Program(_make(_lib.tegula_program_load_with, os.fsencode(path), array, len(array)), str(path))
 
 
-def parse(text, name="<text>"):
-    """The same from text; `name` stands for the file in messages."""
-    return Program(_make(_lib.tegula_program_parse, text.encode(), name.encode()), name)
+def parse(text, name="<text>", globals=None):
+    """The same from text; `name` stands for the file in messages and is where imports are looked for from."""
+    if not globals:
+        return Program(_make(_lib.tegula_program_parse, text.encode(), name.encode()), name)
+    array, keep = _global_values(globals)
+    return Program(_make(_lib.tegula_program_parse_with, text.encode(), name.encode(), array, len(array)), name)
+
+
+def _global_values(globals):
+    keep, made = [], []
+    for name, value in globals.items():
+        try:
+            made.append(_ConstexprStruct(name.encode(), *_constexpr_words(value, keep), 0))
+        except _Wrong as wrong:
+            raise TypeError(f"global '{name}': {wrong}") from None
+    return (_ConstexprStruct * len(made))(*made), keep
 
 
 class Program:
@@ -836,6 +915,7 @@ class _Plan:
         self.count = len(runtime_names)
         self.open = False  # whether constexprs are left to defaults, configurations and heuristics
         self.options = {}
+        self.flat = {}  # plans where tuples are arguments, by their forms
         self.written = {}  # which arguments the kernel writes through, where an array is read-only
 
 
@@ -989,6 +1069,8 @@ class Kernel:
                 c = _ConstexprStruct()
                 _check(_lib.tegula_config_constexpr(config, i, ctypes.byref(c)))
                 kind = c.tag & 0xffffffff
+                if kind == _TUPLE:  # the call has it
+                    continue
                 known[c.name.decode()] = (
                     None if kind == _NONE else bool(c.bits) if kind == _BOOL else c.bits if kind == _INT else
                     _DOUBLE_STRUCT.unpack(_WORD_STRUCT.pack(c.bits))[0] if kind == _DOUBLE else ctypes.
@@ -1076,7 +1158,32 @@ class Kernel:
             plan = self._make_plan(len(args), tuple(kwargs))
         values = (*args, *kwargs.values()) if kwargs else args
         fixed = [values[i] for i in plan.fixed]
-        key = (*fixed, *map(type, fixed))
+        runtime = args if plan.runtime is None else [values[i] for i in plan.runtime]
+        try:
+            return self._bind_values(plan, values, fixed, runtime, types)
+        except _IsTuple:
+            return self._bind_tuples(plan, values, fixed, runtime, types)
+
+    def _bind_tuples(self, plan, values, fixed, runtime, types):
+        """The call with the items of tuples as arguments; the tuples' forms are compile-time arguments."""
+        names, leaves, forms = [], [], {}
+        for name, x in zip(plan.runtime_names, runtime):
+            if isinstance(x, tuple):
+                before = len(leaves)
+                forms[name] = _form_of(x, leaves, types)
+                names += [f"{name}[{i}]" for i in range(len(leaves) - before)]
+            else:
+                leaves.append(x)
+                names.append(name)
+        key = (*forms, *map(_kind, forms.values()))
+        flat = plan.flat.get(key)
+        if flat is None:
+            flat = plan.flat[key] = _Plan(None, names, plan.fixed, [*plan.fixed_names, *forms], plan.stream, plan.names)
+            flat.open = plan.open
+        return self._bind_values(flat, values, [*fixed, *forms.values()], leaves, types)
+
+    def _bind_values(self, plan, values, fixed, runtime, types):
+        key = (*fixed, *map(_kind, fixed))
         try:
             found = plan.options.get(key)
         except TypeError:  # something that cannot be hashed: no constexpr either
@@ -1084,7 +1191,6 @@ class Kernel:
         if found is None:
             made = self._make_options(plan, fixed)
             found = plan.options[key] = (ctypes.addressof(made), made)
-        runtime = args if plan.runtime is None else [values[i] for i in plan.runtime]
 
         words, place, foreign = [], None, False
         for x in runtime:
@@ -1195,7 +1301,7 @@ class Kernel:
     def compile(self, *args, target=None, **kwargs):
         """The Image for a GPU such as "sm_90a" (if None, that of the arguments' device), without launching. Arguments
         are those of a launch, or texts for their types: "*f32" (aligned to 16 bytes; "*f32:1" if not), "i32", "i32:16",
-        "f32", "*f32[64,32]" (a tensor descriptor of such blocks)."""
+        "f32", "*f32[64,32]" or "tensordesc<fp32[64, 32]>" (a tensor descriptor of such blocks)."""
         call = self._bind(args, kwargs, types=True)
         target = target or call.device.target
         return Image(
@@ -1268,6 +1374,8 @@ class _HookedKernel(Kernel):
 
 def _type_words(text):
     """A value that is specialised as the type in the text asks for."""
+    if text.startswith("tensordesc<") and text.endswith(">"):  # Triton's own spelling
+        text = "*" + text[len("tensordesc<"):-1].replace(" ", "")
     name, _, divisible = text.lstrip("*").partition(":")
     name, bracket, block = name.partition("[")
     found = _dtype_named(name)
@@ -1285,6 +1393,13 @@ def _type_words(text):
         return _DOUBLE, _double_bits(0.5), None
     base = {"int64": 1 << 40, "uint64": -1 << 62}.get(found.name, 1 << 20)
     return _UINT if found.name == "uint64" else _INT, base + (0 if divisible == "16" else 3), None
+
+
+def _is_type(text):
+    try:
+        return bool(_type_words(text))
+    except _Wrong:
+        return False
 
 
 # ---- Streams

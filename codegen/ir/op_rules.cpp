@@ -468,7 +468,7 @@ void OpRules::dot() {
              (m == 0 || (a.shape[0] == acc.shape[0] && b.shape[0] == acc.shape[0])),
          fmt::format("dot of {} and {} into {}: expected M x K, K x N, M x N", shape_to_string(a.shape),
                      shape_to_string(b.shape), shape_to_string(acc.shape)));
-  const bool both_float8 = is_float8(a.elem) && is_float8(b.elem);
+  const bool both_float8 = is_ocp_float8(a.elem) && is_ocp_float8(b.elem);
   want((a.elem == b.elem || both_float8) && !a.pointer && !b.pointer,
        fmt::format("operand 'b' is {}, expected elements as of 'a', {}", b.to_string(), a.to_string()));
   std::vector<Elem> allowed;

@@ -304,7 +304,7 @@ void lower_Select(Lowering& l, const ir::Op& op) {
 }
 
 namespace {
-// From float8 by way of half, to float8 by way of float.
+// From float8 by way of half, to float8 by way of float; to float8e4b15 from there by way of half, towards zero.
 void cast_float8(Lowering& l, const ir::Op& op) {
   const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
   const std::vector<int> registers = distinct_registers(to);
@@ -312,8 +312,11 @@ void cast_float8(Lowering& l, const ir::Op& op) {
   for (int r : registers) x.push_back(l.get(op.operand(0))[r]);
   ir::Type held = from;
   if (is_float8(from.elem)) x = l.widen_float8(from.elem, x), held = from.with_elem(Elem::F16);
-  const ir::Type wanted = is_float8(to.elem) ? to.with_elem(Elem::F32) : to;
+  const bool stays_half = to.elem == Elem::F8E4B15 && held.elem == Elem::F16;
+  const ir::Type wanted = is_float8(to.elem) ? to.with_elem(stays_half ? Elem::F16 : Elem::F32) : to;
   for (llvm::Value*& v : x) v = cast_element(l, v, held, wanted, op.get(ir::attr::rounding));
+  if (to.elem == Elem::F8E4B15 && !stays_half)
+    for (llvm::Value*& v : x) v = cast_element(l, v, wanted, to.with_elem(Elem::F16), "rtz");
   if (is_float8(to.elem)) x = l.narrow_to_float8(to.elem, x);
   auto next = x.begin();  // registers come in ascending order
   l.set(op.result(), l.map_registers(to, [&](int) { return *next++; }));

@@ -19,9 +19,8 @@ int64_t wrap_integer(uint64_t value, Elem elem) {
 }
 
 double round_float(double value, Elem elem) {
+  if (is_float8(elem)) return round_to_float8(float(value), elem);
   if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
-  if (elem == Elem::F8E4M3) return float8e4nv(float(value));
-  if (elem == Elem::F8E5M2) return float8e5(float(value));
   if (elem == Elem::F64 || std::isinf(value) || value == 0) return value;
   if (elem == Elem::F32) return double(float(value));
   return elem == Elem::F16 ? float16::round(value) : bfloat16::round(value);

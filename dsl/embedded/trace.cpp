@@ -41,6 +41,7 @@ Trace::Trace(std::string kernel, Loc loc, LoopTiles loop_tiles)
         fmt::format("kernel '{}' is to be recorded while kernel '{}' is\n  hint: launch kernels outside the "
                     "functions that are kernels",
                     kernel, recording->func_->name));
+  diags_.set_page(dsl::page::kCpp);
   func_->name = std::move(kernel);
   func_->loc = loc;
   sema_.builder.set_end(&func_->body);
@@ -174,11 +175,7 @@ void Trace::assign(Tile& tile, dsl::Val value, dsl::Val number) {
 std::unique_ptr<ir::Func> Trace::finish(Diagnostics& out) {
   sema_.at(func_->loc);
   sema_.builder.create(ir::Opcode::Return, {});
-  for (const Diag& d : diags_.list()) {
-    Diag& copy = d.severity == Severity::Error ? out.error(d.loc, d.message) : out.warning(d.loc, d.message);
-    copy.hint = d.hint;
-    copy.notes = d.notes;
-  }
+  for (const Diag& d : diags_.list()) out.add(d);
   return diags_.has_errors() ? nullptr : std::move(func_);
 }
 

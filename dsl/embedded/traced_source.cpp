@@ -18,6 +18,7 @@ std::string type_text(const ir::Type& type) {
 /// Whether a parameter of this kind may have the type; else what it takes.
 std::optional<std::string> expected(const TracedParam& p, const dsl::ArgSpec& arg) {
   const ir::Type& type = arg.type;
+  if (arg.is_tuple) return "a parameter of its own for each item: kernels in C++ have no tuples as arguments";
   if (p.kind == Kind::Pointer || p.kind == Kind::Descriptor) {
     const bool is_descriptor = p.kind == Kind::Descriptor;
     if (type.pointer && arg.form.has_value() == is_descriptor && (!p.pointee || *p.pointee == type.elem))
@@ -65,7 +66,10 @@ class Args : public TracedArgs {
                 "give its value");
       } else if (auto wanted = expected(p, arg)) {
         s.error(fmt::format("the argument '{}' is {}, expected {}", arg.name,
-                            arg.form ? "a tensor descriptor" : type_text(arg.type), *wanted));
+                            arg.is_tuple ? "a tuple"
+                            : arg.form   ? "a tensor descriptor"
+                                         : type_text(arg.type),
+                            *wanted));
       } else {
         values_[i] = dsl::add_param(trace_.func(), s.builder, arg);
       }

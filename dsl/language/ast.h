@@ -143,6 +143,14 @@ struct Global {
   std::vector<Condition> conditions;  ///< as of a function
 };
 
+/// A class of the module as far as it is data: the names that its body annotates or assigns, in order.
+struct Class {
+  std::string name;
+  Loc loc;
+  std::vector<std::string> bases;  ///< as written: "typing.NamedTuple"
+  std::vector<Global> fields;      ///< without a value: annotated alone
+};
+
 struct Module {
   const std::string* file = nullptr;
   std::vector<Function> functions;

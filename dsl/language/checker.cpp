@@ -13,25 +13,23 @@
 
 namespace tegula::language {
 
-Checker::Checker(const Module& module, const SourceFile* file)
-    : module_(module), file_(file), sema_{{}, diags_, {}, {}} {
+Checker::Checker(const SourceFile& file, Code code) : root_(file), file_(&file), sema_{{}, diags_, {}, {}} {
+  diags_.set_page(code == Code::Host ? dsl::page::kDecorators : dsl::page::kStatements);
+  if (code == Code::Host) {
+    host_ = true;
+    sema_.builder.set_end(&scratch_);
+  }
   sema_.call = [this](const FunctionRef& function, std::vector<Val> values) {
     Loc loc = sema_.loc;
     std::vector<Argument> args;
     for (Val& value : values) args.push_back({{}, std::move(value), false, loc});
     if (function.kind == FunctionRef::Kind::Jit && !takes(function, args.size())) return Val();
-    if (function.kind == FunctionRef::Kind::Jit)
-      return call_jit(*static_cast<const Function*>(function.function), std::move(args), loc);
+    if (function.kind == FunctionRef::Kind::Jit) return call_jit(function, std::move(args), loc);
     if (const dsl::FunctionInfo* info = dsl::find_function(function.name))
       return call_table(*info, std::move(args), loc);
     return error(loc, fmt::format("'{}' cannot be used as a function value", function.name),
                  "pass a @triton.jit function");
   };
-}
-
-Checker::Checker(const SourceFile& host) : Checker(host.module(), &host) {
-  host_ = &host;
-  sema_.builder.set_end(&scratch_);
 }
 
 Val Checker::error(Loc loc, std::string message, std::string hint) {
@@ -55,9 +53,7 @@ void Checker::publish(Diagnostics& out) {
   for (size_t i = 0; i < diags_.size(); ++i) {
     const Diag& d = diags_.list()[i];
     if (known(d)) continue;
-    Diag& copy = d.severity == Severity::Error ? out.error(d.loc, d.message) : out.warning(d.loc, d.message);
-    copy.hint = d.hint;
-    copy.notes = d.notes;
+    Diag& copy = out.add(d);
     if (auto it = notes_.find(i); it != notes_.end())
       copy.notes.insert(copy.notes.end(), it->second.begin(), it->second.end());
   }
@@ -67,9 +63,8 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   const Function* function = find_jit(kernel);
   if (!function) {
     std::vector<std::string> names;
-    for (const Function& f : module_.functions) names.push_back(f.name);
-    error(Loc{module_.file},
-          fmt::format("no @triton.jit function '{}' in {}", kernel, module_.file ? *module_.file : "the file"),
+    for (const Function& f : module().functions) names.push_back(f.name);
+    error(Loc{module().file}, fmt::format("no @triton.jit function '{}' in {}", kernel, *module().file),
           nearest_hint(kernel, names,
                        names.empty() ? "the file has no @triton.jit function"
                                      : fmt::format("it has {}", fmt::join(names, ", "))));
@@ -220,7 +215,7 @@ void warn_of_duplicates(const Module& module, Diagnostics& diags) {
 
 std::unique_ptr<ir::Func> check(const SourceFile& file, std::string_view kernel, const Specialization& spec,
                                 Diagnostics& diags, std::vector<std::string>* prints) {
-  Checker checker(file.module(), &file);
+  Checker checker(file, Checker::Code::Kernels);
   std::unique_ptr<ir::Func> func = checker.check_kernel(kernel, spec);
   checker.publish(diags);
   if (prints) *prints = checker.take_prints();
@@ -233,7 +228,7 @@ void check_all(const SourceFile& file, Diagnostics& diags) {
         .with_hint("kernels are functions under @triton.jit");
   warn_of_duplicates(file.module(), diags);
   for (const Function& function : file.module().functions) {
-    Checker checker(file.module(), &file);
+    Checker checker(file, Checker::Code::Kernels);
     checker.check_function(function);
     checker.publish(diags);
   }

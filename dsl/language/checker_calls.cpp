@@ -8,6 +8,7 @@
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
+#include "dsl/language/source_file.h"
 
 namespace tegula::language {
 
@@ -110,16 +111,19 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
     return dsl::convert(sema_, x, x.is_value() ? x.value()->type.with_elem(type->type.elem) : type->type);
   }
   if (const auto* function = get_host<FunctionObject>(callee)) return call_host(*function, std::move(args), e.loc);
+  if (const auto* type = get_host<ClassObject>(callee)) return make_named_tuple(*type, args, e.loc);
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
     // A launch passes a kernel function of the file by its name.
     const auto* by_name = callee.get_if<std::string>();
-    if (const Function* function = by_name && !host_ ? find_jit(*by_name) : nullptr)
-      return call_jit(*function, std::move(args), e.loc);
+    if (by_name && !host_)
+      for (const SourceFile* file : {file_, &root_})
+        if (const Function* function = in_file(file, [&] { return find_jit(*by_name); }))
+          return call_jit({Kind::Jit, function->name, function, file}, std::move(args), e.loc);
     std::string name = dotted_name(*e.children[0]);
     std::vector<std::string> known;
     if (by_name && !host_)
-      for (const Function& function : module_.functions) known.push_back(function.name);
+      for (const Function& function : root_.module().functions) known.push_back(function.name);
     return error(
         e.loc,
         fmt::format("{} is no function, found {}", name.empty() ? "this" : "'" + name + "'", dsl::describe(callee)),
@@ -128,7 +132,7 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
   switch (f->kind) {
     case Kind::Jit:
       if (host_) return error(e.loc, fmt::format("the kernel function '{}' is called in host code", f->name));
-      return call_jit(*static_cast<const Function*>(f->function), std::move(args), e.loc);
+      return call_jit(*f, std::move(args), e.loc);
     case Kind::Module:
       return error(e.loc, fmt::format("'{}' is a module, not a function", dotted_name(*e.children[0])));
     case Kind::Builtin:
@@ -233,7 +237,13 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
   return ok;
 }
 
-Val Checker::call_jit(const Function& function, std::vector<Argument> args, Loc loc) {
+Val Checker::call_jit(const FunctionRef& f, std::vector<Argument> args, Loc loc) {
+  const auto& function = *static_cast<const Function*>(f.function);
+  return in_file(static_cast<const SourceFile*>(f.module),
+                 [&] { return check_text(function, loc) ? inline_jit(function, std::move(args), loc) : Val(); });
+}
+
+Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Loc loc) {
   for (const Frame* f = frame_; f; f = f->parent)
     if (f->function == &function)
       return error(loc, fmt::format("function '{}' calls itself", function.name),
@@ -361,6 +371,7 @@ bool is_host_builtin(const std::string& name, const std::vector<Argument>& args)
   static constexpr std::string_view kNames[] = {"python.all",  "python.any", "python.dict",  "python.enumerate",
                                                 "python.list", "python.str", "python.tuple", "python.zip"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  if (name.starts_with("torch.")) return true;
   if (name == "python.sum") return args.size() == 1 && args[0].value.is<dsl::TupleVal>();
   const bool range = name == "python.range" || name == "tl.range" || name == "tl.static_range";
   return range && std::all_of(args.begin(), args.end(),
@@ -391,6 +402,22 @@ Val Checker::call_language(const std::string& name, const Val& x, Loc loc) {
   return error(loc, fmt::format("tl.{} makes no value from {}", name, dsl::describe(x)));
 }
 
+// tl.slice(stop), tl.slice(start, stop, step), as Python's slice().
+Val Checker::call_slice(const std::vector<Argument>& args, Loc loc) {
+  if (args.empty() || args.size() > 3)
+    return error(loc, fmt::format("tl.slice takes 1 to 3 arguments, found {}", args.size()));
+  std::optional<int64_t> bounds[3];
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].value.is<dsl::None>()) continue;
+    if (!args[i].value.is<dsl::Int>())
+      return error(args[i].loc,
+                   fmt::format("a slice takes integers known at compile time, found {}", dsl::describe(args[i].value)));
+    bounds[i] = args[i].value.as<dsl::Int>().clamped();
+  }
+  if (args.size() == 1) return dsl::Slice{{}, bounds[0], {}};
+  return dsl::Slice{bounds[0], bounds[1], bounds[2]};
+}
+
 Val Checker::call_builtin(const std::string& function, std::vector<Argument>& args, Loc loc) {
   if (host_ || is_host_builtin(function, args))
     if (auto result = host_builtin(function.ends_with("range") ? "python.range" : function, args, loc)) return *result;
@@ -418,6 +445,7 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
     if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no keyword argument '{}'", name, a.name));
   if (name == "min" || name == "max") return call_min_max(name, args, loc);
   if (name.starts_with("math.")) return call_math(name.substr(5), args, loc);
+  if (name == "tl.slice") return call_slice(args, loc);
   if (args.size() != 1) return error(loc, fmt::format("{} takes 1 argument, found {}", name, args.size()));
   const Val& x = args[0].value;
   if (name.starts_with("tl.")) return call_language(name.substr(3), x, loc);

@@ -12,6 +12,7 @@
 #include "dsl/language/host_values.h"
 #include "dsl/language/source_file.h"
 #include "dsl/launch_options.h"
+#include "dsl/specialize.h"
 
 namespace tegula::language {
 
@@ -30,6 +31,8 @@ std::optional<Elem> torch_type(std::string_view name) {
   if (name == "bool") return Elem::I1;
   if (name == "float8_e4m3fn") return Elem::F8E4M3;
   if (name == "float8_e5m2") return Elem::F8E5M2;
+  if (name == "float8_e4m3fnuz") return Elem::F8E4B8;
+  if (name == "float8_e5m2fnuz") return Elem::F8E5B16;
   for (Elem e : {
 #define TEGULA_ELEM(Name, text, tl, bits, kind) Elem::Name,
 #include "runtime/base/elem.def"
@@ -42,36 +45,36 @@ std::optional<Elem> torch_type(std::string_view name) {
 
 // ---- Names
 
+std::optional<Val> Checker::host_function(const std::string& name) {
+  const auto* host = file_->host_function(name);
+  if (!host) return std::nullopt;
+  for (const Diag& d : host->diags.list())
+    diags_.add(d).with_note(host->function.loc, fmt::format("in the function '{}', which a decorator uses", name));
+  if (host->diags.has_errors()) return Val();
+  FunctionObject object;
+  object.function = &host->function;
+  object.file = file_;
+  return make_host(std::move(object));
+}
+
 std::optional<Val> Checker::host_name(const std::string& name) {
   static constexpr std::string_view kFunctions[] = {"list", "tuple", "dict", "any",      "all",
                                                     "sum",  "str",   "zip",  "enumerate"};
-  if (const auto* host = host_->host_function(name)) {
-    for (const Diag& d : host->diags.list()) {
-      Diag& copy = diags_.error(d.loc, d.message);
-      copy.hint = d.hint;
-      copy.notes = d.notes;
-      copy.with_note(host->function.loc, fmt::format("in the function '{}', which a decorator uses", name));
-    }
-    if (host->diags.has_errors()) return Val();
-    FunctionObject object;
-    object.function = &host->function;
-    return make_host(std::move(object));
-  }
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions))
     return function_ref("python." + name);
   return std::nullopt;
 }
 
 Val Checker::as_host(const std::function<Val()>& body) {
-  if (host_ || !file_) return body();
-  host_ = file_;
+  if (host_) return body();
+  host_ = true;
   const int64_t steps = std::exchange(steps_, 0);
   const ir::Builder builder = sema_.builder;
   sema_.builder.set_end(&scratch_);
   Val value = body();
   sema_.builder = builder;
   steps_ = steps;
-  host_ = nullptr;
+  host_ = false;
   return value;
 }
 
@@ -79,14 +82,18 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   std::string full = fmt::format("{}.{}", module, name);
   if (module == "torch")
     if (auto elem = torch_type(name)) return Val(dsl::DType{ir::Type::scalar(*elem)});
-  for (std::string_view known : {"triton.Config", "triton.runtime.driver.active.get_current_target",
-                                 "itertools.product", "os.getenv", "os.environ.get"})
+  for (std::string_view known :
+       {"triton.Config", "triton.runtime.driver.active.get_current_target", "itertools.product", "os.getenv",
+        "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo", "torch.cuda.is_available",
+        "torch.cuda.get_device_capability", "importlib.util.find_spec",
+        "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
     if (full == known) return function_ref(full);
-  if (full == "triton.tools.tensor_descriptor.TensorDescriptor" || full == "torch.Tensor") return function_ref(full);
-  for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
-                                 "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "os.environ"})
+  for (std::string_view known :
+       {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active", "triton.tools",
+        "triton.tools.tensor_descriptor", "torch.version", "torch.cuda", "os.environ", "importlib.util"})
     if (full == known) return module_ref(full);
   if (full == "torch.version.hip" || full == "torch.version.xpu") return Val(dsl::None{});
+  if (full == "triton.__version__") return Val(std::string("3.6.0"));  // whose language this is
   if (full == "triton target.backend") return Val(std::string("cuda"));
   return std::nullopt;
 }
@@ -132,6 +139,7 @@ Val Checker::host_expression(const Expr& e) {
   if (e.kind == Expr::Kind::Lambda) {
     FunctionObject object;
     object.lambda = &e;
+    object.file = file_;
     object.scope = frame_->scope;
     return make_host(std::move(object));
   }
@@ -201,7 +209,7 @@ Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
     if (e.text == "pre_hook") return dsl::None{};
     if (e.text == "kwargs") {
       DictObject kwargs;
-      for (const ConstexprArg& c : config->config.constexprs) kwargs.set(c.name, constexpr_to_val(c.value));
+      for (const ConstexprArg& c : config->config.constexprs) kwargs.set(c.name, dsl::to_val(c.value));
       return make_host(std::move(kwargs));
     }
   }
@@ -210,6 +218,9 @@ Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
     return error(e.loc, fmt::format("'{}' of {} is not known: a launch gets pointers", e.text, object->describe()),
                  "known are dtype, element_size() and data_ptr(); pass extents and strides as arguments");
   }
+  if (const auto* type = get_host<ClassObject>(object)) return class_attribute(*type, e);
+  if (const auto* limits = get_host<LimitsObject>(object))
+    if (auto value = limits->attribute(e.text)) return *value;
   return error(e.loc, fmt::format("{} has no attribute '{}'", object->describe(), e.text));
 }
 

@@ -10,6 +10,7 @@
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 #include "dsl/launch_options.h"
+#include "dsl/specialize.h"
 
 namespace tegula::language {
 
@@ -98,6 +99,8 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
 }
 
 Val Checker::call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc) {
+  if (function.file && function.file != file_)
+    return in_file(function.file, [&] { return call_host(function, std::move(args), loc); });
   if (function.function && !host_) {
     for (const Argument& a : args)
       if (holds_value(a.value))
@@ -240,7 +243,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
   }
   if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
     DictObject all;
-    for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, constexpr_to_val(c.value));
+    for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, dsl::to_val(c.value));
     for (const dsl::LaunchOption& option : dsl::launch_options()) {
       const auto& value = config->config.*option.config;
       if (value || !option.info.is_optional())
@@ -253,6 +256,39 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), name));
   }
   return std::nullopt;
+}
+
+// collections.namedtuple("Point", ["x", "y"]) or "x y"; of further arguments `defaults` alone counts.
+Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) {
+  static constexpr const char* kParams[] = {"typename", "field_names", "rename", "defaults", "module"};
+  auto matched = match_arguments("namedtuple", kParams, 2, args, loc);
+  if (!matched) return Val();
+  const Val &name = (*matched)[0]->value, &fields = (*matched)[1]->value;
+  auto type = std::make_shared<Class>();
+  bool ok = name.is<std::string>();
+  if (ok) type->name = name.as<std::string>();
+  type->loc = loc;
+  if (const auto* list = fields.get_if<dsl::TupleVal>()) {
+    for (const Val& field : *list->items) {
+      ok = ok && field.is<std::string>();
+      if (ok) type->fields.push_back({field.as<std::string>(), loc, nullptr, nullptr, {}});
+    }
+  } else if (const auto* text = fields.get_if<std::string>()) {
+    for (size_t at = 0; (at = text->find_first_not_of(", ", at)) != text->npos;) {
+      const size_t end = std::min(text->find_first_of(", ", at), text->size());
+      type->fields.push_back({text->substr(at, end - at), loc, nullptr, nullptr, {}});
+      at = end;
+    }
+  } else {
+    ok = false;
+  }
+  if (!ok || (*matched)[3])
+    return error(loc, "namedtuple is evaluated with a name and a list of names, without defaults");
+  ClassObject object;
+  object.file = file_;
+  object.type = std::move(type);
+  object.is_tuple = true;
+  return make_host(std::move(object));
 }
 
 std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
@@ -280,6 +316,24 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   for (const Argument& a : args)
     if (a.value.is_poison()) return Val();
   if (name == "triton.runtime.driver.active.get_current_target") return module_ref("triton target");
+  if (name == "torch.finfo" || name == "torch.iinfo") {
+    const auto* type = args.size() == 1 ? args[0].value.get_if<dsl::DType>() : nullptr;
+    const bool of_floats = name == "torch.finfo";
+    if (!type || !type->type.is_scalar() || type->type.pointer || is_float(type->type.elem) != of_floats)
+      return error(loc, fmt::format("{} takes {} type", name, of_floats ? "a floating-point" : "an integer"));
+    LimitsObject limits;
+    limits.elem = type->type.elem;
+    return make_host(limits);
+  }
+  if (name == "torch.cuda.is_available") return true;
+  if (name == "importlib.util.find_spec") {  // what is there where Triton is
+    const auto* module = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
+    if (!module) return error(loc, "find_spec takes the name of a module");
+    return *module == "triton" || *module == "torch" ? Val(true) : Val(dsl::None{});
+  }
+  if (name == "torch.cuda.get_device_capability")
+    return capability_ ? dsl::make_tuple({dsl::Int(*capability_ / 10), dsl::Int(*capability_ % 10)}) : Val();
+  if (name == "collections.namedtuple") return make_named_tuple_class(args, loc);
   if (name == "os.getenv" || name == "os.environ.get") {
     if (args.empty() || args.size() > 2 || !args[0].value.is<std::string>())
       return error(loc, fmt::format("{} takes the name of a variable and a default", name));

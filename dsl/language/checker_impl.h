@@ -3,6 +3,7 @@
 //
 //   checker.cpp              entry points, specialisation, diagnostics
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
+//   checker_imports.cpp      names of other files, classes
 //   checker_expressions.cpp  expressions
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
@@ -112,14 +113,16 @@ struct Argument {
 };
 
 class SourceFile;
+struct ClassObject;
 struct FunctionObject;
 
 class Checker {
  public:
-  /// `file`, where there is one, gives the functions that run at compile time.
-  explicit Checker(const Module& module, const SourceFile* file = nullptr);
-  /// Evaluates host code of the file: expressions of decorators and what they call.
-  explicit Checker(const SourceFile& host);
+  enum class Code {
+    Kernels,
+    Host,  ///< expressions of decorators and what they call
+  };
+  Checker(const SourceFile& file, Code code);
   Checker(const Checker&) = delete;
 
   std::unique_ptr<ir::Func> check_kernel(std::string_view kernel, const Specialization& spec);
@@ -157,11 +160,29 @@ class Checker {
 
   // ---- Names
   Val lookup(const Expr& e);
+  const Module& module() const;
+  /// Runs `body` where names are those of another file, if there is one.
+  template <class Body>
+  auto in_file(const SourceFile* file, const Body& body);
+  /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
+  std::optional<Val> module_name(const std::string& name, const Expr& use);
+  std::optional<Val> import_value(const ImportBinding& import, const std::string& name, const Expr& use);
+  /// A name that an import of this path gives, from a file on disk.
+  std::optional<Val> imported(std::string_view path, const Expr& use);
+  std::optional<Val> host_function(const std::string& name);
+  std::optional<Val> class_value(const std::string& name);
+  Val make_named_tuple(const ClassObject& type, const std::vector<Argument>& args, Loc loc);
+  Val make_named_tuple_class(const std::vector<Argument>& args, Loc loc);
+  Val class_attribute(const ClassObject& type, const Expr& e);
+  /// False after an error: the text of the function, in another file, has mistakes.
+  bool check_text(const Function& function, Loc use);
   Val global_value(const Global& global, const Expr& use);
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
   /// A module, or a name imported from one, that a kernel cannot use.
   static bool is_foreign(const FunctionRef& f);
+  /// An error: what is not known here. `name`, if it could be given.
+  Val foreign_name(Loc loc, std::string message, std::string_view name);
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
@@ -203,8 +224,10 @@ class Checker {
   Val call_language(const std::string& name, const Val& x, Loc loc);
   Val call_number(const std::string& name, const Val& x, Loc loc);
   Val call_math(const std::string& name, const std::vector<Argument>& args, Loc loc);
+  Val call_slice(const std::vector<Argument>& args, Loc loc);
   Val static_assert_(const std::vector<Argument>& args, Loc loc);
-  Val call_jit(const Function& function, std::vector<Argument> args, Loc loc);
+  Val call_jit(const FunctionRef& function, std::vector<Argument> args, Loc loc);
+  Val inline_jit(const Function& function, std::vector<Argument> args, Loc loc);
   bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);
   Val default_value(const Param& param);
   /// isinstance, getattr, hasattr and type, which look at their arguments' expressions. Nothing for other functions.
@@ -242,6 +265,8 @@ class Checker {
   };
   /// A loop, and what follows where it was left by a return.
   Outcome execute_loop(const Stmt& s, const Continuation& rest, bool& go_on);
+  /// What follows a loop with an `else`, a break and a return; `left`: whether it was left by either.
+  Outcome else_of_left_loop(const Stmt& s, const Val& left, const Continuation& rest, bool& go_on);
   void execute_for(const Stmt& s, const Continuation& rest);
   void execute_while(const Stmt& s);
   /// The arguments of range, tl.range or tl.static_range; a range that is not known after an error.
@@ -314,9 +339,10 @@ class Checker {
   Val within_memory(Val made, Loc loc);
   bool count_made(int64_t items, Loc loc);
 
-  const Module& module_;
-  const SourceFile* file_ = nullptr;           ///< may be null
-  const SourceFile* host_ = nullptr;           ///< of host code; null in kernels
+  const SourceFile& root_;                     ///< the file of the kernel
+  const SourceFile* file_;                     ///< that of the function at hand
+  bool host_ = false;                          ///< host code is evaluated
+  int imports_ = 0;                            ///< files between the one at hand and the use of a name
   ir::Block scratch_;                          ///< takes what host code may emit; unused
   Diagnostics diags_;                          ///< private, so that a trial can be taken back
   std::map<size_t, std::vector<Note>> notes_;  ///< by index in diags_
@@ -334,6 +360,14 @@ class Checker {
   int64_t steps_ = 0;
   int64_t made_items_ = 0;  ///< of tuples, lists and dicts, and pieces of strings, made at compile time
 };
+
+template <class Body>
+auto Checker::in_file(const SourceFile* file, const Body& body) {
+  const SourceFile* before = std::exchange(file_, file ? file : file_);
+  auto result = body();
+  file_ = before;
+  return result;
+}
 
 /// Names, which no program can write, of what a function returns from within a loop: whether it does, and the value.
 inline constexpr const char* kReturned = ".returned";

@@ -74,6 +74,22 @@ Val Checker::left_flag() const {
   return it == frame_->scope.end() || !it->second.unusable.empty() ? Val() : it->second.value;
 }
 
+namespace {
+
+/// A statement that no program has, of a name.
+StmtPtr make_statement(Kind kind, Loc loc, const char* name) {
+  auto made = std::make_unique<Stmt>();
+  made->kind = kind;
+  made->loc = loc;
+  made->value = std::make_unique<Expr>();
+  made->value->kind = Expr::Kind::Name;
+  made->value->loc = loc;
+  made->value->text = name;
+  return made;
+}
+
+}  // namespace
+
 Outcome Checker::execute_loop(const Stmt& s, const Continuation& rest, bool& go_on) {
   const Jumps jumps = find_jumps(s);
   LoopContext context;
@@ -95,20 +111,32 @@ Outcome Checker::execute_loop(const Stmt& s, const Continuation& rest, bool& go_
     if (go_on) return {};
     return choose({s.loc, s.loc, jumps.breaks ? left : Val(false), {{}, s.orelse}}, rest, go_on);
   }
-  if (jumps.breaks && !s.orelse.empty())
-    error(s.loc, "'else' of a loop with both 'break' and 'return' is not supported", "set a flag before 'break'");
+  if (jumps.breaks && !s.orelse.empty()) return else_of_left_loop(s, left, rest, go_on);
   Val returned = frame_->scope[kReturned].value;
   if (!jumps.breaks && s.kind == Kind::While && is_endless(s)) returned = true;  // nothing else leaves it
   if (frame_->loops.empty()) frame_->scope.erase(kReturned);                     // of the next loop
-  auto leave = std::make_unique<Stmt>();
-  leave->kind = Kind::Return;
-  leave->loc = s.loc;
-  leave->value = std::make_unique<Expr>();
-  leave->value->kind = Expr::Kind::Name;
-  leave->value->loc = s.loc;
-  leave->value->text = kResult;
-  made_.emplace_back().push_back(std::move(leave));
+  made_.emplace_back().push_back(make_statement(Kind::Return, s.loc, kResult));
   return choose({s.loc, s.loc, returned, {made_.back(), s.orelse}}, rest, go_on);
+}
+
+// `else`, where nothing left the loop; then the return, where that is what left it; then what follows.
+Outcome Checker::else_of_left_loop(const Stmt& s, const Val& left, const Continuation& rest, bool& go_on) {
+  StmtPtr leave = make_statement(Kind::If, s.loc, kReturned);
+  leave->body.push_back(make_statement(Kind::Return, s.loc, kResult));
+  std::vector<StmtPtr>& made = made_.emplace_back();
+  made.push_back(std::move(leave));
+  if (frame_->loops.empty()) {  // the flag is the next loop's
+    StmtPtr reset = make_statement(Kind::Assign, s.loc, kReturned);
+    reset->targets.push_back(std::exchange(reset->value, std::make_unique<Expr>()));
+    reset->value->kind = Expr::Kind::False;
+    reset->value->loc = s.loc;
+    made.push_back(std::move(reset));
+  }
+  const Continuation after{made, &rest};
+  bool next = false;
+  const Outcome outcome = choose({s.loc, s.loc, left, {{}, s.orelse}}, after, next);
+  go_on = false;
+  return next ? execute(after) : outcome;
 }
 
 // A value that a loop carries needs a first one of its type, which only the loop's body tells: it is run twice.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/source_file.h"
+#include "dsl/specialize.h"
 #include "runtime/base/elem.h"
 
 namespace tegula::language {
@@ -26,11 +28,14 @@ constexpr const char* kLanguageBuiltins[] = {"_log2",
                                              "base_value",
                                              "block_type",
                                              "condition",
+                                             "const",
                                              "constexpr",
+                                             "constexpr_type",
                                              "device_assert",
                                              "device_print",
                                              "dtype",
                                              "range",
+                                             "slice",
                                              "static_assert",
                                              "static_print",
                                              "static_range",
@@ -38,12 +43,13 @@ constexpr const char* kLanguageBuiltins[] = {"_log2",
                                              "tensor_descriptor",
                                              "tensor_descriptor_base",
                                              "to_tensor",
-                                             "tuple"};
+                                             "tuple",
+                                             "void"};
 constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
                                           "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
-constexpr std::string_view kTritonOnly = " async_task const float8e4b15 float8e4b8 float8e5b16 ";
+constexpr std::string_view kTritonOnly = " async_task ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
 constexpr const char* kExtraModules[] = {"cuda", "hip", "intel", "xpu"};
 
@@ -128,8 +134,9 @@ void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
 }
 
 const Function* Checker::find_jit(std::string_view name) {
-  for (size_t i = module_.functions.size(); i-- > 0;)  // a later definition wins
-    if (module_.functions[i].name == name && holds(module_.functions[i].conditions, true)) return &module_.functions[i];
+  const std::vector<Function>& functions = module().functions;
+  for (size_t i = functions.size(); i-- > 0;)  // a later definition wins
+    if (functions[i].name == name && holds(functions[i].conditions, true)) return &functions[i];
   return nullptr;
 }
 
@@ -150,9 +157,9 @@ bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
 std::vector<std::string> Checker::visible_names() const {
   std::vector<std::string> names;
   for (const auto& [name, binding] : frame_->scope) names.push_back(name);
-  for (const Global& g : module_.globals) names.push_back(g.name);
-  for (const Function& f : module_.functions) names.push_back(f.name);
-  for (const ImportBinding& i : module_.imports) names.push_back(i.name);
+  for (const Global& g : module().globals) names.push_back(g.name);
+  for (const Function& f : module().functions) names.push_back(f.name);
+  for (const ImportBinding& i : module().imports) names.push_back(i.name);
   names.insert(names.end(), std::begin(kBuiltins), std::end(kBuiltins));
   return names;
 }
@@ -164,31 +171,10 @@ Val Checker::lookup(const Expr& e) {
     if (!b.unusable.empty()) return error(e.loc, b.unusable, "give it a value of one type on every way to this line");
     return b.value;
   }
-  for (size_t i = module_.globals.size(); i-- > 0;)
-    if (module_.globals[i].name == name && holds(module_.globals[i].conditions, false))
-      return global_value(module_.globals[i], e);
-  if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, &module_};
+  if (auto value = module_name(name, e)) return *value;
   if (host_)
     if (auto value = host_name(name)) return *value;
-  for (size_t i = module_.imports.size(); i-- > 0;) {
-    const ImportBinding& import = module_.imports[i];
-    if (import.name == "*") {
-      std::string path = import.path.ends_with(".*") ? import.path.substr(0, import.path.size() - 2) : import.path;
-      if (auto member = resolve_path(path + "." + name)) return *member;
-    } else if (import.name == name) {
-      if (auto value = resolve_path(import.path)) return *value;
-      if (auto value = handed_on(import.path)) return *value;
-      return module_ref(import.path);                  // an error only where something is done with it
-    } else if (import.name.starts_with(name + ".")) {  // import a.b.c binds a
-      if (auto value = resolve_path(name)) return *value;
-      return module_ref(name);
-    }
-  }
   if (contains(kBuiltins, name)) return builtin_ref("python." + name);  // min is not tl.min
-  if (!host_ && file_) {
-    Val function;
-    if (!as_host([&] { return function = host_name(name).value_or(Val()); }).is_poison()) return function;
-  }
   if (unknown_ && frame_->function) {  // the same unknown condition may be what gives it a value
     std::vector<std::string> assigned;
     collect_assigned(frame_->function->body, nullptr, true, assigned);
@@ -203,6 +189,45 @@ Val Checker::lookup(const Expr& e) {
                fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
 }
 
+std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
+  if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
+  const Module& m = module();
+  for (bool if_unknown : {false, true}) {  // of several under conditions that are not known none counts before others
+    for (size_t i = m.globals.size(); i-- > 0;)
+      if (m.globals[i].name == name && holds(m.globals[i].conditions, if_unknown))
+        return global_value(m.globals[i], use);
+    if (if_unknown) break;
+    if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, file_};
+    for (bool star : {false, true}) {
+      for (size_t i = m.imports.size(); i-- > 0;)
+        if ((m.imports[i].name == "*") == star)
+          if (auto value = import_value(m.imports[i], name, use)) return value;
+      if (star) break;
+      if (auto function = host_function(name)) return function;
+      if (auto type = class_value(name)) return type;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Val> Checker::import_value(const ImportBinding& import, const std::string& name, const Expr& use) {
+  if (import.name == "*") {
+    std::string path = import.path.ends_with(".*") ? import.path.substr(0, import.path.size() - 2) : import.path;
+    if (auto member = resolve_path(path + "." + name)) return member;
+    return imported(path + "." + name, use);
+  }
+  if (import.name == name) {
+    if (auto value = resolve_path(import.path)) return value;
+    if (auto value = handed_on(import.path)) return value;
+    if (auto value = imported(import.path, use)) return value;
+    return module_ref(import.path);  // an error only where something is done with it
+  }
+  if (!import.name.starts_with(name + ".")) return std::nullopt;
+  if (auto value = resolve_path(name)) return value;  // import a.b.c binds a
+  if (auto value = imported(name, use)) return value;
+  return module_ref(name);
+}
+
 Val Checker::global_value(const Global& global, const Expr& use) {
   if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
   if (evaluating_.contains(&global))
@@ -211,7 +236,9 @@ Val Checker::global_value(const Global& global, const Expr& use) {
   Frame frame, *caller = frame_;
   frame.parent = caller;
   frame_ = &frame;
-  Val value = with_note(use.loc, fmt::format("in the value of the global '{}'", global.name), [&] {
+  const std::string note =
+      fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", global.name);
+  Val value = with_note(use.loc, note, [&] {
     Val v = global.value ? as_host([&] { return eval(*global.value); }) : Val();
     if (v.is_value())
       v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
@@ -225,7 +252,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
 }
 
 std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {
-  if (host_)
+  if (host_ || module.starts_with("torch"))
     if (auto value = host_member(module, name)) return value;
   if (module == "triton") {
     if (name == "language") return module_ref("tl");
@@ -277,8 +304,8 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
 std::optional<Val> Checker::resolve_path(std::string_view path) const {
   size_t dot = path.find('.');
   std::string_view root = path.substr(0, dot);
-  bool host = host_ && (root == "torch" || root == "itertools" || root == "os");
-  if (root != "triton" && root != "math" && !host) return std::nullopt;
+  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib");
+  if (root != "triton" && root != "math" && root != "torch" && !host) return std::nullopt;
   Val value = module_ref(std::string(root));
   while (dot != std::string_view::npos) {
     path.remove_prefix(dot + 1);
@@ -297,23 +324,39 @@ bool Checker::is_foreign(const FunctionRef& f) {
          !f.name.starts_with("tl.") && f.name != "triton target";
 }
 
+Val Checker::foreign_name(Loc loc, std::string message, std::string_view name) {
+  const OnPage on_page(diags_, dsl::page::kNames);
+  if (host_) return error(loc, std::move(message));
+  return error(loc, std::move(message),
+               "a kernel can use triton.language, math, and the globals and functions of its file and of the files "
+               "that this imports from" +
+                   (name.empty() ? "" : fmt::format("; --global {}=VALUE gives a value", name)));
+}
+
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
+  if (module.module) {  // a file
+    const auto* file = static_cast<const SourceFile*>(module.module);
+    auto member = in_file(file, [&] { return module_name(e.text, e); });
+    if (!member) member = in_file(file, [&] { return imported("." + e.text, e); });  // a module of the package
+    return member ? *member : error(e.loc, fmt::format("'{}' has no name '{}'", *file->module().file, e.text));
+  }
   if (auto member = find_member(module.name, e.text)) return *member;
+  const bool of_tl = module.name == "tl" || module.name.starts_with("tl.");
+  const OnPage on_page(diags_, of_tl ? dsl::page::kFunctions : host_ ? dsl::page::kDecorators : dsl::page::kStatements);
   if (host_ && !func_ && (is_foreign(module) || module.name == "triton"))
     return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
                  module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
   if (is_foreign(module))
-    return error(e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
-                 "a kernel can use triton.language, math, and the globals and @triton.jit functions of its file");
+    return foreign_name(
+        e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name), {});
   std::string hint;
-  const bool of_tl = module.name == "tl" || module.name.starts_with("tl.");
   if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
     return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),
-                 "docs/language.md lists what there is");
+                 "the page lists what there is");
   if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
   else if (of_tl)
-    hint = "docs/language.md lists what there is";
+    hint = "the page lists what there is";
   return error(e.loc, fmt::format("unknown {} '{}'", called ? "function" : "name", dotted_name(e)), hint);
 }
 

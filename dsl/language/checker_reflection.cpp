@@ -76,6 +76,11 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
   const auto* several = wanted.get_if<dsl::TupleVal>();
   bool found = false;
   for (const Val& w : several ? *several->items : std::vector<Val>{wanted}) {
+    if (const auto* type = get_host<ClassObject>(w)) {
+      const auto* tuple = value.get_if<dsl::TupleVal>();
+      found = found || (tuple && tuple->fields && tuple->fields->type == type->type->name);
+      continue;
+    }
     const auto* f = w.get_if<FunctionRef>();
     if (!f || f->kind != FunctionRef::Kind::Builtin)
       return error(call.children[2]->loc,

@@ -28,7 +28,7 @@ using File = std::shared_ptr<const SourceFile>;
 /// Runs `body` on a fresh evaluator; throws its errors as one CompileError, each with the hint `instead`.
 template <class T>
 T with_checker(const SourceFile& file, const std::string& instead, const std::function<T(Checker&)>& body) {
-  Checker checker(file);
+  Checker checker(file, Checker::Code::Host);
   T result{};
   checker.evaluate([&] {
     result = body(checker);
@@ -39,9 +39,7 @@ T with_checker(const SourceFile& file, const std::string& instead, const std::fu
   checker.publish(found);
   for (const Diag& d : found.list()) {
     if (d.severity != Severity::Error) continue;
-    Diag& copy = out.error(d.loc, d.message);
-    copy.hint = d.hint.empty() ? instead : d.hint + "; or " + instead;
-    copy.notes = d.notes;
+    out.add(d).hint = d.hint.empty() ? instead : d.hint + "; or " + instead;
   }
   throw CompileError(out);
 }
@@ -355,7 +353,7 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
 void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Function& function,
                       std::vector<KernelParam>& params) {
   auto read = [&](const Keyword& k, const std::function<void(KernelParam&)>& apply) {
-    Checker checker(*file);
+    Checker checker(*file, Checker::Code::Host);
     const Val value = checker.evaluate([&] { return checker.value_of(*k.value); });
     const auto* list = value.get_if<dsl::TupleVal>();
     for (const Val& item : list ? *list->items : std::vector<Val>{value})
@@ -376,7 +374,7 @@ void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Funct
 std::vector<ConstexprArg> constant_globals(const SourceFile& file) {
   std::vector<ConstexprArg> out;
   for (const Global& global : file.module().globals) {
-    Checker checker(file);
+    Checker checker(file, Checker::Code::Host);
     const Val value = checker.evaluate([&] { return checker.value_of(global); });
     if (checker.has_errors()) continue;
     std::erase_if(out, [&](const ConstexprArg& c) { return c.name == global.name; });  // a later one wins

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dsl/launch_options.h"
+#include "dsl/specialize.h"
 
 namespace tegula::language {
 
@@ -43,24 +44,49 @@ void DictObject::set(Val key, Val value) {
   items.emplace_back(std::move(key), std::move(value));
 }
 
+namespace {
+
+struct FloatLimits {
+  Elem elem;
+  double largest, epsilon, smallest_normal, smallest;
+};
+constexpr FloatLimits kFloatLimits[] = {
+    {Elem::F64, 0x1.fffffffffffffp1023, 0x1p-52, 0x1p-1022, 0x1p-1074},
+    {Elem::F32, 0x1.fffffep127, 0x1p-23, 0x1p-126, 0x1p-149},
+    {Elem::F16, 65504, 0x1p-10, 0x1p-14, 0x1p-24},
+    {Elem::BF16, 0x1.fep127, 0x1p-7, 0x1p-126, 0x1p-133},
+    {Elem::F8E4M3, 448, 0x1p-3, 0x1p-6, 0x1p-9},
+    {Elem::F8E5M2, 57344, 0x1p-2, 0x1p-14, 0x1p-16},
+    {Elem::F8E4B8, 240, 0x1p-3, 0x1p-7, 0x1p-10},
+    {Elem::F8E5B16, 57344, 0x1p-2, 0x1p-15, 0x1p-17},
+};
+
+}  // namespace
+
+std::optional<Val> LimitsObject::attribute(std::string_view name) const {
+  const int bits = elem_bits(elem);
+  if (name == "bits") return Val(dsl::Int(bits));
+  if (is_integer(elem)) {
+    const dsl::Int largest = (dsl::Int(1) << (bits - (is_signed(elem) ? 1 : 0))) - dsl::Int(1);
+    if (name == "max") return Val(largest);
+    if (name == "min") return Val(is_signed(elem) ? -largest - dsl::Int(1) : dsl::Int(0));
+    return std::nullopt;
+  }
+  for (const FloatLimits& f : kFloatLimits) {
+    if (f.elem != elem) continue;
+    if (name == "max") return Val(f.largest);
+    if (name == "min") return Val(-f.largest);
+    if (name == "eps") return Val(f.epsilon);
+    if (name == "tiny" || name == "smallest_normal") return Val(f.smallest_normal);
+    if (name == "smallest_subnormal") return Val(f.smallest);
+  }
+  return std::nullopt;
+}
+
 Val function_ref(std::string name) {
   return FunctionRef{FunctionRef::Kind::Builtin, std::move(name), nullptr, nullptr};
 }
 Val module_ref(std::string name) { return FunctionRef{FunctionRef::Kind::Module, std::move(name), nullptr, nullptr}; }
-
-Val constexpr_to_val(const Constexpr& value) {
-  return std::visit(
-      [](const auto& v) -> Val {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
-          return dsl::None{};
-        else if constexpr (std::is_same_v<T, Elem>)
-          return dsl::DType{ir::Type::scalar(v)};
-        else
-          return v;
-      },
-      value);
-}
 
 Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch) {
   if (const auto* pointer = std::get_if<PointerArg>(&value)) {
@@ -77,7 +103,7 @@ Val launch_value(const std::string& name, const LaunchArgs::Value& value, Hooked
         if constexpr (std::is_same_v<T, PointerArg>)
           return {};
         else
-          return constexpr_to_val(v);
+          return dsl::to_val(v);
       },
       value);
 }
@@ -89,7 +115,16 @@ std::optional<Constexpr> val_to_constexpr(const Val& v) {
   if (const auto* d = v.get_if<double>()) return *d;
   if (const auto* s = v.get_if<std::string>()) return *s;
   if (const auto* t = v.get_if<dsl::DType>(); t && t->type.is_scalar() && !t->type.pointer) return t->type.elem;
-  return std::nullopt;
+  const auto* tuple = v.get_if<dsl::TupleVal>();
+  if (!tuple) return std::nullopt;
+  ConstexprTuple out;
+  if (tuple->fields) out.type = tuple->fields->type, out.names = tuple->fields->names;
+  for (const Val& item : *tuple->items) {
+    auto value = val_to_constexpr(item);
+    if (!value) return std::nullopt;
+    out.items.push_back(std::move(*value));
+  }
+  return out;
 }
 
 }  // namespace tegula::language

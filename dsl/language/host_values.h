@@ -10,6 +10,7 @@
 
 #include "dsl/config.h"
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/source_file.h"
 
 namespace tegula::language {
 
@@ -59,9 +60,27 @@ struct ArgsObject : dsl::HostObject {
 struct FunctionObject : dsl::HostObject {
   const Expr* lambda = nullptr;
   const Function* function = nullptr;
-  Scope scope;  ///< the names around the lambda
+  const SourceFile* file = nullptr;  ///< where it stands
+  Scope scope;                       ///< the names around the lambda
 
   std::string describe() const override { return function ? "the function '" + function->name + "'" : "a lambda"; }
+};
+
+/// A class of a module: a named tuple, which calls make, or names of constants.
+struct ClassObject : dsl::HostObject {
+  const SourceFile* file = nullptr;   ///< where it stands
+  std::shared_ptr<const Class> type;  ///< kept by the file, or made by collections.namedtuple
+  bool is_tuple = false;
+
+  std::string describe() const override { return "the class '" + type->name + "'"; }
+};
+
+/// torch.finfo(dtype), torch.iinfo(dtype)
+struct LimitsObject : dsl::HostObject {
+  Elem elem = Elem::F32;
+
+  std::string describe() const override { return std::string("the limits of ") + elem_info(elem).tl; }
+  std::optional<Val> attribute(std::string_view name) const;
 };
 
 template <class T>
@@ -87,7 +106,6 @@ Val module_ref(std::string name);
 
 /// An argument of a launch as host code sees it; of the one that a hook is called for, what the hook may change.
 Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch = nullptr);
-Val constexpr_to_val(const Constexpr& value);
 /// Nothing for a value that no constexpr argument can have.
 std::optional<Constexpr> val_to_constexpr(const Val& v);
 

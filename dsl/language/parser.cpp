@@ -17,6 +17,7 @@ namespace tegula::language {
 namespace {
 
 constexpr int kMaxBlocks = 100;
+constexpr const char* kPage = "docs/language.md#statements";
 constexpr int kMaxElif = 300;
 
 // Python statements that kernels cannot have; a compound one takes its block with it.
@@ -35,6 +36,7 @@ class Parser {
   }
 
   Module run() {
+    const OnPage on_page(diags_, kPage);
     find_wrapped();
     scan_host();
     return std::move(module_);
@@ -67,11 +69,63 @@ class Parser {
     }
     if (!at) return std::nullopt;
     next_ = *at;
+    host_ = true;
     return parse_function();
+  }
+
+  std::optional<Class> host_class(std::string_view name) {
+    std::optional<size_t> at;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      const LogicalLine& line = lines_[i];
+      if (line.word() == "class" && line.word(word_after(line, 5)) == name && line.errors.empty()) at = i;
+    }
+    if (!at) return std::nullopt;
+    const LogicalLine& head = lines_[*at];
+    Class out;
+    out.name = name;
+    out.loc = head.loc(0, head.text.size());
+    out.bases = bases_of(head.text);
+    next_ = *at + 1;
+    const int indent = more(head.indent) ? lines_[next_].indent : 0;
+    for (; more(head.indent); ++next_) {
+      const LogicalLine& line = lines_[next_];
+      if (line.indent != indent || !line.errors.empty() || line.word() == "def") continue;
+      for (auto [begin, end] : line.pieces) add_fields(line, begin, end, out);
+    }
+    return out;
   }
 
  private:
   using Form = Statement::Form;
+
+  /// What stands between the brackets of `class X(A, b.C, metaclass=M):`.
+  static std::vector<std::string> bases_of(std::string_view head) {
+    std::vector<std::string> bases;
+    const size_t open = head.find('('), close = head.find(')');
+    if (open == head.npos || close == head.npos || close < open) return bases;
+    for (std::string_view rest = head.substr(open + 1, close - open - 1); !rest.empty();) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      std::string base(rest.substr(0, comma));
+      std::erase(base, ' ');
+      if (!base.empty() && base.find('=') == base.npos) bases.push_back(std::move(base));
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return bases;
+  }
+
+  static void add_fields(const LogicalLine& line, size_t begin, size_t end, Class& out) {
+    Diagnostics ignored;
+    auto s = parse_statement(line, begin, end, ignored);
+    if (!s || !s->stmt || (s->stmt->kind != Stmt::Kind::Assign && s->stmt->kind != Stmt::Kind::AnnAssign)) return;
+    Stmt& stmt = *s->stmt;
+    for (const ExprPtr& target : stmt.targets)
+      if (target->kind == Expr::Kind::Name)
+        out.fields.push_back({target->text,
+                              target->loc,
+                              stmt.annotation ? clone(*stmt.annotation) : nullptr,
+                              stmt.value ? clone(*stmt.value) : nullptr,
+                              {}});
+  }
 
   // ---- The host side of the file.
 
@@ -202,11 +256,7 @@ class Parser {
   }
 
   static void copy_errors(const std::vector<Diag>& errors, Diagnostics& to) {
-    for (const Diag& d : errors) {
-      Diag& copy = to.error(d.loc, d.message);
-      copy.hint = d.hint;
-      copy.notes = d.notes;
-    }
+    for (const Diag& d : errors) to.add(d).page = kPage;
   }
 
   // ---- Conditions of the module. A block under `if` holds definitions under a condition; that of a `try` is taken to
@@ -403,16 +453,19 @@ class Parser {
 
   void parse_block(const LogicalLine& head, std::vector<StmtPtr>& body) {
     const int indent = lines_[next_].indent, narrow = lines_[next_].narrow_indent;
-    if (lines_[next_].narrow_indent <= head.narrow_indent) report_tabs(lines_[next_]);
+    const LogicalLine& first = lines_[next_];
+    if (first.narrow_indent <= head.narrow_indent) report_tabs(first, head, false);
     int told = -1;  // one message for a run of lines with the same wrong indentation
     while (more(head.indent)) {
       LogicalLine& line = lines_[next_];
       if (line.indent == indent) {
-        if (line.narrow_indent != narrow && told != line.narrow_indent) report_tabs(line);
+        if (line.narrow_indent != narrow && told != line.narrow_indent) report_tabs(line, first);
         told = line.narrow_indent != narrow ? line.narrow_indent : -1;
       } else if (line.indent != told) {
         told = line.indent;
-        if (line.indent > indent) {
+        if (!line.tab_column != !first.tab_column) {
+          report_tabs(line, first);
+        } else if (line.indent > indent) {
           diags_.error(first_token(line), "unexpected indentation")
               .with_hint(fmt::format("statements of this block begin in column {}", indent + 1));
         } else {
@@ -425,15 +478,28 @@ class Parser {
     }
   }
 
-  void report_tabs(const LogicalLine& line) {
-    diags_.error(first_token(line), "tabs and spaces are mixed in the indentation")
-        .with_hint("indent with spaces only: how wide a tab is depends on the reader");
+  /// A line whose tabs make it unclear whether it belongs to the block that `first` begins, or, unless `of_block`, to
+  /// the one that `first` heads.
+  void report_tabs(const LogicalLine& line, const LogicalLine& first, bool of_block = true) {
+    constexpr const char* kHint = "indent with spaces only: how wide a tab is depends on the reader";
+    Loc at = first_token(line);
+    if (line.tab_column && !first.tab_column) {
+      at.column = line.tab_column, at.end_column = line.tab_column + 1;
+      diags_.error(at, fmt::format("a tab in column {} of a line whose block is indented with spaces", at.column))
+          .with_hint(of_block ? fmt::format("statements of this block begin in column {}; {}", first.indent + 1, kHint)
+                              : kHint);
+    } else if (first.tab_column && !line.tab_column) {
+      diags_.error(at, "spaces before a line whose block is indented with tabs").with_hint(kHint);
+    } else {
+      diags_.error(at, "tabs and spaces are mixed in the indentation").with_hint(kHint);
+    }
   }
 
   /// Parses the statement(s) of one line and what is indented below them.
   void parse_line(std::vector<StmtPtr>& body) {
     LogicalLine& line = lines_[next_];
     std::string_view word = line.word();
+    if (host_ && word == "try") return parse_try(body);
     if (is_foreign(word) || line.text[0] == '@') {
       std::string what = line.text[0] == '@' ? "a decorated function"
                          : word == "def"     ? "a nested function"
@@ -501,6 +567,21 @@ class Parser {
     }
   }
 
+  /// `try` of a host function, which is taken to run to its end: what stands in it, in `else` and in `finally`.
+  void parse_try(std::vector<StmtPtr>& body) {
+    const int indent = lines_[next_].indent;
+    for (bool first = true; next_ < lines_.size() && lines_[next_].indent == indent; first = false) {
+      LogicalLine& line = lines_[next_];
+      const std::string_view word = line.word();
+      if (first ? word != "try" : word != "except" && word != "else" && word != "finally") return;
+      ++next_;
+      if (word == "except")
+        skip_block(indent);
+      else if (more(indent))
+        parse_block(line, body);
+    }
+  }
+
   /// At the line of `if`: the statement with all its branches.
   StmtPtr parse_if(Head head) {
     StmtPtr first;
@@ -557,6 +638,7 @@ class Parser {
   std::vector<LogicalLine> lines_;
   size_t next_ = 0;
   int depth_ = 0;
+  bool host_ = false;  ///< the function at hand is no kernel
   Module module_;
   std::vector<ImportBinding> inner_imports_;
   std::unordered_map<std::string, std::string> paths_, inner_paths_;  // of imports, by name
@@ -608,6 +690,11 @@ std::optional<Function> parse_signature(std::string_view text, std::string_view 
 std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
                                             Diagnostics& diags) {
   return Parser(text, intern_file(file), diags).host_function(name);
+}
+
+std::optional<Class> parse_class(std::string_view text, std::string_view file, std::string_view name) {
+  Diagnostics ignored;
+  return Parser(text, intern_file(file), ignored).host_class(name);
 }
 
 std::string dotted_name(const Expr& e) {

@@ -1,16 +1,142 @@
 #include "dsl/language/source_file.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "dsl/language/parser.h"
 
 namespace tegula::language {
 
-SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags)
-    : text_(std::move(text)), module_(parse(text_, name, diags)) {}
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kMaxFiles = 256;
+constexpr uintmax_t kMaxBytes = uintmax_t(8) << 20;  // of a file
+constexpr int kMaxFolders = 32;                      // above a file
+
+/// "a.b" of "a.b.c" parts as a path: a/b.py or a/b/__init__.py below the folder; empty if neither is there.
+fs::path module_file(const fs::path& folder, std::string_view module) {
+  fs::path path = folder;
+  for (std::string_view rest = module; !rest.empty();) {
+    const size_t dot = std::min(rest.find('.'), rest.size());
+    path /= std::string(rest.substr(0, dot));
+    rest.remove_prefix(std::min(dot + 1, rest.size()));
+  }
+  std::error_code error;
+  fs::path file = path;
+  file += ".py";
+  if (!module.empty() && fs::is_regular_file(file, error)) return file;
+  file = path / "__init__.py";
+  return fs::is_regular_file(file, error) ? file : fs::path();
+}
+
+/// Where absolute imports of a file may begin: above the outermost folder of its package; its own folder; and, for a
+/// package without __init__.py, above the folder with the name of the package.
+std::vector<fs::path> roots_of(const fs::path& folder, std::string_view package) {
+  std::error_code error;
+  std::vector<fs::path> roots;
+  fs::path root = folder;
+  for (int i = 0; i < kMaxFolders && fs::is_regular_file(root / "__init__.py", error); ++i) root = root.parent_path();
+  roots.push_back(root);
+  roots.push_back(folder);
+  fs::path above = folder;
+  for (int i = 0; i < kMaxFolders && above.has_relative_path(); ++i, above = above.parent_path())
+    if (above.filename() == package) roots.push_back(above.parent_path());
+  return roots;
+}
+
+fs::path find_module(const std::string& importing, std::string_view module) {
+  if (importing.starts_with('<')) return {};  // a text without a file
+  std::error_code error;
+  fs::path folder = fs::absolute(importing, error).lexically_normal().parent_path();
+  if (!module.starts_with('.')) {
+    for (const fs::path& root : roots_of(folder, module.substr(0, module.find('.'))))
+      if (fs::path file = module_file(root, module); !file.empty()) return file;
+    return {};
+  }
+  size_t dots = std::min(module.find_first_not_of('.'), module.size());
+  module.remove_prefix(dots);
+  while (--dots > 0) folder = folder.parent_path();
+  return module_file(folder, module);
+}
+
+}  // namespace
+
+/// The files that a first one imports from, directly or not. They live as long as it does.
+class ImportedFiles {
+ public:
+  explicit ImportedFiles(std::vector<ConstexprArg> globals) : globals(std::move(globals)) {}
+
+  const SourceFile* find(const std::string& importing, std::string_view module) {
+    std::lock_guard lock(mutex_);
+    auto [it, is_new] = found_.try_emplace({importing, std::string(module)});
+    if (is_new) it->second = read(importing, module);
+    return it->second;
+  }
+
+  bool any() {
+    std::lock_guard lock(mutex_);
+    return !files_.empty();
+  }
+
+  const std::vector<ConstexprArg> globals;
+
+ private:
+  const SourceFile* read(const std::string& importing, std::string_view module) {
+    const fs::path path = find_module(importing, module);
+    if (path.empty()) return nullptr;
+    std::unique_ptr<SourceFile>& file = files_[path.string()];
+    std::error_code error;
+    if (file || files_.size() > kMaxFiles || fs::file_size(path, error) > kMaxBytes) return file.get();
+    std::ifstream in(path, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    if (!in) return nullptr;
+    const fs::path shown = fs::path(importing).is_absolute() ? path : fs::proximate(path, error);
+    file = std::unique_ptr<SourceFile>(new SourceFile(std::move(text), shown.string(), *this));
+    return file.get();
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, const SourceFile*> found_;  ///< by the file that imports and the module
+  std::map<std::string, std::unique_ptr<SourceFile>> files_;                ///< by path
+};
+
+SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals)
+    : text_(std::move(text)),
+      module_(parse(text_, name, diags)),
+      own_files_(std::make_unique<ImportedFiles>(std::move(globals))),
+      files_(*own_files_) {}
+
+SourceFile::SourceFile(std::string text, std::string_view name, ImportedFiles& files)
+    : text_(std::move(text)), module_(parse(text_, name, mistakes_)), files_(files) {}
+
+SourceFile::~SourceFile() = default;
 
 Diagnostics SourceFile::diagnostics() const {
   Diagnostics diags;
   diags.sources().add(module_.file, text_);
   return diags;
+}
+
+const Constexpr* SourceFile::given(std::string_view name) const {
+  for (const ConstexprArg& global : files_.globals)
+    if (global.name == name) return &global.value;
+  return nullptr;
+}
+
+const std::vector<ConstexprArg>& SourceFile::given() const { return files_.globals; }
+
+const SourceFile* SourceFile::imported(std::string_view module) const { return files_.find(*module_.file, module); }
+
+bool SourceFile::read_others() const { return files_.any(); }
+
+bool SourceFile::mentions(std::string_view keyword, std::string_view name) const {
+  return text_.find(fmt::format("{} {}", keyword, name)) != std::string::npos;
 }
 
 const SourceFile::HostFunction* SourceFile::host_function(std::string_view name) const {
@@ -19,9 +145,21 @@ const SourceFile::HostFunction* SourceFile::host_function(std::string_view name)
   if (it == host_functions_.end()) {
     std::optional<HostFunction> found;
     Diagnostics diags;
-    if (auto function = parse_host_function(text_, *module_.file, name, diags))
-      found = HostFunction{std::move(*function), std::move(diags)};
+    if (mentions("def", name))
+      if (auto function = parse_host_function(text_, *module_.file, name, diags))
+        found = HostFunction{std::move(*function), std::move(diags)};
     it = host_functions_.emplace(std::string(name), std::move(found)).first;
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+const Class* SourceFile::host_class(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  auto it = host_classes_.find(name);
+  if (it == host_classes_.end()) {
+    std::optional<Class> found;
+    if (mentions("class", name)) found = parse_class(text_, *module_.file, name);
+    it = host_classes_.emplace(std::string(name), std::move(found)).first;
   }
   return it->second ? &*it->second : nullptr;
 }

@@ -1,22 +1,29 @@
-// A Triton file in memory: its text and its syntax tree.
+// A Triton file in memory: its text and its syntax tree, and the files that it imports from.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "dsl/config.h"
 #include "dsl/language/ast.h"
 #include "runtime/base/diag.h"
 
 namespace tegula::language {
 
+class ImportedFiles;
+
 /// The syntax tree of a file, and the functions of its host code that decorators ask for, parsed when they do.
 class SourceFile {
  public:
-  /// Parses; mistakes go to `diags`.
-  SourceFile(std::string text, std::string_view name, Diagnostics& diags);
+  /// Parses; mistakes go to `diags`. `globals` are values of names of the module, here and in the files that it imports
+  /// from, instead of those that the files give them.
+  SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals = {});
+  ~SourceFile();
   SourceFile(const SourceFile&) = delete;
 
   const std::string& text() const { return text_; }
@@ -30,12 +37,35 @@ class SourceFile {
   };
   /// A module-level function that is no kernel; null if there is none. Any thread may ask.
   const HostFunction* host_function(std::string_view name) const;
+  /// A class of the module; null if there is none. Any thread may ask.
+  const Class* host_class(std::string_view name) const;
+
+  /// The value that the user gave a name of the module; null if there is none.
+  const Constexpr* given(std::string_view name) const;
+  const std::vector<ConstexprArg>& given() const;
+  /// The file of a module as an import of this one names it: "package.module", ".module", "..package". Found from the
+  /// root of the package that this file belongs to, and from its own folder; parsed once. Null if there is no such
+  /// file. Any thread may ask.
+  const SourceFile* imported(std::string_view module) const;
+  /// Whether any file but the first has been read.
+  bool read_others() const;
+  /// What is wrong with the text of an imported file.
+  const Diagnostics& mistakes() const { return mistakes_; }
 
  private:
+  friend class ImportedFiles;
+  SourceFile(std::string text, std::string_view name, ImportedFiles& files);
+  /// Whether "def name" or the like is in the text: else its lines are not worth a look.
+  bool mentions(std::string_view keyword, std::string_view name) const;
+
   std::string text_;
+  Diagnostics mistakes_;  // of an imported file; made before the module is parsed
   Module module_;
+  std::unique_ptr<ImportedFiles> own_files_;  ///< of the first file
+  ImportedFiles& files_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::optional<HostFunction>, std::less<>> host_functions_;
+  mutable std::map<std::string, std::optional<Class>, std::less<>> host_classes_;
 };
 
 }  // namespace tegula::language

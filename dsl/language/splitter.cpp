@@ -40,17 +40,18 @@ class Splitter {
 
   std::vector<LogicalLine> run() {
     while (pos_ < text_.size()) {
-      int indent = 0, narrow = 0;
+      int indent = 0, narrow = 0, tab = 0;
       for (; is_blank(peek()); ++pos_) {
-        if (peek() == '\t') indent = (indent / 8 + 1) * 8, ++narrow;
+        if (peek() == '\t') indent = (indent / 8 + 1) * 8, ++narrow, tab = tab ? tab : narrow;
         if (peek() == ' ') ++indent, ++narrow;
-        if (peek() == '\f') indent = narrow = 0;
+        if (peek() == '\f') indent = narrow = tab = 0;
       }
       if (peek() == '#') skip_comment();
       if (at_newline()) {
         newline();
       } else if (pos_ < text_.size()) {
         read_line(indent, narrow);
+        line_->tab_column = tab;
       }
     }
     return std::move(lines_);

@@ -26,6 +26,7 @@ struct LogicalLine {
   std::vector<size_t> continuations;  ///< offsets of bytes that do not begin a character, ascending
   int indent = 0;                     ///< columns of leading space, a tab reaching to the next multiple of 8
   int narrow_indent = 0;              ///< the same with a tab as one column: the two orders must agree
+  int tab_column = 0;                 ///< of the first tab in the indentation; 0: there is none
   /// Offsets [begin, end) of the statements between semicolons, without the space around them. Never empty.
   std::vector<std::pair<size_t, size_t>> pieces;
   /// What is wrong with the line as text: a bracket, a string. Such a line has no use for a grammar.

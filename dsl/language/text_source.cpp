@@ -1,5 +1,7 @@
 #include "dsl/language/text_source.h"
 
+#include <fmt/format.h>
+
 #include "dsl/language/checker.h"
 #include "dsl/language/decorators.h"
 
@@ -45,7 +47,13 @@ class TextSource : public dsl::KernelSource {
                                   std::vector<std::string>& prints) const override {
     return check(*file_, name(), spec, diags, &prints);
   }
-  std::string identity() const override { return *file_->module().file + "\n" + file_->text(); }
+  std::string identity() const override {
+    std::string text = *file_->module().file + "\n" + file_->text();
+    for (const ConstexprArg& global : file_->given())
+      text += fmt::format("\n{}={}", global.name, tegula::to_string(global.value));
+    return text;
+  }
+  bool reads_others() const override { return file_->read_others(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
   std::optional<Autotune> autotune() const override { return find_autotune(file_, function_); }
   std::vector<ConstexprArg> globals() const override { return constant_globals(*file_); }

@@ -18,7 +18,7 @@ const std::vector<Val>* parts_of(const Val& v) {
 }
 
 Val with_parts(const Val& v, std::vector<Val> parts) {
-  if (v.is<TupleVal>()) return make_tuple(std::move(parts));
+  if (const auto* tuple = v.get_if<TupleVal>()) return make_tuple(std::move(parts), tuple->fields);
   for (const Val& part : parts)
     if (part.is_poison()) return {};
   return BlockView{v.as<BlockView>().form, std::make_shared<const std::vector<Val>>(std::move(parts))};
@@ -27,7 +27,9 @@ Val with_parts(const Val& v, std::vector<Val> parts) {
 bool same_form(const Val& a, const Val& b) {
   const auto *x = parts_of(a), *y = parts_of(b);
   if (!x || !y || a.v.index() != b.v.index() || x->size() != y->size()) return false;
-  return !a.is<BlockView>() || *a.as<BlockView>().form == *b.as<BlockView>().form;
+  if (a.is<BlockView>()) return *a.as<BlockView>().form == *b.as<BlockView>().form;
+  const auto &f = a.as<TupleVal>().fields, &g = b.as<TupleVal>().fields;
+  return f == g || (f && g && *f == *g);
 }
 
 bool can_be_value(const Val& v) {

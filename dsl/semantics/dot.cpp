@@ -134,6 +134,9 @@ Val fn_dot(Sema& s, Args args) {
   if (!a || !b) return {};
   const std::optional<ir::Shape> shape = product_shape(s, a, b);
   if (!shape) return {};
+  if (is_float8(a->type.elem) && is_float8(b->type.elem) &&
+      !(is_ocp_float8(a->type.elem) && is_ocp_float8(b->type.elem)))
+    a = cast_to(s, a, Elem::F16), b = cast_to(s, b, Elem::F16);  // no GPU multiplies these formats
   const std::optional<std::string> precision = dot_precision(s, args[3], args[4]);
   if (!precision) return {};
   std::optional<Elem> wanted;

@@ -73,7 +73,10 @@ std::vector<FunctionParam> parse_params(std::string_view text) {
 Val abs_float8(Sema& s, ir::Value* x) {
   ir::Builder& b = s.builder;
   ir::Value* bits = b.bitcast(x, ir::Type::scalar(Elem::U8));
-  return b.bitcast(b.bit_and(bits, b.constant(bits->type, 0x7f)), ir::Type::scalar(x->type.elem));
+  ir::Value* size = b.bit_and(bits, b.constant(bits->type, 0x7f));
+  if (x->type.elem == Elem::F8E4B8 || x->type.elem == Elem::F8E5B16)  // what would be -0 is the NaN
+    size = b.select(b.eq(bits, b.constant(bits->type, 0x80)), bits, size);
+  return b.bitcast(size, ir::Type::scalar(x->type.elem));
 }
 
 template <ir::Opcode opcode>
@@ -204,8 +207,20 @@ std::vector<std::string> method_names(const Val& x) {
   return names;
 }
 
+namespace {
+
+const char* page_of(const FunctionInfo& function) {
+  if (function.name.starts_with("libdevice.")) return page::kLibdevice;
+  const auto& methods = descriptor_methods();
+  return &function >= methods.data() && &function < methods.data() + methods.size() ? page::kDescriptors
+                                                                                    : page::kFunctions;
+}
+
+}  // namespace
+
 Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
                   std::vector<std::pair<std::string, Val>> keywords) {
+  const OnPage on_page(s.diags, page_of(function));
   const auto& params = function.params;
   std::vector<std::optional<Val>> bound(params.size());
   size_t next = 0;
@@ -242,7 +257,7 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     args.push_back(bound[i] ? *bound[i] : params[i].rest ? make_tuple({}) : params[i].fallback);
     if (holds_poison(args.back())) return {};
   }
-  return function.call(s, args);
+  return checked_rank(s, function.call(s, args), function.name);
 }
 
 }  // namespace tegula::dsl

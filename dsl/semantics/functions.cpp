@@ -172,10 +172,12 @@ Val fn_arange(Sema& s, Args args) {
   if (!start || !end) return {};
   if (*end <= *start) return s.error(fmt::format("arange from {} to {} is empty", *start, *end));
   int64_t extent = *end - *start;
-  if (!is_tile_extent(extent))
+  if (!is_tile_extent(extent)) {
+    const OnPage on_page(s.diags, page::kExtents);
     return s.error(
         fmt::format("the extent of arange is {}, which is no q * 2^k with odd q up to {}", extent, kMaxRepeats),
         next_extents(extent) + "mask what is too much: mask = tl.arange(0, BLOCK) < n");
+  }
   if (!to_shape(s, extent, "arange")) return {};
   if (*start < INT32_MIN || *end > INT32_MAX) return s.error("arange is limited to int32 values");
   return s.builder.arange(*start, *end);
@@ -190,9 +192,12 @@ Val fn_full(Sema& s, Args args) {
   if (args[1].is<double>() && is_integer(*elem))
     return s.error(fmt::format("the value of full, {}, is no {}", args[1].as<double>(), elem_info(*elem).tl),
                    "take a float dtype");
-  if (!literal_fits(args[1], *elem))
-    return s.error(fmt::format("the number {} does not fit {}", args[1].as<Int>(), elem_info(*elem).tl),
-                   "take a wider dtype");
+  if (!literal_fits(args[1], *elem)) {  // as in Triton, numbers of 64 bits wrap, but no negative one is unsigned
+    const std::string message = fmt::format("the number {} does not fit {}", args[1].as<Int>(), elem_info(*elem).tl);
+    if (!literal_fits(args[1], is_unsigned(*elem) ? Elem::U64 : Elem::I64))
+      return s.error(message, "take a wider dtype");
+    s.diags.warning(s.loc, message + " and wraps, as in Triton").with_hint("take a wider dtype");
+  }
   Val scalar = convert(s, args[1], ir::Type::scalar(*elem));
   if (scalar.is_poison()) return {};
   if (!args[1].is_value()) return constant(s, ir::Type::tile(*elem, *shape), args[1]);
@@ -250,6 +255,7 @@ Val fn_cast(Sema& s, Args args) {
       return s.error(fmt::format("fp_downcast_rounding belongs to a cast to a narrower float, found one of {} to {}",
                                  describe(args[0]), elem_info(*elem).tl),
                      "leave fp_downcast_rounding out");
+    if (*elem == Elem::F8E4B15) rounding.clear();  // it has one way of rounding, whatever is asked for, as in Triton
     if (rounding == "rtz" && is_float8(*elem))
       return s.error(
           fmt::format("a cast to {} rounds to nearest, found fp_downcast_rounding 'rtz'", elem_info(*elem).tl),
@@ -260,6 +266,25 @@ Val fn_cast(Sema& s, Args args) {
 }
 
 Val fn_to(Sema& s, Args args) { return fn_cast(s, args); }
+
+Val fn_extra_cuda_convert_custom_float8(Sema& s, Args args) {
+  ir::Value* x = to_value(s, args[0], "the argument of convert_custom_float8");
+  const auto* type = args[1].get_if<DType>();
+  if (!x) return {};
+  if (!type) return s.error(fmt::format("the dst_ty of convert_custom_float8 is a type, found {}", describe(args[1])));
+  const Elem from = x->type.elem;
+  if (x->type.pointer || (from != Elem::F8E4B15 && from != Elem::F16 && from != Elem::F32))
+    return s.error(fmt::format("convert_custom_float8 takes float8e4b15, float16 or float32, found {}", describe(x)));
+  if (from != Elem::F8E4B15) return s.builder.cast(x, Elem::F8E4B15);
+  return s.builder.cast(x, type->type.elem == Elem::F32 ? Elem::F32 : Elem::F16);
+}
+
+Val fn_extra_cuda_convert_custom_float8_sm70(Sema& s, Args args) {
+  return fn_extra_cuda_convert_custom_float8(s, args);
+}
+Val fn_extra_cuda_convert_custom_float8_sm80(Sema& s, Args args) {
+  return fn_extra_cuda_convert_custom_float8(s, args);
+}
 
 // ------------------------------------------------------------------------------------------------------ arithmetic
 
@@ -470,6 +495,9 @@ TEGULA_ELEM_QUERY(is_uint32, U32)
 TEGULA_ELEM_QUERY(is_uint64, U64)
 TEGULA_ELEM_QUERY(is_fp8e4nv, F8E4M3)
 TEGULA_ELEM_QUERY(is_fp8e5, F8E5M2)
+TEGULA_ELEM_QUERY(is_fp8e4b15, F8E4B15)
+TEGULA_ELEM_QUERY(is_fp8e4b8, F8E4B8)
+TEGULA_ELEM_QUERY(is_fp8e5b16, F8E5B16)
 TEGULA_ELEM_QUERY(is_fp16, F16)
 TEGULA_ELEM_QUERY(is_bf16, BF16)
 TEGULA_ELEM_QUERY(is_fp32, F32)

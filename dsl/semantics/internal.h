@@ -48,6 +48,8 @@ std::string next_extents(int64_t extent);
 std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view function);
 /// The same from varargs: `reshape(x, 2, 4)` and `reshape(x, (2, 4))`.
 std::optional<ir::Shape> to_shape_varargs(Sema& s, const Val& rest, std::string_view function);
+/// x itself, unless it is a tile of more dimensions than tiles have: an error that names `function`.
+Val checked_rank(Sema& s, Val x, std::string_view function);
 /// A compile-time axis in [0, rank), negative counted from the end.
 std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view function);
 /// A compile-time integer of 64 bits.

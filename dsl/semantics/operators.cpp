@@ -254,6 +254,7 @@ constexpr const char* kNoFloat8Arithmetic =
 
 bool check_arithmetic(Sema& s, std::string_view function, const ir::Value* x) {
   if (x->type.pointer || !is_float8(x->type.elem)) return true;
+  const OnPage on_page(s.diags, page::kFloat8);
   s.error(fmt::format("{} is not defined for {}", function, elem_info(x->type.elem).tl), kNoFloat8Arithmetic);
   return false;
 }
@@ -330,6 +331,7 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
   auto weak = [&](const Val& x) { return !x.is_value() && !rules.typed_literals; };
   auto type = computation_type(elem_of(lhs), weak(lhs), elem_of(rhs), weak(rhs), rules.division);
   if (type ? is_float8(*type) && !rules.float8 : is_float8(elem_of(lhs)) || is_float8(elem_of(rhs))) {
+    const OnPage on_page(s.diags, page::kFloat8);
     s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)), kNoFloat8Arithmetic);
     return std::nullopt;
   }
@@ -399,6 +401,7 @@ Val shift_right(Sema& s, const Val& lhs, const Val& rhs) {
 }  // namespace
 
 Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  const OnPage on_page(s.diags, page::kOperators);
   if (lhs.is_poison() || rhs.is_poison()) return {};
   if (lhs.is<BlockView>() || rhs.is<BlockView>())
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
@@ -446,6 +449,7 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
 }
 
 Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  const OnPage on_page(s.diags, page::kOperators);
   if (lhs.is_poison() || rhs.is_poison()) return {};
   if (op == "is" || op == "is not") {
     // A run-time value is never the same object as a constant, as with Triton; 1 is neither 1.0 nor True.
@@ -483,6 +487,7 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
 }
 
 Val unary(Sema& s, std::string_view op, const Val& x) {
+  const OnPage on_page(s.diags, page::kOperators);
   if (x.is_poison()) return {};
   if (op == "not") {
     if (!x.is_value()) return !truth(x);
@@ -509,6 +514,7 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
 }
 
 Val logical(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
+  const OnPage on_page(s.diags, page::kOperators);
   if (lhs.is_poison() || rhs.is_poison()) return {};
   auto as_bool = [&](const Val& x) -> ir::Value* {
     if (!x.is_value()) return s.builder.constant(ir::Type::scalar(Elem::I1), truth(x));

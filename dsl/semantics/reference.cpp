@@ -146,6 +146,24 @@ path is taken as Triton's. Evaluated are expressions, lists, dicts, comprehensio
 Python itself does not run: for anything else an error says what it was when the decorator is asked for, and the
 configurations are given in C++. A launch that gives all constexprs itself asks for none.
 
+## Names of other files
+
+What a kernel's file imports is looked up in the files of its package: relative imports from the folder of the file, absolute
+ones from above the outermost folder with an `__init__.py`, and from the file's own folder. `@triton.jit` functions are
+inlined, functions without it run at compile time; constants are evaluated as under [decorators](#decorators). Of classes there
+are named tuples (`typing.NamedTuple`, `collections.namedtuple`), which make values, and names of constants (`Mode.DOUBLE`, with
+or without `.value`). No module runs: a constant that depends on more than `os.environ`, `triton` and the target's
+`torch.cuda.get_device_capability()` is an error, unless it is given: `tegula check FILE --global NAME=VALUE`,
+`Program::load(path, {{"NAME", value}})`, in Python `tegula.load(path, {"NAME": value})`. A given value counts in all files.
+`torch.finfo(tl.float32)` and `torch.iinfo` give limits of types (`max`, `min`, `eps`, `tiny`, `bits`).
+
+## Tuples as arguments
+
+A launch passes tuples and named tuples: in Python as they are, nested too; items that are None, strings and types are known at
+compile time, the others are arguments like any others (integers of 1 are compiled in). A parameter that is a `tl.constexpr` takes tuples of
+compile-time values. From C++ the form is given as a constexpr, `{"xs", ConstexprTuple{{NextArg(), 3, NextArg()}}}`, and the
+arguments that it says NextArg of stand in the place of the parameter. `tegula compile --arg 'xs=(*f32, i32)'`.
+
 ## Element types
 
 | name | short | bits |
@@ -188,10 +206,15 @@ exact. Hopper's tensor cores keep about 14 bits of the sums of float8 products; 
 K) has the products of one dot summed by themselves and then added to the accumulator in float32, once a dot whatever the
 number. Without it, as with Triton's default, all of a loop's products are summed so.
 
+Three kinds more are converted on their bits, and multiplied as float16: `tl.float8e4b15` (4 and 3, a half's exponents, neither
+infinities nor NaNs; by way of float16 towards zero, then to nearest, ties away from zero; beyond 1.75, NaNs too, 1.75),
+which is as Triton has it, and AMD's `tl.float8e4b8` (up to 240) and `tl.float8e5b16` (up to 57344), with one zero and one
+NaN, which Triton refuses on NVIDIA's GPUs. `tl.extra.cuda.convert_custom_float8` is what casts of float8e4b15 do.
+
 ## What is not there
 
 Refused with a message: `with` of anything but hints, `try`, `class`, `del`, `global`, nested functions and sets in a kernel,
-parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`); and the float8 types other than float8e4nv and float8e5.
+parameters `**kwargs`, and parts of tiles as targets (`x[0] = ...`).
 [From Triton](from-triton.md) says what to write instead. `raise` stands only where a compile-time condition keeps it from
 being reached. Files may hold all of that outside kernels.
 

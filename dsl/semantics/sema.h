@@ -15,6 +15,16 @@
 
 namespace tegula::dsl {
 
+/// Where the documentation tells of the language, for hints.
+namespace page {
+inline constexpr const char *kStatements = "docs/language.md#statements", *kDecorators = "docs/language.md#decorators",
+                            *kNames = "docs/language.md#names-of-other-files",
+                            *kTypes = "docs/language.md#element-types", *kExtents = "docs/language.md#extents-of-tiles",
+                            *kOperators = "docs/language.md#operators", *kFloat8 = "docs/language.md#float8",
+                            *kFunctions = "docs/language.md#functions", *kLibdevice = "docs/language.md#libdevice",
+                            *kDescriptors = "docs/language.md#methods-of-tensor-descriptors", *kCpp = "docs/cpp.md";
+}
+
 struct Sema {
   ir::Builder builder;
   Diagnostics& diags;

@@ -146,7 +146,7 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
     if (!v) return {};
     axis += slice != nullptr;
   }
-  return v;
+  return checked_rank(s, v, "an index");
 }
 
 }  // namespace tegula::dsl

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -31,9 +32,19 @@ struct DType {
   ir::Type type;
   bool to_block = false;  ///< the type is that of a block pointer to tiles of `type`
 };
-/// (a, b), [a, b]: any mixture of values.
+/// What a named tuple is beside a tuple.
+struct TupleFields {
+  std::string type;  ///< the name of its class
+  std::vector<std::string> names;
+  bool operator==(const TupleFields&) const = default;
+};
+/// (a, b), [a, b]: any mixture of values. Of a named tuple also its class and the names of its fields.
 struct TupleVal {
   std::shared_ptr<const std::vector<Val>> items;
+  std::shared_ptr<const TupleFields> fields = {};
+
+  /// The value of a field; null if there is none of this name.
+  const Val* field(std::string_view name) const;
 };
 /// What is known at compile time of a block pointer or a tensor descriptor.
 struct BlockForm {
@@ -109,8 +120,14 @@ struct Val {
   ir::Value* value() const { return is_value() ? as<ir::Value*>() : nullptr; }
 };
 
-inline Val make_tuple(std::vector<Val> items) {
-  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items))});
+inline Val make_tuple(std::vector<Val> items, std::shared_ptr<const TupleFields> fields = {}) {
+  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), std::move(fields)});
+}
+
+inline const Val* TupleVal::field(std::string_view name) const {
+  for (size_t i = 0; fields && i < fields->names.size(); ++i)
+    if (fields->names[i] == name) return &(*items)[i];
+  return nullptr;
 }
 
 inline ir::Value* BlockView::base() const { return parts->front().value(); }

@@ -1,6 +1,8 @@
 // Conversions between compile-time values, literals and IR values; attributes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "codegen/layout/linear_layout.h"
 #include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
 
@@ -32,12 +34,14 @@ std::string short_name(const ir::Type& type) {
 constexpr size_t kLongText = 1000;
 
 // (1, 2.5, 'abc'), as Python writes it; long ones by their number.
-std::string describe_items(const std::vector<Val>& items) {
+std::string describe_items(const TupleVal& tuple) {
+  const std::vector<Val>& items = *tuple.items;
   if (items.size() > 8) return fmt::format("a tuple of {}", items.size());
-  std::string out = "(";
+  std::string out = tuple.fields ? tuple.fields->type + "(" : "(";
   for (const Val& item : items) {
     if (out.size() > kLongText) return out + ", ...)";
-    if (out.size() > 1) out += ", ";
+    if (&item != &items.front()) out += ", ";
+    if (tuple.fields) out += tuple.fields->names[size_t(&item - items.data())] + "=";
     if (auto* i = item.get_if<Int>())
       out += fmt::format("{}", *i);
     else if (auto* d = item.get_if<double>())
@@ -45,7 +49,7 @@ std::string describe_items(const std::vector<Val>& items) {
     else
       out += describe(item);
   }
-  return out + (items.size() == 1 ? ",)" : ")");
+  return out + (items.size() == 1 && !tuple.fields ? ",)" : ")");
 }
 
 }  // namespace
@@ -73,7 +77,7 @@ std::string describe(const Val& x) {
         else if constexpr (std::is_same_v<T, BlockView>)
           return fmt::format("{} {}", v.is_pointer() ? "block pointer to" : "descriptor of", type_name(v.form->block));
         else if constexpr (std::is_same_v<T, TupleVal>)
-          return describe_items(*v.items);
+          return describe_items(v);
         else if constexpr (std::is_same_v<T, FunctionRef>)
           return fmt::format("the {} '{}'", v.kind == FunctionRef::Kind::Module ? "module" : "function", v.name);
         else if constexpr (std::is_same_v<T, HostRef>)
@@ -99,9 +103,12 @@ std::string text_of(const Val& x) {
     std::string out;
     for (const Val& item : *tuple->items) {
       if (out.size() > kLong) return fmt::format("({}, ...)", out);
-      out += (out.empty() ? "" : ", ") + (item.is<std::string>() ? describe(item) : text_of(item));
+      out += out.empty() ? "" : ", ";
+      if (tuple->fields) out += tuple->fields->names[size_t(&item - tuple->items->data())] + "=";
+      out += item.is<std::string>() ? describe(item) : text_of(item);
     }
-    return fmt::format("({}{})", out, tuple->items->size() == 1 ? "," : "");
+    const TupleFields* fields = tuple->fields.get();
+    return fmt::format("{}({}{})", fields ? fields->type : "", out, !fields && tuple->items->size() == 1 ? "," : "");
   }
   if (x.is_value()) {
     const ir::Type& type = x.value()->type;
@@ -212,6 +219,14 @@ std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view 
   return int(*i < 0 ? *i + rank : *i);
 }
 
+Val checked_rank(Sema& s, Val x, std::string_view function) {
+  if (!x.is_value() || x.value()->type.rank() <= kMaxRank) return x;
+  const OnPage on_page(s.diags, page::kExtents);
+  return s.error(fmt::format("{} gives a tile of {} dimensions, tiles have at most {}", function,
+                             x.value()->type.rank(), kMaxRank),
+                 "join dimensions by tl.reshape");
+}
+
 std::string next_extents(int64_t extent) {
   int64_t above = std::max<int64_t>(extent, 1), below = above;
   while (!is_tile_extent(above)) ++above;
@@ -223,12 +238,18 @@ std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view fu
   constexpr int64_t kMaxElements = 1 << 20;
   std::vector<Val> one{shape};
   const std::vector<Val>* items = shape.is<TupleVal>() ? shape.as<TupleVal>().items.get() : &one;
+  if (items->size() > size_t(kMaxRank)) {
+    const OnPage on_page(s.diags, page::kExtents);
+    s.error(fmt::format("the shape of {} has {} dimensions, tiles have at most {}", function, items->size(), kMaxRank));
+    return std::nullopt;
+  }
   ir::Shape out;
   int64_t total = 1;
   for (const Val& item : *items) {
     auto extent = to_int(s, item, fmt::format("each extent in the shape of {}", function));
     if (!extent) return std::nullopt;
     if (!is_tile_extent(*extent)) {
+      const OnPage on_page(s.diags, page::kExtents);
       s.error(
           fmt::format("extent {} in the shape of {} is no q * 2^k with odd q up to {}", *extent, function, kMaxRepeats),
           next_extents(*extent) + "mask what is too much; triton.next_power_of_2(n) always works");
@@ -293,6 +314,8 @@ std::optional<Val> attribute_of(const DType& pointer_to_block, std::string_view 
 
 Val attribute(Sema& s, const Val& x, std::string_view name) {
   if (x.is_poison()) return {};
+  if (const auto* tuple = x.get_if<TupleVal>())
+    if (const Val* field = tuple->field(name)) return *field;
   if (const auto* view = x.get_if<BlockView>())
     if (auto found = attribute_of(*view, name)) return *found;
   if (x.is_value() || is_number(x)) {
@@ -330,6 +353,12 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
                    fmt::format("its type has: x.dtype.{}", name));
   if (find_method(x, name))
     return s.error(fmt::format("'{}' is a method", name), fmt::format("call it: x.{}(...)", name));
+  if (const auto* tuple = x.get_if<TupleVal>(); tuple && tuple->fields) {
+    auto near = nearest_name(name, tuple->fields->names);
+    return s.error(fmt::format("'{}' has no field '{}'", tuple->fields->type, name),
+                   near ? fmt::format("did you mean '{}'?", *near)
+                        : fmt::format("its fields are {}", fmt::join(tuple->fields->names, ", ")));
+  }
   static const std::vector<std::string> known = {"dtype",  "type", "shape",    "numel",        "rank",
                                                  "T",      "name", "itemsize", "int_bitwidth", "element_ty",
                                                  "scalar", "to",   "sum",      "max",          "primitive_bitwidth"};

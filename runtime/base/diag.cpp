@@ -52,12 +52,16 @@ std::optional<std::string> SourceMap::line(const std::string* file, int number) 
 }
 
 Diag& Diagnostics::error(Loc loc, std::string message) {
-  ++errors_;
-  return list_.emplace_back(Diag{Severity::Error, loc, std::move(message), {}, {}});
+  return add({Severity::Error, loc, std::move(message), {}, {}, page_});
 }
 
 Diag& Diagnostics::warning(Loc loc, std::string message) {
-  return list_.emplace_back(Diag{Severity::Warning, loc, std::move(message), {}, {}});
+  return add({Severity::Warning, loc, std::move(message), {}, {}, page_});
+}
+
+Diag& Diagnostics::add(Diag diag) {
+  errors_ += diag.severity == Severity::Error;
+  return list_.emplace_back(std::move(diag));
 }
 
 namespace {
@@ -147,6 +151,7 @@ std::string Diagnostics::render() const {
       out += excerpt(sources_, n.loc);
     }
     if (!d->hint.empty()) out += fmt::format("  hint: {}\n", printable(d->hint));
+    if (!d->hint.empty() && !d->page.empty()) out += fmt::format("  see {}\n", d->page);
   }
   if (left_out > 0) out += fmt::format("... and {} more {}\n", left_out, errors_ > 0 ? "errors" : "warnings");
   return out;

@@ -7,12 +7,14 @@
 //       y = tl.sofmax(x)
 //           ^~~~~~~~~
 //     hint: did you mean 'tl.softmax'?
+//     see docs/language.md#functions
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tegula {
@@ -45,8 +47,9 @@ struct Diag {
   Severity severity = Severity::Error;
   Loc loc;
   std::string message;
-  std::string hint;  ///< what the user can do; empty if nothing useful is known
-  std::vector<Note> notes;
+  std::string hint = {};  ///< what the user can do; empty if nothing useful is known
+  std::vector<Note> notes = {};
+  std::string page = {};  ///< of the documentation on the hint: "docs/language.md#operators"; empty if none is known
 
   Diag& with_hint(std::string text) { return hint = std::move(text), *this; }
   Diag& with_note(Loc at, std::string text) { return notes.push_back({at, std::move(text)}), *this; }
@@ -66,6 +69,10 @@ class Diagnostics {
  public:
   Diag& error(Loc loc, std::string message);
   Diag& warning(Loc loc, std::string message);
+  /// A diagnostic of another list.
+  Diag& add(Diag diag);
+  /// The page that new diagnostics refer to; gives the one before.
+  std::string set_page(std::string page) { return std::exchange(page_, std::move(page)); }
 
   bool has_errors() const { return errors_ > 0; }
   size_t size() const { return list_.size(); }
@@ -78,7 +85,20 @@ class Diagnostics {
  private:
   std::vector<Diag> list_;
   SourceMap sources_;
+  std::string page_;
   size_t errors_ = 0;
+};
+
+/// While it lives, the hints of new diagnostics refer to a page of the documentation.
+class OnPage {
+ public:
+  OnPage(Diagnostics& diags, std::string page) : diags_(diags), before_(diags.set_page(std::move(page))) {}
+  ~OnPage() { diags_.set_page(std::move(before_)); }
+  OnPage(const OnPage&) = delete;
+
+ private:
+  Diagnostics& diags_;
+  std::string before_;
 };
 
 /// The candidate nearest to `name` by edit distance, if it is near enough to be a likely typing error.

@@ -28,8 +28,12 @@ inline int elem_bits(Elem e) { return elem_info(e).bits; }
 /// Bytes in memory: int1 takes one.
 inline int elem_bytes(Elem e) { return e == Elem::I1 ? 1 : elem_bits(e) / 8; }
 inline bool is_float(Elem e) { return elem_info(e).kind == ElemKind::Float; }
-/// Storage alone: such numbers are converted, moved and multiplied by dots.
-inline bool is_float8(Elem e) { return e == Elem::F8E4M3 || e == Elem::F8E5M2; }
+/// Those of the OCP's formats, which tensor cores multiply.
+inline bool is_ocp_float8(Elem e) { return e == Elem::F8E4M3 || e == Elem::F8E5M2; }
+/// Storage alone: such numbers are converted and moved, those of the OCP also multiplied by dots.
+inline bool is_float8(Elem e) {
+  return is_ocp_float8(e) || e == Elem::F8E4B15 || e == Elem::F8E4B8 || e == Elem::F8E5B16;
+}
 inline bool is_integer(Elem e) { return !is_float(e); }  ///< int1 included
 inline bool is_signed(Elem e) { return elem_info(e).kind == ElemKind::Int; }
 inline bool is_unsigned(Elem e) { return elem_info(e).kind == ElemKind::UInt || e == Elem::I1; }

@@ -57,9 +57,112 @@ struct float8e5 {
   operator float() const { return float16::of_bits(uint16_t(bits << 8)); }
 };
 
-/// The bits of `value` in either format.
+/// E4M3 with the bias of a half and without infinities and NaNs, which Triton converts by a few instructions on bits:
+/// a half's next three bits of fraction, rounded to nearest, ties away from zero; 1.75 for what is larger and for a
+/// NaN. A float becomes a half towards zero first.
+struct float8e4b15 {
+  static constexpr Elem kElem = Elem::F8E4B15;
+  uint8_t bits = 0;
+
+  float8e4b15() = default;
+  float8e4b15(float value) {
+    constexpr uint16_t kLargest = 0x3F00;  // 1.75
+    const uint16_t half = float16::round(double(value), Rounding::TowardZero).bits;
+    const unsigned size = std::min<unsigned>(half & 0x7FFF, kLargest);
+    bits = uint8_t((half >> 8 & 0x80) | (2 * size + 0x80) >> 8);
+  }
+  static float8e4b15 of_bits(uint8_t bits) {
+    float8e4b15 result;
+    result.bits = bits;
+    return result;
+  }
+  operator float() const { return float16::of_bits(uint16_t((bits & 0x80) << 8 | (bits & 0x7F) << 7)); }
+};
+
+namespace detail {
+
+/// The formats of AMD's processors with one zero and one NaN, 0x80: the exponent's bias is `bias`. Rounded to nearest
+/// even; what is too large becomes the largest number.
+template <int fraction, int bias>
+constexpr uint8_t to_single_zero(float value) {
+  if (value != value) return 0x80;
+  const uint8_t bits = round_to_8_bits<fraction + 1, 1 - bias, 0x7F>(value);
+  return bits == 0x80 ? 0 : bits;
+}
+
+template <int fraction, int bias>
+constexpr float from_single_zero(uint8_t bits) {
+  if (bits == 0x80) return std::bit_cast<float>(0x7FC00000);
+  const int exponent = (bits & 0x7F) >> fraction, rest = bits & ((1 << fraction) - 1);
+  float size = float(exponent ? rest + (1 << fraction) : rest);
+  for (int i = std::max(exponent, 1); i < bias + fraction; ++i) size /= 2;
+  for (int i = bias + fraction; i < exponent; ++i) size *= 2;
+  return bits & 0x80 ? -size : size;
+}
+
+}  // namespace detail
+
+/// E4M3 with one zero and one NaN, up to 240.
+struct float8e4b8 {
+  static constexpr Elem kElem = Elem::F8E4B8;
+  uint8_t bits = 0;
+
+  float8e4b8() = default;
+  float8e4b8(float value) : bits(detail::to_single_zero<3, 8>(value)) {}
+  static float8e4b8 of_bits(uint8_t bits) {
+    float8e4b8 result;
+    result.bits = bits;
+    return result;
+  }
+  operator float() const { return detail::from_single_zero<3, 8>(bits); }
+};
+
+/// E5M2 with one zero and one NaN, up to 57344.
+struct float8e5b16 {
+  static constexpr Elem kElem = Elem::F8E5B16;
+  uint8_t bits = 0;
+
+  float8e5b16() = default;
+  float8e5b16(float value) : bits(detail::to_single_zero<2, 16>(value)) {}
+  static float8e5b16 of_bits(uint8_t bits) {
+    float8e5b16 result;
+    result.bits = bits;
+    return result;
+  }
+  operator float() const { return detail::from_single_zero<2, 16>(bits); }
+};
+
+/// The bits of `value` in one of the formats.
 inline uint8_t float8_bits(float value, Elem elem) {
-  return elem == Elem::F8E4M3 ? float8e4nv(value).bits : float8e5(value).bits;
+  switch (elem) {
+    case Elem::F8E4M3:
+      return float8e4nv(value).bits;
+    case Elem::F8E4B15:
+      return float8e4b15(value).bits;
+    case Elem::F8E4B8:
+      return float8e4b8(value).bits;
+    case Elem::F8E5B16:
+      return float8e5b16(value).bits;
+    default:
+      return float8e5(value).bits;
+  }
+}
+
+/// What a number of one of the formats is after rounding.
+inline float round_to_float8(float value, Elem elem) {
+  const uint8_t bits = float8_bits(value, elem);
+  switch (elem) {
+    case Elem::F8E4M3:
+      return float8e4nv::of_bits(bits);
+    case Elem::F8E4B15:
+      return float8e4b15::of_bits(bits);
+    case Elem::F8E4B8:
+      return float8e4b8::of_bits(bits);
+    case Elem::F8E5B16:
+      return float8e5b16::of_bits(bits);
+    default:
+      return float8e5::of_bits(bits);
+  }
 }
 
 }  // namespace tegula

@@ -72,6 +72,7 @@ TEST_F(ErrorsTest, MistakesOfOneFileAreToldTogether) {
             "        if n = 1:\n"
             "             ^\n"
             "  hint: '==' compares\n"
+            "  see docs/language.md#statements\n"
             "k.py:16:9: error: '[' was never closed\n"
             "        y = [\n"
             "            ^\n");
@@ -84,7 +85,8 @@ TEST_F(ErrorsTest, MistakesOfOneFileAreToldTogether) {
             "k.py:10:5: error: unknown function 'tl.stor'\n"
             "        tl.stor(x, 1)\n"
             "        ^~~~~~~\n"
-            "  hint: did you mean 'tl.store'?\n");
+            "  hint: did you mean 'tl.store'?\n"
+            "  see docs/language.md#functions\n");
   expect_works();
 }
 
@@ -279,7 +281,8 @@ TEST_F(ErrorsTest, Options) {
             "k.py:6:36: error: the extent of arange is 100, which is no q * 2^k with odd q up to 15\n"
             "        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
             "                                       ^~~~~~~~~~~~~~~~~~~\n"
-            "  hint: the nearest are 96 and 104: mask what is too much: mask = tl.arange(0, BLOCK) < n\n");
+            "  hint: the nearest are 96 and 104: mask what is too much: mask = tl.arange(0, BLOCK) < n\n"
+            "  see docs/language.md#extents-of-tiles\n");
   expect_works();
 }
 
@@ -315,7 +318,8 @@ TEST_F(ErrorsTest, Arguments) {
             "k.py:6:14: error: '+' is not defined for None and int32\n"
             "        tl.store(x + n, eps)\n"
             "                 ^~~~~\n"
-            "  hint: 'x' is None here: use it where 'if x is not None:' holds\n");
+            "  hint: 'x' is None here: use it where 'if x is not None:' holds\n"
+            "  see docs/language.md#statements\n");
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, 4096, 1, 1.0); }),
             "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
             "        tl.store(x + n, eps)\n"

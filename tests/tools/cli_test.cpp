@@ -195,6 +195,45 @@ TEST_F(Command, CompileTakesDivisorsAndConstants) {
   EXPECT_HAS(r.out, "%1: f64 \"factor\", %2: i64 \"n\")");
 }
 
+TEST_F(Command, DescriptorsTuplesGlobalsAndTargets) {
+  write("more.py",
+        "import triton\nimport triton.language as tl\nfrom constants import FACTOR\n\n"
+        "@triton.jit\ndef rows(d, out):\n"
+        "    i = tl.arange(0, 16)\n"
+        "    v = d.load([0, 0]) * FACTOR\n"
+        "    tl.store(out + i[:, None] * 16 + i[None, :], v)\n\n"
+        "@triton.jit\ndef tuples(xs, C: tl.constexpr):\n"
+        "    tl.static_assert(C[1] == 'b' and len(xs[1]) == 2)\n"
+        "    tl.store(xs[0], xs[1][1] + C[0])\n\n"
+        "@triton.jit\ndef old(out):\n"
+        "    tl.static_assert(not tl.target_info.cuda_capability_geq(10), 'too new')\n");
+  write("constants.py", "FACTOR = 3\n");
+  const std::string emit = " --emit=tile --arg out='*f32'";
+  for (const char* type : {"'tensordesc<fp32[16, 16]>'", "'*f32[16,16]'"}) {
+    Result r = tegula(fmt::format("compile more.py::rows --arg d={}{}", type, emit));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_HAS(r.out, "value = 3");
+  }
+  EXPECT_HAS(tegula("compile more.py::rows --global FACTOR=4 --arg d='tensordesc<fp32[16,16]>'" + emit).out,
+             "value = 4");
+  Result r = tegula("compile more.py::tuples --emit=tile --arg 'xs=(*i32, (f32, i32:4))' --constexpr \"C=(7, 'b')\"");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "(%0: ptr<i32> \"xs.0\" div 16, %1: f32 \"xs.1.0\", %2: i32 \"xs.1.1\" div 4)");
+  EXPECT_EQ(tegula("check more.py::old --arg out='*i32'").status, 0);
+  r = tegula("check more.py::old --arg out='*i32' --target=sm_100a");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "static_assert failed: too new");
+  EXPECT_HAS(tegula("compile more.py::old --target=sm_100a").err, "static_assert failed: too new");
+  EXPECT_EQ(tegula("check more.py::old --arg 'out=(*i32'").status, 2);
+  write("asks.py",
+        "import triton\nimport triton.language as tl\nN = ask()\n"
+        "@triton.jit\ndef k(out):\n    tl.store(out, N)\n");
+  r = tegula("check asks.py");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "note: in the value of the global 'N', which may be given: --global N=VALUE\n");
+  EXPECT_EQ(tegula("check asks.py --global N=5").status, 0);
+}
+
 TEST_F(Command, CompileAsksPtxasWhenItIsThere) {
   fs::create_directory(folder_ / "bin");
   // Stands in for the assembler: the last argument names its output.

@@ -32,6 +32,30 @@ std::optional<double> parse_double(const std::string& text) {
   return value;
 }
 
+constexpr size_t kMaxTupleText = 1000;
+
+// What stands between the commas of "(a, (b, c), d[1,2])"; nothing if it is no tuple.
+std::optional<std::vector<std::string>> tuple_items(std::string_view text) {
+  if (text.size() < 2 || text.front() != '(' || text.back() != ')') return std::nullopt;
+  std::vector<std::string> items;
+  std::string item;
+  int depth = 0;
+  auto end_item = [&] {
+    const size_t first = item.find_first_not_of(' ');
+    if (first != item.npos) items.push_back(item.substr(first, item.find_last_not_of(' ') - first + 1));
+    item.clear();
+  };
+  for (char c : text.substr(1, text.size() - 2)) {
+    depth += (c == '(' || c == '[' || c == '<') - (c == ')' || c == ']' || c == '>');
+    if (c == ',' && depth == 0)
+      end_item();
+    else
+      item += c;
+  }
+  end_item();
+  return items;
+}
+
 std::optional<bool> parse_bool(std::string_view text) {
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
@@ -68,6 +92,11 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
 }
 
 Constexpr parse_constexpr(const std::string& text) {
+  if (auto items = tuple_items(text); items && text.size() < kMaxTupleText) {
+    ConstexprTuple tuple;
+    for (const std::string& item : *items) tuple.items.push_back(parse_constexpr(item));
+    return tuple;
+  }
   if (text == "None") return std::monostate();
   if (auto b = parse_bool(text)) return *b;
   if (auto i = parse_int(text)) return *i;
@@ -127,65 +156,112 @@ std::vector<ArgType> descriptor_parts(size_t rank) {
 
 }  // namespace
 
-std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts) {
+namespace {
+
+// "tensordesc<bf16[64, 64]>", as Triton writes it, is "*bf16[64,64]".
+std::string without_tensordesc(std::string text) {
+  constexpr std::string_view kName = "tensordesc<";
+  if (!text.starts_with(kName) || text.back() != '>') return text;
+  text = "*" + text.substr(kName.size(), text.size() - kName.size() - 1);
+  std::erase(text, ' ');
+  return text;
+}
+
+// The type of one argument with, of a descriptor, those of its parts. `text` is the whole of "NAME=TYPE".
+std::vector<ArgType> parse_type(const std::string& text, std::string value) {
+  ArgType type;
+  if (value == "None") {
+    type.pointer = true;
+    type.constant = 0;
+    return {type};
+  }
+  if (auto constant = parse_int(value)) {
+    type.constant = *constant;
+    return {type};
+  }
+  value = without_tensordesc(std::move(value));
+  std::vector<ArgType> parts;
+  size_t colon = value.find(':');
+  std::string_view elem_text = std::string_view(value).substr(0, colon);
+  type.pointer = elem_text.starts_with('*');
+  if (type.pointer) elem_text.remove_prefix(1);
+  if (elem_text.substr(0, 3) == "tl.") elem_text.remove_prefix(3);
+  if (size_t bracket = elem_text.find('['); type.pointer && bracket != std::string_view::npos) {
+    type.block_shape = parse_block_shape(text, elem_text.substr(bracket));
+    parts = descriptor_parts(type.block_shape.size());
+    elem_text = elem_text.substr(0, bracket);
+  }
+  auto elem = elem_from_text(elem_text);
+  if (!elem)
+    throw UsageError(
+        fmt::format("--arg '{}': '{}' is no type; expected f32, i64, *bf16, ..., *f32:4 with a divisor, a "
+                    "descriptor's *f16[64,32] or a tuple (*f32, i32)",
+                    text, value));
+  type.elem = *elem;
+  type.divisible_by = type.pointer || type.elem == Elem::I32 ? 16 : 1;
+  if (colon != std::string::npos) {
+    auto divisor = parse_int(std::string_view(value).substr(colon + 1));
+    if (!divisor || *divisor < 1 || !std::has_single_bit(uint64_t(*divisor)))
+      throw UsageError(fmt::format("--arg '{}': the divisor behind ':' must be a power of two", text));
+    type.divisible_by = *divisor;
+  }
+  parts.insert(parts.begin(), type);
+  return parts;
+}
+
+constexpr int kMaxNestedTuples = 32;
+
+ConstexprTuple parse_tuple(const std::string& text, const std::vector<std::string>& items, std::vector<ArgType>& types,
+                           int depth = 0) {
+  if (depth > kMaxNestedTuples) throw UsageError(fmt::format("--arg '{}': tuples are nested too deep", text));
+  ConstexprTuple tuple;
+  for (const std::string& item : items) {
+    if (auto inner = tuple_items(item)) {
+      tuple.items.emplace_back(parse_tuple(text, *inner, types, depth + 1));
+      continue;
+    }
+    tuple.items.emplace_back(NextArg());
+    const std::vector<ArgType> parts = parse_type(text, item);
+    types.insert(types.end(), parts.begin(), parts.end());
+  }
+  return tuple;
+}
+
+}  // namespace
+
+std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts,
+                                     LaunchOptions& options) {
   std::vector<std::string> names;
-  std::vector<ArgType> types;
-  std::map<size_t, std::vector<ArgType>> parts;  // of descriptors, what follows the pointer
+  std::vector<std::vector<ArgType>> types;
   for (const KernelParam& p : kernel.params()) {
     if (p.is_constexpr) continue;
     names.push_back(p.name);
-    ArgType type;
-    type.elem = p.annotated.value_or(Elem::I32);
-    type.divisible_by = type.elem == Elem::I32 ? 16 : 1;
-    types.push_back(type);
+    const Elem elem = p.annotated.value_or(Elem::I32);
+    types.push_back({{.elem = elem, .divisible_by = elem == Elem::I32 ? 16 : 1}});
   }
   for (const std::string& text : texts) {
     auto [name, value] = split_assignment(text, "--arg");
     check_argument_name(kernel, name);
-    const size_t index = size_t(std::find(names.begin(), names.end(), name) - names.begin());
-    ArgType& type = types[index];
-    type = {};
-    parts.erase(index);
-    if (value == "None") {
-      type.pointer = true;
-      type.constant = 0;
-      continue;
-    }
-    if (auto constant = parse_int(value)) {
-      type.constant = *constant;
-      continue;
-    }
-    size_t colon = value.find(':');
-    std::string_view elem_text = std::string_view(value).substr(0, colon);
-    type.pointer = elem_text[0] == '*';
-    if (type.pointer) elem_text.remove_prefix(1);
-    if (elem_text.substr(0, 3) == "tl.") elem_text.remove_prefix(3);
-    if (size_t bracket = elem_text.find('['); type.pointer && bracket != std::string_view::npos) {
-      type.block_shape = parse_block_shape(text, elem_text.substr(bracket));
-      parts[index] = descriptor_parts(type.block_shape.size());
-      elem_text = elem_text.substr(0, bracket);
-    }
-    auto elem = elem_from_text(elem_text);
-    if (!elem)
-      throw UsageError(
-          fmt::format("--arg '{}': '{}' is no type; expected f32, i64, *bf16, ..., *f32:4 with a divisor or a "
-                      "descriptor's *f16[64,32]",
-                      text, value));
-    type.elem = *elem;
-    type.divisible_by = type.pointer || type.elem == Elem::I32 ? 16 : 1;
-    if (colon != std::string::npos) {
-      auto divisor = parse_int(std::string_view(value).substr(colon + 1));
-      if (!divisor || *divisor < 1 || !std::has_single_bit(uint64_t(*divisor)))
-        throw UsageError(fmt::format("--arg '{}': the divisor behind ':' must be a power of two", text));
-      type.divisible_by = *divisor;
+    std::vector<ArgType>& given = types[size_t(std::find(names.begin(), names.end(), name) - names.begin())];
+    if (auto items = tuple_items(value)) {
+      given.clear();
+      options.constexprs.emplace_back(name, parse_tuple(text, *items, given));
+    } else {
+      given = parse_type(text, value);
     }
   }
   std::vector<ArgType> all;
-  for (size_t i = 0; i < types.size(); ++i) {
-    all.push_back(types[i]);
-    if (auto it = parts.find(i); it != parts.end()) all.insert(all.end(), it->second.begin(), it->second.end());
-  }
+  for (const auto& of_one : types) all.insert(all.end(), of_one.begin(), of_one.end());
   return all;
+}
+
+std::vector<ConstexprArg> parse_globals(const std::vector<std::string>& texts) {
+  std::vector<ConstexprArg> globals;
+  for (const std::string& text : texts) {
+    auto [name, value] = split_assignment(text, "--global");
+    globals.emplace_back(name, parse_constexpr(value));
+  }
+  return globals;
 }
 
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options) {

@@ -30,7 +30,7 @@ Kernel find_kernel(const Program& program, const KernelName& name);
 /// Splits NAME=VALUE. `option` is for the message.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 
-/// The value of a compile-time argument: 1024, 1e-5, True, None, float32 or tl.float32, 'text' or text.
+/// The value of a compile-time argument: 1024, 1e-5, True, None, float32 or tl.float32, 'text' or text, (1, 2).
 Constexpr parse_constexpr(const std::string& text);
 
 /// A launch value: an integer, a float, true or false.
@@ -40,8 +40,13 @@ std::optional<Arg> parse_scalar(const std::string& text);
 void check_argument_name(const Kernel& kernel, const std::string& name);
 
 /// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
-/// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant.
-std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts);
+/// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant;
+/// "d=*f16[64,32]" and "d=tensordesc<f16[64,32]>" are descriptors; of "xs=(*f32, i32)" the options get the form.
+std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts,
+                                     LaunchOptions& options);
+
+/// Values of module-level names from "--global NAME=VALUE".
+std::vector<ConstexprArg> parse_globals(const std::vector<std::string>& texts);
 
 /// What integers without a value are taken to be where heuristics and pruning ask; one more if no multiple of 16.
 inline constexpr int64_t kAssumedInteger = 4096;

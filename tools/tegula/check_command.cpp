@@ -17,6 +17,8 @@ struct Options {
   std::vector<std::string> files;
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
+  std::vector<std::string> globals;
+  std::string target = "sm_90a";
   LaunchOptions launch;
 
   bool typed() const { return !args.empty() || !constexprs.empty(); }
@@ -55,10 +57,10 @@ void check_typed(const Program& program, const KernelName& name, const Options& 
   check_names(kernels, o.args, false);
   check_names(kernels, o.constexprs, true);
   for (const Kernel& kernel : kernels) {
-    const std::vector<ArgType> types = parse_arg_types(kernel, texts_of(kernel, o.args, false));
     LaunchOptions options = with_constexprs(o.launch, texts_of(kernel, o.constexprs, true));
+    const std::vector<ArgType> types = parse_arg_types(kernel, texts_of(kernel, o.args, false), options);
     complete_options(kernel, types, options);
-    kernel.tile_func(types, options);
+    kernel.tile_func(types, options, o.target);
   }
 }
 
@@ -67,7 +69,7 @@ int check_command(const Options& o) {
   for (const std::string& file : o.files) {
     try {
       const KernelName name = parse_kernel_name(file);
-      Program program = Program::load(name.file);
+      Program program = Program::load(name.file, parse_globals(o.globals));
       program.check();
       if (o.typed()) check_typed(program, name, o);
       size_t n = program.kernels().size();
@@ -90,6 +92,10 @@ Command add_check(CLI::App& parent) {
   app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
+  app->add_option("--global", o->globals, "NAME=VALUE of a module-level name, in place of what the files give it")
+      ->allow_extra_args(false);
+  app->add_option("--target", o->target, "GPU architecture that a kernel may ask for: sm_80, sm_90a, ...")
+      ->capture_default_str();
   add_launch_options(*app, o->launch);
   app->footer(
       "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "

@@ -27,6 +27,7 @@ struct Options {
   std::string target = "sm_90a";
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
+  std::vector<std::string> globals;
   LaunchOptions launch;
   bool no_dependent_launch = false;
   std::string output;
@@ -80,16 +81,16 @@ int compile_command(const Options& o) {
   KernelName name = parse_kernel_name(o.kernel);
   CompileOptions options;
   options.target = wanted_target(o.target);
-  Program program = Program::load(name.file);
+  Program program = Program::load(name.file, parse_globals(o.globals));
   Kernel kernel = find_kernel(program, name);
-  std::vector<ArgType> types = parse_arg_types(kernel, o.args);
   LaunchOptions launch = with_constexprs(o.launch, o.constexprs);
+  std::vector<ArgType> types = parse_arg_types(kernel, o.args, launch);
   launch.dependent_launch = !o.no_dependent_launch;
   if (complete_options(kernel, types, launch)) {
     fmt::print(stderr, "{}: {} (what is not given: the first configuration, and heuristics for integers of {})\n",
                kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger);
   }
-  std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
+  std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch, options.target.name);
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));
     return 0;
@@ -129,10 +130,13 @@ Command add_compile(CLI::App& parent) {
       ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin"}))
       ->capture_default_str();
   app->add_option("--target", o->target, "GPU architecture: sm_80, sm_90a, ...")->capture_default_str();
-  app->add_option("--arg", o->args,
-                  "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]'")
+  app->add_option(
+         "--arg", o->args,
+         "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]', xs='(*f32, i32)'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
+  app->add_option("--global", o->globals, "NAME=VALUE of a module-level name, in place of what the files give it")
+      ->allow_extra_args(false);
   add_launch_options(*app, o->launch);
   app->add_flag("--no-dependent-launch", o->no_dependent_launch,
                 "The code does not wait for earlier kernels itself: launches cannot overlap");

@@ -21,10 +21,11 @@ struct Descr {
   Elem elem;
   const char* text;
 };
-constexpr Descr kDescr[] = {{Elem::I1, "|b1"},   {Elem::I8, "|i1"},     {Elem::I16, "<i2"},   {Elem::I32, "<i4"},
-                            {Elem::I64, "<i8"},  {Elem::U8, "|u1"},     {Elem::U16, "<u2"},   {Elem::U32, "<u4"},
-                            {Elem::U64, "<u8"},  {Elem::F16, "<f2"},    {Elem::F32, "<f4"},   {Elem::F64, "<f8"},
-                            {Elem::BF16, "|V2"}, {Elem::F8E4M3, "|u1"}, {Elem::F8E5M2, "|u1"}};
+constexpr Descr kDescr[] = {{Elem::I1, "|b1"},     {Elem::I8, "|i1"},     {Elem::I16, "<i2"},    {Elem::I32, "<i4"},
+                            {Elem::I64, "<i8"},    {Elem::U8, "|u1"},     {Elem::U16, "<u2"},    {Elem::U32, "<u4"},
+                            {Elem::U64, "<u8"},    {Elem::F16, "<f2"},    {Elem::F32, "<f4"},    {Elem::F64, "<f8"},
+                            {Elem::BF16, "|V2"},   {Elem::F8E4M3, "|u1"}, {Elem::F8E5M2, "|u1"}, {Elem::F8E4B15, "|u1"},
+                            {Elem::F8E4B8, "|u1"}, {Elem::F8E5B16, "|u1"}};
 
 /// Calls f with a pointer to the element as its C++ type.
 template <class Byte, class F>
@@ -54,6 +55,12 @@ auto with_element(Elem elem, Byte* p, F f) {
       return as(static_cast<float8e4nv*>(nullptr));
     case Elem::F8E5M2:
       return as(static_cast<float8e5*>(nullptr));
+    case Elem::F8E4B15:
+      return as(static_cast<float8e4b15*>(nullptr));
+    case Elem::F8E4B8:
+      return as(static_cast<float8e4b8*>(nullptr));
+    case Elem::F8E5B16:
+      return as(static_cast<float8e5b16*>(nullptr));
     case Elem::F16:
       return as(static_cast<float16*>(nullptr));
     case Elem::BF16:

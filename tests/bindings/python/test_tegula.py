@@ -107,6 +107,62 @@ class Numpy(unittest.TestCase):
                                FACTOR=1)
         np.testing.assert_array_equal(bits, np.array([0, 0x40, 0xC0, 0x63, 0x1C], np.uint8))
 
+    def test_other_kinds_of_float8(self):
+        bits = np.array([0, 0x38, 0xB8, 0x7E, 1], np.uint8)
+        for kind, values in {"float8e4b15": [0, 2**-8, -2**-8, 1.75, 2**-17], "float8e4b8": [0, 0.5, -0.5, 224, 2**-10],
+                             "fp8e5b16": [0, 0.25, -0.25, 49152, 2**-17]}.items():
+            out = np.zeros(5, np.float32)
+            program.convert[(1, )](out, tegula.reinterpret(bits, kind), 5, TYPE=tegula.float32, MODE="", FACTOR=1)
+            np.testing.assert_array_equal(out, np.array(values, np.float32), kind)
+
+    TUPLES = """
+import triton
+import triton.language as tl
+from typing import NamedTuple
+
+class Matrix(NamedTuple):
+    data: tl.tensor
+    rows: tl.tensor
+    name: tl.constexpr
+
+@triton.jit
+def kernel(outs, m, SCALE: tl.constexpr, n):
+    tl.static_assert(m.name == "m" and outs[2] is None and len(outs) == 3)
+    i = tl.arange(0, 4)
+    x = tl.load(m.data + i, mask=i < m.rows) * SCALE[0] + n
+    tl.store(outs[0] + i, x)
+    tl.store(outs[1][0] + i, x * (2 if SCALE[1] is True else 1))
+"""
+
+    def test_tuples(self):
+        import collections
+        kernel = tegula.parse(self.TUPLES).kernel
+        matrix = collections.namedtuple("Matrix", "data rows name")
+        x = np.arange(1, 5, dtype=np.float32)
+        for rows in (1, 3, 16):
+            for scale in ((2, True), (2, 1), (2.5, False)):
+                a, b = np.zeros(4, np.float32), np.zeros(4, np.float32)
+                kernel[(1, )]((a, (b, ), None), m=matrix(x, rows, "m"), SCALE=scale, n=7)
+                expected = np.where(np.arange(4) < rows, x, 0) * np.float32(scale[0]) + 7
+                np.testing.assert_array_equal(a, expected)
+                np.testing.assert_array_equal(b, expected * (2 if scale[1] is True else 1))
+        self.assertIn(".param .u64", kernel.ptx(("*f32", ("*f32", ), None), matrix("*f32", "i32", "m"), (1, True), "i32",
+                                                target="sm_90a"))
+        with self.assertRaisesRegex(TypeError, r"argument 'outs\[1\]': builtins.object is no argument of a kernel"):
+            kernel[(1, )]((x, (object(), ), None), matrix(x, 1, "m"), (1, True), 7)
+        x.flags.writeable = False
+        with self.assertRaisesRegex(TypeError, r"argument 'outs\[0\]': the kernel writes into it"):
+            kernel[(1, )]((x, (x, ), None), matrix(x, 1, "m"), (1, True), 7)
+
+    def test_globals(self):
+        text = "import triton\nimport triton.language as tl\nfrom nowhere import N\nM = ask()\n" \
+               "@triton.jit\ndef k(out):\n    tl.store(out, N[1] + M)\n"
+        out = np.zeros(1, np.int32)
+        tegula.parse(text, globals={"N": (1, 2), "M": 40}).k[(1, )](out)
+        self.assertEqual(out[0], 42)
+        with self.assertRaisesRegex(TypeError, "global 'N': .* cannot be a compile-time value"):
+            tegula.parse(text, globals={"N": object()})
+
     def test_keywords_in_any_order(self):
         x, y = sample("float32"), sample("float32")[::-1].copy()
         out = np.zeros_like(x)
@@ -278,13 +334,13 @@ class Errors(unittest.TestCase):
             self.text(TypeError, self.launch(x, x.astype(complex), None, 8, BLOCK=8)),
             "add(), argument 'x_ptr': an array of dtype complex128, which kernels cannot take; supported are bool, int8, "
             "int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, "
-            "float8e4nv, float8e5")
+            "float8e4nv, float8e5, float8e4b15, float8e4b8, float8e5b16")
         self.assertIn("argument 'x_ptr': an array of dtype >f4",
                       self.text(TypeError, self.launch(x, x.astype(">f4"), None, 8, BLOCK=8)))
         self.assertEqual(
             self.text(TypeError, self.launch(x, [1, 2], None, 8, BLOCK=8)),
             "add(), argument 'x_ptr': builtins.list is no argument of a kernel; expected a tensor, an array, an int, a "
-            "float, a bool, None or a TensorDescriptor")
+            "float, a bool, None, a TensorDescriptor or a tuple of such")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, "8", BLOCK=8)),
                          "add(), argument 'n': '8' is for tl.constexpr parameters, which this one is not")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 2**64, BLOCK=8)),
@@ -292,11 +348,11 @@ class Errors(unittest.TestCase):
         self.assertEqual(
             self.text(TypeError, self.launch(x, x, None, 8, BLOCK=[8])),
             "add(), constexpr 'BLOCK': [8] (list) cannot be a compile-time value; expected None, a bool, an int, a float, "
-            "a str or a dtype")
+            "a str, a dtype or a tuple of such")
         self.assertEqual(
             self.text(TypeError, lambda: tegula.reinterpret(x, "f99")),
             "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
-            "float16, bfloat16, float32, float64, float8e4nv, float8e5")
+            "float16, bfloat16, float32, float64, float8e4nv, float8e5, float8e4b15, float8e4b8, float8e5b16")
 
     HOOKED = """
 import triton

@@ -53,6 +53,7 @@ TEST(CppErrors, TypeChangesInALoop) {
       fmt::format(R"({}: error: the type of a Tile changes in the loop: int32 before it, float32 at the end of its body
         for (Tile k : range(0, n)) a = a + 1.5f;
   hint: give it its final type before the loop, or cast it back with .to(...)
+  see docs/cpp.md
 )",
                   line));
 }
@@ -99,6 +100,7 @@ TEST(CppErrors, LoopsThatAreLeft) {
   EXPECT_EQ(errors_of(k), fmt::format(R"({}: error: a loop of the kernel is left by break, goto, return or an exception
         for (Tile k : range(0, n)) {{
   hint: its body is recorded once: use while_ for a loop that may end early, or a plain C++ loop for one that ends when the kernel is recorded
+  see docs/cpp.md
 )",
                                       line));
   auto caught = kernel("k", [](Ptr<"x"> x, Int<"n"> n) {
@@ -136,19 +138,23 @@ TEST(CppErrors, SeveralInOneRun) {
   EXPECT_EQ(errors_of(k), fmt::format(R"({}: error: shapes [16] and [32] do not fit together at dimension 0: 16 and 32
         Tile a = arange(0, 16) + arange(0, 32);
   hint: extents must be equal or 1; x[:, None] and x[None, :] add a dimension of extent 1
+  see docs/language.md#operators
 {}: error: range takes integers, found the float 1.5
         for (Tile k : range(0, 1.5)) store(x, k);
 {}: error: a condition must be one value, found a tile of [8] int32
         if_(arange(0, 8), [&] {{ n += 1; }});
   hint: use tl.where for a choice element by element, or reduce the tile first
+  see docs/cpp.md
 {}: error: load has no argument 'mosk'
         Tile b = load(n, "mosk"_a = n > 1);
   hint: did you mean 'mask'?
+  see docs/language.md#functions
 {}: error: static_assert failed: two
         static_assert_(cdiv(3, 2) == 1, "two");
 {}: error: the number -1 does not fit uint64
         store(x, Tile(~uint64_t(0)) + -1);
   hint: convert the unsigned operand to a signed type first
+  see docs/language.md#operators
 {}: error: num_stages is -1, expected 0 to 32
         for (Tile k : range(0, n, 1, {{.num_stages = -1}})) store(x, k);
 )",

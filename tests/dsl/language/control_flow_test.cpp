@@ -149,6 +149,45 @@ TEST(ControlFlow, ElseOfALoop) {
   EXPECT_EQ(run(body, 3, 37), (Ints{1, 2, 9}));
 }
 
+TEST(ControlFlow, ElseOfALoopThatBreaksAndReturns) {
+  const std::string helper = R"(
+@triton.jit
+def f(n, limit):
+    for i in range(n):
+        if i > limit:
+            return 100 + i
+        if i * 2 == limit:
+            break
+    else:
+        n = 2000
+        if limit == 77:
+            return 3000
+    for j in range(n):
+        if j == 3:
+            return n
+    return 7
+)";
+  const std::string body = R"(
+    tl.store(out, f(n, 3))
+    tl.store(out + 1, f(n, 4))
+    tl.store(out + 2, f(n, 50))
+    tl.store(out + 3, f(n, 77))
+    tl.store(out + 4, f(2, 2))
+    t = 0
+    for k in range(4):
+        for i in range(n):
+            if i == 3 and k == 2:
+                break
+            if k == 3:
+                return
+        else:
+            t += 10
+        t += 1
+        tl.store(out + 5, t)
+)";
+  EXPECT_EQ(run(body, 6, 6, helper), (Ints{104, 6, 2000, 3000, 7, 23}));
+}
+
 TEST(ControlFlow, JumpsOfUnrolledLoops) {
   const std::string body = R"(
     s = 0

@@ -216,7 +216,7 @@ TEST(BlockPointer, TypesOfElements) {
         "    tl.static_assert(p.type.element_ty.shape[0] == 64 and p.dtype.is_ptr() and not p.dtype.is_block())\n"
         "    tl.static_assert(p.dtype == q.dtype)\n"
         "    v = tl.load(p, boundary_check=[0], cache_modifier='.cg', eviction_policy='evict_first')\n"
-        "    tl.store(q, v.to(q.dtype.element_ty), boundary_check=0)\n",
+        "    tl.store(q, v.to(q.dtype.element_ty), boundary_check=(0,))\n",
         {out, x, 40});
     expect_equal(out.values(), ops::tl<T>(), [&](size_t i) { return i < 40 ? values[i] : T(); });
   });
@@ -241,6 +241,16 @@ def kernel(out, x, n):
     i = tl.arange(0, 8)
     p = at(x, 0)
 )";
+
+// Triton asks whether boundary_check is true, and 0 is not.
+TEST(BlockPointers, ZeroByItselfNamesNoAxis) {
+  const std::vector<float> out = of_kernel(
+      "@triton.jit\ndef kernel(out, x, n):\n"
+      "    p = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))\n"
+      "    tl.store(out + tl.arange(0, 8), tl.load(p, boundary_check=0))\n",
+      3);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(out[size_t(i)], i + 0.5f);
+}
 
 void expect_kernel(const std::string& rest, int n, const std::function<double(int)>& expected) {
   const std::string body = kPrelude + rest;

@@ -91,7 +91,10 @@ TEST_F(SemanticsFunctions, CreationErrors) {
   call("full", {shape({16}), 1.5, type(Elem::I32)});
   EXPECT_EQ(errors(), "the value of full, 1.5, is no int32 (take a float dtype)");
   call("full", {shape({16}), Int(300), type(Elem::I8)});
-  EXPECT_EQ(errors(), "the number 300 does not fit int8 (take a wider dtype)");
+  EXPECT_EQ(errors(), "the number 300 does not fit int8 and wraps, as in Triton (take a wider dtype)");
+  EXPECT_EQ(std::get<int64_t>(last().get(ir::attr::value)), 44);
+  call("full", {shape({2}), Int(-1), type(Elem::U32)});
+  EXPECT_EQ(errors(), "the number -1 does not fit uint32 (take a wider dtype)");
   call("full", {shape({16}), tile(Elem::F32, {16}), type(Elem::F32)});
   EXPECT_EQ(errors(), "full takes a scalar value, found tile of [16] float32");
 }
@@ -552,7 +555,47 @@ TEST_F(SemanticsFunctions, RandomErrors) {
   EXPECT_EQ(errors(), "uint_to_uniform_float takes integers of 32 or 64 bits, found tile of [16] uint16");
 }
 
+// ---- Limits
+
+TEST_F(SemanticsFunctions, TilesOfTooManyDimensions) {
+  Val x = tile(Elem::F32, ir::Shape(20, 1));
+  call("expand_dims", {x, Int(0)});
+  EXPECT_EQ(errors(),
+            "expand_dims gives a tile of 21 dimensions, tiles have at most 20 (join dimensions by tl.reshape)");
+  call("zeros", {shape(std::vector<Int>(21, Int(1))), type(Elem::F32)});
+  EXPECT_EQ(errors(), "the shape of zeros has 21 dimensions, tiles have at most 20");
+  subscript(s, x, {None{}});
+  EXPECT_EQ(errors(), "an index gives a tile of 21 dimensions, tiles have at most 20 (join dimensions by tl.reshape)");
+}
+
+TEST_F(SemanticsFunctions, LogicalMethods) {
+  Val flags = tile(Elem::I1, {16});
+  EXPECT_EQ(type_of(call("logical_and", {flags, true})), "tile<16xi1>");
+  EXPECT_EQ(describe(call("logical_or", {false, true})), "True");
+  call("logical_or", {flags, tile(Elem::I32, {16})});
+  EXPECT_EQ(errors(),
+            "logical_or takes int1, found tile of [16] int32 (compare first: x != 0, or use & and | of integers)");
+  ASSERT_TRUE(find_method(flags, "logical_and"));
+}
+
 // ---- float8
+
+TEST_F(SemanticsFunctions, OtherKindsOfFloat8) {
+  Val x = tile(Elem::F8E4B15, {16, 16}), y = tile(Elem::F8E4M3, {16, 16});
+  ops();
+  EXPECT_EQ(type_of(call("dot", {x, y})), "tile<16x16xf32>");
+  EXPECT_EQ(ops(), "cast cast constant dot");  // of float16
+  EXPECT_EQ(type_of(call("abs", {x})), "tile<16x16xf8e4b15>");
+  EXPECT_EQ(ops(), "bitcast constant bit_and bitcast");
+  EXPECT_EQ(type_of(call("to", {tile(Elem::F32, {4}), type(Elem::F8E4B15), text("rtz")})), "tile<4xf8e4b15>");
+  EXPECT_EQ(type_of(call("extra_cuda_convert_custom_float8_sm80", {x, type(Elem::F32)})), "tile<16x16xf32>");
+  EXPECT_EQ(type_of(call("extra_cuda_convert_custom_float8_sm80", {x, type(Elem::BF16)})), "tile<16x16xf16>");
+  EXPECT_EQ(describe(call("is_fp8e4b15", {type(Elem::F8E4B15)})), "True");
+  EXPECT_EQ(describe(attribute(s, type(Elem::F8E5B16), "name")), "'fp8e5b16'");
+  EXPECT_EQ(errors(), "");
+  call("extra_cuda_convert_custom_float8", {tile(Elem::BF16, {4}), type(Elem::F8E4B15)});
+  EXPECT_EQ(errors(), "convert_custom_float8 takes float8e4b15, float16 or float32, found tile of [4] bfloat16");
+}
 
 TEST_F(SemanticsFunctions, Float8) {
   Val x = tile(Elem::F8E4M3, {16}), y = tile(Elem::F8E5M2, {16}), h = tile(Elem::F16, {16}), f = tile(Elem::F32, {16});

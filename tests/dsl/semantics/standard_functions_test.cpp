@@ -385,6 +385,34 @@ TEST(ScaledProducts, OfAllFormats) {
   check_scaled(kE2m1, kE2m1, false, false, false);
 }
 
+// What kernels import of Triton's own library; masks by method.
+TEST(StandardLibrary, CombineFunctions) {
+  Array<int32_t> out(9);
+  run(R"(
+from triton.language.standard import _sum_combine, _argmax_combine_tie_break_left, _is_power_of_two
+
+@triton.jit
+def kernel(out):
+    i = tl.arange(0, 8)
+    x = (i * 5) % 8 // 2
+    tl.static_assert(_is_power_of_two(64) and not _is_power_of_two(0) and not tl.standard._is_power_of_two(12))
+    tl.store(out, tl.reduce(x, 0, _sum_combine))
+    tl.store(out + 1, tl.reduce(x, 0, tl.standard._elementwise_max))
+    tl.store(out + 2, tl.reduce(x, 0, tl.standard._xor_combine))
+    value, index = tl.reduce((x, i), 0, _argmax_combine_tie_break_left)
+    tl.store(out + 3, value)
+    tl.store(out + 4, index)
+    value, index = tl.reduce((x, i), 0, tl.standard._argmin_combine_tie_break_left)
+    tl.store(out + 5, index)
+    tl.store(out + 6, tl.max(tl.associative_scan(x + 1, 0, tl.standard._prod_combine), 0))
+    tl.store(out + 7, tl.sum((x > 1).logical_and(i < 4).to(tl.int32), 0))
+    tl.store(out + 8, tl.sum((x > 1).logical_or(i == 0).to(tl.int32), 0))
+)",
+      {}, {1}, out);
+  // x = 0, 2, 1, 3, 2, 0, 3, 1
+  EXPECT_EQ(out.values(), (std::vector<int32_t>{12, 3, 0, 3, 3, 0, 576, 2, 5}));
+}
+
 // Scales of float8e4nv for 16 elements each, beside an operand without scales.
 TEST(ScaledProducts, Nvfp4) {
   Packed a(kE2m1, 32, 64, 1, 31);

@@ -1,0 +1,225 @@
+// label: device
+// Names of other files: helpers, constants and classes of a package; tuples and named tuples as arguments of launches.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kFile = TEGULA_SOURCE_DIR "/tests/kernels/package/ops/kernels.py";
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    std::string text = error.what();
+    for (size_t at; (at = text.find(TEGULA_SOURCE_DIR "/tests/kernels/")) != text.npos;)
+      text.erase(at, sizeof(TEGULA_SOURCE_DIR "/tests/kernels/") - 1);
+    return text;
+  }
+  return "no error";
+}
+
+std::vector<float> elementwise(const Program& program) {
+  auto device = default_device();
+  Buffer x(*device, std::vector<float>{1, 2, 3, 4}), out(*device, 4 * sizeof(float));
+  program.kernel("elementwise").launch(*device, {1}, {.constexprs = {{"N", 4}}}, out.as<float>(), x.as<float>());
+  return out.download<float>();
+}
+
+TEST(Imports, NamesOfOtherFiles) {
+  // (2 x + 2), backwards, times 3, plus a default of 0.5
+  EXPECT_EQ(elementwise(Program::load(kFile)), (std::vector<float>{30.5, 24.5, 18.5, 12.5}));
+  // Another value of a global, in all files; it is no other kernel's.
+  EXPECT_EQ(elementwise(Program::load(kFile, {{"FAST", true}})), (std::vector<float>{12006.5, 9006.5, 6006.5, 3006.5}));
+  EXPECT_EQ(elementwise(Program::load(kFile, {{"MODE", 1}})), (std::vector<float>{10.5, 8.5, 6.5, 4.5}));
+}
+
+TEST(Imports, OfTheTarget) {
+  const Kernel kernel = Program::load(kFile).kernel("of_the_target");
+  const std::vector<ArgType> types{{Elem::I32, true, 16}};
+  EXPECT_NE(kernel.tile_ir(types, {}, "sm_90a").find("value = 0"), std::string::npos);
+  EXPECT_NE(kernel.tile_ir(types, {}, "sm_100a").find("value = 1"), std::string::npos);
+  EXPECT_EQ(message_of([&] { kernel.tile_ir(types, {}, "nothing"); }),
+            "unknown target 'nothing'\n  hint: Tegula knows sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a");
+}
+
+TEST(Imports, Mistakes) {
+  const Program program = Program::load(kFile);
+  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::F32, true, 16}};
+  auto message = [&](const char* kernel) { return message_of([&] { program.kernel(kernel).tile_ir(types, {}); }); };
+  EXPECT_EQ(message("factor"),
+            "package/settings.py:26:10: error: 'ask' comes from 'some_library.ask', outside this file\n"
+            "    FACTOR = ask(\"how much\")\n"
+            "             ^~~\n"
+            "  package/settings.py:47:16: note: in the value of the global 'FACTOR', which may be given: --global "
+            "FACTOR=VALUE\n"
+            "        return x * FACTOR\n"
+            "                   ^~~~~~\n"
+            "  package/ops/kernels.py:33:19: note: in the call from package/ops/kernels.py:33\n"
+            "        tl.store(out, scaled(tl.load(x)))\n"
+            "                      ^~~~~~~~~~~~~~~~~~\n");
+  EXPECT_EQ(message("uses_broken"),
+            "package/settings.py:42:15: error: expected an expression after '+', found '*'\n"
+            "        return x +* 1\n"
+            "                  ^\n"
+            "  package/ops/kernels.py:38:19: note: in the function 'broken', which is called here\n"
+            "        tl.store(out, broken(tl.load(x)))\n"
+            "                      ^~~~~~~~~~~~~~~~~~\n");
+  EXPECT_EQ(
+      message("uses_missing"),
+      "package/ops/kernels.py:43:19: error: 'missing' comes from '.nowhere.missing', outside this file\n"
+      "        tl.store(out, missing(tl.load(x)))\n"
+      "                      ^~~~~~~\n"
+      "  hint: a kernel can use triton.language, math, and the globals and functions of its file and of the files "
+      "that this imports from; --global missing=VALUE gives a value\n"
+      "  see docs/language.md#names-of-other-files\n");
+  EXPECT_EQ(message("uses_unknown"),
+            "package/ops/kernels.py:48:19: error: 'package/settings.py' has no name 'nothing'\n"
+            "        tl.store(out, settings.nothing)\n"
+            "                      ^~~~~~~~~~~~~~~~\n");
+  EXPECT_NE(Program::load(kFile, {{"FACTOR", 2.0}}).kernel("factor").tile_ir(types, {}).find("value = 2"),
+            std::string::npos);
+}
+
+// A compiled kernel of the cache is not taken where an imported file has changed.
+TEST(Imports, ChangedFiles) {
+  const fs::path folder = fs::temp_directory_path() / ("tegula-imports-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "kernel.py") << "import triton\nimport triton.language as tl\nfrom helper import N\n"
+                                         "@triton.jit\ndef k(out):\n    tl.store(out, N)\n";
+  auto cache = std::make_shared<ImageCache>(ImageCache::Options{folder / "cache", -1, {}});
+  auto device = default_device();
+  for (int n : {3, 4, 4, 5}) {
+    std::ofstream(folder / "helper.py") << "N = " << n << "\n";
+    Program program = Program::load(folder / "kernel.py");
+    program.set_cache(cache);
+    Buffer out(*device, 4);
+    program.kernel("k").launch(*device, {1}, {}, out.as<int32_t>());
+    EXPECT_EQ(out.download<int32_t>()[0], n);
+  }
+  fs::remove_all(folder);
+}
+
+// Files that import from each other end somewhere.
+TEST(Imports, InCircles) {
+  const fs::path folder = fs::temp_directory_path() / ("tegula-circle-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "a.py") << "import triton\nimport triton.language as tl\nfrom b import M\nfrom b import N\n"
+                                    "@triton.jit\ndef k(out):\n    tl.store(out, N)\n"
+                                    "@triton.jit\ndef l(out):\n    tl.store(out, M)\n";
+  std::ofstream(folder / "b.py") << "from a import M\nfrom c import *\n";
+  std::ofstream(folder / "c.py") << "from b import *\nN = 7\n";
+  const Program program = Program::load(folder / "a.py");
+  const std::vector<ArgType> types{{Elem::I32, true, 16}};
+  EXPECT_NE(program.kernel("k").tile_ir(types, {}).find("value = 7"), std::string::npos);
+  EXPECT_NE(message_of([&] { program.kernel("l").tile_ir(types, {}); }).find("'M' comes from"), std::string::npos);
+  fs::remove_all(folder);
+}
+
+// ---- Tuples as arguments
+
+constexpr const char* kTuples = R"(
+import collections
+import typing
+import triton
+import triton.language as tl
+
+class Point(typing.NamedTuple):
+    x: tl.tensor
+    y: tl.tensor
+    scale: tl.constexpr = 2
+
+Size = collections.namedtuple("Size", ["rows", "cols"])
+
+@triton.jit
+def _sum(p: Point):
+    tl.static_assert(isinstance(p, Point) and isinstance(p, tuple) and not isinstance(p, Size))
+    return (p.x + p.y) * p.scale
+
+@triton.jit
+def kernel(out, xs, p, FORM: tl.constexpr, n):
+    tl.static_assert(len(xs) == 4 and xs[2] is None)
+    total = xs[1] + n
+    for q in tl.static_range(2):
+        total += tl.load(xs[0] + q)
+    inner = xs[3]
+    total += inner[0] * FORM[0] + FORM.cols
+    best = Point(total, 1)
+    for k in range(3):
+        best = Point(best.x + p.x, best.y + p.y, best.scale)
+    tl.store(out, _sum(best))
+    size = Size(rows=3, cols=xs[1])
+    tl.store(out + 1, size.rows + size[1])
+)";
+
+TEST(Tuples, AsArguments) {
+  auto device = default_device();
+  Buffer x(*device, std::vector<int32_t>{10, 20}), out(*device, 8);
+  const Kernel kernel = Program::parse(kTuples, "t.py").kernel("kernel");
+  const ConstexprTuple point{{NextArg(), NextArg()}, "Point", {"x", "y"}};
+  const ConstexprTuple xs{{NextArg(), NextArg(), std::monostate(), ConstexprTuple{{NextArg()}}}};
+  const LaunchOptions options{
+      .constexprs = {{"xs", xs}, {"p", point}, {"FORM", ConstexprTuple{{4, 5}, "Size", {"rows", "cols"}}}}};
+  auto run = [&](int one, int inner, int px, int py, int n) {
+    kernel.launch(*device, {1}, options, out.as<int32_t>(), x.as<int32_t>(), one, inner, px, py, n);
+    return out.download<int32_t>();
+  };
+  // total = xs[1] + n + 30 + inner * 4 + 5; the sum doubled
+  EXPECT_EQ(run(1, 2, 3, 4, 5), (std::vector<int32_t>{2 * (1 + 5 + 30 + 8 + 5 + 9 + 1 + 12), 4}));
+  EXPECT_EQ(run(7, 100, 0, 1, 16), (std::vector<int32_t>{2 * (7 + 16 + 30 + 400 + 5 + 0 + 1 + 3), 10}));
+  EXPECT_EQ(kernel.written_args(std::vector<Arg>{out.as<int32_t>(), x.as<int32_t>(), 1, 1, 1, 1, 1}, options),
+            (std::vector<bool>{true, false, false, false, false, false, false}));
+}
+
+TEST(Tuples, Mistakes) {
+  auto device = default_device();
+  Buffer out(*device, 8);
+  const Kernel kernel = Program::parse(kTuples, "t.py").kernel("kernel");
+  const ConstexprTuple pair{{NextArg(), NextArg()}};
+  auto message = [&](std::vector<ConstexprArg> constexprs, std::vector<Arg> args) {
+    return message_of(
+        [&] { kernel.launch(*device, detail::GridRef(Grid{1}), {.constexprs = std::move(constexprs)}, args); });
+  };
+  EXPECT_EQ(message({{"xs", pair}, {"p", pair}, {"FORM", ConstexprTuple{{NextArg()}}}}, {}),
+            "kernel 'kernel': the tuple for the constexpr parameter 'FORM' holds arguments of the launch\n"
+            "  hint: all its items are known at compile time");
+  EXPECT_EQ(message({{"xs", pair}, {"p", pair}, {"FORM", 1}}, {out.as<int32_t>(), 1, 2}),
+            "kernel 'kernel' takes 6 arguments (out, xs, xs, p, p, n), found 3");
+  EXPECT_EQ(
+      message({{"xs", ConstexprTuple{{1, 2, std::monostate(), ConstexprTuple{{1}}}}}, {"p", pair}, {"FORM", pair}},
+              {out.as<int32_t>(), 1, 2, 3})
+          .substr(0, 61),
+      "kernel 'kernel': the tuple for the constexpr parameter 'FORM'");
+  const ConstexprTuple point{{NextArg(), NextArg()}, "Point", {"x", "y"}};
+  const ConstexprTuple xs{{NextArg(), NextArg(), std::monostate(), ConstexprTuple{{NextArg()}}}};
+  Program program = Program::parse(std::string(kTuples) + "    tl.store(out + 1, p.z)\n    Point(1, z=2)\n", "t.py");
+  EXPECT_EQ(
+      message_of([&] {
+        program.kernel("kernel").launch(
+            *device, {1},
+            {.constexprs = {{"xs", xs}, {"p", point}, {"FORM", ConstexprTuple{{1, 2}, "Size", {"rows", "cols"}}}}},
+            out.as<int32_t>(), out.as<int32_t>(), 1, 2, 3, 4, 5);
+      }),
+      "t.py:33:23: error: 'Point' has no field 'z'\n"
+      "        tl.store(out + 1, p.z)\n"
+      "                          ^~~\n"
+      "  hint: its fields are x, y\n"
+      "  see docs/language.md#statements\n"
+      "t.py:34:14: error: Point has no argument 'z'\n"
+      "        Point(1, z=2)\n"
+      "                 ^\n"
+      "  hint: its arguments are x, y, scale\n"
+      "  see docs/language.md#statements\n");
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,1 @@
+"""A package whose kernels take names from its other files."""

@@ -1,0 +1,1 @@
+from .elementwise import double, half, swap
