@@ -85,7 +85,7 @@ std::vector<ArgType> sort_values(const Kernel& kernel, const Case& c, LaunchOpti
     (param != params.end() && param->is_constexpr ? constexprs : args).push_back(value);
   }
   options = cli::with_constexprs(options, constexprs);
-  std::vector<ArgType> types = cli::parse_arg_types(kernel, args);
+  std::vector<ArgType> types = cli::parse_arg_types(kernel, args, options);
   cli::complete_options(kernel, types, options);
   return types;
 }
