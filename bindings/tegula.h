@@ -9,8 +9,8 @@
  *     return 1;
  *   }
  *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
- *   tegula_options options = {.struct_size = sizeof options, .constexprs = &block, .num_constexprs = 1, .num_warps = 8};
- *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
+ *   tegula_options options = {.struct_size = sizeof options, .constexprs = &block, .num_constexprs = 1, .num_warps =
+ * 8}; tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
  *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
  *
  * - A function returns a status: TEGULA_OK, or what went wrong. tegula_last_error() then tells all of it, with file,
@@ -281,8 +281,8 @@ typedef tegula_status (*tegula_grid_function)(void* user, const tegula_config* c
 /* For callbacks: the text of the error that they return. */
 void tegula_set_error(const char* text);
 
-/* A hook of a tuned kernel, called by the thread that launches. `config` is what the launch or the timed run has. Anything
- * but TEGULA_OK ends the launch with that status; the message then is set_error()'s. */
+/* A hook of a tuned kernel, called by the thread that launches. `config` is what the launch or the timed run has.
+ * Anything but TEGULA_OK ends the launch with that status; the message then is set_error()'s. */
 typedef tegula_status (*tegula_hook)(void* user, const tegula_config* config, int32_t reset_only, const char* error);
 /* The same kernel with hooks in place of those of its file: `config_hook` before each launch with a configuration that
  * tuning chose and before each timed run, `pre_hook` before each timed run and once more, with reset_only 1, when the
