@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "codegen/compile.h"
+#include "dsl/launch_options.h"
 #include "dsl/program.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/assembler.h"
@@ -76,15 +77,15 @@ std::vector<ArgType> sort_values(const Kernel& kernel, const Case& c, LaunchOpti
   std::vector<std::string> args, constexprs;
   for (const std::string& value : c.values) {
     const std::string name = value.substr(0, value.find('='));
-    if (name == "num_warps" || name == "num_stages") {
-      (name == "num_warps" ? options.num_warps : options.num_stages) = std::atoi(value.c_str() + name.size() + 1);
+    if (const dsl::LaunchOption* option = dsl::find_launch_option(name)) {
+      options.*option->launch = std::atoi(value.c_str() + name.size() + 1);
       continue;
     }
     const auto& params = kernel.params();
     auto param = std::find_if(params.begin(), params.end(), [&](const KernelParam& p) { return p.name == name; });
     (param != params.end() && param->is_constexpr ? constexprs : args).push_back(value);
   }
-  options.constexprs = cli::parse_options(constexprs, options.num_warps, options.num_stages).constexprs;
+  options = cli::with_constexprs(std::move(options), constexprs);
   std::vector<ArgType> types = cli::parse_arg_types(kernel, args);
   cli::complete_options(kernel, types, options);
   return types;
