@@ -363,6 +363,7 @@ def clear(args, reset_only=False):
                      key=["n"], pre_hook=clear, post_hook=lambda args, exception: args["out"].nonzero() if args["n"] < 9 else 0)
                                                                                   ^~~~~~~~~~~~~~~~~~~
   hint: known are dtype, element_size() and data_ptr(); pass extents and strides as arguments; or hooks can be given in C++ (Autotune::pre_hook, Config::pre_hook) and Python (kernel.with_hooks) as well
+  see docs/language.md#decorators
 )");
 }
 

@@ -140,7 +140,8 @@ TEST_F(Command, CheckWithTypes) {
             "typed.py:5:5: error: the value of store is a pointer to float32\n"
             "        tl.store(x + tl.arange(0, B), y)\n"
             "        ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
-            "  hint: load from it first: tl.load(p)\n");
+            "  hint: load from it first: tl.load(p)\n"
+            "  see docs/language.md#functions\n");
   EXPECT_EQ(tegula("check typed.py::l --arg x='*f32'").status, 0);
   EXPECT_HAS(tegula("check typed.py::l --arg y='*f32'").err, "no kernel of the file has such an argument");
 }

@@ -571,7 +571,8 @@ TEST(LibdeviceTable, Errors) {
             "k.py:8:9: error: libdevice.round takes float32 or float64, found float16\n"
             "        b = libdevice.round(a)\n"
             "            ^~~~~~~~~~~~~~~~~~\n"
-            "  hint: convert with .to(tl.float32) first\n");
+            "  hint: convert with .to(tl.float32) first\n"
+            "  see docs/language.md#libdevice\n");
   EXPECT_EQ(message("libdevice.pow(2.0)"),
             "k.py:8:9: error: libdevice.pow lacks its argument 'arg1'\n"
             "        b = libdevice.pow(2.0)\n"
