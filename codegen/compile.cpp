@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "codegen/analysis/shared_plan.h"
 #include "codegen/exec/asm_check.h"
 #include "codegen/exec/generate.h"
 #include "codegen/ir/printer.h"
@@ -17,36 +16,13 @@ namespace tegula {
 
 namespace {
 
-// The function laid out; null after a diagnostic. Passes choose how many stages loops have, and what dots get through
-// shared memory, before they know what all else needs of it: where that was too much they start again with less room.
-// Dumps and times are those of the last run alone.
+// The function after all passes; null after a diagnostic.
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags,
                                   const DumpCallback& dump, std::vector<PassTime>* times, ir::Completion completion) {
   PassContext context{target, diags};
   context.completion = completion;
-  const int64_t limit = target.shared_per_program;
-  for (;;) {
-    std::vector<std::pair<std::string, std::string>> texts;
-    std::vector<PassTime> run_times;
-    DumpCallback keep;
-    if (dump) keep = [&](const std::string& pass, const std::string& text) { texts.emplace_back(pass, text); };
-    auto work = func.clone();
-    const bool passed = run_passes(*work, context, keep, &run_times);
-    const int64_t excess = passed ? plan_shared(*work).bytes - limit : 0;
-    if (excess <= 0 || context.shared_for_others >= limit) {
-      for (const auto& [pass, text] : texts) dump(pass, text);
-      if (times) times->insert(times->end(), run_times.begin(), run_times.end());
-      return passed ? std::move(work) : nullptr;
-    }
-    // Copies that are under way from round to round need their room beside what the epilogue exchanges.
-    if (std::exchange(context.join_rounds, false)) continue;
-    int64_t places = 0;
-    ir::walk(work->body, [&](const ir::Op& op) {
-      if (op.opcode == ir::Opcode::SharedAlloc) places += place_bytes(op.result()->type) * op.get(ir::attr::slots);
-    });
-    context.shared_for_others =
-        std::max(context.shared_for_others + std::max(excess, limit / 16), limit - places + excess);
-  }
+  auto work = func.clone();
+  return run_passes(*work, context, dump, times) ? std::move(work) : nullptr;
 }
 
 // What `work` gives. It runs no code of the user's: an exception that is none of Tegula's is a mistake of ours as well.

@@ -339,10 +339,13 @@ Found find(const Kernel& kernel, KernelState& state, Device& device, GridRef gri
   const dsl::LaunchKey key(device, options, args, all.empty() ? state.key_args : all);
   if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) [[likely]]
     return {ready};
-  if (!dsl::leaves_open(state, options)) return make_ready(kernel, state, key, {}, device, options, args);
-  KernelState::TuningLock lock(state);  // other threads wait for what this one finds
-  if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) return {ready};
-  return make_ready(kernel, state, key, choose_config(state, device, grid, options, args), device, options, args);
+  Config declared;
+  if (dsl::leaves_open(state, options)) {
+    KernelState::TuningLock lock(state);  // other threads wait for what this one finds
+    if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) return {ready};
+    declared = choose_config(state, device, grid, options, args);
+  }
+  return make_ready(kernel, state, key, declared, device, options, args);
 }
 
 }  // namespace

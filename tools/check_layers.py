@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tools"], ["tutorials", "bench"], ["tests"]]
-CODEGEN = [["ir", "layout", "target"], ["analysis"], ["passes"], ["lower"], ["exec"]]
+CODEGEN = [["ir", "layout", "target"], ["analysis"], ["passes", "pipeline"], ["lower"], ["exec"]]
 # Third-party headers by prefix, and the folders that may name them.
 ALLOWED = {
     "llvm": ["codegen/lower", "codegen/exec"],

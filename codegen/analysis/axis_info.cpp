@@ -120,7 +120,7 @@ class Interpreter {
           block(*region);
         }
         for (const auto& r : op.results) {
-          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.shared;
+          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.is_place();
           info_[r.get()] = known ? transfer(op) : unknown(r.get());
           if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
         }

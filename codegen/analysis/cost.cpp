@@ -120,10 +120,10 @@ class Estimator {
           written_ += double(op.operand(1)->type.num_elements() * element_bytes(op.operand(1)->type)) * times;
           continue;
         case Opcode::Barrier:
-        case Opcode::AsyncWait:
           exchange_ += times;
           continue;
-        case Opcode::Dot: {
+        case Opcode::Dot:
+        case Opcode::MmaStart: {
           const DotCost cost = dot_cost(op, target_);
           dot_flops_ += cost.flops * times;
           tensor_flops_ += cost.tensor_flops * times;

@@ -109,7 +109,7 @@ double filled_up(int64_t extent, int64_t step) { return double((extent + step - 
 DotCost dot_cost(const ir::Op& dot, const Target& target) {
   const ir::Type& sums = dot.result()->type;
   const int64_t m = sums.shape[sums.rank() - 2], n = sums.shape.back(), k = dot.operand(0)->type.shape.back();
-  const MmaPath path = dot.operand(1)->type.shared ? MmaPath::Warpgroup : MmaPath::Sync;
+  const MmaPath path = dot.opcode == Opcode::MmaStart ? MmaPath::Warpgroup : MmaPath::Sync;
   DotCost cost{find_mma(dot, path, target), 2.0 * double(sums.num_elements()) * double(k)};
   if (!cost.instruction) {
     cost.fmas = double(held_elements(sums)) * double(k) * (sums.bits() == 64 ? 2 : 1);

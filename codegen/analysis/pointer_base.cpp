@@ -37,6 +37,7 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
       case Opcode::Reshape:
       case Opcode::Trans:
       case Opcode::Hint:
+      case Opcode::ConvertLayout:
         known = merge(op->operands[0]);
         break;
       case Opcode::Bitcast:

@@ -32,7 +32,7 @@ void collect_outer(const ir::Block& block, std::unordered_set<const ir::Value*>&
 }  // namespace
 
 int64_t held_elements(const ir::Type& type) {
-  if (type.is_scalar() || type.shared) return 1;
+  if (type.is_scalar() || type.is_place()) return 1;
   if (!type.layout) return type.num_elements();
   return type.layout->remove_zero_registers().in_size(Dim::Register);
 }
@@ -43,7 +43,7 @@ RegisterPressure::RegisterPressure(const ir::Func& func, const AxisAnalysis& axi
 RegisterPressure::Peak RegisterPressure::peak() {
   find_streamed(func_.body);
   ir::walk(func_.body, [&](const ir::Op& op) {
-    if (op.opcode == Opcode::Dot) fragments_.insert({op.operand(0), op.operand(1)});
+    if (ir::is_product(op)) fragments_.insert({op.operand(0), op.operand(1)});
   });
   peak_ = {};
   Live live;
@@ -129,7 +129,7 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
 int RegisterPressure::registers(const ir::Value* v) {
   const ir::Type& type = v->type;
   if (streamed_.contains(v)) return 0;
-  if (type.is_scalar() || type.shared) {
+  if (type.is_scalar() || type.is_place()) {
     bool param = !v->def && v->block == &func_.body;  // stays in constant memory
     return param ? 0 : words(type, 1);
   }
@@ -171,7 +171,7 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
         live.insert(inner.begin(), inner.end());
       }
     }
-    bool together = op.opcode == Opcode::ConvertLayout || op.opcode == Opcode::Dot;
+    bool together = op.opcode == Opcode::ConvertLayout || ir::is_product(op);
     if (together) {  // results are written while operands are still read
       Live both = live;
       both.insert(after.begin(), after.end());

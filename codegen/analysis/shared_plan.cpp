@@ -37,130 +37,12 @@ int64_t combine_scratch(const ir::Op& op, int num_warps) {
   return bytes;
 }
 
-// The shared_alloc that a place belongs to.
-const ir::Op* alloc_of(const ir::Value* place) {
-  const ir::Op* op = place->def;
-  while (op->opcode != ir::Opcode::SharedAlloc) op = op->operand(0)->def;
-  return op;
+// Whether what the product reads may still be read behind the block that it stands in: no wait there ends it.
+bool outlives_block(const ir::Op& product) {
+  for (const auto& op : product.parent->ops)
+    if (op->opcode == ir::Opcode::MmaWait && op->operand(0) == product.result()) return op->get(ir::attr::pending) > 0;
+  return true;
 }
-
-bool is_product_of_places(const ir::Op& op) { return op.opcode == ir::Opcode::Dot && op.operand(1)->type.shared; }
-
-// Walks the program with the areas used since the last barrier, and those that asynchronous dots may still read.
-class BarrierWalk {
- public:
-  BarrierWalk(SharedPlan& plan, const std::unordered_map<const ir::Op*, int64_t>& bytes) : plan_(plan), bytes_(bytes) {}
-
-  using Areas = std::vector<std::pair<int64_t, int64_t>>;  // [begin, end)
-  struct State {
-    Areas used, in_flight;
-    /// True if there was something new.
-    bool add(const State& other) {
-      const size_t before = used.size() + in_flight.size();
-      append(used, other.used);
-      append(in_flight, other.in_flight);
-      return used.size() + in_flight.size() > before;
-    }
-    static void append(Areas& to, const Areas& more) {
-      for (const auto& area : more)
-        if (std::find(to.begin(), to.end(), area) == to.end()) to.push_back(area);
-    }
-  };
-
-  State block(const ir::Block& block, State state) {
-    for (auto& op : block.ops) visit(*op, state);
-    return state;
-  }
-
- private:
-  void visit(const ir::Op& op, State& state) {
-    switch (op.opcode) {
-      case ir::Opcode::AsyncWait:
-        if (op.operand(0)->type.completion == ir::Completion::Group) state.used.clear();
-        return;
-      case ir::Opcode::Barrier:
-        state.used.clear();
-        return;
-      case ir::Opcode::If: {
-        State other = block(*op.regions[1], state);
-        state = block(*op.regions[0], std::move(state));
-        state.add(other);
-        return;
-      }
-      case ir::Opcode::For:
-        return loop(op, state);
-      case ir::Opcode::While:
-        loop(op, state);
-        state = block(*op.regions[0], std::move(state));  // it ends behind a condition that does not hold
-        return;
-      case ir::Opcode::SharedFree:
-      case ir::Opcode::SharedRead:
-        State::append(state.used, {area(*alloc_of(op.operand(0)))});
-        return;
-      case ir::Opcode::Dot:
-        for (const ir::Value* v : op.operands)
-          if (v->type.shared) State::append(state.in_flight, {area(*alloc_of(v))});
-        return;
-      case ir::Opcode::DotWait:
-        State::append(state.used, state.in_flight);
-        if (op.get(ir::attr::pending) == 0) state.in_flight.clear();
-        return;
-      case ir::Opcode::SharedAlloc:
-        if (is_used(area(op), state)) plan_.barrier_before.insert(&op), state.used.clear();
-        return;
-      case ir::Opcode::SharedStore: {
-        // Who takes several places in turn sees to it that they are not read any more.
-        const ir::Op& alloc = *alloc_of(op.operand(1));
-        if (alloc.get(ir::attr::slots) == 1 && is_used(area(alloc), state))
-          plan_.barrier_before.insert(&op), state.used.clear();
-        State::append(state.used, {area(alloc)});
-        return;
-      }
-      default:
-        unknown(op, state);
-        if (!bytes_.contains(&op)) return;
-        if (is_used(area(op), state)) plan_.barrier_before.insert(&op);
-        state.used = {area(op)};  // the op's own barrier separates it from all earlier reads
-    }
-  }
-
-  // Turns what holds before a loop into what holds wherever an iteration may begin.
-  void loop(const ir::Op& op, State& state) {
-    for (bool grows = true; grows;) {
-      State after = state;
-      for (auto& region : op.regions) after = block(*region, std::move(after));
-      grows = state.add(after);
-    }
-  }
-
-  // Of other ops with places: they are read, and written if the op writes at all. With regions: these may run any
-  // number of times, in any order. (Those that see nothing from outside have scalars alone.)
-  void unknown(const ir::Op& op, State& state) {
-    for (const ir::Value* v : op.operands) {
-      if (!v || !v->type.shared || op.has(ir::Pure)) continue;
-      const ir::Op& alloc = *alloc_of(v);
-      if (op.has(ir::WritesShared) && is_used(area(alloc), state)) plan_.barrier_before.insert(&op), state.used.clear();
-      State::append(state.used, {area(alloc)});
-    }
-    if (op.info().isolates()) return;
-    for (bool grows = !op.regions.empty(); grows;) {
-      grows = false;
-      for (auto& region : op.regions) grows |= state.add(block(*region, state));
-    }
-  }
-
-  std::pair<int64_t, int64_t> area(const ir::Op& op) const {
-    const int64_t begin = plan_.offset.at(&op);
-    return {begin, begin + bytes_.at(&op)};
-  }
-  static bool is_used(std::pair<int64_t, int64_t> area, const State& state) {
-    return std::any_of(state.used.begin(), state.used.end(),
-                       [&](const auto& used) { return used.first < area.second && area.first < used.second; });
-  }
-
-  SharedPlan& plan_;
-  const std::unordered_map<const ir::Op*, int64_t>& bytes_;
-};
 
 // A shared_alloc, and from which op to which it needs its room, in the order of the program.
 struct Room {
@@ -179,8 +61,8 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
     auto copies = groups.find(&op);
     return op.opcode == ir::Opcode::AsyncWait && (copies == groups.end() || copies->second == 0);
   };
-  auto waits_for_all_dots = [](const ir::Op& op) {
-    return op.opcode == ir::Opcode::DotWait && op.get(ir::attr::pending) == 0;
+  auto waits_for_all_products = [](const ir::Op& op) {
+    return op.opcode == ir::Opcode::MmaWait && op.get(ir::attr::pending) == 0;
   };
   std::vector<Room> rooms;
   std::unordered_map<const ir::Op*, size_t> room_of;
@@ -192,11 +74,11 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots)});
     }
     for (const ir::Value* v : op.operands) {
-      if (!v || !v->type.shared) continue;
+      if (!v || !v->type.is_place()) continue;
       Room& room = rooms[room_of.at(alloc_of(v))];
       room.end = here;
       room.copied |= op.opcode == ir::Opcode::AsyncCopy;
-      room.multiplied |= is_product_of_places(op) && (op.parent == room.alloc->parent || op.get(ir::attr::pending));
+      room.multiplied |= op.opcode == ir::Opcode::MmaStart && (op.parent == room.alloc->parent || outlives_block(op));
     }
   });
   for (Room& room : rooms) {
@@ -208,16 +90,22 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
       int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
       if (last < room.end || number.at(op->get()) < room.begin) continue;
       const bool copies = room.copied && waits_for_all_copies(**op);
-      const bool dots = room.multiplied && waits_for_all_dots(**op);
-      if (copies || dots || number.at(op->get()) <= room.end) room.end = last;
+      const bool products = room.multiplied && waits_for_all_products(**op);
+      if (copies || products || number.at(op->get()) <= room.end) room.end = last;
       if (copies) room.copied = false;
-      if (dots) room.multiplied = false;
+      if (products) room.multiplied = false;
     }
   }
   return rooms;
 }
 
 }  // namespace
+
+const ir::Op* alloc_of(const ir::Value* place) {
+  const ir::Op* op = place->def;
+  while (op->opcode != ir::Opcode::SharedAlloc) op = op->operand(0)->def;
+  return op;
+}
 
 int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }
 
@@ -233,7 +121,7 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
     case ir::Opcode::ConvertLayout: {
       const ir::Type& from = op.operand(0)->type;
       const ir::Type& to = op.result()->type;
-      if (!from.layout || !to.layout || from.shared) return 0;
+      if (!from.layout || !to.layout || from.is_place()) return 0;
       auto view = operand_view(op);
       if (view && plan_conversion(*from.layout, *view).route != Conversion::Route::Shared) return 0;
       return from.num_elements() * element_bytes(from);
@@ -257,7 +145,6 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
 
 SharedPlan plan_shared(const ir::Func& func) {
   SharedPlan plan;
-  std::unordered_map<const ir::Op*, int64_t> bytes;
   auto uses = ir::count_uses(func.body);
   std::unordered_map<const ir::Op*, int> number;
   std::vector<Room> rooms = find_rooms(func, number);
@@ -270,7 +157,7 @@ SharedPlan plan_shared(const ir::Func& func) {
   };
   for (Room& room : rooms) {
     room.offset = (in_use(room.begin) + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
-    bytes[room.alloc] = room.bytes;
+    plan.size[room.alloc] = room.bytes;
     plan.offset[room.alloc] = room.offset;
     plan.bytes = std::max(plan.bytes, room.offset + room.bytes);
   }
@@ -282,12 +169,11 @@ SharedPlan plan_shared(const ir::Func& func) {
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     if (next + size > kPrivateBytes) next = 0;
     int64_t base = (in_use(number.at(&op)) + kAlignment - 1) / kAlignment * kAlignment;
-    bytes[&op] = size;
+    plan.size[&op] = size;
     plan.offset[&op] = base + next;
     plan.bytes = std::max(plan.bytes, base + next + size);
     next += size;
   });
-  BarrierWalk(plan, bytes).block(func.body, {});
   return plan;
 }
 

@@ -35,6 +35,9 @@ class SourceSearch {
     if (!visited_.insert(v).second) return;
     if (in_place_(v)) {
       found.places = true;
+    } else if (v->def && v->def->opcode == ir::Opcode::MmaWait) {
+      const ir::Op& product = *v->def->operand(0)->def;
+      (product.get(ir::attr::warpgroups)[1] == 1 ? found.sums : found.others) = true;
     } else if (v->def && v->def->opcode == ir::Opcode::Dot) {
       auto plan = plan_wgmma(*v->def, target_, num_warps_);
       (plan && plan->groups_n == 1 ? found.sums : found.others) = true;
@@ -119,21 +122,6 @@ OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, i
   const bool whole_rows = plan && plan->groups_n == 1;
   return (sources.sums && whole_rows) || (sources.places && !sources.others) ? OperandForm::Fragment
                                                                              : OperandForm::Stored;
-}
-
-bool is_sum_of_loop(const ir::Op& dot) {
-  const ir::Block& body = *dot.parent;
-  if (!body.parent || body.parent->opcode != ir::Opcode::For) return false;
-  const ir::ForLoop loop(*body.parent);
-  const ir::Value *acc = dot.operand(2), *sums = dot.result();
-  const auto carried = loop.number(acc);
-  if (!carried || acc->def || loop.next(*carried) != sums) return false;
-  int dots = 0, uses = 0;
-  ir::walk(body, [&](const ir::Op& op) {
-    dots += op.opcode == ir::Opcode::Dot;
-    for (const ir::Value* v : op.operands) uses += v == acc || v == sums;
-  });
-  return dots == 1 && uses == 2;
 }
 
 std::optional<WgmmaOperand> wgmma_operand(const ir::Type& place, int operand) {

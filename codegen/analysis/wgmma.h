@@ -41,9 +41,6 @@ enum class OperandForm {
 OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, int num_warps,
                          const std::function<bool(const ir::Value*)>& in_place = is_place_read);
 
-/// Whether the dot is the only one of its loop, and its sums are nothing but carried from one iteration to the next.
-bool is_sum_of_loop(const ir::Op& dot);
-
 /// How wgmma finds an operand in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
 struct WgmmaOperand {
   bool k_major;            ///< elements along K lie side by side

@@ -120,18 +120,23 @@ std::string line_of(std::string_view text, int line) {
   return std::string(text);
 }
 
+/// The line of a block that the assembler means, in words; of an error behind it, such as a brace that is not closed,
+/// the block.
+std::string place_in(const Block& block, int line) {
+  if (line > block.last_line) return fmt::format("'{}'", line_of(block.text, 0));
+  const int within = line - block.first_line;
+  return fmt::format("'{}'{}", line_of(block.text, within),
+                     block.first_line == block.last_line ? "" : fmt::format(" in line {} of the assembly", within + 1));
+}
+
 void report(const std::vector<Block>& blocks, const std::string& log, Diagnostics& diags) {
   const std::regex pattern("line ([0-9]+); *(error|fatal) *: *([^\n]*)");
   for (std::sregex_iterator at(log.begin(), log.end(), pattern), end; at != end; ++at) {
     const int line = std::stoi((*at)[1]);
-    for (const Block& b : blocks) {
-      if (line < b.first_line || line > b.last_line) continue;
-      const int within = line - b.first_line;
-      const bool is_one_line = b.first_line == b.last_line;
-      diags.error(b.loc, fmt::format("the assembler refuses '{}'{}: {}", line_of(b.text, within),
-                                     is_one_line ? "" : fmt::format(" in line {} of the assembly", within + 1),
-                                     (*at)[3].str()));
-    }
+    const auto block =
+        std::find_if(blocks.rbegin(), blocks.rend(), [&](const Block& b) { return b.first_line <= line; });
+    if (block == blocks.rend()) continue;  // the head: a version or a target that this ptxas does not know
+    diags.error(block->loc, fmt::format("the assembler refuses {}: {}", place_in(*block, line), (*at)[3].str()));
   }
 }
 

@@ -111,7 +111,7 @@ std::string finish_ptx(llvm::Module& module, const Target& target) {
 
 bool has_dots(const ir::Func& func) {
   bool found = false;
-  ir::walk(func.body, [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot; });
+  ir::walk(func.body, [&](const ir::Op& op) { found |= ir::is_product(op); });
   return found;
 }
 

@@ -1,10 +1,12 @@
 #include "codegen/exec/nvptx.h"
 
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Pass.h>
 #include <llvm/PassInfo.h>
 #include <llvm/PassRegistry.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -166,10 +168,21 @@ llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
 
 namespace {
 
+// LLVM keeps what may be chosen per process alone in its command line's options.
+void set_option(llvm::StringRef name, llvm::StringRef value) {
+  auto& options = llvm::cl::getRegisteredOptions();
+  auto option = options.find(name);
+  TEGULA_CHECK(option != options.end() && !option->second->addOccurrence(0, name, value), "LLVM takes no option -{}={}",
+               std::string_view(name), std::string_view(value));
+}
+
 std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int ptx) {
   static std::once_flag once;
   std::call_once(once, [] {
     throw_fatal_errors();
+    // Loop strength reduction chooses one of several formulae for each use of a loop's variable and prices as many
+    // combinations as this. Its own limit, 65535, took more than a second where attention has hundreds of addresses.
+    set_option("lsr-complexity-limit", "1000");
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
@@ -288,23 +301,36 @@ namespace {
 
 // Passes that the back end adds and that cost more than they give. Straight-line strength reduction compares each
 // address with those before it, quadratic in the accesses of a block, and took two thirds of code generation. Global
-// value numbering finds nothing, coming twice after our own.
-constexpr std::string_view kLeftOut[] = {"slsr", "gvn"};
+// value numbering, which comes twice after our own, and reassociation of addresses find nothing. CodeGenPrepare sinks
+// address arithmetic to its uses, which the assembler does better, but it also gives divisions of 64 bits a branch for
+// operands of 32 bits: it stays where there are any.
+constexpr std::string_view kCodeGenPrepare = "codegenprepare";
+constexpr std::string_view kLeftOut[] = {"slsr", "gvn", "nary-reassociate", kCodeGenPrepare};
+
+bool divides_64_bits(const llvm::Module& module) {
+  for (const llvm::Function& f : module)
+    for (const llvm::Instruction& i : llvm::instructions(f))
+      if (i.isIntDivRem() && i.getType()->isIntegerTy(64) && !llvm::isa<llvm::Constant>(i.getOperand(1))) return true;
+  return false;
+}
 
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
+  explicit BackEndPasses(const llvm::Module& module) : divides_64_bits_(divides_64_bits(module)) {}
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
     auto left_out = std::find(std::begin(kLeftOut), std::end(kLeftOut),
                               info ? std::string_view(info->getPassArgument()) : std::string_view());
     if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
     met_.insert(*left_out);
+    if (*left_out == kCodeGenPrepare && divides_64_bits_) return llvm::legacy::PassManager::add(pass);
     delete pass;
   }
   /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
   bool complete() const { return met_.size() == std::size(kLeftOut); }
 
  private:
+  bool divides_64_bits_;
   std::set<std::string_view> met_;
 };
 
@@ -313,7 +339,7 @@ class BackEndPasses : public llvm::legacy::PassManager {
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
-  BackEndPasses passes;
+  BackEndPasses passes(module);
   bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
   TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
   TEGULA_CHECK(passes.complete(), "the NVPTX back end has none of some pass to leave out: {}",

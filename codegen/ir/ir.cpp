@@ -28,7 +28,8 @@ std::string Type::to_string() const {
   std::string e = elem_info(elem).text;
   if (pointer) e = fmt::format("ptr<{}>", e);
   if (is_scalar()) return e;
-  return fmt::format("{}<{}x{}>", shared ? "shared" : "tile", fmt::join(shape, "x"), e);
+  const char* what = is_place() ? "shared" : is_in_flight() ? "in_flight" : "tile";
+  return fmt::format("{}<{}x{}>", what, fmt::join(shape, "x"), e);
 }
 
 std::string shape_to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

@@ -196,6 +196,9 @@ struct Func {
 void walk(Block& block, const std::function<void(Op&)>& visit);
 void walk(const Block& block, const std::function<void(const Op&)>& visit);
 
+/// Whether the op multiplies matrices, at once or beside the program.
+inline bool is_product(const Op& op) { return op.opcode == Opcode::Dot || op.opcode == Opcode::MmaStart; }
+
 /// Replaces every use of `from` within `scope` (regions included) by `to`.
 void replace_uses(Block& scope, Value* from, Value* to);
 /// The same for many values in one walk.

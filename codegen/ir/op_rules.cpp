@@ -58,9 +58,9 @@ bool OpRules::want_same(const Type& found, const Type& expected, std::string_vie
 }
 
 bool OpRules::want_same_shape(const Type& found, const Type& expected, std::string_view what) {
-  return want(
-      found.shape == expected.shape,
-      fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape), shape_to_string(expected.shape)));
+  return found.shape == expected.shape ||
+         want(false, fmt::format("{} has shape {}, expected {}", what, shape_to_string(found.shape),
+                                 shape_to_string(expected.shape)));
 }
 
 namespace {
@@ -131,11 +131,11 @@ std::string OpRules::operand_name(size_t i) const {
 }
 
 bool OpRules::laid_out(const Value* a, const Value* b) const {
-  return stage_ == Stage::LaidOut && a->type.layout && b->type.layout;
+  return stage_ != Stage::Tile && a->type.layout && b->type.layout;
 }
 
 void OpRules::one_layout(size_t begin) {
-  if (stage_ != Stage::LaidOut) return;
+  if (stage_ == Stage::Tile) return;
   std::vector<const Value*> values;
   for (size_t i = begin; i < op_->operands.size(); ++i)
     if (op_->operands[i]) values.push_back(op_->operands[i]);
@@ -158,12 +158,13 @@ const Type& OpRules::out(int i) const { return op_->results[i]->type; }
 
 void OpRules::mask(const Value* m, const Type& like, std::string_view what) {
   if (!m) return;
-  want(m->type.is_bool(), fmt::format("{} is {}, expected i1 elements", what, m->type.to_string()));
+  if (!m->type.is_bool()) report(fmt::format("{} is {}, expected i1 elements", what, m->type.to_string()));
   want_same_shape(m->type, like, what);
 }
 
 void OpRules::elementwise() {
-  for (size_t i = 0; i < op_->operands.size(); ++i) want_same_shape(in(int(i)), out(), operand_name(i));
+  for (size_t i = 0; i < op_->operands.size(); ++i)
+    if (in(int(i)).shape != out().shape) want_same_shape(in(int(i)), out(), operand_name(i));
   one_layout();
   switch (op_->opcode) {
     case Opcode::Select:
@@ -179,9 +180,9 @@ void OpRules::elementwise() {
     case Opcode::Libdevice:
       return libdevice();
     case Opcode::AddPtr:
-      want(in(0).pointer, fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
-      want(!in(1).pointer && (in(1).elem == Elem::I32 || in(1).elem == Elem::I64),
-           fmt::format("operand 'offset' is {}, expected i32 or i64", in(1).to_string()));
+      if (!in(0).pointer) report(fmt::format("operand 'ptr' is {}, expected pointers", in(0).to_string()));
+      if (in(1).pointer || (in(1).elem != Elem::I32 && in(1).elem != Elem::I64))
+        report(fmt::format("operand 'offset' is {}, expected i32 or i64", in(1).to_string()));
       return;
     case Opcode::Cast:
       want(!in(0).pointer && !out().pointer, "cast does not take or give pointers (use bitcast)");
@@ -207,20 +208,19 @@ void OpRules::elementwise() {
   }
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     const Type& t = in(int(i));
-    std::string what = operand_name(i);
-    if (op_->has(FloatOnly) && !want(t.is_float(), fmt::format("{} is {}, expected floats", what, t.to_string())))
-      continue;
-    if (op_->has(IntOnly) && !want(t.is_integer(), fmt::format("{} is {}, expected integers", what, t.to_string())))
-      continue;
-    if (!want(t.pointer || !is_float8(t.elem), fmt::format("{} is {}, which has no arithmetic", what, t.to_string())))
-      continue;
-    if (op_->info().rule != ResultRule::Bool &&
-        !want(!t.pointer, fmt::format("{} is {}, expected numbers", what, t.to_string())))
-      continue;
-    if (i)
-      want(t.elem == in(0).elem && t.pointer == in(0).pointer,
-           fmt::format("{} is {}, expected the type of {}, {}", what, t.to_string(), operand_name(0),
-                       in(0).to_string()));
+    auto wrong = [&](std::string_view why) {
+      report(fmt::format("{} is {}, {}", operand_name(i), t.to_string(), why));
+    };
+    if (op_->has(FloatOnly) && !t.is_float())
+      wrong("expected floats");
+    else if (op_->has(IntOnly) && !t.is_integer())
+      wrong("expected integers");
+    else if (!t.pointer && is_float8(t.elem))
+      wrong("which has no arithmetic");
+    else if (op_->info().rule != ResultRule::Bool && t.pointer)
+      wrong("expected numbers");
+    else if (t.elem != in(0).elem || t.pointer != in(0).pointer)
+      wrong(fmt::format("expected the type of {}, {}", operand_name(0), in(0).to_string()));
   }
 }
 
@@ -270,15 +270,15 @@ void OpRules::constant() {
 
 void OpRules::shape_op() {
   const Type &x = in(0), &r = out();
-  want(x.elem == r.elem && x.pointer == r.pointer,
-       fmt::format("the result is {}, expected elements of {}", r.to_string(), x.element().to_string()));
+  if (x.elem != r.elem || x.pointer != r.pointer)
+    report(fmt::format("the result is {}, expected elements of {}", r.to_string(), x.element().to_string()));
   if (op_->opcode == Opcode::Splat) {
-    want(x.is_scalar(), fmt::format("operand 'x' is {}, expected a scalar", x.to_string()));
-    want(r.is_tile(), fmt::format("the result is {}, expected a tile", r.to_string()));
+    if (!x.is_scalar()) report(fmt::format("operand 'x' is {}, expected a scalar", x.to_string()));
+    if (!r.is_tile()) report(fmt::format("the result is {}, expected a tile", r.to_string()));
     return;
   }
-  const bool place = op_->opcode == Opcode::Trans && x.shared && r.shared;
-  if (!want(x.is_tile() || place, fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
+  const bool place = op_->opcode == Opcode::Trans && x.is_place() && r.is_place();
+  if (!x.is_tile() && !place) return report(fmt::format("operand 'x' is {}, expected a tile", x.to_string()));
   std::optional<LinearLayout> follow;
   const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
   switch (op_->opcode) {
@@ -289,9 +289,9 @@ void OpRules::shape_op() {
         good = x.shape[i] == r.shape[i] || x.shape[i] == 1;
         held.push_back(x.shape[i] != r.shape[i]);
       }
-      if (!want(good, fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
-                                  shape_to_string(x.shape), shape_to_string(r.shape))))
-        return;
+      if (!good)
+        return report(fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
+                                  shape_to_string(x.shape), shape_to_string(r.shape)));
       if (source) follows(*source, hold_axes(*r.layout, held), "operand 'x'");
       return;
     }
@@ -300,9 +300,9 @@ void OpRules::shape_op() {
       if (!axis) return;
       Shape shape = x.shape;
       shape.insert(shape.begin() + *axis, 1);
-      if (!want(r.shape == shape,
-                fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))))
-        return;
+      if (r.shape != shape)
+        return report(
+            fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape)));
       if (source) follows(*source, r.layout->drop_tile_dim(*axis), "operand 'x'");
       return;
     }
@@ -378,24 +378,14 @@ void OpRules::reduce() {
   }
 }
 
-// Promises of the passes to the lowering of an asynchronous dot.
-void OpRules::asynchronous_dot() {
-  if (op_->has(attr::columns)) {
-    const int64_t columns = op_->get(attr::columns);
-    want(in(1).shared && columns % 8 == 0 && out().shape.back() % columns == 0,
-         fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}, for a place 'b'", columns,
-                     out().shape.back()));
-  }
-  if (op_->get(attr::pending) == 0) return;
-  // The loop around carries the sums, waited for or not.
-  auto is_of_this_dot = [&](const Value* v) {
-    while (v->def && v->def->opcode == Opcode::DotWait) v = v->def->operands[0];
-    return v == op_->result();
-  };
-  const Value* sums = op_->operands[2];
-  const std::vector<Value*> from = origins(sums);
-  want(sums->block == op_->parent && std::any_of(from.begin(), from.end(), is_of_this_dot),
-       "attribute 'pending' is 1, but the loop around does not carry the sums");
+void OpRules::asynchronous_product() {
+  const int64_t columns = op_->get(attr::columns);
+  want(columns % 8 == 0 && out().shape.back() % columns == 0,
+       fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}", columns, out().shape.back()));
+  const Ints groups = op_->get(attr::warpgroups);
+  want(groups.size() == 2 && groups[0] * groups[1] * 4 == func_.num_warps(),
+       fmt::format("attribute 'warpgroups' is {}, expected two numbers whose product times 4 is {}",
+                   shape_to_string(groups), func_.num_warps()));
 }
 
 void OpRules::sort() {
@@ -503,14 +493,18 @@ void OpRules::dot() {
       report(fmt::format("dot of {}, expected f8e4m3, f8e5m2, f16, bf16, f32, f64, i8 or u8", elem_info(a.elem).text));
       break;
   }
-  want((b.shared || !a.shared) && !acc.shared,
-       "of a dot's operands 'b', or 'a' and 'b', may be places in shared memory");
-  if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'goes_on'");
+  if (op_->opcode == Opcode::MmaStart) {
+    want(b.is_place(), fmt::format("operand 'b' is {}, expected a place in shared memory", b.to_string()));
+    if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'accumulate'");
+  } else {
+    want(!a.is_place() && !b.is_place(), "the operands of dot are tiles; mma_start takes places in shared memory");
+  }
+  want(!acc.is_place(), "operand 'acc' is a place in shared memory, expected a tile");
   if (!allowed.empty())
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
-  want_same(out(), acc, "the result");
-  asynchronous_dot();
+  want_same(out(), op_->opcode == Opcode::Dot ? acc : acc.with_kind(Kind::InFlight), "the result");
+  if (op_->opcode == Opcode::MmaStart) asynchronous_product();
 }
 
 void OpRules::memory() {
@@ -580,7 +574,7 @@ void OpRules::atomic() {
 
 void OpRules::shared_memory() {
   auto place = [&](const Type& t, std::string_view what) {
-    return want(t.shared, fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+    return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
   };
   switch (op_->opcode) {
     case Opcode::SharedAlloc:
@@ -725,7 +719,14 @@ void OpRules::semantics() {
     case Opcode::MapElementwise:
       return map_elementwise();
     case Opcode::Dot:
+    case Opcode::MmaStart:
       return dot();
+    case Opcode::MmaWait:
+      want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)),
+           fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(),
+                       in(0).to_string()));
+      one_layout();
+      return;
     case Opcode::Load:
     case Opcode::Store:
     case Opcode::AtomicRmw:
@@ -757,7 +758,7 @@ void OpRules::semantics() {
            fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
       return;
     case Opcode::ConvertLayout:
-      if (want(stage_ == Stage::LaidOut, "convert_layout before layouts are assigned"))
+      if (want(stage_ != Stage::Tile, "convert_layout before layouts are assigned"))
         want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
              fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
       return;

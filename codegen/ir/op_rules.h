@@ -45,7 +45,7 @@ class OpRules {
   // ops alone. The operands are tiles of one shape and layout.
   void combine();
   void dot();
-  void asynchronous_dot();
+  void asynchronous_product();
   void memory();
   void atomic();
   void vector_of_access();

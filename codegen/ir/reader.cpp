@@ -283,8 +283,8 @@ class Reader {
 
   Type type() {
     if (accept("token")) return token_type();
-    bool shared = accept("shared");
-    if (!shared && !accept("tile")) return element_type();
+    const Kind kind = accept("shared") ? Kind::Place : accept("in_flight") ? Kind::InFlight : Kind::Data;
+    if (kind == Kind::Data && !accept("tile")) return element_type();
     expect("<");
     Shape shape;
     while (is_digit(peek()) || peek() == '-') {
@@ -296,7 +296,7 @@ class Reader {
     if (shape.empty()) fail("an extent: tile<16x32xf32>");
     Type type = element_type();
     type.shape = std::move(shape);
-    type.shared = shared;
+    type.kind = kind;
     if (accept(",")) {
       expect("#");
       size_t begin = at_;

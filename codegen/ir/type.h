@@ -12,33 +12,41 @@ namespace tegula::ir {
 
 using Shape = std::vector<int64_t>;
 
-/// How what a token stands for is over: with a group of its thread's copies, or with a phase of a barrier in shared
-/// memory.
+/// How the copies behind a token complete: as a group of their thread, or with a phase of a barrier in shared memory.
 enum class Completion : uint8_t { None, Group, Barrier };
 
-/// A scalar or a tile of elements, or of pointers to elements in global memory; or a place for a tile in shared memory;
-/// or a token, which stands for asynchronous copies until they are over.
-/// Rank 0 is a scalar. After the pass assign_layouts every tile has a layout, (register, lane, warp) -> coordinates,
-/// and every place one from the offset in elements. Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>,
-/// shared<64x64xf16>, token<group>, tile<1024xf32, #0> (layout alias 0 of the function).
+/// What a value is, and where it is.
+enum class Kind : uint8_t {
+  Data,      ///< a scalar (rank 0) or a tile, in registers
+  Place,     ///< room for a tile in shared memory
+  InFlight,  ///< the sums of asynchronous products under way: registers that nothing may touch before mma_wait
+  Token,     ///< asynchronous copies under way
+};
+
+/// The type of a value: its kind; the elements, numbers or pointers to numbers in global memory; the shape.
+/// After the pass assign_layouts every tile has a layout, (register, lane, warp) -> coordinates, and every place one
+/// from the offset in elements. Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>, shared<64x64xf16>,
+/// in_flight<64x64xf32>, token<group>, tile<1024xf32, #0> (layout alias 0 of the function).
 struct Type {
   Elem elem = Elem::I32;
   bool pointer = false;
   Shape shape;
   LayoutRef layout;
-  bool shared = false;
+  Kind kind = Kind::Data;
   Completion completion = Completion::None;  ///< of a token
 
   static Type scalar(Elem elem) { return {elem, false, {}, nullptr}; }
   static Type pointer_to(Elem elem) { return {elem, true, {}, nullptr}; }
   static Type tile(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr}; }
-  static Type place(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr, true}; }
+  static Type place(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr, Kind::Place}; }
 
-  static Type token(Completion completion) { return {Elem::I32, false, {}, nullptr, false, completion}; }
+  static Type token(Completion completion) { return {Elem::I32, false, {}, nullptr, Kind::Token, completion}; }
 
-  bool is_token() const { return completion != Completion::None; }
-  bool is_tile() const { return !shape.empty() && !shared; }
-  bool is_scalar() const { return shape.empty(); }  ///< tokens too
+  bool is_token() const { return kind == Kind::Token; }
+  bool is_place() const { return kind == Kind::Place; }
+  bool is_in_flight() const { return kind == Kind::InFlight; }
+  bool is_tile() const { return !shape.empty() && !is_place(); }  ///< of registers, those in flight too
+  bool is_scalar() const { return shape.empty(); }                ///< tokens too
   int rank() const { return int(shape.size()); }
   int64_t num_elements() const;
   bool is_float() const { return !pointer && tegula::is_float(elem); }
@@ -47,15 +55,15 @@ struct Type {
   /// Bits of one element as held in registers: 64 for pointers.
   int bits() const { return pointer ? 64 : elem_bits(elem); }
 
-  Type with_elem(Elem e) const { return {e, false, shape, layout, shared}; }
-  Type with_shape(Shape s) const { return {elem, pointer, std::move(s), nullptr, shared}; }
-  Type with_layout(LayoutRef l) const { return {elem, pointer, shape, std::move(l), shared}; }
+  Type with_elem(Elem e) const { return {e, false, shape, layout, kind}; }
+  Type with_shape(Shape s) const { return {elem, pointer, std::move(s), nullptr, kind}; }
+  Type with_layout(LayoutRef l) const { return {elem, pointer, shape, std::move(l), kind}; }
+  Type with_kind(Kind k) const { return {elem, pointer, shape, layout, k}; }
   Type element() const { return {elem, pointer, {}, nullptr}; }
 
   /// Same element type and shape, whatever the layout.
   bool same_shape_and_elem(const Type& o) const {
-    return elem == o.elem && pointer == o.pointer && shape == o.shape && shared == o.shared &&
-           completion == o.completion;
+    return elem == o.elem && pointer == o.pointer && shape == o.shape && kind == o.kind && completion == o.completion;
   }
   /// Equal in all, layouts compared by content.
   bool operator==(const Type& o) const;

@@ -25,14 +25,15 @@
 // - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds pure scalar ops
 //   alone. reduce: results drop `axis`.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
-//   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type. b, or
-//   both, may be places in shared memory. goes_on is a scalar i1. `columns` divides N; `pending` 1: the loop around
-//   carries the sums.
+//   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type.
+// - mma_start: as dot, but b is a place in shared memory, a may be one, and the result is in flight. accumulate is a
+//   scalar i1. `columns` divides N; the product of `warpgroups` times four is the number of warps.
+// - mma_wait: a tile or one in flight, to a tile or one in flight. What is in flight goes through loops and branches to
+//   mma_wait, or as accumulator to mma_start, alone.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. `vector`: as many elements lie side by side in registers, 16 bytes at most.
-// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of
-// the
-//   buffer. async_copy: the place has the shape and elements that the pointers point to. shared_store, shared_read: the
+// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of the buffer. async_copy:
+// the place has the shape and elements that the pointers point to. shared_store, shared_read: the
 //   place's shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
 //   token<group>, or with barrier (a place) and phase (i32) a token<barrier>. Tokens go through loops and branches to
 //   async_wait alone.
@@ -44,6 +45,7 @@
 // - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
 //   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
 // - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
+// - (Stage Ordered adds what find_shared_hazards says, which is no rule of single ops.)
 // - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
 //   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), trans, and reshape
 //   where that leads from one layout to another (LinearLayout::reshape_tile).
@@ -116,8 +118,8 @@ class Verifier : private OpRules {
     };
     for (size_t i = 0; i < b.args.size(); ++i) {
       const Value& arg = *b.args[i];
-      want(arg.block == &b && !arg.def && arg.index == int(i),
-           fmt::format("block argument {} does not know its block and index", i));
+      if (arg.block != &b || arg.def || arg.index != int(i))
+        report(fmt::format("block argument {} does not know its block and index", i));
       define(&arg);
     }
     const Op* owner = op_;
@@ -125,14 +127,13 @@ class Verifier : private OpRules {
       op_ = op.get();
       bool last = &op == &b.ops.back();
       want(op->parent == &b, "the op does not know its block");
-      if (op->has(Terminator))
-        want(last && op->opcode == terminator,
-             last ? fmt::format("the block ends with {}, expected {}", op->info().text, op_info(terminator).text)
-                  : fmt::format("{} before the end of its block", op->info().text));
+      if (op->has(Terminator) && !(last && op->opcode == terminator))
+        report(last ? fmt::format("the block ends with {}, expected {}", op->info().text, op_info(terminator).text)
+                    : fmt::format("{} before the end of its block", op->info().text));
       for (size_t i = 0; i < op->results.size(); ++i) {
         const Value& r = *op->results[i];
-        want(r.def == op.get() && !r.block && r.index == int(i),
-             fmt::format("result {} does not know its op and index", i));
+        if (r.def != op.get() || r.block || r.index != int(i))
+          report(fmt::format("result {} does not know its op and index", i));
       }
       bool good = this->operands();
       good &= attributes();
@@ -163,7 +164,7 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= token_use(*v, i) && in_sight(*v, i);
+        good &= token_use(*v, i) && in_flight_use(*v, i) && in_sight(*v, i);
     }
     return good & results();
   }
@@ -186,15 +187,15 @@ class Verifier : private OpRules {
       case ResultRule::Same:
       case ResultRule::Bool:
       case ResultRule::Given:
-        good = want(count == 1, fmt::format("{} results, expected 1", count));
+        if (count != 1) good = want(false, fmt::format("{} results, expected 1", count));
         break;
       case ResultRule::Several:
         good = want(count > 0, "no results, expected some");
         break;
       case ResultRule::Each:
       case ResultRule::EachSame:
-        good =
-            want(count == op_->operands.size(), fmt::format("{} results for {} operands", count, op_->operands.size()));
+        if (count != op_->operands.size())
+          good = want(false, fmt::format("{} results for {} operands", count, op_->operands.size()));
         break;
       case ResultRule::Carried:
         break;
@@ -204,18 +205,25 @@ class Verifier : private OpRules {
     return good;
   }
 
+  // Sums in flight go from mma_start through what loops and branches pass on to the next one or to mma_wait.
+  bool in_flight_use(const Value& v, size_t operand) {
+    const bool product = op_->opcode == Opcode::MmaStart && operand == 2;
+    return !v.type.is_in_flight() || product || op_->opcode == Opcode::MmaWait || is_handed_on(*op_, operand) ||
+           want(false, fmt::format("{} is in flight, which mma_wait ends", operand_name(operand)));
+  }
+
   // Tokens go from async_commit through what loops and branches pass on to async_wait.
   bool token_use(const Value& v, size_t operand) {
-    return want(!v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand),
-                fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
+    return !v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand) ||
+           want(false, fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
   }
 
   // Checks the regions' own contents; then whether they are those that the op's row names.
   bool regions() {
     const Op* op = op_;
     const std::vector<RegionInfo>& rows = op->info().regions;
-    bool good = want(op->regions.size() == rows.size(),
-                     fmt::format("{} regions, expected {}", op->regions.size(), rows.size()));
+    bool good = op->regions.size() == rows.size();
+    if (!good) report(fmt::format("{} regions, expected {}", op->regions.size(), rows.size()));
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
       const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
@@ -237,28 +245,31 @@ class Verifier : private OpRules {
   }
 
   // ---- Types
+  static std::string name_of(const Value& v) {
+    if (!v.def) return fmt::format("block argument {}", v.index);
+    return v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result";
+  }
+
+  // Most of verifying is here: texts are made for what is wrong alone.
   void type(const Value& v) {
     const Type& t = v.type;
-    std::string what = v.def ? (v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result")
-                             : fmt::format("block argument {}", v.index);
-    bool extents = true;
-    for (int64_t extent : t.shape) extents &= extent > 0;
-    if (!want(extents, fmt::format("{} is {}: every extent must be at least 1", what, t.to_string()))) return;
-    if (!want(t.rank() <= kMaxRank, fmt::format("{} has rank {}, expected at most {}", what, t.rank(), kMaxRank)))
-      return;
+    auto wrong = [&](const std::string& why) { report(fmt::format("{} {}", name_of(v), why)); };
     int64_t elements = 1;
-    for (int64_t extent : t.shape) elements = std::min(elements * std::min(extent, kMaxElements + 1), kMaxElements + 1);
-    if (!want(elements <= kMaxElements,
-              fmt::format("{} is {}: more than {} elements", what, t.to_string(), kMaxElements)))
-      return;
-    want(!t.shared || (!t.pointer && !t.is_scalar()),
-         fmt::format("{} is {}: no place in shared memory", what, t.to_string()));
+    for (int64_t extent : t.shape) {
+      if (extent <= 0) return wrong(fmt::format("is {}: every extent must be at least 1", t.to_string()));
+      elements = std::min(elements * std::min(extent, kMaxElements + 1), kMaxElements + 1);
+    }
+    if (t.rank() > kMaxRank) return wrong(fmt::format("has rank {}, expected at most {}", t.rank(), kMaxRank));
+    if (elements > kMaxElements) return wrong(fmt::format("is {}: more than {} elements", t.to_string(), kMaxElements));
+    if (t.is_place() && (t.pointer || t.is_scalar())) wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {
-      want(!t.layout, fmt::format("{} has a layout, expected none {}", what,
-                                  t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
-    } else if (want(t.layout != nullptr, fmt::format("{} has no layout", what))) {
-      if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape)
-        t.shared ? shared_layout(*t.layout, t.shape, what) : layout(*t.layout, t.shape, what);
+      if (t.layout)
+        wrong(fmt::format("has a layout, expected none {}",
+                          t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
+    } else if (!t.layout) {
+      wrong("has no layout");
+    } else if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape) {
+      t.is_place() ? shared_layout(*t.layout, t.shape, name_of(v)) : layout(*t.layout, t.shape, name_of(v));
     }
   }
 

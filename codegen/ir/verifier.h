@@ -9,6 +9,7 @@ namespace tegula::ir {
 enum class Stage {
   Tile,     ///< no layouts, no convert_layout
   LaidOut,  ///< every tile has a layout; elementwise operands and results share it
+  Ordered,  ///< barriers order what threads do to shared memory
 };
 
 /// Reports every violation into `diags`: at the op's source location if it has one, with the op's text as a note. True

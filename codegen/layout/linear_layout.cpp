@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <map>
@@ -526,11 +527,24 @@ bool LinearLayout::is_injective() const {
 }
 
 int32_t LinearLayout::free_mask(Dim dim) const {
-  gf2::Span span;
+  std::array<uint64_t, 64> rows{};  // by the highest bit of each
+  auto depends = [&](uint64_t v) {
+    while (v) {
+      uint64_t& row = rows[size_t(std::bit_width(v)) - 1];
+      if (!row) {
+        row = v;
+        return false;
+      }
+      v ^= row;
+    }
+    return true;
+  };
   int32_t mask = 0;
-  for (const In& in : ins_)
+  for (const In& in : ins_) {
     for (size_t bit = 0; bit < in.bases.size(); ++bit)
-      if (!span.insert(pack(in.bases[bit], outs_)) && in.dim == dim) mask |= int32_t(1) << bit;
+      if (depends(pack(in.bases[bit], outs_)) && in.dim == dim) mask |= int32_t(1) << bit;
+    if (in.dim == dim) break;
+  }
   return mask;
 }
 
@@ -563,17 +577,38 @@ int32_t LinearLayout::contiguous_registers(int axis) const {
   return int32_t(1) << bits;
 }
 
+// The text is a key of maps as well: it is put together without fmt, which takes ten times as long.
 std::string LinearLayout::to_string() const {
-  std::vector<std::string> ins, outs;
-  for (const In& in : ins_) {
-    std::vector<std::string> bases;
-    for (const Basis& basis : in.bases) bases.push_back(fmt::format("[{}]", fmt::join(basis, ",")));
-    for (const Repeat& repeat : in.repeats)
-      bases.push_back(fmt::format("{}*[{}]", repeat.count, fmt::join(repeat.image, ",")));
-    ins.push_back(fmt::format("{}=[{}]", dim_name(in.dim), fmt::join(bases, ",")));
-  }
-  for (const Out& out : outs_) outs.push_back(fmt::format("{}:{}", dim_name(out.dim), out.size));
-  return fmt::format("{} -> {}", fmt::join(ins, ", "), fmt::join(outs, ", "));
+  std::string text;
+  auto list = [&](const auto& elements, const char* separator, auto print) {
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (i) text += separator;
+      print(elements[i]);
+    }
+  };
+  auto number = [&](int32_t n) { text += fmt::format_int(n).c_str(); };
+  auto coordinates = [&](const Basis& basis) {
+    text += '[';
+    list(basis, ",", number);
+    text += ']';
+  };
+  list(ins_, ", ", [&](const In& in) {
+    (text += dim_name(in.dim)) += "=[";
+    list(in.bases, ",", coordinates);
+    if (!in.bases.empty() && !in.repeats.empty()) text += ',';
+    list(in.repeats, ",", [&](const Repeat& repeat) {
+      number(repeat.count);
+      text += '*';
+      coordinates(repeat.image);
+    });
+    text += ']';
+  });
+  text += " -> ";
+  list(outs_, ", ", [&](const Out& out) {
+    (text += dim_name(out.dim)) += ':';
+    number(out.size);
+  });
+  return text;
 }
 
 namespace {

@@ -35,7 +35,6 @@ llvm::Value* operand(Lowering& l, const std::string& kind, const ir::Type& type,
 Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner) {
   const ir::Type& type = op.result()->type;
   const int bytes = std::max(1, type.bits() / 8);
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
   auto address = [&](int r) {
     llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
     return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);

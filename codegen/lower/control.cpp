@@ -55,7 +55,7 @@ llvm::BasicBlock* new_block(Lowering& l, const char* name) {
 bool has_inner_dots(const ir::Op& loop) {
   bool found = false;
   const ir::Block& body = ir::ForLoop(loop).body();
-  ir::walk(body, [&](const ir::Op& op) { found |= op.opcode == ir::Opcode::Dot && op.parent != &body; });
+  ir::walk(body, [&](const ir::Op& op) { found |= ir::is_product(op) && op.parent != &body; });
   return found;
 }
 

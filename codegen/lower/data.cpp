@@ -69,7 +69,6 @@ llvm::Value* address_in_order(Lowering& l, const ir::Type& type, int r, const ir
 
 void Lowering::store_in_order(const ir::Value* tile, const ir::Op& op) {
   const ir::Type& type = tile->type;
-  if (shared.barrier_before.count(&op)) barrier(op.loc);
   const Regs& regs = get(tile);
   llvm::Value* owner = is_owner(type.layout);
   const int width = std::min(type.layout->contiguous_registers(type.rank() - 1), 128 / std::max(8, type.bits()));
@@ -108,7 +107,7 @@ void lower_Broadcast(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_ExpandDims(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_Reshape(Lowering& l, const ir::Op& op) { move(l, op); }
 void lower_Trans(Lowering& l, const ir::Op& op) {
-  if (op.result()->type.shared) return l.set_scalar(op.result(), l.scalar(op.operand(0)));
+  if (op.result()->type.is_place()) return l.set_scalar(op.result(), l.scalar(op.operand(0)));
   move(l, op);
 }
 void lower_ConvertLayout(Lowering& l, const ir::Op& op) { move(l, op); }
@@ -284,7 +283,6 @@ class SharedExchange {
       }
     }
     if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
-    if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
     write(stmatrix, regs, from, shared);
     l_.barrier(op_.loc);
     return read(ldmatrix, to, shared);
@@ -423,7 +421,6 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
 
 void lower_SharedStore(Lowering& l, const ir::Op& op) {
   const ir::Type &type = op.operand(0)->type, &place = op.operand(1)->type;
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
   SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(1)));
   exchange.write_place(l.get(op.operand(0)), *type.layout, *place.layout);
 }

@@ -27,10 +27,6 @@ class Fragment {
     return it->second;
   }
   const std::map<Coordinates, llvm::Value*>& registers() const { return map_; }
-  void clear_unless(Lowering& l, llvm::Value* condition) {
-    for (auto& [place, value] : map_)
-      value = l.b.CreateSelect(condition, value, llvm::Constant::getNullValue(value->getType()));
-  }
   /// float8 as half, exactly.
   void widen_float8(Lowering& l, Elem from) {
     Regs x;
@@ -187,9 +183,7 @@ void multiply_elements(Lowering& l, const ir::Op& op, Fragment& a, Fragment& b, 
 
 void lower_Dot(Lowering& l, const ir::Op& op) {
   const ir::Value* sums = op.operand(2);
-  if (op.operand(1)->type.shared) return lower_wgmma(l, op);
   Fragment a(l, op.operand(0)), b(l, op.operand(1)), acc(l, sums);
-  if (op.operand(3)) acc.clear_unless(l, l.scalar(op.operand(3)));
   const MmaInstruction* instruction = find_mma(op, MmaPath::Sync, l.target);
   if (is_float8(op.operand(0)->type.elem) && (!instruction || !is_float8(instruction->a))) {
     a.widen_float8(l, op.operand(0)->type.elem);

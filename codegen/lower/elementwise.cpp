@@ -374,20 +374,30 @@ void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
 constexpr int kBranchTo = 64;
 constexpr double kLog2E = 1.4426950408889634;
 
-// 2^(x scale). ex2.approx spends three instructions an element on results below the normal numbers, which arguments
-// below -126 have. For fp32 tiles one integer maximum tells whether a thread has such: among the bits of numbers,
-// 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay out of the
-// way.
-void exp2_of_scaled(Lowering& l, const ir::Op& op, double scale, std::string_view f64) {
-  auto scaled = [&](llvm::Value* x) {
-    return scale == 1 ? x : l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), scale));
-  };
+// Whether a loop around the op multiplies matrices: its products run beside the arithmetic, which must not branch.
+bool beside_products(const ir::Op& op) {
+  for (const ir::Op* loop = op.parent->parent; loop; loop = loop->parent->parent) {
+    if (loop->opcode != ir::Opcode::For) continue;
+    bool found = false;
+    ir::walk(*loop->regions[0], [&](const ir::Op& inner) { found |= ir::is_product(inner); });
+    if (found) return true;
+  }
+  return false;
+}
+
+// e^x as 2^(x log2 e). ex2.approx spends three instructions an element on results below the normal numbers, which
+// arguments below -126 have. For fp32 tiles one integer maximum tells whether a thread has such: among the bits of
+// numbers, 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay out
+// of the way.
+void exponential(Lowering& l, const ir::Op& op) {
+  auto scaled = [&](llvm::Value* x) { return l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), kLog2E)); };
   const ir::Type& type = op.result()->type;
   const std::vector<int> registers = distinct_registers(type);
-  if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom || int(registers.size()) > kBranchTo)
+  if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom || int(registers.size()) > kBranchTo ||
+      beside_products(op))
     return math(
         l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); },
-        [&](auto& x) { return l.libclc(f64, x); });
+        [&](auto& x) { return l.libclc("exp", x); });
   constexpr uint32_t kShift = 0x800000, kLeast = 0xC2FC0000 /* -126 */ + kShift;
   constexpr size_t kChains = 4;
   const Regs& x = l.get(op.operand(0));
@@ -430,8 +440,11 @@ void lower_Rsqrt(Lowering& l, const ir::Op& op) {
       });
 }
 
-void lower_Exp(Lowering& l, const ir::Op& op) { exp2_of_scaled(l, op, kLog2E, "exp"); }
-void lower_Exp2(Lowering& l, const ir::Op& op) { exp2_of_scaled(l, op, 1, "exp2"); }
+void lower_Exp(Lowering& l, const ir::Op& op) { exponential(l, op); }
+void lower_Exp2(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return l.hw("ex2_approx_ftz_f32", {x[0]}); }, [&](auto& x) { return l.libclc("exp2", x); });
+}
 void lower_Log(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log"); }
 void lower_Log2(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log2"); }
 void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }

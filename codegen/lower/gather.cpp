@@ -72,7 +72,6 @@ void lower_Gather(Lowering& l, const ir::Op& op) {
 void lower_Histogram(Lowering& l, const ir::Op& op) {
   const ir::Type &in = op.operand(0)->type, &out = op.result()->type;
   auto counter = [&](llvm::Value* index) { return shared_element(l, op, index, 4); };
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
   llvm::Value* owner = l.is_owner(out.layout);
   l.map_registers(out, [&](int r) {
     l.store_shared(counter(l.linear_index(out, r)), {l.i32(0)}, owner, op.loc);

@@ -147,9 +147,6 @@ class Lowering {
   std::unique_ptr<DebugInfo> debug_;
 };
 
-/// A dot whose B, or both, are places in shared memory; it is left running.
-void lower_wgmma(Lowering& l, const ir::Op& op);
-
 #define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);
 #include "codegen/ir/ops.def"
 

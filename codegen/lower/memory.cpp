@@ -202,20 +202,16 @@ void for_each_barrier(Lowering& l, const ir::Op& alloc, const F& act) {
     act(l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), first);
 }
 
-// With what threads have stored seen by asynchronous dots if the op is for them.
-void barrier(Lowering& l, const ir::Op& op) {
-  if (op.get(ir::attr::for_dots)) l.hw("fence_async_shared", {});
-  l.barrier(op.loc);
-}
-
 }  // namespace
 
-void lower_Barrier(Lowering& l, const ir::Op& op) { barrier(l, op); }
+void lower_Barrier(Lowering& l, const ir::Op& op) {
+  if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
+  l.barrier(op.loc);
+}
 
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
 void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
-  if (l.shared.barrier_before.count(&op)) l.barrier(op.loc);
   l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
   if (!op.get(ir::attr::barriers)) return;
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
@@ -279,7 +275,7 @@ void lower_AsyncCommit(Lowering& l, const ir::Op& op) {
 void lower_AsyncWait(Lowering& l, const ir::Op& op) {
   if (auto groups = l.groups.find(&op); groups != l.groups.end()) {
     l.hw("cp_async_wait", {}, fmt::format(".{}", groups->second));
-    return barrier(l, op);
+    return;
   }
   for (const ir::Value* token : op.operands) {
     llvm::Value *value = l.scalar(token), *address = l.b.CreateAnd(value, l.i32(-kBarrierBytes));

@@ -84,7 +84,6 @@ class Reduction : Combining {
       }
     llvm::Value* writer = is_thread(idle, 0);
 
-    if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
     const std::vector<int64_t> areas = this->areas(partials);
     for (size_t i = 0; i < areas.size(); ++i)
       for (auto& [key, g] : partial_) {

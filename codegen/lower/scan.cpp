@@ -145,7 +145,6 @@ class Scan : Combining {
 
   void exchange_with_warps() {
     const int warps = 1 << order_.warp_bits.size(), partials = order_.rounds * warps;
-    if (l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
     const std::vector<int64_t> areas = this->areas(partials);
     llvm::Value* writer = is_last_lane();
     for (auto& [key, rounds] : runs_) {

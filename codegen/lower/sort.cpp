@@ -138,7 +138,7 @@ class Sorter {
     if (from == to) return;
     if (plan_conversion(from, to).route == Conversion::Route::Shared) {
       // What the last one has stored must have been read.
-      if (exchanged_ && !l_.shared.barrier_before.count(&op_)) l_.barrier(op_.loc);
+      if (exchanged_) l_.barrier(op_.loc);
       exchanged_ = true;
     }
     keys_ = l_.convert(keys_, key_type_, from, to, op_);

@@ -96,7 +96,7 @@ class Fragments {
 
 }  // namespace
 
-void lower_wgmma(Lowering& l, const ir::Op& op) {
+void lower_MmaStart(Lowering& l, const ir::Op& op) {
   const ir::Value *a = op.operand(0), *b = op.operand(1);
   const LinearLayout& acc = *op.result()->type.layout;
   Descriptor right(l, b, 1);
@@ -113,7 +113,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
       TEGULA_CHECK(x.k_major(), "{} wants operands that lie along K", instruction->hw_name(columns));
   };
   std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> left;
-  if (a->type.shared) {
+  if (a->type.is_place()) {
     auto place = std::make_shared<Descriptor>(l, a, 0);
     place->add_group_part(acc, 0);
     row = instruction->hw_name(columns) + "_ss";
@@ -133,7 +133,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   lies(right);
 
   Regs sums = l.get(op.operand(2));
-  llvm::Value* goes_on = op.operand(3) ? l.scalar(op.operand(3)) : l.b.getTrue();
+  llvm::Value* accumulate = op.operand(3) ? l.scalar(op.operand(3)) : l.b.getTrue();
   l.hw("wgmma_fence", {});
   for (int r = 0; r < int(sums.size()); ++r) {
     std::vector<int32_t> origin = acc.apply({{Dim::Register, r}});
@@ -143,7 +143,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
       llvm::SmallVector<llvm::Value*> args = left(origin[0], k);
       args.push_back(right.at(k, origin[1]));
       for (int i : registers) args.push_back(sums[i]);
-      args.push_back(k == 0 ? goes_on : l.b.getTrue());
+      args.push_back(k == 0 ? accumulate : l.b.getTrue());
       args.push_back(l.site(op.loc));
       llvm::Value* d = l.hw(row, args, transposed);
       for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l.b.CreateExtractValue(d, unsigned(i));
@@ -153,7 +153,7 @@ void lower_wgmma(Lowering& l, const ir::Op& op) {
   l.set(op.result(), std::move(sums));
 }
 
-void lower_DotWait(Lowering& l, const ir::Op& op) {
+void lower_MmaWait(Lowering& l, const ir::Op& op) {
   // As many at a time as an instruction has sums at most: more registers than a thread has cannot pass at once.
   llvm::ArrayRef<llvm::Value*> left = l.get(op.operand(0));
   Regs out;

@@ -1,11 +1,10 @@
 // Gives every tile a layout.
 //
 // 1. Anchors. Dots fix their results: tensor-core accumulators, or, where no matrix instruction takes their types, any
-//    layout, and each thread gets the rows and columns that its sums need. Those that read B from shared memory take
-//    the places themselves where the target has wgmma. Large memory ops fix their pointers, masks and
-//    loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest axis
-//    share one layout, so that a row kernel needs no conversion. Places in shared memory are swizzled for the copies
-//    that fill them and for ldmatrix.
+//    layout, and each thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks
+//    and loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest
+//    axis share one layout, so that a row kernel needs no conversion. Places in shared memory are swizzled for the
+//    copies that fill them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
 //    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
 //    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
@@ -29,7 +28,6 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/shared_plan.h"
-#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
@@ -80,11 +78,6 @@ class Assigner {
     anchor();
     lay_out_places();
     materialise(func_.body);
-    if (wgmma_.empty()) return;
-    ir::walk(func_.body, [&](Op& op) {
-      const bool waits = op.opcode == Opcode::AsyncWait && op.operand(0)->type.completion == ir::Completion::Group;
-      if (waits || op.opcode == Opcode::Barrier) op.set(ir::attr::for_dots, true);
-    });
   }
 
  private:
@@ -99,7 +92,7 @@ class Assigner {
         twins_[flow.to[0][i]] = flow.to[1][i];
         twins_[flow.to[1][i]] = flow.to[0][i];
       }
-    if (op.opcode == Opcode::Dot) dots_.push_back(&op);
+    if (ir::is_product(op)) products_.push_back(&op);
     if (is_memory(op)) {
       const Value* ptr = op.operands[0];
       op.set(ir::attr::vector, 1);
@@ -116,7 +109,7 @@ class Assigner {
     int total = func_.num_warps();
     const int64_t rows = shape[shape.size() - 2], columns = shape.back();
     bool rows_reduced = false;
-    for (const Op* dot : dots_) {
+    for (const Op* dot : products_) {
       const Shape& other = dot->result()->type.shape;
       auto axes = combined_axes_.find(other);
       const int last = int(other.size()) - 1;
@@ -135,18 +128,12 @@ class Assigner {
     return best;
   }
 
-  /// wgmma multiplies what it can read: B from a place (A comes from a place, else as fragments in registers).
-  std::optional<WgmmaPlan> by_wgmma(const Op& dot) const {
-    if (!is_place_read(untransposed(dot.operands[1]))) return std::nullopt;
-    return plan_wgmma(dot, target_, func_.num_warps());
-  }
-  bool has_fragments(const Op& dot) const {
-    return wgmma_.contains(&dot) && !is_place_read(untransposed(dot.operands[0]));
-  }
-  LinearLayout fragments_of(const Op& dot) const {
-    const ir::Type& a = dot.operands[0]->type;
-    const WgmmaPlan& plan = wgmma_.at(&dot);
-    return wgmma_operand_layout(a.shape, a.bits(), plan.groups_m, plan.groups_n);
+  /// A's layout where an asynchronous product takes it from registers.
+  static bool has_fragments(const Op& op) { return op.opcode == Opcode::MmaStart && !op.operands[0]->type.is_place(); }
+  static LinearLayout fragments_of(const Op& product) {
+    const ir::Type& a = product.operands[0]->type;
+    const ir::Ints groups = product.get(ir::attr::warpgroups);
+    return wgmma_operand_layout(a.shape, a.bits(), int(groups[0]), int(groups[1]));
   }
 
   using Group = std::pair<Shape, int>;  // shape, fastest axis
@@ -221,23 +208,24 @@ class Assigner {
   }
 
   /// The dot whose sums a value is computed from, element by element.
-  static const Op* source_dot(const Value* v, std::unordered_set<const Value*>& seen) {
+  static const Op* source_product(const Value* v, std::unordered_set<const Value*>& seen) {
     if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
-    if (op.opcode == Opcode::Dot) return &op;
-    if (op.opcode == Opcode::For) return source_dot(ir::ForLoop(op).next(size_t(v->index)), seen);
+    if (ir::is_product(op)) return &op;
+    if (op.opcode == Opcode::MmaWait) return source_product(op.operands[0], seen);
+    if (op.opcode == Opcode::For) return source_product(ir::ForLoop(op).next(size_t(v->index)), seen);
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
-      if (const Op* dot = source_dot(operand, seen)) return dot;
+      if (const Op* dot = source_product(operand, seen)) return dot;
     return nullptr;
   }
 
   /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that
   /// nothing passes between them.
   std::optional<LinearLayout> store_in_warps(const Op& op) const {
-    if (op.opcode != Opcode::Store || dots_.empty()) return std::nullopt;
+    if (op.opcode != Opcode::Store || products_.empty()) return std::nullopt;
     std::unordered_set<const Value*> seen;
-    const Op* dot = source_dot(op.operands[1], seen);
+    const Op* dot = source_product(op.operands[1], seen);
     if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
     const int axis = group_of(op).second;
     const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
@@ -253,11 +241,11 @@ class Assigner {
   }
 
   void anchor() {
-    for (Op* dot : dots_) {
+    for (Op* dot : products_) {
       const Shape& shape = dot->result()->type.shape;
-      if (auto plan = by_wgmma(*dot)) {
-        wgmma_[dot] = *plan;
-        assign(dot->result(), wgmma_accumulator_layout(shape, plan->groups_m, plan->groups_n));
+      if (dot->opcode == Opcode::MmaStart) {
+        const ir::Ints groups = dot->get(ir::attr::warpgroups);
+        assign(dot->result(), wgmma_accumulator_layout(shape, int(groups[0]), int(groups[1])));
         continue;
       }
       if (!find_mma(*dot, MmaPath::Sync, target_)) {
@@ -269,7 +257,7 @@ class Assigner {
       assign(dot->result(), std::make_shared<LinearLayout>(mma_accumulator_layout(shape, m, n)));
     }
     int64_t largest = 0;
-    for (const Op* dot : dots_) largest = std::max(largest, dot->result()->type.num_elements());
+    for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
 
     // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
@@ -286,7 +274,7 @@ class Assigner {
     }
     std::deque<Value*> from_memory = std::exchange(queue_, std::move(from_dots));
     flow();
-    for (Op* dot : dots_)
+    for (Op* dot : products_)
       if (has_fragments(*dot)) assign(dot->operands[0], fragments_of(*dot));
     flow();
     queue_ = std::move(from_memory);
@@ -348,6 +336,11 @@ class Assigner {
         layout = intern(swizzled_shared_layout(buffer->type.shape, {0}, 1, 1, 1));
       op.result()->type.layout = layout;
     });
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::Trans || !op.result()->type.is_place()) return;
+      const std::vector<int64_t> order = op.get(ir::attr::order);
+      op.result()->type.layout = intern(op.operands[0]->type.layout->permute_tile({order.begin(), order.end()}));
+    });
   }
 
   // ---- Propagation
@@ -385,7 +378,7 @@ class Assigner {
           for (Value* v : members) assign(v, layout);
       return;
     }
-    if (op.opcode == Opcode::Dot) {
+    if (ir::is_product(op)) {
       if (is_result) assign(op.operands[2], layout);
       return;
     }
@@ -482,8 +475,9 @@ class Assigner {
       return;
     }
     for (auto& r : op.results) set_type(r.get());
-    if (wgmma_.contains(&op)) {
-      multiply_places(op);
+    if (op.opcode == Opcode::MmaStart) {
+      if (has_fragments(op)) need(op, 0, fragments_of(op));
+      need(op, 2, *op.result()->type.layout);
     } else if (op.opcode == Opcode::Dot) {
       const LinearLayout sums = *op.result()->type.layout;
       auto warps = dot_warps_.find(&op);
@@ -514,74 +508,6 @@ class Assigner {
     }
   }
 
-  /// The place that a dot's operand is read from, transposed as the operand is.
-  Value* place_of(Value* v, Op& dot) {
-    if (is_place_read(v)) return v->def->operands[0];
-    Value* place = place_of(v->def->operands[0], dot);
-    std::vector<int64_t> order = v->def->get(ir::attr::order);
-    Builder builder;
-    builder.set_before(&dot);
-    builder.set_loc(dot.loc);
-    Value* view = builder.trans(place, order);
-    view->type.layout = intern(place->type.layout->permute_tile({order.begin(), order.end()}));
-    return view;
-  }
-
-  /// The dot reads its operands by itself, and is waited for where its sums are first used.
-  void multiply_places(Op& op) {
-    need(op, 2, *op.result()->type.layout);
-    if (has_fragments(op))
-      need(op, 0, fragments_of(op));
-    else
-      op.operands[0] = place_of(op.operands[0], op);
-    op.operands[1] = place_of(op.operands[1], op);
-    op.set(ir::attr::columns, wgmma_.at(&op).columns);
-    auto uses_sums = [&](const Op& user) {
-      bool found = std::count(user.operands.begin(), user.operands.end(), op.result());
-      for (auto& region : user.regions)
-        ir::walk(*region, [&](const Op& inner) {
-          found |= std::count(inner.operands.begin(), inner.operands.end(), op.result()) > 0;
-        });
-      return found;
-    };
-    auto& ops = op.parent->ops;
-    auto here = std::find_if(ops.begin(), ops.end(), [&](auto& other) { return other.get() == &op; });
-    auto first = std::find_if(std::next(here), ops.end(), [&](auto& user) { return uses_sums(*user); });
-    if (first == ops.end()) return;
-    Builder builder;
-    builder.set_before(first->get());
-    builder.set_loc(op.loc);
-    const int64_t pending = op.get(ir::attr::pending);
-    Value* done = builder.create(Opcode::DotWait, {op.result()}, {}, {{ir::attr::pending, pending}})->result();
-    layouts_[done] = layouts_.at(op.result());
-    if (pending) wait_behind(*op.parent->parent, op.operands[2]);
-    for (auto user = first; user != ops.end(); ++user) {
-      std::replace((*user)->operands.begin(), (*user)->operands.end(), op.result(), done);
-      for (auto& region : (*user)->regions) ir::replace_uses(*region, op.result(), done);
-    }
-  }
-
-  /// Waits for the sums that a loop leaves in flight. A wait ahead of it, for nothing, makes what it begins with values
-  /// in registers: as constants they would be set on the way around the loop, which to the assembler is amid the
-  /// products.
-  void wait_behind(Op& loop, const Value* acc) {
-    const ir::ForLoop parts(loop);
-    const size_t carried = *parts.number(acc);
-    Value* sums = parts.result(carried);
-    Builder builder;
-    builder.set_before(&loop);
-    builder.set_loc(loop.loc);
-    Value*& begin = parts.init(carried);
-    begin = builder.create(Opcode::DotWait, {begin}, {}, {{ir::attr::pending, int64_t(0)}})->result();
-    layouts_[begin] = layouts_.at(sums);
-    begin->type.layout = intern(*layouts_.at(sums));
-    builder.set_after(&loop);
-    Op* wait = builder.create(Opcode::DotWait, {sums}, {}, {{ir::attr::pending, int64_t(0)}});
-    layouts_[wait->result()] = layouts_.at(sums);
-    ir::replace_uses(func_.body, sums, wait->result());
-    wait->operands[0] = sums;
-  }
-
   /// What a control op or a terminator hands on, in the layouts of what receives it.
   void hand_on(Op& op) {
     for (size_t i = 0; i < op.operands.size(); ++i)
@@ -601,9 +527,8 @@ class Assigner {
   Func& func_;
   const Target& target_;
   AxisAnalysis axis_;
-  std::vector<Op*> dots_, memory_;
+  std::vector<Op*> products_, memory_;
   std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
-  std::unordered_map<const Op*, WgmmaPlan> wgmma_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> combined_axes_;

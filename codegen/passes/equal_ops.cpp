@@ -1,39 +1,51 @@
 #include "codegen/passes/equal_ops.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
+#include <functional>
+#include <type_traits>
 
 namespace tegula {
 
 namespace {
 
-std::string key_of(const ir::Op& op) {
-  std::string key = fmt::format("{}", int(op.opcode));
-  std::vector<uintptr_t> operands;
-  for (const ir::Value* v : op.operands) operands.push_back(reinterpret_cast<uintptr_t>(v));
-  if (op.has(ir::Commutative)) std::sort(operands.begin(), operands.begin() + 2);
-  for (uintptr_t v : operands) key += fmt::format(" {}", v);
-  for (auto& [name, attr] : op.attrs) {
-    key += fmt::format(" {}={}:", name, attr.index());
-    std::visit(
-        [&](auto& v) {
-          using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, double>)
-            key += fmt::format("{}", std::bit_cast<uint64_t>(v));
-          else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
-            key += fmt::format("{}", fmt::join(v, ","));
-          else
-            key += fmt::format("{}", v);
-        },
-        attr);
+// The bytes of what makes two ops the same; counts stand before lists, so that no two ops share a key.
+class Key {
+ public:
+  explicit Key(const ir::Op& op) {
+    add(op.opcode);
+    add(op.operands.size());
+    std::vector<const ir::Value*> operands(op.operands.begin(), op.operands.end());
+    if (op.has(ir::Commutative)) std::sort(operands.begin(), operands.begin() + 2, std::less<>());
+    for (const ir::Value* v : operands) add(v);
+    add(op.attrs.size());
+    for (auto& [name, attr] : op.attrs) {
+      add(name);
+      add(attr.index());
+      std::visit([&](auto& value) { add(value); }, attr);
+    }
+    const ir::Type& type = op.result()->type;
+    add(type.to_string());
+    add(type.layout ? type.layout->to_string() : std::string());
   }
-  const ir::Type& type = op.result()->type;
-  key += type.to_string();
-  if (type.layout) key += type.layout->to_string();
-  return key;
-}
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  template <class T>
+  void add(const T& value) {
+    static_assert(std::is_scalar_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void add(const std::string& text) {
+    add(text.size());
+    bytes_ += text;
+  }
+  void add(const ir::Ints& numbers) {
+    add(numbers.size());
+    for (int64_t n : numbers) add(n);
+  }
+
+  std::string bytes_;
+};
 
 }  // namespace
 
@@ -43,7 +55,7 @@ void EqualOps::leave() { scopes_.pop_back(); }
 
 ir::Value* EqualOps::find_or_add(const ir::Op& op) {
   if (!op.has(ir::Pure) || !op.regions.empty() || op.results.size() != 1) return nullptr;
-  std::string key = key_of(op);
+  std::string key = Key(op).take();
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     if (auto it = scope->ops.find(key); it != scope->ops.end()) return it->second;
     if (scope->closed) break;

@@ -11,12 +11,8 @@ namespace tegula {
 struct PassContext {
   const Target& target;
   Diagnostics& diags;
-  /// Bytes of shared memory that places leave for what ops exchange between threads.
-  int64_t shared_for_others = 8 << 10;
   /// How asynchronous copies are over.
   ir::Completion completion = ir::Completion::Group;
-  /// Whether copies of a persistent program may be under way from one round to the next.
-  bool join_rounds = true;
 };
 
 namespace passes {

@@ -1,6 +1,7 @@
 // Host code: the Python of decorators, as far as it is a matter of constants and arguments. Operators, names and calls
 // are those of kernels; here is what kernels do not have: dictionaries, lambdas, comprehensions and functions that run
-// statement by statement (calls: checker_host_calls.cpp). Lists are values: `append` binds the name anew.
+// statement by statement (calls: checker_host_calls.cpp). Lists are values: `append` binds
+// the name anew, unless nobody else has the list.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -333,6 +334,10 @@ bool Checker::host_assign_item(const Expr& target, const Expr& value) {
   if (!dict) return false;
   Val key = eval(*target.children[1]), item = eval(value);
   if (key.is_poison() || item.is_poison()) return true;
+  if (auto* own = own_object(old.as<dsl::HostRef>(), 2)) {  // the name's and `old`
+    if (count_made(2, target.loc)) static_cast<DictObject*>(own)->set(std::move(key), std::move(item));
+    return true;
+  }
   DictObject changed = *dict;
   changed.set(std::move(key), std::move(item));
   if (!count_made(int64_t(2 * changed.items.size()), target.loc)) return true;

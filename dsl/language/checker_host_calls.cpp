@@ -175,19 +175,21 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
       bind(target.text, Val(), false, target.loc);
       return Val(dsl::None{});
     }
-    std::vector<Val> items = *list->items;
-    if (name == "append") {
-      items.push_back(args[0].value);
-    } else {
-      auto more = iterate(args[0].value, args[0].loc);
-      if (!more) return Val();
-      items.insert(items.end(), more->begin(), more->end());
+    std::vector<Val> more{args[0].value};
+    if (name == "extend") {
+      auto iterated = iterate(args[0].value, args[0].loc);
+      if (!iterated) return Val();
+      more = std::move(*iterated);
     }
     // The list as it was lives on where another name or a container has it too.
-    const bool replaced = list->items.use_count() <= 2;
-    if (!count_made(int64_t(items.size() - (replaced ? list->items->size() : 0)), loc)) return Val();
-    if (items.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
-    bind(target.text, dsl::make_tuple(std::move(items)), false, target.loc);
+    auto* own = own_object(list->items, 2);  // the name's and `object`
+    const size_t before = list->items->size();
+    if (!count_made(int64_t(more.size() + (own ? 0 : before)), loc)) return Val();
+    if (before + more.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
+    std::vector<Val> copy;
+    std::vector<Val>& items = own ? * own : copy = *list->items;
+    items.insert(items.end(), more.begin(), more.end());
+    bind(target.text, own ? object : dsl::make_tuple(std::move(copy)), false, target.loc);
     return Val(dsl::None{});
   }
   if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {

@@ -9,11 +9,13 @@ namespace tegula::language {
 
 namespace {
 
-bool equal(const Val& a, const Val& b) {
-  if (a.is<std::string>() && b.is<std::string>()) return a.as<std::string>() == b.as<std::string>();
-  if (a.is<dsl::Int>() && b.is<dsl::Int>()) return a.as<dsl::Int>() == b.as<dsl::Int>();
-  if (a.is<bool>() && b.is<bool>()) return a.as<bool>() == b.as<bool>();
-  return a.is<dsl::None>() && b.is<dsl::None>();
+// What equal keys share; nothing for a key that equals no other, such as a tuple.
+std::optional<std::string> text_of_key(const Val& key) {
+  if (const auto* text = key.get_if<std::string>()) return "'" + *text;
+  if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
+  if (const auto* truth = key.get_if<bool>()) return *truth ? "True" : "False";
+  if (key.is<dsl::None>()) return "None";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -26,17 +28,19 @@ Config default_config() {
 }
 
 const Val* DictObject::find(const Val& key) const {
-  for (const auto& [k, v] : items)
-    if (equal(k, key)) return &v;
-  return nullptr;
+  const auto text = text_of_key(key);
+  const auto place = text ? places_.find(*text) : places_.end();
+  return place == places_.end() ? nullptr : &items[place->second].second;
 }
 
 void DictObject::set(Val key, Val value) {
-  for (auto& [k, v] : items)
-    if (equal(k, key)) {
-      v = std::move(value);
+  if (auto text = text_of_key(key)) {
+    auto [place, is_new] = places_.try_emplace(std::move(*text), items.size());
+    if (!is_new) {
+      items[place->second].second = std::move(value);
       return;
     }
+  }
   items.emplace_back(std::move(key), std::move(value));
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,15 @@
 namespace tegula::language {
 
 struct DictObject : dsl::HostObject {
-  std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion
+  std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 
   const Val* find(const Val& key) const;
   void set(Val key, Val value);
   std::string describe() const override { return "a dict"; }
   bool truth() const override { return !items.empty(); }
+
+ private:
+  std::unordered_map<std::string, size_t> places_;  // in `items`, by what equal keys share
 };
 
 /// The options that triton.Config gives where it is given none: the defaults.
@@ -87,7 +91,13 @@ const T* get_host(const Val& v) {
 
 template <class T>
 Val make_host(T object) {
-  return dsl::HostRef(std::make_shared<const T>(std::move(object)));
+  return dsl::HostRef(std::make_shared<T>(std::move(object)));
+}
+
+/// The object, to be changed where it stands, if nobody holds it but so many; null if others would see the change.
+template <class T>
+T* own_object(const std::shared_ptr<const T>& object, long holders) {
+  return object.use_count() <= holders ? const_cast<T*>(object.get()) : nullptr;
 }
 
 /// A function of Python or of a module that host code knows ("python.list", "os.getenv"), and such a module.

@@ -242,12 +242,12 @@ TEST_F(ErrorsCacheTest, StringsOfConstexprsDoNotImitateOthers) {
 // What is to be printed on the way has to be compiled, whatever the cache has.
 TEST_F(ErrorsCacheTest, ADumpIsPrintedInSpiteOfTheCache) {
   expect_works(program(cache_at(root_)));
-  setenv("TEGULA_DUMP", "prefetch", 1);
+  setenv("TEGULA_DUMP", "stage_operands", 1);
   testing::internal::CaptureStderr();
   expect_works(program(cache_at(root_)));
   std::string said = testing::internal::GetCapturedStderr();
   unsetenv("TEGULA_DUMP");
-  EXPECT_TRUE(said.starts_with("// ---- after prefetch\nfunc @add(")) << said;
+  EXPECT_TRUE(said.starts_with("// ---- after stage_operands\nfunc @add(")) << said;
   EXPECT_EQ(images().size(), 1u);
 }
 

@@ -158,7 +158,7 @@ TEST_F(Command, CheckWarnsOfFilesWithoutKernels) {
 }
 
 TEST_F(Command, TellsMistakesOfOurs) {
-  setenv("TEGULA_FAIL", "prefetch", 1);
+  setenv("TEGULA_FAIL", "stage_operands", 1);
   Result r = tegula("compile add.py::add --constexpr BLOCK=256" + kTypes);
   unsetenv("TEGULA_FAIL");
   EXPECT_EQ(r.status, 4);

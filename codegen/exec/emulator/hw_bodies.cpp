@@ -24,6 +24,7 @@ namespace {
 
 template <class T>
 T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
+  this_worker->keep_pace(Fiber::Moved::In);
   if (!predicate) return other;
   T value;
   std::memcpy(&value, global_access(address, sizeof(T), Access::Read, site), sizeof(T));
@@ -32,16 +33,19 @@ T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
 
 template <class T>
 void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) {
+  this_worker->keep_pace(Fiber::Moved::Out);
   if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site), &value, sizeof(T));
 }
 
 template <int n>
 void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* other, uint32_t predicate, uint32_t site) {
+  this_worker->keep_pace(Fiber::Moved::In);
   std::memcpy(result, predicate ? global_access(address, 4 * n, Access::Read, site) : other, 4 * n);
 }
 
 template <int n>
 void store_global_vector(uint64_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
+  this_worker->keep_pace(Fiber::Moved::Out);
   if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site), values, 4 * n);
 }
 

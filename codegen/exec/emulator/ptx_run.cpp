@@ -226,6 +226,7 @@ template <class T>
 void transfer(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
   const unsigned count = i.mods.vector;
   const bool loads = i.op == Op::Ld;
+  this_worker->keep_pace(loads ? Fiber::Moved::In : Fiber::Moved::Out);
   auto* memory = static_cast<char*>(
       global_access(address, unsigned(count * sizeof(T)), loads ? Access::Read : Access::Write, site));
   for (unsigned k = 0; k < count; ++k) {

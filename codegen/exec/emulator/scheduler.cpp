@@ -69,6 +69,12 @@ void Worker::yield() {
   go_on();
 }
 
+void Worker::step_aside() {
+  if (launch_->stop.load(std::memory_order_relaxed)) leave();
+  push(current_);
+  go_on();
+}
+
 void Worker::leave() {
   switch_to(&main_);
   __builtin_unreachable();
@@ -188,6 +194,7 @@ bool Worker::start_next(Program& program) {
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   for (Fiber* fiber : program.fibers) {
     fiber->finished = false;
+    fiber->moved = Fiber::Moved::Nothing;
     fiber->copies.clear();
     push(fiber);
   }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "codegen/exec/emulator/fault.h"
@@ -177,6 +178,14 @@ class Worker {
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.
   void yield();
 
+  /// Called before a load from global memory or a store to it, done or masked: between loads and stores the worker's
+  /// other fibers come as far. The threads of a GPU keep about the same pace, and programs rely on it where a thread
+  /// stores what others of the program have loaded, or will load, without a barrier. With a seed they do not.
+  void keep_pace(Fiber::Moved next) {
+    const Fiber::Moved last = std::exchange(current_->moved, next);
+    if (last != next && last != Fiber::Moved::Nothing && !random_) step_aside();
+  }
+
   /// Ends the launch: the calling fiber never goes on. The program in `fault` is filled in here.
   [[noreturn]] void abandon(const Fault& fault);
 
@@ -211,6 +220,7 @@ class Worker {
     go_on();
   }
   void go_on();
+  void step_aside();
   void switch_to(Fiber* next);
   /// What a fiber does first when it runs (again): keeps what is to be known of the one that was left.
   static void entered(Fiber& self, boost::context::detail::transfer_t from);

@@ -94,7 +94,7 @@ DotCost cost_of_dot(Elem elem, const char* precision, std::string_view target_na
   EXPECT_TRUE(func) << diags.render();
   std::optional<DotCost> cost;
   ir::walk(func->body, [&](const ir::Op& op) {
-    if (op.opcode == ir::Opcode::Dot) cost = dot_cost(op, target);
+    if (ir::is_product(op)) cost = dot_cost(op, target);
   });
   return cost.value();
 }

@@ -301,6 +301,31 @@ TEST(Emulator, SeedGivesTheOrderOfThreads) {
   EXPECT_NE(order(1), order(2));
 }
 
+TEST(Emulator, ThreadsKeepPaceBetweenLoadsAndStores) {
+  // Each thread stores what its neighbour held, twice; the masked load and store keep pace, too.
+  std::string body = R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %n = add i32 %t, 1
+  %next = and i32 %n, 63
+  %p = getelementptr i32, ptr addrspace(1) %data, i32 %t
+  %q = getelementptr i32, ptr addrspace(1) %data, i32 %next
+  %some = icmp ult i32 %t, 40)";
+  for (int i = 0; i < 2; ++i)
+    body += fmt::format(R"(
+  %v{0} = call i32 @tegula.hw.ld_global_b32(ptr addrspace(1) %q, i32 0, i1 %some, i32 1)
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %v{0}, i1 %some, i32 2))",
+                        i);
+  auto device = make_emulator();
+  auto kernel = device->load(make_image({pointer("data", Elem::I32)}, body + "\n  ret void", 2));
+  std::vector<int> numbers(64);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Array<int> data(*device, numbers);
+  launch(*kernel, {1}, data.address());
+  for (int t = 0; t < 38; ++t) EXPECT_EQ(data.values()[t], t + 2);
+  EXPECT_EQ(data.values()[38], 40);
+  EXPECT_EQ(data.values()[39], 40);
+}
+
 TEST(Emulator, FramesMustFitTheStack) {
   auto device = make_emulator();
   // Many matrix instructions behind each other reuse one place on the stack.

@@ -354,9 +354,9 @@ TEST(PassManager, RunsDumpsAndTimesEveryPass) {
   EXPECT_TRUE(verify(*func, pass_table().back().after, diags)) << diags.render();
 }
 
-// What prefetch makes of loops passes through the rest of the pipeline.
+// Loops that are pipelined pass through all of the pipeline.
 TEST(PassManager, PipelinedLoops) {
-  for (auto& entry : std::filesystem::directory_iterator(TEGULA_SOURCE_DIR "/tests/golden/prefetch")) {
+  for (auto& entry : std::filesystem::directory_iterator(TEGULA_SOURCE_DIR "/tests/golden/pipeline")) {
     std::ifstream in(entry.path(), std::ios::binary);
     std::string text(std::istreambuf_iterator<char>(in), {});
     Diagnostics diags;
@@ -382,18 +382,18 @@ TEST(PassManager, DumpFromEnvironment) {
   setenv("TEGULA_DUMP", "canonicalize,ptx", 1);
   testing::internal::CaptureStderr();
   auto dump = dump_from_environment();
-  for (const char* pass : {"canonicalize", "prefetch", "ptx"}) dump(pass, std::string("text of ") + pass + "\n");
+  for (const char* pass : {"canonicalize", "pipeline", "ptx"}) dump(pass, std::string("text of ") + pass + "\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "// ---- after canonicalize\ntext of canonicalize\n// ---- after ptx\ntext of ptx\n");
   // A name that is none: said once.
-  setenv("TEGULA_DUMP", "all,prefech,nothing of the kind", 1);
+  setenv("TEGULA_DUMP", "all,pipelin,nothing of the kind", 1);
   testing::internal::CaptureStderr();
   dump_from_environment();
   dump_from_environment();
   std::string said = testing::internal::GetCapturedStderr();
   unsetenv("TEGULA_DUMP");
-  EXPECT_EQ(said.substr(said.find("tegula: warning: TEGULA_DUMP: no pass is called 'prefech'")),
-            "tegula: warning: TEGULA_DUMP: no pass is called 'prefech'\n  hint: did you mean 'prefetch'?\n");
+  EXPECT_EQ(said.substr(said.find("tegula: warning: TEGULA_DUMP: no pass is called 'pipelin'")),
+            "tegula: warning: TEGULA_DUMP: no pass is called 'pipelin'\n  hint: did you mean 'pipeline'?\n");
   EXPECT_EQ(said.substr(0, said.find("canonicalize")),
             "tegula: warning: TEGULA_DUMP: no pass is called 'nothing of the kind'\n  hint: known are all, ");
 }

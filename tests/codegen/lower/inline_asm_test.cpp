@@ -176,8 +176,7 @@ std::string error_of(const std::string& call) {
 /// A message at the call, which is underlined.
 std::string at_call(const std::string& call, const std::string& message, const std::string& hint) {
   return fmt::format("kernel.py:8:9: error: {}\n        b = {}\n            ^{}\n{}", message, call,
-                     std::string(call.size() - 1, '~'),
-                     hint.empty() ? "" : "  hint: " + hint + "\n  see docs/language.md#functions\n");
+                     std::string(call.size() - 1, '~'), hint.empty() ? "" : "  hint: " + hint + "\n  see docs/language.md#functions\n");
 }
 
 TEST(InlineAsm, Errors) {
@@ -232,6 +231,9 @@ TEST(InlineAsm, TheAssemblerChecksIt) {
                     "the assembler refuses 'ad.f32 $0, t, t; }' in line 3 of the assembly: Not a name of "
                     "any known instruction: 'ad'",
                     ""));
+  call = "tl.inline_asm_elementwise('{ mov.f32 $0, $1;', '=f,f', [a], tl.float32, True, 1)";
+  EXPECT_TRUE(compiled(call).starts_with("kernel.py:8:9: error: the assembler refuses '{ mov.f32 $0, $1;': "))
+      << compiled(call);
 }
 
 }  // namespace

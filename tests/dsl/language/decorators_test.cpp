@@ -336,6 +336,8 @@ TEST(Decorators, ErrorsInHostFunctionsSayWhoCalledThem) {
   text =
       autotune_error("def f():\n  all = []\n  while True:\n    all.append([0] * 60000)\n@triton.autotune(f(), ['n'])");
   EXPECT_NE(text.find("lists, tuples, dicts and strings of more than 2097152 items are made here"), text.npos) << text;
+  text = autotune_error("def f():\n  d = {}\n  while True:\n    d = {**d, len(d): 1}\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("lists, tuples, dicts and strings of more than 2097152 items are made here"), text.npos) << text;
   text = autotune_error("def f():\n  s = 'a'\n  while True:\n    s = f'{s}{s}'\n@triton.autotune(f(), ['n'])");
   EXPECT_NE(text.find("the text has 131072 characters, more than 65536"), text.npos) << text;
   text = autotune_error("def f(n):\n  return f(n)\n@triton.autotune(f(1), ['n'])");
@@ -343,6 +345,21 @@ TEST(Decorators, ErrorsInHostFunctionsSayWhoCalledThem) {
   text =
       autotune_error("def add(l):\n  l.append(1)\ndef f():\n  l = []\n  add(l)\n  return l\n@triton.autotune(f(), [])");
   EXPECT_NE(text.find("'append' is followed on lists that a function made itself only"), text.npos) << text;
+}
+
+// Sizes at which copying the list or the dict for each item, or looking through all keys, takes minutes.
+TEST(Autotune, ListsAndDictsGrowInLinearTime) {
+  const std::string text = autotune_error(R"(
+def f():
+    items, places = [], {}
+    for i in range(60000):
+        items.append(i)
+        places[i] = len(items)
+    assert len(items) == 60000 and items[59999] == 59999
+    assert len(places.keys()) == 60000 and places[0] == 1 and places[59999] == 60000
+    return 'done'
+@triton.autotune(f(), ['n']))");
+  EXPECT_NE(text.find("'done'"), text.npos) << text;
 }
 
 std::vector<Heuristic> heuristics(const std::string& decorators) {

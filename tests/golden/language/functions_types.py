@@ -27,3 +27,112 @@ def kinds(x, n):
 #   store %0, %3
 #   return
 # }
+
+
+@triton.jit
+def combining(out, a, b, i, j):
+    s = tl.standard
+    v = s._sum_combine(a, b) + s._prod_combine(a, b) + s._elementwise_max(a, b) + s._elementwise_min(a, b)
+    k = s._xor_combine(i, j) + s._or_combine(i, j)
+    v0, i0 = s._argmax_combine(a, i, b, j, True)
+    v1, i1 = s._argmax_combine_tie_break_left(a, i, b, j)
+    v2, i2 = s._argmax_combine_tie_break_fast(a, i, b, j)
+    v3, i3 = s._argmin_combine(a, i, b, j, False)
+    v4, i4 = s._argmin_combine_tie_break_left(a, i, b, j)
+    v5, i5 = s._argmin_combine_tie_break_fast(a, i, b, j)
+    tl.static_assert(s._is_power_of_two(8))
+    both = (a > b).logical_and(i > j)
+    tl.store(out, v + v0 + v1 + v2 + v3 + v4 + v5, mask=both.logical_or(k + i0 + i1 + i2 + i3 + i4 + i5 > 0))
+
+
+# check combining out=*f32 a=f32 b=f32 i=i32 j=i32
+# func @combining(%0: ptr<f32> "out", %1: f32 "a", %2: f32 "b", %3: i32 "i", %4: i32 "j") {num_stages = 3, num_warps = 4} {
+#   %5 = add %1, %2 : f32
+#   %6 = mul %1, %2 : f32
+#   %7 = add %5, %6 : f32
+#   %8 = maximum %1, %2 : f32
+#   %9 = add %7, %8 : f32
+#   %10 = minimum %1, %2 : f32
+#   %11 = add %9, %10 : f32
+#   %12 = bit_xor %3, %4 : i32
+#   %13 = bit_or %3, %4 : i32
+#   %14 = add %12, %13 : i32
+#   %15 = gt %1, %2 : i1
+#   %16 = lt %3, %4 : i1
+#   %17 = eq %1, %2 : i1
+#   %18 = bit_and %17, %16 : i1
+#   %19 = bit_or %15, %18 : i1
+#   %20 = select %19, %1, %2 : f32
+#   %21 = select %19, %3, %4 : i32
+#   %22 = gt %1, %2 : i1
+#   %23 = lt %3, %4 : i1
+#   %24 = eq %1, %2 : i1
+#   %25 = bit_and %24, %23 : i1
+#   %26 = bit_or %22, %25 : i1
+#   %27 = select %26, %1, %2 : f32
+#   %28 = select %26, %3, %4 : i32
+#   %29 = gt %1, %2 : i1
+#   %30 = select %29, %1, %2 : f32
+#   %31 = select %29, %3, %4 : i32
+#   %32 = lt %1, %2 : i1
+#   %33 = select %32, %1, %2 : f32
+#   %34 = select %32, %3, %4 : i32
+#   %35 = lt %1, %2 : i1
+#   %36 = lt %3, %4 : i1
+#   %37 = eq %1, %2 : i1
+#   %38 = bit_and %37, %36 : i1
+#   %39 = bit_or %35, %38 : i1
+#   %40 = select %39, %1, %2 : f32
+#   %41 = select %39, %3, %4 : i32
+#   %42 = lt %1, %2 : i1
+#   %43 = select %42, %1, %2 : f32
+#   %44 = select %42, %3, %4 : i32
+#   %45 = gt %1, %2 : i1
+#   %46 = gt %3, %4 : i1
+#   %47 = bit_and %45, %46 : i1
+#   %48 = add %11, %20 : f32
+#   %49 = add %48, %27 : f32
+#   %50 = add %49, %30 : f32
+#   %51 = add %50, %33 : f32
+#   %52 = add %51, %40 : f32
+#   %53 = add %52, %43 : f32
+#   %54 = add %14, %21 : i32
+#   %55 = add %54, %28 : i32
+#   %56 = add %55, %31 : i32
+#   %57 = add %56, %34 : i32
+#   %58 = add %57, %41 : i32
+#   %59 = add %58, %44 : i32
+#   %60 = constant {value = 0} : i32
+#   %61 = gt %59, %60 : i1
+#   %62 = bit_or %47, %61 : i1
+#   store %0, %53, %62
+#   return
+# }
+
+
+@triton.jit
+def narrow_floats(out, x):
+    tl.static_assert(tl.float8e4b15.is_fp8e4b15() and tl.float8e4b8.is_fp8e4b8() and tl.float8e5b16.is_fp8e5b16())
+    v = tl.load(x).to(tl.float8e4b15)
+    cuda = tl.extra.cuda
+    tl.store(out, cuda.convert_custom_float8(v, tl.float16))
+    tl.store(out + 1, cuda.convert_custom_float8_sm70(v, tl.float16))
+    tl.store(out + 2, cuda.convert_custom_float8_sm80(v, tl.float16))
+
+
+# check narrow_floats out=*f16 x=*f16
+# func @narrow_floats(%0: ptr<f16> "out", %1: ptr<f16> "x") {num_stages = 3, num_warps = 4} {
+#   %2 = load %1 : f16
+#   %3 = cast %2 : f8e4b15
+#   %4 = cast %3 : f16
+#   store %0, %4
+#   %5 = constant {value = 1} : i32
+#   %6 = addptr %0, %5 : ptr<f16>
+#   %7 = cast %3 : f16
+#   store %6, %7
+#   %8 = constant {value = 2} : i32
+#   %9 = addptr %0, %8 : ptr<f16>
+#   %10 = cast %3 : f16
+#   store %9, %10
+#   return
+# }

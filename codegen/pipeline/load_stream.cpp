@@ -1,10 +1,10 @@
-#include "codegen/passes/load_stream.h"
+#include "codegen/pipeline/load_stream.h"
 
 #include <algorithm>
 #include <unordered_set>
 
 #include "codegen/ir/flow.h"
-#include "codegen/passes/loop_bounds.h"
+#include "codegen/pipeline/loop_bounds.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -31,8 +31,8 @@ Value* offsets_of(Builder& build, Replay& replay, Value* pointers) {
     return offsets ? build.add(offsets, more) : more;
   }
   if (!offsets) return nullptr;
-  return op.opcode == Opcode::Broadcast ? build.broadcast(offsets, pointers->type.shape)
-                                        : build.expand_dims(offsets, int(op.get(attr::axis)));
+  const Type type = offsets->type.with_shape(pointers->type.shape).with_layout(pointers->type.layout);
+  return build.create(op.opcode, {offsets}, {type}, op.attrs)->result();
 }
 
 Value* base_of(Value* pointers) {
@@ -42,14 +42,14 @@ Value* base_of(Value* pointers) {
 
 Value* choose(Builder& build, Value* condition, Value* then, Value* otherwise) {
   if (then == otherwise) return then;
-  if (then->type.is_tile()) condition = build.splat(condition, then->type.shape);
+  if (then->type.is_tile()) condition = splat_as(build, condition, then->type);
   return build.select(condition, then, otherwise);
 }
 
 }  // namespace
 
 LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, bool never_negative, int ahead,
-                       Rounds* rounds)
+                       OuterIterations* rounds)
     : loop_(loop),
       body_(*loop.regions[0]),
       loads_(std::move(loads)),
@@ -101,6 +101,7 @@ bool LoadStream::splits(const Value* pointers) const {
       return !rounds_->varies(op.operand(1)) && splits(op.operand(0));
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
+    case Opcode::ConvertLayout:
       return splits(op.operand(0));
     default:
       return false;
@@ -121,7 +122,8 @@ void LoadStream::split_pointers(Builder& before) {
     Value* step = scalar_of(before, sources_.step(arg));
     if (!step) continue;
     Value* offsets = offsets_of(before, replay, first);
-    if (!offsets) offsets = before.constant(Type::tile(Elem::I64, first->type.shape), 0);
+    if (!offsets)
+      offsets = before.constant(Type::tile(Elem::I64, first->type.shape).with_layout(first->type.layout), 0);
     split_[arg] = {base_of(first), offsets, step};
   }
 }
@@ -190,7 +192,7 @@ Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) cons
   for (const Value* arg : growing_) {
     Value* value = it.carried.at(arg);
     if (auto split = split_.find(arg); split != split_.end())
-      value = build.addptr(build.splat(value, arg->type.shape), split->second.offsets);
+      value = build.addptr(splat_as(build, value, arg->type), split->second.offsets);
     known[arg] = value;
   }
   if (!rounds_) return Replay(build, {&body_}, std::move(known));
@@ -204,9 +206,10 @@ void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, cons
       rounds_ ? build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round) : within_loop(build, loop_, it.at);
   for (Op* load : loads_) {
     build.set_loc(load->loc);
-    Value *pointer = replay(load->operands[0]), *mask = replay(load->operand(1));
-    Value* here = pointer->type.is_tile() ? build.splat(exists, pointer->type.shape) : exists;
-    access(build, load, pointer, mask ? build.bit_and(here, mask) : here, replay(load->operand(2)));
+    const bool copy = load->opcode == Opcode::AsyncCopy;
+    Value *pointer = replay(load->operands[0]), *mask = replay(load->operand(copy ? 2 : 1));
+    Value* here = pointer->type.is_tile() ? splat_as(build, exists, pointer->type) : exists;
+    access(build, load, pointer, mask ? build.bit_and(here, mask) : here, copy ? nullptr : replay(load->operand(2)));
   }
 }
 

@@ -1,6 +1,7 @@
-#include "codegen/passes/loop_values.h"
+#include "codegen/pipeline/loop_values.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/ir/flow.h"
 #include "runtime/base/check.h"
@@ -8,6 +9,22 @@
 namespace tegula {
 
 using namespace ir;
+
+bool is_zero(const Value* v) {
+  if (!v->def) return false;
+  if (v->def->opcode == Opcode::Splat) return is_zero(v->def->operands[0]);
+  if (v->def->opcode != Opcode::Constant) return false;
+  const Attr value = v->def->get(attr::value);
+  if (auto* real = std::get_if<double>(&value)) return *real == 0 && !std::signbit(*real);
+  auto* integer = std::get_if<int64_t>(&value);
+  return integer && *integer == 0;
+}
+
+Value* splat_as(Builder& build, Value* scalar, const Type& like) {
+  Value* tile = build.splat(scalar, like.shape);
+  tile->type.layout = like.layout;
+  return tile;
+}
 
 Value* carry(Op& loop, Value* init) {
   loop.operands.push_back(init);

@@ -1,4 +1,4 @@
-#include "codegen/passes/rounds.h"
+#include "codegen/pipeline/outer_iterations.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/flow.h"
-#include "codegen/passes/loop_bounds.h"
+#include "codegen/pipeline/loop_bounds.h"
 
 namespace tegula {
 
@@ -18,37 +18,54 @@ namespace {
 
 bool contains(const std::vector<Op*>& ops, const Op* op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); }
 
-// Whether a further iteration, with zeros for what is loaded, changes nothing: the loop sums up dots of what is loaded,
-// and what else it carries grows and is not used behind it.
-bool only_sums_up(const Op& loop, const std::vector<Op*>& loads, LoopSources& sources) {
+// The product whose sums `next` are; null for other values.
+const Op* product_of(const Value* next) {
+  const Op* op = next->def;
+  if (op && op->opcode == Opcode::MmaWait) op = op->operand(0)->def;
+  return op && is_product(*op) ? op : nullptr;
+}
+
+// Whether an operand of a product is read from a place that one of the copies fills.
+bool is_copied(const Value* operand, const std::vector<Op*>& copies) {
+  const Value* place = untransposed(const_cast<Value*>(operand));
+  if (place->def && place->def->opcode == Opcode::SharedRead) place = place->def->operand(0);
+  return std::any_of(copies.begin(), copies.end(), [&](const Op* copy) { return copy->operand(1) == place; });
+}
+
+// Whether a further iteration, with zeros for what is copied, changes nothing: the loop sums up products of what is
+// copied, and what else it carries grows and is not used behind it.
+bool only_sums_up(const Op& loop, const std::vector<Op*>& copies, LoopSources& sources) {
   const ForLoop parts(loop);
   const Block& body = parts.body();
-  for (auto& op : body.ops)
-    if (!op->has(Pure) && !op->has(Terminator) && !contains(loads, op.get())) return false;
+  for (auto& op : body.ops) {
+    const bool waits = op->opcode == Opcode::AsyncCommit || op->opcode == Opcode::AsyncWait;
+    if (op->has(WritesGlobal) || (op->has(Writes) && !waits && !contains(copies, op.get()))) return false;
+    if (op->opcode == Opcode::Load || !op->regions.empty()) return false;
+  }
   auto uses = count_uses(body);
   auto behind = count_uses(*loop.parent);
   for (size_t i = 0; i < parts.carried(); ++i) {
     const Value *arg = parts.arg(i), *next = parts.next(i);
     if (sources.growth(arg) && !behind.contains(parts.result(i))) continue;
-    const Op* dot = next->def;
-    if (!dot || dot->opcode != Opcode::Dot || dot->parent != &body || dot->operand(2) != arg || uses[arg] != 1 ||
-        uses[next] != 1)
+    const Op* product = product_of(next);
+    if (!product || product->parent != &body || product->operand(2) != arg || uses[arg] != 1 || uses[next] != 1)
       return false;
     for (int side : {0, 1})
-      if (const Op* load = untransposed(dot->operand(side))->def; !load || !contains(loads, load)) return false;
+      if (!is_copied(product->operand(side), copies)) return false;
   }
   return true;
 }
 
-bool has_dots(const Op& op) {
+bool has_products(const Op& op) {
   bool found = false;
-  for (auto& region : op.regions) walk(*region, [&](const Op& inner) { found |= inner.opcode == Opcode::Dot; });
+  for (auto& region : op.regions) walk(*region, [&](const Op& inner) { found |= is_product(inner); });
   return found;
 }
 
 }  // namespace
 
-std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, LoopSources& sources, int64_t ahead) {
+std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vector<Op*>& loads, LoopSources& sources,
+                                                     int64_t ahead) {
   Op* loop = inner.parent->parent;
   if (!loop || loop->opcode != Opcode::For) return nullptr;
   // The first `ahead` iterations exist in each round, as numbers of the loop's type too.
@@ -58,17 +75,17 @@ std::unique_ptr<Rounds> Rounds::of(Op& inner, const std::vector<Op*>& loads, Loo
   if (!lower || !step || *step <= 0 || *step > INT32_MAX / ahead || *lower > INT32_MAX - *step * ahead) return nullptr;
   if (*lower < 0 || (upper && *upper <= *lower + *step * (ahead - 1))) return nullptr;
   for (auto& op : inner.parent->ops)
-    if (op->opcode == Opcode::Dot || (op.get() != &inner && has_dots(*op))) return nullptr;
+    if (is_product(*op) || (op.get() != &inner && has_products(*op))) return nullptr;
   std::vector<const Value*> written;
   if (orders_memory(*inner.parent, written)) return nullptr;
   for (const Op* load : loads)
     if (!apart(load->operands[0], written)) return nullptr;
   if (!only_sums_up(inner, loads, sources)) return nullptr;
-  std::unique_ptr<Rounds> rounds(new Rounds(*loop, inner));
+  std::unique_ptr<OuterIterations> rounds(new OuterIterations(*loop, inner));
   return rounds->follow_from_round(loads, sources) ? std::move(rounds) : nullptr;
 }
 
-bool Rounds::follow_from_round(const std::vector<Op*>& loads, LoopSources& sources) const {
+bool OuterIterations::follow_from_round(const std::vector<Op*>& loads, LoopSources& sources) const {
   const ForLoop inner(inner_);
   const Block *outer = loop_.regions[0].get(), *within = &inner.body();
   std::unordered_set<const Value*> seen;
@@ -82,13 +99,14 @@ bool Rounds::follow_from_round(const std::vector<Op*>& loads, LoopSources& sourc
     return carried && follows(inner.init(*carried)) && sources.growth(v) && follows(sources.step(v));
   };
   for (const Op* load : loads)
-    if (!std::all_of(load->operands.begin(), load->operands.end(), follows)) return false;
+    for (const Value* v : load->operands)
+      if (v && !v->type.is_place() && !follows(v)) return false;
   const std::vector<Value*> bounds = inner.bounds();
   return std::all_of(bounds.begin(), bounds.end(), follows);
 }
 
 // What the round computes on scalars and uses in tiles or inner loops.
-std::vector<Value*> Rounds::find_scalars() {
+std::vector<Value*> OuterIterations::find_scalars() {
   Block& body = *loop_.regions[0];
   // By pure scalar ops from values of before the loop; of these, from the round's number.
   std::unordered_set<const Value*> plain{ForLoop(loop_).induction()}, of_round = plain;
@@ -116,7 +134,7 @@ std::vector<Value*> Rounds::find_scalars() {
   return scalars;
 }
 
-void Rounds::carry_scalars() {
+void OuterIterations::carry_scalars() {
   Block& body = *loop_.regions[0];
   const ForLoop loop(loop_);
   Value *lower = loop.lower(), *step = loop.step(), *round = loop.induction();

@@ -4,20 +4,20 @@
 #include <memory>
 #include <unordered_set>
 
-#include "codegen/passes/loop_values.h"
+#include "codegen/pipeline/loop_values.h"
 
 namespace tegula {
 
 /// Knows of each round, and of the next one, the scalars that say where its tile lies. Divisions are often among these,
 /// so that the loop carries them from two rounds before.
-class Rounds {
+class OuterIterations {
  public:
   /// Those of the loop that the For `inner` stands in; null if its loads `loads` cannot run `ahead` iterations ahead
   /// into the next round: `inner` must do nothing but sum up dots of what these load, they must follow from the round
   /// by pure ops, and no store of a round may reach what they read (pointers of different parameters are taken not to
   /// overlap). Its lower bound and its step must be constants, and no round known to have fewer iterations than that.
-  static std::unique_ptr<Rounds> of(ir::Op& inner, const std::vector<ir::Op*>& loads, LoopSources& sources,
-                                    int64_t ahead);
+  static std::unique_ptr<OuterIterations> of(ir::Op& inner, const std::vector<ir::Op*>& loads, LoopSources& sources,
+                                             int64_t ahead);
 
   /// Makes the loop carry the scalars, before anything below is asked for. What is made of them stands before the inner
   /// loop.
@@ -35,7 +35,7 @@ class Rounds {
   ir::Value* next_exists() const { return next_exists_; }
 
  private:
-  Rounds(ir::Op& loop, ir::Op& inner) : loop_(loop), inner_(inner) {}
+  OuterIterations(ir::Op& loop, ir::Op& inner) : loop_(loop), inner_(inner) {}
 
   std::vector<ir::Value*> find_scalars();
   bool follow_from_round(const std::vector<ir::Op*>& loads, LoopSources& sources) const;

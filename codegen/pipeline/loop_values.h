@@ -10,6 +10,12 @@ namespace tegula {
 /// The block that a value is defined in.
 inline ir::Block* home(const ir::Value* v) { return v->def ? v->def->parent : v->block; }
 
+/// Whether all elements are the constant 0; -0 is not.
+bool is_zero(const ir::Value* v);
+
+/// A tile of the shape and layout of `like` whose every element is the scalar.
+ir::Value* splat_as(ir::Builder& build, ir::Value* scalar, const ir::Type& like);
+
 /// Makes the For loop carry one more value; the caller appends what the body yields for it. Returns the body's.
 ir::Value* carry(ir::Op& loop, ir::Value* init);
 
@@ -21,11 +27,11 @@ ir::Value* slot_of(ir::Builder& builder, ir::Value* buffer, ir::Value* index);
 /// Lets the body yield, for a number that the loop carries, the next one of `slots`, round and round. Returns that one.
 ir::Value* rotate(ir::Op& loop, ir::Value* index, int64_t slots);
 
-/// Makes values anew, under other values of what they follow from. They must follow by pure ops.
+/// Recomputes values with some inputs substituted. They must follow from these by pure ops.
 class Replay {
  public:
-  /// `known` has what stands for some values, arguments of blocks above all. Values of `blocks` are made anew, those of
-  /// `around` only where they follow from something in `known`; all others stay as they are.
+  /// `known` has what stands for some values, arguments of blocks above all. Values of `blocks` are recomputed, those
+  /// of `around` only where they follow from something in `known`; all others stay as they are.
   Replay(ir::Builder& build, std::vector<const ir::Block*> blocks, ir::ValueMap known,
          std::vector<const ir::Block*> around = {})
       : build_(build), blocks_(std::move(blocks)), around_(std::move(around)), values_(std::move(known)) {}

@@ -3,14 +3,14 @@
 
 #include <functional>
 
-#include "codegen/passes/loop_values.h"
-#include "codegen/passes/rounds.h"
+#include "codegen/pipeline/loop_values.h"
+#include "codegen/pipeline/outer_iterations.h"
 
 namespace tegula {
 
-/// Issues the loads of iteration after iteration, beginning before the loop. With Rounds the loop is part of the body
-/// of another one, and behind the last iteration of a round the first one of the next round follows: then a round has
-/// as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
+/// Issues the loads of iteration after iteration, beginning before the loop. With OuterIterations the loop is part of
+/// the body of another one, and behind the last iteration of a round the first one of the next round follows: then a
+/// round has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:
   /// Takes a load and what its operands are in the iteration at hand; the mask does not hold where there is none.
@@ -19,11 +19,11 @@ class LoadStream {
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
   /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.
   LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, bool never_negative, int ahead,
-             Rounds* rounds = nullptr);
+             OuterIterations* rounds = nullptr);
 
-  /// The loads of the first `ahead` iterations, at `build` before the loop (with Rounds: before the loop around it).
-  /// With Rounds the loop's upper bound becomes what gives a round its iterations. `behind` is called after each
-  /// iteration's with its number.
+  /// The loads of the first `ahead` iterations, at `build` before the loop (with OuterIterations: before the loop
+  /// around it). With OuterIterations the loop's upper bound becomes what gives a round its iterations. `behind` is
+  /// called after each iteration's with its number.
   void begin(ir::Builder& build, const Access& access, const std::function<void(int)>& behind);
   /// Those of the iteration that is `ahead` on, at `build` in the body.
   void go_on(ir::Builder& build, const Access& access);
@@ -64,7 +64,7 @@ class LoadStream {
   LoopSources& sources_;
   bool never_negative_;
   int ahead_;
-  Rounds* rounds_;
+  OuterIterations* rounds_;
   ir::Value* upper_;                        // the loop's own bound
   std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
   std::vector<const ir::Value*> of_round_;  // scalars of the round that they follow from

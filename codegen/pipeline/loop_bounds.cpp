@@ -1,4 +1,4 @@
-#include "codegen/passes/loop_bounds.h"
+#include "codegen/pipeline/loop_bounds.h"
 
 #include "codegen/ir/flow.h"
 

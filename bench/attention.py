@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Attention, forward and backward: Tegula and Triton on the same text, and torch's own (cuDNN or flash), in one process.
+
+    bench/attention.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER]
+
+Both sides run attention_kernels.py over the same configurations and take their best ones into interleaved rounds
+(harness.py), with Tegula's once more (A/A). Results are checked against fp32 products of the same inputs. Writes
+attention.json as it goes, at the end attention.txt.
+"""
+
+import itertools
+import sys
+import time
+
+import torch
+
+import attention_kernels
+import harness
+import side_by_side
+from side_by_side import HERE, tegula, tune
+
+TOKENS = 16384  # of all sequences together
+
+
+class Attention(side_by_side.Case):
+    """One kernel over `heads` heads of S rows with D elements, fp16."""
+
+    tolerance = {"f16": 4e-3}
+    dtype_name, dtype = "f16", torch.float16
+
+    def __init__(self, kernel, d, causal, s):
+        self.kernel, self.d, self.causal, self.s = kernel, d, causal, s
+        self.heads = max(1, TOKENS // s) * (2048 // d)
+        products = {"forward": 2, "backward_dkdv": 4, "backward_dq": 3}[kernel]
+        self.flops = 2 * products * self.heads * s * s * d // (2 if causal else 1)
+        moved = 2 * 4 * self.heads * s * d
+
+        def make_set():
+            def tensor():
+                return torch.randn(self.heads, s, d, device="cuda", dtype=self.dtype)
+
+            inputs = [tensor() for _ in range(4)]
+            out = tensor() if kernel == "forward" else torch.empty(2 if "dkdv" in kernel else 1, self.heads, s, d, device="cuda", dtype=self.dtype)
+            return inputs, out
+
+        self.prepare(moved, max(moved / 4e6, self.flops / 500e6), make_set)
+        self.scale = d**-0.5
+        self.rows = [self.statistics(*inputs) for inputs, _ in self.sets]
+        self.known = {}
+
+    def __str__(self):
+        return f"{self.kernel} hd{self.d} {'causal' if self.causal else 'full'} S {self.s} x {self.heads} heads"
+
+    def chunks(self):
+        return range(0, self.heads, max(1, (1 << 28) // self.s**2))
+
+    def probabilities(self, q, k):
+        scores = (q.float() @ k.float().transpose(1, 2)) * self.scale
+        if self.causal:
+            scores.masked_fill_(torch.ones(self.s, self.s, device="cuda", dtype=torch.bool).triu(1), -float("inf"))
+        return scores
+
+    def statistics(self, q, k, v, do):
+        """lse (base 2) and delta of each row."""
+        lse, delta = (torch.empty(self.heads, self.s, device="cuda") for _ in range(2))
+        step = self.chunks().step
+        for h in self.chunks():
+            scores = self.probabilities(q[h:h + step], k[h:h + step])
+            lse[h:h + step] = torch.logsumexp(scores, 2) * 1.4426950408889634
+            out = torch.softmax(scores, 2) @ v[h:h + step].float()
+            delta[h:h + step] = (out * do[h:h + step].float()).sum(2)
+        return lse, delta
+
+    def exact(self, index):
+        if index in self.known:
+            return self.known[index]
+        q, k, v, do = self.sets[index][0]
+        delta = self.rows[index][1]
+        out, step = torch.empty(self.sets[index][1].shape, device="cuda", dtype=torch.float64), self.chunks().step
+        for h in self.chunks():
+            p = torch.softmax(self.probabilities(q[h:h + step], k[h:h + step]), 2)
+            if self.kernel == "forward":
+                out[h:h + step] = p @ v[h:h + step].float()
+                continue
+            ds = p * (do[h:h + step].float() @ v[h:h + step].float().transpose(1, 2) - delta[h:h + step, :, None]) * self.scale
+            if self.kernel == "backward_dq":
+                out[0, h:h + step] = ds @ k[h:h + step].float()
+            else:
+                out[0, h:h + step] = ds.transpose(1, 2) @ q[h:h + step].float()
+                out[1, h:h + step] = p.transpose(1, 2) @ do[h:h + step].float()
+        self.known = {index: out}
+        return out
+
+    def configs(self):
+        """Triton's tuned choices are among these: a row block a program, four warps for 64 rows."""
+        tiles = {"forward": [(128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 64, 4)],
+                 "backward_dkdv": [(64, 128, 8), (64, 64, 4), (32, 128, 8), (32, 128, 4), (128, 128, 8)],
+                 "backward_dq": [(128, 64, 8), (64, 64, 4), (128, 32, 8), (128, 32, 4), (128, 128, 8)]}[self.kernel]
+        for (m, n, warps), stages in itertools.product(tiles, (2, 3, 4)):
+            yield {"BLOCK_M": m, "BLOCK_N": n, "num_warps": warps, "num_stages": stages}
+
+    def arguments(self, i):
+        (q, k, v, do), out = self.sets[i]
+        lse, delta = self.rows[i]
+        if self.kernel == "forward":
+            return out, lse, q, k, v, self.scale, self.s
+        outs = (out[0], out[1]) if "dkdv" in self.kernel else (out[0],)
+        return (*outs, q, k, v, do, lse, delta, self.scale, self.s)
+
+    def candidates(self, side, failures):
+        for how in self.configs():
+            label = f"{how['BLOCK_M']}x{how['BLOCK_N']} w{how['num_warps']} s{how['num_stages']}"
+            how = dict(how, D=self.d, CAUSAL=self.causal)
+            if side == "tegula":
+                function = tegula.load(str(HERE / "attention_kernels.py"))[self.kernel]
+                facts = None
+                try:
+                    facts = function.facts(*self.arguments(0), **how)
+                except tegula.Error as error:
+                    failures[f"tegula {label}"] = str(error)
+                    continue
+                label += f" ({facts.registers} regs, {facts.spill_bytes} spilled)"
+            else:
+                function = getattr(attention_kernels, self.kernel)
+            block = how["BLOCK_N"] if "dkdv" in self.kernel else how["BLOCK_M"]
+            launch = function[(self.s // block, self.heads)]
+            yield label, self.over_sets(lambda i, launch=launch, how=how: launch(*self.arguments(i), **how)), None
+
+
+def cases():
+    out = [("forward", d, causal, s) for d in (64, 128) for causal in (False, True) for s in (1024, 4096, 16384)]
+    return out + [(kernel, d, causal, 4096) for kernel in ("backward_dkdv", "backward_dq") for d in (64, 128) for causal in (False, True)]
+
+
+def compare(case, pairs):
+    failures, best, arms = {}, {}, {}
+    for side in ("tegula", "triton"):
+        best[side] = tune(case, side, case.candidates(side, failures), failures)
+        arms[side] = best[side][1]
+    arms["tegula again"] = arms["tegula"]
+    if case.kernel == "forward":
+        arms["torch"] = case.over_sets(lambda i: torch.nn.functional.scaled_dot_product_attention(
+            *(x[None] for x in case.sets[i][0][:3]), is_causal=case.causal))
+    figures = side_by_side.measure(case, arms, pairs)
+    error = max(case.check(work, i) for i, work in enumerate(arms["tegula"]))
+    us = {name: sorted(f)[len(f) // 2] for name, f in figures.items()}
+    ratios = {"A/A": harness.ratio(figures["tegula again"], figures["tegula"])}
+    ratios |= {name: harness.ratio(figures[name], figures["tegula"]) for name in ("triton", "torch") if name in figures}
+    line = f"{str(case):48} {case.flops / us['tegula'] / 1e6:6.0f} TFLOP/s " + " ".join(
+        f"{name} {r['median']:.3f}" for name, r in ratios.items()) + f" error {error:.1e}; {best['tegula'][0]} | {best['triton'][0]}"
+    print(line, flush=True)
+    return {"case": str(case), "flops": case.flops, "us": us, "ratios": ratios, "error": error, "line": line,
+            "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+
+
+def main():
+    start, options = time.perf_counter(), side_by_side.options(__doc__)
+    labelled = [(f"{k} hd{d} {'causal' if c else 'full'} S {s}", lambda a=(k, d, c, s): Attention(*a)) for k, d, c, s in cases()]
+    result = side_by_side.run("attention", labelled, compare, options, start)
+    text = "\n".join(row["line"] for row in result["rows"]) + "\n" + result["end"]
+    side_by_side.write("attention", text, text, options)
+    return 1 if result["missing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+// In which order threads and engines get to shared memory.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// What the accesses to shared memory still need. Memory is written by threads (shared_store, scratch) and by copies;
+/// it is read by threads and by products that run beside the program. Between a write of one thread and an access of
+/// another a barrier stands, one for the asynchronous proxy where a product reads; a copy is waited for before it is
+/// read, a product before its operands are written again.
+struct SharedHazards {
+  /// Ops that another thread's access, earlier in the program, must be over for: they need a barrier ahead. True: one
+  /// that the asynchronous proxy is ordered by too.
+  std::unordered_map<const ir::Op*, bool> barrier_before;
+  /// What no barrier mends: an access to what a copy or a product under way uses.
+  std::vector<std::pair<const ir::Op*, std::string>> errors;
+};
+
+/// Follows the program, loops until nothing changes. Slots of a shared_alloc that a loop takes in turn are told apart:
+/// their indices must begin as constants and move on by one slot an iteration.
+SharedHazards find_shared_hazards(const ir::Func& func, const SharedPlan& plan);
+
+}  // namespace tegula

@@ -1,0 +1,24 @@
+// How far loads and copies may run ahead in the shared memory and the registers that there are.
+#pragma once
+
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+
+namespace tegula {
+
+/// The most slots, up to `wanted`, that the places of these async_copy or shared_store ops may have each; at least 1.
+/// Exact: what else the laid-out function needs of shared memory is counted.
+int64_t fit_slots(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t wanted);
+
+/// Whether they may have so many if their room is kept throughout `outer`, a loop around.
+bool fits_around(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t slots,
+                 ir::Op& outer);
+
+/// How many iterations, at most `wanted`, the loads may run ahead in registers; takes loads away, the last ones first,
+/// until that is one at least. `all`: the user has asked for it; otherwise registers are kept for the loop's products.
+int fit_loads(const ir::Func& func, const Target& target, const ir::Op& loop, std::vector<ir::Op*>& loads,
+              int64_t wanted, bool all);
+
+}  // namespace tegula

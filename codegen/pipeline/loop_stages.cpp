@@ -1,0 +1,65 @@
+#include "codegen/pipeline/loop_stages.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/pipeline/loop_values.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+// The ops of the body that operands of its products are computed from; what is put into a place belongs to those who
+// read it.
+std::unordered_set<const Op*> feeding_products(const Block& body) {
+  std::unordered_set<const Op*> feeding;
+  std::unordered_set<const Value*> places;
+  auto root = [](const Value* place) {
+    while (place->def && place->def->opcode != Opcode::SharedAlloc) place = place->def->operands[0];
+    return place;
+  };
+  for (auto it = body.ops.rbegin(); it != body.ops.rend(); ++it) {
+    const Op& op = **it;
+    const bool fills =
+        (op.opcode == Opcode::SharedStore || op.opcode == Opcode::AsyncCopy) && places.contains(root(op.operand(1)));
+    if (fills) feeding.insert(&op);
+    if (!is_product(op) && !feeding.contains(&op)) continue;
+    for (const Value* v : op.operands) {
+      if (v && v->type.is_place()) places.insert(root(v));
+      if (v && v->def) feeding.insert(v->def);
+    }
+  }
+  return feeding;
+}
+
+}  // namespace
+
+int64_t stages_of(const Op& loop, const Func& func) {
+  if (loop.has(attr::num_stages)) return loop.get(attr::num_stages);
+  const auto& ops = loop.regions[0]->ops;
+  return std::any_of(ops.begin(), ops.end(), [](auto& op) { return is_product(*op); }) ? func.num_stages() : 1;
+}
+
+std::vector<Op*> loads_ahead(const Op& loop) {
+  const Block& body = *loop.regions[0];
+  std::vector<const Value*> written;
+  if (orders_memory(body, written)) return {};
+  LoopSources sources(loop);
+  std::vector<Op*> loads;
+  for (auto& op : body.ops) {
+    if (op->opcode != Opcode::Load && op->opcode != Opcode::AsyncCopy) continue;
+    auto of = LoopSources::Source::Invariant;
+    for (const Value* v : op->operands)
+      if (!v || !v->type.is_place()) of = std::max(of, sources.of(v));
+    if (of == LoopSources::Source::Iteration && apart(op->operands[0], written)) loads.push_back(op.get());
+  }
+  if (loop.has(attr::num_stages)) return loads;
+  const std::unordered_set<const Op*> feeding = feeding_products(body);
+  std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+  return loads;
+}
+
+}  // namespace tegula

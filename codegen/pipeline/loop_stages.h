@@ -1,0 +1,19 @@
+// Which loops are pipelined, and how far.
+#pragma once
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// How many iterations of a For loop are under way at a time. As in Triton, its own attribute num_stages goes for all
+/// its loads; without one the function's goes for loops with a product in their body, and others have 1.
+int64_t stages_of(const ir::Op& loop, const ir::Func& func);
+
+/// Loads of the loop's body that can be issued iterations ahead: their operands follow by pure ops from values of
+/// before the loop, the induction variable and carried values that only grow by an invariant step, and no store of the
+/// loop can reach their memory (pointers of different parameters are taken not to overlap). None in a loop with a
+/// barrier, a volatile access or an atomic that orders memory. Without an attribute num_stages of its own, only those
+/// that products of the body follow from. Copies to shared memory count as loads.
+std::vector<ir::Op*> loads_ahead(const ir::Op& loop);
+
+}  // namespace tegula

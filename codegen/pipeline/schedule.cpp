@@ -1,0 +1,50 @@
+#include "codegen/pipeline/schedule.h"
+
+#include <algorithm>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/flow.h"
+#include "codegen/pipeline/loop_stages.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+Op* wait_of(const Op& product) {
+  for (auto& op : product.parent->ops)
+    if (op->opcode == Opcode::MmaWait && op->operand(0) == product.result()) return op.get();
+  return nullptr;
+}
+
+bool is_sum_of_loop(const Op& product) {
+  const ForLoop loop(*product.parent->parent);
+  const Value* acc = product.operand(2);
+  const auto carried = loop.number(acc);
+  const Op* wait = wait_of(product);
+  if (!carried || acc->def || !wait || loop.next(*carried) != wait->result()) return false;
+  auto uses = count_uses(loop.body());
+  return uses[acc] == 1 && uses[wait->result()] == 1 && uses[product.result()] == 1;
+}
+
+}  // namespace
+
+LoopSchedule schedule_of(const Op& loop) {
+  LoopSchedule out;
+  const Block& body = *loop.regions[0];
+  for (Op* load : loads_ahead(loop)) (load->opcode == Opcode::Load ? out.loads : out.copies).push_back(load);
+  std::vector<Op*> products;
+  for (auto& op : body.ops) {
+    if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());
+    if (is_product(*op)) products.push_back(op.get());
+  }
+  int all = 0;
+  walk(body, [&](const Op& op) { all += is_product(op); });
+  if (products.empty() || products[0]->opcode != Opcode::MmaStart) return out;
+  out.product = products[0];
+  out.sums_up = all == 1 && is_sum_of_loop(*products[0]);
+  return out;
+}
+
+}  // namespace tegula
