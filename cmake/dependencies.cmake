@@ -20,6 +20,17 @@ separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 set_target_properties(LLVMSupport PROPERTIES
   INTERFACE_LINK_LIBRARIES "LLVMDemangle;${ZLIB_ARCHIVE};${ZSTD};Threads::Threads;m;${CMAKE_DL_LIBS}")
 
+# Each file that has fmt from its headers alone takes seconds longer: its code is compiled once, of the versions whose
+# templates cmake/fmt.cpp knows. Users of the installed library take the headers.
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(tegula_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cpp)
+  get_target_property(fmt_headers fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+  target_include_directories(tegula_fmt SYSTEM PUBLIC ${fmt_headers})
+else()
+  add_library(tegula_fmt INTERFACE)
+  target_link_libraries(tegula_fmt INTERFACE fmt::fmt-header-only)
+endif()
+
 add_library(tegula_options INTERFACE)
 # g++ 12 sees overlapping, boundless and uninitialised copies inside std::string and std::variant.
 target_compile_options(tegula_options INTERFACE
@@ -27,4 +38,4 @@ target_compile_options(tegula_options INTERFACE
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-maybe-uninitialized>")
 target_include_directories(tegula_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 target_link_libraries(tegula_options INTERFACE
-  fmt::fmt-header-only nlohmann_json::nlohmann_json Boost::headers Threads::Threads)
+  tegula_fmt nlohmann_json::nlohmann_json Boost::headers Threads::Threads)
