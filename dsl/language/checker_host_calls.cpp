@@ -351,8 +351,11 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
     return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
   }
   if (name == "python.str") return Val(dsl::text_of(args[0].value));
-  if (name == "python.len" && args[0].value.is<std::string>())
-    return Val(dsl::Int(args[0].value.as<std::string>().size()));
+  if (name == "python.len") {
+    if (const auto* text = args[0].value.get_if<std::string>()) return Val(dsl::Int(text->size()));
+    if (const auto* list = args[0].value.get_if<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
+    if (const auto* dict = get_host<DictObject>(args[0].value)) return Val(dsl::Int(dict->items.size()));
+  }
   std::vector<std::vector<Val>> in;
   for (const Argument& a : args) {
     auto items = iterate(a.value, a.loc);
