@@ -261,7 +261,8 @@ class Verifier : private OpRules {
     }
     if (t.rank() > kMaxRank) return wrong(fmt::format("has rank {}, expected at most {}", t.rank(), kMaxRank));
     if (elements > kMaxElements) return wrong(fmt::format("is {}: more than {} elements", t.to_string(), kMaxElements));
-    if (t.is_place() && (t.pointer || t.is_scalar())) wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
+    if (t.is_place() && (t.pointer || t.is_scalar()))
+      wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
     if (stage_ == Stage::Tile || t.is_scalar()) {
       if (t.layout)
         wrong(fmt::format("has a layout, expected none {}",

@@ -171,7 +171,7 @@ class Splitter {
     bool after_operand = is_word_char(before) || std::string_view(")]}\"'").find(before) != std::string_view::npos;
     bool starts_statement = contains(kStatementWords, word);
     if (!word.empty() && is_word_start(word[0]) && indent <= line_->indent) {
-      size_t next = text_.find_first_not_of(" \t", end);
+      size_t next = std::min(text_.find_first_not_of(" \t", end), text_.size());
       bool assigns =
           open_.back().bracket != '(' && next + 1 < text_.size() && text_[next] == '=' && text_[next + 1] != '=';
       size_t line_end = std::min(text_.find_first_of("\r\n#", pos_), text_.size());

@@ -176,7 +176,8 @@ std::string error_of(const std::string& call) {
 /// A message at the call, which is underlined.
 std::string at_call(const std::string& call, const std::string& message, const std::string& hint) {
   return fmt::format("kernel.py:8:9: error: {}\n        b = {}\n            ^{}\n{}", message, call,
-                     std::string(call.size() - 1, '~'), hint.empty() ? "" : "  hint: " + hint + "\n  see docs/language.md#functions\n");
+                     std::string(call.size() - 1, '~'),
+                     hint.empty() ? "" : "  hint: " + hint + "\n  see docs/language.md#functions\n");
 }
 
 TEST(InlineAsm, Errors) {

@@ -1,0 +1,4 @@
+import triton
+
+x = (1,
+y 	
