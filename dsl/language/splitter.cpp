@@ -173,7 +173,7 @@ class Splitter {
     if (!word.empty() && is_word_start(word[0]) && indent <= line_->indent) {
       size_t next = std::min(text_.find_first_not_of(" \t", end), text_.size());
       bool assigns =
-          open_.back().bracket != '(' && next + 1 < text_.size() && text_[next] == '=' && text_[next + 1] != '=';
+          open_.back().bracket != '(' && next < text_.size() - 1 && text_[next] == '=' && text_[next + 1] != '=';
       size_t line_end = std::min(text_.find_first_of("\r\n#", pos_), text_.size());
       size_t last_char = text_.find_last_not_of(" \t", line_end - 1);
       bool head = (word == "if" || word == "for") && text_[last_char] == ':';

@@ -5,7 +5,15 @@
 #include <cstring>
 #include <random>
 
+#include "dsl/hooks.h"
 #include "tests/fuzz/front_end.h"
+
+// Nothing is launched here that hooks could work on.
+namespace tegula {
+bool HookedLaunch::is_descriptor(std::string_view) const { return false; }
+void HookedLaunch::zero(std::string_view) {}
+void HookedLaunch::set_block_shape(std::string_view, std::vector<int64_t>) {}
+}  // namespace tegula
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
