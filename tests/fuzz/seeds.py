@@ -61,6 +61,8 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for text in seeds():
+        if re.search(r"(\b\w+\(x\); ){8}", text):  # inlined up to the limit: seconds each
+            continue
         (folder / hashlib.sha1(text.encode()).hexdigest()).write_text(text)
 
 
