@@ -1,5 +1,5 @@
 // Folds constants, applies identities, resolves constant control, merges equal pure ops and removes dead ones, until
-// nothing changes. Needs nothing but a verified function, so it may run anywhere in stage Tile; it runs first because
+// nothing changes. Needs nothing but a verified function, so it may run with layouts or without; it runs first because
 // specialised kernels arrive full of constants.
 #include <fmt/format.h>
 
