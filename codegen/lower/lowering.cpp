@@ -94,6 +94,7 @@ bool Lowering::run() {
     llvm::Argument* arg = function_->getArg(unsigned(i));
     const ir::Value* param = func.body.args[i].get();
     arg->setName(param->name);
+    arg->addAttr(llvm::Attribute::NoUndef);
     if (param->type.pointer)
       arg->addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(uint64_t(func.divisibility[i]))));
     set_scalar(param, param->type.is_bool() ? b.CreateTrunc(arg, b.getInt1Ty()) : static_cast<llvm::Value*>(arg));
