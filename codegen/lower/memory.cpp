@@ -73,7 +73,11 @@ llvm::SmallVector<llvm::Value*> Lowering::pack(llvm::ArrayRef<llvm::Value*> elem
   auto as_int = [&](llvm::Value* x) { return b.CreateBitCast(x, b.getIntNTy(unsigned(bits))); };
   llvm::Type* word = b.getIntNTy(unsigned(word_bits));
   llvm::SmallVector<llvm::Value*> words;
-  if (bits >= word_bits) {
+  if (bits == word_bits) {
+    for (llvm::Value* x : values) words.push_back(as_int(x));
+    return words;
+  }
+  if (bits > word_bits) {
     for (llvm::Value* x : values)
       for (int part = 0; part < bits / word_bits; ++part)
         words.push_back(b.CreateTrunc(b.CreateLShr(as_int(x), uint64_t(part * word_bits)), word));
@@ -96,7 +100,9 @@ Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, i
   Regs out;
   for (int i = 0; i < count; ++i) {
     llvm::Value* x = nullptr;
-    if (bits >= word_bits) {
+    if (bits == word_bits) {
+      x = b.CreateBitCast(words[i], stored);
+    } else if (bits > word_bits) {
       int parts = bits / word_bits;
       x = b.CreateZExt(words[i * parts], as_int);
       for (int p = 1; p < parts; ++p)
