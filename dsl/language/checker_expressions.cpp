@@ -175,7 +175,7 @@ Val Checker::eval_tuple(const Expr& e) {
     if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
     items.insert(items.end(), tuple->items->begin(), tuple->items->end());
   }
-  return dsl::make_tuple(std::move(items));
+  return e.kind == Kind::List ? dsl::make_list(std::move(items)) : dsl::make_tuple(std::move(items));
 }
 
 bool Checker::is_typed(const Expr& e) const {
@@ -201,8 +201,24 @@ Val Checker::strengthen(Val v, bool typed) {
   return value ? Val(value) : Val();
 }
 
+namespace {
+
+/// What a class calls an operator that it defines.
+std::string_view operator_method(std::string_view op) {
+  static constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
+      {"+", "__add__"}, {"-", "__sub__"},    {"*", "__mul__"}, {"/", "__truediv__"}, {"//", "__floordiv__"},
+      {"%", "__mod__"}, {"@", "__matmul__"}, {"&", "__and__"}, {"|", "__or__"},      {"^", "__xor__"}};
+  for (auto [text, method] : kMethods)
+    if (text == op) return method;
+  return {};
+}
+
+}  // namespace
+
 Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();
+  if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
+    if (auto result = call_own_method(lhs, method, {{{}, rhs, rhs_typed, loc}}, loc)) return *result;
   sema_.at(loc);
   if (op != "**") {
     if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);

@@ -177,7 +177,7 @@ Val Checker::host_expression(const Expr& e) {
   });
   frame_->scope = std::move(outside);
   if (!ok) return Val();
-  return e.text == "{" ? make_host(std::move(dict)) : dsl::make_tuple(std::move(items));
+  return e.text == "{" ? make_host(std::move(dict)) : dsl::make_list(std::move(items));
 }
 
 bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool()>& element) {

@@ -155,7 +155,8 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
 std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args,
                                         Loc loc) {
   const std::string& name = callee.text;
-  const bool grows = object.is<dsl::TupleVal>() && (name == "append" || name == "extend");
+  const auto* list = object.get_if<dsl::TupleVal>();
+  const bool grows = list && list->is_list && (name == "append" || name == "extend");
   for (const Argument& a : args)
     if (a.value.is_poison() && !grows) return Val();
   auto takes = [&](size_t low, size_t high) {
@@ -163,7 +164,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
     return false;
   };
-  if (const auto* list = object.get_if<dsl::TupleVal>(); grows) {
+  if (grows) {
     if (!takes(1, 1)) return Val();
     const Expr& target = *callee.children[0];
     bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
@@ -189,7 +190,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     std::vector<Val> copy;
     std::vector<Val>& items = own ? * own : copy = *list->items;
     items.insert(items.end(), more.begin(), more.end());
-    bind(target.text, own ? object : dsl::make_tuple(std::move(copy)), false, target.loc);
+    bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
     return Val(dsl::None{});
   }
   if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {
@@ -347,7 +348,8 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   for (const Argument& a : args)
     if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no argument '{}' here", name, a.name));
   if (one && args.size() != 1) {
-    if (args.empty() && (name == "python.list" || name == "python.tuple")) return dsl::make_tuple({});
+    if (args.empty() && name == "python.list") return dsl::make_list({});
+    if (args.empty() && name == "python.tuple") return dsl::make_tuple({});
     return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
   }
   if (name == "python.str") return Val(dsl::text_of(args[0].value));
@@ -400,7 +402,7 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   } else {
     out = std::move(in[0]);
   }
-  return dsl::make_tuple(std::move(out));
+  return name == "python.list" ? dsl::make_list(std::move(out)) : dsl::make_tuple(std::move(out));
 }
 
 }  // namespace tegula::language

@@ -92,14 +92,14 @@ std::optional<Val> fold_sequences(Sema& s, std::string_view op, const Val& lhs, 
     std::vector<Val> out;
     for (size_t i = 0; i < times; ++i)
       out.insert(out.end(), lhs.as<TupleVal>().items->begin(), lhs.as<TupleVal>().items->end());
-    return make_tuple(std::move(out));
+    return lhs.as<TupleVal>().is_list ? make_list(std::move(out)) : make_tuple(std::move(out));
   }
   if (op != "+" || !sequence(lhs) || lhs.v.index() != rhs.v.index()) return std::nullopt;
   if (length(lhs) + length(rhs) > kMaxLength) return too_long(s, length(lhs) + length(rhs));
   if (lhs.is<std::string>()) return Val(lhs.as<std::string>() + rhs.as<std::string>());
   std::vector<Val> items = *lhs.as<TupleVal>().items;
   items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
-  return make_tuple(std::move(items));
+  return lhs.as<TupleVal>().is_list ? make_list(std::move(items)) : make_tuple(std::move(items));
 }
 
 Val fold_pow(Sema& s, double a, double b) {

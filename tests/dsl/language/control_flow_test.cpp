@@ -22,6 +22,31 @@ std::vector<int> run(const std::string& body, size_t count, int n = 5, const std
 }
 using Ints = std::vector<int>;
 
+// ---- Functions that do not return
+
+// A plain number as a condition is one of the run time in Triton: the function has a result, which nobody may read.
+TEST(ControlFlow, ReturnThatAPlainNumberRulesOut) {
+  const std::string helpers = R"(
+@triton.jit
+def only_if(x):
+    flag = False
+    if flag:
+        return x.to(tl.float32), x
+
+@triton.jit
+def never(x, flag: tl.constexpr):
+    if flag:
+        return x
+)";
+  const std::string body = R"(
+    a, b = only_if(n)
+    tl.static_assert(a.dtype == tl.float32 and b.dtype == tl.int32)
+    tl.static_assert(never(n, False) is None)
+    tl.store(out, n)
+)";
+  EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
+}
+
 // ---- Jumps
 
 TEST(ControlFlow, BreakOfARunTimeLoop) {
