@@ -77,6 +77,7 @@ Val Checker::eval_node(const Expr& e) {
           return error(e.loc,
                        fmt::format("'{}' is not defined for {} and {}", e.text, dsl::describe(lhs), dsl::describe(rhs)),
                        fmt::format("'{0}' is None here: use it where 'if {0} is not None:' holds", side->text));
+      rhs = divisor(e.text, lhs, std::move(rhs), r);
       return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
     }
     case Kind::Compare:
@@ -214,6 +215,15 @@ std::string_view operator_method(std::string_view op) {
 }
 
 }  // namespace
+
+Val Checker::divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e) {
+  const auto* number = rhs.get_if<dsl::Int>();
+  if ((op != "//" && op != "%") || !number || *number != 0 || e.kind == Kind::Int) return rhs;
+  if (!lhs.is_value() || !lhs.value()->type.is_integer()) return rhs;
+  diags_.warning(e.loc, "the divisor is 0: what this gives is undefined")
+      .with_hint("it follows from compile-time values of this launch");
+  return sema_.builder.constant(ir::Type::scalar(lhs.value()->type.elem), 0);
+}
 
 Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();

@@ -85,7 +85,7 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   for (std::string_view known :
        {"triton.Config", "triton.runtime.driver.active.get_current_target", "itertools.product", "os.getenv",
         "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo", "torch.cuda.is_available",
-        "torch.cuda.get_device_capability", "importlib.util.find_spec",
+        "torch.cuda.get_device_capability", "importlib.util.find_spec", "importlib.util.module_from_spec",
         "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
     if (full == known) return function_ref(full);
   for (std::string_view known :
@@ -219,6 +219,7 @@ Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
                  "known are dtype, element_size() and data_ptr(); pass extents and strides as arguments");
   }
   if (const auto* type = get_host<ClassObject>(object)) return class_attribute(*type, e);
+  if (get_host<SpecObject>(object) && e.text == "loader") return object;
   if (const auto* limits = get_host<LimitsObject>(object))
     if (auto value = limits->attribute(e.text)) return *value;
   return error(e.loc, fmt::format("{} has no attribute '{}'", object->describe(), e.text));

@@ -224,6 +224,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
       return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
     }
   }
+  if (get_host<SpecObject>(object) && name == "exec_module") return Val(dsl::None{});  // it is there
   if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
     if (!takes(1, 2)) return Val();
     const auto* key = args[0].value.get_if<std::string>();
@@ -330,7 +331,14 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   if (name == "importlib.util.find_spec") {  // what is there where Triton is
     const auto* module = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
     if (!module) return error(loc, "find_spec takes the name of a module");
-    return *module == "triton" || *module == "torch" ? Val(true) : Val(dsl::None{});
+    SpecObject spec;
+    spec.module = resolve_path(*module).value_or(dsl::None{});
+    const auto* found = spec.module.get_if<FunctionRef>();
+    return found && found->kind == FunctionRef::Kind::Module ? make_host(std::move(spec)) : Val(dsl::None{});
+  }
+  if (name == "importlib.util.module_from_spec") {
+    const auto* spec = args.size() == 1 ? get_host<SpecObject>(args[0].value) : nullptr;
+    return spec ? spec->module : error(loc, "module_from_spec takes what find_spec gives");
   }
   if (name == "torch.cuda.get_device_capability")
     return capability_ ? dsl::make_tuple({dsl::Int(*capability_ / 10), dsl::Int(*capability_ % 10)}) : Val();

@@ -210,6 +210,9 @@ class Checker {
   Val eval(const Expr& e);
   Val eval_node(const Expr& e);  ///< without counting what it makes
   Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
+  /// The divisor `e` of an operator, where it is 0: an error for a 0 in the text, but only a warning where compile-time
+  /// values make it so, as in Triton; the kernel may not use the quotient.
+  Val divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e);
   Val eval_compare(const Expr& e);
   Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
   Val chain_error(const Expr& e);

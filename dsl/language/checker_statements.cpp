@@ -178,6 +178,7 @@ void Checker::augmented_assign(const Stmt& s) {
   Val old = lookup(target);
   bool typed = is_typed(target);
   Val value = eval(*s.value);
+  value = divisor(s.text, old, std::move(value), *s.value);
   Val result = eval_binary(s.text, std::move(old), typed, std::move(value), is_typed(*s.value), s.loc);
   bind(target.text, std::move(result), true, target.loc);
 }

@@ -75,6 +75,13 @@ struct ClassObject : dsl::HostObject {
   std::string describe() const override { return "the class '" + type->name + "'"; }
 };
 
+/// What importlib.util.find_spec finds: a module of Triton.
+struct SpecObject : dsl::HostObject {
+  Val module;
+
+  std::string describe() const override { return "the module '" + module.as<FunctionRef>().name + "'"; }
+};
+
 /// What a field of an object holds before its constructor has given it a value.
 struct UnsetField : dsl::HostObject {
   std::string describe() const override { return "a field without a value"; }

@@ -125,6 +125,33 @@ TEST(Imports, InCircles) {
   fs::remove_all(folder);
 }
 
+// Where a library looks for libdevice itself.
+TEST(Imports, OfModulesByTheirSpecs) {
+  const Kernel kernel = Program::parse(R"(
+import importlib.util
+import triton
+import triton.language as tl
+
+def find(name):
+    for place in ("triton.nowhere", "triton.language.extra.libdevice", "triton.language.math"):
+        if spec := importlib.util.find_spec(place):
+            module = importlib.util.module_from_spec(spec)
+            assert spec.loader is not None
+            spec.loader.exec_module(module)
+            return getattr(module, name)
+    raise ImportError(name)
+
+rsqrt = find("rsqrt")
+
+@triton.jit
+def k(x):
+    tl.store(x, rsqrt(tl.load(x)))
+)",
+                                       "specs.py")
+                            .kernel("k");
+  EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("rsqrt"), std::string::npos);
+}
+
 // ---- Tuples as arguments
 
 constexpr const char* kTuples = R"(
