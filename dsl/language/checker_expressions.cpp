@@ -114,54 +114,6 @@ Val Checker::eval_named(const Expr& e) {
   return value;
 }
 
-namespace {
-
-// One value of an f-string under its conversion and format, as Python writes it. What the format cannot be applied to
-// is written without it.
-std::string formatted(const Val& v, std::string_view how) {
-  const size_t colon = how.find(':');
-  const bool quoted = how.starts_with("!r") || how.starts_with("!a");
-  const std::string text = quoted && v.is<std::string>() ? "'" + v.as<std::string>() + "'" : dsl::text_of(v);
-  std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
-  if (spec.empty()) return text;
-  const bool real = std::string_view("eEfFgG%").find(spec.back()) != std::string_view::npos;
-  const bool percent = spec.back() == '%';
-  if (percent) spec.back() = 'f';
-  const std::string format = fmt::format("{{:{}}}", spec);
-  try {
-    const auto* integer = v.get_if<dsl::Int>();
-    if (real && (integer || v.is<double>()))
-      return fmt::format(fmt::runtime(format),
-                         (percent ? 100 : 1) * (integer ? integer->to_double() : v.as<double>())) +
-             (percent ? "%" : "");
-    if (integer && integer->narrow()) return fmt::format(fmt::runtime(format), *integer->narrow());
-    if (v.is<double>()) return fmt::format(fmt::runtime(format), v.as<double>());
-    return fmt::format(fmt::runtime(format), text);
-  } catch (const fmt::format_error&) {
-    return text;
-  }
-}
-
-}  // namespace
-
-// As in Triton, of compile-time values alone.
-Val Checker::eval_format(const Expr& e) {
-  std::string text = e.names[0];
-  bool ok = true;
-  for (size_t i = 0; i < e.children.size(); ++i) {
-    Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
-    if (v.is_value())
-      v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
-                "tl.static_print(x) prints the type of x");
-    ok = ok && !v.is_poison();
-    if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
-    constexpr size_t kMaxText = 1 << 16;
-    if (text.size() > kMaxText)
-      return error(e.loc, fmt::format("the text has {} characters, more than {}", text.size(), kMaxText));
-  }
-  return ok ? Val(std::move(text)) : Val();
-}
-
 Val Checker::eval_tuple(const Expr& e) {
   std::vector<Val> items;
   for (const ExprPtr& child : e.children) {

@@ -86,11 +86,12 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
        {"triton.Config", "triton.runtime.driver.active.get_current_target", "itertools.product", "os.getenv",
         "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo", "torch.cuda.is_available",
         "torch.cuda.get_device_capability", "importlib.util.find_spec", "importlib.util.module_from_spec",
-        "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
+        "packaging.version.parse", "packaging.version.Version", "triton.tools.tensor_descriptor.TensorDescriptor",
+        "torch.Tensor"})
     if (full == known) return function_ref(full);
-  for (std::string_view known :
-       {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active", "triton.tools",
-        "triton.tools.tensor_descriptor", "torch.version", "torch.cuda", "os.environ", "importlib.util"})
+  for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
+                                 "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "torch.cuda",
+                                 "os.environ", "importlib.util", "packaging.version"})
     if (full == known) return module_ref(full);
   if (full == "torch.version.hip" || full == "torch.version.xpu") return Val(dsl::None{});
   if (full == "triton.__version__") return Val(std::string("3.6.0"));  // whose language this is

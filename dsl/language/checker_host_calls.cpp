@@ -197,19 +197,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     if (!takes(0, 0)) return Val();
     return Val(dsl::Int(n->bits()));
   }
-  if (const auto* text = object.get_if<std::string>()) {
-    if (name == "lower" || name == "upper") {
-      if (!takes(0, 0)) return Val();
-      std::string out = *text;
-      for (char& c : out) c = char(name == "lower" ? std::tolower(c) : std::toupper(c));
-      return Val(std::move(out));
-    }
-    if ((name == "startswith" || name == "endswith") && takes(1, 1) && args[0].value.is<std::string>()) {
-      const auto& part = args[0].value.as<std::string>();
-      return Val(name == "startswith" ? text->starts_with(part) : text->ends_with(part));
-    }
-    return std::nullopt;
-  }
+  if (const auto* text = object.get_if<std::string>()) return text_method(*text, name, args, loc);
   if (const auto* dict = get_host<DictObject>(object)) {
     std::vector<Val> items;
     if (name == "items" || name == "keys" || name == "values") {
@@ -293,6 +281,25 @@ Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) 
   return make_host(std::move(object));
 }
 
+namespace {
+
+/// The numbers of a version, which compare as versions do: (3, 6) of "3.6.0".
+Val version_of(std::string_view text) {
+  std::vector<Val> numbers;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    auto number = end > at ? dsl::Int::parse(text.substr(at, end - at), 10) : std::nullopt;
+    if (!number) break;
+    numbers.emplace_back(*number);
+    if (end >= text.size() || text[end] != '.') break;
+    at = end + 1;
+  }
+  while (!numbers.empty() && numbers.back().as<dsl::Int>() == 0) numbers.pop_back();
+  return dsl::make_tuple(std::move(numbers));
+}
+
+}  // namespace
+
 std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   if (name == "triton.Config") return make_config(args, loc);
   if (name == "python.dict") {
@@ -339,6 +346,10 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   if (name == "importlib.util.module_from_spec") {
     const auto* spec = args.size() == 1 ? get_host<SpecObject>(args[0].value) : nullptr;
     return spec ? spec->module : error(loc, "module_from_spec takes what find_spec gives");
+  }
+  if (name == "packaging.version.parse" || name == "packaging.version.Version") {
+    const auto* text = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
+    return text ? version_of(*text) : error(loc, "a version is made of a text");
   }
   if (name == "torch.cuda.get_device_capability")
     return capability_ ? dsl::make_tuple({dsl::Int(*capability_ / 10), dsl::Int(*capability_ % 10)}) : Val();

@@ -5,6 +5,7 @@
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
 //   checker_imports.cpp      names of other files, classes
 //   checker_expressions.cpp  expressions
+//   checker_text.cpp         f-strings, methods of strings
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
 //   checker_loops.cpp        for and while
@@ -223,6 +224,10 @@ class Checker {
   Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
   Val eval_format(const Expr& e);
+  /// A method of a string; nothing if it has no such method, or not for these arguments.
+  std::optional<Val> text_method(const std::string& text, const std::string& name, const std::vector<Argument>& args,
+                                 Loc loc);
+  Val too_long(size_t characters, Loc loc);
   Val eval_named(const Expr& e);
   std::optional<std::vector<Val>> eval_index(const Expr& e);
   Val eval_tuple(const Expr& e);

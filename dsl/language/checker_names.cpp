@@ -305,7 +305,8 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
 std::optional<Val> Checker::resolve_path(std::string_view path) const {
   size_t dot = path.find('.');
   std::string_view root = path.substr(0, dot);
-  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib");
+  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib" ||
+                              root == "packaging");
   if (root != "triton" && root != "math" && root != "torch" && !host) return std::nullopt;
   Val value = module_ref(std::string(root));
   while (dot != std::string_view::npos) {

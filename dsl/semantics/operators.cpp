@@ -146,12 +146,16 @@ std::optional<int> order(const Val& lhs, const Val& rhs) {
     return three_way(as_int(lhs), as_int(rhs));
   }
   if (lhs.is<std::string>() && rhs.is<std::string>()) return three_way(lhs.as<std::string>(), rhs.as<std::string>());
-  return std::nullopt;
+  if (!lhs.is<TupleVal>() || !rhs.is<TupleVal>()) return std::nullopt;
+  const auto &a = *lhs.as<TupleVal>().items, &b = *rhs.as<TupleVal>().items;  // by the first items that differ
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (auto o = order(a[i], b[i]); !o || *o != 0) return o;
+  return three_way(a.size(), b.size());
 }
 
 // Python's ==.
 bool equal(const Val& lhs, const Val& rhs) {
-  if (auto o = order(lhs, rhs))
+  if (auto o = lhs.is<TupleVal>() ? std::nullopt : order(lhs, rhs))
     return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>())) &&
            !(rhs.is<double>() && std::isnan(rhs.as<double>()));
   if (lhs.is<None>() || rhs.is<None>()) return lhs.is<None>() && rhs.is<None>();

@@ -47,6 +47,37 @@ def never(x, flag: tl.constexpr):
   EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
 }
 
+// ---- Text and versions
+
+TEST(ControlFlow, TextAtCompileTime) {
+  const std::string helpers = R"(
+from packaging import version
+from packaging.version import Version
+
+def assembly(count):
+    template = """
+        add.s32 ${to}, ${0}, ${frm:>2};
+    """
+    out = ""
+    for i in range(count):
+        out += "{" + template.format(i + 7, to=i, frm=i + count) + "}\n"
+    return " ".join(out.split("\n"))
+
+TEXT = assembly(2)
+CONSTRAINTS = ",".join("=r" for i in range(2)) + "," + ",".join(["r"] * 2)
+NEW = version.parse(triton.__version__) >= version.parse("3.5.1") and Version("3.10") > Version("3.9.2rc1")
+OLD = version.parse("3.6") != version.parse("3.6.0.0") or (3, 4) > (3, 4, 0) or (1, 2) >= (1, 3)
+)";
+  const std::string body = R"(
+    tl.static_assert(" ".join(TEXT.split()) == "{ add.s32 $0, $7, $ 2; } { add.s32 $1, $8, $ 3; }", TEXT)
+    tl.static_assert(CONSTRAINTS == "=r,=r,r,r" and NEW and not OLD)
+    tl.static_assert("  a b ".strip() == "a b" and "xaxx".rstrip("x") == "xa" and "aXbX".replace("X", "--") == "a--b--")
+    tl.static_assert("{{{}}} {!r} {1}".format(1, "a") == "{1} 'a' a" and "a,,b".split(",")[1] == "")
+    tl.store(out, n)
+)";
+  EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
+}
+
 // ---- Jumps
 
 TEST(ControlFlow, BreakOfARunTimeLoop) {
