@@ -56,8 +56,9 @@ uint64_t word_of(const LaunchOptions& options) {
 #define TEGULA_OPTION(...) +1
 #include "codegen/ir/options.def"
       ;
-  static_assert(2 + kBits * kOptions <= 40);
-  uint64_t word = uint64_t(options.dependent_launch) << 1 | uint64_t(options.cooperative_grid);
+  static_assert(3 + kBits * kOptions <= 40);
+  uint64_t word = uint64_t(options.dependent_launch) << 2 | uint64_t(options.cooperative_grid) << 1 |
+                  uint64_t(options.enable_fp_fusion);
 #define TEGULA_OPTION(name, ...) word = word << kBits | std::min(unsigned(options.name), (1u << kBits) - 1);
 #include "codegen/ir/options.def"
   return word;

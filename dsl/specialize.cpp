@@ -370,8 +370,9 @@ std::string specialization_text(std::span<const ArgType> types, const LaunchOpti
   std::string text;
   for (const LaunchOption& option : launch_options())
     text += fmt::format("{} {} ", option.info.name, options.*option.launch);
-  text += fmt::format("{}{}; {}", options.dependent_launch ? "" : "alone",
-                      options.cooperative_grid ? "cooperative" : "", types_text(types));
+  text +=
+      fmt::format("{}{}{}; {}", options.dependent_launch ? "" : "alone", options.cooperative_grid ? "cooperative" : "",
+                  options.enable_fp_fusion ? "" : "unfused", types_text(types));
   for (const ConstexprArg& c : options.constexprs) text += fmt::format(" {}={}", c.name, to_string(c.value));
   return text;
 }

@@ -187,6 +187,8 @@ struct Func {
   int maxnreg() const;     ///< registers a thread at most; 0: no limit
   /// Whether the kernel may begin before the one ahead of it in its stream has ended (attribute dependent_launch).
   bool dependent_launch() const;
+  /// Whether a product and a sum may become one fma (attribute fp_fusion).
+  bool fp_fusion() const;
   Value* add_param(Type type, std::string name, int64_t divisible_by = 1);
 
   std::unique_ptr<Func> clone() const;

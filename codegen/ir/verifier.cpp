@@ -22,8 +22,8 @@
 // - cast: neither side is a pointer; `rounding` only from a float to a narrower one. bitcast: same width.
 // - splat: from a scalar to a tile. broadcast: same rank, only extents of 1 grow. expand_dims: an extent 1 at `axis`.
 //   reshape: as many elements. trans: `order` is a permutation, the shape follows it.
-// - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds pure scalar ops
-//   alone. reduce: results drop `axis`.
+// - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds scalar ops
+//   without effects alone. reduce: results drop `axis`.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
 //   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type.
 // - mma_start: as dot, but b is a place in shared memory, a may be one, and the result is in flight. accumulate is a
@@ -100,7 +100,9 @@ class Verifier : private OpRules {
 
   void function_attribute(const std::string& name, const Attr& value) {
     const OptionInfo* option = find_option(name);
-    if (!want(option || name == "dependent_launch", fmt::format("a function has no attribute '{}'", name))) return;
+    if (!want(option || name == "dependent_launch" || name == "fp_fusion",
+              fmt::format("a function has no attribute '{}'", name)))
+      return;
     const Attr example = option ? Attr(int64_t(0)) : Attr(true);
     if (!want(value.index() == example.index(),
               fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value), attr_kind(example))))

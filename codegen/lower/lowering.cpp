@@ -51,7 +51,7 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
 
 bool Lowering::run() {
   llvm::FastMathFlags flags;
-  flags.setAllowContract();  // a * b + c may become one fma, as in Triton
+  flags.setAllowContract(func.fp_fusion());  // a * b + c may become one fma, as in Triton
   b.setFastMathFlags(flags);
   if (shared.bytes > target.shared_per_program) {
     // The place to change is the op that takes most of it.

@@ -719,6 +719,20 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
   EXPECT_FALSE(alone.dependent_launch);
 }
 
+TEST(Ptx, FusedProductsAndSums) {
+  const Kernel kernel = Program::parse(
+                            "import triton\nimport triton.language as tl\n@triton.jit\ndef f(x, a):\n    tl.store(x, "
+                            "tl.load(x) * a + 1.0)\n",
+                            "f.py")
+                            .kernel("f");
+  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::F32}};
+  EXPECT_NE(kernel.compile(types, {}, "sm_90a").ptx.find("fma.rn.f32"), std::string::npos);
+  const std::string ptx = kernel.compile(types, {.enable_fp_fusion = false}, "sm_90a").ptx;
+  EXPECT_EQ(ptx.find("fma"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find("mul.rn.f32"), std::string::npos) << ptx;  // without .rn the assembler would fuse them
+  EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos) << ptx;
+}
+
 TEST(Ptx, RegisterLimit) {
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
   const ArgType n{.elem = Elem::I32};
