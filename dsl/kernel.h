@@ -41,7 +41,10 @@ struct LaunchOptions {
   int num_warps = 4;   ///< a power of two up to 32
   int num_stages = 3;  ///< of loops around a tl.dot that have no number of their own in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
-  int num_ctas = 1;    ///< programs of a cluster: 1
+  /// Whether warps of their own issue the copies of loops around a tl.dot (GPUs from sm_90a on): 1 never, 2 wherever it
+  /// is possible, 0 where it is expected to pay.
+  int warp_specialize = 0;
+  int num_ctas = 1;  ///< programs of a cluster: 1
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
   bool dependent_launch = true;

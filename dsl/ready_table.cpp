@@ -51,15 +51,16 @@ std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
 
 // All options but constexprs, in 40 bits. A value that no option can have stands as one such value.
 uint64_t word_of(const LaunchOptions& options) {
-  constexpr int kBits = 9;
-  constexpr int kOptions = 0
-#define TEGULA_OPTION(...) +1
+  constexpr auto bits = [](unsigned highest) { return std::bit_width(highest + 1); };
+  constexpr int kAll = 3
+#define TEGULA_OPTION(name, fallback, low, high, ...) +bits(high)
 #include "codegen/ir/options.def"
       ;
-  static_assert(3 + kBits * kOptions <= 40);
+  static_assert(kAll <= 40);
   uint64_t word = uint64_t(options.dependent_launch) << 2 | uint64_t(options.cooperative_grid) << 1 |
                   uint64_t(options.enable_fp_fusion);
-#define TEGULA_OPTION(name, ...) word = word << kBits | std::min(unsigned(options.name), (1u << kBits) - 1);
+#define TEGULA_OPTION(name, fallback, low, high, ...) \
+  word = word << bits(high) | std::min(unsigned(options.name), (1u << bits(high)) - 1);
 #include "codegen/ir/options.def"
   return word;
 }

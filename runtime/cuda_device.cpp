@@ -344,7 +344,7 @@ CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module
       attribute_(attribute_of(device.driver(), image)),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
-      threads_(32u * unsigned(image.num_warps)),
+      threads_(unsigned(image.threads())),
       shared_bytes_(unsigned(image.shared_bytes)),
       device_(device),
       module_(module),

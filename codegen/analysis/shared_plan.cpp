@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <iterator>
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/analysis/async_groups.h"
@@ -16,6 +17,7 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kAlignment = 128;
+constexpr int64_t kBarrierAlignment = 8;
 constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
 /// Up to this many bytes in all, every op has its own area; larger ones share.
 constexpr int64_t kPrivateBytes = 16 << 10;
@@ -66,9 +68,13 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
   };
   std::vector<Room> rooms;
   std::unordered_map<const ir::Op*, size_t> room_of;
+  std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
   ir::walk(func.body, [&](const ir::Op& op) {
     int here = int(number.size());
     number[&op] = here;
+    if (op.opcode == ir::Opcode::CopyWarps)
+      ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
+    if (beside.contains(&op)) return;
     if (op.opcode == ir::Opcode::SharedAlloc) {
       room_of[&op] = rooms.size();
       rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots)});
@@ -82,6 +88,10 @@ std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::
     }
   });
   for (Room& room : rooms) {
+    if (room.alloc->get(ir::attr::arrivals)) {
+      room.end = INT_MAX;
+      continue;
+    }
     // Up to the end of the op of the same block that holds the last use, and to the waits behind it.
     const auto& ops = room.alloc->parent->ops;
     for (auto op = ops.begin(); op != ops.end() && (room.copied || room.multiplied || number.at(op->get()) <= room.end);
@@ -156,7 +166,8 @@ SharedPlan plan_shared(const ir::Func& func) {
     return end;
   };
   for (Room& room : rooms) {
-    room.offset = (in_use(room.begin) + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+    const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
+    room.offset = (in_use(room.begin) + alignment - 1) / alignment * alignment;
     plan.size[room.alloc] = room.bytes;
     plan.offset[room.alloc] = room.offset;
     plan.bytes = std::max(plan.bytes, room.offset + room.bytes);

@@ -95,7 +95,8 @@ class Verifier : private OpRules {
              fmt::format("the divisibility of parameter '{}' is {}, expected a power of two", func_.body.args[i]->name,
                          func_.divisibility[i]));
     for (auto& [name, value] : func_.attrs) function_attribute(name, value);
-    warps_good_ = option::num_warps.allows(func_.num_warps());
+    warps_ = func_.num_warps();
+    warps_good_ = option::num_warps.allows(warps_);
   }
 
   void function_attribute(const std::string& name, const Attr& value) {
@@ -229,7 +230,7 @@ class Verifier : private OpRules {
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
       const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
-      region(*op->regions[i], terminator, op->info().isolates());
+      region(*op, *op->regions[i], terminator);
       op_ = op;
       const Op* end = op->regions[i]->terminator();
       good &= end && end->opcode == terminator;
@@ -237,11 +238,19 @@ class Verifier : private OpRules {
     return good;
   }
 
-  void region(const Block& b, Opcode terminator, bool isolated) {
-    if (!isolated) return block(b, terminator);
+  void region(const Op& owner, const Block& b, Opcode terminator) {
+    const bool beside = owner.info().runs_beside();
+    if (!owner.info().isolates() && !beside) return block(b, terminator);
     std::unordered_set<const Value*> outside = std::exchange(defined_, {});
+    if (beside)
+      for (const Value* v : outside)
+        if (v->type.is_place() || v->block == &func_.body) defined_.insert(v);
     std::swap(hidden_, outside);
+    const int warps = std::exchange(warps_, beside ? int(owner.get(attr::warps)) : warps_);
+    good_layouts_.clear();
     block(b, terminator);
+    good_layouts_.clear();
+    warps_ = warps;
     std::swap(hidden_, outside);
     defined_ = std::move(outside);
   }
@@ -284,7 +293,7 @@ class Verifier : private OpRules {
 
   void layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
     if (!warps_good_) return;
-    int warp_bits = std::countr_zero(unsigned(func_.num_warps()));
+    int warp_bits = std::countr_zero(unsigned(warps_));
     auto wrong = [&](const std::string& why) {
       return report(fmt::format("{} has layout {{{}}}: {}", what, l.to_string(), why));
     };
@@ -294,8 +303,7 @@ class Verifier : private OpRules {
     if (l.in_bits(Dim::Lane) != kLaneBits)
       return wrong(fmt::format("{} lane bits, expected {}", l.in_bits(Dim::Lane), kLaneBits));
     if (l.in_bits(Dim::Warp) != warp_bits)
-      return wrong(
-          fmt::format("{} warp bits, expected {} for {} warps", l.in_bits(Dim::Warp), warp_bits, func_.num_warps()));
+      return wrong(fmt::format("{} warp bits, expected {} for {} warps", l.in_bits(Dim::Warp), warp_bits, warps_));
     bool sizes = l.outs().size() == shape.size();
     for (size_t i = 0; sizes && i < shape.size(); ++i)
       sizes = l.outs()[i].dim == tile_dim(int(i)) && l.outs()[i].size == shape[i];
@@ -307,6 +315,7 @@ class Verifier : private OpRules {
   std::unordered_set<const Value*> defined_;
   std::unordered_set<const Value*> hidden_;               // defined outside of a region that sees its own values alone
   std::unordered_set<const LinearLayout*> good_layouts_;  // many values share one
+  int warps_ = 0;                                         // of the region at hand
   bool warps_good_ = true;
 };
 

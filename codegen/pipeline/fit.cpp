@@ -40,15 +40,19 @@ std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
   return allocs;
 }
 
-bool fits(Func& func, const Target& target, const std::vector<Op*>& allocs, int64_t slots) {
+int64_t bytes_with(Func& func, const std::vector<Op*>& allocs, int64_t slots) {
   std::vector<int64_t> before;
   for (Op* alloc : allocs) {
     before.push_back(alloc->get(attr::slots));
     alloc->set(attr::slots, slots);
   }
-  const bool good = plan_shared(func).bytes <= target.shared_per_program;
+  const int64_t bytes = plan_shared(func).bytes;
   for (size_t i = 0; i < allocs.size(); ++i) allocs[i]->set(attr::slots, before[i]);
-  return good;
+  return bytes;
+}
+
+bool fits(Func& func, const Target& target, const std::vector<Op*>& allocs, int64_t slots) {
+  return bytes_with(func, allocs, slots) <= target.shared_per_program;
 }
 
 // Moves the op before another one.
@@ -68,6 +72,10 @@ int64_t fit_slots(Func& func, const Target& target, const std::vector<Op*>& stor
   int64_t slots = wanted;
   while (slots > 1 && !fits(func, target, allocs, slots)) --slots;
   return slots;
+}
+
+int64_t shared_bytes_with(Func& func, const std::vector<Op*>& stores, int64_t slots) {
+  return bytes_with(func, allocs_of(stores), slots);
 }
 
 bool fits_around(Func& func, const Target& target, const std::vector<Op*>& stores, int64_t slots, Op& outer) {

@@ -12,6 +12,9 @@ namespace tegula {
 /// Exact: what else the laid-out function needs of shared memory is counted.
 int64_t fit_slots(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t wanted);
 
+/// The function's shared memory if these places have so many slots each.
+int64_t shared_bytes_with(ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
+
 /// Whether they may have so many if their room is kept throughout `outer`, a loop around.
 bool fits_around(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t slots,
                  ir::Op& outer);

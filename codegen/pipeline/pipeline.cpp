@@ -12,6 +12,8 @@
 // the loop around begins with (OuterIterations): copies are under way during its epilogue, and slots and tokens go from
 // one to the next. The inner loop then has as many iterations as copies run ahead at least, the last of them on zeros.
 //
+// Where the program's warps would wait for each other for long, warps of their own issue a loop's copies (`partition`).
+//
 // Afterwards the loop's number of stages is 1. Runs behind layouts, since then shared memory and registers are known.
 #include <algorithm>
 #include <optional>
@@ -23,6 +25,7 @@
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_stages.h"
+#include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
 
 namespace tegula {
@@ -42,12 +45,19 @@ class LoopPipeliner {
     const bool all = loop_.has(attr::num_stages);
     if (const int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all); ahead > 0)
       expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.copies.empty()) expand(schedule);
+    if (!schedule.copies.empty() &&
+        !(wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_)))
+      expand(schedule);
     if (!schedule.stores.empty() && schedule.product && fit_slots(func_, context_.target, schedule.stores, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
   }
 
  private:
+  bool wants_copy_warps(const LoopSchedule& schedule) {
+    if (const int option = func_.warp_specialize()) return option == 2;
+    return pays_to_partition(func_, context_.target, schedule, stages_);
+  }
+
   // Takes copies out of the body, with what commits them and waits for them.
   void detach(const std::vector<Op*>& copies) {
     for (const Op* copy : copies) {
@@ -101,6 +111,7 @@ void passes::pipeline(Func& func, PassContext& context) {
     LoopPipeliner(*loop, func, context, !unpipelined.contains(loop->parent->parent)).run();
     loop->set(attr::num_stages, 1);
   }
+  balance_groups(func, context.target);
   if (!loops.empty()) canonicalize(func, context);
 }
 
