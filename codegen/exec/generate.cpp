@@ -154,6 +154,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;
+  code.copy_warps = lowering.copy_warps();
   code.shared_bytes = lowering.shared.bytes;
   code.dependent_launch = lowering.dependent_launch();
   code.sites = lowering.sites;

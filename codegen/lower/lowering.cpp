@@ -85,9 +85,8 @@ bool Lowering::run() {
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  const int64_t beside = copy_warps_ ? copy_warps_->get(ir::attr::warps) : 0;
-  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", (num_warps() + beside) * 32));
-  if (beside)
+  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", (num_warps() + copy_warps()) * 32));
+  if (copy_warps_)
     function_->addFnAttr("nvvm.minctasm", "1");  // registers that change hands are to be counted from the start
   else if (const int64_t programs = programs_to_fit(func, target, shared.bytes); programs > 1)
     function_->addFnAttr("nvvm.minctasm", fmt::format("{}", programs));
@@ -162,8 +161,7 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpGroup program =
-      std::exchange(warps_, {int(copy_warps_->get(ir::attr::warps)), func.num_warps(), begin, nullptr, nullptr, {}});
+  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), begin, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
   for (auto& op : func.body.ops)
@@ -261,8 +259,7 @@ llvm::Value* Lowering::thread() {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     auto* call = llvm::cast<llvm::CallInst>(hw("thread_id", {}));
-    const int64_t beside = copy_warps_ ? copy_warps_->get(ir::attr::warps) : 0;
-    const uint64_t all = uint64_t(func.num_warps() + beside) * 32;
+    const uint64_t all = uint64_t(func.num_warps() + copy_warps()) * 32;
     call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, uint64_t(warps_.first) * 32), llvm::APInt(32, all)));
     warps_.thread = warps_.first ? b.CreateSub(call, i32(32 * warps_.first), "", true, true) : call;
   }

@@ -59,6 +59,8 @@ class Lowering {
 
   /// Of the group of warps whose code is being lowered: the program's, or those of copy_warps.
   int num_warps() const { return warps_.count; }
+  /// Warps that only copy, beside the program's.
+  int copy_warps() const { return copy_warps_ ? int(copy_warps_->get(ir::attr::warps)) : 0; }
 
   // ---- Values
   const Regs& get(const ir::Value* value) const;

@@ -45,15 +45,17 @@ class LoopPipeliner {
     const bool all = loop_.has(attr::num_stages);
     if (const int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all); ahead > 0)
       expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.copies.empty() &&
-        !(wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_)))
-      expand(schedule);
+    partitioned_ = wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_);
+    if (!schedule.copies.empty() && !partitioned_) expand(schedule);
     if (!schedule.stores.empty() && schedule.product && fit_slots(func_, context_.target, schedule.stores, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
   }
 
+  bool partitioned() const { return partitioned_; }
+
  private:
   bool wants_copy_warps(const LoopSchedule& schedule) {
+    if (schedule.copies.empty()) return false;
     if (const int option = func_.warp_specialize()) return option == 2;
     return pays_to_partition(func_, context_.target, schedule, stages_);
   }
@@ -93,7 +95,7 @@ class LoopPipeliner {
   const PassContext& context_;
   const bool may_join_;
   const int64_t stages_;
-  bool never_negative_ = false;
+  bool never_negative_ = false, partitioned_ = false;
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
@@ -107,11 +109,14 @@ void passes::pipeline(Func& func, PassContext& context) {
     if (stages_of(op, func) > 1) loops.push_back(&op);
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
+  bool partitioned = false;
   for (Op* loop : loops) {
-    LoopPipeliner(*loop, func, context, !unpipelined.contains(loop->parent->parent)).run();
+    LoopPipeliner pipeliner(*loop, func, context, !unpipelined.contains(loop->parent->parent));
+    pipeliner.run();
+    partitioned |= pipeliner.partitioned();
     loop->set(attr::num_stages, 1);
   }
-  balance_groups(func, context.target);
+  if (partitioned) balance_groups(func, context.target);
   if (!loops.empty()) canonicalize(func, context);
 }
 

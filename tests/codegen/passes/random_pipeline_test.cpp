@@ -36,7 +36,8 @@ class Generator {
 
   std::unique_ptr<Func> make() {
     func_.name = "k";
-    func_.attrs["num_warps"] = int64_t(1) << pick(3);
+    func_.attrs["num_warps"] = int64_t(1) << pick(4);
+    func_.attrs["warp_specialize"] = int64_t(pick(3));
     func_.attrs["num_stages"] = int64_t(1 + pick(4));
     a_ = func_.add_param(Type::pointer_to(Elem::F16), "a", 16);
     b_ = func_.add_param(Type::pointer_to(Elem::F16), "b", 16);
@@ -326,6 +327,7 @@ std::optional<std::vector<int32_t>> run(const Func& func, const Variant& variant
     image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
   }
   image.num_warps = func.num_warps();
+  image.copy_warps = code->copy_warps;
   image.shared_bytes = code->shared_bytes;
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);
