@@ -15,7 +15,8 @@ using namespace ir;
 namespace {
 
 // Room that is accessed: an op's scratch or one slot of a shared_alloc. Slots that a loop takes in turn are counted
-// from the one that its present iteration calls number 0.
+// from the one that its present iteration calls number 0. Negative: any slot; of a loop that is over kAnySlot - 1 - n,
+// where the loop had called it n: a loop that begins anew counts from elsewhere.
 struct Room {
   const Op* op;
   int64_t slot = 0;
@@ -53,45 +54,101 @@ void unite(State& into, const State& other) {
   }
 }
 
-// The loops that take the slots of a shared_alloc in turn.
+bool encloses(const Op& outer, const Op& op) {
+  for (const Op* around = &op; around; around = around->parent->parent)
+    if (around == &outer) return true;
+  return false;
+}
+
+// The shared_allocs whose slots a loop takes in turn, and the slots that indices stand for.
 class Rotations {
  public:
+  using Allocs = std::unordered_set<const Op*>;
+
   explicit Rotations(const Func& func) {
+    std::unordered_map<const Op*, std::vector<const Op*>> places;  // of an alloc: its shared_slots
     walk(func.body, [&](const Op& op) {
-      if (op.opcode != Opcode::SharedSlot) return;
-      if (const Op* loop = rotating_loop(op.operand(1))) allocs_[loop].insert(alloc_of(op.operand(0)));
+      if (op.opcode == Opcode::SharedSlot) places[alloc_of(op.operand(0))].push_back(&op);
     });
+    for (const auto& [alloc, slots] : places) add(*alloc, slots);
   }
-  const std::unordered_set<const Op*>* of(const Op& loop) const {
-    auto it = allocs_.find(&loop);
-    return it == allocs_.end() ? nullptr : &it->second;
-  }
-  /// The slot that an index begins with.
-  static int64_t slot_of(const Value* index) {
-    for (;;) {
-      if (auto number = constant_integer(index)) return *number;
-      const Op* loop = for_of(index);
-      const auto carried = loop ? ForLoop(*loop).number(index) : std::nullopt;
-      if (!carried) return kAnySlot;
-      index = ForLoop(*loop).init(*carried);
-    }
+
+  /// Whose slots the next iteration counts from one further on.
+  const Allocs& turned_by(const Op& loop) const { return of(turned_by_, loop); }
+  /// Whose slots nobody counts from there behind the loop.
+  const Allocs& left_by(const Op& loop) const { return of(left_by_, loop); }
+  /// The slot that the place is of, as the code around counts.
+  int64_t slot_of(const Op& place) const {
+    auto slot = slots_.find(&place);
+    return slot == slots_.end() ? kAnySlot : slot->second;
   }
 
  private:
-  // The innermost loop that moves the index on itself.
-  static const Op* rotating_loop(const Value* index) {
-    for (const Op* loop = for_of(index); loop; loop = for_of(index)) {
-      const ForLoop parts(*loop);
-      const auto carried = parts.number(index);
-      if (!carried) return nullptr;
-      const Value* next = parts.next(*carried);
-      if (next != parts.arg(*carried) && !for_of(next)) return loop;
-      index = for_of(next) && next->def ? next : parts.init(*carried);
-    }
-    return nullptr;
+  // The loop that moves an index on, and the outermost one that carries it, where it begins with `first`.
+  struct Rotation {
+    const Op *loop, *root;
+    int64_t first;
+  };
+
+  static const Allocs& of(const std::unordered_map<const Op*, Allocs>& by, const Op& loop) {
+    static const Allocs none;
+    auto allocs = by.find(&loop);
+    return allocs == by.end() ? none : allocs->second;
   }
 
-  std::unordered_map<const Op*, std::unordered_set<const Op*>> allocs_;
+  void add(const Op& alloc, const std::vector<const Op*>& places) {
+    const int64_t slots = alloc.get(attr::slots);
+    std::vector<std::pair<const Op*, Rotation>> found;
+    for (const Op* place : places)
+      if (auto rotation = rotation_of(place->operand(1), slots)) found.emplace_back(place, *rotation);
+    // Two loops that count differently at a time: no slot is told from another one.
+    for (const auto& [place, one] : found)
+      for (const auto& [other_place, other] : found)
+        if (one.loop != other.loop && encloses(*one.root, *other.root)) return;
+    for (const auto& [place, rotation] : found) {
+      turned_by_[rotation.loop].insert(&alloc);
+      left_by_[rotation.root].insert(&alloc);
+      slots_[place] = rotation.first;
+    }
+    for (const Op* place : places) {
+      const auto number = constant_integer(place->operand(1));
+      const bool counted = std::any_of(found.begin(), found.end(),
+                                       [&](const auto& other) { return encloses(*other.second.root, *place); });
+      if (number && !counted) slots_[place] = *number;
+    }
+  }
+
+  // Loops around may hand on the index where the inner one has left it.
+  static std::optional<Rotation> rotation_of(const Value* index, int64_t slots) {
+    const Op* loop = index->def ? nullptr : for_of(index);
+    auto carried = loop ? ForLoop(*loop).number(index) : std::nullopt;
+    if (!carried || !moves_on(index, ForLoop(*loop).next(*carried), slots)) return std::nullopt;
+    for (const Op* root = loop;;) {
+      const Value* init = ForLoop(*root).init(*carried);
+      if (const auto first = constant_integer(init)) {
+        if (*first < 0 || *first >= slots) return std::nullopt;
+        return Rotation{loop, root, *first};
+      }
+      const Op* outer = init->def ? nullptr : for_of(init);
+      const auto around = outer ? ForLoop(*outer).number(init) : std::nullopt;
+      if (!around || ForLoop(*outer).next(*around) != ForLoop(*root).result(*carried)) return std::nullopt;
+      root = outer, carried = around;
+    }
+  }
+
+  // Whether `next` is the slot behind that of `index`, as the pipeline writes it: x == slots ? 0 : x with x = index
+  // + 1.
+  static bool moves_on(const Value* index, const Value* next, int64_t slots) {
+    const Op* select = next->def;
+    if (!select || select->opcode != Opcode::Select) return false;
+    const Op *wraps = select->operand(0)->def, *add = select->operand(2)->def;
+    return wraps && wraps->opcode == Opcode::Eq && wraps->operand(0) == select->operand(2) &&
+           constant_integer(wraps->operand(1)) == slots && constant_integer(select->operand(1)) == 0 && add &&
+           add->opcode == Opcode::Add && add->operand(0) == index && constant_integer(add->operand(1)) == 1;
+  }
+
+  std::unordered_map<const Op*, Allocs> turned_by_, left_by_;
+  std::unordered_map<const Op*, int64_t> slots_;  // of shared_slots
 };
 
 class HazardWalk {
@@ -229,7 +286,7 @@ class HazardWalk {
   }
 
   void need_barrier(const Op& op, bool async_proxy, State& state) {
-    found_.barrier_before[&op] |= async_proxy;
+    if (!searching_) found_.barrier_before[&op] |= async_proxy;
     barrier(state, async_proxy);
   }
 
@@ -239,68 +296,82 @@ class HazardWalk {
     if (async_proxy) state.unfenced.clear();
   }
 
-  void error(const Op& op, const char* message) { errors_.emplace(&op, message); }
+  void error(const Op& op, const char* message) {
+    if (!searching_) errors_.emplace(&op, message);
+  }
 
   // ---- Rooms
-  static Room room_of(const Value* place) {
+  Room room_of(const Value* place) const {
     int64_t slot = kAnySlot;
     const Op* op = place->def;
     for (; op->opcode != Opcode::SharedAlloc; op = op->operand(0)->def)
-      if (op->opcode == Opcode::SharedSlot) slot = Rotations::slot_of(op->operand(1));
+      if (op->opcode == Opcode::SharedSlot) slot = rotations_.slot_of(*op);
     return {op, op->get(attr::slots) == 1 ? 0 : slot};
   }
 
   bool touches(const Rooms& rooms, const Room& room) const {
     return std::any_of(rooms.begin(), rooms.end(), [&](const Room& other) {
-      if (other.op == room.op) return other.slot == room.slot || other.slot == kAnySlot || room.slot == kAnySlot;
+      if (other.op == room.op) return other.slot == room.slot || other.slot < 0 || room.slot < 0;
       const int64_t a = plan_.offset.at(room.op), b = plan_.offset.at(other.op);
       return a < b + plan_.size.at(other.op) && b < a + plan_.size.at(room.op);
     });
   }
 
   // ---- Control
-  // Turns what holds before a loop into what holds wherever an iteration may begin.
+  // Turns what holds before a loop into what holds behind it, which is what holds wherever an iteration may begin.
+  // Only an iteration from there on tells what is needed: with less known, barriers would come later.
   void loop(const Op& op, State& state) {
     hand_on(op, state);
-    for (;;) {
-      State after = state;
-      for (auto& region : op.regions) {
-        after = block(*region, std::move(after));
-        hand_on(*region->terminator(), after);
-      }
-      if (const auto* allocs = rotations_.of(op)) after = turned(std::move(after), *allocs);
-      const State before = state;
-      unite(state, after);
-      if (state == before) return;
+    until_stable(state, [&](State& next) { iteration(op, next); });
+    number_slots(state, rotations_.left_by(op), [](int64_t slot, int64_t) { return kAnySlot - 1 - slot; });
+  }
+
+  void iteration(const Op& op, State& state) {
+    for (auto& region : op.regions) {
+      state = block(*region, std::move(state));
+      hand_on(*region->terminator(), state);
     }
+    number_slots(state, rotations_.turned_by(op),
+                 [](int64_t slot, int64_t slots) { return (slot + slots - 1) % slots; });
   }
 
   // Regions of other ops may run any number of times, in any order.
   void any_order(const Op& op, State& state) {
-    for (;;) {
-      const State before = state;
-      for (auto& region : op.regions) unite(state, block(*region, state));
-      if (state == before) return;
-    }
+    until_stable(state, [&](State& next) {
+      const State before = next;
+      for (auto& region : op.regions) unite(next, block(*region, before));
+    });
   }
 
-  // The state as the next iteration counts slots.
-  static State turned(State state, const std::unordered_set<const Op*>& allocs) {
-    auto turn = [&](Rooms& rooms) {
+  template <class Step>
+  void until_stable(State& state, Step step) {
+    ++searching_;
+    for (State before;;) {
+      State next = before = state;
+      step(next);
+      unite(state, next);
+      if (state == before) break;
+    }
+    --searching_;
+    State last = state;
+    if (!searching_) step(last);
+  }
+
+  // Counts the slots of these allocs from elsewhere.
+  template <class Number>
+  static void number_slots(State& state, const Rotations::Allocs& allocs, Number number) {
+    if (allocs.empty()) return;
+    auto change = [&](Rooms& rooms) {
       Rooms out;
       for (Room room : rooms) {
-        if (allocs.contains(room.op) && room.slot != kAnySlot) {
-          const int64_t slots = room.op->get(attr::slots);
-          room.slot = (room.slot + slots - 1) % slots;
-        }
+        if (allocs.contains(room.op) && room.slot >= 0) room.slot = number(room.slot, room.op->get(attr::slots));
         out.insert(room);
       }
       rooms = std::move(out);
     };
-    for (Rooms* rooms : {&state.read, &state.written, &state.unfenced, &state.copying, &state.begun}) turn(*rooms);
-    for (auto& [token, rooms] : state.tokens) turn(rooms);
-    for (Rooms& rooms : state.multiplying) turn(rooms);
-    return state;
+    for (Rooms* rooms : {&state.read, &state.written, &state.unfenced, &state.copying, &state.begun}) change(*rooms);
+    for (auto& [token, rooms] : state.tokens) change(rooms);
+    for (Rooms& rooms : state.multiplying) change(rooms);
   }
 
   // Tokens and sums in flight that the op passes on, to what receives them.
@@ -323,6 +394,7 @@ class HazardWalk {
   const SharedPlan& plan_;
   Rotations rotations_;
   std::vector<const Op*> barriers_;  // allocs of barriers in shared memory
+  int searching_ = 0;                // for what holds where an iteration begins: nothing is recorded
   SharedHazards found_;
   std::set<std::pair<const Op*, std::string>> errors_;
 };

@@ -16,15 +16,16 @@ namespace tegula {
 /// another a barrier stands, one for the asynchronous proxy where a product reads; a copy is waited for before it is
 /// read, a product before its operands are written again.
 struct SharedHazards {
-  /// Ops that another thread's access, earlier in the program, must be over for: they need a barrier ahead. True: one
-  /// that the asynchronous proxy is ordered by too.
+  /// Ops that must not start before earlier accesses of other threads have completed: they need a barrier ahead. True:
+  /// one that the asynchronous proxy is ordered by too.
   std::unordered_map<const ir::Op*, bool> barrier_before;
   /// What no barrier mends: an access to what a copy or a product under way uses.
   std::vector<std::pair<const ir::Op*, std::string>> errors;
 };
 
-/// Follows the program, loops until nothing changes. Slots of a shared_alloc that a loop takes in turn are told apart:
-/// their indices must begin as constants and move on by one slot an iteration.
+/// Follows the program, loops until nothing changes. Slots of a shared_alloc that a loop takes in turn are told apart
+/// where their indices begin as constants and move on by one slot an iteration; but not from those that a loop used
+/// that is over.
 SharedHazards find_shared_hazards(const ir::Func& func, const SharedPlan& plan);
 
 }  // namespace tegula

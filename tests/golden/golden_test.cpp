@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 
+#include "codegen/analysis/shared_hazards.h"
 #include "codegen/ir/printer.h"
 #include "codegen/ir/reader.h"
 #include "codegen/passes/passes.h"
@@ -181,6 +182,27 @@ TEST(Goldens, HaveEveryOpAndAttribute) {
       EXPECT_TRUE(!found.contains(info.opcode) || found[info.opcode].contains(std::string(attr.name)))
           << "in no golden file '" << info.text << "' has the attribute '" << attr.name << "'";
   }
+}
+
+// Without any one barrier that was put in, an access would need one.
+TEST(Goldens, NeedEachBarrier) {
+  for_functions([](const std::string& file, const std::string&, ir::Func& func) {
+    if (!file.starts_with("insert_barriers/")) return;
+    std::vector<ir::Op*> barriers;
+    ir::walk(func.body, [&](ir::Op& op) {
+      if (op.opcode == ir::Opcode::Barrier) barriers.push_back(&op);
+    });
+    for (ir::Op* barrier : barriers) {
+      auto& ops = barrier->parent->ops;
+      auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == barrier; });
+      auto behind = std::next(at);
+      std::unique_ptr<ir::Op> removed = std::move(*at);
+      ops.erase(at);
+      EXPECT_FALSE(find_shared_hazards(func, plan_shared(func)).barrier_before.empty())
+          << file << ": no access needs the barrier before " << ir::print(func);
+      ops.insert(behind, std::move(removed));
+    }
+  });
 }
 
 class Pass : public testing::TestWithParam<size_t> {};

@@ -99,28 +99,81 @@ TEST(SharedHazards, ProductsReadThroughAProxyOfTheirOwn) {
             (Texts{"mma_wait: sums are read before the product is waited for"}));
 }
 
-// A loop that stores to slots in turn and reads what it has stored: with two slots one barrier an iteration is enough.
-std::string in_turn(int slots) {
-  return R"(
-  %10 = shared_alloc {slots = )" +
-         std::to_string(slots) + R"(} : shared<64x64xf16>
-  %14 = constant {value = )" +
-         std::to_string(slots) + R"(} : i32
-  %11 = for %5, %0, %6, %5 : i32 { ^(%20: i32, %21: i32):
+// A loop that takes slots in turn, from `first` on: the index is %21.
+std::string in_turn(int slots, const std::string& body, const std::string& first = "%5") {
+  const std::string number = std::to_string(slots);
+  return "%14 = constant {value = " + number + "} : i32\n%11 = for %5, %0, %6, " + first +
+         " : i32 { ^(%20: i32, %21: i32):\n%22 = add %21, %6 : i32\n%23 = eq %22, %14 : i1\n"
+         "%24 = select %23, %5, %22 : i32\n" +
+         body + "yield %24\n}\n";
+}
+std::string alloc(int slots) {
+  return "%10 = shared_alloc {slots = " + std::to_string(slots) + "} : shared<64x64xf16>\n";
+}
+std::string outer(const std::string& body) { return "for %5, %0, %6 { ^(%30: i32):\n" + body + "yield\n}\n"; }
+
+// It stores and reads what it has stored: with two slots one barrier an iteration is enough.
+const std::string kStoreAndRead =
+    "%25 = shared_slot %10, %21 : shared<64x64xf16>\n"
+    "shared_store %3, %25\n"
+    "%26 = shared_read %25 : tile<64x64xf16>\n";
+
+TEST(SharedHazards, SlotsTakenInTurnAreToldApart) {
+  EXPECT_EQ(hazards(alloc(1) + in_turn(1, kStoreAndRead)), (Texts{"shared_store", "shared_read"}));
+  EXPECT_EQ(hazards(alloc(2) + in_turn(2, kStoreAndRead)), (Texts{"shared_read"}));
+}
+
+// The loop around begins with slot 0 again, which may be the one that was read last.
+TEST(SharedHazards, ALoopThatIsEnteredAgainCountsSlotsAnew) {
+  const Texts both{"shared_store", "shared_read"};
+  EXPECT_EQ(hazards(alloc(2) + outer(in_turn(2, kStoreAndRead))), both);
+  EXPECT_EQ(hazards(outer(alloc(2) + in_turn(2, kStoreAndRead))), both);
+  EXPECT_EQ(hazards(alloc(3) + outer(in_turn(3, kStoreAndRead, "%6"))), both);
+  // Unless it goes on where the loop ended.
+  const std::string going_on =
+      "%12 = for %5, %0, %6, %5 : i32 { ^(%30: i32, %31: i32):\n" + in_turn(2, kStoreAndRead, "%31") + "yield %11\n}\n";
+  EXPECT_EQ(hazards(alloc(2) + going_on), (Texts{"shared_read"}));
+  // Behind it nothing is known of the slot.
+  EXPECT_EQ(hazards(alloc(2) + going_on + "%40 = shared_slot %10, %6 : shared<64x64xf16>\nshared_store %3, %40\n"),
+            (Texts{"shared_read", "shared_store"}));
+}
+
+TEST(SharedHazards, OnlyIndicesThatMoveOnBySlotsAreToldApart) {
+  // One slot further than there are; a constant slot inside of the loop; an index that stays as it is.
+  EXPECT_EQ(hazards(alloc(3) + in_turn(2, kStoreAndRead)), (Texts{"shared_store", "shared_read"}));
+  EXPECT_EQ(hazards(alloc(2) + in_turn(2, kStoreAndRead + "%27 = shared_slot %10, %6 : shared<64x64xf16>\n"
+                                                          "shared_store %3, %27\n")),
+            (Texts{"shared_store", "shared_read", "shared_store"}));
+  EXPECT_EQ(hazards(alloc(2) + "%15 = for %5, %0, %6, %5 : i32 { ^(%20: i32, %21: i32):\n" + kStoreAndRead +
+                    "yield %21\n}\n"),
+            (Texts{"shared_store", "shared_read"}));
+}
+
+// A barrier that the first iteration needs and no other one does is superfluous where a later one needs another.
+TEST(SharedHazards, OneBarrierAnIterationOfCopies) {
+  EXPECT_EQ(hazards(alloc(2) + R"(
+  %40 = shared_slot %10, %5 : shared<64x64xf16>
+  async_copy %2, %40
+  %41 = async_commit : token<group>
+  %14 = constant {value = 2} : i32
+  %11, %12, %13 = for %5, %0, %6, %5, %6, %41 : i32, i32, token<group> { ^(%20: i32, %21: i32, %42: i32, %43: token<group>):
     %22 = add %21, %6 : i32
     %23 = eq %22, %14 : i1
     %24 = select %23, %5, %22 : i32
+    %44 = add %42, %6 : i32
+    %45 = eq %44, %14 : i1
+    %46 = select %45, %5, %44 : i32
+    async_wait %43
+    %47 = shared_slot %10, %42 : shared<64x64xf16>
+    async_copy %2, %47
+    %48 = async_commit : token<group>
     %25 = shared_slot %10, %21 : shared<64x64xf16>
-    shared_store %3, %25
     %26 = shared_read %25 : tile<64x64xf16>
-    yield %24
+    yield %24, %46, %48
   }
-)";
-}
-
-TEST(SharedHazards, SlotsTakenInTurnAreToldApart) {
-  EXPECT_EQ(hazards(in_turn(1)), (Texts{"shared_store", "shared_read"}));
-  EXPECT_EQ(hazards(in_turn(2)), (Texts{"shared_read"}));
+  async_wait %13
+)"),
+            (Texts{"async_copy"}));
 }
 
 }  // namespace

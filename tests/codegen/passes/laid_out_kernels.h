@@ -1,0 +1,39 @@
+// Functions of tile IR, laid out by passes that a test runs itself, as images for the emulator.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+
+#include "codegen/exec/generate.h"
+
+namespace tegula {
+
+/// The image of a function behind all passes. Nothing, and a failure of the test, after a diagnostic.
+inline std::optional<KernelImage> emulator_image(const ir::Func& func, const Target& target) {
+  Diagnostics diags;
+  CompileOptions options;
+  options.target = target;
+  options.emulator = true;
+  auto code = generate(func, options, diags);
+  if (!code) {
+    ADD_FAILURE() << diags.render();
+    return std::nullopt;
+  }
+  KernelImage image;
+  image.kernel = func.name;
+  image.target = target.name;
+  for (size_t i = 0; i < func.body.args.size(); ++i) {
+    const ir::Value& p = *func.body.args[i];
+    image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
+  }
+  image.num_warps = func.num_warps();
+  image.copy_warps = code->copy_warps;
+  image.shared_bytes = code->shared_bytes;
+  image.bitcode = std::move(code->bitcode);
+  image.sites = std::move(code->sites);
+  return image;
+}
+
+}  // namespace tegula
