@@ -149,7 +149,10 @@ class Assigner {
     const Shape& shape = group.first;
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
-    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / (32 * func_.num_warps())));
+    const int64_t threads = 32 * func_.num_warps();
+    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
+    int64_t blocks = 1;
+    for (int64_t extent : shape) blocks *= block_of(extent);
     int least = 1;
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
@@ -162,6 +165,7 @@ class Assigner {
         int width = axis_.vector_width(op->operands[0], mask_of(*op), order[0]);
         cost += access_cost(held, std::min(held, width), elem_bytes(op->operands[0]->type.elem));
       }
+      cost *= std::max(1.0, double(held * threads) / double(blocks));  // threads that hold copies
       if (held == least || cost < best_cost) best = held, best_cost = cost;
     }
     return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
-constexpr int kThreadsPerWarp = 32;
 // Around a product registers are scarce: they also hold what the loop carries and, as measured, about as much as four
 // times the loads of one iteration (as loaded, as operands in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForProduct = 4;
@@ -25,13 +24,6 @@ int64_t bytes_of(const std::vector<Op*>& loads) {
   int64_t bytes = 0;
   for (const Op* load : loads) bytes += bytes_per_thread(load->result()->type);
   return bytes;
-}
-
-// What a thread's registers hold.
-int64_t register_bytes(const Func& func, const Target& target) {
-  int64_t registers = std::min<int64_t>(255, target.registers_per_sm / (kThreadsPerWarp * func.num_warps()));
-  if (func.maxnreg()) registers = std::min<int64_t>(registers, func.maxnreg());
-  return 4 * registers;
 }
 
 std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
@@ -96,7 +88,7 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
               bool all) {
   int64_t budget = kBudget;
   if (!all) {
-    int64_t free = register_bytes(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
+    int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     budget = std::min(budget, free);
