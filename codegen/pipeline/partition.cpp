@@ -312,6 +312,27 @@ bool reads_stored(const Op& loop, const std::vector<Copied>& copies) {
   return found;
 }
 
+// Registers of a thread, multiples of 8. What a program has at its start is all that its threads can share.
+struct Registers {
+  int64_t at_start, program, copying;
+};
+Registers share_registers(const Func& func, const Target& target) {
+  const int64_t threads = kThreadsPerWarp * func.num_warps(), copying_threads = kThreadsPerWarp * kWarps;
+  auto whole = [](int64_t registers) { return std::min<int64_t>(registers, 255) / 8 * 8; };
+  const int64_t at_start = whole(target.registers_per_sm / (threads + copying_threads));
+  constexpr int64_t kCopying = 72;  // addresses of the copies of an iteration
+  return {at_start, whole((at_start * (threads + copying_threads) - kCopying * copying_threads) / threads), kCopying};
+}
+
+// The assembler compiles no instruction that takes more registers than a thread has at its start.
+bool products_fit(const Op& loop, const Registers& registers) {
+  bool fit = true;
+  walk(*loop.regions[0], [&](const Op& op) {
+    if (op.opcode == Opcode::MmaStart) fit &= op.get(attr::columns) / 2 + kRegistersOfProduct <= registers.at_start;
+  });
+  return fit;
+}
+
 bool can_copy(const Op& copy, const Target& target) {
   const int bytes = copy.operand(1)->type.bits() / 8;
   return target.has(Feature::CpAsync) && copy.get(attr::vector) * bytes >= 4;
@@ -323,6 +344,7 @@ bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& s
   const int threads = kThreadsPerWarp * (func.num_warps() + kWarps);
   if (!target.has(Feature::Wgmma) || func.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
   if (loop.parent != &func.body || !schedule.product || !schedule.stores.empty()) return false;
+  if (!products_fit(loop, share_registers(func, target))) return false;
   for (const Op* copy : schedule.copies)
     if (!can_copy(*copy, target)) return false;
   std::vector<Copied> copies;
@@ -354,18 +376,6 @@ bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& s
 // -------------------------------------------------------------------------------------------------------- balance
 
 namespace {
-
-// Registers of a thread, multiples of 8. What a program has at its start is all that its threads can share.
-struct Registers {
-  int64_t at_start, program, copying;
-};
-Registers share_registers(const Func& func, const Target& target) {
-  const int64_t threads = kThreadsPerWarp * func.num_warps(), copying_threads = kThreadsPerWarp * kWarps;
-  auto whole = [](int64_t registers) { return std::min<int64_t>(registers, 255) / 8 * 8; };
-  const int64_t at_start = whole(target.registers_per_sm / (threads + copying_threads));
-  constexpr int64_t kCopying = 72;  // addresses of the copies of an iteration
-  return {at_start, whole((at_start * (threads + copying_threads) - kCopying * copying_threads) / threads), kCopying};
-}
 
 // The two products of a loop whose operands copy_warps bring, in order; none where there are fewer or more.
 std::optional<std::pair<Op*, Op*>> two_products(const Op& loop) {
@@ -406,9 +416,7 @@ bool pays_to_partition(Func& func, const Target& target, const LoopSchedule& sch
   if (programs_by_room(func, target, shared_bytes_with(func, schedule.copies, slots)) > 1 &&
       func.num_warps() <= kLeastWarps)
     return false;
-  const Registers registers = share_registers(func, target);
-  const int64_t sums = schedule.product->get(attr::columns) / 2;
-  return expected_registers(func) <= registers.program && sums + kRegistersOfProduct <= registers.at_start;
+  return expected_registers(func) <= share_registers(func, target).program;
 }
 
 void balance_groups(Func& func, const Target& target) {

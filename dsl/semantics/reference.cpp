@@ -41,7 +41,7 @@ std::string escaped(std::string text) {
 }
 
 std::string regions_text(const ir::OpInfo& op) {
-  static constexpr const char* kKinds[] = {"combine", "elements", "body", "test", "branch"};
+  static constexpr const char* kKinds[] = {"combine", "elements", "body", "test", "branch", "beside"};
   std::string out;
   for (const ir::RegionInfo& region : op.regions)
     out += fmt::format("{}{} ({}): {}", out.empty() ? "" : " ", kKinds[int(region.kind)],

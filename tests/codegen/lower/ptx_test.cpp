@@ -158,6 +158,8 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
+    {"tests/kernels/operands.py", "paged_product",
+     "a_ptr=*f16 b_ptr=*f16 pages_ptr=*i32 c_ptr=*f32 M=64 N=64 K=64", 4},
     {"tests/kernels/operands.py", "flash_attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0", 4},
     {"tests/kernels/operands.py", "flash_attention",
