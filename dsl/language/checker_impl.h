@@ -311,8 +311,11 @@ class Checker {
   /// Binds the names to what they hold in a region, the carried ones to `values`.
   void bind_carried(const std::vector<Carried>& carried, std::span<const Val> values);
   std::vector<dsl::AtEnd> ends_of(const std::vector<Carried>& carried) const;
+  /// What the names that the loop does not carry hold at the end of its body, in words: when the loop is finished, the
+  /// values may be gone.
+  std::vector<std::string> forms_of(const std::vector<Carried>& carried) const;
   void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
-                  std::span<const Val> values);
+                  std::span<const std::string> forms, std::span<const Val> values);
 
   // ---- Jumps in loops
   std::optional<ResultForm> form_of(const Val& v);
