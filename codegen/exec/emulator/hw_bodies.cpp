@@ -182,6 +182,7 @@ uint32_t emu_program_id_z() { return this_worker->fiber().program->z; }
 uint32_t emu_num_programs_x() { return this_worker->launch().grid.x; }
 uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
 uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
+uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
 // Launches do not overlap here.
