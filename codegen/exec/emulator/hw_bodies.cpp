@@ -187,7 +187,7 @@ uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
-void emu_let_next_start() {}
+void emu_let_next_start(uint32_t) {}
 
 void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});

@@ -740,6 +740,12 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
     }
   }
+  // Programs that move little let it start where they are few.
+  for (int block : {256, 4096}) {
+    const std::string arguments = fmt::format("out_ptr=*f32 x_ptr=*f32 BLOCK={}", block);
+    const std::string ptx = compile({"tests/kernels/rows.py", "softmax", arguments.c_str(), 1}, 1, "sm_90a").ptx;
+    EXPECT_EQ(std::regex_search(ptx, std::regex(R"(@%p\d+ griddepcontrol\.launch_dependents)")), block == 256) << ptx;
+  }
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
   const ArgType n{.elem = Elem::I32};
   EXPECT_NE(kernel.compile(std::span(&n, 1), {}, "sm_90a").ptx.find("griddepcontrol.wait"), std::string::npos);
