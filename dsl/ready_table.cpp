@@ -3,9 +3,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "dsl/specialize.h"
+
 namespace tegula::dsl {
 
 namespace {
+
+// 1, or what an integer is a multiple of, in two bits.
+uint64_t number_class(uint64_t value) {
+  if (value == 1) return 1;
+  const int64_t divisor = divisor_class(value);
+  return divisor == 256 ? 0 : divisor == 16 ? 2 : 3;
+}
 
 // What classify() looks at in an argument, and a little more: kind, type, and the facts about its value.
 uint64_t class_of(const Arg& arg) {
@@ -17,13 +26,11 @@ uint64_t class_of(const Arg& arg) {
       facts = arg.u == 0 ? 1 : arg.u % 16 == 0 ? 2 : 3;
       break;
     case Arg::Kind::Signed:
-      facts = (arg.u == 1 ? 1 : arg.u % 16 == 0 ? 2 : 3) | uint64_t(arg.i == int32_t(arg.i)) << 2;
+      facts = number_class(arg.u) | uint64_t(arg.i == int32_t(arg.i)) << 2;
       break;
     case Arg::Kind::Unsigned:
-      facts = (arg.u == 1        ? 1
-               : arg.u % 16 == 0 ? 2
-                                 : 3) |
-              uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 | uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
+      facts = number_class(arg.u) | uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 |
+              uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
       break;
     case Arg::Kind::Float:
     case Arg::Kind::Bool:

@@ -293,8 +293,8 @@ ArgType classify_number(const KernelParam& param, const Arg& arg) {
     if (is_float(type.elem)) return type;
     if (arg.u == 1 && !param.annotated && param.specialize)
       type.constant = 1;
-    else if (arg.u % 16 == 0 && param.specialize_alignment)
-      type.divisible_by = 16;
+    else if (param.specialize_alignment)
+      type.divisible_by = divisor_class(arg.u);
   }
   return type;
 }

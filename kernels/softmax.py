@@ -36,8 +36,8 @@ def configs():
 
 def extent(cols, size, warps, rows):
     """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
-    accesses of 16 bytes (of one element where rows begin anywhere)."""
-    shared = 32 * max(1, warps // rows) * (16 // size if cols % 16 == 0 else 1)
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
+    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
     count = triton.cdiv(cols, shared)
     step = 1
     while count > 15 * step:

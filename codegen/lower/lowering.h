@@ -150,6 +150,7 @@ class Lowering {
   // share.
   void begin_copy_warps();
   void lower_copy_warps();
+  llvm::Value* lets_next_start();
   /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
   std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
                                                       int32_t constant);

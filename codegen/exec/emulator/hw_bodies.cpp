@@ -182,11 +182,12 @@ uint32_t emu_program_id_z() { return this_worker->fiber().program->z; }
 uint32_t emu_num_programs_x() { return this_worker->launch().grid.x; }
 uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
 uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
+uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
-void emu_let_next_start() {}
+void emu_let_next_start(uint32_t) {}
 
 void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});

@@ -691,6 +691,34 @@ TEST(Ptx, WgmmaOnOperandsFromRegisters) {
   }
 }
 
+// In the loop of a product: an address of a copy is one addition, and nothing but two pointers moves on; masks take no
+// comparison a copy where extents are multiples of the tiles'.
+TEST(Ptx, LoopsOfProductsAreShort) {
+  auto loop_of = [](const char* extents) {
+    const std::string arguments = fmt::format(
+        "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 {} EPILOGUE=nothing BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 "
+        "GROUP_M=8",
+        extents);
+    const std::string ptx = compile({"tutorials/04_matmul.py", "matmul", arguments.c_str(), 8}, 8, "sm_90a").ptx;
+    std::smatch loop;
+    EXPECT_TRUE(std::regex_search(ptx, loop, std::regex(R"((\$L__BB0_\d+):(?:(?!\$L__BB0_)[\s\S])*?bra\s+\1;)")))
+        << ptx;
+    return loop.str();
+  };
+  auto count = [](const std::string& text, const char* what) {
+    const std::regex form(what);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const std::string masked = loop_of(""), whole = loop_of("M=i32:256 N=i32:256 K=i32:256");
+  for (const std::string& loop : {masked, whole}) {
+    EXPECT_EQ(count(loop, "cp\\.async\\.cg"), 12) << loop;
+    EXPECT_LE(count(loop, "add\\.s64"), 12 + 2 + 6) << "6: descriptors of operands\n" << loop;
+    EXPECT_EQ(count(loop, "mad\\.wide|mul\\.wide"), 0) << loop;
+  }
+  EXPECT_LT(count(whole, "setp"), count(masked, "setp")) << whole;
+  EXPECT_LE(count(whole, "setp"), 5) << "slots, the loop's end, whether the copied tile is there\n" << whole;
+}
+
 // Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may
 // start.
 TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
@@ -713,6 +741,12 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       // In the first block, which every thread runs.
       EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
     }
+  }
+  // Programs that move little let it start where they are few.
+  for (int block : {256, 4096}) {
+    const std::string arguments = fmt::format("out_ptr=*f32 x_ptr=*f32 BLOCK={}", block);
+    const std::string ptx = compile({"tests/kernels/rows.py", "softmax", arguments.c_str(), 1}, 1, "sm_90a").ptx;
+    EXPECT_EQ(std::regex_search(ptx, std::regex(R"(@%p\d+ griddepcontrol\.launch_dependents)")), block == 256) << ptx;
   }
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
   const ArgType n{.elem = Elem::I32};
