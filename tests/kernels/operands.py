@@ -41,10 +41,10 @@ def flash_attention(
 
 @triton.jit
 def summed_products(
-    a_ptr, b_ptr, c_ptr, bias_ptr, out_ptr, sums_ptr, steps,
-    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BEHIND: tl.constexpr,
+    a_ptr, b_ptr, c_ptr, bias_ptr, out_ptr, between_ptr, behind_ptr, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
 ):
-    """sum_i relu(a b_i^T) c_i, and sums over rows: of what is between the products, or BEHIND of the result so far."""
+    """sum_i relu(a b_i^T + bias_i) c_i; the sums over rows of what is between the products, and of the result so far."""
     rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     a = tl.load(a_ptr + rows[:, None] * K + depth[None, :])
     acc = tl.zeros((M, K), tl.float32)
@@ -54,17 +54,13 @@ def summed_products(
         at = i * N + columns
         b = tl.load(b_ptr + at[:, None] * K + depth[None, :])
         x = tl.maximum(tl.dot(a, b.T) + tl.load(bias_ptr + at)[None, :], 0.0)
-        if not BEHIND:
-            between += tl.sum(x, axis=0)
+        between += tl.sum(x, axis=0)
         c = tl.load(c_ptr + at[:, None] * K + depth[None, :])
         acc = tl.dot(x.to(c.dtype), c, acc)
-        if BEHIND:
-            behind += tl.sum(acc, axis=0)
+        behind += tl.sum(acc, axis=0)
     tl.store(out_ptr + rows[:, None] * K + depth[None, :], acc)
-    if BEHIND:
-        tl.store(sums_ptr + depth, behind)
-    else:
-        tl.store(sums_ptr + columns, between)
+    tl.store(between_ptr + columns, between)
+    tl.store(behind_ptr + depth, behind)
 
 
 @triton.jit
