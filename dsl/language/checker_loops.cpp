@@ -178,6 +178,15 @@ std::vector<std::string> Checker::forms_of(const std::vector<Carried>& carried) 
   return forms;
 }
 
+namespace {
+
+bool is_as_before(const Binding& before, const Binding& after) {
+  const bool no_value = before.value.is_poison() && after.value.is_poison();
+  return before.unusable == after.unusable && (no_value || dsl::same(before.value, after.value));
+}
+
+}  // namespace
+
 void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
                          std::span<const std::string> forms, std::span<const Val> values) {
   Scope after = std::move(frame_->scope);
@@ -195,7 +204,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
           Binding{Val(), false,
                   fmt::format("the loop variable '{}' has no value after the loop in line {}", name, loop.loc.line),
                   binding.loc};
-    } else if (it == before.end() || (!it->second.unusable.empty() && binding.unusable != it->second.unusable)) {
+    } else if (it == before.end() || (!it->second.unusable.empty() && !is_as_before(it->second, binding))) {
       frame_->scope[name] =
           Binding{Val(), false,
                   fmt::format("'{}' has a value only in the body of the loop in line {}, which may not run", name,
