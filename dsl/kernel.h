@@ -1,7 +1,7 @@
 // Kernels: compiled for the arguments that they are launched with.
 //
 // A kernel is compiled for the types of its arguments and for a few facts about their values, as Triton does: pointers
-// and integers that are multiples of 16, integers of 256, integers equal to 1, null pointers. What is compiled is kept in
+// and integers that are multiples of 16 (integers: or of 256) or 1, and null pointers. What is compiled is kept in
 // memory and on disk. For the hot path take the LaunchHandle that prepare() returns.
 #pragma once
 
