@@ -150,6 +150,7 @@ struct Autotune {
   double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
   /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
   std::function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
+  int top_k = 0;  ///< the configurations that the model ranks highest, as many as are timed; 0: all
   /// Called around each timed run by the launching thread, besides what is zeroed and restored: before the run, behind
   /// its launch (with the text of what the launch threw, or null), and once more, with reset_only, when the choice is
   /// made. Null: nothing. What they throw ends the tuning.

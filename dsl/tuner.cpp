@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -84,6 +85,7 @@ struct Candidate {
   std::string no_grid;   ///< why the grid function gave none
   std::string unusable;  ///< why no tile IR is made of it, found while ranking
   double predicted_us = 0;
+  std::string code;  ///< equal for candidates that become the same code in the same grid; empty: not known
 };
 
 class Tuning {
@@ -164,6 +166,12 @@ class Tuning {
       }
   }
 
+  // Behind the pipeline the number of stages asked for shows in nothing but what was made of it.
+  static std::string code_of(ir::Func& func, const Candidate& c) {
+    func.attrs.erase("num_stages");
+    return content_key({ir::print(func), fmt::format("{} {} {}", c.grid.x, c.grid.y, c.grid.z)});
+  }
+
   /// Sorts the candidates by what the model predicts, the best first.
   void rank() {
     make_grids();
@@ -183,10 +191,12 @@ class Tuning {
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
-          if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags))
+          if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags)) {
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
-          else
+            if (!c.declared.pre_hook) c.code = code_of(*func, c);
+          } else {
             c.unusable = diags.render();
+          }
         } catch (const std::exception& e) {  // of ours: no other thread may see it
           c.unusable = e.what();
         }
@@ -251,6 +261,33 @@ class Tuning {
     choose(best ? *best : best_predicted());
   }
 
+  // Leaves one of the candidates that become the same code, and of all the model's best few; the incumbent stays.
+  void shorten(const std::string& incumbent) {
+    std::map<std::string, std::string> first;
+    for (const Candidate& c : candidates_)
+      if (!c.code.empty() && (!first.contains(c.code) || c.id == incumbent)) first[c.code] = c.id;
+    std::erase_if(candidates_, [&](const Candidate& c) {
+      if (c.code.empty() || first.at(c.code) == c.id) return false;
+      twins_.emplace_back(c.id, first.at(c.code));
+      return true;
+    });
+    size_t place = 0;
+    const auto most = size_t(state_.autotune->top_k);
+    if (most > 0) std::erase_if(candidates_, [&](const Candidate& c) { return place++ >= most && c.id != incumbent; });
+  }
+
+  // What was found out about a candidate holds for those with its code too.
+  void store_twins() {
+    if (!state_.store) return;
+    for (const auto& [id, timed] : twins_)
+      for (const TuningResult& r : report_.results) {
+        if (r.config != timed) continue;
+        TuningResult same = r;
+        same.config = id;
+        state_.store->put(report_.problem, same);
+      }
+  }
+
   // Whether the winner among exactly these candidates is known.
   bool remembered() {
     if (!state_.store) return false;
@@ -258,7 +295,8 @@ class Tuning {
     const Candidate* best = winner ? find(*winner) : nullptr;
     if (!best) return false;
     std::vector<TuningResult> rows = known();
-    if (rows.size() < candidates_.size()) return false;
+    const auto most = size_t(state_.autotune->top_k);
+    if (rows.size() < (most > 0 ? std::min(most, candidates_.size()) : candidates_.size())) return false;
     report_.results = std::move(rows);
     choose(*best);
     return true;
@@ -281,10 +319,12 @@ class Tuning {
       rows = known();
       if (state_.store) search_options.incumbent = state_.store->winner(report_.problem).value_or("");
     }
-    if (rows.size() < candidates_.size())
+    if (rows.size() < candidates_.size()) {
       rank();
-    else
+      shorten(search_options.incumbent);
+    } else {
       make_grids();
+    }
     std::vector<std::string> ids;
     std::vector<double> predicted;
     for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
@@ -315,6 +355,7 @@ class Tuning {
       fail(*state_.source, fmt::format("none of its {} configurations works{}", report_.results.size(), reasons));
     }
     warn_of_failed();
+    store_twins();
     const Candidate* best = find(report_.results[size_t(outcome.best)].config);
     choose(*best);
     if (state_.store) state_.store->set_winner(report_.problem, best->id);
@@ -467,8 +508,9 @@ class Tuning {
 
   std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
-  std::deque<Buffer> copies_;                 ///< of arguments, on other devices; outlive the workers
-  std::deque<TensorDescriptor> descriptors_;  ///< of these
+  std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
+  std::deque<Buffer> copies_;                               ///< of arguments, on other devices; outlive the workers
+  std::deque<TensorDescriptor> descriptors_;                ///< of these
   std::vector<std::unique_ptr<Worker>> workers_;
   std::exception_ptr hook_error_;
   std::atomic<unsigned> runs_{0};

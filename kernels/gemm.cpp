@@ -159,26 +159,44 @@ Tile hand_over(const GemmParams& p, const Tile& acc, const Tile& share, const Ti
   store(partials + share * (p.BLOCK_M * p.BLOCK_N) + row[{all, none}] * p.BLOCK_N + col[{none, all}], acc);
   debug_barrier();
   Tile seen = atomic_add(counters, 1) + 1;
-  Tile part = arange(0, p.PARTS);
-  Tile mine = sum(where(part % splits == share, 1 << part, 0), 0);
+  Tile alone = floordiv(seen, 65536) < splits;
   if_(
-      floordiv(seen, 65536) == splits,
-      [&] { while_([&] { return seen % 65536 < splits; }, [&] { seen = atomic_add(counters, 0); }); },
+      alone,
       [&] {
-        atomic_or(counters + 1, mine);
-        mine = 0;
-      });
-  return mine;
+        Tile part = arange(0, p.PARTS);
+        atomic_or(counters + 1, sum(where(part % splits == share, 1 << part, 0), 0));
+      },
+      [&] { while_([&] { return seen % 65536 < splits; }, [&] { seen = atomic_add(counters, 0); }); });
+  return alone;
 }
 
-Tile leave(const Tile& splits, const Tile& counters) {
-  Tile left = 0;
-  if_(atomic_add(counters + 2, 1) == splits - 1, [&] {
-    left = atomic_xchg(counters + 1, 0);
+Tile leave(const Tile& alone, const Tile& splits, const Tile& counters) {
+  Tile done = if_(
+      alone, [&] { return atomic_add(counters + 2, 65537) + 65537; },
+      [&] { return atomic_add(counters + 2, 1, "sem"_a = "relaxed") + 1; });
+  Tile undone = 0;
+  if_(done % 65536 == splits, [&] {
+    if_(done > 65536, [&] {
+      atomic_add(counters, 0);  // acquires what was handed over
+      undone = atomic_xchg(counters + 1, 0);
+    });
     store(counters, 0);
     store(counters + 2, 0);
   });
-  return left;
+  return undone;
+}
+
+Tile add_shares(const GemmParams& p, const Tile& partials, const Tile& splits, const Tile& row, int64_t rows) {
+  const int64_t ahead = std::clamp<int64_t>(16384 / (rows * p.BLOCK_N), 1, 8);
+  Tile col = arange(0, p.BLOCK_N);
+  Tile there = partials + row[{all, none}] * p.BLOCK_N + col[{none, all}];
+  Tile acc = zeros(list({rows, p.BLOCK_N}), tl::float32);
+  for (Tile first : range(0, splits, ahead))
+    for (int64_t s = 0; s < ahead; ++s) {
+      Tile given = full(list({rows, p.BLOCK_N}), first + s < splits, tl::int1);
+      acc += load(there + (first + s) * (p.BLOCK_M * p.BLOCK_N), given, 0.0, "cache_modifier"_a = ".cg");
+    }
+  return acc;
 }
 
 void divided_product(const GemmParams& p, const Epilogue& epilogue) {
@@ -193,21 +211,21 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile end = begin + floordiv(steps, splits) + (share < steps % splits);
   Tile acc = multiply(p, tile_m, tile_n, begin, end);
 
-  const int64_t elements = p.BLOCK_M * p.BLOCK_N, ROWS = p.BLOCK_M / p.PARTS;
-  Tile partials = p.partials + (program * splits).to(tl::int64) * elements;
-  Tile todo = hand_over(p, acc, share, splits, partials, counters);
-  Tile col = arange(0, p.BLOCK_N);
+  Tile partials = p.partials + (program * splits).to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
+  Tile alone = hand_over(p, acc, share, splits, partials, counters);
+  const int64_t rows = p.BLOCK_M / p.PARTS;
+  Tile first = where(alone, p.PARTS, share), step = splits, chosen = -1;
   for (Tile turn : range(0, 2)) {
-    for (Tile part : range(0, p.PARTS))
-      if_((todo >> part) % 2 != 0, [&] {
-        Tile row = part * ROWS + arange(0, ROWS);
-        Tile sums = zeros(list({ROWS, p.BLOCK_N}), tl::float32);
-        for (Tile s : range(0, splits, 1, {.num_stages = 4}))
-          sums += load(partials + s * elements + row[{all, none}] * p.BLOCK_N + col[{none, all}],
-                       "cache_modifier"_a = ".cg");
-        finish(p, sums, tile_m, tile_n, row, epilogue);
+    for (Tile part : range(first, p.PARTS, step))
+      if_((chosen >> part) % 2 != 0, [&, &tile_m = tile_m, &tile_n = tile_n] {
+        Tile row = part * rows + arange(0, rows);
+        finish(p, add_shares(p, partials, splits, row, rows), tile_m, tile_n, row, epilogue);
       });
-    if_(turn == 0, [&] { todo = leave(splits, counters); });
+    if_(turn == 0, [&] {
+      chosen = leave(alone, splits, counters);
+      first = 0;
+      step = 1;
+    });
   }
 }
 

@@ -10,9 +10,9 @@ tuned anew.
 
 A product with few tiles leaves most of the GPU idle. With PARTS its tiles are divided along K: `splits` programs work on
 a tile, each on a share of K, and leave their sums in `partials_ptr`. Whoever has seen all programs of its tile start
-waits for them and then adds up its part of the tile's rows, in the order of the shares: results are the same in every
-run. What others left undone, as they started alone, is done by the program that leaves last; so nobody waits for a
-program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
+waits for them and then adds up its parts of the tile's rows, in the order of the shares: results are the same in every
+run. What others left undone, as they did not see all start, is done by the program that leaves last; so nobody waits for
+a program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
 `counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
 """
 
@@ -108,10 +108,11 @@ def configs():
 
 # Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed.
 DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4, 4, True), (32, 128, 64, 4, 5, True),
-           (48, 64, 128, 4, 4, True), (48, 128, 64, 4, 5, True), (64, 64, 128, 4, 6, False), (64, 128, 128, 4, 3, False),
-           (64, 128, 64, 4, 5, False), (96, 64, 128, 4, 4, True), (96, 64, 64, 4, 8, True), (96, 128, 64, 8, 5, True),
-           (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False), (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False),
-           (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True), (256, 128, 64, 8, 3, True)]
+           (48, 64, 128, 4, 4, True), (48, 128, 64, 4, 5, True), (64, 64, 64, 4, 8, False), (64, 64, 128, 4, 6, False),
+           (64, 128, 128, 8, 3, False), (64, 256, 64, 8, 4, False), (96, 64, 128, 4, 4, True), (96, 64, 64, 4, 8, True),
+           (96, 128, 64, 8, 5, True), (128, 64, 128, 8, 3, False), (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False),
+           (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False), (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True),
+           (256, 128, 64, 8, 3, True)]
 # Multiprocessors of a large GPU: what the choice of configurations goes by. How often a tile is divided the launch says.
 PROCESSORS = 132
 
@@ -253,35 +254,54 @@ def finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn
 
 @triton.jit
 def hand_over(acc, share, splits, partials, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
-    """Leaves the sums of a share of K. Gives the parts of the tile that this program is to add up, as bits: those whose
-    number is its share's modulo `splits`, once all shares are there; none if some program of the tile had not begun.
-    counters: programs of the tile that have begun, times 65536, and that have handed over; the parts that nobody has
-    added up; programs that are done."""
+    """Leaves the sums of a share of K and waits for the other shares. Whether it did not wait, as some program of the tile
+    had not begun: then the parts of this one, whose numbers are its share's modulo `splits`, are noted as left undone.
+    counters: programs of the tile that have begun, times 65536, and that have handed over; the parts left undone, as bits;
+    programs that did not wait, times 65536, and that are done."""
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
     tl.store(partials + share * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :], acc)
     tl.debug_barrier()
     seen = tl.atomic_add(counters, 1) + 1
-    part = tl.arange(0, PARTS)
-    mine = tl.sum(tl.where(part % splits == share, 1 << part, 0), axis=0)
-    if seen // 65536 == splits:
+    alone = seen // 65536 < splits
+    if alone:
+        part = tl.arange(0, PARTS)
+        tl.atomic_or(counters + 1, tl.sum(tl.where(part % splits == share, 1 << part, 0), axis=0))
+    else:
         while seen % 65536 < splits:
             seen = tl.atomic_add(counters, 0)
-    else:
-        tl.atomic_or(counters + 1, mine)
-        mine = 0
-    return mine
+    return alone
 
 
 @triton.jit
-def leave(splits, counters):
-    """Gives the parts that are left to the last program, as bits; it leaves the counters at zero."""
-    left = 0
-    if tl.atomic_add(counters + 2, 1) == splits - 1:
-        left = tl.atomic_xchg(counters + 1, 0)
+def leave(alone, splits, counters):
+    """Gives the parts left undone, as bits, to the last program of a tile; it leaves the counters at zero."""
+    if alone:
+        done = tl.atomic_add(counters + 2, 65537) + 65537
+    else:
+        done = tl.atomic_add(counters + 2, 1, sem="relaxed") + 1
+    undone = 0
+    if done % 65536 == splits:
+        if done > 65536:
+            tl.atomic_add(counters, 0)  # acquires what was handed over
+            undone = tl.atomic_xchg(counters + 1, 0)
         tl.store(counters, 0)
         tl.store(counters + 2, 0)
-    return left
+    return undone
+
+
+@triton.jit
+def add_shares(partials, splits, row, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The sums of some rows over all shares, in their order. Loads of AHEAD shares are under way at a time."""
+    AHEAD: tl.constexpr = max(1, min(8, 16384 // (row.shape[0] * BLOCK_N)))
+    col = tl.arange(0, BLOCK_N)
+    there = partials + row[:, None] * BLOCK_N + col[None, :]
+    acc = tl.zeros(there.shape, dtype=tl.float32)
+    for first in range(0, splits, AHEAD):
+        for s in tl.static_range(0, AHEAD):
+            given = tl.full(there.shape, first + s < splits, tl.int1)
+            acc += tl.load(there + (first + s) * (BLOCK_M * BLOCK_N), mask=given, other=0.0, cache_modifier=".cg")
+    return acc
 
 
 @triton.jit
@@ -304,19 +324,22 @@ def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
 
     partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
-    todo = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
-    col = tl.arange(0, BLOCK_N)
+    alone = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
     ROWS: tl.constexpr = BLOCK_M // PARTS
+    # First this program's parts, then what others left undone.
+    first = PARTS if alone else share
+    step = splits
+    chosen = -1
     for turn in range(0, 2):
-        for part in range(0, PARTS):
-            if (todo >> part) % 2 != 0:
+        for part in range(first, PARTS, step):
+            if (chosen >> part) % 2 != 0:
                 row = part * ROWS + tl.arange(0, ROWS)
-                sums = tl.zeros((ROWS, BLOCK_N), dtype=tl.float32)
-                for s in tl.range(0, splits, num_stages=4):
-                    sums += tl.load(partials + s * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :], cache_modifier=".cg")
+                sums = add_shares(partials, splits, row, BLOCK_M, BLOCK_N)
                 finish(sums, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
         if turn == 0:
-            todo = leave(splits, counters)
+            chosen = leave(alone, splits, counters)
+            first = 0
+            step = 1
 
 
 @triton.jit
@@ -331,7 +354,7 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
            EVEN_M, EVEN_N)
 
 
-@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 10})
 @triton.heuristics({
     "EVEN_M": even("M", "BLOCK_M"),
     "EVEN_N": even("N", "BLOCK_N"),

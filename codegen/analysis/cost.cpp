@@ -31,6 +31,10 @@ constexpr double kIssuePerClock = 4;       // warp instructions, an SM
 constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special function units, an SM
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
+constexpr double kSharedPerClock = 128;    // bytes, an SM
+constexpr double kCopiedPerClock = 56;     // bytes that copies bring to an SM
+constexpr double kStepClocks = 50;         // of a product's step: its barrier, waits and the start of its instructions
+constexpr double kAloneClocks = 130;       // more of a step whose program is alone on its SM
 constexpr int kMaxPrograms = 32;           // an SM
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
@@ -98,7 +102,27 @@ class Estimator {
     slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
   }
 
-  void count(const ir::Block& block, double times) {
+  /// What one iteration of a loop takes of an SM beside its instructions.
+  struct Step {
+    double tensor = 0, shared = 0, copied = 0;  ///< clocks; bytes
+    double ahead = 0;                           ///< iterations that copies run ahead
+
+    double clocks() const { return std::max({tensor, (shared + copied) / kSharedPerClock, copied / kCopiedPerClock}); }
+  };
+
+  /// Of the slots one is multiplied and another one may still be, by products under way.
+  static double copies_ahead(const ir::Op& copy) {
+    const ir::Op* alloc = copy.operand(1)->def;
+    if (alloc->opcode == Opcode::SharedSlot) alloc = alloc->operand(0)->def;
+    return std::max<double>(1, double(alloc->get(ir::attr::slots)) - 2);
+  }
+
+  double tensor_clocks(double flops) const {
+    const Rates& rates = target_.rates;
+    return flops * rates.num_sms * rates.clock_mhz * 1e6 / (rates.tensor_tflop_s * 1e12);
+  }
+
+  void count(const ir::Block& block, double times, Step* step = nullptr) {
     bool loads = false;
     for (const auto& pointer : block.ops) {
       const ir::Op& op = *pointer;
@@ -109,7 +133,12 @@ class Estimator {
           continue;
         case Opcode::AsyncCopy:
           access(op, op.operand(0)->type, times);
-          loads = true;
+          if (step) {
+            step->copied += double(op.operand(0)->type.num_elements() * element_bytes(op.operand(1)->type));
+            step->ahead = copies_ahead(op);
+          } else {
+            loads = true;
+          }
           continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);
@@ -125,7 +154,10 @@ class Estimator {
         case Opcode::MmaStart: {
           const DotCost cost = dot_cost(op, target_);
           dot_flops_ += cost.flops * times;
-          tensor_flops_ += cost.tensor_flops * times;
+          if (step)
+            step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes;
+          else
+            tensor_flops_ += cost.tensor_flops * times;
           steps_ += (cost.steps / warps_ + cost.fmas / 2) * times;
           slots_ += cost.fmas * warps_ * times;
           continue;
@@ -138,8 +170,10 @@ class Estimator {
         continue;
       }
       if (!op.regions.empty() && !op.info().isolates()) {
-        for (const auto& region : op.regions)
-          count(*region, op.opcode == Opcode::If ? times : times * values_.trips(op));
+        if (op.opcode == Opcode::If)
+          for (const auto& region : op.regions) count(*region, times, step);
+        else
+          for (const auto& region : op.regions) count_loop(*region, times * values_.trips(op));
         continue;
       }
       if (op.has(ir::Terminator) || op.results.empty()) continue;
@@ -153,6 +187,16 @@ class Estimator {
       work(cost, n, double(type.num_elements()), times, cost.slots);
     }
     if (loads) rounds_ += times == 1 ? 1 : times / 2;
+    if (loads && times == 1) ++fills_;
+  }
+
+  void count_loop(const ir::Block& body, double times) {
+    Step step;
+    count(body, times, &step);
+    if (step.tensor == 0) return;
+    product_clocks_ += times * step.clocks();
+    product_steps_ += times;
+    if (step.ahead > 0) rounds_ += 1 + times / step.ahead;
   }
 
   // Where each element has a result, it is combined twice: in its run, and with what comes before that.
@@ -219,6 +263,12 @@ class Estimator {
         std::max(traffic / memory, programs * (read_traffic_ + write_traffic_ + 2 * spilled) / (kL2Factor * memory));
     double slots = slots_ + 4.0 * spilled / 128 * 2;
     double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
+    // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
+    const double on_one = std::ceil(programs / sms);
+    const double gaps = product_steps_ * (kStepClocks + (resident > 1 ? 0 : kAloneClocks));
+    const double fill = kProgramOverhead + fills_ * kMemoryLatency;
+    const double t_product =
+        product_steps_ > 0 ? on_one * ((product_clocks_ + gaps / resident) / clock + fill / resident) : 0;
     double instructions = std::max(slots / kIssuePerClock, special_slots_ / kSpecialPerClock);
     double t_compute = programs * instructions / (clock * sms) + programs * tensor_flops_ / tensor;
 
@@ -233,9 +283,12 @@ class Estimator {
 
     // The greatest counts most, yet the others are felt: they do not overlap in full.
     constexpr double kPower = 3;
-    double t =
-        std::pow(std::pow(t_memory, kPower) + std::pow(t_compute, kPower) + std::pow(t_latency, kPower), 1 / kPower);
-    out_.predicted_us = (t + alone + kLaunchOverhead) * 1e6;
+    double t = std::pow(
+        std::pow(t_memory, kPower) + std::pow(t_compute + t_product, kPower) + std::pow(t_latency, kPower), 1 / kPower);
+    // The first and the last programs have the GPU to themselves; products keep it busy but for their ends.
+    const double ramp = product_steps_ > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
+    t_compute += t_product;
+    out_.predicted_us = (t + ramp + kLaunchOverhead) * 1e6;
     out_.bound = t_latency > std::max(t_memory, t_compute) ? "latency" : t_compute > t_memory ? "compute" : "memory";
     describe(traffic, memory, t_memory, t_compute, alone);
   }
@@ -268,6 +321,8 @@ class Estimator {
   double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;
   double flops_ = 0, special_ = 0, dot_flops_ = 0, tensor_flops_ = 0;
   double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
+  double product_clocks_ = 0, product_steps_ = 0;  ///< of loops around products: an SM's clocks; iterations
+  double fills_ = 0;                               ///< rounds of loads before and behind all loops
   CostEstimate out_;
 };
 

@@ -20,7 +20,8 @@ struct DotCost {
   double flops;                       ///< 2 M N K
   /// Work of the tensor cores in operations at their rate for fp16, what fills up the instruction's shape included.
   double tensor_flops = 0;
-  double steps = 0;  ///< blocks of the instruction's K by 16 rows and 8 columns
+  double shared_bytes = 0;  ///< that the tensor cores read of operands in shared memory
+  double steps = 0;  ///< by warps: blocks of the instruction's K by 16 rows and 8 columns; by warpgroups: instructions
   double fmas = 0;   ///< instructions of a thread without tensor cores
 };
 DotCost dot_cost(const ir::Op& dot, const Target& target);

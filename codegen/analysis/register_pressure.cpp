@@ -158,9 +158,28 @@ int RegisterPressure::registers(const ir::Value* v) {
   return fragments_.contains(v) ? (all + 1) / 2 : all;
 }
 
+// Products add to their sums in place: the sums before and behind them, under way or waited for, from one iteration to
+// the next, are one variable. Gives one value for all of them.
+const ir::Value* RegisterPressure::variable(const ir::Value* v) const {
+  const ir::Op* loop = ir::for_of(v);
+  if (loop && v->def == loop) {
+    const size_t i = *ir::ForLoop(*loop).number(v);
+    const ir::Value* arg = ir::ForLoop(*loop).arg(i);
+    return variable(ir::ForLoop(*loop).next(i)) == arg ? arg : v;
+  }
+  if (!v->def) return v;
+  if (v->def->opcode == Opcode::MmaWait) return variable(v->def->operand(0));
+  if (!ir::is_product(*v->def)) return v;
+  const ir::Value* before = v->def->operand(2);
+  const bool none = before->def && (before->def->opcode == Opcode::Constant || before->def->opcode == Opcode::Unset);
+  return none ? v : variable(before);
+}
+
 int RegisterPressure::sum(const Live& live) {
   int total = 0;
-  for (const ir::Value* v : live) total += registers(v);
+  Live seen;
+  for (const ir::Value* v : live)
+    if (seen.insert(variable(v)).second) total += registers(v);
   return total;
 }
 
@@ -180,6 +199,9 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
     if (!op.regions.empty() && !op.info().isolates()) {
       const bool loop = op.opcode != Opcode::If;
       Live used = live;
+      if (op.opcode == Opcode::For)  // what a loop begins with becomes its arguments
+        for (size_t i = 0; i < ir::ForLoop(op).carried(); ++i)
+          if (const ir::Value* init = ir::ForLoop(op).init(i); !after.contains(init)) used.erase(init);
       if (loop)  // what the body uses from outside is live all the time
         for (const auto& region : op.regions) collect_outer(*region, used);
       for (const auto& region : op.regions) {

@@ -39,6 +39,7 @@ class RegisterPressure {
 
   void find_streamed(const ir::Block& block);
   int registers(const ir::Value* v);
+  const ir::Value* variable(const ir::Value* v) const;
   int sum(const Live& live);
   void note_peak(int words, double times);
   void walk_live(const ir::Block& block, Live& live, double times);

@@ -298,6 +298,8 @@ class Reader {
                                                                   const LaunchArgs& launch) {
           return prune(file, function, loc, configs, launch);
         };
+      } else if (const auto* count = value.get_if<dsl::Int>(); name == "top_k" && count) {
+        out.top_k = int(std::clamp(count->to_double(), 0.0, 1e6));
       }
     }
   }

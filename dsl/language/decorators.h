@@ -15,7 +15,7 @@ namespace tegula::language {
 /// 3 unless they say otherwise, and an empty list is one such configuration, as with Triton. Names in the key that are
 /// no arguments are left out, as Triton leaves them out. early_config_prune becomes Autotune::prune, which evaluates
 /// the Python function, and throws CompileError if it cannot; so do the hooks, which may zero tensors and give tensor
-/// descriptors a block_shape. perf_model, top_k and do_bench have no effect. Decorators of that name that are not
+/// descriptors a block_shape. perf_model and do_bench have no effect. Decorators of that name that are not
 /// Triton's may have further arguments; without configs they are none.
 ///
 /// Throws CompileError with the place of what cannot be evaluated and what to do instead.

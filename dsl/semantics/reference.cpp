@@ -133,10 +133,10 @@ counts is decided by the conditions; an `except` is taken never to run.
 
 ## Decorators
 
-`@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune) and
+`@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune and an integer top_k) and
 `@triton.heuristics` are followed where the values depend on constants and on the arguments of the launch, and so are
-do_not_specialize and do_not_specialize_on_alignment of `@triton.jit`. perf_model, top_k and do_bench have no effect:
-candidates are ranked by a model and timed in another way. pre_hook and post_hook of `@triton.autotune` run around each timed
+do_not_specialize and do_not_specialize_on_alignment of `@triton.jit`. perf_model and do_bench have no effect:
+candidates are ranked by Tegula's model, of which top_k leaves the best, and timed in another way. pre_hook and post_hook of `@triton.autotune` run around each timed
 run, besides reset_to_zero and restore_value, and the pre_hook of a `triton.Config` before each launch that tuning gave it;
 they may zero tensors (`args["out"].zero_()`) and give tensor descriptors their blocks (`args["d"].block_shape = [...]`).
 Hooks that are given in C++ or Python instead may do anything. Decorators of others have no effect, but `autotune` under any

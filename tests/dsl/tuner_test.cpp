@@ -485,6 +485,39 @@ TEST_F(Tuner, TheModelsFavouriteIsTimedFirst) {
   EXPECT_EQ(report.winner, report.declared.to_string());
 }
 
+TEST_F(Tuner, OnlyTheModelsFavouritesAreTimed) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Autotune tuning = over_warps();
+  tuning.top_k = 2;
+  Kernel k = kernel().autotune(tuning);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  const TuneReport report = k.tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(report.timed, 2);
+  EXPECT_EQ(report.results.size(), 2u);
+  // The store knows enough for the next process.
+  const size_t launches = gpu.launches().size();
+  const TuneReport again = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(again.timed, 0);
+  EXPECT_EQ(again.winner, report.winner);
+  EXPECT_EQ(gpu.launches().size(), launches);
+}
+
+// A number of stages that shows in no code, as nothing is pipelined, makes no candidate of its own.
+TEST_F(Tuner, EqualCodeIsTimedOnce) {
+  FakeGpu gpu;
+  Autotune tuning;
+  for (int stages : {2, 3, 4})
+    for (int warps : {1, 4}) tuning.configs.push_back(config({{"BLOCK", 256}}, num_warps(warps), num_stages(stages)));
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  EXPECT_EQ(kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args).timed, 2);
+  const TuneReport again = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(again.timed, 0);
+  EXPECT_EQ(again.results.size(), 6u);
+}
+
 TEST_F(Tuner, GpusShareTheWork) {
   FakeGpu one, two;
   Buffer x(one, std::vector<float>(1000, 3.f)), y(one, 4000);

@@ -222,6 +222,7 @@ TEST(Decorators, Hooks) {
   ASSERT_TRUE(tune);
   EXPECT_FALSE(tune->pre_hook);
   EXPECT_FALSE(tune->prune);
+  EXPECT_EQ(tune->top_k, 3);
   tune = autotune(
       "@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0), triton.Config({'BLOCK': 2})], ['n'])");
   ASSERT_TRUE(tune);
