@@ -112,9 +112,7 @@ class Estimator {
 
   /// Of the slots one is multiplied and another one may still be, by products under way.
   static double copies_ahead(const ir::Op& copy) {
-    const ir::Op* alloc = copy.operand(1)->def;
-    if (alloc->opcode == Opcode::SharedSlot) alloc = alloc->operand(0)->def;
-    return std::max<double>(1, double(alloc->get(ir::attr::slots)) - 2);
+    return std::max<double>(1, double(alloc_of(copy.operand(1))->get(ir::attr::slots)) - 2);
   }
 
   double tensor_clocks(double flops) const {
