@@ -60,6 +60,15 @@ constexpr const char* kOptimize =
     "loop(indvars,loop-deletion,loop-unroll-full),gvn,correlated-propagation,adce,simplifycfg,"
     "loop-unroll,instcombine<no-verify-fixpoint>,simplifycfg)";
 
+// For code of so many instructions, of which each pass is a large part of a second. What is left out finds a percent of
+// them at most; the assembler numbers values and combines instructions as well.
+constexpr unsigned kManyInstructions = 1 << 14;
+constexpr const char* kOptimizeLarge =
+    "always-inline,globaldce,"
+    "function(simplifycfg,sroa,early-cse,sccp,instcombine<no-verify-fixpoint>,early-cse,reassociate,"
+    "loop-mssa(licm,loop-rotate,licm),simplifycfg,loop(indvars,loop-deletion,loop-unroll-full),"
+    "correlated-propagation,instcombine<no-verify-fixpoint>,simplifycfg)";
+
 // Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel.
 constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
 
@@ -144,8 +153,9 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   check_valid(module, "lowering");
   stages.done("llvm", [&] { return text_of(module); });
 
+  const bool large = module.getInstructionCount() >= kManyInstructions;
   lower::link_libclc(module);
-  run_passes(module, *machine, kOptimize);
+  run_passes(module, *machine, large ? kOptimizeLarge : kOptimize);
   for (llvm::Function& function : module) pair_divisions(function);
   // Sums of a dot fill the registers, and what follows them is long.
   if (!options.emulator && has_dots(func))

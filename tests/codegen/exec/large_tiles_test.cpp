@@ -3,17 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <regex>
+#include <string>
+#include <vector>
 
 #include "dsl/tegula.h"
+#include "tests/codegen/lower/ptx_support.h"
 
 namespace tegula {
 namespace {
 
-ptrdiff_t count(const std::string& text, const char* pattern) {
-  const std::regex form(pattern);
-  return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
-}
+using kernel_texts::count;
 
 Kernel kernel_of(const std::string& signature, const std::string& body) {
   const std::string text =
@@ -88,6 +87,24 @@ TEST(LargeTiles, LongFunctionsStayFunctions) {
   kernel.launch(*device, {1}, options(kMany), to.as<float>(), from.as<float>());
   const std::vector<float> found = to.download<float>();
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(found[i], std::fmod(x[i], 3.7f)) << x[i];
+}
+
+// The fewer passes that code of so many instructions takes fold what lowering leaves to them: a shift by a constant has
+// no bounds to keep, and a loop is not unrolled.
+TEST(LargeTiles, ManyInstructionsAreFolded) {
+  constexpr int kElements = 16, kSteps = 256;
+  const Kernel kernel = kernel_of("out_ptr, x_ptr, factor, rounds, BLOCK: tl.constexpr, STEPS: tl.constexpr",
+                                  "    at = tl.arange(0, BLOCK)\n"
+                                  "    x = tl.load(x_ptr + at)\n"
+                                  "    for _ in range(rounds):\n"
+                                  "        for i in tl.static_range(STEPS):\n"
+                                  "            x = (x ^ (x >> 7)) * factor + i\n"
+                                  "    tl.store(out_ptr + at, x)\n");
+  const LaunchOptions options{.constexprs = {{"BLOCK", 32 * kElements}, {"STEPS", kSteps}}, .num_warps = 1};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kInts, kInts, kInt, kInt}, options, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "(mul|mad)\\.lo\\.s32"), kElements * kSteps);
+  EXPECT_EQ(count(ptx, "shr\\.s32"), kElements * kSteps);
+  EXPECT_EQ(count(ptx, "selp"), 0);
 }
 
 }  // namespace

@@ -1,0 +1,271 @@
+// label: unit
+// The instructions that single kernels become, and what LLVM refuses.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/generate.h"
+#include "codegen/target/target.h"
+#include "dsl/tegula.h"
+#include "tests/codegen/lower/ptx_support.h"
+
+namespace tegula {
+namespace {
+
+using kernel_texts::Case;
+using kernel_texts::compile;
+using kernel_texts::count;
+
+// What the lowering is there for: wide accesses, tensor-core instructions, and predicates only where a mask may be
+// false.
+TEST(PtxInstructions, InstructionsThatMatter) {
+  const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
+  std::string ptx = compile(softmax, 8, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 4) << ptx;
+  EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
+  EXPECT_EQ(count(ptx, "bar\\.sync"), 2) << "one barrier a reduction\n" << ptx;
+  EXPECT_EQ(count(ptx, "local"), 0) << ptx;
+
+  // Operands of dots are copied to shared memory, three stages of 16 bytes a thread and time. The transposed form of
+  // ldmatrix, or of the operand of wgmma, where K is not the contiguous axis in memory.
+  for (bool transposed_b : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f32",
+        transposed_b ? "stride_bk" : "stride_bn");
+    const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile(matmul, 4, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), warpgroups ? 0 : 16) << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), warpgroups     ? 0
+                                                                              : transposed_b ? 8
+                                                                                             : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"),
+                warpgroups || transposed_b ? 0 : 4)
+          << ptx;
+      EXPECT_EQ(count(ptx, transposed_b ? "m64n64k16.*1, 1, 0, 0;" : "m64n64k16.*1, 1, 0, 1;"), warpgroups ? 2 : 0)
+          << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << "of two iterations before the loop\n" << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.shared\\.(b|v2)"), 0) << "16-byte accesses\n" << ptx;
+    }
+  }
+
+  // Through block pointers as through pointers. K of attention is read by columns, which are contiguous.
+  for (bool transposed_b : {false, true})
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+          "BLOCK_K=64",
+          transposed_b ? "stride_bk" : "stride_bn");
+      ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 8) << "of two iterations before the loop\n" << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag]"), 3 * 8) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+      EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 8) << ptx;
+      EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
+      ptx = compile({"tests/kernels/blocks.py", "attention",
+                     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
+                    8, target)
+                .ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 8 : 0) << ptx;
+    }
+
+  // Widths that are no powers of two: one instruction for all columns, where no group shares them.
+  for (const auto& [columns, rows, warps] : {std::array{96, 64, 4}, {192, 64, 4}, {224, 64, 4}, {192, 128, 8}})
+    for (bool transposed_b : {false, true}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M={} BLOCK_N={} "
+          "BLOCK_K=64 GROUP_M=8 OUT=f16",
+          transposed_b ? "stride_bk" : "stride_bn", rows, columns);
+      ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, "sm_90a").ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), 4) << ptx;
+      EXPECT_EQ(count(ptx, fmt::format("m64n{}k16", columns).c_str()), 4) << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+    }
+
+  // Columns that wrap around at N are as contiguous as N is divisible.
+  for (int columns : {128, 256}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N={} "
+        "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
+        columns);
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      ptx = compile({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const bool warpgroups = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag].* 16, "), 3 * 64 * (128 + columns) / 8 / (32 * 8)) << ptx;
+      EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
+    }
+  }
+
+  // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
+  for (const char* type : {"f32", "i8", "u8"})
+    for (bool transposed_b : {false, true}) {
+      const bool real = type[0] == 'f';
+      const std::string arguments = fmt::format(
+          "a_ptr=*{0} b_ptr=*{0} c_ptr=*{1} stride_ak=i32=1 {2}=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 BLOCK_K=64 "
+          "GROUP_M=8 OUT={1} SUMS={1} PRECISION=tf32",
+          type, real ? "f32" : "i32", transposed_b ? "stride_bk" : "stride_bn");
+      const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
+      for (const char* target : {"sm_80", "sm_90a"}) {
+        ptx = compile(matmul, 4, target).ptx;
+        const bool warpgroups = transposed_b && find_target(target)->has(Feature::Wgmma);
+        const std::string types = fmt::format("\\.{0}\\.{1}\\.{1}", real ? "f32" : "s32",
+                                              real             ? "tf32"
+                                              : type[0] == 'i' ? "s8"
+                                                               : "u8");
+        const int depth = real ? 8 : 32;
+        EXPECT_EQ(count(ptx, fmt::format("wgmma\\.mma_async\\.sync\\.aligned\\.m64n64k{}{}", depth, types).c_str()),
+                  warpgroups ? 64 / depth : 0)
+            << ptx;
+        EXPECT_EQ(count(ptx, fmt::format("mma\\.sync\\.aligned\\.m16n8k{}\\.row\\.col{}", depth, types).c_str()),
+                  warpgroups ? 0 : 64 / depth * 8)
+            << ptx;
+      }
+    }
+
+  const Case attention{"tests/kernels/matmul.py", "attention",
+                       "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};
+  ptx = compile(attention, 4, "sm_80").ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 64) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), 4 + 16) << "q and k";
+  EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
+  EXPECT_EQ(count(ptx, "@%p\\d+ ld\\.global"), 0) << "no mask, no predicate\n" << ptx;
+  EXPECT_EQ(count(ptx, "@%p\\d+ st\\.shared"), 0) << "no copies, no predicate\n" << ptx;
+}
+
+// Elements that wrap around at a bound are loaded together if a promise, on the way there, says that they start at no
+// negative one.
+TEST(PtxInstructions, PromisesOfSigns) {
+  auto accesses = [](const char* promise, const char* width) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shifted(x_ptr, out_ptr, N, shift):
+    pid = tl.program_id(0)
+    start = (pid - shift) * 1024
+    {}
+    at = start + tl.arange(0, 1024)
+    tl.store(out_ptr + pid * 1024 + tl.arange(0, 1024), tl.load(x_ptr + at % N))
+)",
+                                         promise);
+    const Kernel kernel = Program::parse(text, "shifted.py").kernel("shifted");
+    const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const ArgType n{.elem = Elem::I32, .divisible_by = 16}, shift{.elem = Elem::I32};
+    const std::vector<ArgType> types{pointer, pointer, n, shift};
+    const std::string ptx = kernel.compile(types, {.num_warps = 4}, "sm_80").ptx;
+    return count(ptx, fmt::format("ld\\.global\\.{}", width));
+  };
+  for (const char* promise : {"tl.assume(start >= 0)", "tl.assume(start > -1)", "tl.assume(0 < start)",
+                              "tl.assume((N > 0) & (0 <= start))", "tl.assume(start >= 0 and N > 0)"})
+    EXPECT_EQ(accesses(promise, "v4"), 2) << promise;
+  for (const char* promise :
+       {"", "tl.assume(start >= -1024)", "tl.assume(start != 0)", "tl.assume(start < 1)",
+        "tl.assume((start >= 0) | (N > 0))", "tl.assume(start >= N)", "if N > 4096:\n        tl.assume(start >= 0)"})
+    EXPECT_EQ(accesses(promise, "b32"), 8) << promise;
+}
+
+// Operands that are computed, or loaded to registers: wgmma multiplies all of them.
+TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
+  const char* attention = "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0";
+  std::string ptx = compile({"tests/kernels/operands.py", "flash_attention", attention, 4}, 4, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.* %rd\\d+, %rd\\d+, .*1, 1, 0, 0;"), 4) << "q and k, both along K\n" << ptx;
+  EXPECT_EQ(count(ptx, "m64n64k16.*\\}, %rd\\d+, .*1, 1, 1;"), 4) << "weights in registers, v along N\n" << ptx;
+  EXPECT_EQ(count(ptx, "mma\\.sync"), 0) << ptx;
+  EXPECT_EQ(count(ptx, "ldmatrix"), 0) << ptx;
+
+  // Rows that are not aligned are stored before they are multiplied.
+  for (bool aligned : {false, true}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT=f16 {}",
+        aligned ? "" : "K=i32:1 stride_am=i32:1 stride_bk=i32:1");
+    ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
+    EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
+  }
+}
+
+// In the loop of a product: an address of a copy is one addition, and nothing but two pointers moves on; masks take no
+// comparison a copy where extents are multiples of the tiles'.
+TEST(PtxInstructions, LoopsOfProductsAreShort) {
+  auto loop_of = [](const char* extents) {
+    const std::string arguments = fmt::format(
+        "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 {} EPILOGUE=nothing BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 "
+        "GROUP_M=8",
+        extents);
+    const std::string ptx = compile({"tutorials/04_matmul.py", "matmul", arguments.c_str(), 8}, 8, "sm_90a").ptx;
+    std::smatch loop;
+    EXPECT_TRUE(std::regex_search(ptx, loop, std::regex(R"((\$L__BB0_\d+):(?:(?!\$L__BB0_)[\s\S])*?bra\s+\1;)")))
+        << ptx;
+    return loop.str();
+  };
+  const std::string masked = loop_of(""), whole = loop_of("M=i32:256 N=i32:256 K=i32:256");
+  for (const std::string& loop : {masked, whole}) {
+    EXPECT_EQ(count(loop, "cp\\.async\\.cg"), 12) << loop;
+    EXPECT_LE(count(loop, "add\\.s64"), 12 + 2 + 6) << "6: descriptors of operands\n" << loop;
+    EXPECT_EQ(count(loop, "mad\\.wide|mul\\.wide"), 0) << loop;
+  }
+  EXPECT_LT(count(whole, "setp"), count(masked, "setp")) << whole;
+  EXPECT_LE(count(whole, "setp"), 5) << "slots, the loop's end, whether the copied tile is there\n" << whole;
+}
+
+TEST(PtxInstructions, FusedProductsAndSums) {
+  const Kernel kernel = Program::parse(
+                            "import triton\nimport triton.language as tl\n@triton.jit\ndef f(x, a):\n    tl.store(x, "
+                            "tl.load(x) * a + 1.0)\n",
+                            "f.py")
+                            .kernel("f");
+  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::F32}};
+  EXPECT_NE(kernel.compile(types, {}, "sm_90a").ptx.find("fma.rn.f32"), std::string::npos);
+  const std::string ptx = kernel.compile(types, {.enable_fp_fusion = false}, "sm_90a").ptx;
+  EXPECT_EQ(ptx.find("fma"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find("mul.rn.f32"), std::string::npos) << ptx;  // without .rn the assembler would fuse them
+  EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos) << ptx;
+}
+
+TEST(PtxInstructions, RegisterLimit) {
+  const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
+  const ArgType n{.elem = Elem::I32};
+  EXPECT_EQ(kernel.compile(std::span(&n, 1), {}, "sm_80").ptx.find(".maxnreg"), std::string::npos);
+  const std::string ptx = kernel.compile(std::span(&n, 1), {.maxnreg = 40}, "sm_80").ptx;
+  EXPECT_NE(ptx.find(".maxnreg 40"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(".reqntid 128"), std::string::npos) << ptx;
+}
+
+// What LLVM ends the process for is an exception, and LLVM works on. LLVM leaves its error text allocated, which a leak
+// checker reports.
+TEST(PtxInstructions, FatalErrorsOfLlvmAreExceptions) {
+  const std::string module =
+      "target triple = \"nvptx64-nvidia-cuda\"\ndefine ptx_kernel void @k() {\n  call void @llvm.x86.sse2.pause()\n"
+      "  ret void\n}\ndeclare void @llvm.x86.sse2.pause()\n";
+  for (int i = 0; i < 3; ++i) {
+    try {
+      ptx_of_module(module, *find_target("sm_90a"));
+      FAIL() << "no exception";
+    } catch (const InternalError& error) {
+      EXPECT_NE(error.problem().find("llvm.x86.sse2.pause"), std::string::npos) << error.what();
+    }
+    EXPECT_NE(compile({"tutorials/01_vector_add.py", "vector_add", "x_ptr=*f32 y_ptr=*f32 out_ptr=*f32 BLOCK=1024", 4},
+                      4, "sm_90a")
+                  .ptx.find(".entry"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tegula
