@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
 constexpr int kThreadsPerWarp = 32;
+constexpr int64_t kLeastSlots = 2;
+constexpr int64_t kBarrierRoom = 1024;  // bytes for the barriers of all slots, as plan_shared aligns places
 // Around a product registers are scarce: they also hold what the loop carries and, as measured, about as much as four
 // times the loads of one iteration (as loaded, as operands in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForProduct = 4;
@@ -40,15 +42,25 @@ std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
   return allocs;
 }
 
-bool fits(Func& func, const Target& target, const std::vector<Op*>& allocs, int64_t slots) {
-  std::vector<int64_t> before;
-  for (Op* alloc : allocs) {
-    before.push_back(alloc->get(attr::slots));
-    alloc->set(attr::slots, slots);
+// The slots of some shared_allocs while it is tried what fits.
+class TriedSlots {
+ public:
+  TriedSlots(const std::vector<Op*>& stores, int64_t slots) : allocs_(allocs_of(stores)) {
+    for (Op* alloc : allocs_) before_.push_back(alloc->get(attr::slots));
+    for (Op* alloc : allocs_) alloc->set(attr::slots, slots);
   }
-  const bool good = plan_shared(func).bytes <= target.shared_per_program;
-  for (size_t i = 0; i < allocs.size(); ++i) allocs[i]->set(attr::slots, before[i]);
-  return good;
+  ~TriedSlots() {
+    for (size_t i = allocs_.size(); i-- > 0;) allocs_[i]->set(attr::slots, before_[i]);
+  }
+
+ private:
+  std::vector<Op*> allocs_;
+  std::vector<int64_t> before_;
+};
+
+bool fits(const Func& func, const Target& target, const Stores& stores, int64_t slots) {
+  const TriedSlots others(stores.others, kLeastSlots), own(stores.own, slots);
+  return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
 // Moves the op before another one.
@@ -63,15 +75,15 @@ void move_before(Op& op, Op& where) {
 
 }  // namespace
 
-int64_t fit_slots(Func& func, const Target& target, const std::vector<Op*>& stores, int64_t wanted) {
-  const std::vector<Op*> allocs = allocs_of(stores);
+int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t wanted) {
+  if (!fits(func, target, stores, kLeastSlots)) stores.others.clear();
   int64_t slots = wanted;
-  while (slots > 1 && !fits(func, target, allocs, slots)) --slots;
+  while (slots > 1 && !fits(func, target, stores, slots)) --slots;
   return slots;
 }
 
-bool fits_around(Func& func, const Target& target, const std::vector<Op*>& stores, int64_t slots, Op& outer) {
-  const std::vector<Op*> allocs = allocs_of(stores);
+bool fits_around(const Func& func, const Target& target, const Stores& stores, int64_t slots, Op& outer) {
+  const std::vector<Op*> allocs = allocs_of(stores.own);
   std::vector<Op*> followers;
   for (Op* alloc : allocs) {
     auto& ops = alloc->parent->ops;
@@ -79,7 +91,7 @@ bool fits_around(Func& func, const Target& target, const std::vector<Op*>& store
     followers.push_back(std::next(at)->get());
     move_before(*alloc, outer);
   }
-  const bool good = fits(func, target, allocs, slots);
+  const bool good = fits(func, target, stores, slots);
   for (size_t i = allocs.size(); i-- > 0;) move_before(*allocs[i], *followers[i]);
   return good;
 }

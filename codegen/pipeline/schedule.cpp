@@ -34,6 +34,9 @@ LoopSchedule schedule_of(const Op& loop) {
   LoopSchedule out;
   const Block& body = *loop.regions[0];
   for (Op* load : loads_ahead(loop)) (load->opcode == Opcode::Load ? out.loads : out.copies).push_back(load);
+  // What nobody reads is not worth copying ahead.
+  const auto uses = count_uses(body);
+  std::erase_if(out.copies, [&](const Op* copy) { return uses.at(copy->operand(1)) < 2; });
   std::vector<Op*> products;
   for (auto& op : body.ops) {
     if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());
