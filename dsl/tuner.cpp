@@ -80,6 +80,7 @@ struct Candidate {
   Grid grid;
   std::string no_grid;   ///< why the grid function gave none
   std::string unusable;  ///< why no tile IR is made of it, found while ranking
+  std::string code;      ///< key of the tile IR behind all passes; empty until it is ranked
   double predicted_us = 0;
 };
 
@@ -180,10 +181,12 @@ class Tuning {
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
-          if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags))
+          if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags)) {
             c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
-          else
+            c.code = code_of(*func);
+          } else {
             c.unusable = diags.render();
+          }
         } catch (const std::exception& e) {  // of ours: no other thread may see it
           c.unusable = e.what();
         }
@@ -196,6 +199,35 @@ class Tuning {
     for (std::thread& t : others) t.join();
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
+  }
+
+  // Functions with one key give one code.
+  static std::string code_of(ir::Func& func) {
+    func.attrs.erase("num_stages");  // loops have what they were given of it
+    return content_key({ir::print(func)});
+  }
+
+  // Whether a launch of one does exactly what a launch of the other does.
+  bool are_same(const Candidate& a, const Candidate& b) const {
+    return !a.code.empty() && a.code == b.code && a.grid == b.grid && a.no_grid.empty() && b.no_grid.empty() &&
+           !is_hooked(a) && !is_hooked(b) && a.options.cooperative_grid == b.options.cooperative_grid;
+  }
+
+  // Adds what is known of candidates that are ranked, and have no row yet, where one ahead of them is the same.
+  void skip_same(std::vector<TuningResult>& rows) {
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const Candidate& c = candidates_[i];
+      const auto first = std::find_if(candidates_.begin(), candidates_.begin() + int64_t(i),
+                                      [&](const Candidate& other) { return are_same(other, c); });
+      const bool known = std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.config == c.id; });
+      if (known || first == candidates_.begin() + int64_t(i)) continue;
+      TuningResult& row = rows.emplace_back();
+      row.config = c.id;
+      row.status = TuningResult::Status::Same;
+      row.reason = "the code of " + first->id;
+      row.predicted_us = std::isfinite(c.predicted_us) ? c.predicted_us : 0;
+      if (state_.store) state_.store->put(report_.problem, row);
+    }
   }
 
   // Names the configurations that are left out because they do not work, unless none does.
@@ -278,10 +310,12 @@ class Tuning {
       rows = known();
       if (state_.store) search_options.incumbent = state_.store->winner(report_.problem).value_or("");
     }
-    if (rows.size() < candidates_.size())
+    if (rows.size() < candidates_.size()) {
       rank();
-    else
+      skip_same(rows);
+    } else {
       make_grids();
+    }
     std::vector<std::string> ids;
     std::vector<double> predicted;
     for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
@@ -327,6 +361,8 @@ class Tuning {
     out.facts.registers = handle->image().registers;
     out.facts.spill_bytes = handle->image().spill_bytes;
     out.facts.shared_bytes = handle->image().shared_bytes;
+    for (const FewerStages& loop : handle->image().fewer_stages)
+      out.facts.reason = fmt::format("{} of {} stages", loop.given, loop.asked);
     auto handles = std::make_shared<std::vector<std::shared_ptr<LaunchHandle>>>(workers_.size());
     (*handles)[0] = handle;
     out.time = [this, handles, &c](int runs, int worker) {

@@ -17,6 +17,7 @@ namespace tegula {
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
+  bool operator==(const Grid&) const = default;
 };
 
 /// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at

@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kSchema = 1;  ///< user_version of the file
 constexpr int kBusyMs = 10'000;
-constexpr std::array<std::string_view, 4> kStatus = {"timed", "stopped", "spilled", "failed"};
+constexpr std::array<std::string_view, 5> kStatus = {"timed", "stopped", "spilled", "failed", "same"};
 
 const char* const kTables = R"(
 CREATE TABLE IF NOT EXISTS problem (

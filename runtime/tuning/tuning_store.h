@@ -34,10 +34,11 @@ struct TuningResult {
     Stopped,  ///< timed too slow to go on: the few runs are in `times_us`
     Spilled,  ///< dropped: registers spilled (never timed unless all candidates spill)
     Failed,   ///< did not compile, link or launch: `reason` says why
+    Same,     ///< its code is that of another one, which `reason` names: not timed
   };
   std::string config;  ///< canonical text
   Status status = Status::Timed;
-  std::string reason;  ///< why it was dropped; empty for a timed one
+  std::string reason;  ///< why it was dropped; what it was not given
   std::vector<double> times_us;
   double predicted_us = 0;  ///< the model's; 0: none
   int registers = -1;       ///< a thread; -1: not known

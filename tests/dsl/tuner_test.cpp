@@ -145,6 +145,34 @@ TEST_F(Tuner, OneMoreConfigTimesOneConfig) {
   EXPECT_EQ(again.timed, 5);
 }
 
+// The kernel has no loop that stages matter to.
+TEST_F(Tuner, ConfigurationsOfOneCodeAreTimedOnce) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  Autotune tuning = over_warps();
+  for (int stages : {2, 4}) tuning.configs.push_back(config({{"BLOCK", 256}}, num_warps(4), num_stages(stages)));
+  TuneReport first = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(first.timed, 4);
+  EXPECT_EQ(first.best.num_warps, 4);
+  std::map<std::string, std::string> same;
+  for (const TuningResult& r : first.results)
+    if (r.status == TuningResult::Status::Same) same[r.config] = r.reason;
+  const std::string reason = "the code of BLOCK=256 num_warps=4";
+  EXPECT_EQ(same, (std::map<std::string, std::string>{{"BLOCK=256 num_warps=4 num_stages=2", reason},
+                                                      {"BLOCK=256 num_warps=4 num_stages=4", reason}}));
+  TuneReport second = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
+  EXPECT_EQ(second.timed, 0);
+  EXPECT_EQ(second.results.size(), 6u);
+
+  // Launches of other grids are others.
+  const auto grid = [](const Config& c) { return Grid{blocks(c).x, unsigned(*c.num_stages)}; };
+  TuneReport grids =
+      kernel().autotune(tuning).tune(gpu, detail::GridRef(grid), {}, args, {.mode = TuneOptions::Mode::Refresh});
+  EXPECT_EQ(grids.timed, 6);
+}
+
 TEST_F(Tuner, SpillsAndFailuresAreDroppedWithTheirReason) {
   FakeGpu gpu;
   gpu.cost = [](const KernelImage& image, Grid) { return double(image.num_warps); };  // the spilling one would win
