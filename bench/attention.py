@@ -108,8 +108,12 @@ class Attention(side_by_side.Case):
         return (*outs, q, k, v, do, lse, delta, self.scale, self.s)
 
     def candidates(self, side, failures):
-        for how in self.configs():
+        # Triton's text would have to say it; here it is an option as others are.
+        specialize = (1, 2) if side == "tegula" else (None,)
+        for how, value in itertools.product(self.configs(), specialize):
             label = f"{how['BLOCK_M']}x{how['BLOCK_N']} w{how['num_warps']} s{how['num_stages']}"
+            if value:
+                how, label = dict(how, warp_specialize=value), label + (" copy warps" if value == 2 else "")
             how = dict(how, D=self.d, CAUSAL=self.causal)
             if side == "tegula":
                 function = tegula.load(str(HERE / "attention_kernels.py"))[self.kernel]

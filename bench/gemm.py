@@ -15,6 +15,9 @@ configuration without it (plain: what the activation costs), and at 4096^3 the s
 mma.sync but no wgmma. The winners are checked again afterwards. Last come the cold start of a product with tiles of 128 x
 256 x 64 in fresh processes, from text to loaded kernel, and its time in the driver's assembler.
 
+The `irregular` cases are products that tiles of 128 x 256 do not suit: a partial last wave, small ones, deep and shallow K,
+few rows.
+
 Writes gemm.json as it goes, at the end gemm.txt and gemm.md.
 """
 
@@ -44,6 +47,13 @@ POINTER_TILES = [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3
 DESCRIPTOR_TILES = [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (128, 128, 64, 8, 4), (128, 128, 64, 4, 4), (256, 128, 64, 8, 3)]
 ODD_TILES = [(128, 128, 32, 4, 4), (64, 128, 32, 4, 4), (64, 64, 64, 4, 4), (64, 64, 32, 4, 4), (64, 32, 32, 2, 4), (32, 64, 32, 2, 4),
              (128, 64, 32, 4, 4), (32, 32, 64, 2, 4), (128, 128, 64, 8, 3)]
+IRREGULAR = [(6144, 6144, 6144), (4608, 5632, 4096), (5120, 5120, 5120), (3072, 3072, 3072),
+             (768, 768, 768), (1024, 1024, 1024), (1280, 1280, 1280), (1536, 1536, 1536),
+             (768, 768, 12288), (256, 256, 32768), (512, 512, 16384), (4096, 6144, 384), (8192, 4096, 256),
+             (1, 4096, 4096), (1, 4096, 14336), (8, 14336, 4096), (16, 4096, 14336), (16, 6144, 4096), (64, 4096, 4096),
+             (64, 14336, 4096), (96, 4096, 14336), (192, 14336, 4096), (256, 4096, 4096), (256, 4096, 14336)]
+SOME_ROWS = [(64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (64, 64, 128, 4, 3), (64, 256, 64, 4, 4), (128, 64, 64, 4, 4), (128, 128, 64, 4, 3),
+             (128, 128, 64, 8, 4), (128, 256, 64, 8, 3), (64, 32, 128, 4, 4)]
 FEW_ROWS = [(16, n, k, 4, s) for n in (16, 32, 64, 128) for k in (128, 256) for s in (3, 5)]
 
 
@@ -89,6 +99,10 @@ class Gemm(side_by_side.Case):
         moved = 2 * (m * k + k * n + m * n)
         self.prepare(moved, max(moved / 4.2e6, self.flops / 650e6), make_set)
         self.bias = torch.zeros(n, device="cuda", dtype=self.dtype)
+        # As kernels/gemm.cpp has it: a large product is not divided.
+        divisible = m * n <= 66 * 128 * 256 and k >= 128
+        self.partials = torch.empty(max(self.sms, 132) * 128 * 256, device="cuda", dtype=torch.float32) if divisible else None
+        self.counters = torch.zeros(1 << 14, device="cuda", dtype=torch.int32) if divisible else None
         self.known = {}
         return self
 
@@ -106,22 +120,30 @@ class Gemm(side_by_side.Case):
 
     def arguments(self, i):
         (a, b, _), c = self.sets[i]
-        return c, a, b, None, self.m, self.n, self.k, a.stride(0), 1, b.stride(0), 1, c.stride(0), 1, max(16, triton.next_power_of_2(self.m))
+        return (c, a, b, None, self.m, self.n, self.k, a.stride(0), 1, b.stride(0), 1, c.stride(0), 1,
+                load_module("gemm").row_class(self.m), self.partials, self.counters)
 
     def tegula(self, failures):
         module, found = load_module("gemm"), {}
-        for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
+        for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k, "partials_ptr": self.partials}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " persistent" * bool(how["PROGRAMS"])
+            label += " transposed" * how["SWAP"]
+            label += f" divided by {self.tiles(how) // self.tiles(how, False)}" if how["PARTS"] else " persistent" * bool(how["PROGRAMS"])
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
         kernel = tegula.load(str(ROOT / "kernels" / "gemm.py")).gemm
         return side_by_side.tegula_candidates(self, kernel, found, lambda how, ready: self.tiles(how), failures)
 
-    def tiles(self, how):
+    def tiles(self, how, programs=True):
+        """Programs of a launch; tiles of C."""
         tiles = triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
-        return min(tiles, how["PROGRAMS"] * self.sms) if how.get("PROGRAMS") else tiles
+        if not programs or not how.get("PROGRAMS"):
+            return tiles
+        at_once = how["PROGRAMS"] * self.sms
+        if how["PARTS"]:
+            return tiles * max(1, min(at_once // tiles, triton.cdiv(self.k, how["BLOCK_K"]) // 2))
+        return min(tiles, at_once)
 
     def plain(self, best):
         how, grid = best
@@ -140,7 +162,8 @@ class Gemm(side_by_side.Case):
 
     def recipes(self, side):
         """(label, kernel, constexprs and options) of Triton's candidates."""
-        tiles = FEW_ROWS if self.m <= 16 else ODD_TILES if self.m < 2048 else POINTER_TILES
+        odd = self.gap or self.n % 8 or self.k % 8
+        tiles = FEW_ROWS if self.m <= 16 else ODD_TILES if odd else SOME_ROWS + ODD_TILES if self.m < 2048 else POINTER_TILES
         for form in ("sigmoid", "approx") if self.gelu else ("none",):
             if side == "triton":
                 for m, n, k, warps, stages in tiles:
@@ -205,6 +228,8 @@ def all_cases():
     yield Gemm("gemm + GELU", "f16", 16, 4096, 4096)
     yield Gemm("gemm", "f16", 1000, 777, 333)
     yield Gemm("gemm", "f16", 2048, 2040, 2024, 3)
+    for m, n, k in IRREGULAR:
+        yield Gemm("irregular", "f16", m, n, k)
 
 
 def compare(case, pairs):
@@ -281,8 +306,8 @@ torch.cuda.synchronize()
 start = time.perf_counter()
 kernel = tegula.load(sys.argv[1] + "/kernels/gemm.py").gemm
 n = 4096
-image = kernel.facts(c, a, b, None, n, n, n, n, 1, n, 1, n, 1, n, EPILOGUE="none", BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP_M=8,
-                     PROGRAMS=0, EVEN_M=True, EVEN_N=True, EVEN_K=True, num_warps=8, num_stages=3)
+image = kernel.facts(c, a, b, None, n, n, n, n, 1, n, 1, n, 1, n, None, None, EPILOGUE="none", BLOCK_M=128, BLOCK_N=256, BLOCK_K=64,
+                     GROUP_M=8, PROGRAMS=0, PARTS=0, SWAP=False, EVEN_M=True, EVEN_N=True, EVEN_K=True, num_warps=8, num_stages=3)
 whole = time.perf_counter() - start
 driver, module, ptx = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), image.ptx.encode() + b"\\0"
 start = time.perf_counter()

@@ -98,17 +98,22 @@ def gemm_cells(r):
     return tflops + ratios + [f"{r['error']:.1e}"]
 
 
+def add_means(found, what, rows):
+    if rows:
+        best = [r["ratios"]["best other"]["median"] for r in rows]
+        pointer = [r["ratios"]["triton"]["median"] for r in rows]
+        found[what] = (f"{len(rows)} cases, best other's time over Tegula's: geometric mean {statistics.geometric_mean(best):.3f}, least "
+                       f"{min(best):.3f}; Triton's pointer kernel: {statistics.geometric_mean(pointer):.3f}, least {min(pointer):.3f}")
+
+
 def gemm_summary(rows):
-    """{what: figure} of the geometric means over the large shapes, and of the path without wgmma."""
+    """{what: figure} of the geometric means over the large shapes and the irregular ones, and of the path without wgmma."""
     found = {}
+    irregular = lambda r: r["case"].startswith("irregular")
     for gelu in (False, True):
-        large = [r for r in rows if ("GELU" in r["case"]) == gelu and r["flops"] > 1e11]
-        if large:
-            best = [r["ratios"]["best other"]["median"] for r in large]
-            pointer = [r["ratios"]["triton"]["median"] for r in large]
-            found["large" + " with GELU" * gelu] = (
-                f"{len(large)} cases, best other's time over Tegula's: geometric mean {statistics.geometric_mean(best):.3f}, least "
-                f"{min(best):.3f}; Triton's pointer kernel: {statistics.geometric_mean(pointer):.3f}, least {min(pointer):.3f}")
+        large = [r for r in rows if ("GELU" in r["case"]) == gelu and r["flops"] > 1e11 and not irregular(r)]
+        add_means(found, "large" + " with GELU" * gelu, large)
+    add_means(found, "irregular", [r for r in rows if irregular(r)])
     for r in rows:
         if "mma.sync" in r["us"]:
             found["compiled for sm_80 (mma.sync)"] = f"{r['case']}: {r['flops'] / r['us']['mma.sync'] / 1e6:.1f} TFLOP/s"

@@ -4,16 +4,19 @@
     bench/rows.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER]
 
 Tegula runs the kernels of kernels/ over all configurations of their files; Triton runs the same texts over the same
-configurations and the kernels of its tutorials (peer_kernels.py) over warps and stages. Each side's configurations are
+configurations, with rows padded to powers of two, and the kernels of its tutorials (peer_kernels.py) over warps and
+stages. Each side's configurations are
 checked against double precision and timed, and its best one goes into the comparison: interleaved rounds (harness.py)
 with the L2 cache overwritten before each launch, or graph replays over rotating tensors for kernels under 30 us. In the
-same rounds run Tegula's best once more (A/A) and without overlap of launches (alone), torch, torch.compile, a copy for
-softmax, and for two chains the separate kernels of tutorial 03. Both sides' winners are
+same rounds run Tegula's best once more (A/A) and without overlap of launches (alone), torch, torch.compile, a copy where
+one matrix is read, and for two chains the separate kernels of tutorial 03. Both sides' winners are
 checked again afterwards.
 
 Writes rows.json as it goes, at the end rows.txt, rows.md, softmax_f32.svg and softmax_bf16.svg.
 """
 
+import multiprocessing
+import os
 import pathlib
 import statistics
 import sys
@@ -31,6 +34,7 @@ from side_by_side import DTYPES, ROOT, jit_function, load_module, tegula, tune
 
 EPS = 1e-5
 SOFTMAX_COLS = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
+ODD_COLS = [1536, 2560, 3584, 5120, 6144, 7168, 10240, 12288, 14336]  # 3, 5 and 7 times powers of two
 WARPS = (1, 2, 4, 8, 16, 32)
 
 
@@ -41,16 +45,26 @@ class Case(side_by_side.Case):
     file, function = "softmax", "softmax"
     compiled = True  # compare with torch.compile
     tutorial = None  # the separate kernels: (launches of a set, bytes that they move)
+    sms = 132  # until the tensors are there
 
     def __init__(self, name, dtype, rows, cols):
         self.name, self.dtype_name, self.rows, self.cols = name, dtype, rows, cols
         self.dtype = DTYPES[dtype]
         self.element = torch.empty(0, dtype=self.dtype).element_size()
         self.block = triton.next_power_of_2(cols)
-        moved = (self.inputs + 1) * rows * cols * self.element
-        make = lambda: torch.randn(rows, cols, device="cuda", dtype=self.dtype)
-        self.prepare(moved, moved / 4.2e6, lambda: ([make() for _ in range(self.inputs)], torch.empty_like(make())))
-        self.weight, self.bias = (torch.randn(cols, device="cuda", dtype=self.dtype) for _ in range(2))
+
+    def make(self, device="cuda"):
+        """With tensors; on the CPU, for compiling alone, of one row."""
+        moved = (self.inputs + 1) * self.rows * self.cols * self.element
+        rows = self.rows if device == "cuda" else 1
+        matrix = lambda: torch.randn(rows, self.cols, device=device, dtype=self.dtype)
+        make_set = lambda: ([matrix() for _ in range(self.inputs)], torch.empty_like(matrix()))
+        if device == "cuda":
+            self.prepare(moved, moved / 4.2e6, make_set)
+        else:
+            self.sets = [make_set()]
+        self.weight, self.bias = (torch.randn(self.cols, device=device, dtype=self.dtype) for _ in range(2))
+        return self
 
     def __str__(self):
         return f"{self.name} {self.rows}x{self.cols} {self.dtype_name}"
@@ -64,15 +78,19 @@ class Case(side_by_side.Case):
             return tiles * -(-self.cols // how["COLS"])
         return min(tiles, self.sms * per_sm) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
 
-    def configs(self):
-        """Those that the library's file leaves for this shape."""
+    def configs(self, extent=None):
+        """Those that the library's file leaves for this shape, with what its heuristics say. `extent`: of a row in a tile; by
+        default as the file has it."""
         module = load_module(self.file)
         found = {}
         for c in module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight}):
             how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps}
-            if self.file != "softmax":  # what the file's heuristics say, which Triton's function below them does not apply
-                how["EVEN"] = (self.cols == self.block if self.file == "norm" else
-                               self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0)
+            if self.file != "elementwise":
+                how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps, how["ROWS"])
+            if self.file == "norm":
+                how["EVEN"] = self.cols == how["BLOCK"]
+            if self.file == "elementwise":
+                how["EVEN"] = self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0
             if getattr(c, "maxnreg", None):
                 how["maxnreg"] = c.maxnreg
             found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())] = how
@@ -94,23 +112,32 @@ class Case(side_by_side.Case):
         launch = tegula.load(str(ROOT / "kernels" / f"{self.file}.py"))[self.function][(grid,)]
         return [lambda i=i: launch(*self.arguments(i), **how, dependent_launch=False) for i in range(len(self.sets))]
 
-    def triton(self, failures):
+    def recipes(self):
+        """(label, function, grid, arguments, constexprs and options) of Triton's candidates; grid(registers, shared memory)."""
         function = jit_function(getattr(load_module(self.file), self.function))
-        for label, how in self.configs().items():
+
+        def grid(how):
+            def programs(n_regs, shared):
+                warps, registers = how["num_warps"], -(-n_regs * 32 // 256) * 256
+                return self.grid(how, max(1, min(4 * (65536 // 4 // registers) // warps, 64 // warps, 233472 // (shared + 1024))))
+
+            return programs
+
+        for label, how in self.configs(self.block).items():
+            yield label, function, grid(how), self.arguments, how
+        for label, function, programs, arguments, how in self.peers():
+            yield "tutorial " + label, function, lambda n_regs, shared, programs=programs: programs, arguments, how
+
+    def triton(self, failures):
+        for label, function, grid, arguments, how in self.recipes():
             try:
-                ready = function.warmup(*self.arguments(0), grid=(1,), **how)
+                ready = function.warmup(*arguments(0), grid=(1,), **how)
                 ready._init_handles()
-                warps, registers = how["num_warps"], -(-ready.n_regs * 32 // 256) * 256
-                per_sm = max(1, min(4 * (65536 // 4 // registers) // warps, 64 // warps, 233472 // (ready.metadata.shared + 1024)))
-                launch = function[(self.grid(how, per_sm),)]
-                yield label, [lambda i=i, launch=launch, how=how: launch(*self.arguments(i), **how)
+                launch = function[(grid(ready.n_regs, ready.metadata.shared),)]
+                yield label, [lambda i=i, launch=launch, how=how, arguments=arguments: launch(*arguments(i), **how)
                               for i in range(len(self.sets))], None
             except Exception as error:
                 failures["triton " + label] = str(error)
-        for label, function, grid, arguments, how in self.peers():
-            launch = function[(grid,)]
-            yield "tutorial " + label, [lambda i=i, launch=launch, how=how, arguments=arguments: launch(*arguments(i), **how)
-                                        for i in range(len(self.sets))], None
 
     def peers(self):
         return []
@@ -124,7 +151,7 @@ class Softmax(Case):
 
     @property
     def fixed(self):
-        return {"BLOCK": self.block, "WIDTH": 16 // self.element, "PLUS_ONE": False}
+        return {"WIDTH": 16 // self.element, "PLUS_ONE": False}
 
     def arguments(self, i):
         (x,), out = self.sets[i]
@@ -182,7 +209,7 @@ class ExpNormalise(Softmax):
 
     @property
     def fixed(self):
-        return {"BLOCK": self.block, "WIDTH": 16 // self.element, "PLUS_ONE": True}
+        return {"WIDTH": 16 // self.element, "PLUS_ONE": True}
 
     peers = Case.peers
 
@@ -211,7 +238,7 @@ class Norm(Case):
 
     @property
     def fixed(self):
-        return {"BLOCK": self.block, "CENTER": self.center, "SILU": self.silu}
+        return {"CENTER": self.center, "SILU": self.silu}
 
     def torch(self, inputs, weight, bias):
         v = inputs[0] + inputs[1] if self.residual else inputs[0]
@@ -263,6 +290,9 @@ def all_cases():
     yield SwiGlu, ("SwiGLU", "f16", 8192, 4096)
     yield ExpNormalise, ("exp(x) + 1 normalised", "f32", 4096, 4096)
     yield ScaledSoftmax, ("softmax * scale + bias", "f32", 4096, 4096)
+    for make, name, dtype in ((Softmax, "softmax", "bf16"), (Norm, "RMSNorm", "f16"), (Norm, "LayerNorm", "f16")):
+        for cols in ODD_COLS:
+            yield make, (name, dtype, 8192 if cols <= 4096 else 4096, cols)
 
 
 def compare(case, pairs):
@@ -279,7 +309,7 @@ def compare(case, pairs):
         error = harness.relative_error(arms["torch.compile"][0](), case.exact(0))
         if not error < case.tolerance[case.dtype_name]:
             raise RuntimeError(f"WRONG RESULT of torch.compile: {error:.2g}")
-    if isinstance(case, Softmax) and not case.compiled:
+    if case.inputs == 1:
         arms["copy"] = [lambda x=x, out=out: out.copy_(x) for (x,), out in case.sets]
     traffic_ratio = None
     if hasattr(case, "separate"):
@@ -302,18 +332,51 @@ def compare(case, pairs):
             "traffic_ratio": traffic_ratio, "best": {side: b[0] for side, b in best.items()}, "failures": failures}
 
 
+# ---- Triton's kernels are compiled by processes of their own before this one opens the GPU: in one process they would
+# wait for each other.
+
+chosen = []  # the cases of this run, which those processes inherit
+
+
+def compile_peer(recipe):
+    number, wanted = recipe
+    for label, function, _, arguments, how in chosen[number].recipes():
+        if label == wanted:
+            try:
+                function.warmup(*arguments(0), grid=(1,), **how)
+            except Exception:  # shows again where the kernel is wanted
+                pass
+
+
+def compile_peers():
+    recipes = [(number, label) for number, case in enumerate(chosen) for label, *_ in case.make("cpu").recipes()]
+    start = time.perf_counter()
+    with multiprocessing.get_context("fork").Pool(min(14, os.cpu_count())) as pool:
+        for _ in pool.imap_unordered(compile_peer, recipes, chunksize=4):
+            pass
+    print(f"{len(recipes)} kernels of Triton compiled in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def compare_and_free(case, pairs):
+    try:
+        return compare(case, pairs)
+    finally:
+        case.sets = []
+
+
 def main():
     start, options = time.perf_counter(), side_by_side.options(__doc__)
-    cases = [(f"{a[0]} {a[2]}x{a[3]} {a[1]}", lambda make=make, a=a: make(*a)) for make, a in all_cases()]
-    result = side_by_side.run("rows", cases, compare, options, start)
+    chosen.extend(case for case in (make(*a) for make, a in all_cases()) if side_by_side.wanted(str(case), options))
+    compile_peers()
+    result = side_by_side.run("rows", [(str(case), case.make) for case in chosen], compare_and_free, options, start)
     text = report.table(result["rows"])
-    softmax = [r["ratios"]["best other"]["median"] for r in result["rows"] if r["case"].startswith("softmax 4096")]
+    softmax = [r["ratios"]["best other"]["median"] for r in result["rows"] if r["case"].startswith("softmax 4096") and r["cols"] in SOFTMAX_COLS]
     if softmax:
         text += f"\nsoftmax: {len(softmax)} points, geometric mean {statistics.geometric_mean(softmax):.3f}, least {min(softmax):.3f}"
     side_by_side.write("rows", text + "\n" + result["end"], report.markdown(result), options)
     folder = pathlib.Path(options.out)
     for dtype in ("f32", "bf16"):
-        rows = [r for r in result["rows"] if r["case"].startswith("softmax 4096") and r["case"].endswith(" " + dtype)]
+        rows = [r for r in result["rows"] if r["case"].startswith("softmax 4096") and r["cols"] in SOFTMAX_COLS and r["case"].endswith(" " + dtype)]
         if rows:
             (folder / f"softmax_{dtype}.svg").write_text(report.plot(rows, f"softmax of 4096 rows, {dtype}, {result['device']}"))
     return 1 if result["missing"] else 0

@@ -20,7 +20,7 @@ softmax=(kernels/softmax.py::softmax --grid rows --random x_ptr=f32[4096,4096] -
 gemm=(kernels/gemm.py::gemm --grid 'cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)' --random a_ptr=f16[4096,4096]
   --random b_ptr=f16[4096,4096] --zeros c_ptr=f16[4096,4096] --arg bias_ptr=None --arg M=4096 --arg N=4096 --arg K=4096
   --arg stride_am=4096 --arg stride_ak=1 --arg stride_bk=4096 --arg stride_bn=1 --arg stride_cm=4096 --arg stride_cn=1
-  --arg m_class=4096 --constexpr EPILOGUE=none --key M --space BLOCK_M=64..256 --space BLOCK_N=128..256 --space BLOCK_K=64
+  --arg m_class=4096 --arg partials_ptr=None --arg counters_ptr=None --constexpr PARTS=0 --constexpr SWAP=False --constexpr EPILOGUE=none --key M --space BLOCK_M=64..256 --space BLOCK_N=128..256 --space BLOCK_K=64
   --space GROUP_M=8 --constexpr PROGRAMS=0 --space num_warps=4..8 --space num_stages=3,4)
 
 tune() { # tune ARGUMENTS...

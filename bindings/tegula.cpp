@@ -332,6 +332,7 @@ LaunchOptions options_of(const tegula_options* as_given, tegula_stream stream) {
 #include "codegen/ir/options.def"
   out.dependent_launch = !options->no_dependent_launch;
   out.cooperative_grid = options->cooperative_grid != 0;
+  out.enable_fp_fusion = !options->no_fp_fusion;
   return out;
 }
 

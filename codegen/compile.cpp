@@ -60,6 +60,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
     image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
   }
   image.num_warps = func.num_warps();
+  image.copy_warps = code->copy_warps;
   image.shared_bytes = code->shared_bytes;
   image.dependent_launch = code->dependent_launch;
   image.ptx = std::move(code->ptx);

@@ -92,10 +92,11 @@ class HookedLaunch;  // dsl/hooks.h
 /// One way to compile and launch a kernel: values of constexpr parameters, and options.
 struct Config {
   std::vector<ConstexprArg> constexprs;
-  std::optional<int> num_warps;   ///< unset: the launch's
-  std::optional<int> num_stages;  ///< unset: the launch's
-  std::optional<int> maxnreg;     ///< registers a thread at most; unset: the launch's
-  std::optional<int> num_ctas;    ///< programs of a cluster; unset: the launch's
+  std::optional<int> num_warps;        ///< unset: the launch's
+  std::optional<int> num_stages;       ///< unset: the launch's
+  std::optional<int> maxnreg;          ///< registers a thread at most; unset: the launch's
+  std::optional<int> warp_specialize;  ///< as of LaunchOptions; unset: the launch's
+  std::optional<int> num_ctas;         ///< programs of a cluster; unset: the launch's
   /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
   std::function<void(HookedLaunch&)> pre_hook = {};
 
@@ -115,6 +116,7 @@ struct ConfigOption {
 inline ConfigOption num_warps(int n) { return {&Config::num_warps, n}; }
 inline ConfigOption num_stages(int n) { return {&Config::num_stages, n}; }
 inline ConfigOption maxnreg(int n) { return {&Config::maxnreg, n}; }
+inline ConfigOption warp_specialize(int n) { return {&Config::warp_specialize, n}; }
 
 /// config({{"BLOCK", 1024}}, num_warps(4), num_stages(2))
 template <class... Options>

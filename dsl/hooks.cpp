@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "dsl/launch_options.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
 #include "runtime/base/diag.h"
@@ -18,11 +17,7 @@ HookedLaunch::HookedLaunch(const dsl::KernelSource& kernel, Device& device, Stre
       stream_(stream),
       config_(config),
       named_(dsl::launch_args(kernel, args, dsl::options_of(config, {}))),
-      values_(args.begin(), args.end()) {
-  for (const dsl::LaunchOption& option : dsl::launch_options())
-    if (const auto& value = config.*option.config; value && !named_.has(option.info.name))
-      named_.set(option.info.name, int64_t(*value));
-}
+      values_(args.begin(), args.end()) {}
 
 Arg& HookedLaunch::memory(std::string_view argument) {
   const auto params = dsl::runtime_params(kernel_, dsl::options_of(config_, {}), values_.size());

@@ -9,11 +9,13 @@
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
+#include "codegen/ir/verifier.h"
 #include "codegen/target/target.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel_state.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
+#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -99,9 +101,13 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   auto func = source->build(spec, diags, prints);
   if (!prints.empty()) tell_once(MessageKind::Print, fmt::format("{}", fmt::join(prints, "\n")));
   if (!func || diags.has_errors()) throw CompileError(diags);
+  Diagnostics broken;  // what is wrong now is no mistake of the user's
+  TEGULA_CHECK(ir::verify(*func, ir::Stage::Tile, broken), "the front end made a wrong function of kernel '{}'\n{}",
+               name(), broken.render());
   for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
   if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
   if (!options.dependent_launch || options.cooperative_grid) func->attrs["dependent_launch"] = false;
+  if (!options.enable_fp_fusion) func->attrs["fp_fusion"] = false;
   return func;
 }
 

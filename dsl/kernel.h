@@ -1,8 +1,8 @@
 // Kernels: compiled for the arguments that they are launched with.
 //
 // A kernel is compiled for the types of its arguments and for a few facts about their values, as Triton does: pointers
-// and integers that are multiples of 16, integers equal to 1, null pointers. What is compiled is kept in memory and on
-// disk. For the hot path take the LaunchHandle that prepare() returns.
+// and integers that are multiples of 16, integers of 256, integers equal to 1, null pointers. What is compiled is kept in
+// memory and on disk. For the hot path take the LaunchHandle that prepare() returns.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -40,13 +41,18 @@ struct LaunchOptions {
   int num_warps = 4;   ///< a power of two up to 32
   int num_stages = 3;  ///< of loops around a tl.dot that have no number of their own in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
-  int num_ctas = 1;    ///< programs of a cluster: 1
+  /// Whether warps of their own issue the copies of loops around a tl.dot (GPUs from sm_90a on): 1 never, 2 wherever it
+  /// is possible, 0 where it is expected to pay.
+  int warp_specialize = 0;
+  int num_ctas = 1;  ///< programs of a cluster: 1
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
   bool dependent_launch = true;
   /// All programs run at once, so that they may wait for each other: a cooperative launch, which starts only when the
   /// kernel ahead is done. A grid that does not fit on the device at once is a LaunchError.
   bool cooperative_grid = false;
+  /// A product and a sum may become one fma, which rounds once. False: each rounds.
+  bool enable_fp_fusion = true;
   StreamHandle stream = nullptr;
 };
 
@@ -96,6 +102,57 @@ class GridRef {
     Grid (*function_)(const Config&);
   };
   Grid (*call_)(GridRef, const Config&);
+};
+
+/// std::tuple and std::pair.
+template <class T>
+concept TupleLike = requires {
+  std::tuple_size<T>::value;
+}
+&&!requires { typename T::value_type; };
+
+template <class T>
+concept LaunchValue = std::convertible_to<const T&, Arg> || TupleLike<T>;
+
+/// The arguments of a launch that has tuples: their items in a row, and the tuples' forms among the options.
+class TupleArgs {
+ public:
+  TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options) : options_(options) {
+    for (const KernelParam& p : params)
+      if (!p.is_constexpr) names_.push_back(p.name);
+  }
+  template <LaunchValue T>
+  void add(const T& value) {
+    Constexpr form = take(value);
+    if (next_ < names_.size() && TupleLike<T>) options_.constexprs.emplace_back(names_[next_], std::move(form));
+    ++next_;
+  }
+  const LaunchOptions& options() const { return options_; }
+  std::span<const Arg> args() const { return args_; }
+
+ private:
+  /// A value's form: of an argument of the launch NextArg, of what is known at compile time itself.
+  template <class T>
+  Constexpr take(const T& value) {
+    constexpr bool is_text = std::convertible_to<const T&, std::string_view> && !std::is_same_v<T, std::nullptr_t>;
+    if constexpr (TupleLike<T>) {
+      ConstexprTuple form;
+      std::apply([&](const auto&... items) { (form.items.push_back(take(items)), ...); }, value);
+      return form;
+    } else if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, Elem>) {
+      return value;
+    } else if constexpr (is_text) {
+      return std::string(value);
+    } else {
+      args_.emplace_back(value);
+      return NextArg();
+    }
+  }
+
+  LaunchOptions options_;
+  std::vector<std::string> names_;
+  std::vector<Arg> args_;
+  size_t next_ = 0;
 };
 
 }  // namespace detail
@@ -198,22 +255,18 @@ class Kernel {
   void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const {
     launch(device, detail::GridRef(grid), options, args);
   }
-  template <class... Args>
-  requires(std::convertible_to<const Args&, Arg>&&...) void launch(Device& device, Grid grid,
-                                                                   const LaunchOptions& options,
-                                                                   const Args&... values) const {
-    const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
-    launch(device, detail::GridRef(grid), options, std::span<const Arg>(args));
+  /// A std::tuple or std::pair stands for a tuple of the kernel: of arguments of the launch, of further tuples, and of
+  /// texts, Elem and std::monostate (None), which are known at compile time.
+  template <detail::LaunchValue... Args>
+  void launch(Device& device, Grid grid, const LaunchOptions& options, const Args&... values) const {
+    launch_values(device, detail::GridRef(grid), options, values...);
   }
   /// The grid as a function of the configuration that the launch runs with:
   /// `[&](const Config& c) { return Grid{unsigned((n + c["BLOCK"] - 1) / c["BLOCK"])}; }`
-  template <class F, class... Args>
-  requires(std::is_invocable_r_v<Grid, const F&, const Config&> &&
-           (std::convertible_to<const Args&, Arg> && ...)) void launch(Device& device, const F& grid,
-                                                                       const LaunchOptions& options,
-                                                                       const Args&... values) const {
-    const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
-    launch(device, detail::GridRef(grid), options, std::span<const Arg>(args));
+  template <class F, detail::LaunchValue... Args>
+  requires std::is_invocable_r_v<Grid, const F&, const Config&>
+  void launch(Device& device, const F& grid, const LaunchOptions& options, const Args&... values) const {
+    launch_values(device, detail::GridRef(grid), options, values...);
   }
 
   /// The cache that this kernel uses; the process's default one unless set. Null: none.
@@ -222,6 +275,17 @@ class Kernel {
   void set_tuning_store(std::shared_ptr<TuningStore> store);
 
  private:
+  template <class... Args>
+  void launch_values(Device& device, detail::GridRef grid, const LaunchOptions& options, const Args&... values) const {
+    if constexpr ((detail::TupleLike<Args> || ...)) {
+      detail::TupleArgs args(params(), options);
+      (args.add(values), ...);
+      launch(device, grid, args.options(), args.args());
+    } else {
+      const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
+      launch(device, grid, options, std::span<const Arg>(args));
+    }
+  }
   Kernel copy() const;
   std::shared_ptr<detail::KernelState> state_;
 };

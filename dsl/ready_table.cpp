@@ -3,9 +3,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "dsl/specialize.h"
+
 namespace tegula::dsl {
 
 namespace {
+
+// 1, or what an integer is a multiple of, in two bits.
+uint64_t number_class(uint64_t value) {
+  if (value == 1) return 1;
+  const int64_t divisor = divisor_class(value);
+  return divisor == 256 ? 0 : divisor == 16 ? 2 : 3;
+}
 
 // What classify() looks at in an argument, and a little more: kind, type, and the facts about its value.
 uint64_t class_of(const Arg& arg) {
@@ -17,13 +26,11 @@ uint64_t class_of(const Arg& arg) {
       facts = arg.u == 0 ? 1 : arg.u % 16 == 0 ? 2 : 3;
       break;
     case Arg::Kind::Signed:
-      facts = (arg.u == 1 ? 1 : arg.u % 16 == 0 ? 2 : 3) | uint64_t(arg.i == int32_t(arg.i)) << 2;
+      facts = number_class(arg.u) | uint64_t(arg.i == int32_t(arg.i)) << 2;
       break;
     case Arg::Kind::Unsigned:
-      facts = (arg.u == 1        ? 1
-               : arg.u % 16 == 0 ? 2
-                                 : 3) |
-              uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 | uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
+      facts = number_class(arg.u) | uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 |
+              uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
       break;
     case Arg::Kind::Float:
     case Arg::Kind::Bool:
@@ -51,14 +58,16 @@ std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
 
 // All options but constexprs, in 40 bits. A value that no option can have stands as one such value.
 uint64_t word_of(const LaunchOptions& options) {
-  constexpr int kBits = 9;
-  constexpr int kOptions = 0
-#define TEGULA_OPTION(...) +1
+  constexpr auto bits = [](unsigned highest) { return std::bit_width(highest + 1); };
+  constexpr int kAll = 3
+#define TEGULA_OPTION(name, fallback, low, high, ...) +bits(high)
 #include "codegen/ir/options.def"
       ;
-  static_assert(2 + kBits * kOptions <= 40);
-  uint64_t word = uint64_t(options.dependent_launch) << 1 | uint64_t(options.cooperative_grid);
-#define TEGULA_OPTION(name, ...) word = word << kBits | std::min(unsigned(options.name), (1u << kBits) - 1);
+  static_assert(kAll <= 40);
+  uint64_t word = uint64_t(options.dependent_launch) << 2 | uint64_t(options.cooperative_grid) << 1 |
+                  uint64_t(options.enable_fp_fusion);
+#define TEGULA_OPTION(name, fallback, low, high, ...) \
+  word = word << bits(high) | std::min(unsigned(options.name), (1u << bits(high)) - 1);
 #include "codegen/ir/options.def"
   return word;
 }

@@ -304,8 +304,8 @@ ArgType classify_number(const KernelParam& param, const Arg& arg) {
     if (is_float(type.elem)) return type;
     if (arg.u == 1 && !param.annotated && param.specialize)
       type.constant = 1;
-    else if (arg.u % 16 == 0 && param.specialize_alignment)
-      type.divisible_by = 16;
+    else if (param.specialize_alignment)
+      type.divisible_by = divisor_class(arg.u);
   }
   return type;
 }
@@ -381,8 +381,9 @@ std::string specialization_text(std::span<const ArgType> types, const LaunchOpti
   std::string text;
   for (const LaunchOption& option : launch_options())
     text += fmt::format("{} {} ", option.info.name, options.*option.launch);
-  text += fmt::format("{}{}; {}", options.dependent_launch ? "" : "alone",
-                      options.cooperative_grid ? "cooperative" : "", types_text(types));
+  text +=
+      fmt::format("{}{}{}; {}", options.dependent_launch ? "" : "alone", options.cooperative_grid ? "cooperative" : "",
+                  options.enable_fp_fusion ? "" : "unfused", types_text(types));
   for (const ConstexprArg& c : options.constexprs) text += fmt::format(" {}={}", c.name, to_string(c.value));
   return text;
 }

@@ -27,6 +27,10 @@ bool has_tuple_arguments(const LaunchOptions& options);
 /// A compile-time argument as a value.
 Val to_val(const Constexpr& value);
 
+/// What an integer is known to be a multiple of in the code that is compiled for it: 16, which accesses of 16 bytes ask
+/// for; 256, the largest extent that tiles of matrices usually have, so that none of them ends beyond the matrix.
+constexpr int64_t divisor_class(uint64_t value) { return value % 256 == 0 ? 256 : value % 16 == 0 ? 16 : 1; }
+
 /// Types of launch arguments in parts, and the facts about their values that code is compiled for.
 std::vector<ArgType> classify(const KernelSource& kernel, const LaunchOptions& options, std::span<const Arg> args);
 

@@ -61,10 +61,13 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
   for (const ConstexprArg& c : options.constexprs)
     if (std::find(key.begin(), key.end(), c.name) == key.end())
       values += fmt::format(" {}={}", c.name, to_string(c.value));
+  // What holds for a multiple of 16 holds for larger ones.
+  std::vector<ArgType> types = classify(*state.source, options, args);
+  for (ArgType& type : types) type.divisible_by = std::min<int64_t>(type.divisible_by, 16);
   std::string identity = state.source->identity();
   const DeviceInfo& info = device.info();
   return {state.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),
-          fmt::format("{} |{}", types_text(classify(*state.source, options, args)), values), info.name,
+          fmt::format("{} |{}", types_text(types), values), info.name,
           fmt::format("driver {}, {}", info.driver_version, compiler_version())};
 }
 

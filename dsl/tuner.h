@@ -22,7 +22,7 @@ bool leaves_open(const detail::KernelState& state, const LaunchOptions& options)
 LaunchOptions with_heuristics(const detail::KernelState& state, std::span<const Arg> args,
                               const LaunchOptions& options);
 
-/// The arguments of a launch and the constexprs of its options, by name.
+/// The arguments of a launch, the constexprs of its options and the options themselves, by name.
 LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options);
 
 /// Everything that a launch runs with, as a configuration, and back (the stream is that of `launch`).

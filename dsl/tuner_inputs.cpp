@@ -76,6 +76,9 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
     out.set(params[i]->name, std::move(value));
   }
   for (const ConstexprArg& c : options.constexprs) out.set_constexpr(c.name, c.value);
+  for (const LaunchOption& option : launch_options())
+    if (const int value = options.*option.launch; !option.info.is_none(value) && !out.has(option.info.name))
+      out.set(std::string(option.info.name), int64_t(value));
   return out;
 }
 

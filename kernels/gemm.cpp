@@ -7,13 +7,32 @@
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
+#include "runtime/workspace.h"
 
 namespace tegula::kernels {
 
 namespace detail {
 
+namespace {
+
+// What gemm.py asks for: room for the partial sums of a tile of 128 x 256 on each of so many multiprocessors at least.
+// It divides a product only if every tile can be divided between two of them, into shares of two K-steps of 32.
+constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256, kLeastDepth = 4 * 32;
+
+bool may_be_divided(int64_t m, int64_t n, int64_t k) {
+  return m * n <= kProcessors / 2 * kLargestTile && k >= kLeastDepth;
+}
+
+// Stands for M where tuning tells problems apart, as row_class in gemm.py.
+int64_t row_class(int64_t m) {
+  const auto above = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(m, 16))));
+  return above >= 64 && m <= above / 4 * 3 ? above / 4 * 3 : above;
+}
+
+}  // namespace
+
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
-                                  const AnyGemmOptions& options) {
+                                  const AnyGemmOptions& options, StreamHandle stream) {
   Call call("gemm", c);
   call.any_matrix("a", a);
   call.any_matrix("b", b);
@@ -35,18 +54,26 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
     if (!x.address) x.address = c.address;
     return pointer(x);
   };
-  const auto m_class = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(m, 16))));
-  return GemmCall{{pointer(c), operand(a), operand(b), pointer(options.bias), integer(m), integer(n), integer(k),
-                   integer(ta ? 1 : a.stride), integer(ta ? a.stride : 1), integer(tb ? 1 : b.stride),
-                   integer(tb ? b.stride : 1), integer(c.stride), integer(1), integer(m_class)},
-                  m,
-                  n,
-                  device.info().num_sms};
+  Arg partials = nullptr, counters = nullptr;
+  if (may_be_divided(m, n, k)) {
+    const int64_t bytes = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
+    const Workspace workspace = device.workspace(stream, size_t(bytes));
+    partials = Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
+    counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
+  }
+  return GemmCall{
+      {pointer(c), operand(a), operand(b), pointer(options.bias), integer(m), integer(n), integer(k),
+       integer(ta ? 1 : a.stride), integer(ta ? a.stride : 1), integer(tb ? 1 : b.stride), integer(tb ? b.stride : 1),
+       integer(c.stride), integer(1), integer(row_class(m)), partials, counters},
+      m,
+      n,
+      k,
+      device.info().num_sms};
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {
   static const auto kernels = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"});
-  if (const auto call = gemm_call(device, c, a, b, options))
+  if (const auto call = gemm_call(device, c, a, b, options, stream))
     kernels[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call), false, stream, call->args);
 }
 
@@ -69,38 +96,55 @@ void check_epilogue(const Tile& result, const Tile& acc) {
       "vector is brought to the shape by broadcast_to(x[{all, none}], ...)");
 }
 
-// The tile of C with that number.
-void record_tile(const GemmParams& p, const Tile& program, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
-  const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, unused] = p.blocks;
-  auto inside = [](const Tile& at, const Tile& extent, bool even) {
-    return even ? full(at.attribute("shape"), true, tl::int1) : at < extent;
-  };
-  // GROUP_M rows of tiles are gone through column by column, so that programs that run at a time share rows of A and
-  // columns of B in the L2 cache.
-  Tile group = GROUP_M * cdiv(p.N, BLOCK_N);
-  Tile first = floordiv(program, group) * GROUP_M;
-  Tile height = minimum(cdiv(p.M, BLOCK_M) - first, GROUP_M);
-  Tile tile_m = first + program % group % height, tile_n = floordiv(program % group, height);
+using Epilogue = std::function<Tile(Tile, const GemmTile&)>;
+
+// What follows is the text of gemm.py, which explains it, function by function.
+
+Tile inside(const Tile& at, const Tile& extent, bool even) {
+  return even ? full(at.attribute("shape"), true, tl::int1) : at < extent;
+}
+
+std::pair<Tile, Tile> place(const GemmParams& p, const Tile& program) {
+  Tile group = p.GROUP_M * cdiv(p.N, p.BLOCK_N);
+  Tile first = floordiv(program, group) * p.GROUP_M;
+  Tile height = minimum(cdiv(p.M, p.BLOCK_M) - first, p.GROUP_M);
+  return {first + program % group % height, floordiv(program % group, height)};
+}
+
+Tile multiply(const GemmParams& p, const Tile& tile_m, const Tile& tile_n, const Tile& begin, const Tile& end) {
   // The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
-  Tile first_row = (tile_m * BLOCK_M).to(tl::int64), first_col = (tile_n * BLOCK_N).to(tl::int64);
-  Tile row = arange(0, BLOCK_M), col = arange(0, BLOCK_N), depth = arange(0, BLOCK_K);
-  GemmTile at;
-  at.rows = tile_m * BLOCK_M + row;
-  at.cols = tile_n * BLOCK_N + col;
-  at.row_mask = inside(at.rows, p.M, p.even[0]);
-  at.col_mask = inside(at.cols, p.N, p.even[1]);
+  Tile first_row = (tile_m * p.BLOCK_M).to(tl::int64), first_col = (tile_n * p.BLOCK_N).to(tl::int64);
+  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N), depth = arange(0, p.BLOCK_K);
+  Tile row_mask = inside(tile_m * p.BLOCK_M + row, p.M, p.even[0]);
+  Tile col_mask = inside(tile_n * p.BLOCK_N + col, p.N, p.even[1]);
 
   Tile a_ptrs = p.a + first_row * p.stride_am + row[{all, none}] * p.stride_am + depth[{none, all}] * p.stride_ak;
   Tile b_ptrs = p.b + first_col * p.stride_bn + depth[{all, none}] * p.stride_bk + col[{none, all}] * p.stride_bn;
-  Tile acc = zeros(list({BLOCK_M, BLOCK_N}), tl::float32);
-  for (Tile k : range(0, cdiv(p.K, BLOCK_K))) {
-    Tile depth_mask = inside(depth, p.K - k * BLOCK_K, p.even[2]);
-    Tile a = load(a_ptrs, at.row_mask[{all, none}] & depth_mask[{none, all}], 0.0);
-    Tile b = load(b_ptrs, depth_mask[{all, none}] & at.col_mask[{none, all}], 0.0);
-    acc = dot(a, b, acc);
-    a_ptrs += BLOCK_K * p.stride_ak;
-    b_ptrs += BLOCK_K * p.stride_bk;
+  Tile first_depth = begin.to(tl::int64) * p.BLOCK_K;
+  a_ptrs += first_depth * p.stride_ak;
+  b_ptrs += first_depth * p.stride_bk;
+  Tile acc =
+      p.SWAP ? zeros(list({p.BLOCK_N, p.BLOCK_M}), tl::float32) : zeros(list({p.BLOCK_M, p.BLOCK_N}), tl::float32);
+  for (Tile k : range(begin, end)) {
+    Tile depth_mask = inside(depth, p.K - k * p.BLOCK_K, p.even[2]);
+    Tile a = load(a_ptrs, row_mask[{all, none}] & depth_mask[{none, all}], 0.0);
+    Tile b = load(b_ptrs, depth_mask[{all, none}] & col_mask[{none, all}], 0.0);
+    acc = p.SWAP ? dot(trans(b), trans(a), acc) : dot(a, b, acc);
+    a_ptrs += p.BLOCK_K * p.stride_ak;
+    b_ptrs += p.BLOCK_K * p.stride_bk;
   }
+  return p.SWAP ? trans(acc) : acc;
+}
+
+void finish(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& tile_n, const Tile& row,
+            const Epilogue& epilogue) {
+  Tile first_row = (tile_m * p.BLOCK_M).to(tl::int64), first_col = (tile_n * p.BLOCK_N).to(tl::int64);
+  Tile col = arange(0, p.BLOCK_N);
+  GemmTile at;
+  at.rows = tile_m * p.BLOCK_M + row;
+  at.cols = tile_n * p.BLOCK_N + col;
+  at.row_mask = inside(at.rows, p.M, p.even[0]);
+  at.col_mask = inside(at.cols, p.N, p.even[1]);
   if (p.has_bias) acc += load(p.bias + first_col + col, at.col_mask, 0.0).to(tl::float32)[{none, all}];
   Tile result = epilogue(acc, at);
   check_epilogue(result, acc);
@@ -109,13 +153,76 @@ void record_tile(const GemmParams& p, const Tile& program, const std::function<T
   store(c_ptrs, result.to(p.c.dtype().element_ty()), at.row_mask[{all, none}] & at.col_mask[{none, all}]);
 }
 
+Tile hand_over(const GemmParams& p, const Tile& acc, const Tile& share, const Tile& splits, const Tile& partials,
+               const Tile& counters) {
+  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N);
+  store(partials + share * (p.BLOCK_M * p.BLOCK_N) + row[{all, none}] * p.BLOCK_N + col[{none, all}], acc);
+  debug_barrier();
+  Tile seen = atomic_add(counters, 1) + 1;
+  Tile part = arange(0, p.PARTS);
+  Tile mine = sum(where(part % splits == share, 1 << part, 0), 0);
+  if_(
+      floordiv(seen, 65536) == splits,
+      [&] { while_([&] { return seen % 65536 < splits; }, [&] { seen = atomic_add(counters, 0); }); },
+      [&] {
+        atomic_or(counters + 1, mine);
+        mine = 0;
+      });
+  return mine;
+}
+
+Tile leave(const Tile& splits, const Tile& counters) {
+  Tile left = 0;
+  if_(atomic_add(counters + 2, 1) == splits - 1, [&] {
+    left = atomic_xchg(counters + 1, 0);
+    store(counters, 0);
+    store(counters + 2, 0);
+  });
+  return left;
+}
+
+void divided_product(const GemmParams& p, const Epilogue& epilogue) {
+  Tile tiles = cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N);
+  Tile splits = floordiv(num_programs(0), tiles), share = floordiv(program_id(0), tiles);
+  Tile program = program_id(0) % tiles;
+  Tile counters = p.counters + 4 * program;
+  atomic_add(counters, 65536, "sem"_a = "relaxed");
+  auto [tile_m, tile_n] = place(p, program);
+  Tile steps = cdiv(p.K, p.BLOCK_K);
+  Tile begin = share * floordiv(steps, splits) + minimum(share, steps % splits);
+  Tile end = begin + floordiv(steps, splits) + (share < steps % splits);
+  Tile acc = multiply(p, tile_m, tile_n, begin, end);
+
+  const int64_t elements = p.BLOCK_M * p.BLOCK_N, ROWS = p.BLOCK_M / p.PARTS;
+  Tile partials = p.partials + (program * splits).to(tl::int64) * elements;
+  Tile todo = hand_over(p, acc, share, splits, partials, counters);
+  Tile col = arange(0, p.BLOCK_N);
+  for (Tile turn : range(0, 2)) {
+    for (Tile part : range(0, p.PARTS))
+      if_((todo >> part) % 2 != 0, [&] {
+        Tile row = part * ROWS + arange(0, ROWS);
+        Tile sums = zeros(list({ROWS, p.BLOCK_N}), tl::float32);
+        for (Tile s : range(0, splits, 1, {.num_stages = 4}))
+          sums += load(partials + s * elements + row[{all, none}] * p.BLOCK_N + col[{none, all}],
+                       "cache_modifier"_a = ".cg");
+        finish(p, sums, tile_m, tile_n, row, epilogue);
+      });
+    if_(turn == 0, [&] { todo = leave(splits, counters); });
+  }
+}
+
+void product(const GemmParams& p, const Tile& program, const Epilogue& epilogue) {
+  auto [tile_m, tile_n] = place(p, program);
+  finish(p, multiply(p, tile_m, tile_n, 0, cdiv(p.K, p.BLOCK_K)), tile_m, tile_n, arange(0, p.BLOCK_M), epilogue);
+}
+
 }  // namespace
 
-void record_gemm(const GemmParams& p, const std::function<Tile(Tile, const GemmTile&)>& epilogue) {
-  const auto [BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS] = p.blocks;
-  if (!PROGRAMS) return record_tile(p, program_id(0), epilogue);
-  for (Tile program : range(program_id(0), cdiv(p.M, BLOCK_M) * cdiv(p.N, BLOCK_N), num_programs(0)))
-    record_tile(p, program, epilogue);
+void record_gemm(const GemmParams& p, const Epilogue& epilogue) {
+  if (p.PARTS > 0) return divided_product(p, epilogue);
+  if (!p.PROGRAMS) return product(p, program_id(0), epilogue);
+  for (Tile program : range(program_id(0), cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), num_programs(0)))
+    product(p, program, epilogue);
 }
 
 Kernel tuned_as_gemm(const Kernel& kernel) {

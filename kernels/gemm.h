@@ -2,8 +2,9 @@
 // before the one store. The kernel stands in gemm.py; gemm_kernel.h makes one with a C++ function as its epilogue.
 //
 // `out` must not overlap the inputs. A matrix without rows or columns launches nothing. The first launch for a shape
-// (of M the power of two at or above it) and types tunes on a GPU. Throw LaunchError for shapes that do not fit, and
-// what Kernel::launch throws.
+// (of M the next of 16, 32, 48, 64, 96, 128, 192, ...) and types tunes on a GPU. Products with few tiles may be divided
+// along K; their partial sums stand in the stream's workspace (Device::workspace) and are added up in one order, so that
+// equal launches give equal bits. Throw LaunchError for shapes that do not fit, and what Kernel::launch throws.
 #pragma once
 
 #include "kernels/activation.h"

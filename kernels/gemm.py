@@ -7,6 +7,13 @@ fp32, and so is the epilogue's arithmetic; the result is rounded once, to C's ty
 EPILOGUE is a function of the accumulator's tile that gives one of its shape: one of those below, passed as Triton passes
 it or by its name. `m_class` stands for M where tuning tells problems apart: M itself would have each number of tokens
 tuned anew.
+
+A product with few tiles leaves most of the GPU idle. With PARTS its tiles are divided along K: `splits` programs work on
+a tile, each on a share of K, and leave their sums in `partials_ptr`. Whoever has seen all programs of its tile start
+waits for them and then adds up its part of the tile's rows, in the order of the shares: results are the same in every
+run. What others left undone, as they started alone, is done by the program that leaves last; so nobody waits for a
+program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
+`counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
 """
 
 import triton
@@ -57,8 +64,8 @@ def gelu_tanh_fast(acc):
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs}
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -71,12 +78,16 @@ def configs():
     found.append(tile(256, 128, 64, 8, 3, 8, 1))
     found.append(tile(128, 256, 32, 8, 6, 8, 1))
     found.append(tile(128, 128, 32, 4, 5, 8, 2))
+    # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.
+    for n, stages in [(192, 4), (224, 3)]:
+        for group in [4, 16]:
+            found.append(tile(128, n, 64, 8, stages, group, 1))
     for m, n, k, warps, stages in [
         (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
         (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
-        (64, 256, 64, 4, 3), (64, 256, 64, 4, 4), (256, 64, 64, 4, 4), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
-        (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 3), (64, 32, 128, 4, 4), (64, 64, 32, 2, 4),
-        (64, 32, 32, 2, 4), (128, 32, 32, 4, 4), (32, 32, 32, 1, 3)
+        (128, 160, 64, 8, 5), (64, 256, 64, 4, 3), (64, 256, 64, 4, 4), (256, 64, 64, 4, 4), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
+        (64, 128, 64, 4, 8), (64, 96, 128, 4, 4), (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 3), (64, 32, 128, 4, 4),
+        (64, 32, 128, 4, 8), (64, 64, 32, 2, 4), (64, 32, 32, 2, 4), (128, 32, 32, 4, 4), (32, 32, 32, 1, 3)
     ]:
         found.append(tile(m, n, k, warps, stages))
     # Few rows, where B's way from memory is all that counts: many bytes under way in many programs.
@@ -86,6 +97,45 @@ def configs():
             (64, 128, 4, 3), (64, 128, 4, 5), (64, 64, 4, 6), (128, 64, 4, 4), (128, 128, 4, 3), (16, 32, 1, 3)
         ]:
             found.append(tile(m, n, k, warps, stages))
+    # The transposed product, whose instructions take 64 columns of B and any number of rows of A.
+    for m, n, k, warps, stages in [
+        (16, 64, 64, 4, 8), (32, 64, 64, 4, 8), (48, 64, 64, 4, 8), (48, 128, 64, 4, 5), (80, 64, 64, 4, 5), (96, 64, 64, 4, 8),
+        (96, 128, 64, 8, 5), (160, 128, 64, 8, 5), (192, 128, 64, 8, 4)
+    ]:
+        found.append(tile(m, n, k, warps, stages, 8, 0, 0, True))
+    return found
+
+
+# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed.
+DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4, 4, True), (32, 128, 64, 4, 5, True),
+           (48, 64, 128, 4, 4, True), (48, 128, 64, 4, 5, True), (64, 64, 128, 4, 6, False), (64, 128, 128, 4, 3, False),
+           (64, 128, 64, 4, 5, False), (96, 64, 128, 4, 4, True), (96, 64, 64, 4, 8, True), (96, 128, 64, 8, 5, True),
+           (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False), (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False),
+           (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True), (256, 128, 64, 8, 3, True)]
+# Multiprocessors of a large GPU: what the choice of configurations goes by. How often a tile is divided the launch says.
+PROCESSORS = 132
+
+
+def row_class(M):
+    """The next power of two, or three fourths of it if that is enough: 16, 32, 48, 64, 96, 128, 192, ..."""
+    above = max(16, triton.next_power_of_2(M))
+    if above >= 64 and M <= above // 4 * 3:
+        return above // 4 * 3
+    return above
+
+
+def divided(M, N, K):
+    """Configurations with each tile divided so that every multiprocessor has a program."""
+    found = []
+    rows = row_class(M)
+    for m, n, k, warps, stages, swap in DIVIDED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        splits = min(PROCESSORS // tiles, K // (2 * k))
+        if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
+            parts = min(16, m & -m)
+            while parts > splits:
+                parts = parts // 2
+            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap))
     return found
 
 
@@ -95,7 +145,7 @@ def fitting(configs, named_args, **kwargs):
     M = named_args["M"]
     N = named_args["N"]
     K = named_args["K"]
-    rows = max(16, triton.next_power_of_2(M))
+    rows = row_class(M)
     kept = []
     for config in configs:
         m = config.kwargs["BLOCK_M"]
@@ -111,6 +161,8 @@ def fitting(configs, named_args, **kwargs):
                 kept.append(config)
         elif m <= rows and (m >= 64 or m == n) and config.kwargs["PROGRAMS"] == 0:
             kept.append(config)
+    if named_args["partials_ptr"] is not None:
+        kept += divided(M, N, K)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
     return kept
@@ -144,11 +196,10 @@ def inside(at, extent, EVEN: tl.constexpr):
 
 
 @triton.jit
-def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
-            EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-            GROUP_M: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
-    """One tile of C."""
-    tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+def multiply(tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M: tl.constexpr,
+             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr,
+             EVEN_K: tl.constexpr):
+    """The sums of a tile of C over the K-steps from `begin` to `end`. SWAP: as the transposed tile's, B^T A^T."""
     # The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
     first_row = (tile_m * BLOCK_M).to(tl.int64)
     first_col = (tile_n * BLOCK_N).to(tl.int64)
@@ -160,15 +211,37 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 
     a_ptrs = a_ptr + first_row * stride_am + row[:, None] * stride_am + depth[None, :] * stride_ak
     b_ptrs = b_ptr + first_col * stride_bn + depth[:, None] * stride_bk + col[None, :] * stride_bn
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    first_depth = tl.cast(begin, tl.int64) * BLOCK_K
+    a_ptrs += first_depth * stride_ak
+    b_ptrs += first_depth * stride_bk
+    if SWAP:
+        acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+    else:
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(begin, end):
         depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
         a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
         b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
-        acc = tl.dot(a, b, acc)
+        if SWAP:
+            acc = tl.dot(tl.trans(b), tl.trans(a), acc)
+        else:
+            acc = tl.dot(a, b, acc)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
+    if SWAP:
+        acc = tl.trans(acc)
+    return acc
 
+
+@triton.jit
+def finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
+           BLOCK_N: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
+    """Stores the rows `row` of a tile of C, whose sums `acc` holds."""
+    first_row = (tile_m * BLOCK_M).to(tl.int64)
+    first_col = (tile_n * BLOCK_N).to(tl.int64)
+    col = tl.arange(0, BLOCK_N)
+    row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
+    col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + first_col + col, mask=col_mask, other=0.0).to(tl.float32)[None, :]
     result = EPILOGUE(acc)
@@ -176,6 +249,86 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
                      f"EPILOGUE {EPILOGUE} gives a tile of shape {result.shape}, expected acc's: {acc.shape}")
     c_ptrs = c_ptr + first_row * stride_cm + first_col * stride_cn + row[:, None] * stride_cm + col[None, :] * stride_cn
     tl.store(c_ptrs, result.to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+
+
+@triton.jit
+def hand_over(acc, share, splits, partials, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
+    """Leaves the sums of a share of K. Gives the parts of the tile that this program is to add up, as bits: those whose
+    number is its share's modulo `splits`, once all shares are there; none if some program of the tile had not begun.
+    counters: programs of the tile that have begun, times 65536, and that have handed over; the parts that nobody has
+    added up; programs that are done."""
+    row = tl.arange(0, BLOCK_M)
+    col = tl.arange(0, BLOCK_N)
+    tl.store(partials + share * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :], acc)
+    tl.debug_barrier()
+    seen = tl.atomic_add(counters, 1) + 1
+    part = tl.arange(0, PARTS)
+    mine = tl.sum(tl.where(part % splits == share, 1 << part, 0), axis=0)
+    if seen // 65536 == splits:
+        while seen % 65536 < splits:
+            seen = tl.atomic_add(counters, 0)
+    else:
+        tl.atomic_or(counters + 1, mine)
+        mine = 0
+    return mine
+
+
+@triton.jit
+def leave(splits, counters):
+    """Gives the parts that are left to the last program, as bits; it leaves the counters at zero."""
+    left = 0
+    if tl.atomic_add(counters + 2, 1) == splits - 1:
+        left = tl.atomic_xchg(counters + 1, 0)
+        tl.store(counters, 0)
+        tl.store(counters + 2, 0)
+    return left
+
+
+@triton.jit
+def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                    stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                    BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
+                    EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """A share of one tile of C: as many programs as are launched for each tile divide K."""
+    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    splits = tl.num_programs(0) // tiles
+    share = tl.program_id(0) // tiles
+    program = tl.program_id(0) % tiles
+    counters = counters_ptr + 4 * program
+    tl.atomic_add(counters, 65536, sem="relaxed")
+    tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    steps = tl.cdiv(K, BLOCK_K)
+    begin = share * (steps // splits) + min(share, steps % splits)
+    end = begin + steps // splits + (share < steps % splits)
+    acc = multiply(tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                   BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
+
+    partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
+    todo = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
+    col = tl.arange(0, BLOCK_N)
+    ROWS: tl.constexpr = BLOCK_M // PARTS
+    for turn in range(0, 2):
+        for part in range(0, PARTS):
+            if (todo >> part) % 2 != 0:
+                row = part * ROWS + tl.arange(0, ROWS)
+                sums = tl.zeros((ROWS, BLOCK_N), dtype=tl.float32)
+                for s in tl.range(0, splits, num_stages=4):
+                    sums += tl.load(partials + s * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :], cache_modifier=".cg")
+                finish(sums, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+        if turn == 0:
+            todo = leave(splits, counters)
+
+
+@triton.jit
+def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+            EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+            SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """One tile of C."""
+    tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    acc = multiply(tile_m, tile_n, 0, tl.cdiv(K, BLOCK_K), a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                   BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
+    finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
+           EVEN_M, EVEN_N)
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting})
@@ -186,14 +339,19 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 })
 @triton.jit
 def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,
-         EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-         GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
-    """A program a tile of C if PROGRAMS is 0; otherwise PROGRAMS programs for each multiprocessor, and each goes on from
+         partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+         GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
+         EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor.
+    Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
     tile to tile: the next one's operands are on their way while the epilogue of the one before runs."""
-    if PROGRAMS == 0:
+    if PARTS > 0:
+        divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                        stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SWAP, EVEN_M, EVEN_N, EVEN_K)
+    elif PROGRAMS == 0:
         product(tl.program_id(0), c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
-                EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, EVEN_M, EVEN_N, EVEN_K)
+                EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)
     else:
         for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
             product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
-                    EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, EVEN_M, EVEN_N, EVEN_K)
+                    EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)

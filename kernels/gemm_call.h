@@ -12,20 +12,23 @@ namespace tegula::kernels::detail {
 
 /// A product's arguments, in the order of gemm.py.
 struct GemmCall {
-  std::array<Arg, 14> args;
-  int64_t rows, cols;
+  std::array<Arg, 16> args;
+  int64_t rows, cols, depth;
   int num_sms;
 
-  /// Grid of one program a tile, or of PROGRAMS for each multiprocessor.
+  /// Grid of one program a tile, of PROGRAMS for each multiprocessor, or of about as many that divide the tiles: each
+  /// of these has two K-steps at least.
   Grid operator()(const Config& config) const {
-    const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], programs = config["PROGRAMS"];
-    const int64_t tiles = (rows + m - 1) / m * ((cols + n - 1) / n);
-    return {unsigned(programs ? std::min(tiles, programs * num_sms) : tiles)};
+    const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], k = config["BLOCK_K"];
+    const int64_t tiles = (rows + m - 1) / m * ((cols + n - 1) / n), at_once = config["PROGRAMS"] * num_sms;
+    if (config["PARTS"] > 0)
+      return {unsigned(tiles * std::max<int64_t>(1, std::min(at_once / tiles, (depth + k - 1) / k / 2)))};
+    return {unsigned(at_once ? std::min(tiles, at_once) : tiles)};
   }
 };
 
 /// None if there is nothing to do. Throws LaunchError for shapes that do not fit.
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
-                                  const AnyGemmOptions& options);
+                                  const AnyGemmOptions& options, StreamHandle stream);
 
 }  // namespace tegula::kernels::detail

@@ -26,7 +26,7 @@ namespace tegula::kernels {
 
 /// The elements of C that a program computes. Rows and columns may reach beyond C, where what is computed is dropped.
 struct GemmTile {
-  Tile rows, cols;          ///< int32, [BLOCK_M] and [BLOCK_N]
+  Tile rows, cols;          ///< int32, those of the accumulator: of a tile of C, or of some rows of one
   Tile row_mask, col_mask;  ///< which of them lie in C
 
   /// vector[j] of the columns j, in fp32, 1 x BLOCK_N: a bias or a scale.
@@ -45,10 +45,11 @@ Tile gelu_tanh_fast(const Tile& x);
 
 namespace detail {
 
-/// The kernel's parameters; `blocks`: BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS; `even`: of M, N, K.
+/// The kernel's parameters; `even`: of M, N, K.
 struct GemmParams {
-  Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn;
-  std::array<int64_t, 5> blocks;
+  Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, partials, counters;
+  int64_t BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS, PARTS;
+  bool SWAP;
   std::array<bool, 3> even;
   bool has_bias;
 };
@@ -64,9 +65,11 @@ struct GemmFunction {
   void operator()(Ptr<"c_ptr"> c, Ptr<"a_ptr"> a, Ptr<"b_ptr"> b, Ptr<"bias_ptr"> bias, Int<"M"> M, Int<"N"> N,
                   Int<"K"> K, Int<"stride_am"> stride_am, Int<"stride_ak"> stride_ak, Int<"stride_bk"> stride_bk,
                   Int<"stride_bn"> stride_bn, Int<"stride_cm"> stride_cm, Int<"stride_cn"> stride_cn, Int<"m_class">,
-                  Params... params, Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N, Const<"BLOCK_K"> BLOCK_K,
-                  Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"EVEN_M", bool> EVEN_M,
-                  Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K, Const<"HAS_BIAS", bool> HAS_BIAS) const {
+                  Ptr<"partials_ptr"> partials, Ptr<"counters_ptr"> counters, Params... params,
+                  Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N, Const<"BLOCK_K"> BLOCK_K,
+                  Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"PARTS"> PARTS, Const<"SWAP", bool> SWAP,
+                  Const<"EVEN_M", bool> EVEN_M, Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K,
+                  Const<"HAS_BIAS", bool> HAS_BIAS) const {
     record_gemm({c,
                  a,
                  b,
@@ -80,7 +83,15 @@ struct GemmFunction {
                  stride_bn,
                  stride_cm,
                  stride_cn,
-                 {BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS},
+                 partials,
+                 counters,
+                 BLOCK_M,
+                 BLOCK_N,
+                 BLOCK_K,
+                 GROUP_M,
+                 PROGRAMS,
+                 PARTS,
+                 SWAP,
                  {EVEN_M, EVEN_N, EVEN_K},
                  HAS_BIAS},
                 [&](Tile acc, const GemmTile& at) -> Tile {
@@ -125,7 +136,7 @@ class GemmKernel {
                                         StreamHandle stream = nullptr, const Params&... params) const {
     if (options.epilogue != Activation::None)
       throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
-    const auto call = detail::gemm_call(device, c, a, b, options);
+    const auto call = detail::gemm_call(device, c, a, b, options, stream);
     if (!call) return;
     const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.data != nullptr}}, .stream = stream};
     std::apply([&](const auto&... args) { kernel_.launch(device, *call, how, args..., params...); }, call->args);

@@ -18,7 +18,7 @@ import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
-LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
+LIMITS = {1: [None], 2: [None], 4: [None, 128], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
 # Likewise where a program takes two rows, which share the weights.
 LIMITS_OF_TWO = {1: [None], 2: [None], 4: [128], 8: [64], 16: [None], 32: [None]}
 
@@ -43,16 +43,28 @@ def configs():
     return found
 
 
+def extent(cols, size, warps, rows):
+    """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
+    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
+    count = triton.cdiv(cols, shared)
+    step = 1
+    while count > 15 * step:
+        step *= 2
+    return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
+
+
 def fitting(configs, named_args, **kwargs):
     """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
 
     What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
     """
     cols = named_args["cols"]
-    block = triton.next_power_of_2(cols)
+    size = named_args["x_ptr"].element_size()
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
+        block = extent(cols, size, config.num_warps, rows)
         stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
@@ -165,8 +177,8 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: triton.next_power_of_2(args["cols"]),
-    "EVEN": lambda args: triton.next_power_of_2(args["cols"]) == args["cols"],
+    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
+    "EVEN": lambda args: args["BLOCK"] == args["cols"],
 })
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,

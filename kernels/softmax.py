@@ -13,7 +13,7 @@ import triton.language as tl
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
-LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80], 16: [None, 40, 64], 32: [None, 32]}
+LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
 
 
 def configs():
@@ -34,6 +34,17 @@ def configs():
     return found
 
 
+def extent(cols, size, warps, rows):
+    """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
+    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
+    count = triton.cdiv(cols, shared)
+    step = 1
+    while count > 15 * step:
+        step *= 2
+    return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
+
+
 def fitting(configs, named_args, **kwargs):
     """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
 
@@ -41,10 +52,10 @@ def fitting(configs, named_args, **kwargs):
     """
     cols = named_args["cols"]
     size = named_args["x_ptr"].element_size()
-    block = triton.next_power_of_2(cols)
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
+        block = extent(cols, size, config.num_warps, rows)
         stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps
@@ -126,7 +137,7 @@ def row_in_pieces(out_ptr, x_ptr, bias_ptr, out_stride, x_stride, cols, scale, P
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: triton.next_power_of_2(args["cols"]),
+    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
 })
 @triton.jit

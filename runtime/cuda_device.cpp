@@ -55,6 +55,22 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
+// Lets this thread allocate memory while it captures a stream in one of the stricter modes, as other libraries do.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
+  ~RelaxedCapture() { exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+
+ private:
+  void exchange() {
+    if (driver_.thread_exchange_capture_mode) driver_.thread_exchange_capture_mode(&mode_);
+  }
+
+  const Driver& driver_;
+  cuda::CaptureMode mode_ = cuda::CaptureMode::Relaxed;
+};
+
 cuda::Stream as_stream(StreamHandle stream) { return static_cast<cuda::Stream>(stream); }
 cuda::Event as_event(EventHandle event) { return static_cast<cuda::Event>(event); }
 
@@ -123,6 +139,7 @@ class CudaDevice final : public Device {
 
   uint64_t allocate(size_t bytes) override {
     auto scope = current();
+    RelaxedCapture relaxed(driver_);
     uint64_t address = 0;
     Result result = driver_.mem_alloc(&address, std::max<size_t>(bytes, 1));  // the driver refuses 0 bytes
     if (result != Result::Success) {
@@ -344,7 +361,7 @@ CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module
       attribute_(attribute_of(device.driver(), image)),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
-      threads_(32u * unsigned(image.num_warps)),
+      threads_(unsigned(image.threads())),
       shared_bytes_(unsigned(image.shared_bytes)),
       device_(device),
       module_(module),

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "runtime/workspace.h"
+
 namespace tegula {
 
 std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t most, const DeviceInfo& device) {
@@ -13,6 +15,8 @@ std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t m
       "or bytes of shared memory",
       image.kernel, grid.x, grid.y, grid.z, device.name, most);
 }
+
+Device::Device() : workspaces_(std::make_shared<Workspaces>()) {}
 
 void Device::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {
   std::lock_guard lock(kept_mutex_);
@@ -28,6 +32,7 @@ void Device::drop_kept() noexcept {
   }
   for (Kept& kept : all)
     if (auto alive = kept.owner.lock()) kept.drop();
+  workspaces_.reset();
 }
 
 }  // namespace tegula

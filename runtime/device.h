@@ -15,6 +15,9 @@
 
 namespace tegula {
 
+class Workspaces;
+struct Workspace;
+
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
   bool operator==(const Grid&) const = default;
@@ -57,7 +60,7 @@ std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t m
 
 class Device {
  public:
-  Device() = default;
+  Device();
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
 
@@ -94,12 +97,19 @@ class Device {
   virtual void launch_graph(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
 
+  /// The workspace (runtime/workspace.h) of the launches on a stream, with `bytes` or more for partial results. It is
+  /// made at the first call and grows by need; what it had before stays until the device ends, since launches under way
+  /// and graphs use it. Launches that are captured into graphs have another one, which all graphs captured on this
+  /// stream share: of these graphs one may run at a time. May be called from any thread, also while a stream captures.
+  Workspace workspace(StreamHandle stream, size_t bytes);
+
   /// Has `drop` called before the device ends, unless `owner` has ended by then: for what others keep of this device,
   /// such as kernels made ready on it. `drop` must not throw.
   void before_end(std::weak_ptr<void> owner, std::function<void()> drop);
 
  protected:
-  /// Calls what before_end() was given. The first thing that the destructor of every device does.
+  /// Calls what before_end() was given and frees the workspaces. The first thing that the destructor of every device
+  /// does.
   void drop_kept() noexcept;
 
  private:
@@ -109,6 +119,7 @@ class Device {
   };
   std::mutex kept_mutex_;
   std::vector<Kept> kept_;
+  std::shared_ptr<Workspaces> workspaces_;
 };
 
 }  // namespace tegula

@@ -95,6 +95,7 @@ std::string to_bytes(const KernelImage& image) {
     w.number(c.value);
   }
   w.number(int32_t(image.num_warps));
+  w.number(int32_t(image.copy_warps));
   w.number(image.shared_bytes);
   w.number(uint8_t(image.dependent_launch));
   w.number(uint8_t(image.cooperative));
@@ -153,6 +154,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
     c.value = r.number<int64_t>();
   }
   image.num_warps = r.number<int32_t>();
+  image.copy_warps = r.number<int32_t>();
   image.shared_bytes = r.number<int64_t>();
   image.dependent_launch = r.number<uint8_t>() != 0;
   image.cooperative = r.number<uint8_t>() != 0;

@@ -43,6 +43,7 @@ struct KernelImage {
   std::vector<ImageParam> params;        ///< what the code takes
   std::vector<ImageConstant> constants;  ///< by position
   int num_warps = 4;
+  int copy_warps = 0;  ///< beside them, which copy alone
   int64_t shared_bytes = 0;
   bool dependent_launch = false;  ///< the code waits for earlier kernels itself: a launch may overlap their end
   bool cooperative = false;       ///< all programs of a launch run at once, or it is refused
@@ -53,6 +54,7 @@ struct KernelImage {
   int registers = -1;             ///< per thread; -1: not known yet
   int spill_bytes = -1;           ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
+  int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a program
   bool operator==(const KernelImage&) const = default;
 };
 

@@ -17,8 +17,8 @@
 // traffic, hence about a quarter of the time. This program predicts that, runs both, checks both, and measures.
 //
 // The fused kernel is written twice, in the kernel language (02_fused_softmax.py) and in C++ below; both say the same,
-// and run the same. How large a tile is (BLOCK_SIZE) and how many warps share it is for the tuner to say: it times the
-// candidates on the GPU at hand, for each row length anew, and remembers the best one in a file.
+// and run the same. How large a tile is (ROWS rows of BLOCK_SIZE elements) and how many warps share it is for the tuner
+// to say: it times the candidates on the GPU at hand, for each row length anew, and remembers the best one in a file.
 //
 //   02_fused_softmax [--rows M] [--cols N] [--plot FILE]
 //
@@ -43,22 +43,24 @@ using namespace tegula;
 
 namespace {
 
-// ---- The fused kernel in C++. The function runs once for each choice of BLOCK_SIZE and WHOLE, and records what it
-// does to its Tiles; `if` on a Const decides then, `for` over a range() becomes a loop of the kernel.
+// ---- The fused kernel in C++. The function runs once for each choice of ROWS, BLOCK_SIZE and WHOLE, and records what
+// it does to its Tiles; `if` on a Const decides then, `for` over a range() becomes a loop of the kernel.
 
 Kernel softmax_in_cpp() {
-  auto softmax = kernel("softmax", [](Ptr<"out"> out, Ptr<"x"> x, Int<"cols"> cols, Const<"BLOCK_SIZE"> BLOCK_SIZE,
-                                      Const<"WHOLE", bool> WHOLE) {
-    Tile row = program_id(0) * cols;
-    Tile offsets = arange(0, BLOCK_SIZE);
+  auto softmax = kernel("softmax", [](Ptr<"out"> out, Ptr<"x"> x, Int<"rows"> rows, Int<"cols"> cols,
+                                      Const<"ROWS"> ROWS, Const<"BLOCK_SIZE"> BLOCK_SIZE, Const<"WHOLE", bool> WHOLE) {
     if (WHOLE) {
-      Tile mask = offsets < cols;
-      Tile values = load(x + row + offsets, mask, -inf);
-      Tile numerator = exp(values - max(values, 0));
-      store(out + row + offsets, numerator / sum(numerator, 0), mask);
+      Tile row = program_id(0) * ROWS + arange(0, ROWS)[{all, none}];
+      Tile col = arange(0, BLOCK_SIZE)[{none, all}];
+      Tile inside = (row < rows) & (col < cols);
+      Tile values = load(x + row * cols + col, inside, -inf);
+      Tile numerator = exp(values - max(values, 1)[{all, none}]);
+      store(out + row * cols + col, numerator / sum(numerator, 1)[{all, none}], inside);
       return;
     }
     // In pieces; softmax_in_pieces of 02_fused_softmax.py says how.
+    Tile row = program_id(0) * cols;
+    Tile offsets = arange(0, BLOCK_SIZE);
     Tile top = full(list({BLOCK_SIZE}), -1e38, tl::float32);
     Tile total = zeros(list({BLOCK_SIZE}), tl::float32);
     for (Tile start : range(0, cols, BLOCK_SIZE, {.num_stages = 3})) {
@@ -79,7 +81,9 @@ Kernel softmax_in_cpp() {
   // What @triton.autotune and @triton.heuristics say in the text. Candidates are all combinations of these values that
   // the pruning function leaves.
   Autotune tuning;
-  tuning.configs = search_space({powers_of_two("BLOCK_SIZE", 256, 32768), powers_of_two("num_warps", 1, 32)});
+  tuning.configs = search_space({powers_of_two("BLOCK_SIZE", 256, 32768),
+                                 {"ROWS", {int64_t(1), int64_t(4), int64_t(16)}},
+                                 powers_of_two("num_warps", 1, 32)});
   tuning.key = {"cols"};
   tuning.prune = [](const std::vector<Config>& configs, const LaunchArgs& args) {
     const int64_t cols = args.integer("cols");
@@ -87,9 +91,10 @@ Kernel softmax_in_cpp() {
     while (block < cols) block *= 2;
     std::vector<Config> kept;
     for (const Config& config : configs) {
-      const int64_t size = config["BLOCK_SIZE"], threads = 32 * *config.num_warps;
-      const bool fits = size <= block && size <= 64 * threads && (size >= 4 * threads || threads == 32);
-      if (fits && (size >= cols || (size >= 4096 && size <= 8192))) kept.push_back(config);
+      const int64_t size = config["BLOCK_SIZE"], rows = config["ROWS"], threads = 32 * *config.num_warps;
+      const bool fits = size <= block && rows * size <= 64 * threads && (rows * size >= 4 * threads || threads == 32);
+      const bool whole = size >= cols && (rows == 1 || rows * size <= 8192);
+      if (fits && (whole || (rows == 1 && size >= 4096 && size <= 8192))) kept.push_back(config);
     }
     return kept;
   };
@@ -178,8 +183,8 @@ int main(int argc, char** argv) try {
   float* between = between_buffer.as<float>();
   float* column = column_buffer.as<float>();
 
-  // All kernels have one program a row. The naive ones take the row as one tile, whose extent is a power of two, and
-  // are told so; the fused ones leave their constexprs to the tuner.
+  // The naive kernels have one program a row, take it as one tile, whose extent is a power of two, and are told so; the
+  // fused ones leave their constexprs to the tuner, and have a program for each ROWS rows.
   Program program = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
   const Kernel fused_text = program.kernel("softmax"), fused_cpp = softmax_in_cpp();
   auto naive_steps = [&](int rows, int cols) {
@@ -200,8 +205,14 @@ int main(int argc, char** argv) try {
         step("divide by sum", 2 * matrix + row_results, "divide", {between, y, column, cols}),
     };
   };
+  auto programs = [](int rows) {
+    return [rows](const Config& config) {
+      const int64_t tile_rows = config["ROWS"];
+      return Grid{unsigned((rows + tile_rows - 1) / tile_rows)};
+    };
+  };
   auto fused_launch = [&](const Kernel& kernel, int rows, int cols) {
-    return [=, &device, &kernel] { kernel.launch(*device, Grid{unsigned(rows)}, {}, y, x, cols); };
+    return [=, &device, &kernel] { kernel.launch(*device, programs(rows), {}, y, x, rows, cols); };
   };
 
   // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
@@ -267,8 +278,8 @@ int main(int argc, char** argv) try {
     const int m = int(elements / size_t(n));
     if (m < 1) continue;
     const auto text = fused_launch(fused_text, m, n), cpp = fused_launch(fused_cpp, m, n);
-    const std::vector<Arg> args{y, x, n};
-    const Grid grid{unsigned(m)};
+    const std::vector<Arg> args{y, x, m, n};
+    const auto grid = programs(m);
     const std::string chosen = fused_text.ready(*device, tegula::detail::GridRef(grid), {}, args).config->to_string();
     if (!gpu) {
       text();

@@ -1,6 +1,6 @@
 """Softmax along the rows of a matrix, as five kernels and as one.
 
-A row lies `cols` elements after the one before it, and each program works on one row.
+A row lies `cols` elements after the one before it. Each program works on one row, the fused kernel's on ROWS of them.
 """
 
 import triton
@@ -52,15 +52,18 @@ def divide(out_ptr, x_ptr, sum_ptr, cols, BLOCK: tl.constexpr):
     store_row(out_ptr, x / tl.load(sum_ptr + tl.program_id(0)), cols, BLOCK)
 
 
-# ---- The fused way: the row stays on the chip between the steps.
+# ---- The fused way: rows stay on the chip between the steps.
 
 
 @triton.jit
-def softmax_of_tile(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
-    """The row in one tile."""
-    x = load_row(x_ptr, cols, BLOCK_SIZE, float("-inf"))
-    numerator = tl.exp(x - tl.max(x, axis=0))
-    store_row(out_ptr, numerator / tl.sum(numerator, axis=0), cols, BLOCK_SIZE)
+def softmax_of_tile(out_ptr, x_ptr, rows, cols, ROWS: tl.constexpr, BLOCK_SIZE: tl.constexpr):
+    """ROWS rows in one tile. To start a program takes time: a short row alone is too little work for one."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    col = tl.arange(0, BLOCK_SIZE)[None, :]
+    inside = (row < rows) & (col < cols)
+    x = tl.load(x_ptr + row * cols + col, mask=inside, other=float("-inf"))
+    numerator = tl.exp(x - tl.max(x, axis=1)[:, None])
+    tl.store(out_ptr + row * cols + col, numerator / tl.sum(numerator, axis=1)[:, None], mask=inside)
 
 
 @triton.jit
@@ -88,22 +91,27 @@ def softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles no larger than the row asks for, with 4 to 64 elements a thread (or a single warp)."""
+    """Tiles no larger than the rows ask for, with 4 to 64 elements a thread (or a single warp)."""
     block = triton.next_power_of_2(named_args["cols"])
     kept = []
     for config in configs:
         size = config.kwargs["BLOCK_SIZE"]
+        rows = config.kwargs["ROWS"]
         threads = 32 * config.num_warps
-        if size <= max(block, 256) and size <= 64 * threads and (size >= 4 * threads or config.num_warps == 1):
-            if size >= block or 4096 <= size <= 8192:
+        if size <= max(block, 256) and rows * size <= 64 * threads and (rows * size >= 4 * threads or config.num_warps == 1):
+            if rows > 1:
+                if size >= block and rows * size <= 8192:
+                    kept.append(config)
+            elif size >= block or 4096 <= size <= 8192:
                 kept.append(config)
     return kept
 
 
 @triton.autotune(
     configs=[
-        triton.Config({"BLOCK_SIZE": 256 * 2**i}, num_warps=warps)
+        triton.Config({"BLOCK_SIZE": 256 * 2**i, "ROWS": rows}, num_warps=warps)
         for i in range(8)
+        for rows in (1, 4, 16)
         for warps in (4, 8, 16, 32, 2, 1)
     ],
     key=["cols"],
@@ -111,8 +119,8 @@ def fitting(configs, named_args, **kwargs):
 )
 @triton.heuristics({"WHOLE": lambda args: args["BLOCK_SIZE"] >= args["cols"]})
 @triton.jit
-def softmax(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr, WHOLE: tl.constexpr):
+def softmax(out_ptr, x_ptr, rows, cols, ROWS: tl.constexpr, BLOCK_SIZE: tl.constexpr, WHOLE: tl.constexpr):
     if WHOLE:
-        softmax_of_tile(out_ptr, x_ptr, cols, BLOCK_SIZE)
+        softmax_of_tile(out_ptr, x_ptr, rows, cols, ROWS, BLOCK_SIZE)
     else:
         softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE)

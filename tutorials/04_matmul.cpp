@@ -83,7 +83,7 @@ Kernel matmul_in_cpp(std::string name, bool has_bias, std::function<Tile(Tile ac
   Autotune tuning;
   tuning.configs = search_space({powers_of_two("BLOCK_M", 16, 256),
                                  powers_of_two("BLOCK_N", 32, 256),
-                                 powers_of_two("BLOCK_K", 32, 64),
+                                 powers_of_two("BLOCK_K", 32, 128),
                                  {"GROUP_M", {int64_t(8)}},
                                  powers_of_two("num_warps", 2, 8),
                                  steps("num_stages", 3, 4)});
@@ -91,10 +91,13 @@ Kernel matmul_in_cpp(std::string name, bool has_bias, std::function<Tile(Tile ac
   tuning.prune = [](const std::vector<Config>& configs, const LaunchArgs& args) {
     std::vector<Config> kept;
     for (const Config& config : configs) {
-      const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], threads = 32 * *config.num_warps;
-      // Half of a thread's registers, or somewhat less, for the accumulator of a large tile.
-      const bool large = m >= 64 && n >= 64 && m * n / threads >= 64 && config["BLOCK_K"] == 64;
-      const bool small = m == 16 && n == 32 && threads == 64 && config["BLOCK_K"] == 64;
+      const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], k = config["BLOCK_K"];
+      const int64_t threads = 32 * *config.num_warps;
+      // Half of a thread's registers, or somewhat less, for the accumulator of a large tile; longer K steps where three
+      // of them fit shared memory.
+      const bool deep = k == 64 || (k == 128 && m * n == 64 * 128 && *config.num_stages == 3);
+      const bool large = m >= 64 && n >= 64 && m * n / threads >= 64 && deep;
+      const bool small = m == 16 && n == 32 && threads == 64 && k == 64;
       const bool matrix_is_small = args.integer("M") < 64 || args.integer("N") < 64;
       if (m * n / threads <= 128 &&
           (matrix_is_small ? small : large && m <= args.integer("M") && n <= args.integer("N")))

@@ -176,7 +176,8 @@ class _OptionsStruct(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("constexprs", ctypes.POINTER(_ConstexprStruct)),
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
                 ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
-                ("cooperative_grid", ctypes.c_int32)]
+                ("cooperative_grid", ctypes.c_int32), ("no_fp_fusion", ctypes.c_int32),
+                ("warp_specialize", ctypes.c_int32)]
 
 
 class _TupleStruct(ctypes.Structure):
@@ -401,11 +402,18 @@ class _NextArgument:
 _next_argument = _NextArgument()
 
 
+def _is_constexpr(x):
+    """Whether x is Triton's tl.constexpr(value)."""
+    return type(x).__name__ == "constexpr" and hasattr(x, "value")
+
+
 def _form_of(x, leaves, types):
     """A tuple with what is known at compile time; the other items are added to `leaves`. `types`: so are types' names."""
     items = []
     for item in x:
-        if isinstance(item, tuple):
+        if _is_constexpr(item):
+            items.append(item.value)
+        elif isinstance(item, tuple):
             items.append(_form_of(item, leaves, types))
         elif item is None or isinstance(item, str) and not (types and _is_type(item)) or _dtype_of(item):
             items.append(item)
@@ -435,7 +443,7 @@ def _tuple_words(value, keep):
 
 def _constexpr_words(value, keep):
     """(tag, bits) of a compile-time argument. What they point to is added to `keep`."""
-    if hasattr(value, "value") and type(value).__name__ == "constexpr":  # tl.constexpr(...)
+    if _is_constexpr(value):
         value = value.value
     if value is None:
         return _NONE, 0
@@ -892,11 +900,11 @@ class Image:
         return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
-_OPTIONS = ("num_warps", "num_stages", "maxnreg", "num_ctas")
-_OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid")
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "num_ctas")
+_OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 _WITHOUT_EFFECT = {
-    "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False), "enable_fp_fusion": (True, ),
+    "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False),
     "warp_size": (32, ), "extern_libs": (), "ir_override": (), "instrumentation_mode": ("", )
 }
 _ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, *_WITHOUT_EFFECT, "stream")
@@ -1141,11 +1149,13 @@ class Kernel:
                 raise TypeError(f"{self.name}(): {name} is {value!r}, expected an int") from None
             if name == "dependent_launch":
                 options["no_dependent_launch"] = not number
+            elif name == "enable_fp_fusion":
+                options["no_fp_fusion"] = not number
             elif name == "launch_cooperative_grid":
                 options["cooperative_grid"] = bool(number)
             else:
                 # To the C interface 0 stands for the default; stages are one at least.
-                options[name] = number or {"maxnreg": 0, "num_stages": 1}.get(name, -1)
+                options[name] = number or {"maxnreg": 0, "warp_specialize": 0, "num_stages": 1}.get(name, -1)
         array = (_ConstexprStruct * len(constexprs))(*constexprs)
         made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)

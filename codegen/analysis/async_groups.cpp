@@ -52,6 +52,10 @@ class GroupCount {
         join(since, other);
         return;
       }
+      case Opcode::CopyWarps: {  // they count their own
+        Since none;
+        return block(*op.regions[0], none);
+      }
       default:
         return;
     }

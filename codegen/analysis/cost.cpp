@@ -32,7 +32,6 @@ constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special f
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
 constexpr int kMaxPrograms = 32;           // an SM
-constexpr int kMaxRegisters = 255;
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
@@ -188,9 +187,7 @@ class Estimator {
     double memory = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9 * kMemoryEfficiency;
     double clock = rates.clock_mhz * 1e6;
 
-    int64_t file = target_.registers_per_sm / out_.threads / 8 * 8;
-    out_.register_limit = int(std::min<int64_t>(kMaxRegisters, file));
-    if (func_.maxnreg()) out_.register_limit = std::min(out_.register_limit, func_.maxnreg());
+    out_.register_limit = register_limit(func_, target_);
     int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
     int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / warps_);
     fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));

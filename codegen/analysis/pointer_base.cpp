@@ -73,16 +73,21 @@ bool apart(const Value* pointer, const std::vector<const Value*>& written) {
   return std::all_of(written.begin(), written.end(), [&](const Value* w) { return w && base && w != base; });
 }
 
+bool orders_memory(const Op& op, std::vector<const Value*>& written) {
+  bool ordered = false;
+  if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
+    written.push_back(pointer_base(op.operands[0]));
+  else if (op.has(WritesGlobal))  // a barrier, or an op that nothing is known of here
+    ordered = true;
+  ordered |= op.opcode == Opcode::AtomicRmw && op.get(attr::sem) != "relaxed";
+  ordered |= op.has(attr::volatile_) && op.get(attr::volatile_);
+  for (const auto& region : op.regions) ordered |= orders_memory(*region, written);
+  return ordered;
+}
+
 bool orders_memory(const Block& block, std::vector<const Value*>& written) {
   bool ordered = false;
-  walk(block, [&](const Op& op) {
-    if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
-      written.push_back(pointer_base(op.operands[0]));
-    else if (op.has(WritesGlobal))  // a barrier, or an op that nothing is known of here
-      ordered = true;
-    ordered |= op.opcode == Opcode::AtomicRmw && op.get(attr::sem) != "relaxed";
-    ordered |= op.has(attr::volatile_) && op.get(attr::volatile_);
-  });
+  for (const auto& op : block.ops) ordered |= orders_memory(*op, written);
   return ordered;
 }
 

@@ -12,8 +12,10 @@ const ir::Value* pointer_base(const ir::Value* pointer);
 /// Whether what `pointer` reaches is none of `written`, bases of pointers.
 bool apart(const ir::Value* pointer, const std::vector<const ir::Value*>& written);
 
-/// Whether memory is ordered in the block, regions included, other than by what loads follow from: barriers, volatile
-/// accesses, atomics that are not relaxed. Otherwise `written` receives the bases of what it writes (null: unknown).
+/// Whether the op, regions included, orders memory other than by what loads follow from: barriers, volatile accesses,
+/// atomics that are not relaxed. Otherwise `written` receives the bases of what it writes (null: unknown).
+bool orders_memory(const ir::Op& op, std::vector<const ir::Value*>& written);
+/// Likewise of a block.
 bool orders_memory(const ir::Block& block, std::vector<const ir::Value*>& written);
 
 }  // namespace tegula

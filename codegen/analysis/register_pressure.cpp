@@ -10,6 +10,7 @@ using ir::Opcode;
 
 namespace {
 
+constexpr int kMaxRegisters = 255;  // an instruction names
 constexpr int kBaseRegisters = 14;  // addresses, indices and what the assembler needs for itself
 
 int words(const ir::Type& type, int64_t count) { return int((count * type.bits() + 31) / 32); }
@@ -37,10 +38,19 @@ int64_t held_elements(const ir::Type& type) {
   return type.layout->remove_zero_registers().in_size(Dim::Register);
 }
 
+int register_limit(const ir::Func& func, const Target& target) {
+  const int64_t file = target.registers_per_sm / (32 * func.num_warps()) / 8 * 8;
+  const int limit = int(std::min<int64_t>(kMaxRegisters, file));
+  return func.maxnreg() ? std::min(limit, func.maxnreg()) : limit;
+}
+
 RegisterPressure::RegisterPressure(const ir::Func& func, const AxisAnalysis& axis, const LaunchValues& values)
     : func_(func), axis_(axis), values_(values) {}
 
-RegisterPressure::Peak RegisterPressure::peak() {
+RegisterPressure::Peak RegisterPressure::peak() { return peak_without({}); }
+
+RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<const ir::Value*>& values) {
+  streamed_ = values;
   find_streamed(func_.body);
   ir::walk(func_.body, [&](const ir::Op& op) {
     if (ir::is_product(op)) fragments_.insert({op.operand(0), op.operand(1)});
@@ -110,9 +120,16 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
   return variety_[v] = n;
 }
 
-// Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole.
+// Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole,
+// unless they are held while threads wait for another reduction.
 void RegisterPressure::find_streamed(const ir::Block& block) {
   std::unordered_map<const ir::Value*, int> uses = ir::count_uses(func_.body);
+  std::unordered_map<const ir::Op*, int> behind;  // how many reductions and scans of the block
+  int combined = 0;
+  for (const auto& op : block.ops) {
+    behind[op.get()] = combined;
+    combined += op->info().combines();
+  }
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
     for (const auto& region : op.regions)
@@ -121,7 +138,8 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
                 (op.has(ir::Elementwise) && streamed_.contains(op.result()));
     if (!sink) continue;
     for (const ir::Value* x : op.operands)
-      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer && uses[x] == 1)
+      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer && uses[x] == 1 &&
+          behind[x->def] == behind[&op])
         streamed_.insert(x);
   }
 }

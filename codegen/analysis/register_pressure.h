@@ -7,11 +7,15 @@
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
 
 namespace tegula {
 
 /// Elements of this type that a thread holds, copies left out.
 int64_t held_elements(const ir::Type& type);
+
+/// The most registers that a thread may have: by the size of the register file, by the instructions, by maxnreg.
+int register_limit(const ir::Func& func, const Target& target);
 
 class RegisterPressure {
  public:
@@ -23,6 +27,8 @@ class RegisterPressure {
     double times = 1;  ///< how often a program comes there
   };
   Peak peak();
+  /// The peak if these values are made piece by piece where they are used, so that nothing holds them.
+  Peak peak_without(const std::unordered_set<const ir::Value*>& values);
 
   /// How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
   /// constant goes into the instruction. Other values take one a register of their layout.

@@ -196,11 +196,13 @@ class HazardWalk {
         return;
       case Opcode::SharedAlloc:
         // Barriers are set up, and a barrier of threads behind that is a part of it.
-        if (!op.get(attr::barriers)) return;
+        if (!op.get(attr::barriers) || op.get(attr::arrivals)) return;
         write(op, {&op, kAnySlot}, state);
         return barrier(state, false);
       case Opcode::SharedFree:
         return write(op, {op.operand(0)->def, kAnySlot}, state);
+      case Opcode::CopyWarps:  // barriers in shared memory order it with the program
+        return;
       case Opcode::MmaStart:
         return start_product(op, state);
       case Opcode::MmaWait:

@@ -17,6 +17,7 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kAlignment = 128;
+constexpr int64_t kBarrierAlignment = 8;
 constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
 /// Up to this many bytes in all, every op has its own area; larger ones share.
 constexpr int64_t kPrivateBytes = 16 << 10;
@@ -113,11 +114,17 @@ class RoomPlan {
  public:
   explicit RoomPlan(const ir::Func& func) : waits_(func) {
     number_ops(func.body);
-    ir::walk(func.body, [&](const ir::Op& op) { visit(op); });
+    std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
+    ir::walk(func.body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::CopyWarps)
+        ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
+      if (!beside.contains(&op)) visit(op);
+    });
     std::stable_sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) { return a.begin < b.begin; });
     for (size_t i = 0; i < rooms.size(); ++i) {
       Room& room = rooms[i];
-      room.offset = first_gap(taken(room.begin, room.end, i), room.bytes, kPlaceAlignment);
+      const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
+      room.offset = first_gap(taken(room.begin, room.end, i), room.bytes, alignment);
       bytes = std::max(bytes, room.offset + room.bytes);
     }
   }
@@ -152,6 +159,7 @@ class RoomPlan {
       room_of_[&op] = rooms.size();
       const int here = number_.at(&op);
       rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
+      if (op.get(ir::attr::arrivals)) rooms.back().end = INT_MAX;
     }
     for (const ir::Value* v : op.operands) {
       if (!v || !v->type.is_place()) continue;

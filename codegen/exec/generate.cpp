@@ -15,6 +15,7 @@
 
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
+#include "codegen/exec/pair_divisions.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
 
@@ -57,7 +58,7 @@ constexpr const char* kOptimize =
     "function(simplifycfg,sroa,early-cse,sccp,instcombine<no-verify-fixpoint>,early-cse,reassociate,"
     "loop-mssa(licm,loop-rotate,licm),simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop(indvars,loop-deletion,loop-unroll-full),gvn,correlated-propagation,adce,simplifycfg,"
-    "loop-unroll,instcombine<no-verify-fixpoint>,div-rem-pairs,simplifycfg)";
+    "loop-unroll,instcombine<no-verify-fixpoint>,simplifycfg)";
 
 // Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel.
 constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
@@ -145,6 +146,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
 
   lower::link_libclc(module);
   run_passes(module, *machine, kOptimize);
+  for (llvm::Function& function : module) pair_divisions(function);
   // Sums of a dot fill the registers, and what follows them is long.
   if (!options.emulator && has_dots(func))
     for (llvm::Function& function : module) order_by_use(function);
@@ -152,6 +154,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;
+  code.copy_warps = lowering.copy_warps();
   code.shared_bytes = lowering.shared.bytes;
   code.dependent_launch = lowering.dependent_launch();
   code.sites = lowering.sites;

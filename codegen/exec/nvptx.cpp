@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -50,16 +52,24 @@ struct Assembly {
   std::string text;
   std::vector<std::string> constraints;
   std::vector<unsigned> inputs;
+
+  size_t num_results() const { return constraints.size() - inputs.size(); }
 };
 
-// Where the predicate is true there is no need of it, nor of the values that a load gives where it is false: these are
-// tied to the results.
-void drop_predicate(Assembly& assembly) {
-  const size_t results = assembly.constraints.size() - assembly.inputs.size();
-  assembly.text.erase(0, assembly.text.find(' ') + 1);
+// How a call of a predicated row is written: the predicate is true, or some of the values that a load gives where it
+// is false, which are tied to the results, are constants. Bits of these constants by operand.
+struct CallForm {
+  bool always = false;
+  std::map<size_t, uint64_t> constants;
+  auto operator<=>(const CallForm&) const = default;
+};
+
+// Leaves out inputs, so that the operands behind them have lower numbers.
+void drop_inputs(Assembly& assembly, const std::function<bool(size_t)>& dropped) {
+  const size_t results = assembly.num_results();
   std::vector<size_t> kept;
   for (size_t i = 0; i < assembly.constraints.size(); ++i)
-    if (i < results || (assembly.constraints[i] != "b" && !std::isdigit(assembly.constraints[i][0]))) kept.push_back(i);
+    if (i < results || !dropped(i)) kept.push_back(i);
   Assembly out;
   for (size_t i = 0; i < assembly.text.size(); ++i) {
     out.text += assembly.text[i];
@@ -74,6 +84,29 @@ void drop_predicate(Assembly& assembly) {
     if (i >= results) out.inputs.push_back(assembly.inputs[i - results]);
   }
   assembly = std::move(out);
+}
+
+bool is_tied(const std::string& constraint) { return std::isdigit(constraint[0]); }
+
+// Where the predicate is true there is no need of it, nor of the values for where it is false.
+void drop_predicate(Assembly& assembly) {
+  assembly.text.erase(0, assembly.text.find(' ') + 1);
+  drop_inputs(assembly, [&](size_t i) { return assembly.constraints[i] == "b" || is_tied(assembly.constraints[i]); });
+}
+
+// As operands, constants are copies of a register that all loads share, and passes over the machine code walk all uses
+// of a register for each copy.
+void set_constants(Assembly& assembly, const std::map<size_t, uint64_t>& constants) {
+  std::string moves;
+  for (auto [operand, bits] : constants) {
+    const size_t result = size_t(std::stoi(assembly.constraints[operand]));
+    std::string& constraint = assembly.constraints[result];
+    const int width = constraint.back() == 'h' ? 16 : constraint.back() == 'r' ? 32 : 64;
+    moves += fmt::format("mov.b{} ${}, {}; ", width, result, bits);
+    constraint.insert(1, "&");
+  }
+  assembly.text.insert(0, moves);
+  drop_inputs(assembly, [&](size_t i) { return constants.contains(i); });
 }
 
 // An eviction priority counts for the L1 cache alone; for the L2 cache an access takes a policy as its last operand.
@@ -100,18 +133,15 @@ std::string with_modifiers(const HwInfo& row, const Target& target, const std::s
   return replace_all(text, "{order}", is_volatile ? ".volatile" : "");
 }
 
-// The calls of a hardware function as inline assembly.
+// The calls of a hardware function that have one form, as inline assembly.
 class AssemblyCalls {
  public:
-  /// `always`: for calls whose predicate is true.
-  AssemblyCalls(const llvm::Function& f, const HwInfo& row, const Target& target, const std::string& modifiers,
-                bool always)
+  AssemblyCalls(const llvm::Function& f, const HwInfo& row, Assembly assembly, const std::string& modifiers,
+                const CallForm& form)
       : single_(row.result_count == 1), convergent_(row.effects & lower::Convergent) {
     bool is_volatile = modifiers == ".volatile";
-    Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
-    for (size_t i = 0; i < row.args.size(); ++i)
-      if (row.args[i] != HwType::Site) assembly.inputs.push_back(unsigned(i));
-    if (always) drop_predicate(assembly);
+    if (form.always) drop_predicate(assembly);
+    if (!form.constants.empty()) set_constants(assembly, form.constants);
     add_cache_policy(assembly.text, modifiers);
     effects_ = row.effects & (lower::Write | lower::Read) || is_volatile;
     if (effects_) assembly.constraints.push_back("~{memory}");
@@ -231,17 +261,33 @@ NvptxMachine::~NvptxMachine() {
 
 namespace {
 
-// The argument that predicates a row, or -1.
-int predicate_of(const HwInfo& row) {
-  if (!row.assembly.starts_with('@')) return -1;
-  return int(std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin());
+// The row's PTX for calls with these modifiers.
+Assembly assembly_of(const HwInfo& row, const Target& target, const std::string& modifiers) {
+  Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
+  for (size_t i = 0; i < row.args.size(); ++i)
+    if (row.args[i] != HwType::Site) assembly.inputs.push_back(unsigned(i));
+  return assembly;
 }
 
-// Whether the call's predicate, which is the argument of that number, is true.
-bool always_done(const llvm::CallInst& call, int predicate) {
-  if (predicate < 0) return false;
-  auto* p = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(unsigned(predicate)));
-  return p && p->isOne();
+// From so many calls on constants are set in the assembly. The assembler allocates registers otherwise for it, not
+// better.
+constexpr unsigned kManyCalls = 512;
+
+CallForm form_of(const llvm::CallInst& call, const HwInfo& row, const Assembly& assembly, bool many) {
+  CallForm form;
+  if (!row.assembly.starts_with('@')) return form;
+  const auto predicate = std::find(row.args.begin(), row.args.end(), HwType::I1) - row.args.begin();
+  if (auto* p = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(unsigned(predicate))); p && p->isOne()) {
+    form.always = true;
+    return form;
+  }
+  if (!many) return form;
+  for (size_t i = assembly.num_results(); i < assembly.constraints.size(); ++i) {
+    if (!is_tied(assembly.constraints[i])) continue;
+    const llvm::Value* value = call.getArgOperand(assembly.inputs[i - assembly.num_results()]);
+    if (auto* number = llvm::dyn_cast<llvm::ConstantInt>(value)) form.constants[i] = number->getZExtValue();
+  }
+  return form;
 }
 
 // Turns the calls of a block of inline PTX into the block as it stands.
@@ -277,8 +323,9 @@ int insert_ptx(llvm::Module& module, const Target& target) {
     if (!row || !f.isDeclaration()) continue;
     TEGULA_CHECK(f.use_empty() || target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
     if (!f.use_empty()) ptx = std::max(ptx, target.ptx_for(row->feature));
-    const int predicate = predicate_of(*row);
-    std::optional<AssemblyCalls> plain, always;
+    const Assembly assembly = assembly_of(*row, target, modifiers);
+    const bool many = f.hasNUsesOrMore(kManyCalls);
+    std::map<CallForm, AssemblyCalls> calls;
     for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
       auto& call = *llvm::cast<llvm::CallInst>(user);
       if (row->name == "shared_base") {
@@ -287,10 +334,10 @@ int insert_ptx(llvm::Module& module, const Target& target) {
         call.eraseFromParent();
         continue;
       }
-      const bool unpredicated = always_done(call, predicate);
-      std::optional<AssemblyCalls>& calls = unpredicated ? always : plain;
-      if (!calls) calls.emplace(f, *row, target, modifiers, unpredicated);
-      calls->replace(call);
+      CallForm form = form_of(call, *row, assembly, many);
+      auto it = calls.find(form);
+      if (it == calls.end()) it = calls.try_emplace(form, f, *row, assembly, modifiers, form).first;
+      it->second.replace(call);
     }
     f.eraseFromParent();
   }

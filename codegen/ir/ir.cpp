@@ -147,12 +147,19 @@ int option_of(const Func& func, const OptionInfo& option) {
 }  // namespace
 
 int Func::num_warps() const { return option_of(*this, option::num_warps); }
+int Func::warp_specialize() const { return option_of(*this, option::warp_specialize); }
 int Func::num_stages() const { return option_of(*this, option::num_stages); }
 int Func::maxnreg() const { return option_of(*this, option::maxnreg); }
-bool Func::dependent_launch() const {
-  auto it = attrs.find("dependent_launch");
-  return it == attrs.end() || std::get<bool>(it->second);
+
+namespace {
+bool unless_false(const Func& func, std::string_view name) {
+  auto it = func.attrs.find(name);
+  return it == func.attrs.end() || std::get<bool>(it->second);
 }
+}  // namespace
+
+bool Func::dependent_launch() const { return unless_false(*this, "dependent_launch"); }
+bool Func::fp_fusion() const { return unless_false(*this, "fp_fusion"); }
 
 Value* Func::add_param(Type type, std::string param_name, int64_t divisible_by) {
   divisibility.push_back(divisible_by);

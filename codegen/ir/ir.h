@@ -78,7 +78,7 @@ struct AttrInfo {
   const char* doc;
 };
 
-enum class RegionKind : uint8_t { Combine, Elements, Body, Test, Branch };
+enum class RegionKind : uint8_t { Combine, Elements, Body, Test, Branch, Beside };
 
 /// A row of TEGULA_REGION.
 struct RegionInfo {
@@ -106,6 +106,8 @@ struct OpInfo {
   bool combines() const { return !regions.empty() && regions[0].kind == RegionKind::Combine; }
   /// Whether its region is one of scalars that sees nothing from outside.
   bool isolates() const { return combines() || (!regions.empty() && regions[0].kind == RegionKind::Elements); }
+  /// Whether its region runs on warps of its own.
+  bool runs_beside() const { return !regions.empty() && regions[0].kind == RegionKind::Beside; }
 };
 const OpInfo& op_info(Opcode opcode);
 std::optional<Opcode> opcode_from_text(std::string_view text);
@@ -184,9 +186,12 @@ struct Func {
 
   int num_warps() const;
   int num_stages() const;  ///< of the loops around a dot that have no number of their own
-  int maxnreg() const;     ///< registers a thread at most; 0: no limit
+  int warp_specialize() const;
+  int maxnreg() const;  ///< registers a thread at most; 0: no limit
   /// Whether the kernel may begin before the one ahead of it in its stream has ended (attribute dependent_launch).
   bool dependent_launch() const;
+  /// Whether a product and a sum may become one fma (attribute fp_fusion).
+  bool fp_fusion() const;
   Value* add_param(Type type, std::string name, int64_t divisible_by = 1);
 
   std::unique_ptr<Func> clone() const;

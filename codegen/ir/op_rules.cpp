@@ -438,6 +438,10 @@ void OpRules::semantics() {
     case Opcode::SharedAlloc:
     case Opcode::SharedFree:
     case Opcode::SharedSlot:
+    case Opcode::PhaseArrive:
+    case Opcode::PhaseWait:
+    case Opcode::TurnWait:
+    case Opcode::TurnPass:
     case Opcode::AsyncCopy:
     case Opcode::AsyncCommit:
     case Opcode::SharedStore:
@@ -450,6 +454,13 @@ void OpRules::semantics() {
              fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
                          in(0).is_token() ? in(0).to_string() : "a token"));
       return;
+    case Opcode::CopyWarps: {
+      const size_t registers = op.get(attr::registers).size();
+      want(registers == 0 || registers == 2,
+           fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers));
+      want(op.parent == &func_.body, "copy_warps stands in another op");
+      return;
+    }
     case Opcode::For:
       return for_loop();
     case Opcode::If:

@@ -41,9 +41,11 @@ class OpRules {
   void gather();
   void histogram();
   void map_elementwise();
-  // The region of an op that combines: it takes two groups of the operands' elements, gives one, and holds pure scalar
-  // ops alone. The operands are tiles of one shape and layout.
+  // The region of an op that combines: it takes two groups of the operands' elements and gives one. The operands are
+  // tiles of one shape and layout.
   void combine();
+  // What a region for single elements holds: scalar ops without effects, and control flow of these.
+  void scalar_ops(const Block& region);
   void dot();
   void asynchronous_product();
   void memory();

@@ -25,12 +25,16 @@ void OpRules::combine() {
       want_same(region.args[side * n + i]->type, elements[i], fmt::format("the region's argument {}", side * n + i));
   }
   passes_on(*region.terminator(), 0, elements, "the region's value");
+  scalar_ops(region);
+}
+
+void OpRules::scalar_ops(const Block& region) {
   const Op* op = op_;
   walk(region, [&](const Op& inner) {
-    bool scalar = inner.has(Pure) || inner.has(Terminator);
+    bool scalar = inner.has(Pure) || inner.has(Control) || inner.has(Terminator);
     for (auto& r : inner.results) scalar &= r->type.is_scalar();
     op_ = &inner;
-    want(scalar, fmt::format("the region of {} holds pure scalar ops alone", op->info().text));
+    want(scalar, fmt::format("the region of {} holds scalar ops without effects alone", op->info().text));
   });
   op_ = op;
 }
@@ -121,14 +125,7 @@ void OpRules::map_elementwise() {
   for (size_t i = 0; i < n; ++i) want_same_shape(in(int(i)), in(0), fmt::format("operand {}", i));
   for (size_t i = 0; i < m; ++i) want_same_shape(out(int(i)), in(0), fmt::format("result {}", i));
   one_layout();
-  const Op* op = op_;
-  walk(region, [&](const Op& inner) {
-    bool scalar = inner.has(Pure) || inner.has(Control) || inner.has(Terminator);
-    for (auto& r : inner.results) scalar &= r->type.is_scalar();
-    op_ = &inner;
-    want(scalar, "the region of map_elementwise holds scalar ops without effects alone");
-  });
-  op_ = op;
+  scalar_ops(region);
 }
 
 void OpRules::dot() {

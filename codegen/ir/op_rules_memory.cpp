@@ -74,6 +74,10 @@ void OpRules::shared_memory() {
   auto place = [&](const Type& t, std::string_view what) {
     return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
   };
+  auto barrier = [&](const Type& t) {
+    const std::string what = operand_name(0);
+    if (place(t, what)) want(t.elem == Elem::I64, fmt::format("{} is {}, expected i64", what, t.to_string()));
+  };
   switch (op_->opcode) {
     case Opcode::SharedAlloc:
       place(out(), "the result");
@@ -82,6 +86,8 @@ void OpRules::shared_memory() {
           fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
       if (op_->get(attr::barriers))
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
+      want(op_->get(attr::arrivals) == 0 || (op_->get(attr::barriers) && op_->parent == &func_.body),
+           "arrivals are for barriers in the function's body");
       break;
     case Opcode::SharedFree:
       if (place(in(0), "operand 'buffer'")) {
@@ -100,6 +106,20 @@ void OpRules::shared_memory() {
       }
       want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
       want_same(out(), in(0), "the result");
+      break;
+    case Opcode::PhaseArrive:
+      barrier(in(0));
+      if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I1), "operand 'exists'");
+      break;
+    case Opcode::PhaseWait:
+    case Opcode::TurnWait:
+      barrier(in(0));
+      want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
+      break;
+    case Opcode::TurnPass:
+      barrier(in(0));
+      want_same(in(1), Type::scalar(Elem::I1), "operand 'others'");
+      want_same(in(2), Type::scalar(Elem::I1), "operand 'last'");
       break;
     case Opcode::AsyncCopy: {
       const Type& ptr = in(0);

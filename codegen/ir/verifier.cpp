@@ -22,8 +22,8 @@
 // - cast: neither side is a pointer; `rounding` only from a float to a narrower one. bitcast: same width.
 // - splat: from a scalar to a tile. broadcast: same rank, only extents of 1 grow. expand_dims: an extent 1 at `axis`.
 //   reshape: as many elements. trans: `order` is a permutation, the shape follows it.
-// - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds pure scalar ops
-//   alone. reduce: results drop `axis`.
+// - Combine (reduce): tiles of one shape; the region takes two groups of scalars, yields one and holds scalar ops
+//   without effects alone. reduce: results drop `axis`.
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
 //   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type.
 // - mma_start: as dot, but b is a place in shared memory, a may be one, and the result is in flight. accumulate is a
@@ -97,12 +97,15 @@ class Verifier : private OpRules {
              fmt::format("the divisibility of parameter '{}' is {}, expected a power of two", func_.body.args[i]->name,
                          func_.divisibility[i]));
     for (auto& [name, value] : func_.attrs) function_attribute(name, value);
-    warps_good_ = option::num_warps.allows(func_.num_warps());
+    warps_ = func_.num_warps();
+    warps_good_ = option::num_warps.allows(warps_);
   }
 
   void function_attribute(const std::string& name, const Attr& value) {
     const OptionInfo* option = find_option(name);
-    if (!want(option || name == "dependent_launch", fmt::format("a function has no attribute '{}'", name))) return;
+    if (!want(option || name == "dependent_launch" || name == "fp_fusion",
+              fmt::format("a function has no attribute '{}'", name)))
+      return;
     const Attr example = option ? Attr(int64_t(0)) : Attr(true);
     if (!want(value.index() == example.index(),
               fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value), attr_kind(example))))
@@ -235,6 +238,10 @@ class Verifier : private OpRules {
       case Opcode::SharedStore:
       case Opcode::SharedRead:
       case Opcode::SharedFree:
+      case Opcode::PhaseArrive:
+      case Opcode::PhaseWait:
+      case Opcode::TurnWait:
+      case Opcode::TurnPass:
       case Opcode::Dot:  // rules of their own
       case Opcode::MmaStart:
         return true;
@@ -252,7 +259,7 @@ class Verifier : private OpRules {
     for (size_t i = 0; i < op->regions.size(); ++i) {
       want(op->regions[i]->parent == op, "a region does not know its op");
       const Opcode terminator = i < rows.size() ? rows[i].terminator : Opcode::Yield;
-      region(*op->regions[i], terminator, op->info().isolates());
+      region(*op, *op->regions[i], terminator);
       op_ = op;
       const Op* end = op->regions[i]->terminator();
       good &= end && end->opcode == terminator;
@@ -260,11 +267,19 @@ class Verifier : private OpRules {
     return good;
   }
 
-  void region(const Block& b, Opcode terminator, bool isolated) {
-    if (!isolated) return block(b, terminator);
+  void region(const Op& owner, const Block& b, Opcode terminator) {
+    const bool beside = owner.info().runs_beside();
+    if (!owner.info().isolates() && !beside) return block(b, terminator);
     std::unordered_set<const Value*> outside = std::exchange(defined_, {});
+    if (beside)
+      for (const Value* v : outside)
+        if (v->type.is_place() || v->block == &func_.body) defined_.insert(v);
     std::swap(hidden_, outside);
+    const int warps = std::exchange(warps_, beside ? int(owner.get(attr::warps)) : warps_);
+    good_layouts_.clear();
     block(b, terminator);
+    good_layouts_.clear();
+    warps_ = warps;
     std::swap(hidden_, outside);
     defined_ = std::move(outside);
   }
@@ -307,7 +322,7 @@ class Verifier : private OpRules {
 
   void layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
     if (!warps_good_) return;
-    int warp_bits = std::countr_zero(unsigned(func_.num_warps()));
+    int warp_bits = std::countr_zero(unsigned(warps_));
     auto wrong = [&](const std::string& why) {
       return report(fmt::format("{} has layout {{{}}}: {}", what, l.to_string(), why));
     };
@@ -317,8 +332,7 @@ class Verifier : private OpRules {
     if (l.in_bits(Dim::Lane) != kLaneBits)
       return wrong(fmt::format("{} lane bits, expected {}", l.in_bits(Dim::Lane), kLaneBits));
     if (l.in_bits(Dim::Warp) != warp_bits)
-      return wrong(
-          fmt::format("{} warp bits, expected {} for {} warps", l.in_bits(Dim::Warp), warp_bits, func_.num_warps()));
+      return wrong(fmt::format("{} warp bits, expected {} for {} warps", l.in_bits(Dim::Warp), warp_bits, warps_));
     bool sizes = l.outs().size() == shape.size();
     for (size_t i = 0; sizes && i < shape.size(); ++i)
       sizes = l.outs()[i].dim == tile_dim(int(i)) && l.outs()[i].size == shape[i];
@@ -330,6 +344,7 @@ class Verifier : private OpRules {
   std::unordered_set<const Value*> defined_;
   std::unordered_set<const Value*> hidden_;               // defined outside of a region that sees its own values alone
   std::unordered_set<const LinearLayout*> good_layouts_;  // many values share one
+  int warps_ = 0;                                         // of the region at hand
   bool warps_good_ = true;
 };
 

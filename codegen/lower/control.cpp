@@ -1,4 +1,6 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
+#include <algorithm>
+
 #include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
@@ -59,6 +61,14 @@ bool has_inner_dots(const ir::Op& loop) {
   return found;
 }
 
+// Whether copies run ahead in the loop. Their addresses are a scalar pointer and distances that stay: an addition each.
+// Loop strength reduction would carry some of the sums as well, in registers that ptxas moves in pairs ahead of each
+// copy.
+bool copies_ahead(const ir::Block& body) {
+  return std::any_of(body.ops.begin(), body.ops.end(),
+                     [](const auto& op) { return op->opcode == ir::Opcode::AsyncCopy; });
+}
+
 void keep_invariants_inside(llvm::Instruction* latch) {
   llvm::LLVMContext& context = latch->getContext();
   llvm::Metadata* off = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.licm.disable"));
@@ -100,6 +110,10 @@ void lower_For(Lowering& l, const ir::Op& op) {
   l.b.SetInsertPoint(inside);
   l.lower_block(body);
   std::vector<Regs> next = registers_of(l, body.terminator()->operands);
+  if (copies_ahead(body))
+    for (size_t r = 0; r < loop.carried(); ++r)
+      if (const ir::Type& type = loop.arg(r)->type; type.pointer && type.is_scalar())
+        next[r] = {l.hw("opaque_pointer", next[r])};
   next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);

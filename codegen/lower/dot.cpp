@@ -116,15 +116,20 @@ class MmaProduct {
     for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
   }
 
+  // A row of blocks takes the same words of A, a column the same of B: each is packed once.
   template <class Element>
   Parts word(int64_t k, Element element) {
+    std::vector<llvm::Value*> whole;
+    for (int64_t at = k; at < k + packed_; ++at) whole.push_back(element(at));
+    Parts& packed = words_[{k, whole}];
+    if (packed[0]) return packed;
     llvm::SmallVector<llvm::Value*, 4> elements[2];
-    for (int64_t at = k; at < k + packed_; ++at) {
-      const Parts parts = parts_of(element(at));
-      for (size_t i : {0, 1})
-        if (parts[i]) elements[i].push_back(within_k(parts[i], at));
+    for (int64_t i = 0; i < packed_; ++i) {
+      const Parts parts = parts_of(whole[size_t(i)]);
+      for (size_t part : {0, 1})
+        if (parts[part]) elements[part].push_back(within_k(parts[part], k + i));
     }
-    return {l_.pack(elements[0], 32)[0], in_parts_ ? l_.pack(elements[1], 32)[0] : nullptr};
+    return packed = {l_.pack(elements[0], 32)[0], in_parts_ ? l_.pack(elements[1], 32)[0] : nullptr};
   }
 
   Parts parts_of(llvm::Value* x) {
@@ -152,6 +157,7 @@ class MmaProduct {
   const bool in_tf32_, in_parts_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
   std::map<llvm::Value*, Parts> parts_;
+  std::map<std::pair<int64_t, std::vector<llvm::Value*>>, Parts> words_;  // by k and the elements from there
 };
 
 // Each thread multiplies the rows and columns of its own sums; fp16 sums are kept in fp32 until the end.

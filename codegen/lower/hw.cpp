@@ -149,6 +149,8 @@ llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string
   auto* f = llvm::Function::Create(llvm::FunctionType::get(result, args, false), llvm::GlobalValue::ExternalLinkage,
                                    name, module);
   f->setDoesNotThrow();
+  // An instruction gives some bits, whatever its operands are. Saying so spares LLVM searching for a proof.
+  if (!result->isVoidTy()) f->addRetAttr(llvm::Attribute::NoUndef);
   f->addFnAttr(llvm::Attribute::WillReturn);
   f->addFnAttr(llvm::Attribute::NoCallback);
   if (info.effects & Convergent) f->setConvergent();

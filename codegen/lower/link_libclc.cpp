@@ -96,10 +96,23 @@ void link_libclc(llvm::Module& module) {
   for (llvm::Function* f : linked) use_fast_forms(*f);
 }
 
+namespace {
+
+// A function's instructions and blocks, times its calls, above which it stays a function: a tile of thousands of
+// elements for a thread has as many calls, and passes over the machine code take the square of the blocks.
+constexpr size_t kMostInstructions = 1 << 15, kMostBlocks = 1 << 10;
+
+bool is_inlined(const llvm::Function& f) {
+  const size_t calls = f.getNumUses();
+  return f.getInstructionCount() * calls <= kMostInstructions && f.size() * calls <= kMostBlocks;
+}
+
+}  // namespace
+
 bool inline_libclc_calls(llvm::Module& module) {
   bool found = false;
   for (llvm::Function& f : module) {
-    if (f.isDeclaration() || !f.hasInternalLinkage()) continue;
+    if (f.isDeclaration() || !f.hasInternalLinkage() || !is_inlined(f)) continue;
     f.removeFnAttr(llvm::Attribute::NoInline);
     f.addFnAttr(llvm::Attribute::AlwaysInline);
     found = true;

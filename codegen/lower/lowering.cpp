@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "codegen/analysis/occupancy.h"
+
 namespace tegula::lower {
 
 // ---------------------------------------------------------------------------------------------------- debug info
@@ -47,11 +49,15 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       shared(plan_shared(func)),
       groups(groups_since(func)),
       axes(func),
-      uses(ir::count_uses(func.body)) {}
+      uses(ir::count_uses(func.body)) {
+  warps_.count = func.num_warps();
+  for (auto& op : func.body.ops)
+    if (op->opcode == ir::Opcode::CopyWarps) copy_warps_ = op.get();
+}
 
 bool Lowering::run() {
   llvm::FastMathFlags flags;
-  flags.setAllowContract();  // a * b + c may become one fma, as in Triton
+  flags.setAllowContract(func.fp_fusion());  // a * b + c may become one fma, as in Triton
   b.setFastMathFlags(flags);
   if (shared.bytes > target.shared_per_program) {
     // The place to change is the op that takes most of it.
@@ -79,7 +85,11 @@ bool Lowering::run() {
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", num_warps() * 32));
+  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", (num_warps() + copy_warps()) * 32));
+  if (copy_warps_)
+    function_->addFnAttr("nvvm.minctasm", "1");  // registers that change hands are to be counted from the start
+  else if (const int64_t programs = programs_to_fit(func, target, shared.bytes); programs > 1)
+    function_->addFnAttr("nvvm.minctasm", fmt::format("{}", programs));
   if (func.maxnreg()) function_->addFnAttr("nvvm.maxnreg", fmt::format("{}", func.maxnreg()));
   function_->setDoesNotThrow();
   debug_ = std::make_unique<DebugInfo>(module, function_, func);
@@ -88,12 +98,13 @@ bool Lowering::run() {
   auto* body = llvm::BasicBlock::Create(context, "body", function_);
   b.SetInsertPoint(entry);
   b.SetCurrentDebugLocation(debug_->at(func.loc));
-  entry_end_ = b.CreateBr(body);
+  warps_.begin = entry_end_ = b.CreateBr(body);
   b.SetInsertPoint(entry_end_);
   for (size_t i = 0; i < func.body.args.size(); ++i) {
     llvm::Argument* arg = function_->getArg(unsigned(i));
     const ir::Value* param = func.body.args[i].get();
     arg->setName(param->name);
+    arg->addAttr(llvm::Attribute::NoUndef);
     if (param->type.pointer)
       arg->addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(uint64_t(func.divisibility[i]))));
     set_scalar(param, param->type.is_bool() ? b.CreateTrunc(arg, b.getInt1Ty()) : static_cast<llvm::Value*>(arg));
@@ -106,20 +117,94 @@ bool Lowering::run() {
 
 bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
 
+namespace {
+
+// To let the next kernel start takes a GPU more than a nanosecond a program, measured on an H200, one after the other:
+// as long as to move this many bytes. With more programs than these, that is more than the overlap gains.
+constexpr int64_t kBytesWorthIt = 6 << 10;
+constexpr int64_t kFewPrograms = 1024;
+
+// Bytes that a program reads and writes; in loops, a great many.
+int64_t bytes_moved(const ir::Block& block) {
+  int64_t bytes = 0;
+  for (const auto& op : block.ops) {
+    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
+        op->opcode == ir::Opcode::AsyncCopy) {
+      const ir::Type& pointers = op->operand(0)->type;
+      bytes += pointers.num_elements() * elem_bytes(pointers.elem);
+    }
+    const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
+    if (op->info().isolates()) continue;
+    for (const auto& region : op->regions)
+      if (const int64_t inside = bytes_moved(*region)) bytes += loops ? kBytesWorthIt : inside;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+// Whether the next kernel is let go before the programs of this one end.
+llvm::Value* Lowering::lets_next_start() {
+  if (bytes_moved(func.body) >= kBytesWorthIt) return b.getTrue();
+  llvm::Value* programs = b.getInt64(1);
+  for (const char* axis : {"num_programs_x", "num_programs_y", "num_programs_z"})
+    programs = b.CreateMul(programs, b.CreateZExt(hw(axis, {}), b.getInt64Ty()));
+  return b.CreateICmpULE(programs, b.getInt64(kFewPrograms));
+}
+
 // The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
 // program waits, also one that touches none, or the next kernel could overtake the one ahead. The next kernel is let go
 // after the wait: what it does before its own wait then sees all that is older than this kernel.
 void Lowering::lower_body() {
-  bool waited = !dependent_launch();
+  bool waited = false, parted = !copy_warps_;
   for (auto& op : func.body.ops) {
-    if (!waited && !op->has(ir::Pure)) {
+    const bool shared_barrier = op->opcode == ir::Opcode::SharedAlloc && op->get(ir::attr::arrivals);
+    if (!parted && !shared_barrier) {
+      begin_copy_warps();
+      parted = true;
+    }
+    if (!waited && !op->has(ir::Pure) && !shared_barrier) {
       b.SetCurrentDebugLocation(debug_->at(op->loc));
-      hw("wait_for_earlier", {});
-      hw("let_next_start", {});
+      wait_for_earlier();
       waited = true;
     }
     lower_op(*op);
   }
+  if (copy_warps_) lower_copy_warps();
+}
+
+void Lowering::wait_for_earlier() {
+  if (!dependent_launch()) return;
+  hw("wait_for_earlier", {});
+  hw("let_next_start", {lets_next_start()});
+}
+
+void Lowering::begin_copy_warps() {
+  hw("barrier", {site(func.loc)});
+  copy_block_ = llvm::BasicBlock::Create(context, "copy_warps", function_);
+  auto* program = llvm::BasicBlock::Create(context, "program", function_);
+  b.CreateCondBr(b.CreateICmpULT(thread(), i32(32 * num_warps())), program, copy_block_);
+  b.SetInsertPoint(program);
+  const ir::Ints registers = copy_warps_->get(ir::attr::registers);
+  if (!registers.empty()) hw("more_registers", {}, fmt::format(".{}", registers[0]));
+}
+
+void Lowering::lower_copy_warps() {
+  const ir::Ints registers = copy_warps_->get(ir::attr::registers);
+  b.SetInsertPoint(copy_block_);
+  b.SetCurrentDebugLocation(debug_->at(copy_warps_->loc));
+  auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
+  if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
+  llvm::Instruction* begin = b.CreateBr(body);
+  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), begin, nullptr, nullptr, {}});
+  b.SetInsertPoint(body);
+  wait_for_earlier();
+  for (auto& op : func.body.ops)
+    if (op->opcode == ir::Opcode::SharedAlloc) set_scalar(op->result(), shared_address(shared.offset.at(op.get())));
+  for (auto& op : copy_warps_->regions[0]->ops)
+    if (!op->has(ir::Terminator)) lower_op(*op);
+  b.CreateRetVoid();
+  warps_ = program;
 }
 
 void Lowering::lower_block(const ir::Block& block) {
@@ -197,27 +282,33 @@ llvm::Value* Lowering::site(const Loc& loc) {
   return i32(int64_t(sites.size() - 1));
 }
 
-void Lowering::barrier(const Loc& loc) { hw("barrier", {site(loc)}); }
+void Lowering::barrier(const Loc& loc) {
+  if (copy_warps_)
+    hw("barrier_of", {site(loc)}, fmt::format(".{}", 32 * num_warps()));
+  else
+    hw("barrier", {site(loc)});
+}
 
 llvm::Value* Lowering::thread() {
-  if (!thread_) {
+  if (!warps_.thread) {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
-    b.SetInsertPoint(entry_end_);
+    b.SetInsertPoint(warps_.begin);
     auto* call = llvm::cast<llvm::CallInst>(hw("thread_id", {}));
-    call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(num_warps()) * 32)));
-    thread_ = call;
+    const uint64_t all = uint64_t(func.num_warps() + copy_warps()) * 32;
+    call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, uint64_t(warps_.first) * 32), llvm::APInt(32, all)));
+    warps_.thread = warps_.first ? b.CreateSub(call, i32(32 * warps_.first), "", true, true) : call;
   }
-  return thread_;
+  return warps_.thread;
 }
 
 llvm::Value* Lowering::first_thread_of_warp() {
   llvm::Value* tid = thread();
-  if (!first_thread_) {
+  if (!warps_.first_thread) {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
-    b.SetInsertPoint(entry_end_);
-    first_thread_ = hw("shfl_idx_b32", {tid, i32(0)});
+    b.SetInsertPoint(warps_.begin);
+    warps_.first_thread = hw("shfl_idx_b32", {tid, i32(0)});
   }
-  return first_thread_;
+  return warps_.first_thread;
 }
 
 llvm::Value* Lowering::shared_address(int64_t offset) {
@@ -233,11 +324,11 @@ llvm::Value* Lowering::shared_address(int64_t offset) {
 
 llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
   auto key = std::pair(layout.to_string(), int(out));
-  auto it = thread_parts_.find(key);
-  if (it != thread_parts_.end()) return it->second;
+  auto it = warps_.thread_parts.find(key);
+  if (it != warps_.thread_parts.end()) return it->second;
   llvm::Value* tid = thread();
   llvm::IRBuilder<>::InsertPointGuard guard(b);
-  b.SetInsertPoint(entry_end_);
+  b.SetInsertPoint(warps_.begin);
   // Bit i of the thread index contributes basis << ...: bits with the same distance move together.
   std::map<int, uint32_t> mask_by_shift;
   llvm::Value* sum = nullptr;
@@ -256,7 +347,7 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
     combine(part);
   }
   if (!sum) sum = i32(0);
-  return thread_parts_[key] = sum;
+  return warps_.thread_parts[key] = sum;
 }
 
 llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes) {

@@ -57,7 +57,10 @@ class Lowering {
   std::vector<Loc> sites;
   std::unordered_map<const ir::Value*, int> uses;
 
-  int num_warps() const { return func.num_warps(); }
+  /// Of the group of warps whose code is being lowered: the program's, or those of copy_warps.
+  int num_warps() const { return warps_.count; }
+  /// Warps that only copy, beside the program's.
+  int copy_warps() const { return copy_warps_ ? int(copy_warps_->get(ir::attr::warps)) : 0; }
 
   // ---- Values
   const Regs& get(const ir::Value* value) const;
@@ -78,10 +81,11 @@ class Lowering {
   // ---- Hardware
   llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
   llvm::Value* site(const Loc& loc);
+  /// All threads of the program wait for each other, those of copy_warps left out.
   void barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
   bool dependent_launch() const;
-  /// Index of the thread within the program.
+  /// Index of the thread within its group of warps.
   llvm::Value* thread();
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
@@ -132,16 +136,30 @@ class Lowering {
   llvm::Value* pow(llvm::Value* x, llvm::Value* y);
 
  private:
+  // A group of warps that run the same code, and what of it is computed once, where that code begins.
+  struct WarpGroup {
+    int count = 0, first = 0;            // warps
+    llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
+    llvm::Value *thread = nullptr, *first_thread = nullptr;
+    std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
+  };
+
   void lower_body();
+  void wait_for_earlier();
+  // Parts the copying warps from those of the program, which go on here, behind the set-up of the barriers that they
+  // share.
+  void begin_copy_warps();
+  void lower_copy_warps();
+  llvm::Value* lets_next_start();
   /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
   std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
                                                       int32_t constant);
 
   std::unordered_map<const ir::Value*, Regs> values_;
-  std::map<std::pair<std::string, int>, llvm::Value*> thread_parts_;
+  WarpGroup warps_;
+  const ir::Op* copy_warps_ = nullptr;
+  llvm::BasicBlock* copy_block_ = nullptr;
   llvm::Function* function_ = nullptr;
-  llvm::Value* thread_ = nullptr;
-  llvm::Value* first_thread_ = nullptr;
   llvm::Value* shared_base_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr;
   std::unique_ptr<DebugInfo> debug_;

@@ -73,7 +73,11 @@ llvm::SmallVector<llvm::Value*> Lowering::pack(llvm::ArrayRef<llvm::Value*> elem
   auto as_int = [&](llvm::Value* x) { return b.CreateBitCast(x, b.getIntNTy(unsigned(bits))); };
   llvm::Type* word = b.getIntNTy(unsigned(word_bits));
   llvm::SmallVector<llvm::Value*> words;
-  if (bits >= word_bits) {
+  if (bits == word_bits) {
+    for (llvm::Value* x : values) words.push_back(as_int(x));
+    return words;
+  }
+  if (bits > word_bits) {
     for (llvm::Value* x : values)
       for (int part = 0; part < bits / word_bits; ++part)
         words.push_back(b.CreateTrunc(b.CreateLShr(as_int(x), uint64_t(part * word_bits)), word));
@@ -96,7 +100,9 @@ Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, i
   Regs out;
   for (int i = 0; i < count; ++i) {
     llvm::Value* x = nullptr;
-    if (bits >= word_bits) {
+    if (bits == word_bits) {
+      x = b.CreateBitCast(words[i], stored);
+    } else if (bits > word_bits) {
       int parts = bits / word_bits;
       x = b.CreateZExt(words[i * parts], as_int);
       for (int p = 1; p < parts; ++p)
@@ -209,15 +215,16 @@ void lower_Barrier(Lowering& l, const ir::Op& op) {
   l.barrier(op.loc);
 }
 
-// --------------------------------------------------------------------------------------------- asynchronous copies
+// ---------------------------------------------------------------------------------------- places in shared memory
 
 void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   l.set_scalar(op.result(), l.shared_address(l.shared.offset.at(&op)));
   if (!op.get(ir::attr::barriers)) return;
+  const int64_t arrivals = op.get(ir::attr::arrivals);
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
-    l.hw("mbarrier_init", {address, l.i32(32 * l.num_warps()), first, l.site(op.loc)});
+    l.hw("mbarrier_init", {address, l.i32(arrivals ? arrivals : 32 * l.num_warps()), first, l.site(op.loc)});
   });
-  l.barrier(op.loc);
+  if (!arrivals) l.barrier(op.loc);
 }
 
 void lower_SharedFree(Lowering& l, const ir::Op& op) {
@@ -231,6 +238,49 @@ void lower_SharedSlot(Lowering& l, const ir::Op& op) {
   llvm::Value* distance = l.i32(type.num_elements() * type.bits() / 8);
   l.set_scalar(op.result(), l.b.CreateAdd(l.scalar(op.operand(0)), l.b.CreateMul(l.scalar(op.operand(1)), distance)));
 }
+
+// ------------------------------------------------------------------------------------ barriers between groups of warps
+
+namespace {
+
+llvm::Value* is_first_lane(Lowering& l) { return l.b.CreateICmpEQ(l.b.CreateAnd(l.thread(), l.i32(31)), l.i32(0)); }
+
+// The thread's warpgroup, the same number in all lanes.
+llvm::Value* warpgroup(Lowering& l) { return l.b.CreateLShr(l.first_thread_of_warp(), l.i32(7)); }
+
+llvm::Value* turn_of(Lowering& l, const ir::Op& op, llvm::Value* group) {
+  return l.b.CreateAdd(l.scalar(op.operand(0)), l.b.CreateMul(group, l.i32(kBarrierBytes)));
+}
+
+}  // namespace
+
+void lower_PhaseArrive(Lowering& l, const ir::Op& op) {
+  llvm::Value* arrives = is_first_lane(l);
+  if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
+  if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
+  l.hw("warp_barrier", {});
+  l.hw("mbarrier_arrive", {l.scalar(op.operand(0)), arrives, l.site(op.loc)});
+}
+
+void lower_PhaseWait(Lowering& l, const ir::Op& op) {
+  l.hw("mbarrier_wait", {l.scalar(op.operand(0)), l.scalar(op.operand(1)), l.site(op.loc)});
+}
+
+void lower_TurnWait(Lowering& l, const ir::Op& op) {
+  l.hw("mbarrier_wait", {turn_of(l, op, warpgroup(l)), l.scalar(op.operand(1)), l.site(op.loc)});
+}
+
+void lower_TurnPass(Lowering& l, const ir::Op& op) {
+  llvm::Value *group = warpgroup(l), *last = l.b.CreateICmpEQ(group, l.i32(l.num_warps() / 4 - 1));
+  llvm::Value* next = l.b.CreateSelect(last, l.i32(0), l.b.CreateAdd(group, l.i32(1)));
+  llvm::Value* passes = l.b.CreateSelect(last, l.scalar(op.operand(2)), l.scalar(op.operand(1)));
+  l.hw("warp_barrier", {});
+  l.hw("mbarrier_arrive", {turn_of(l, op, next), l.b.CreateAnd(passes, is_first_lane(l)), l.site(op.loc)});
+}
+
+void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered behind the program, which it stands beside
+
+// --------------------------------------------------------------------------------------------- asynchronous copies
 
 // What the hardware cannot copy is loaded and stored at once: for the waits behind it this is a copy that is done
 // early.

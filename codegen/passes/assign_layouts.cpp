@@ -3,8 +3,8 @@
 // 1. Anchors. Dots fix their results: tensor-core accumulators, or, where no matrix instruction takes their types, any
 //    layout, and each thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks
 //    and loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest
-//    axis share one layout, so that a row kernel needs no conversion. Places in shared memory are swizzled for the
-//    copies that fill them and for ldmatrix.
+//    axis share one layout, so that a row kernel needs no conversion; copies to shared memory have their own. Places
+//    in shared memory are swizzled for the copies that fill them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
 //    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
 //    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
@@ -136,9 +136,15 @@ class Assigner {
     return wgmma_operand_layout(a.shape, a.bits(), int(groups[0]), int(groups[1]));
   }
 
-  using Group = std::pair<Shape, int>;  // shape, fastest axis
+  /// Copies are apart, since what they move never meets what registers hold.
+  struct Group {
+    Shape shape;
+    int fastest_axis;
+    bool copies;
+    auto operator<=>(const Group&) const = default;
+  };
   Group group_of(const Op& op) const {
-    return {op.operands[0]->type.shape, fastest_axes(axis_.info(op.operands[0]))[0]};
+    return {op.operands[0]->type.shape, fastest_axes(axis_.info(op.operands[0]))[0], op.opcode == Opcode::AsyncCopy};
   }
 
   /// The layout that the memory ops of a group share.
@@ -146,10 +152,13 @@ class Assigner {
     LayoutRef& layout = group_layouts_[group];
     if (layout) return layout;
     const std::vector<Op*>& ops = groups_.at(group);
-    const Shape& shape = group.first;
+    const Shape& shape = group.shape;
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
-    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / (32 * func_.num_warps())));
+    const int64_t threads = 32 * func_.num_warps();
+    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
+    int64_t blocks = 1;
+    for (int64_t extent : shape) blocks *= block_of(extent);
     int least = 1;
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
@@ -162,6 +171,7 @@ class Assigner {
         int width = axis_.vector_width(op->operands[0], mask_of(*op), order[0]);
         cost += access_cost(held, std::min(held, width), elem_bytes(op->operands[0]->type.elem));
       }
+      cost *= std::max(1.0, double(held * threads) / double(blocks));  // threads that hold copies
       if (held == least || cost < best_cost) best = held, best_cost = cost;
     }
     return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));
@@ -198,7 +208,7 @@ class Assigner {
 
   LayoutRef default_layout(const Shape& shape) {
     for (const auto& [group, ops] : groups_)
-      if (group.first == shape) return group_layout(group);
+      if (group.shape == shape) return group_layout(group);
     std::vector<int> order;
     for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
     int64_t elements = 1;
@@ -227,7 +237,7 @@ class Assigner {
     std::unordered_set<const Value*> seen;
     const Op* dot = source_product(op.operands[1], seen);
     if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
-    const int axis = group_of(op).second;
+    const int axis = group_of(op).fastest_axis;
     const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
     const int wanted = 16 / elem_bytes(op.operands[0]->type.elem);
     if (width < wanted) return std::nullopt;

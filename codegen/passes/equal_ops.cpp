@@ -49,7 +49,9 @@ class Key {
 
 }  // namespace
 
-void EqualOps::enter(const ir::Op* owner) { scopes_.push_back({!owner || owner->info().isolates(), {}}); }
+void EqualOps::enter(const ir::Op* owner) {
+  scopes_.push_back({!owner || owner->info().isolates() || owner->info().runs_beside(), {}});
+}
 
 void EqualOps::leave() { scopes_.pop_back(); }
 

@@ -13,9 +13,8 @@ namespace {
 
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
-constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kLeastSlots = 2;
-constexpr int64_t kBarrierRoom = 1024;  // bytes for the barriers of all slots, as plan_shared aligns places
+constexpr int64_t kBarrierRoom = 1024;  // what barriers of slots take at most, and push the next place on by
 // Around a product registers are scarce: they also hold what the loop carries and, as measured, about as much as four
 // times the loads of one iteration (as loaded, as operands in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForProduct = 4;
@@ -27,13 +26,6 @@ int64_t bytes_of(const std::vector<Op*>& loads) {
   int64_t bytes = 0;
   for (const Op* load : loads) bytes += bytes_per_thread(load->result()->type);
   return bytes;
-}
-
-// What a thread's registers hold.
-int64_t register_bytes(const Func& func, const Target& target) {
-  int64_t registers = std::min<int64_t>(255, target.registers_per_sm / (kThreadsPerWarp * func.num_warps()));
-  if (func.maxnreg()) registers = std::min<int64_t>(registers, func.maxnreg());
-  return 4 * registers;
 }
 
 std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
@@ -82,6 +74,11 @@ int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t
   return slots;
 }
 
+int64_t shared_bytes_with(const Func& func, const std::vector<Op*>& stores, int64_t slots) {
+  const TriedSlots tried(stores, slots);
+  return plan_shared(func).bytes;
+}
+
 bool fits_around(const Func& func, const Target& target, const Stores& stores, int64_t slots, Op& outer) {
   const std::vector<Op*> allocs = allocs_of(stores.own);
   std::vector<Op*> followers;
@@ -100,7 +97,7 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
               bool all) {
   int64_t budget = kBudget;
   if (!all) {
-    int64_t free = register_bytes(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
+    int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     budget = std::min(budget, free);

@@ -98,7 +98,7 @@ bool LoadStream::splits(const Value* pointers) const {
     case Opcode::Splat:
       return true;
     case Opcode::AddPtr:
-      return !rounds_->varies(op.operand(1)) && splits(op.operand(0));
+      return !(rounds_ && rounds_->varies(op.operand(1))) && splits(op.operand(0));
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
     case Opcode::ConvertLayout:
@@ -113,9 +113,9 @@ Value* LoadStream::init_of(const Value* arg) const {
   return loop.init(*loop.number(arg));
 }
 
-// So that going on to the next round changes scalars alone.
+// So that going on changes scalars alone, from iteration to iteration and from round to round.
 void LoadStream::split_pointers(Builder& before) {
-  Replay replay(before, {&rounds_->body()}, {});
+  Replay replay(before, rounds_ ? std::vector<const Block*>{&rounds_->body()} : std::vector<const Block*>(), {});
   for (const Value* arg : growing_) {
     Value* first = init_of(arg);
     if (!arg->type.pointer || !arg->type.is_tile() || !splits(first)) continue;
@@ -214,10 +214,8 @@ void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, cons
 }
 
 void LoadStream::begin(Builder& build, const Access& access, const std::function<void(int)>& behind) {
-  if (rounds_) {
-    split_pointers(build);
-    lengthen_rounds();
-  }
+  split_pointers(build);
+  if (rounds_) lengthen_rounds();
   Replay at_start = rounds_ ? Replay(build, {&rounds_->body()}, rounds_->first()) : Replay(build, {}, {});
   Iteration it = start(build, at_start, rounds_ ? rounds_->first_exists() : nullptr);
   for (int i = 0; i < ahead_; ++i) {

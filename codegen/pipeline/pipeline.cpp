@@ -13,6 +13,8 @@
 // the loop around begins with (OuterIterations): copies are under way during its epilogue, and slots and tokens go from
 // one to the next. The inner loop then has as many iterations as copies run ahead at least, the last of them on zeros.
 //
+// Where the program's warps would wait for each other for long, warps of their own issue a loop's copies (`partition`).
+//
 // Afterwards the loop's number of stages is 1. Runs behind layouts, since then shared memory and registers are known.
 #include <algorithm>
 #include <optional>
@@ -27,6 +29,7 @@
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_stages.h"
+#include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
 #include "runtime/base/check.h"
 
@@ -56,19 +59,26 @@ class LoopPipeliner {
     LoopSchedule schedule = schedule_of(loop_);
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
-    const bool loads = !schedule.loads.empty();
+    const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
     int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all);
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
     if (!schedule.product) schedule.stores.clear();
-    if (!schedule.copies.empty()) ahead = pipeline_copies(schedule);
+    if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
-    if ((!schedule.copies.empty() || (loads && all)) && ahead + 1 < stages_)
+    if ((copies || (loads && all)) && ahead + 1 < stages_)
       context_.fewer_stages.push_back({loop_.loc, int(stages_), ahead + 1});
     TEGULA_CHECK(!fitted || fits_memory(func_, context_.target), "a pipelined loop takes more memory than counted");
   }
 
+  bool partitioned() const { return partitioned_; }
+
  private:
+  bool wants_copy_warps(const LoopSchedule& schedule) {
+    if (const int option = func_.warp_specialize()) return option == 2;
+    return pays_to_partition(func_, context_.target, schedule, stages_);
+  }
+
   // Takes copies out of the body, with what commits them and waits for them.
   void detach(const std::vector<Op*>& copies) {
     for (const Op* copy : copies) {
@@ -84,6 +94,9 @@ class LoopPipeliner {
 
   // How many iterations ahead they are.
   int pipeline_copies(const LoopSchedule& schedule) {
+    const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
+    partitioned_ = wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_);
+    if (partitioned_) return int(alloc->get(attr::slots)) - 1;
     Stores stores{schedule.copies, later_, context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
@@ -110,7 +123,7 @@ class LoopPipeliner {
   const bool may_join_;
   const int64_t stages_;
   const std::vector<Op*> later_;
-  bool never_negative_ = false;
+  bool never_negative_ = false, partitioned_ = false;
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
@@ -135,12 +148,16 @@ void passes::pipeline(Func& func, PassContext& context) {
     if (stages_of(op, func) > 1) loops.push_back(&op);
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
+  bool partitioned = false;
   for (size_t i = 0; i < loops.size(); ++i) {
     Op* loop = loops[i];
     const bool may_join = !unpipelined.contains(loop->parent->parent);
-    LoopPipeliner(*loop, func, context, may_join, stores_of(std::span(loops).subspan(i + 1))).run();
+    LoopPipeliner pipeliner(*loop, func, context, may_join, stores_of(std::span(loops).subspan(i + 1)));
+    pipeliner.run();
+    partitioned |= pipeliner.partitioned();
     loop->set(attr::num_stages, 1);
   }
+  if (partitioned) balance_groups(func, context.target);
   if (!loops.empty()) canonicalize(func, context);
 }
 

@@ -33,10 +33,12 @@ bool is_sum_of_loop(const Op& product) {
 LoopSchedule schedule_of(const Op& loop) {
   LoopSchedule out;
   const Block& body = *loop.regions[0];
-  for (Op* load : loads_ahead(loop)) (load->opcode == Opcode::Load ? out.loads : out.copies).push_back(load);
-  // What nobody reads is not worth copying ahead.
-  const auto uses = count_uses(body);
-  std::erase_if(out.copies, [&](const Op* copy) { return uses.at(copy->operand(1)) < 2; });
+  auto uses = count_uses(body);
+  for (Op* load : loads_ahead(loop))
+    if (load->opcode == Opcode::Load)
+      out.loads.push_back(load);
+    else if (uses[load->operand(1)] > 1)  // somebody reads what is copied
+      out.copies.push_back(load);
   std::vector<Op*> products;
   for (auto& op : body.ops) {
     if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());

@@ -143,12 +143,22 @@ struct Global {
   std::vector<Condition> conditions;  ///< as of a function
 };
 
-/// A class of the module as far as it is data: the names that its body annotates or assigns, in order.
+/// A method of a class, and what is wrong with its text.
+struct Method {
+  Function function;
+  bool is_static = false;  ///< called without an object
+  Diagnostics mistakes;
+};
+
+/// A class of the module: the names that its body annotates or assigns, in order. Where the class is decorated with
+/// triton.language.core._aggregate, also its methods.
 struct Class {
   std::string name;
   Loc loc;
   std::vector<std::string> bases;  ///< as written: "typing.NamedTuple"
   std::vector<Global> fields;      ///< without a value: annotated alone
+  bool is_aggregate = false;
+  std::vector<Method> methods;
 };
 
 struct Module {

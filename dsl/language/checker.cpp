@@ -175,7 +175,9 @@ void Checker::check_constants(const Function& function) {
 // A combine function takes the elements of two groups.
 bool Checker::takes(const FunctionRef& combine, size_t count) {
   const auto& function = *static_cast<const Function*>(combine.function);
-  if (function.params.size() == count || function.rest) return true;
+  const auto required = size_t(
+      std::count_if(function.params.begin(), function.params.end(), [](const Param& p) { return !p.default_value; }));
+  if ((required <= count && count <= function.params.size()) || function.rest) return true;
   error(sema_.loc, fmt::format("the combine function '{}' takes {} values, expected {}: two for each input",
                                function.name, function.params.size(), count));
   return false;

@@ -111,7 +111,9 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
     return dsl::convert(sema_, x, x.is_value() ? x.value()->type.with_elem(type->type.elem) : type->type);
   }
   if (const auto* function = get_host<FunctionObject>(callee)) return call_host(*function, std::move(args), e.loc);
-  if (const auto* type = get_host<ClassObject>(callee)) return make_named_tuple(*type, args, e.loc);
+  if (const auto* type = get_host<ClassObject>(callee))
+    return type->type->is_aggregate ? make_object(callee, std::move(args), e.loc)
+                                    : make_named_tuple(*type, args, e.loc);
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
     // A launch passes a kernel function of the file by its name.
@@ -159,6 +161,7 @@ Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> arg
 }
 
 Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
+  if (auto result = call_own_method(object, callee.text, args, loc)) return *result;
   if (!object.is_value())
     if (auto result = host_method(object, callee, args, loc)) return *result;
   const dsl::FunctionInfo* info = dsl::find_method(object, callee.text);
@@ -243,7 +246,7 @@ Val Checker::call_jit(const FunctionRef& f, std::vector<Argument> args, Loc loc)
                  [&] { return check_text(function, loc) ? inline_jit(function, std::move(args), loc) : Val(); });
 }
 
-Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Loc loc) {
+Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first) {
   for (const Frame* f = frame_; f; f = f->parent)
     if (f->function == &function)
       return error(loc, fmt::format("function '{}' calls itself", function.name),
@@ -256,10 +259,15 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
     if (binding.value.is_poison()) return Val();
   frame_ = &frame;
   std::string note = fmt::format("in the call from {}:{}", loc.file ? *loc.file : "?", loc.line);
-  Val result = with_note(loc, note, [&] { return execute(Continuation{function.body}).result(); });
+  Outcome outcome;
+  with_note(loc, note, [&] {
+    outcome = execute(Continuation{function.body});
+    return Val();
+  });
   frame_ = caller;
   sema_.at(loc);
-  return result;
+  if (first) *first = frame.scope[function.params.front().name].value;
+  return outcome.kind == Outcome::Kind::Next && frame.ruled_out ? unset(*frame.ruled_out) : outcome.result();
 }
 
 // ---- Functions that work at compile time
@@ -384,7 +392,7 @@ bool is_host_builtin(const std::string& name, const std::vector<Argument>& args)
 Val Checker::call_language(const std::string& name, const Val& x, Loc loc) {
   sema_.at(loc);
   if (name == "constexpr" || name == "_unwrap_if_constexpr") return x;
-  if (name == "tuple" && x.is<dsl::TupleVal>()) return x;
+  if (name == "tuple" && x.is<dsl::TupleVal>()) return dsl::make_tuple(*x.as<dsl::TupleVal>().items);
   if (name == "to_tensor") return strengthen(x, true);
   if (name == "dtype") {
     if (x.is<dsl::DType>()) return x;

@@ -77,6 +77,7 @@ Val Checker::eval_node(const Expr& e) {
           return error(e.loc,
                        fmt::format("'{}' is not defined for {} and {}", e.text, dsl::describe(lhs), dsl::describe(rhs)),
                        fmt::format("'{0}' is None here: use it where 'if {0} is not None:' holds", side->text));
+      rhs = divisor(e.text, lhs, std::move(rhs), r);
       return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
     }
     case Kind::Compare:
@@ -113,54 +114,6 @@ Val Checker::eval_named(const Expr& e) {
   return value;
 }
 
-namespace {
-
-// One value of an f-string under its conversion and format, as Python writes it. What the format cannot be applied to
-// is written without it.
-std::string formatted(const Val& v, std::string_view how) {
-  const size_t colon = how.find(':');
-  const bool quoted = how.starts_with("!r") || how.starts_with("!a");
-  const std::string text = quoted && v.is<std::string>() ? "'" + v.as<std::string>() + "'" : dsl::text_of(v);
-  std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
-  if (spec.empty()) return text;
-  const bool real = std::string_view("eEfFgG%").find(spec.back()) != std::string_view::npos;
-  const bool percent = spec.back() == '%';
-  if (percent) spec.back() = 'f';
-  const std::string format = fmt::format("{{:{}}}", spec);
-  try {
-    const auto* integer = v.get_if<dsl::Int>();
-    if (real && (integer || v.is<double>()))
-      return fmt::format(fmt::runtime(format),
-                         (percent ? 100 : 1) * (integer ? integer->to_double() : v.as<double>())) +
-             (percent ? "%" : "");
-    if (integer && integer->narrow()) return fmt::format(fmt::runtime(format), *integer->narrow());
-    if (v.is<double>()) return fmt::format(fmt::runtime(format), v.as<double>());
-    return fmt::format(fmt::runtime(format), text);
-  } catch (const fmt::format_error&) {
-    return text;
-  }
-}
-
-}  // namespace
-
-// As in Triton, of compile-time values alone.
-Val Checker::eval_format(const Expr& e) {
-  std::string text = e.names[0];
-  bool ok = true;
-  for (size_t i = 0; i < e.children.size(); ++i) {
-    Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
-    if (v.is_value())
-      v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
-                "tl.static_print(x) prints the type of x");
-    ok = ok && !v.is_poison();
-    if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
-    constexpr size_t kMaxText = 1 << 16;
-    if (text.size() > kMaxText)
-      return error(e.loc, fmt::format("the text has {} characters, more than {}", text.size(), kMaxText));
-  }
-  return ok ? Val(std::move(text)) : Val();
-}
-
 Val Checker::eval_tuple(const Expr& e) {
   std::vector<Val> items;
   for (const ExprPtr& child : e.children) {
@@ -175,7 +128,7 @@ Val Checker::eval_tuple(const Expr& e) {
     if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
     items.insert(items.end(), tuple->items->begin(), tuple->items->end());
   }
-  return dsl::make_tuple(std::move(items));
+  return e.kind == Kind::List ? dsl::make_list(std::move(items)) : dsl::make_tuple(std::move(items));
 }
 
 bool Checker::is_typed(const Expr& e) const {
@@ -201,8 +154,33 @@ Val Checker::strengthen(Val v, bool typed) {
   return value ? Val(value) : Val();
 }
 
+namespace {
+
+/// What a class calls an operator that it defines.
+std::string_view operator_method(std::string_view op) {
+  static constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
+      {"+", "__add__"}, {"-", "__sub__"},    {"*", "__mul__"}, {"/", "__truediv__"}, {"//", "__floordiv__"},
+      {"%", "__mod__"}, {"@", "__matmul__"}, {"&", "__and__"}, {"|", "__or__"},      {"^", "__xor__"}};
+  for (auto [text, method] : kMethods)
+    if (text == op) return method;
+  return {};
+}
+
+}  // namespace
+
+Val Checker::divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e) {
+  const auto* number = rhs.get_if<dsl::Int>();
+  if ((op != "//" && op != "%") || !number || *number != 0 || e.kind == Kind::Int) return rhs;
+  if (!lhs.is_value() || !lhs.value()->type.is_integer()) return rhs;
+  diags_.warning(e.loc, "the divisor is 0: what this gives is undefined")
+      .with_hint("it follows from compile-time values of this launch");
+  return sema_.builder.constant(ir::Type::scalar(lhs.value()->type.elem), 0);
+}
+
 Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();
+  if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
+    if (auto result = call_own_method(lhs, method, {{{}, rhs, rhs_typed, loc}}, loc)) return *result;
   sema_.at(loc);
   if (op != "**") {
     if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);

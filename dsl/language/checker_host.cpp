@@ -85,12 +85,13 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   for (std::string_view known :
        {"triton.Config", "triton.runtime.driver.active.get_current_target", "itertools.product", "os.getenv",
         "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo", "torch.cuda.is_available",
-        "torch.cuda.get_device_capability", "importlib.util.find_spec",
-        "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
+        "torch.cuda.get_device_capability", "importlib.util.find_spec", "importlib.util.module_from_spec",
+        "packaging.version.parse", "packaging.version.Version", "triton.tools.tensor_descriptor.TensorDescriptor",
+        "torch.Tensor"})
     if (full == known) return function_ref(full);
-  for (std::string_view known :
-       {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active", "triton.tools",
-        "triton.tools.tensor_descriptor", "torch.version", "torch.cuda", "os.environ", "importlib.util"})
+  for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
+                                 "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "torch.cuda",
+                                 "os.environ", "importlib.util", "packaging.version"})
     if (full == known) return module_ref(full);
   if (full == "torch.version.hip" || full == "torch.version.xpu") return Val(dsl::None{});
   if (full == "triton.__version__") return Val(std::string("3.6.0"));  // whose language this is
@@ -177,7 +178,7 @@ Val Checker::host_expression(const Expr& e) {
   });
   frame_->scope = std::move(outside);
   if (!ok) return Val();
-  return e.text == "{" ? make_host(std::move(dict)) : dsl::make_tuple(std::move(items));
+  return e.text == "{" ? make_host(std::move(dict)) : dsl::make_list(std::move(items));
 }
 
 bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool()>& element) {
@@ -219,6 +220,7 @@ Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
                  "known are dtype, element_size() and data_ptr(); pass extents and strides as arguments");
   }
   if (const auto* type = get_host<ClassObject>(object)) return class_attribute(*type, e);
+  if (get_host<SpecObject>(object) && e.text == "loader") return object;
   if (const auto* limits = get_host<LimitsObject>(object))
     if (auto value = limits->attribute(e.text)) return *value;
   return error(e.loc, fmt::format("{} has no attribute '{}'", object->describe(), e.text));

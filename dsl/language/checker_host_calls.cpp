@@ -155,7 +155,8 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
 std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args,
                                         Loc loc) {
   const std::string& name = callee.text;
-  const bool grows = object.is<dsl::TupleVal>() && (name == "append" || name == "extend");
+  const auto* list = object.get_if<dsl::TupleVal>();
+  const bool grows = list && list->is_list && (name == "append" || name == "extend");
   for (const Argument& a : args)
     if (a.value.is_poison() && !grows) return Val();
   auto takes = [&](size_t low, size_t high) {
@@ -163,7 +164,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
     return false;
   };
-  if (const auto* list = object.get_if<dsl::TupleVal>(); grows) {
+  if (grows) {
     if (!takes(1, 1)) return Val();
     const Expr& target = *callee.children[0];
     bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
@@ -189,26 +190,14 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     std::vector<Val> copy;
     std::vector<Val>& items = own ? * own : copy = *list->items;
     items.insert(items.end(), more.begin(), more.end());
-    bind(target.text, own ? object : dsl::make_tuple(std::move(copy)), false, target.loc);
+    bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
     return Val(dsl::None{});
   }
   if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {
     if (!takes(0, 0)) return Val();
     return Val(dsl::Int(n->bits()));
   }
-  if (const auto* text = object.get_if<std::string>()) {
-    if (name == "lower" || name == "upper") {
-      if (!takes(0, 0)) return Val();
-      std::string out = *text;
-      for (char& c : out) c = char(name == "lower" ? std::tolower(c) : std::toupper(c));
-      return Val(std::move(out));
-    }
-    if ((name == "startswith" || name == "endswith") && takes(1, 1) && args[0].value.is<std::string>()) {
-      const auto& part = args[0].value.as<std::string>();
-      return Val(name == "startswith" ? text->starts_with(part) : text->ends_with(part));
-    }
-    return std::nullopt;
-  }
+  if (const auto* text = object.get_if<std::string>()) return text_method(*text, name, args, loc);
   if (const auto* dict = get_host<DictObject>(object)) {
     std::vector<Val> items;
     if (name == "items" || name == "keys" || name == "values") {
@@ -223,6 +212,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
       return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
     }
   }
+  if (get_host<SpecObject>(object) && name == "exec_module") return Val(dsl::None{});  // it is there
   if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
     if (!takes(1, 2)) return Val();
     const auto* key = args[0].value.get_if<std::string>();
@@ -291,6 +281,25 @@ Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) 
   return make_host(std::move(object));
 }
 
+namespace {
+
+/// The numbers of a version, which compare as versions do: (3, 6) of "3.6.0".
+Val version_of(std::string_view text) {
+  std::vector<Val> numbers;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    auto number = end > at ? dsl::Int::parse(text.substr(at, end - at), 10) : std::nullopt;
+    if (!number) break;
+    numbers.emplace_back(*number);
+    if (end >= text.size() || text[end] != '.') break;
+    at = end + 1;
+  }
+  while (!numbers.empty() && numbers.back().as<dsl::Int>() == 0) numbers.pop_back();
+  return dsl::make_tuple(std::move(numbers));
+}
+
+}  // namespace
+
 std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   if (name == "triton.Config") return make_config(args, loc);
   if (name == "python.dict") {
@@ -329,7 +338,18 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   if (name == "importlib.util.find_spec") {  // what is there where Triton is
     const auto* module = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
     if (!module) return error(loc, "find_spec takes the name of a module");
-    return *module == "triton" || *module == "torch" ? Val(true) : Val(dsl::None{});
+    SpecObject spec;
+    spec.module = resolve_path(*module).value_or(dsl::None{});
+    const auto* found = spec.module.get_if<FunctionRef>();
+    return found && found->kind == FunctionRef::Kind::Module ? make_host(std::move(spec)) : Val(dsl::None{});
+  }
+  if (name == "importlib.util.module_from_spec") {
+    const auto* spec = args.size() == 1 ? get_host<SpecObject>(args[0].value) : nullptr;
+    return spec ? spec->module : error(loc, "module_from_spec takes what find_spec gives");
+  }
+  if (name == "packaging.version.parse" || name == "packaging.version.Version") {
+    const auto* text = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
+    return text ? version_of(*text) : error(loc, "a version is made of a text");
   }
   if (name == "torch.cuda.get_device_capability")
     return capability_ ? dsl::make_tuple({dsl::Int(*capability_ / 10), dsl::Int(*capability_ % 10)}) : Val();
@@ -347,7 +367,8 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   for (const Argument& a : args)
     if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no argument '{}' here", name, a.name));
   if (one && args.size() != 1) {
-    if (args.empty() && (name == "python.list" || name == "python.tuple")) return dsl::make_tuple({});
+    if (args.empty() && name == "python.list") return dsl::make_list({});
+    if (args.empty() && name == "python.tuple") return dsl::make_tuple({});
     return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
   }
   if (name == "python.str") return Val(dsl::text_of(args[0].value));
@@ -400,7 +421,7 @@ std::optional<Val> Checker::host_builtin(const std::string& name, const std::vec
   } else {
     out = std::move(in[0]);
   }
-  return dsl::make_tuple(std::move(out));
+  return name == "python.list" ? dsl::make_list(std::move(out)) : dsl::make_tuple(std::move(out));
 }
 
 }  // namespace tegula::language

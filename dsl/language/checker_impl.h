@@ -5,6 +5,7 @@
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
 //   checker_imports.cpp      names of other files, classes
 //   checker_expressions.cpp  expressions
+//   checker_text.cpp         f-strings, methods of strings
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
 //   checker_loops.cpp        for and while
@@ -56,13 +57,20 @@ struct LoopContext {
   std::string left;
 };
 
+/// What a return gives that is not run, or not yet: a value of which only the form is read, and the types of its parts.
+struct ResultForm {
+  Val value;
+  std::vector<ir::Type> types;
+};
+
 /// One activation of a function, or the evaluation of a module-level expression (function is null).
 struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
   Scope scope;
-  std::vector<LoopContext> loops;  ///< the innermost last
-  bool is_kernel = false;          ///< returns nothing
+  std::vector<LoopContext> loops;       ///< the innermost last
+  bool is_kernel = false;               ///< returns nothing
+  std::optional<ResultForm> ruled_out;  ///< see Checker::note_ruled_out
 };
 
 /// How statements end.
@@ -172,6 +180,14 @@ class Checker {
   std::optional<Val> host_function(const std::string& name);
   std::optional<Val> class_value(const std::string& name);
   Val make_named_tuple(const ClassObject& type, const std::vector<Argument>& args, Loc loc);
+  /// An object of an aggregate class: its constructor, inlined, gives its fields their values.
+  Val make_object(const Val& type, std::vector<Argument> args, Loc loc);
+  /// A method of an aggregate; null if it has none of this name. Its mistakes are reported at `use`.
+  const Method* find_method(const ClassObject& type, std::string_view name, Loc use);
+  /// The result of a method of an object or a class; nothing if it has no such method.
+  std::optional<Val> call_own_method(const Val& object, std::string_view name, std::vector<Argument> args, Loc loc);
+  /// self.name = value in a constructor. False if that is not what the target is.
+  bool assign_field(const Expr& target, const Val& value);
   Val make_named_tuple_class(const std::vector<Argument>& args, Loc loc);
   Val class_attribute(const ClassObject& type, const Expr& e);
   /// False after an error: the text of the function, in another file, has mistakes.
@@ -195,6 +211,9 @@ class Checker {
   Val eval(const Expr& e);
   Val eval_node(const Expr& e);  ///< without counting what it makes
   Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
+  /// The divisor `e` of an operator, where it is 0: an error for a 0 in the text, but only a warning where compile-time
+  /// values make it so, as in Triton; the kernel may not use the quotient.
+  Val divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e);
   Val eval_compare(const Expr& e);
   Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
   Val chain_error(const Expr& e);
@@ -205,6 +224,10 @@ class Checker {
   Val eval_base(const Expr& e);
   Val eval_subscript(const Expr& e);
   Val eval_format(const Expr& e);
+  /// A method of a string; nothing if it has no such method, or not for these arguments.
+  std::optional<Val> text_method(const std::string& text, const std::string& name, const std::vector<Argument>& args,
+                                 Loc loc);
+  Val too_long(size_t characters, Loc loc);
   Val eval_named(const Expr& e);
   std::optional<std::vector<Val>> eval_index(const Expr& e);
   Val eval_tuple(const Expr& e);
@@ -227,7 +250,8 @@ class Checker {
   Val call_slice(const std::vector<Argument>& args, Loc loc);
   Val static_assert_(const std::vector<Argument>& args, Loc loc);
   Val call_jit(const FunctionRef& function, std::vector<Argument> args, Loc loc);
-  Val inline_jit(const Function& function, std::vector<Argument> args, Loc loc);
+  /// `first`, if not null, receives what the first parameter stands for in the end.
+  Val inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first = nullptr);
   bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);
   Val default_value(const Param& param);
   /// isinstance, getattr, hasattr and type, which look at their arguments' expressions. Nothing for other functions.
@@ -287,15 +311,13 @@ class Checker {
   /// Binds the names to what they hold in a region, the carried ones to `values`.
   void bind_carried(const std::vector<Carried>& carried, std::span<const Val> values);
   std::vector<dsl::AtEnd> ends_of(const std::vector<Carried>& carried) const;
+  /// What the names that the loop does not carry hold at the end of its body, in words: when the loop is finished, the
+  /// values may be gone.
+  std::vector<std::string> forms_of(const std::vector<Carried>& carried) const;
   void leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
-                  std::span<const Val> values);
+                  std::span<const std::string> forms, std::span<const Val> values);
 
   // ---- Jumps in loops
-  /// What a return in a loop gives, of which only the form is read, and the types of its parts.
-  struct ResultForm {
-    Val value;
-    std::vector<ir::Type> types;
-  };
   std::optional<ResultForm> form_of(const Val& v);
   /// Values that nothing depends on.
   Val unset(const ResultForm& form);
@@ -308,6 +330,9 @@ class Checker {
   /// Gives a loop that returns values a first value for them, of their types.
   void prepare_result(const Stmt& loop, const std::function<void()>& run);
   void note_result();
+  /// A plain number as a condition (`a = False`) counts as one of the run time in Triton. So a return that it rules out
+  /// still says what the function gives where its end is reached: a value that nothing may depend on.
+  void note_ruled_out(const Stmt& branch, const Val& condition);
   /// What the sides of a branch return: where one returns nothing, nobody reads it.
   void complete_results(Join& join, Val& a, Val& b);
   bool count_step(Loc loc);

@@ -94,7 +94,82 @@ Val Checker::make_named_tuple(const ClassObject& type, const std::vector<Argumen
   return dsl::make_tuple(std::move(items), std::move(fields));
 }
 
+// ---- Aggregates
+
+const Method* Checker::find_method(const ClassObject& type, std::string_view name, Loc use) {
+  for (const Method& method : type.type->methods) {
+    if (method.function.name != name) continue;
+    for (const Diag& d : method.mistakes.list())
+      diags_.add(d).with_note(use, fmt::format("in the method '{}', which is called here", name));
+    return &method;
+  }
+  return nullptr;
+}
+
+Val Checker::make_object(const Val& type, std::vector<Argument> args, Loc loc) {
+  const ClassObject& of = *get_host<ClassObject>(type);
+  auto fields = std::make_shared<dsl::TupleFields>();
+  fields->type = of.type->name;
+  fields->methods = type.as<dsl::HostRef>();
+  for (const Global& field : of.type->fields)
+    if (field.annotation) fields->names.push_back(field.name);
+  const Method* constructor = find_method(of, "__init__", loc);
+  if (!constructor || constructor->function.params.empty())
+    return error(loc, fmt::format("{} has no constructor __init__(self, ...)", of.describe()));
+  const std::vector<Val> unset(fields->names.size(), make_host(UnsetField()));
+  args.insert(args.begin(), Argument{{}, dsl::make_tuple(unset, fields), false, loc});
+  Val made;
+  in_file(of.file, [&] { return inline_jit(constructor->function, std::move(args), loc, &made); });
+  const auto* object = made.get_if<dsl::TupleVal>();
+  if (!object) return Val();
+  for (size_t i = 0; i < fields->names.size(); ++i)
+    if (get_host<UnsetField>((*object->items)[i]))
+      return error(loc,
+                   fmt::format("the constructor of '{}' gives the field '{}' no value", fields->type, fields->names[i]),
+                   fmt::format("write self.{} = ... in it", fields->names[i]));
+  return made;
+}
+
+bool Checker::assign_field(const Expr& target, const Val& value) {
+  const Expr& base = *target.children[0];
+  const Function* function = frame_->function;
+  if (!function || function->name != "__init__" || base.kind != Expr::Kind::Name || function->params.empty() ||
+      base.text != function->params.front().name)
+    return false;
+  const Val self = lookup(base);
+  const auto* object = self.get_if<dsl::TupleVal>();
+  const auto* type = object && object->fields ? get_host<ClassObject>(object->fields->methods) : nullptr;
+  if (!type) return self.is_poison();
+  const std::vector<std::string>& names = object->fields->names;
+  const auto it = std::find(names.begin(), names.end(), target.text);
+  if (it == names.end()) {
+    error(target.loc, fmt::format("{} has no field '{}'", type->describe(), target.text),
+          nearest_hint(target.text, names, fmt::format("annotate it in the class: {}: tl.tensor", target.text)));
+    return true;
+  }
+  const auto is_field = [&](const Global& g) { return g.name == target.text && g.annotation; };
+  const Global& field = *std::find_if(type->type->fields.begin(), type->type->fields.end(), is_field);
+  std::vector<Val> items = *object->items;
+  // A number is a scalar of the kernel unless the field is a constexpr.
+  items[size_t(it - names.begin())] = strengthen(value, !is_constexpr_annotation(field.annotation.get()));
+  bind(base.text, dsl::with_items(*object, std::move(items)), false, target.loc);
+  return true;
+}
+
+std::optional<Val> Checker::call_own_method(const Val& object, std::string_view name, std::vector<Argument> args,
+                                            Loc loc) {
+  const auto* tuple = object.get_if<dsl::TupleVal>();
+  const auto* type =
+      tuple && tuple->fields ? get_host<ClassObject>(tuple->fields->methods) : get_host<ClassObject>(object);
+  const Method* method = type ? find_method(*type, name, loc) : nullptr;
+  if (!method) return std::nullopt;
+  if (tuple && !method->is_static) args.insert(args.begin(), Argument{{}, object, false, loc});
+  return in_file(type->file, [&] { return inline_jit(method->function, std::move(args), loc); });
+}
+
 Val Checker::class_attribute(const ClassObject& type, const Expr& e) {
+  if (const Method* method = find_method(type, e.text, e.loc))
+    return FunctionRef{FunctionRef::Kind::Jit, e.text, &method->function, type.file};
   std::vector<std::string> names;
   std::vector<Val> all;
   for (const Global& field : type.type->fields) {

@@ -159,7 +159,7 @@ void Checker::note_result() {
     if (auto form = form_of(it->second.value)) *result_form_ = std::move(form);
 }
 
-std::optional<Checker::ResultForm> Checker::form_of(const Val& v) {
+std::optional<ResultForm> Checker::form_of(const Val& v) {
   std::vector<ir::Value*> leaves;
   if (!dsl::can_be_value(v) || !dsl::flatten(sema_, v, "what is returned", leaves)) return std::nullopt;
   ResultForm form{v, {}};
@@ -173,6 +173,16 @@ Val Checker::unset(const ResultForm& form) {
     values.push_back(sema_.builder.create(ir::Opcode::Unset, {}, {type})->result());
   size_t next = 0;
   return dsl::rebuild(form.value, values, next);
+}
+
+void Checker::note_ruled_out(const Stmt& branch, const Val& condition) {
+  if (!condition.is_constant() || !is_typed(*branch.value) || !frame_->function || frame_->is_kernel) return;
+  const std::vector<StmtPtr>& side = dsl::truth(condition) ? branch.orelse : branch.body;
+  if (frame_->ruled_out || !frame_->loops.empty() || !find_jumps(side, {}).values) return;
+  const Scope before = frame_->scope;
+  std::optional<ResultForm> form;
+  if (trial([&] { form = form_of(execute(Continuation{side}).result()); })) frame_->ruled_out = std::move(form);
+  frame_->scope = before;
 }
 
 void Checker::complete_results(Join& join, Val& a, Val& b) {

@@ -169,8 +169,17 @@ std::vector<dsl::AtEnd> Checker::ends_of(const std::vector<Carried>& carried) co
   return out;
 }
 
+std::vector<std::string> Checker::forms_of(const std::vector<Carried>& carried) const {
+  std::vector<std::string> forms;
+  for (const Carried& c : carried) {
+    auto it = frame_->scope.find(c.name);
+    forms.push_back(c.carried || it == frame_->scope.end() ? "" : dsl::describe(it->second.value));
+  }
+  return forms;
+}
+
 void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, const Scope& before,
-                         std::span<const Val> values) {
+                         std::span<const std::string> forms, std::span<const Val> values) {
   Scope after = std::move(frame_->scope);
   frame_->scope = before;
   std::vector<std::string> targets;
@@ -195,7 +204,8 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     }
   }
   auto next = values.begin();
-  for (const Carried& c : carried) {
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const Carried& c = carried[i];
     const Binding& last = after[c.name];
     if (c.carried) {
       bind(c.name, *next++, false, last.loc);
@@ -203,7 +213,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
       bind(c.name, Val(), false, last.loc);
     } else if (!dsl::same(c.value, last.value)) {
       frame_->scope[c.name].unusable = fmt::format("'{}' is {} before the loop in line {} and {} in its body", c.name,
-                                                   dsl::describe(c.value), loop.loc.line, dsl::describe(last.value));
+                                                   dsl::describe(c.value), loop.loc.line, forms[i]);
     }
   }
 }
@@ -332,7 +342,8 @@ void Checker::run_time_for(const Stmt& s, const dsl::Range& range) {
   assign(*s.targets[0], loop.index(), false);
   execute(Continuation{s.body});
   note_result();
-  leave_loop(s, carried, before, loop.end_body(ends_of(carried)));
+  const std::vector<std::string> forms = forms_of(carried);
+  leave_loop(s, carried, before, forms, loop.end_body(ends_of(carried)));
 }
 
 void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
@@ -376,8 +387,9 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
     sema_.at(s.loc);
     return Val(sema_.builder.add(index.value(), bounds.step));
   });
+  const std::vector<std::string> forms = forms_of(carried);
   const std::vector<Val> behind = loop.end_body(ends);
-  leave_loop(s, carried, before, std::span(behind).subspan(1));
+  leave_loop(s, carried, before, forms, std::span(behind).subspan(1));
 }
 
 std::optional<Val> Checker::last_index(const Stmt& s, const dsl::Range& range, const Val& before) {
@@ -421,7 +433,8 @@ void Checker::execute_while(const Stmt& s) {
   execute(Continuation{s.body});
   note_result();
   unknown_ -= !holds;
-  leave_loop(s, carried, before, loop.end_body(ends_of(carried)));
+  const std::vector<std::string> forms = forms_of(carried);
+  leave_loop(s, carried, before, forms, loop.end_body(ends_of(carried)));
 }
 
 // A loop that has been left does not evaluate its condition again.

@@ -274,6 +274,7 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     if (name == "target_info") return module_ref("tl.target_info");
     if (name == "pi32_t") return Val(dsl::DType{ir::Type::pointer_to(Elem::I32)});
     if (name == "TRITON_MAX_TENSOR_NUMEL") return Val(dsl::Int(1 << 20));
+    if (name == "CONSTEXPR_0") return Val(dsl::Int(0));
     if (contains(kLanguageBuiltins, name)) return builtin_ref("tl." + std::string(name));
     if (name == "PropagateNan") return module_ref("tl.PropagateNan");
     if (auto type = find_type(name)) return type;
@@ -304,7 +305,8 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
 std::optional<Val> Checker::resolve_path(std::string_view path) const {
   size_t dot = path.find('.');
   std::string_view root = path.substr(0, dot);
-  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib");
+  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib" ||
+                              root == "packaging");
   if (root != "triton" && root != "math" && root != "torch" && !host) return std::nullopt;
   Val value = module_ref(std::string(root));
   while (dot != std::string_view::npos) {

@@ -23,9 +23,12 @@ Outcome Checker::execute(const Continuation& k) {
       case Kind::Break:
       case Kind::Continue:
         return execute_jump(s);
-      case Kind::If:
-        outcome = choose({s.loc, s.value->loc, eval(*s.value), {s.body, s.orelse}}, rest, go_on);
+      case Kind::If: {
+        const Val condition = eval(*s.value);
+        note_ruled_out(s, condition);
+        outcome = choose({s.loc, s.value->loc, condition, {s.body, s.orelse}}, rest, go_on);
         break;
+      }
       case Kind::For:
       case Kind::While:
         outcome = execute_loop(s, rest, go_on);
@@ -96,6 +99,7 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
             "write memory with tl.store(pointer, value), choose elements with tl.where(mask, x, y)");
       return;
     case Expr::Kind::Attribute:
+      if (assign_field(target, value)) return;
       error(target.loc, fmt::format("cannot assign to the attribute '{}'", target.text));
       return;
     default:
@@ -126,7 +130,7 @@ void Checker::unpack(const Expr& target, const Val& value, bool typed) {
     }
     const size_t count = fits ? found + 1 - names : 0;
     auto from = fits ? tuple->items->begin() + long(next) : std::vector<Val>::const_iterator();
-    assign(*child->children[0], fits ? dsl::make_tuple(std::vector<Val>(from, from + long(count))) : Val(), typed);
+    assign(*child->children[0], fits ? dsl::make_list(std::vector<Val>(from, from + long(count))) : Val(), typed);
     next += count;
   }
 }
@@ -142,13 +146,16 @@ bool Checker::assign_item(const Expr& target, const Val& value) {
   if (!list) return false;
   if (!indices) return true;
   sema_.at(target.loc);
-  if (indices->size() != 1 || (*indices)[0].is<dsl::Slice>())
-    return !error(target.loc, "a list's elements are assigned one at a time").is_poison() || true;
+  if (!list->is_list || indices->size() != 1 || (*indices)[0].is<dsl::Slice>()) {
+    list->is_list ? error(target.loc, "a list's elements are assigned one at a time")
+                  : error(target.loc, "the elements of a tuple cannot be assigned", "a list's can: list(t) makes one");
+    return true;
+  }
   if (dsl::subscript(sema_, old, *indices).is_poison()) return true;
   std::vector<Val> items = *list->items;
   const int64_t at = (*indices)[0].as<dsl::Int>().clamped();
   items[size_t(at < 0 ? at + int64_t(items.size()) : at)] = value;
-  bind(base.text, dsl::make_tuple(std::move(items)), false, target.loc);
+  bind(base.text, dsl::make_list(std::move(items)), false, target.loc);
   return true;
 }
 
@@ -171,6 +178,7 @@ void Checker::augmented_assign(const Stmt& s) {
   Val old = lookup(target);
   bool typed = is_typed(target);
   Val value = eval(*s.value);
+  value = divisor(s.text, old, std::move(value), *s.value);
   Val result = eval_binary(s.text, std::move(old), typed, std::move(value), is_typed(*s.value), s.loc);
   bind(target.text, std::move(result), true, target.loc);
 }

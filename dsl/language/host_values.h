@@ -66,13 +66,25 @@ struct FunctionObject : dsl::HostObject {
   std::string describe() const override { return function ? "the function '" + function->name + "'" : "a lambda"; }
 };
 
-/// A class of a module: a named tuple, which calls make, or names of constants.
+/// A class of a module: a named tuple or an aggregate, which calls make, or names of constants.
 struct ClassObject : dsl::HostObject {
   const SourceFile* file = nullptr;   ///< where it stands
   std::shared_ptr<const Class> type;  ///< kept by the file, or made by collections.namedtuple
   bool is_tuple = false;
 
   std::string describe() const override { return "the class '" + type->name + "'"; }
+};
+
+/// What importlib.util.find_spec finds: a module of Triton.
+struct SpecObject : dsl::HostObject {
+  Val module;
+
+  std::string describe() const override { return "the module '" + module.as<FunctionRef>().name + "'"; }
+};
+
+/// What a field of an object holds before its constructor has given it a value.
+struct UnsetField : dsl::HostObject {
+  std::string describe() const override { return "a field without a value"; }
 };
 
 /// torch.finfo(dtype), torch.iinfo(dtype)

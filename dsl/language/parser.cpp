@@ -85,10 +85,16 @@ class Parser {
     out.name = name;
     out.loc = head.loc(0, head.text.size());
     out.bases = bases_of(head.text);
+    out.is_aggregate = is_aggregate(*at);
     next_ = *at + 1;
     const int indent = more(head.indent) ? lines_[next_].indent : 0;
-    for (; more(head.indent); ++next_) {
+    while (more(head.indent)) {
       const LogicalLine& line = lines_[next_];
+      if (line.indent == indent && line.word() == "def" && out.is_aggregate) {
+        add_method(out);
+        continue;
+      }
+      ++next_;
       if (line.indent != indent || !line.errors.empty() || line.word() == "def") continue;
       for (auto [begin, end] : line.pieces) add_fields(line, begin, end, out);
     }
@@ -111,6 +117,25 @@ class Parser {
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
     return bases;
+  }
+
+  /// Whether a decorator above the line is Triton's _aggregate, by whatever name it ends with so.
+  bool is_aggregate(size_t line) const {
+    for (size_t i = line; i-- > 0 && lines_[i].text[0] == '@' && lines_[i].indent == lines_[line].indent;)
+      if (std::string_view(lines_[i].text).ends_with("aggregate")) return true;
+    return false;
+  }
+
+  /// At the line `def` of a class.
+  void add_method(Class& out) {
+    const size_t before = diags_.size();
+    host_ = true;
+    Method method;
+    for (size_t i = next_; i-- > 0 && lines_[i].text[0] == '@' && lines_[i].indent == lines_[next_].indent;)
+      method.is_static = method.is_static || lines_[i].text == "@staticmethod";
+    method.function = parse_function();
+    for (size_t i = before; i < diags_.size(); ++i) method.mistakes.add(diags_.list()[i]);
+    out.methods.push_back(std::move(method));
   }
 
   static void add_fields(const LogicalLine& line, size_t begin, size_t end, Class& out) {

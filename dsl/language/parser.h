@@ -25,7 +25,7 @@ std::optional<Function> parse_signature(std::string_view text, std::string_view 
 std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
                                             Diagnostics& diags);
 
-/// A class of the module; null if there is none of this name. Methods are left out.
+/// A class of the module; null if there is none of this name. Of aggregates alone it has the methods.
 std::optional<Class> parse_class(std::string_view text, std::string_view file, std::string_view name);
 
 /// a.b.c as text; empty for an expression that is no name.

@@ -18,7 +18,7 @@ const std::vector<Val>* parts_of(const Val& v) {
 }
 
 Val with_parts(const Val& v, std::vector<Val> parts) {
-  if (const auto* tuple = v.get_if<TupleVal>()) return make_tuple(std::move(parts), tuple->fields);
+  if (const auto* tuple = v.get_if<TupleVal>()) return with_items(*tuple, std::move(parts));
   for (const Val& part : parts)
     if (part.is_poison()) return {};
   return BlockView{v.as<BlockView>().form, std::make_shared<const std::vector<Val>>(std::move(parts))};

@@ -1,6 +1,7 @@
 // Tensor descriptors: an array in memory that is loaded and stored in blocks at any offsets, always within its bounds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "dsl/semantics/blocks.h"
@@ -29,6 +30,12 @@ ir::Value* to_extent(Sema& s, const Val& x) {
   const bool is_wide = x.is_value() ? elem_bits(x.value()->type.elem) == 64 || x.value()->type.elem == Elem::U32
                                     : x.is<Int>() && !literal_fits(x, Elem::I32);
   return is_wide ? wide : cast_to(s, x.is_value() && x.value()->type.is_scalar() ? x.value() : wide, Elem::I32);
+}
+
+// Whether x is known to be 1, as the last stride of a descriptor is that another one is made of.
+bool is_one(const Val& x) {
+  if (const auto* number = x.get_if<Int>()) return *number == 1;
+  return x.is_value() && ir::constant_integer(x.value()) == 1;
 }
 
 // The block at the offsets, or nothing after an error.
@@ -84,10 +91,32 @@ Val store_to(Sema& s, const BlockAccess& access, const Val& value) {
                   std::vector<Val>{access.pointers, value, access.mask, make_tuple({}), std::string(), std::string()});
 }
 
+// The element types that the atomic function of a descriptor takes: those of the hardware's bulk reductions.
+std::vector<Elem> combined_types(std::string_view function) {
+  std::vector<Elem> types{Elem::U32, Elem::I32, Elem::U64};
+  if (function != "atomic_add") types.push_back(Elem::I64);
+  if (function == "atomic_add") types.push_back(Elem::F32);
+  if (function == "atomic_add" || function == "atomic_min" || function == "atomic_max")
+    types.insert(types.end(), {Elem::F16, Elem::BF16});
+  return types;
+}
+
+// False after an error that lists them.
+bool check_combined_type(Sema& s, const BlockView& view, const char* function) {
+  const std::vector<Elem> types = combined_types(function);
+  if (std::find(types.begin(), types.end(), view.form->block.elem) != types.end()) return true;
+  std::string names;
+  for (Elem elem : types) names += (names.empty() ? "" : ", ") + std::string(elem_info(elem).tl);
+  s.error(fmt::format("{} of a tensor descriptor takes no {}", function, elem_info(view.form->block.elem).tl),
+          fmt::format("it takes {}; tl.{} takes pointers to other types", names, function));
+  return false;
+}
+
 // Memory combined with the value by the atomic function of that name; gives nothing.
 Val combine(Sema& s, Args args, const char* function) {
   const BlockView* view = descriptor(s, args[0], function);
-  if (!view || !check_value(s, args[2], view->form->block.shape, function)) return {};
+  if (!view || !check_value(s, args[2], view->form->block.shape, function) || !check_combined_type(s, *view, function))
+    return {};
   auto access = access_at(s, *view, args[1], function);
   if (!access) return {};
   const FunctionInfo* atomic = find_function(function);
@@ -115,7 +144,7 @@ Val fn_make_tensor_descriptor(Sema& s, Args args) {
                    fmt::format("{} of {} are {}", kLeastBytes / elem_bytes(base->type.elem),
                                elem_info(base->type.elem).tl, kLeastBytes));
   const std::vector<Val> strides = items_of(args[2]);
-  if (!strides.empty() && !(strides.back().is<Int>() && strides.back().as<Int>() == 1))
+  if (!strides.empty() && !is_one(strides.back()))
     return s.error(fmt::format("the last stride of make_tensor_descriptor must be the constant 1, found {}",
                                describe(strides.back())),
                    strides.back().is_value() ? "write 1: a descriptor's rows are contiguous" : "");

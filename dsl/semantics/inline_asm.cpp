@@ -1,7 +1,9 @@
 // Inline assembly over tiles.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <string>
 
 #include "dsl/semantics/internal.h"
 
@@ -51,6 +53,31 @@ bool check_constraints(Sema& s, const std::string& constraints, const std::vecto
                   count(of_arguments, "argument")),
       fmt::format("'=r' for a result, 'r' for an argument; with pack={} elements below 32 bits share registers", pack));
   return false;
+}
+
+// Each '$' of the text stands before the number of a register, alone or within braces, or is one of LLVM's own signs.
+// False after an error.
+bool check_registers(Sema& s, std::string_view assembly, std::string_view constraints) {
+  const ir::AsmOperands named = ir::asm_operands(constraints);
+  const int64_t registers = named.results + named.arguments;
+  for (size_t at = assembly.find('$'); at != assembly.npos; at = assembly.find('$', at)) {
+    std::string_view rest = assembly.substr(++at);
+    if (rest.starts_with("{:")) continue;
+    if (!rest.empty() && std::string_view("$(|)").find(rest[0]) != rest.npos) {
+      ++at;
+      continue;
+    }
+    if (rest.starts_with('{')) rest.remove_prefix(1);
+    const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const int64_t number = digits > 0 && digits < 6 ? std::stoi(std::string(rest.substr(0, digits))) : registers;
+    if (number < registers) continue;
+    const std::string found(rest.substr(0, std::max<size_t>(digits, 1)));
+    s.error(fmt::format("the assembly of inline_asm_elementwise has '${}', but its constraints name {} register{}",
+                        found, registers, registers == 1 ? "" : "s"),
+            fmt::format("'$0' is the first, '${}' the last of them; a '$' of PTX is written '$$'", registers - 1));
+    return false;
+  }
+  return true;
 }
 
 // A block without arguments.
@@ -103,7 +130,8 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
     ir::Shape shape = arguments->empty() ? ir::Shape() : arguments->front()->type.shape;
     results.push_back(ir::Type::tile(*elem, std::move(shape)));
   }
-  if (!check_constraints(s, *constraints, *arguments, results, *pack)) return {};
+  if (!check_constraints(s, *constraints, *arguments, results, *pack) || !check_registers(s, *assembly, *constraints))
+    return {};
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
       {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, *pack}});

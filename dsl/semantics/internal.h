@@ -66,6 +66,10 @@ Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
 /// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 
+/// False after an error: `function` (reduce, ...) calls the function of this name for elements, so the ops of its region
+/// are scalar ones that touch no memory.
+bool check_elements_region(Sema& s, const ir::Block& region, std::string_view name, const char* function);
+
 /// max, min or sum along an axis, as the functions of that name do it (for softmax).
 Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims);
 

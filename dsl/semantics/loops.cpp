@@ -31,6 +31,7 @@ bool check_bound(Sema& s, const Range& range, Placed& bound) {
 }
 
 bool check_stages(Sema& s, Range& range) {
+  if (Val& value = range.num_stages->value; value.is<bool>()) value = Int(value.as<bool>());  // as in Python
   const Placed given = *range.num_stages;
   const auto* stages = given.value.get_if<Int>();
   if (stages && ir::option::num_stages.allows(stages->clamped())) return true;

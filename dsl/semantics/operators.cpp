@@ -92,14 +92,14 @@ std::optional<Val> fold_sequences(Sema& s, std::string_view op, const Val& lhs, 
     std::vector<Val> out;
     for (size_t i = 0; i < times; ++i)
       out.insert(out.end(), lhs.as<TupleVal>().items->begin(), lhs.as<TupleVal>().items->end());
-    return make_tuple(std::move(out));
+    return lhs.as<TupleVal>().is_list ? make_list(std::move(out)) : make_tuple(std::move(out));
   }
   if (op != "+" || !sequence(lhs) || lhs.v.index() != rhs.v.index()) return std::nullopt;
   if (length(lhs) + length(rhs) > kMaxLength) return too_long(s, length(lhs) + length(rhs));
   if (lhs.is<std::string>()) return Val(lhs.as<std::string>() + rhs.as<std::string>());
   std::vector<Val> items = *lhs.as<TupleVal>().items;
   items.insert(items.end(), rhs.as<TupleVal>().items->begin(), rhs.as<TupleVal>().items->end());
-  return make_tuple(std::move(items));
+  return lhs.as<TupleVal>().is_list ? make_list(std::move(items)) : make_tuple(std::move(items));
 }
 
 Val fold_pow(Sema& s, double a, double b) {
@@ -146,12 +146,16 @@ std::optional<int> order(const Val& lhs, const Val& rhs) {
     return three_way(as_int(lhs), as_int(rhs));
   }
   if (lhs.is<std::string>() && rhs.is<std::string>()) return three_way(lhs.as<std::string>(), rhs.as<std::string>());
-  return std::nullopt;
+  if (!lhs.is<TupleVal>() || !rhs.is<TupleVal>()) return std::nullopt;
+  const auto &a = *lhs.as<TupleVal>().items, &b = *rhs.as<TupleVal>().items;  // by the first items that differ
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (auto o = order(a[i], b[i]); !o || *o != 0) return o;
+  return three_way(a.size(), b.size());
 }
 
 // Python's ==.
 bool equal(const Val& lhs, const Val& rhs) {
-  if (auto o = order(lhs, rhs))
+  if (auto o = lhs.is<TupleVal>() ? std::nullopt : order(lhs, rhs))
     return *o == 0 && !(lhs.is<double>() && std::isnan(lhs.as<double>())) &&
            !(rhs.is<double>() && std::isnan(rhs.as<double>()));
   if (lhs.is<None>() || rhs.is<None>()) return lhs.is<None>() && rhs.is<None>();

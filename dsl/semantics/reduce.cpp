@@ -85,6 +85,10 @@ Group call_combine(Sema& s, const FunctionRef& function, const Group& left, cons
   const Val combined = s.call(function, std::move(values));
   Group results(left.size(), nullptr);
   if (combined.is_poison()) return results;
+  if (combined.is<None>()) {
+    s.error(fmt::format("the combine function '{}' returns nothing", function.name));
+    return results;
+  }
   const std::vector<Val> items = combined.is<TupleVal>() ? *combined.as<TupleVal>().items : std::vector<Val>{combined};
   if (items.size() != left.size()) {
     s.error(fmt::format("the combine function '{}' gives {} values for {} inputs", function.name, items.size(),
@@ -103,13 +107,18 @@ Group call_combine(Sema& s, const FunctionRef& function, const Group& left, cons
 }
 
 // A user's function as what combines. `failed` becomes true after an error.
-Combine user_combine(Sema& s, const FunctionRef& function, bool& failed) {
-  return [&s, &function, &failed](ir::Builder& b, const Group& left, const Group& right) {
+Combine user_combine(Sema& s, const FunctionRef& function, const char* caller, bool& failed) {
+  return [&s, &function, caller, &failed](ir::Builder& b, const Group& left, const Group& right) {
     ir::Builder outside = std::exchange(s.builder, b);
     Group results = call_combine(s, function, left, right);
     b = std::exchange(s.builder, outside);
     for (size_t i = 0; i < results.size(); ++i)
       if (!results[i]) failed = true, results[i] = left[i];
+    // How often the function runs is not said, so what Triton takes as an effect counts as none.
+    ir::walk(*b.block(), [](ir::Op& op) {
+      if (op.opcode == ir::Opcode::InlineAsmEffects) op.opcode = ir::Opcode::InlineAsm;
+    });
+    failed = failed || !check_elements_region(s, *b.block(), function.name, caller);
     return results;
   };
 }
@@ -232,6 +241,29 @@ Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool ke
   return call_function(s, *find_function(name), {x, Int(axis)}, {{"keep_dims", keep_dims}});
 }
 
+bool check_elements_region(Sema& s, const ir::Block& region, std::string_view name, const char* function) {
+  const ir::Op* wrong = nullptr;
+  ir::Value* tile = nullptr;
+  ir::walk(region, [&](const ir::Op& op) {
+    if (wrong || op.has(ir::Terminator)) return;
+    for (auto& r : op.results)
+      if (!r->type.is_scalar()) tile = r.get();
+    if (tile || !(op.has(ir::Pure) || op.has(ir::Control))) wrong = &op;
+  });
+  if (!wrong) return true;
+  auto& diagnostic =
+      tile
+          ? s.diags.error(wrong->loc, fmt::format("'{}' makes a {}, but {} calls it for scalars, which are all that it "
+                                                  "may compute with",
+                                                  name, describe(tile), function))
+          : s.diags.error(wrong->loc, fmt::format("'{}' has an effect ({}), but {} calls it for elements, in no order",
+                                                  name, wrong->info().text, function));
+  diagnostic
+      .with_hint(fmt::format("do that outside of the function, and give {} what it needs as further inputs", function))
+      .with_note(s.loc, fmt::format("in the function that {} calls here", function));
+  return false;
+}
+
 Val fn_max(Sema& s, Args args) { return extreme(s, args, true); }
 Val fn_min(Sema& s, Args args) { return extreme(s, args, false); }
 Val fn_argmax(Sema& s, Args args) { return arg_extreme(s, args, true); }
@@ -261,7 +293,7 @@ Val fn_reduce(Sema& s, Args args) {
   auto inputs = function ? tiles_to_combine(s, args[0], "reduce") : std::nullopt;
   if (!inputs) return {};
   bool failed = false;
-  auto out = reduce_tiles(s, *inputs, args[1], truth(args[3]), "reduce", user_combine(s, *function, failed));
+  auto out = reduce_tiles(s, *inputs, args[1], truth(args[3]), "reduce", user_combine(s, *function, "reduce", failed));
   return out && !failed ? as_given(args[0], *out) : Val();
 }
 
@@ -270,7 +302,8 @@ Val fn_associative_scan(Sema& s, Args args) {
   auto inputs = function ? tiles_to_combine(s, args[0], "associative_scan") : std::nullopt;
   if (!inputs) return {};
   bool failed = false;
-  auto out = scan_tiles(s, *inputs, args[1], truth(args[3]), "associative_scan", user_combine(s, *function, failed));
+  auto out = scan_tiles(s, *inputs, args[1], truth(args[3]), "associative_scan",
+                        user_combine(s, *function, "associative_scan", failed));
   return out && !failed ? as_given(args[0], *out) : Val();
 }
 

@@ -41,7 +41,7 @@ std::string escaped(std::string text) {
 }
 
 std::string regions_text(const ir::OpInfo& op) {
-  static constexpr const char* kKinds[] = {"combine", "elements", "body", "test", "branch"};
+  static constexpr const char* kKinds[] = {"combine", "elements", "body", "test", "branch", "beside"};
   std::string out;
   for (const ir::RegionInfo& region : op.regions)
     out += fmt::format("{}{} ({}): {}", out.empty() ? "" : " ", kKinds[int(region.kind)],
@@ -121,7 +121,7 @@ A `for` loop that may be left by `break` or `return` at run time is a `while` lo
 values from a loop is checked twice. A `with` of `tl.async_task(...)` or its kin is a hint, and runs its block.
 
 At compile time there are integers of any size, floats, strings and their methods, f-strings (`f"{B=} {x:>8}"`), tuples, lists
-(`append`, `extend`, `xs[i] = ...`, comprehensions), dictionaries, lambdas, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`,
+(`append`, `extend`, `xs[i] = ...`, which tuples lack; comprehensions), dictionaries, lambdas, `len`, `min`, `max`, `sum`, `any`, `all`, `zip`,
 `enumerate`, `isinstance`, `getattr`, `hasattr`, `type`. Lists may hold values of the kernel; one that changes in a run-time
 branch or loop cannot be used behind it. A list belongs to the function that makes it: a helper gets a copy. Functions of the
 file without `@triton.jit` (`@triton.constexpr_function`) take and give compile-time values; what they may do is said under
@@ -161,8 +161,17 @@ or without `.value`). No module runs: a constant that depends on more than `os.e
 
 A launch passes tuples and named tuples: in Python as they are, nested too; items that are None, strings and types are known at
 compile time, the others are arguments like any others (integers of 1 are compiled in). A parameter that is a `tl.constexpr` takes tuples of
-compile-time values. From C++ the form is given as a constexpr, `{"xs", ConstexprTuple{{NextArg(), 3, NextArg()}}}`, and the
+compile-time values. `tl.constexpr(8)` in a tuple is known at compile time too. From C++ `std::tuple(x.as<float>(), n,
+std::pair(3, 4))` is a tuple of arguments, whose texts, `Elem` and `std::monostate` (None) are known at compile time; a named
+tuple's form is given as a constexpr, `{"xs", ConstexprTuple{{NextArg(), 3, NextArg()}, "Point", {"x", "y", "z"}}}`, and the
 arguments that it says NextArg of stand in the place of the parameter. `tegula compile --arg 'xs=(*f32, i32)'`.
+
+## Objects
+
+Calls of a class under `@triton.language.core._aggregate` make objects: `__init__` gives each field that the class annotates
+its value (`self.x = ...`), which nothing changes afterwards; a number becomes a scalar of the kernel unless the field is a
+`tl.constexpr`. Methods are inlined; `__add__`, `__sub__`, `__mul__` and the like are operators; `@staticmethod` ones are
+called on the class. Loops and branches carry objects as they do tuples.
 
 ## Element types
 

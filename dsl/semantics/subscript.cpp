@@ -29,7 +29,8 @@ std::optional<Span> resolve(Sema& s, const Slice& slice, int64_t size) {
   return Span{first, std::max<int64_t>(0, (distance + std::abs(step) - 1) / std::abs(step)), step};
 }
 
-Val tuple_subscript(Sema& s, const std::vector<Val>& items, const std::vector<Val>& indices) {
+Val tuple_subscript(Sema& s, const TupleVal& tuple, const std::vector<Val>& indices) {
+  const std::vector<Val>& items = *tuple.items;
   const auto size = int64_t(items.size());
   if (indices.size() != 1) return s.error("a tuple takes one index");
   if (const auto* slice = indices[0].get_if<Slice>()) {
@@ -37,7 +38,7 @@ Val tuple_subscript(Sema& s, const std::vector<Val>& items, const std::vector<Va
     if (!span) return {};
     std::vector<Val> out;
     for (int64_t i = 0; i < span->count; ++i) out.push_back(items[size_t(span->first + i * span->step)]);
-    return make_tuple(std::move(out));
+    return tuple.is_list ? make_list(std::move(out)) : make_tuple(std::move(out));
   }
   auto i = to_int(s, indices[0], "a tuple's index");
   if (!i) return {};
@@ -123,7 +124,7 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
   if (x.is_poison()) return {};
   for (const Val& i : indices)
     if (i.is_poison()) return {};
-  if (auto* tuple = x.get_if<TupleVal>()) return tuple_subscript(s, *tuple->items, indices);
+  if (auto* tuple = x.get_if<TupleVal>()) return tuple_subscript(s, *tuple, indices);
   if (!x.is_value()) return s.error(fmt::format("{} cannot be indexed", describe(x)));
   ir::Value* v = x.value();
   const bool scalar = v->type.is_scalar();

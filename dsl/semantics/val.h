@@ -32,16 +32,28 @@ struct DType {
   ir::Type type;
   bool to_block = false;  ///< the type is that of a block pointer to tiles of `type`
 };
-/// What a named tuple is beside a tuple.
+/// A value that only host code has, such as a dictionary or a configuration of @triton.autotune; the front end knows
+/// its kinds, to the semantic layer it is opaque.
+struct HostObject {
+  virtual ~HostObject() = default;
+  /// For messages: "a dict of 3".
+  virtual std::string describe() const = 0;
+  virtual bool truth() const { return true; }
+};
+using HostRef = std::shared_ptr<const HostObject>;
+
+/// What a named tuple, or an object of a class of the program, is beside a tuple.
 struct TupleFields {
   std::string type;  ///< the name of its class
   std::vector<std::string> names;
-  bool operator==(const TupleFields&) const = default;
+  HostRef methods = {};  ///< of an object: its class
+  bool operator==(const TupleFields& o) const { return type == o.type && names == o.names; }
 };
 /// (a, b), [a, b]: any mixture of values. Of a named tuple also its class and the names of its fields.
 struct TupleVal {
   std::shared_ptr<const std::vector<Val>> items;
   std::shared_ptr<const TupleFields> fields = {};
+  bool is_list = false;  ///< its items may be assigned
 
   /// The value of a field; null if there is none of this name.
   const Val* field(std::string_view name) const;
@@ -80,16 +92,6 @@ struct FunctionRef {
   const void* module = nullptr;
 };
 
-/// A value that only host code has, such as a dictionary or a configuration of @triton.autotune; the front end knows
-/// its kinds, to the semantic layer it is opaque.
-struct HostObject {
-  virtual ~HostObject() = default;
-  /// For messages: "a dict of 3".
-  virtual std::string describe() const = 0;
-  virtual bool truth() const { return true; }
-};
-using HostRef = std::shared_ptr<const HostObject>;
-
 struct Val {
   std::variant<Poison, None, Slice, bool, Int, double, std::string, DType, TupleVal, BlockView, FunctionRef, HostRef,
                ir::Value*>
@@ -122,6 +124,13 @@ struct Val {
 
 inline Val make_tuple(std::vector<Val> items, std::shared_ptr<const TupleFields> fields = {}) {
   return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), std::move(fields)});
+}
+inline Val make_list(std::vector<Val> items) {
+  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), {}, true});
+}
+/// Other items in a tuple or list like `form`.
+inline Val with_items(const TupleVal& form, std::vector<Val> items) {
+  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), form.fields, form.is_list});
 }
 
 inline const Val* TupleVal::field(std::string_view name) const {

@@ -254,6 +254,14 @@ TEST_F(Tuner, HeuristicsAndPruning) {
       gpu, [&](const Config& c) { return seen = c["BLOCK"], Grid{1}; }, {}, y.as<float>(), x.as<float>(), 1000);
   EXPECT_EQ(seen, 1024);
 
+  // The options of the launch are among the arguments.
+  Kernel by_warps = kernel().heuristics(
+      {{"BLOCK", [](const LaunchArgs& args) -> Constexpr { return 256 * args.integer("num_warps"); }}});
+  by_warps.launch(
+      gpu, [&](const Config& c) { return seen = c["BLOCK"], Grid{1}; }, {.num_warps = 2}, y.as<float>(), x.as<float>(),
+      1000);
+  EXPECT_EQ(seen, 512);
+
   Autotune tuning = over_warps();
   tuning.prune = [](const std::vector<Config>& all, const LaunchArgs& args) {
     EXPECT_EQ(args.integer("n"), 1000);

@@ -12,8 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "codegen/exec/emulator.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
+#include "runtime/stream.h"
+#include "runtime/workspace.h"
 
 namespace tegula::kernels {
 namespace {
@@ -166,22 +169,35 @@ TEST(Gemm, WithoutDepthTheBiasIsLeft) {
 TEST(Gemm, EveryConfigurationCompiles) {
   const Kernel kernel = library_program("gemm.py").kernel("gemm");
   const Autotune& tuning = *kernel.autotuning();
+  std::vector<Config> divided;
   for (int64_t m : {1, 16, 17, 48, 64, 65, 128, 1000, 4096})
     for (int64_t n : {1, 16, 50, 777, 4096})
       for (int64_t k : {0, 16, 333, 4096}) {
         LaunchArgs args;
-        args.set("M", m), args.set("N", n), args.set("K", k);
-        const size_t left = tuning.prune(tuning.configs, args).size();
-        EXPECT_TRUE(left >= 1 && left <= 34) << m << " x " << n << " x " << k << ": " << left;
+        args.set("M", m), args.set("N", n), args.set("K", k), args.set("partials_ptr", PointerArg{Elem::F32, 256});
+        for (const Config& config : tuning.prune(tuning.configs, args))
+          if (config["PARTS"] > 0) divided.push_back(config);
+        args.set("partials_ptr", {});
+        const std::vector<Config> left = tuning.prune(tuning.configs, args);
+        EXPECT_TRUE(left.size() >= 1 && left.size() <= 48) << m << " x " << n << " x " << k << ": " << left.size();
+        for (const Config& config : left) EXPECT_EQ(config["PARTS"], 0);
       }
-  std::vector<Arg> args(14, 4096);
+  std::vector<Arg> args(16, 4096);
   for (int i : {0, 1, 2}) args[i] = Arg::pointer(1 << 20, Elem::F16, 0);
   args[3] = nullptr, args[8] = args[10] = args[12] = 1;
+  args[14] = Arg::pointer(1 << 20, Elem::F32, 0), args[15] = Arg::pointer(1 << 20, Elem::I32, 0);
   std::vector<Config> configs = tuning.configs;
+  for (Config& config : divided)
+    if (std::find(configs.begin(), configs.end(), config) == configs.end()) configs.push_back(std::move(config));
   for (int64_t columns : {192, 192, 224, 96})  // beside them, blocks that are no powers of two
-    configs.push_back(
-        config({{"BLOCK_M", 128}, {"BLOCK_N", columns}, {"BLOCK_K", 64}, {"GROUP_M", 8}, {"PROGRAMS", columns == 96}},
-               num_warps(8), num_stages(3)));
+    configs.push_back(config({{"BLOCK_M", 128},
+                              {"BLOCK_N", columns},
+                              {"BLOCK_K", 64},
+                              {"GROUP_M", 8},
+                              {"PROGRAMS", columns == 96},
+                              {"PARTS", 0},
+                              {"SWAP", false}},
+                             num_warps(8), num_stages(3)));
   for (const Config& config : configs) {
     LaunchOptions options{
         .constexprs = config.constexprs, .num_warps = *config.num_warps, .num_stages = *config.num_stages};
@@ -268,9 +284,9 @@ TEST(GemmKernel, TakesNoSecondEpilogue) {
 TEST(GemmKernel, EpilogueKeepsTheShape) {
   TestMatrix<float16> a(64, 64, 1), b(64, 64, 2), c(64, 64, 3);
   auto message = [&](const auto& kernel, const LaunchOptions& blocks) -> std::string {
-    std::vector<ArgType> types(14);
+    std::vector<ArgType> types(16);
     for (int i = 0; i < 3; ++i) types[size_t(i)] = {Elem::F16, true, 16};
-    types[3] = {Elem::F16, true, 16, 0};
+    for (size_t i : {3, 14, 15}) types[i] = {Elem::F16, true, 16, 0};
     try {
       kernel.kernel().tile_ir(types, blocks);
     } catch (const CompileError& error) {
@@ -279,8 +295,9 @@ TEST(GemmKernel, EpilogueKeepsTheShape) {
     return "no error";
   };
   LaunchOptions blocks;
-  blocks.constexprs = {{"BLOCK_M", 64},   {"BLOCK_N", 64},   {"BLOCK_K", 32},   {"GROUP_M", 8},     {"PROGRAMS", 0},
-                       {"EVEN_M", false}, {"EVEN_N", false}, {"EVEN_K", false}, {"HAS_BIAS", false}};
+  blocks.constexprs = {{"BLOCK_M", 64},   {"BLOCK_N", 64},   {"BLOCK_K", 32},    {"GROUP_M", 8},
+                       {"PROGRAMS", 0},   {"PARTS", 0},      {"SWAP", false},    {"EVEN_M", false},
+                       {"EVEN_N", false}, {"EVEN_K", false}, {"HAS_BIAS", false}};
   static const auto rows = gemm_kernel("sum_rows", [](Tile acc) { return sum(acc, 1); });
   EXPECT_EQ(
       message(rows, blocks),
@@ -314,6 +331,135 @@ TEST(GemmKernel, EpilogueKeepsTheShape) {
   };
   EXPECT_EQ(message(Text{kernel}, with_epilogue).substr(0, 104),
             "static_assert failed: EPILOGUE sum_rows gives a tile of shape (64,), expected acc's: (64, 64)\n  hint: ");
+}
+
+// ---- Products divided along K.
+
+/// A tile and how K is divided.
+struct Division {
+  int64_t m, n, k;
+  int splits;
+  int64_t parts;
+  bool swap = false;
+  int warps = 4;
+};
+
+/// C of one launch of `kernel` with these blocks on the workspace of a stream, which is checked to be as it was.
+template <class Out, class In>
+std::vector<Out> launch_divided(Device& on, const Kernel& kernel, const Division& d, const Product<In>& p,
+                                TestMatrix<Out>& c, bool bias, StreamHandle stream = nullptr,
+                                std::vector<ConstexprArg> more = {}) {
+  const int64_t m = p.a.rows, n = p.b.cols, k = p.a.cols;
+  const int64_t tiles = (m + d.m - 1) / d.m * ((n + d.n - 1) / d.n);
+  const Workspace workspace = on.workspace(stream, size_t(tiles * d.splits * d.m * d.n) * sizeof(float));
+  on.fill(workspace.partials, 0xff, workspace.bytes, stream);  // NaNs
+  LaunchOptions how{.constexprs = std::move(more), .num_warps = d.warps, .stream = stream};
+  const std::pair<const char*, int64_t> blocks[] = {{"BLOCK_M", d.m}, {"BLOCK_N", d.n}, {"BLOCK_K", d.k},
+                                                    {"GROUP_M", 8},   {"PROGRAMS", 1},  {"PARTS", d.parts}};
+  for (const auto& [name, value] : blocks) how.constexprs.emplace_back(name, value);
+  how.constexprs.emplace_back("SWAP", d.swap);
+  how.constexprs.emplace_back("EVEN_M", m % d.m == 0);
+  how.constexprs.emplace_back("EVEN_N", n % d.n == 0);
+  how.constexprs.emplace_back("EVEN_K", k % d.k == 0);
+  const Arg bias_arg = bias ? Arg(p.bias.buffer.template as<In>()) : Arg(nullptr);
+  kernel.launch(on, Grid{unsigned(tiles * d.splits)}, how, c.buffer.template as<Out>(), p.a.buffer.template as<In>(),
+                p.b.buffer.template as<In>(), bias_arg, m, n, k, p.a.stride, 1, p.b.stride, 1, c.stride, 1, 16,
+                reinterpret_cast<float*>(workspace.partials), reinterpret_cast<int32_t*>(workspace.counters));
+  std::vector<int32_t> counters(Workspace::kCounters);
+  if (!on.is_capturing(stream)) {
+    on.copy_to_host(counters.data(), workspace.counters, 4 * counters.size(), stream);
+    EXPECT_EQ(counters, std::vector<int32_t>(counters.size())) << "counters are left for the next launch";
+  }
+  return on.is_capturing(stream) ? std::vector<Out>() : c.buffer.template download<Out>(stream);
+}
+
+const Kernel& text() {
+  static const Kernel kernel = library_program("gemm.py").kernel("gemm");
+  return kernel;
+}
+
+// Shares of K of unequal size and empty ones, a tile for all, parts that are more or fewer than the shares, tiles that
+// reach beyond C; products by mma.sync and by wgmma, transposed or not. The same launch twice gives the same bits.
+TEST(GemmDivided, ShapesAndTypes) {
+  const std::pair<Shape, Division> cases[] = {
+      {{33, 40, 100, 3}, {16, 32, 32, 3, 4}},     {{20, 70, 333}, {16, 32, 32, 5, 2}},
+      {{16, 32, 64}, {16, 32, 32, 7, 16}},        {{64, 64, 160}, {64, 64, 32, 2, 1}},
+      {{50, 96, 200}, {64, 64, 64, 3, 8}},        {{10, 130, 96, 1}, {16, 64, 32, 2, 4, true}},
+      {{90, 64, 130}, {96, 64, 32, 4, 32, true}}, {{40, 40, 31}, {32, 32, 32, 1, 2}}};
+  for (const auto& [shape, division] : cases) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));
+    const Product<bfloat16> p(shape);
+    TestMatrix<float> c(shape.m, shape.n, 4, shape.gap);
+    const auto first = launch_divided(device(), text(), division, p, c, true, nullptr, {{"EPILOGUE", "relu"}});
+    EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return std::max(p(i, j) + p.bias(0, j), 0.0); }),
+              kRounding<float>);
+    EXPECT_EQ(launch_divided(device(), text(), division, p, c, true, nullptr, {{"EPILOGUE", "relu"}}), first);
+  }
+}
+
+// In whatever order programs and their threads run, and however many at a time: some wait for each other, some leave
+// their part of the sums to the last one.
+TEST(GemmDivided, TheOrderOfProgramsShowsInNoBit) {
+  const Shape shape{20, 40, 300};
+  std::vector<float> known;
+  for (const EmulatorOptions& options : {EmulatorOptions{}, EmulatorOptions{.threads = 1, .resident_programs = 1},
+                                         EmulatorOptions{.threads = 2, .seed = 3, .resident_programs = 16},
+                                         EmulatorOptions{.threads = 3, .seed = 5, .resident_programs = 3}}) {
+    const auto emulator = make_emulator(options);
+    const Product<float16> p(shape);
+    auto here = [&](const auto& matrix) { return Buffer(*emulator, matrix.host); };
+    Product<float16> there(shape);
+    there.a.buffer = here(p.a), there.b.buffer = here(p.b), there.bias.buffer = here(p.bias);
+    TestMatrix<float> c(shape.m, shape.n, 4);
+    c.buffer = here(c);
+    const auto found =
+        launch_divided(*emulator, text(), {16, 32, 32, 6, 4}, there, c, false, nullptr, {{"EPILOGUE", "none"}});
+    EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return p(i, j); }), kRounding<float>);
+    if (known.empty()) known = found;
+    EXPECT_EQ(found, known);
+  }
+}
+
+// Launches of all sizes take the workspace of their stream in turn; streams and graphs have their own.
+TEST(GemmDivided, SharesTheWorkspaceOfAStream) {
+  const Stream streams[] = {Stream(device()), Stream(device())};
+  const Product<float16> small({20, 40, 100}), large({70, 100, 200});
+  TestMatrix<float16> c(20, 40, 4), d(70, 100, 5);
+  for (int round = 0; round < 2; ++round)
+    for (const Stream& stream : streams) {
+      launch_divided(device(), text(), {16, 32, 32, 3, 2}, small, c, false, stream, {{"EPILOGUE", "none"}});
+      launch_divided(device(), text(), {32, 32, 32, 6, 4}, large, d, false, stream, {{"EPILOGUE", "none"}});
+      EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return small(i, j); }), kRounding<float16>);
+      EXPECT_LE(relative_error(d, [&](int64_t i, int64_t j) { return large(i, j); }), kRounding<float16>);
+    }
+  const Graph graph = capture(device(), streams[0], [&] {
+    launch_divided(device(), text(), {16, 32, 32, 3, 2}, small, c, false, streams[0], {{"EPILOGUE", "none"}});
+  });
+  for (int run = 0; run < 2; ++run) {
+    c.buffer.fill(0xff);
+    device().launch_graph(graph.get(), streams[1]);
+    launch_divided(device(), text(), {32, 32, 32, 6, 4}, large, d, false, streams[0], {{"EPILOGUE", "none"}});
+    streams[1].synchronize();
+    EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return small(i, j); }), kRounding<float16>);
+  }
+}
+
+// An epilogue in C++ sees each row of C once, with its place.
+TEST(GemmDivided, EpilogueWithParameters) {
+  static const auto kernel = gemm_kernel("divided_sum", [](Tile acc, const GemmTile& at) {
+    return gelu_tanh(acc) + at.rows.to(tl::float32)[{all, none}] * at.cols.to(tl::float32)[{none, all}];
+  });
+  const Shape shape{40, 72, 210};
+  const Product<float16> p(shape);
+  for (const Division& d : {Division{16, 32, 32, 4, 2}, Division{64, 64, 32, 3, 4, true}}) {
+    TestMatrix<float> c(shape.m, shape.n, 4);
+    launch_divided(device(), kernel.kernel(), d, p, c, true, nullptr, {{"HAS_BIAS", true}});
+    EXPECT_LE(relative_error(c,
+                             [&](int64_t i, int64_t j) {
+                               return activate(p(i, j) + p.bias(0, j), Activation::GeluTanh) + double(i * j);
+                             }),
+              kRounding<float>);
+  }
 }
 
 // A function of the file as a compile-time argument, by its name.

@@ -346,7 +346,7 @@ TEST(Kernels, EveryConfigurationOfSoftmax) {
 }
 
 TEST(Kernels, EveryConfigurationOfNorm) {
-  for (Shape shape : {Shape{5, 500}, Shape{1, 16500}}) {
+  for (Shape shape : {Shape{5, 500}, Shape{1, 7168}, Shape{1, 16500}}) {
     TestMatrix<bfloat16> x(shape, 1), y(shape, 2), r(shape, 3), h(shape, 4), w({1, shape.cols}, 5),
         b({1, shape.cols}, 6);
     check_configs(

@@ -1,11 +1,16 @@
-// Checking and packing of launch arguments, without a device.
+// Checking and packing of launch arguments, without a device; workspaces of streams.
 #include "runtime/launch.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <thread>
+
+#include "runtime/workspace.h"
+#include "tests/runtime/fake_gpu.h"
 
 namespace tegula {
 namespace {
@@ -221,6 +226,53 @@ TEST(Launch, FloatsAreRounded) {
     EXPECT_EQ(packed(Elem::BF16, c.value), c.brain) << c.value;
   }
   EXPECT_EQ(packed(Elem::F16, std::numeric_limits<double>::quiet_NaN()) & 0x7fff, 0x7e00u);
+}
+
+StreamHandle handle(uintptr_t value) { return reinterpret_cast<StreamHandle>(value); }
+
+TEST(Workspaces, OneAStream) {
+  FakeGpu gpu;
+  const Workspace first = gpu.workspace(handle(16), 1000), other = gpu.workspace(handle(32), 1000);
+  EXPECT_EQ(gpu.workspace(handle(16), 500).partials, first.partials);
+  EXPECT_EQ(gpu.workspace(handle(16), 500).counters, first.counters);
+  EXPECT_NE(other.partials, first.partials);
+  EXPECT_NE(other.counters, first.counters);
+  EXPECT_GE(first.bytes, 1000u);
+  EXPECT_EQ(gpu.allocated_bytes(first.counters), 4u * Workspace::kCounters);
+  std::vector<int32_t> counters(Workspace::kCounters, 1);
+  gpu.copy_to_host(counters.data(), first.counters, 4 * counters.size(), nullptr);
+  EXPECT_EQ(std::count(counters.begin(), counters.end(), 0), Workspace::kCounters);
+}
+
+// Launches under way and graphs go on using what they were given.
+TEST(Workspaces, GrowBesideWhatIsInUse) {
+  FakeGpu gpu;
+  const Workspace before = gpu.workspace(nullptr, 1000), after = gpu.workspace(nullptr, 1001);
+  EXPECT_NE(after.partials, before.partials);
+  EXPECT_GE(after.bytes, 2000u);
+  EXPECT_EQ(after.counters, before.counters);
+  EXPECT_GT(gpu.allocated_bytes(before.partials), 0u);
+  EXPECT_EQ(gpu.workspace(nullptr, 2000).partials, after.partials);
+}
+
+// A graph may run while later launches on the stream that it was captured on do.
+TEST(Workspaces, OfCapturedLaunchesAreApart) {
+  FakeGpu gpu;
+  const Workspace live = gpu.workspace(handle(16), 1000);
+  gpu.begin_capture(handle(16));
+  const Workspace captured = gpu.workspace(handle(16), 1000);
+  gpu.end_capture(handle(16));
+  EXPECT_NE(captured.partials, live.partials);
+  EXPECT_NE(captured.counters, live.counters);
+  EXPECT_EQ(gpu.workspace(handle(16), 1000).partials, live.partials);
+}
+
+// CU_STREAM_PER_THREAD is another stream in each thread.
+TEST(Workspaces, OfTheStreamOfEachThread) {
+  FakeGpu gpu;
+  uint64_t here = gpu.workspace(handle(2), 1000).partials, there = 0;
+  std::thread([&] { there = gpu.workspace(handle(2), 1000).partials; }).join();
+  EXPECT_NE(here, there);
 }
 
 }  // namespace

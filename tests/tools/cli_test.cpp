@@ -233,6 +233,10 @@ TEST_F(Command, DescriptorsTuplesGlobalsAndTargets) {
   EXPECT_EQ(r.status, 1);
   EXPECT_HAS(r.err, "note: in the value of the global 'N', which may be given: --global N=VALUE\n");
   EXPECT_EQ(tegula("check asks.py --global N=5").status, 0);
+  EXPECT_HAS(tegula("run asks.py --global N=5 --device=emulator --zeros out=i32[1]").out,
+             "out: int32 [1], from 5 to 5");
+  EXPECT_HAS(tegula("compile asks.py --global N=5 --no-fp-fusion --emit=tile --arg out='*i32'").out,
+             "fp_fusion = false");
 }
 
 TEST_F(Command, CompileAsksPtxasWhenItIsThere) {

@@ -297,6 +297,7 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, options.*option.launch, option.info.doc)->capture_default_str();
   }
+  app.add_flag("--no-fp-fusion{false}", options.enable_fp_fusion, "A product and a sum never become one fma");
 }
 
 LaunchOptions with_constexprs(LaunchOptions options, const std::vector<std::string>& texts) {

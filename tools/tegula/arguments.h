@@ -47,6 +47,7 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
 
 /// Values of module-level names from "--global NAME=VALUE".
 std::vector<ConstexprArg> parse_globals(const std::vector<std::string>& texts);
+inline constexpr const char* kGlobalHelp = "NAME=VALUE of a module-level name, in place of what the files give it";
 
 /// What integers without a value are taken to be where heuristics and pruning ask; one more if no multiple of 16.
 inline constexpr int64_t kAssumedInteger = 4096;
@@ -54,7 +55,8 @@ inline constexpr int64_t kAssumedInteger = 4096;
 /// there was nothing to give.
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options);
 
-/// Adds --num-warps, --num-stages, ...: a flag for each option of options.def that can have several values.
+/// Adds --num-warps, --num-stages, ...: a flag for each option of options.def that can have several values; and
+/// --no-fp-fusion.
 void add_launch_options(CLI::App& app, LaunchOptions& options);
 /// The options with constexprs from "--constexpr NAME=VALUE".
 LaunchOptions with_constexprs(LaunchOptions options, const std::vector<std::string>& texts);

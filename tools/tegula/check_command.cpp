@@ -92,8 +92,7 @@ Command add_check(CLI::App& parent) {
   app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--global", o->globals, "NAME=VALUE of a module-level name, in place of what the files give it")
-      ->allow_extra_args(false);
+  app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
   app->add_option("--target", o->target, "GPU architecture that a kernel may ask for: sm_80, sm_90a, ...")
       ->capture_default_str();
   add_launch_options(*app, o->launch);

@@ -136,8 +136,7 @@ Command add_compile(CLI::App& parent) {
          "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]', xs='(*f32, i32)'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--global", o->globals, "NAME=VALUE of a module-level name, in place of what the files give it")
-      ->allow_extra_args(false);
+  app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
   add_launch_options(*app, o->launch);
   app->add_flag("--no-dependent-launch", o->no_dependent_launch,
                 "The code does not wait for earlier kernels itself: launches cannot overlap");

@@ -18,11 +18,11 @@ namespace tegula::cli {
 struct LaunchTexts {
   std::string device;
   std::string target;
-  std::vector<std::string> in, random, zeros, scalars, constexprs;
+  std::vector<std::string> in, random, zeros, scalars, constexprs, globals;
   uint64_t seed = 0;
   LaunchOptions options;
 
-  /// Adds --in, --random, --zeros, --arg, --constexpr, --device, --target, --seed, and add_launch_options().
+  /// Adds --in, --random, --zeros, --arg, --constexpr, --global, --device, --target, --seed, and add_launch_options().
   void add_options(CLI::App& app);
 };
 

@@ -115,9 +115,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   // ---- Kernels
 
   std::unique_ptr<LoadedKernel> load(KernelImage image) override {
-    if (image.num_warps < 1 || unsigned(image.num_warps) * kLanes > kMostThreads)
-      throw DeviceError(fmt::format("kernel '{}' has {} warps; a program has 1 to {}", image.kernel, image.num_warps,
-                                    kMostThreads / kLanes));
+    if (image.num_warps < 1 || image.copy_warps < 0 || unsigned(image.threads()) > kMostThreads)
+      throw DeviceError(fmt::format("kernel '{}' has {} warps; a program has 1 to {}", image.kernel,
+                                    image.num_warps + image.copy_warps, kMostThreads / kLanes));
     if (image.shared_bytes < 0 || image.shared_bytes > info_.shared_per_program)
       throw DeviceError(fmt::format("kernel '{}' needs {} bytes of shared memory; a program of {} has {}", image.kernel,
                                     image.shared_bytes, target_.name, info_.shared_per_program));
@@ -215,12 +215,12 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   /// How many programs can wait for each other.
   int64_t most_at_once(const Code& code) const {
-    return int64_t(kMostTogether / (unsigned(code.image.num_warps) * kLanes)) * pool_.size();
+    return int64_t(kMostTogether / (unsigned(code.image.threads()))) * pool_.size();
   }
 
   /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
   unsigned resident(const Code& code, uint64_t programs) const {
-    unsigned threads = unsigned(code.image.num_warps) * kLanes;
+    unsigned threads = unsigned(code.image.threads());
     uint64_t wanted = 1;
     if (code.image.cooperative)
       wanted = programs;
@@ -238,7 +238,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.args = args;
     launch.grid = grid;
     launch.programs = uint64_t(grid.x) * grid.y * grid.z;
-    launch.threads = unsigned(code.image.num_warps) * kLanes;
+    launch.threads = unsigned(code.image.threads());
     launch.resident_programs = resident(code, launch.programs);
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = options_.seed;

@@ -182,13 +182,22 @@ uint32_t emu_program_id_z() { return this_worker->fiber().program->z; }
 uint32_t emu_num_programs_x() { return this_worker->launch().grid.x; }
 uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
 uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
+uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
-void emu_let_next_start() {}
+void emu_let_next_start(uint32_t) {}
 
-void emu_barrier(uint32_t site, uint32_t place) { this_worker->barrier({site, place}); }
+void emu_barrier(uint32_t site, uint32_t place) {
+  this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});
+}
+void emu_barrier_of(uint32_t threads, uint32_t site, uint32_t place) { this_worker->barrier(threads, {site, place}); }
+void emu_warp_barrier(uint32_t place) {
+  this_worker->meet(this_worker->warp(), {Where::kNone, place}, [] {});
+}
+void emu_more_registers(uint32_t, uint32_t place) { emu_warp_barrier(place); }
+void emu_fewer_registers(uint32_t, uint32_t place) { emu_warp_barrier(place); }
 
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });

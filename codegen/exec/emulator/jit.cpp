@@ -176,6 +176,8 @@ class Bodies {
       case 'H':
       case 'B':
         return b.CreateBitCast(b.CreateTrunc(value, b.getInt16Ty()), module_type(type));
+      case 'p':
+        return b.CreateIntToPtr(value, module_type(type));
       default:
         return value;
     }

@@ -84,7 +84,7 @@ class Runner {
       case Op::Bar:
       case Op::Barrier:
         if (i.mods.choice == "warp") return together(i);
-        return this_worker->barrier({site_, place_});
+        return this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site_, place_});
       case Op::Shfl:
       case Op::Vote:
       case Op::Match:

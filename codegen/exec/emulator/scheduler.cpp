@@ -125,13 +125,13 @@ bool Worker::end_late_phase() {
   return of;
 }
 
-void Worker::barrier(Where where) {
+void Worker::barrier(uint32_t threads, Where where) {
   Program& program = *current_->program;
-  if (!arrive(program.barrier, uint32_t(program.fibers.size()), where)) return wait(where);
+  if (!arrive(program.barrier, threads, where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
   for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
-  release(program.fibers.data(), uint32_t(program.fibers.size()));
+  release(program.fibers.data(), threads);
 }
 
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {

@@ -136,8 +136,8 @@ class Worker {
   /// Does a copy that the fiber issued.
   void perform(const Fiber& fiber, const AsyncCopy& copy);
 
-  /// Waits until all threads of the program are here.
-  void barrier(Where where);
+  /// Waits until the first `threads` threads of the program are here.
+  void barrier(uint32_t threads, Where where);
 
   /// The rendezvous of a warp: the last lane to arrive calls `compute`, then all go on. `exchange` has been filled by
   /// each lane, and holds the results for it until it arrives again.

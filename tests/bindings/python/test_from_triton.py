@@ -126,7 +126,7 @@ class Launches(unittest.TestCase):
         out, x = np.zeros(8, "f4"), np.arange(8, dtype="f4")
         kernel[(1, )](out, x, 8, BLOCK=8, num_ctas=1, num_stages=2, maxnreg=64, launch_cooperative_grid=True,
                         debug=False, enable_fp_fusion=True)
-        for options in ({"num_ctas": 2}, {"enable_fp_fusion": False}, {"extern_libs": {}}):
+        for options in ({"num_ctas": 2}, {"extern_libs": {}}):
             with self.assertRaises((TypeError, tegula.LaunchError)):
                 kernel[(1, )](out, x, 8, BLOCK=8, **options)
 

@@ -154,6 +154,33 @@ def kernel(outs, m, SCALE: tl.constexpr, n):
         with self.assertRaisesRegex(TypeError, r"argument 'outs\[0\]': the kernel writes into it"):
             kernel[(1, )]((x, (x, ), None), matrix(x, 1, "m"), (1, True), 7)
 
+    def test_constexprs_in_tuples(self):
+        kernel = tegula.parse("import triton\nimport triton.language as tl\n"
+                              "@triton.jit\ndef k(out, shape, n):\n"
+                              "    rows: tl.constexpr = shape[0]\n    columns: tl.constexpr = shape[1][0]\n"
+                              "    i = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]\n"
+                              "    tl.store(out + i, tl.full(shape[2], 1.0, tl.float32) + n)\n").k
+
+        class constexpr:  # Triton's
+
+            def __init__(self, value):
+                self.value = value
+
+        c = constexpr
+        out = np.zeros((4, 8), np.float32)
+        kernel[(1, )](out, (c(4), (c(8), 3), c((4, 8))), 2)
+        np.testing.assert_array_equal(out, np.full((4, 8), 3, np.float32))
+
+    def test_products_and_sums_apart(self):
+        kernel = tegula.parse("import triton\nimport triton.language as tl\n"
+                              "@triton.jit\ndef k(out, a, b):\n    tl.store(out, tl.load(out) * a + b)\n").k
+        for fused in (True, False):
+            ptx = kernel.ptx("*f32", "f32", "f32", target="sm_90a", enable_fp_fusion=fused)
+            self.assertEqual("fma.rn.f32" in ptx, fused)
+        x = np.array([1 + 2**-12], np.float32)
+        kernel[(1, )](x, 1 + 2**-12, -1.0, enable_fp_fusion=False)
+        self.assertEqual(x[0], np.float32(2**-11))  # 2**-24 is lost with the product's rounding
+
     def test_globals(self):
         text = "import triton\nimport triton.language as tl\nfrom nowhere import N\nM = ask()\n" \
                "@triton.jit\ndef k(out):\n    tl.store(out, N[1] + M)\n"
@@ -563,7 +590,8 @@ class Looking(unittest.TestCase):
     def test_facts(self):
         x = np.zeros((2, 256), np.float32)
         facts = program.softmax_kernel.facts(x, x, 256, 256, BLOCK_SIZE=256, num_warps=8)
-        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "num_ctas": 1, "BLOCK_SIZE": 256})
+        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "warp_specialize": 0,
+                                        "num_ctas": 1, "BLOCK_SIZE": 256})
         self.assertEqual(facts.num_warps, 8)
         self.assertGreater(facts.shared_bytes, 0)
         if facts.registers < 0:  # the emulator's image has none

@@ -68,14 +68,16 @@ struct Attention {
   int num_warps, num_stages;
   bool causal = false;
   int stride = 0;  // of a row in elements; 0: depth
+  int warp_specialize = 0;
 };
 
 template <class T>
 void check_attention(Device& device, const Attention& p) {
   const int stride = p.stride ? p.stride : p.depth;
-  SCOPED_TRACE(fmt::format("{}: {} queries, {} keys, depth {} (stride {}), blocks {} x {}, {} warps, {} stages{}",
+  SCOPED_TRACE(fmt::format("{}: {} queries, {} keys, depth {} (stride {}), blocks {} x {}, {} warps, {} stages{}{}",
                            device.info().name, p.queries, p.keys, p.depth, stride, p.block_rows, p.block_keys,
-                           p.num_warps, p.num_stages, p.causal ? ", causal" : ""));
+                           p.num_warps, p.num_stages, p.causal ? ", causal" : "",
+                           p.warp_specialize == 2 ? ", warps that copy" : ""));
   auto q = random_values<T>(size_t(p.queries) * stride, 3);
   auto k = random_values<T>(size_t(p.keys) * stride, 4), v = random_values<T>(size_t(p.keys) * stride, 5);
   const float scale = 1 / std::sqrt(float(p.depth));
@@ -100,7 +102,8 @@ void check_attention(Device& device, const Attention& p) {
       .launch(device, {unsigned((p.queries + p.block_rows - 1) / p.block_rows)},
               {.constexprs = {{"ROWS", p.block_rows}, {"KEYS", p.block_keys}, {"DEPTH", p.depth}, {"CAUSAL", p.causal}},
                .num_warps = p.num_warps,
-               .num_stages = p.num_stages},
+               .num_stages = p.num_stages,
+               .warp_specialize = p.warp_specialize},
               dq.as<T>(), dk.as<T>(), dv.as<T>(), out.as<float>(), scale, p.queries, p.keys, stride);
   // The weights are rounded to T before the second product.
   EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<T>());
@@ -114,6 +117,68 @@ TEST(Operands, FlashAttention) {
       check_attention<bfloat16>(*device, {128, 192, 64, 128, 64, 8, num_stages});
       check_attention<float16>(*device, {100, 70, 16, 64, 32, 8, num_stages});  // a warpgroup has half of the keys
       check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, num_stages, true, 33});  // rows are not aligned
+    }
+}
+
+// How many warps of a kernel copy, if that is asked for, on a GPU that has warpgroups.
+int copy_warps(std::string_view kernel, std::span<const ArgType> types, const std::vector<ConstexprArg>& constexprs,
+               int num_warps, std::string_view target = "sm_90a") {
+  return program()
+      .kernel(kernel)
+      .compile(types, {.constexprs = constexprs, .num_warps = num_warps, .warp_specialize = 2}, target)
+      .copy_warps;
+}
+
+TEST(Operands, WarpsThatCopy) {
+  for (auto& device : devices())
+    for (int num_stages : {2, 3}) {
+      for (int keys : {10, 64, 65, 192, 320})
+        check_attention<float16>(*device, {.queries = 128,
+                                           .keys = keys,
+                                           .depth = 64,
+                                           .block_rows = 128,
+                                           .block_keys = 64,
+                                           .num_warps = 8,
+                                           .num_stages = num_stages,
+                                           .warp_specialize = 2});
+      check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, num_stages, true, 0, 2});
+      check_attention<bfloat16>(*device, {256, 192, 64, 256, 64, 16, num_stages, true, 0, 2});
+      check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, num_stages, true, 33, 2});  // 2 bytes at a time
+    }
+}
+
+TEST(Operands, WhereWarpsCopy) {
+  const ArgType f16{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, i32{.elem = Elem::I32};
+  const ArgType f32{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, number{.elem = Elem::F32};
+  const ArgType by_16{.elem = Elem::I32, .divisible_by = 16};
+  const std::vector<ArgType> types{f16, f16, f16, f32, number, i32, i32, by_16};
+  const std::vector<ConstexprArg> constexprs{{"ROWS", 128}, {"KEYS", 64}, {"DEPTH", 64}, {"CAUSAL", false}};
+  EXPECT_EQ(copy_warps("flash_attention", types, constexprs, 8), 4);
+  EXPECT_EQ(copy_warps("flash_attention", types, constexprs, 8, "sm_80"), 0) << "no warpgroups";
+  const std::vector<ArgType> paged{f16, f16, ArgType{.elem = Elem::I32, .pointer = true, .divisible_by = 16}, f32, i32};
+  EXPECT_EQ(copy_warps("paged_product", paged, {{"M", 64}, {"N", 64}, {"K", 64}}, 4), 0)
+      << "addresses follow from what the loop loads";
+}
+
+// The pages of B come from a table, which the loop reads.
+TEST(Operands, PagedProduct) {
+  constexpr int kM = 64, kN = 64, kK = 64, kSteps = 5;
+  std::vector<int> pages{3, 0, 4, 1, 2};
+  auto a = random_values<float16>(kM * kK * kSteps, 1), b = random_values<float16>(kK * kN * kSteps, 2);
+  std::vector<double> exact(kM * kN);
+  for (int i = 0; i < kM; ++i)
+    for (int k = 0; k < kK * kSteps; ++k)
+      for (int j = 0; j < kN; ++j)
+        exact[size_t(i * kN + j)] +=
+            double(a[size_t(i * kK * kSteps + k)]) * b[size_t((pages[size_t(k / kK)] * kK + k % kK) * kN + j)];
+  for (auto& device : devices())
+    for (int warp_specialize : {0, 2}) {
+      Buffer da(*device, a), db(*device, b), dp(*device, pages), out(*device, exact.size() * sizeof(float));
+      program()
+          .kernel("paged_product")
+          .launch(*device, {1}, {.constexprs = {{"M", kM}, {"N", kN}, {"K", kK}}, .warp_specialize = warp_specialize},
+                  da.as<float16>(), db.as<float16>(), dp.as<int>(), out.as<float>(), kSteps);
+      EXPECT_LE(relative_error(out.download<float>(), exact), 1e-5);
     }
 }
 

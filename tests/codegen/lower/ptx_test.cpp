@@ -50,8 +50,9 @@ constexpr Case kCases[] = {
     {"tutorials/02_fused_softmax.py", "divide", "out_ptr=*f32 x_ptr=*f32 sum_ptr=*f32 BLOCK=4096", 4},
     {"tutorials/02_fused_softmax.py", "softmax_of_tile", "", 0},
     {"tutorials/02_fused_softmax.py", "softmax_in_pieces", "", 0},
-    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=1", 4},
-    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK_SIZE=4096 WHOLE=0", 8},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=1 BLOCK_SIZE=4096 WHOLE=1", 4},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=16 BLOCK_SIZE=256 WHOLE=1", 4},
+    {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=1 BLOCK_SIZE=4096 WHOLE=0", 8},
     {"tutorials/04_matmul.py", "nothing", "", 0},
     {"tutorials/04_matmul.py", "leaky_relu", "", 0},
     {"tutorials/04_matmul.py", "gelu", "", 0},
@@ -157,6 +158,8 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
+    {"tests/kernels/operands.py", "paged_product",
+     "a_ptr=*f16 b_ptr=*f16 pages_ptr=*i32 c_ptr=*f32 M=64 N=64 K=64", 4},
     {"tests/kernels/operands.py", "flash_attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0", 4},
     {"tests/kernels/operands.py", "flash_attention",
@@ -688,6 +691,34 @@ TEST(Ptx, WgmmaOnOperandsFromRegisters) {
   }
 }
 
+// In the loop of a product: an address of a copy is one addition, and nothing but two pointers moves on; masks take no
+// comparison a copy where extents are multiples of the tiles'.
+TEST(Ptx, LoopsOfProductsAreShort) {
+  auto loop_of = [](const char* extents) {
+    const std::string arguments = fmt::format(
+        "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 {} EPILOGUE=nothing BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 "
+        "GROUP_M=8",
+        extents);
+    const std::string ptx = compile({"tutorials/04_matmul.py", "matmul", arguments.c_str(), 8}, 8, "sm_90a").ptx;
+    std::smatch loop;
+    EXPECT_TRUE(std::regex_search(ptx, loop, std::regex(R"((\$L__BB0_\d+):(?:(?!\$L__BB0_)[\s\S])*?bra\s+\1;)")))
+        << ptx;
+    return loop.str();
+  };
+  auto count = [](const std::string& text, const char* what) {
+    const std::regex form(what);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), form), std::sregex_iterator());
+  };
+  const std::string masked = loop_of(""), whole = loop_of("M=i32:256 N=i32:256 K=i32:256");
+  for (const std::string& loop : {masked, whole}) {
+    EXPECT_EQ(count(loop, "cp\\.async\\.cg"), 12) << loop;
+    EXPECT_LE(count(loop, "add\\.s64"), 12 + 2 + 6) << "6: descriptors of operands\n" << loop;
+    EXPECT_EQ(count(loop, "mad\\.wide|mul\\.wide"), 0) << loop;
+  }
+  EXPECT_LT(count(whole, "setp"), count(masked, "setp")) << whole;
+  EXPECT_LE(count(whole, "setp"), 5) << "slots, the loop's end, whether the copied tile is there\n" << whole;
+}
+
 // Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may
 // start.
 TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
@@ -711,12 +742,32 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
     }
   }
+  // Programs that move little let it start where they are few.
+  for (int block : {256, 4096}) {
+    const std::string arguments = fmt::format("out_ptr=*f32 x_ptr=*f32 BLOCK={}", block);
+    const std::string ptx = compile({"tests/kernels/rows.py", "softmax", arguments.c_str(), 1}, 1, "sm_90a").ptx;
+    EXPECT_EQ(std::regex_search(ptx, std::regex(R"(@%p\d+ griddepcontrol\.launch_dependents)")), block == 256) << ptx;
+  }
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
   const ArgType n{.elem = Elem::I32};
   EXPECT_NE(kernel.compile(std::span(&n, 1), {}, "sm_90a").ptx.find("griddepcontrol.wait"), std::string::npos);
   const KernelImage alone = kernel.compile(std::span(&n, 1), {.dependent_launch = false}, "sm_90a");
   EXPECT_EQ(alone.ptx.find("griddepcontrol"), std::string::npos);
   EXPECT_FALSE(alone.dependent_launch);
+}
+
+TEST(Ptx, FusedProductsAndSums) {
+  const Kernel kernel = Program::parse(
+                            "import triton\nimport triton.language as tl\n@triton.jit\ndef f(x, a):\n    tl.store(x, "
+                            "tl.load(x) * a + 1.0)\n",
+                            "f.py")
+                            .kernel("f");
+  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::F32}};
+  EXPECT_NE(kernel.compile(types, {}, "sm_90a").ptx.find("fma.rn.f32"), std::string::npos);
+  const std::string ptx = kernel.compile(types, {.enable_fp_fusion = false}, "sm_90a").ptx;
+  EXPECT_EQ(ptx.find("fma"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find("mul.rn.f32"), std::string::npos) << ptx;  // without .rn the assembler would fuse them
+  EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos) << ptx;
 }
 
 TEST(Ptx, RegisterLimit) {

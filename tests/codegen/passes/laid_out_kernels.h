@@ -29,6 +29,7 @@ inline std::optional<KernelImage> emulator_image(const ir::Func& func, const Tar
     image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
   }
   image.num_warps = func.num_warps();
+  image.copy_warps = code->copy_warps;
   image.shared_bytes = code->shared_bytes;
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);

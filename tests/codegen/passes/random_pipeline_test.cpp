@@ -36,7 +36,8 @@ class Generator {
 
   std::unique_ptr<Func> make() {
     func_.name = "k";
-    func_.attrs["num_warps"] = int64_t(1) << pick(3);
+    func_.attrs["num_warps"] = int64_t(1) << pick(4);
+    func_.attrs["warp_specialize"] = int64_t(pick(3));
     func_.attrs["num_stages"] = int64_t(1 + pick(4));
     a_ = func_.add_param(Type::pointer_to(Elem::F16), "a", 16);
     b_ = func_.add_param(Type::pointer_to(Elem::F16), "b", 16);

@@ -22,6 +22,62 @@ std::vector<int> run(const std::string& body, size_t count, int n = 5, const std
 }
 using Ints = std::vector<int>;
 
+// ---- Functions that do not return
+
+// A plain number as a condition is one of the run time in Triton: the function has a result, which nobody may read.
+TEST(ControlFlow, ReturnThatAPlainNumberRulesOut) {
+  const std::string helpers = R"(
+@triton.jit
+def only_if(x):
+    flag = False
+    if flag:
+        return x.to(tl.float32), x
+
+@triton.jit
+def never(x, flag: tl.constexpr):
+    if flag:
+        return x
+)";
+  const std::string body = R"(
+    a, b = only_if(n)
+    tl.static_assert(a.dtype == tl.float32 and b.dtype == tl.int32)
+    tl.static_assert(never(n, False) is None)
+    tl.store(out, n)
+)";
+  EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
+}
+
+// ---- Text and versions
+
+TEST(ControlFlow, TextAtCompileTime) {
+  const std::string helpers = R"(
+from packaging import version
+from packaging.version import Version
+
+def assembly(count):
+    template = """
+        add.s32 ${to}, ${0}, ${frm:>2};
+    """
+    out = ""
+    for i in range(count):
+        out += "{" + template.format(i + 7, to=i, frm=i + count) + "}\n"
+    return " ".join(out.split("\n"))
+
+TEXT = assembly(2)
+CONSTRAINTS = ",".join("=r" for i in range(2)) + "," + ",".join(["r"] * 2)
+NEW = version.parse(triton.__version__) >= version.parse("3.5.1") and Version("3.10") > Version("3.9.2rc1")
+OLD = version.parse("3.6") != version.parse("3.6.0.0") or (3, 4) > (3, 4, 0) or (1, 2) >= (1, 3)
+)";
+  const std::string body = R"(
+    tl.static_assert(" ".join(TEXT.split()) == "{ add.s32 $0, $7, $ 2; } { add.s32 $1, $8, $ 3; }", TEXT)
+    tl.static_assert(CONSTRAINTS == "=r,=r,r,r" and NEW and not OLD)
+    tl.static_assert("  a b ".strip() == "a b" and "xaxx".rstrip("x") == "xa" and "aXbX".replace("X", "--") == "a--b--")
+    tl.static_assert("{{{}}} {!r} {1}".format(1, "a") == "{1} 'a' a" and "a,,b".split(",")[1] == "")
+    tl.store(out, n)
+)";
+  EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
+}
+
 // ---- Jumps
 
 TEST(ControlFlow, BreakOfARunTimeLoop) {

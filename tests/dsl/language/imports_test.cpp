@@ -125,6 +125,33 @@ TEST(Imports, InCircles) {
   fs::remove_all(folder);
 }
 
+// Where a library looks for libdevice itself.
+TEST(Imports, OfModulesByTheirSpecs) {
+  const Kernel kernel = Program::parse(R"(
+import importlib.util
+import triton
+import triton.language as tl
+
+def find(name):
+    for place in ("triton.nowhere", "triton.language.extra.libdevice", "triton.language.math"):
+        if spec := importlib.util.find_spec(place):
+            module = importlib.util.module_from_spec(spec)
+            assert spec.loader is not None
+            spec.loader.exec_module(module)
+            return getattr(module, name)
+    raise ImportError(name)
+
+rsqrt = find("rsqrt")
+
+@triton.jit
+def k(x):
+    tl.store(x, rsqrt(tl.load(x)))
+)",
+                                       "specs.py")
+                            .kernel("k");
+  EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("rsqrt"), std::string::npos);
+}
+
 // ---- Tuples as arguments
 
 constexpr const char* kTuples = R"(
@@ -180,6 +207,43 @@ TEST(Tuples, AsArguments) {
             (std::vector<bool>{true, false, false, false, false, false, false}));
 }
 
+// std::tuple and std::pair in place of the forms.
+TEST(Tuples, OfCpp) {
+  auto device = default_device();
+  Buffer x(*device, std::vector<int32_t>{10, 20}), out(*device, 8);
+  const Kernel kernel = Program::parse(kTuples, "t.py").kernel("kernel");
+  const LaunchOptions options{.constexprs = {{"p", ConstexprTuple{{NextArg(), NextArg()}, "Point", {"x", "y"}}},
+                                             {"FORM", ConstexprTuple{{4, 5}, "Size", {"rows", "cols"}}}}};
+  const std::vector<ConstexprArg> before = options.constexprs;
+  for (int one : {1, 7}) {
+    const std::tuple xs(x.as<int32_t>(), one, std::monostate(), std::tuple(2));
+    kernel.launch(*device, {1}, options, out.as<int32_t>(), xs, 3, 4, 5);
+    EXPECT_EQ(out.download<int32_t>()[0], 2 * (one + 5 + 30 + 8 + 5 + 9 + 1 + 12));
+  }
+  EXPECT_EQ(options.constexprs, before);
+  EXPECT_EQ(message_of([&] { kernel.launch(*device, {1}, options, out.as<int32_t>(), std::pair(1, 2)); }),
+            "kernel 'kernel' takes 6 arguments (out, xs, xs, p, p, n), found 3");
+}
+
+TEST(Tuples, OfCppWithTexts) {
+  auto device = default_device();
+  Buffer out(*device, 8);
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+@triton.jit
+def kernel(out, how, N: tl.constexpr):
+    tl.static_assert(how[0] == "twice" and how[1] == tl.float32 and how[2] is None and len(how[3]) == 2)
+    tl.store(out, how[3][0] * 2 + how[3][1] + N)
+)",
+                                       "t.py")
+                            .kernel("kernel");
+  kernel.launch(
+      *device, [](const Config& c) { return Grid{unsigned(c["N"])}; }, {.constexprs = {{"N", 1}}}, out.as<float>(),
+      std::tuple(std::string("twice"), Elem::F32, std::monostate(), std::pair(2.5f, 3)));
+  EXPECT_EQ(out.download<float>()[0], 9.0f);
+}
+
 TEST(Tuples, Mistakes) {
   auto device = default_device();
   Buffer out(*device, 8);
@@ -219,6 +283,91 @@ TEST(Tuples, Mistakes) {
       "                 ^\n"
       "  hint: its arguments are x, y, scale\n"
       "  see docs/language.md#statements\n");
+}
+
+// ---- Objects
+
+// Classes of triton.language.core._aggregate: constructor, methods, operators, in loops and branches.
+TEST(Aggregates, MadeAndCarried) {
+  auto device = default_device();
+  Buffer out(*device, 32);
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+from triton.language.core import _aggregate as aggregate
+
+@triton.jit
+def twice(x):
+    return 2 * x
+
+@aggregate
+class Range:
+    """From a number to a number."""
+    low: tl.tensor
+    high: tl.tensor
+    step: tl.constexpr
+
+    @triton.constexpr_function
+    def __init__(self, low, high, step=tl.constexpr(1)):
+        self.low = low
+        self.high = high
+        self.step = tl.constexpr(step)
+
+    @triton.jit
+    def size(self):
+        return (self.high - self.low) // self.step
+
+    @triton.jit
+    def wider(self, by):
+        return Range(self.low - by, self.high + twice(by), self.step)
+
+    @triton.jit
+    def __add__(self, other):
+        return Range(self.low + other.low, self.high + other.high, self.step)
+
+    @staticmethod
+    @triton.jit
+    def to(high):
+        return Range(0, high)
+
+@triton.jit
+def sum_of(r):
+    total = 0
+    for i in range(r.low, r.high, r.step):
+        total += i
+    return total
+
+@triton.jit
+def kernel(out, n):
+    r = Range(n, 3 * n, step=2)
+    tl.static_assert(isinstance(r, Range) and r.step == 2)
+    tl.store(out, r.size())
+    tl.store(out + 1, sum_of(r))
+    for i in range(n):
+        r = r.wider(i)
+    tl.store(out + 2, r.low)
+    tl.store(out + 3, r.high)
+    if n > 3:
+        s = r + Range.to(n)
+    else:
+        s = r
+    tl.store(out + 4, s.low)
+    tl.store(out + 5, s.high)
+    t = Range(1, 2)
+    tl.static_assert(t.low.dtype == tl.int32 and t.step + 0 == 1)
+    tl.store(out + 6, t.size() + Range.to(t.high).wider(n).size())
+)",
+                                       "objects.py")
+                            .kernel("kernel");
+  for (int n : {3, 5}) {
+    kernel.launch(*device, {1}, {}, out.as<int32_t>(), n);
+    int sum = 0, by = n * (n - 1) / 2;
+    for (int i = n; i < 3 * n; i += 2) sum += i;
+    const int low = n - by, high = 3 * n + 2 * by;
+    std::vector<int32_t> got = out.download<int32_t>();
+    got.resize(7);
+    EXPECT_EQ(got, (std::vector<int32_t>{n, sum, low, high, low, high + (n > 3 ? n : 0), 1 + 2 + 3 * n}));
+  }
 }
 
 }  // namespace

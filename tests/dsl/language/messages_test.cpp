@@ -82,6 +82,36 @@ TEST_F(Messages, PrintsAreStrOfConstantsAndTypesOfTheRest) {
             (Told{{MessageKind::Print, "fp32[4, 2] fp32[] fp32 pointer<fp32>[] (4, 2) (1,) a None True 2 2.0 1e-05"}}));
 }
 
+// A divisor that is 0 in the text is an error; one that compile-time values make 0 is not, as Triton compiles it.
+TEST_F(Messages, OfDivisorsThatAreZero) {
+  EXPECT_EQ(error_of("    n = tl.program_id(0)\n    tl.store(x, n % 0)\n"), "division by zero");
+  EXPECT_EQ(error_of("    tl.store(x, 3 // (B - 4))\n"), "division by zero");
+  EXPECT_EQ(told_, Told());
+  const char* body =
+      "    n = tl.program_id(0) + 7\n    m = n // (B // 8)\n    n %= B - B\n    tl.store(x, m * 0 + n * 0)\n";
+  auto device = default_device();
+  Buffer x(*device, std::vector<float>{1});
+  kernel_of(body).launch(*device, {1}, {.constexprs = {{"B", 4}}}, x.as<float>());
+  EXPECT_EQ(x.download<float>()[0], 0);
+  const std::string hint =
+      "\n  hint: it follows from compile-time values of this launch\n  see docs/language.md#statements";
+  EXPECT_EQ(told_, (Told{{MessageKind::Warning,
+                          "k.py:5:15: the divisor is 0: what this gives is undefined\n        m = n // (B // 8)\n"
+                          "                  ^~~~~~" +
+                              hint},
+                         {MessageKind::Warning,
+                          "k.py:6:10: the divisor is 0: what this gives is undefined\n        n %= B - B\n"
+                          "             ^~~~~" +
+                              hint}}));
+}
+
+// A flag counts as a number of stages, as in Python.
+TEST_F(Messages, StagesByAFlag) {
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, num_stages=B == 4):\n        tl.store(x + i, 1.0)\n"), "no error");
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, num_stages='a'):\n        tl.store(x + i, 1.0)\n"),
+            "num_stages takes a compile-time integer, found 'a'");
+}
+
 TEST_F(Messages, KernelsInCpp) {
   const auto k = kernel("k", [](Ptr<"x"> x, Const<"B"> B) {
     Tile sum = 0.0f;

@@ -413,6 +413,68 @@ def kernel(out):
   EXPECT_EQ(out.values(), (std::vector<int32_t>{12, 3, 0, 3, 3, 0, 576, 2, 5}));
 }
 
+// Functions of reductions and scans may branch and loop, call others and have defaults.
+TEST(StandardLibrary, CombineFunctionsWithControlFlow) {
+  constexpr int kRows = 8, kColumns = 64;
+  std::vector<int32_t> values;
+  for (int i = 0; i < kRows * kColumns; ++i) values.push_back((i * 37 % 101 + 1) * 12 * (i % 3 ? 1 : -5));
+  for (int num_warps : {1, 4}) {
+    Array<int32_t> out(kRows + kRows * kColumns + kColumns + 1);
+    run(R"(
+@triton.jit
+def gcd(a, b):
+    a = tl.abs(a)
+    b = tl.abs(b)
+    while b != 0:
+        rest = a % b
+        a = b
+        b = rest
+    return a
+
+@triton.jit
+def larger_magnitude(a, b, unused=None):
+    x = tl.abs(a)
+    y = tl.abs(b)
+    if x > y:
+        return a
+    if x < y:
+        return b
+    return tl.maximum(a, b)
+
+@triton.jit
+def sum_by_assembly(a, b):
+    total = 0
+    for i in range(2):
+        total = tl.inline_asm_elementwise("add.s32 $0, $1, $2;", "=r,r,r", [a, b], tl.int32, is_pure=False, pack=1)
+    return total
+
+@triton.jit
+def kernel(out, x, R: tl.constexpr, C: tl.constexpr):
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    v = tl.load(x + i[:, None] * C + j[None, :])
+    tl.store(out + i, tl.reduce(v, 1, gcd))
+    out += R
+    tl.store(out + i[:, None] * C + j[None, :], tl.associative_scan(v, 0, larger_magnitude))
+    out += R * C
+    tl.store(out + j, tl.reduce(v, 0, larger_magnitude))
+    tl.store(out + C, tl.reduce(tl.ravel(v), 0, sum_by_assembly))
+)",
+        {.constexprs = {{"R", kRows}, {"C", kColumns}}, .num_warps = num_warps}, {1}, out, Array<int32_t>(values));
+    auto larger = [](int a, int b) {
+      return std::abs(a) == std::abs(b) ? std::max(a, b) : std::abs(a) > std::abs(b) ? a : b;
+    };
+    std::vector<int32_t> expected(kRows), scan(values), last(values.end() - kColumns, values.end());
+    for (int i = 0; i < kRows * kColumns; ++i)
+      expected[size_t(i / kColumns)] = std::gcd(expected[size_t(i / kColumns)], values[size_t(i)]);
+    for (int i = kColumns; i < kRows * kColumns; ++i)
+      scan[size_t(i)] = larger(scan[size_t(i - kColumns)], scan[size_t(i)]);
+    expected.insert(expected.end(), scan.begin(), scan.end());
+    expected.insert(expected.end(), scan.end() - kColumns, scan.end());
+    expected.push_back(std::accumulate(values.begin(), values.end(), 0));
+    EXPECT_EQ(out.values(), expected) << num_warps;
+  }
+}
+
 // Scales of float8e4nv for 16 elements each, beside an operand without scales.
 TEST(ScaledProducts, Nvfp4) {
   Packed a(kE2m1, 32, 64, 1, 31);

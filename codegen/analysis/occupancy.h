@@ -1,0 +1,23 @@
+// How many programs an SM has room for, from laid-out tile IR.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+
+namespace tegula {
+
+/// By shared memory and warps alone.
+int64_t programs_by_room(const ir::Func& func, const Target& target, int64_t shared_bytes);
+
+/// Registers of a thread that the assembler is expected to take if it is free to. It keeps fewer values at a time than
+/// RegisterPressure finds live: two thirds of them in loops around products, as measured.
+int64_t expected_registers(const ir::Func& func);
+
+/// How many programs of the laid-out function the assembler is to keep registers for. More than one only where a loop
+/// has several products by warpgroups, a second program would fit, and registers are about what that allows: such loops
+/// gain more from a second program than they lose by the few values that are computed anew or spilled.
+int64_t programs_to_fit(const ir::Func& func, const Target& target, int64_t shared_bytes);
+
+}  // namespace tegula

@@ -1,0 +1,186 @@
+// Text at compile time: f-strings and the methods of strings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "dsl/language/checker_impl.h"
+
+namespace tegula::language {
+
+namespace {
+
+constexpr size_t kMaxText = 1 << 16;
+
+// One value of an f-string under its conversion and format, as Python writes it. What the format cannot be applied to
+// is written without it.
+std::string formatted(const Val& v, std::string_view how) {
+  const size_t colon = how.find(':');
+  const bool quoted = how.starts_with("!r") || how.starts_with("!a");
+  const std::string text = quoted && v.is<std::string>() ? "'" + v.as<std::string>() + "'" : dsl::text_of(v);
+  std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
+  if (spec.empty()) return text;
+  const bool real = std::string_view("eEfFgG%").find(spec.back()) != std::string_view::npos;
+  const bool percent = spec.back() == '%';
+  if (percent) spec.back() = 'f';
+  const std::string format = fmt::format("{{:{}}}", spec);
+  try {
+    const auto* integer = v.get_if<dsl::Int>();
+    if (real && (integer || v.is<double>()))
+      return fmt::format(fmt::runtime(format),
+                         (percent ? 100 : 1) * (integer ? integer->to_double() : v.as<double>())) +
+             (percent ? "%" : "");
+    if (integer && integer->narrow()) return fmt::format(fmt::runtime(format), *integer->narrow());
+    if (v.is<double>()) return fmt::format(fmt::runtime(format), v.as<double>());
+    return fmt::format(fmt::runtime(format), text);
+  } catch (const fmt::format_error&) {
+    return text;
+  }
+}
+
+}  // namespace
+
+Val Checker::too_long(size_t characters, Loc loc) {
+  return error(loc, fmt::format("the text has {} characters, more than {}", characters, kMaxText));
+}
+
+// As in Triton, of compile-time values alone.
+Val Checker::eval_format(const Expr& e) {
+  std::string text = e.names[0];
+  bool ok = true;
+  for (size_t i = 0; i < e.children.size(); ++i) {
+    Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
+    if (v.is_value())
+      v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
+                "tl.static_print(x) prints the type of x");
+    ok = ok && !v.is_poison();
+    if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
+    if (text.size() > kMaxText) return too_long(text.size(), e.loc);
+  }
+  return ok ? Val(std::move(text)) : Val();
+}
+
+// ---- Methods
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n\f\v";
+
+std::string stripped(std::string_view text, std::string_view name, std::string_view characters) {
+  const size_t begin = name == "rstrip" ? 0 : std::min(text.find_first_not_of(characters), text.size());
+  const size_t end = name == "lstrip" ? text.size() : text.find_last_not_of(characters) + 1;
+  return std::string(text.substr(begin, end > begin ? end - begin : 0));
+}
+
+/// The parts between separators; of an empty separator the words between blanks.
+std::vector<Val> split(std::string_view text, std::string_view separator) {
+  std::vector<Val> parts;
+  if (separator.empty()) {
+    for (size_t at = text.find_first_not_of(kBlanks); at != text.npos;) {
+      const size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+      parts.emplace_back(std::string(text.substr(at, end - at)));
+      at = text.find_first_not_of(kBlanks, end);
+    }
+    return parts;
+  }
+  for (size_t at = 0;;) {
+    const size_t end = text.find(separator, at);
+    parts.emplace_back(std::string(text.substr(at, end == text.npos ? end : end - at)));
+    if (end == text.npos) return parts;
+    at = end + separator.size();
+  }
+}
+
+std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
+  std::string out;
+  for (size_t at = 0; at < text.size() && out.size() <= kMaxText;) {
+    const size_t found = what.empty() ? text.npos : text.find(what, at);
+    out += text.substr(at, found == text.npos ? found : found - at);
+    if (found == text.npos) break;
+    out += by;
+    at = found + what.size();
+  }
+  return out;
+}
+
+/// The argument that a field of a format names: the next one, one by its number, or one by its name.
+const Argument* field_argument(const std::vector<Argument>& args, std::string_view field, size_t& next) {
+  size_t wanted = next;
+  if (field.empty()) {
+    ++next;
+  } else if (std::isdigit(static_cast<unsigned char>(field[0])) && field.size() < 6) {
+    wanted = size_t(std::stoi(std::string(field)));
+  } else {
+    const auto it = std::find_if(args.begin(), args.end(), [&](const Argument& a) { return a.name == field; });
+    return it == args.end() ? nullptr : &*it;
+  }
+  for (const Argument& a : args)
+    if (a.name.empty() && wanted-- == 0) return &a;
+  return nullptr;
+}
+
+/// As str.format() has it; nothing where a field has no argument.
+std::optional<std::string> format_text(std::string_view text, const std::vector<Argument>& args) {
+  std::string out;
+  size_t next = 0;
+  for (size_t at = 0; at < text.size() && out.size() <= kMaxText; ++at) {
+    const char c = text[at];
+    if ((c == '{' || c == '}') && text.substr(at + 1).starts_with(c)) {
+      out += text[at++];
+    } else if (c == '{') {
+      const size_t end = text.find('}', at);
+      if (end == text.npos) return std::nullopt;
+      const std::string_view field = text.substr(at + 1, end - at - 1);
+      const size_t how = std::min(field.find_first_of("!:"), field.size());
+      const Argument* argument = field_argument(args, field.substr(0, how), next);
+      if (!argument || argument->value.is_value()) return std::nullopt;
+      out += formatted(argument->value, field.substr(how));
+      at = end;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Val> Checker::text_method(const std::string& text, const std::string& name,
+                                        const std::vector<Argument>& args, Loc loc) {
+  auto made = [&](std::string out) { return out.size() > kMaxText ? too_long(out.size(), loc) : Val(std::move(out)); };
+  if (name == "format") {
+    auto out = format_text(text, args);
+    return out ? made(std::move(*out)) : error(loc, "the fields of the text are not those that format() is given");
+  }
+  std::vector<std::string> texts;
+  for (const Argument& a : args)
+    if (a.value.is<std::string>()) texts.push_back(a.value.as<std::string>());
+  const bool all = texts.size() == args.size();
+  if ((name == "lower" || name == "upper") && args.empty()) {
+    std::string out = text;
+    for (char& c : out) c = char(name == "lower" ? std::tolower(c) : std::toupper(c));
+    return Val(std::move(out));
+  }
+  if ((name == "startswith" || name == "endswith") && all && args.size() == 1)
+    return Val(name == "startswith" ? text.starts_with(texts[0]) : text.ends_with(texts[0]));
+  if ((name == "strip" || name == "lstrip" || name == "rstrip") && all && args.size() <= 1)
+    return made(stripped(text, name, args.empty() ? kBlanks : std::string_view(texts[0])));
+  if (name == "split" && all && args.size() <= 1) {
+    if (args.size() == 1 && texts[0].empty()) return error(loc, "the separator of split() is empty");
+    return dsl::make_list(split(text, args.empty() ? "" : texts[0]));
+  }
+  if (name == "replace" && all && args.size() == 2) return made(replaced(text, texts[0], texts[1]));
+  if (name != "join" || args.size() != 1) return std::nullopt;
+  auto items = iterate(args[0].value, args[0].loc);
+  if (!items) return Val();
+  std::string out;
+  for (const Val& item : *items) {
+    if (!item.is<std::string>())
+      return error(args[0].loc, fmt::format("join() takes strings, found {}", dsl::describe(item)));
+    out += (&item == items->data() ? "" : text) + item.as<std::string>();
+    if (out.size() > kMaxText) break;
+  }
+  return made(std::move(out));
+}
+
+}  // namespace tegula::language
