@@ -82,7 +82,7 @@ int run(int pairs, int launches) {
   const ArgPack pack(image, args);
   void** params = const_cast<void**>(pack.data());
   const auto native_stream = static_cast<cuda::Stream>(stream.get());
-  const unsigned threads = 32u * unsigned(image.num_warps), shared = unsigned(image.shared_bytes);
+  const unsigned threads = unsigned(image.threads()), shared = unsigned(image.shared_bytes);
 
   auto bare = [&](int count) {
     for (int i = 0; i < count; ++i)

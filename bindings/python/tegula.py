@@ -1393,7 +1393,8 @@ def _type_words(text):
         block = [int(n) for n in block[:-1].split(",")]
         strides = [1 << 16] * (len(block) - 1) + [1]
         return _descriptor_at(found._pointer, 16, None, [1 << 20] * len(block), strides, block, "zero")
-    if found is None or bracket or divisible not in ("", "1", "16"):
+    divisors = ("", "1", "16") if text.startswith("*") else ("", "1", "16", "256")
+    if found is None or bracket or divisible not in divisors:
         raise _Wrong(f"'{text}' is no type; expected one such as '*f32', '*f32:1', 'i32', 'i32:16'")
     if text.startswith("*"):
         return found._pointer, 8 if divisible == "1" else 16, None
@@ -1402,7 +1403,7 @@ def _type_words(text):
     if found.name.startswith(("float", "bfloat")):
         return _DOUBLE, _double_bits(0.5), None
     base = {"int64": 1 << 40, "uint64": -1 << 62}.get(found.name, 1 << 20)
-    return _UINT if found.name == "uint64" else _INT, base + (0 if divisible == "16" else 3), None
+    return _UINT if found.name == "uint64" else _INT, base + {"256": 0, "16": 16}.get(divisible, 3), None
 
 
 def _is_type(text):

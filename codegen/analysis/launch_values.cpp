@@ -72,6 +72,7 @@ double LaunchValues::trips(const ir::Op& loop) const {
     if (lower && upper && step && *step)
       return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
   }
+  if (loop.info().runs_beside()) return 1;
   return double(inputs_.trips);
 }
 

@@ -40,11 +40,20 @@ int64_t expected_registers(const Func& func) {
   return RegisterPressure(func, axes, values).peak().words * 2 / 3;
 }
 
+bool products_fit(const Func& func, int64_t registers) {
+  constexpr int64_t kBesideSums = 32;  // operands, addresses
+  bool fit = true;
+  walk(func.body, [&](const Op& op) {
+    if (op.opcode == Opcode::MmaStart) fit &= op.get(attr::columns) / 2 + kBesideSums <= registers;
+  });
+  return fit;
+}
+
 int64_t programs_to_fit(const Func& func, const Target& target, int64_t shared_bytes) {
   constexpr int64_t kPrograms = 2;
   const int64_t limit = target.registers_per_sm / kPrograms / (kThreadsPerWarp * func.num_warps());
   if (func.maxnreg() || limit > kMostRegisters || programs_by_room(func, target, shared_bytes) < kPrograms) return 1;
-  if (!has_chained_products(func)) return 1;
+  if (!has_chained_products(func) || !products_fit(func, limit)) return 1;
   const int64_t registers = expected_registers(func);
   return 10 * registers >= 9 * limit && 10 * registers <= 11 * limit ? kPrograms : 1;
 }

@@ -23,7 +23,6 @@ constexpr int kWarps = 4;  // that copy: registers change hands among four at le
 constexpr int kThreadsPerWarp = 32;
 constexpr int kWarpsOfGroup = 4;
 constexpr int kMostThreads = 1024;
-constexpr int64_t kRegistersOfProduct = 32;  // beside its sums: operands, addresses
 
 Builder at_end(Block& block) {
   Builder build;
@@ -324,13 +323,11 @@ Registers share_registers(const Func& func, const Target& target) {
   return {at_start, whole((at_start * (threads + copying_threads) - kCopying * copying_threads) / threads), kCopying};
 }
 
-// The assembler compiles no instruction that takes more registers than a thread has at its start.
-bool products_fit(const Op& loop, const Registers& registers) {
-  bool fit = true;
-  walk(*loop.regions[0], [&](const Op& op) {
-    if (op.opcode == Opcode::MmaStart) fit &= op.get(attr::columns) / 2 + kRegistersOfProduct <= registers.at_start;
-  });
-  return fit;
+// Inline assembly may hold a barrier of all threads, which the copying warps would never come to.
+bool is_understood(const Func& func) {
+  bool understood = true;
+  walk(func.body, [&](const Op& op) { understood &= op.opcode != Opcode::InlineAsmEffects; });
+  return understood;
 }
 
 bool can_copy(const Op& copy, const Target& target) {
@@ -343,8 +340,9 @@ bool can_copy(const Op& copy, const Target& target) {
 bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& schedule, int64_t wanted) {
   const int threads = kThreadsPerWarp * (func.num_warps() + kWarps);
   if (!target.has(Feature::Wgmma) || func.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
-  if (loop.parent != &func.body || !schedule.product || !schedule.stores.empty()) return false;
-  if (!products_fit(loop, share_registers(func, target))) return false;
+  if (loop.parent != &func.body || !schedule.product || !schedule.stores.empty() || func.maxnreg()) return false;
+  // The assembler compiles no instruction that takes more registers than a thread has at its start.
+  if (!products_fit(func, share_registers(func, target).at_start) || !is_understood(func)) return false;
   for (const Op* copy : schedule.copies)
     if (!can_copy(*copy, target)) return false;
   std::vector<Copied> copies;
@@ -377,10 +375,19 @@ bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& s
 
 namespace {
 
-// The two products of a loop whose operands copy_warps bring, in order; none where there are fewer or more.
-std::optional<std::pair<Op*, Op*>> two_products(const Op& loop) {
+// Whether the program's warps may have to wait for each other at the op.
+bool may_wait(const Op& op, int num_warps) {
+  return op.opcode == Opcode::Barrier || op.opcode == Opcode::SharedStore || op.opcode == Opcode::AtomicRmw ||
+         scratch_bytes(op, num_warps) > 0;
+}
+
+// The two products of a loop whose operands copy_warps bring, in order; none where there are fewer or more, or where
+// warps wait for each other: a warpgroup that waits for its turn would keep the other one waiting for ever.
+std::optional<std::pair<Op*, Op*>> two_products(const Op& loop, int num_warps) {
   std::vector<Op*> products;
-  bool partitioned = false;
+  bool partitioned = false, together = false;
+  walk(*loop.regions[0], [&](const Op& op) { together |= may_wait(op, num_warps); });
+  if (together) return std::nullopt;
   for (auto& op : loop.regions[0]->ops) {
     partitioned |= op->opcode == Opcode::PhaseWait;
     if (op->opcode == Opcode::MmaStart) products.push_back(op.get());
@@ -429,7 +436,8 @@ void balance_groups(Func& func, const Target& target) {
   for (auto& op : func.body.ops)
     if (op->opcode == Opcode::For) loops.push_back(op.get());
   for (Op* loop : loops)
-    if (auto products = two_products(*loop)) take_turns(func, *loop, *products->first, *products->second);
+    if (auto products = two_products(*loop, func.num_warps()))
+      take_turns(func, *loop, *products->first, *products->second);
 }
 
 }  // namespace tegula

@@ -195,7 +195,7 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
           Binding{Val(), false,
                   fmt::format("the loop variable '{}' has no value after the loop in line {}", name, loop.loc.line),
                   binding.loc};
-    } else if (it == before.end() || !it->second.unusable.empty()) {
+    } else if (it == before.end() || (!it->second.unusable.empty() && binding.unusable != it->second.unusable)) {
       frame_->scope[name] =
           Binding{Val(), false,
                   fmt::format("'{}' has a value only in the body of the loop in line {}, which may not run", name,
@@ -209,6 +209,10 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     const Binding& last = after[c.name];
     if (c.carried) {
       bind(c.name, *next++, false, last.loc);
+    } else if (!c.value.is_poison() && last.value.is_poison() && !last.unusable.empty()) {
+      frame_->scope[c.name].unusable =
+          fmt::format("'{}' is {} before the loop in line {} and may be another value in its body", c.name,
+                      dsl::describe(c.value), loop.loc.line);
     } else if (c.value.is_poison() || last.value.is_poison()) {
       bind(c.name, Val(), false, last.loc);
     } else if (!dsl::same(c.value, last.value)) {

@@ -283,7 +283,9 @@ void Checker::merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_sco
     Binding& b = it->second;
     Binding& result = merged[name];
     if (!a.unusable.empty() || !b.unusable.empty()) {
+      const bool one_side = a.unusable.empty() != b.unusable.empty();  // the other one has given it a value
       result = a.unusable.empty() ? b : a;
+      if (one_side) result.value = Val();
       if (!join) result = Binding{};
       continue;
     }

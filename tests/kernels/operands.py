@@ -40,6 +40,34 @@ def flash_attention(
 
 
 @triton.jit
+def summed_products(
+    a_ptr, b_ptr, c_ptr, bias_ptr, out_ptr, sums_ptr, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BEHIND: tl.constexpr,
+):
+    """sum_i relu(a b_i^T) c_i, and sums over rows: of what is between the products, or BEHIND of the result so far."""
+    rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(a_ptr + rows[:, None] * K + depth[None, :])
+    acc = tl.zeros((M, K), tl.float32)
+    between = tl.zeros((N,), tl.float32)
+    behind = tl.zeros((K,), tl.float32)
+    for i in range(steps):
+        at = i * N + columns
+        b = tl.load(b_ptr + at[:, None] * K + depth[None, :])
+        x = tl.maximum(tl.dot(a, b.T) + tl.load(bias_ptr + at)[None, :], 0.0)
+        if not BEHIND:
+            between += tl.sum(x, axis=0)
+        c = tl.load(c_ptr + at[:, None] * K + depth[None, :])
+        acc = tl.dot(x.to(c.dtype), c, acc)
+        if BEHIND:
+            behind += tl.sum(acc, axis=0)
+    tl.store(out_ptr + rows[:, None] * K + depth[None, :], acc)
+    if BEHIND:
+        tl.store(sums_ptr + depth, behind)
+    else:
+        tl.store(sums_ptr + columns, between)
+
+
+@triton.jit
 def paged_product(a_ptr, b_ptr, pages_ptr, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     """a b, where block i of K rows of b is the one that pages_ptr[i] names."""
     rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)

@@ -122,29 +122,22 @@ TEST(Operands, FlashAttention) {
 
 // How many warps of a kernel copy, if that is asked for, on a GPU that has warpgroups.
 int copy_warps(std::string_view kernel, std::span<const ArgType> types, const std::vector<ConstexprArg>& constexprs,
-               int num_warps, std::string_view target = "sm_90a") {
+               int num_warps, std::string_view target = "sm_90a", int maxnreg = 0) {
   return program()
       .kernel(kernel)
-      .compile(types, {.constexprs = constexprs, .num_warps = num_warps, .warp_specialize = 2}, target)
+      .compile(types, {.constexprs = constexprs, .num_warps = num_warps, .maxnreg = maxnreg, .warp_specialize = 2},
+               target)
       .copy_warps;
 }
 
 TEST(Operands, WarpsThatCopy) {
-  for (auto& device : devices())
-    for (int num_stages : {2, 3}) {
-      for (int keys : {10, 64, 65, 192, 320})
-        check_attention<float16>(*device, {.queries = 128,
-                                           .keys = keys,
-                                           .depth = 64,
-                                           .block_rows = 128,
-                                           .block_keys = 64,
-                                           .num_warps = 8,
-                                           .num_stages = num_stages,
-                                           .warp_specialize = 2});
-      check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, num_stages, true, 0, 2});
-      check_attention<bfloat16>(*device, {256, 192, 64, 256, 64, 16, num_stages, true, 0, 2});
-      check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, num_stages, true, 33, 2});  // 2 bytes at a time
-    }
+  for (auto& device : devices()) {
+    if (!target_for_sm(device->info().sm).has(Feature::Wgmma)) continue;
+    for (int keys : {10, 65, 320}) check_attention<float16>(*device, {128, keys, 32, 128, 64, 8, 3, false, 0, 2});
+    check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, 2, true, 0, 2});
+    check_attention<bfloat16>(*device, {256, 192, 32, 256, 64, 16, 3, true, 0, 2});
+    check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, 3, true, 33, 2});  // 2 bytes at a time
+  }
 }
 
 TEST(Operands, WhereWarpsCopy) {
@@ -155,9 +148,38 @@ TEST(Operands, WhereWarpsCopy) {
   const std::vector<ConstexprArg> constexprs{{"ROWS", 128}, {"KEYS", 64}, {"DEPTH", 64}, {"CAUSAL", false}};
   EXPECT_EQ(copy_warps("flash_attention", types, constexprs, 8), 4);
   EXPECT_EQ(copy_warps("flash_attention", types, constexprs, 8, "sm_80"), 0) << "no warpgroups";
+  EXPECT_EQ(copy_warps("flash_attention", types, constexprs, 8, "sm_90a", 128), 0) << "registers are the user's";
   const std::vector<ArgType> paged{f16, f16, ArgType{.elem = Elem::I32, .pointer = true, .divisible_by = 16}, f32, i32};
   EXPECT_EQ(copy_warps("paged_product", paged, {{"M", 64}, {"N", 64}, {"K", 64}}, 4), 0)
       << "addresses follow from what the loop loads";
+}
+
+// Warps of the program wait for each other in the loop: between its products, behind them.
+TEST(Operands, WarpsThatCopyAndSumsOverRows) {
+  constexpr int kM = 128, kN = 32, kK = 32, kSteps = 3;
+  auto a = random_values<float16>(kM * kK, 1), b = random_values<float16>(kN * kK * kSteps, 2);
+  auto c = random_values<float16>(kN * kK * kSteps, 3);
+  auto bias = random_values<float>(kN * kSteps, 4);
+  for (auto& device : devices())
+    for (bool behind : {false, true}) {
+      if (!target_for_sm(device->info().sm).has(Feature::Wgmma)) continue;
+      Buffer da(*device, a), db(*device, b), dc(*device, c), dbias(*device, bias);
+      auto run = [&](int warp_specialize) {
+        Buffer out(*device, kM * kK * sizeof(float)), sums(*device, kK * sizeof(float));
+        program()
+            .kernel("summed_products")
+            .launch(*device, {1},
+                    {.constexprs = {{"M", kM}, {"N", kN}, {"K", kK}, {"BEHIND", behind}},
+                     .num_warps = 8,
+                     .warp_specialize = warp_specialize},
+                    da.as<float16>(), db.as<float16>(), dc.as<float16>(), dbias.as<float>(), out.as<float>(),
+                    sums.as<float>(), kSteps);
+        auto values = out.download<float>();
+        for (float sum : sums.download<float>()) values.push_back(sum);
+        return values;
+      };
+      EXPECT_EQ(run(2), run(1)) << device->info().name;
+    }
 }
 
 // The pages of B come from a table, which the loop reads.

@@ -158,6 +158,8 @@ constexpr Case kCases[] = {
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f64 b_ptr=*f64 c_ptr=*f64 M=32 N=32 BLOCK_K=16 ZERO=f64", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 BATCH=2 M=4 N=16 K=8 OUT=i32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*i8 b_ptr=*i8 c_ptr=*i32 M=32 N=32 BLOCK_K=32 ZERO=i32", 4},
+    {"tests/kernels/operands.py", "summed_products",
+     "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 bias_ptr=*f32 out_ptr=*f32 sums_ptr=*f32 M=128 N=64 K=64 BEHIND=1", 8},
     {"tests/kernels/operands.py", "paged_product",
      "a_ptr=*f16 b_ptr=*f16 pages_ptr=*i32 c_ptr=*f32 M=64 N=64 K=64", 4},
     {"tests/kernels/operands.py", "flash_attention",
