@@ -39,10 +39,6 @@ using namespace ir;
 
 namespace {
 
-bool fits_memory(const Func& func, const Target& target) {
-  return plan_shared(func).bytes <= target.shared_per_program;
-}
-
 class LoopPipeliner {
  public:
   /// `later`: copies and stores of loops that are still to be pipelined.
@@ -55,7 +51,6 @@ class LoopPipeliner {
         later_(std::move(later)) {}
 
   void run() {
-    const bool fitted = fits_memory(func_, context_.target);
     LoopSchedule schedule = schedule_of(loop_);
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
@@ -68,7 +63,6 @@ class LoopPipeliner {
       expand_stores(loop_, schedule.stores, *schedule.product);
     if ((copies || (loads && all)) && ahead + 1 < stages_)
       context_.fewer_stages.push_back({loop_.loc, int(stages_), ahead + 1});
-    TEGULA_CHECK(!fitted || fits_memory(func_, context_.target), "a pipelined loop takes more memory than counted");
   }
 
   bool partitioned() const { return partitioned_; }
