@@ -17,10 +17,8 @@ namespace tegula {
 namespace {
 
 // The function after all passes; null after a diagnostic.
-std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags,
-                                  const DumpCallback& dump, std::vector<PassTime>* times, ir::Completion completion) {
-  PassContext context{target, diags};
-  context.completion = completion;
+std::unique_ptr<ir::Func> lay_out(const ir::Func& func, PassContext& context, const DumpCallback& dump,
+                                  std::vector<PassTime>* times) {
   auto work = func.clone();
   return run_passes(*work, context, dump, times) ? std::move(work) : nullptr;
 }
@@ -46,7 +44,8 @@ auto told_as_ours(const ir::Func& func, const Target& target, Work work) {
 std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
-  auto work = lay_out(func, options.target, diags, with_dump.dump, options.times, options.completion);
+  PassContext context{options.target, diags, options.completion};
+  auto work = lay_out(func, context, with_dump.dump, options.times);
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
@@ -67,6 +66,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   image.ptx = std::move(code->ptx);
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);
+  image.fewer_stages = std::move(context.fewer_stages);
   return image;
 }
 
@@ -77,7 +77,8 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 }
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
-  return told_as_ours(func, target, [&] { return lay_out(func, target, diags, {}, nullptr, ir::Completion::Group); });
+  PassContext context{target, diags};
+  return told_as_ours(func, target, [&] { return lay_out(func, context, {}, nullptr); });
 }
 
 }  // namespace tegula

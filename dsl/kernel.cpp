@@ -280,6 +280,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
   const KernelImage& image = loaded->image();
   if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
     state.tell_once(MessageKind::Warning, text);
+  if (std::string text = dsl::stages_warning(image); !text.empty()) state.tell_once(MessageKind::Warning, text);
   LaunchHandle handle(std::move(loaded));
   state.note_device(device);
   std::lock_guard lock(state.mutex);

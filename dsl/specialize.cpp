@@ -64,6 +64,17 @@ std::string spill_warning(std::string_view kernel, int bytes, int num_warps) {
       bytes, more ? fmt::format("num_warps={} or smaller tiles", 2 * num_warps) : "smaller tiles");
 }
 
+std::string stages_warning(const KernelImage& image) {
+  std::string text;
+  for (const FewerStages& loop : image.fewer_stages)
+    text += fmt::format(
+        "{}kernel '{}'{}: memory is short for {} stages, the loop runs with {}\n  hint: use num_stages={} or smaller "
+        "tiles",
+        text.empty() ? "" : "\n", image.kernel, loop.loc ? ", " + loop.loc.to_string() : "", loop.asked, loop.given,
+        loop.given);
+  return text;
+}
+
 void Specialization::set_options(ir::Func& func) const {
   for (const LaunchOption& option : launch_options())
     if (const int value = options.*option.launch; option.info.is_choice() && !option.info.is_none(value))

@@ -20,6 +20,7 @@ struct Workspace;
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
+  bool operator==(const Grid&) const = default;
 };
 
 /// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at

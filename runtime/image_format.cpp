@@ -119,6 +119,12 @@ std::string to_bytes(const KernelImage& image) {
   }
   w.number(int32_t(image.registers));
   w.number(int32_t(image.spill_bytes));
+  w.number(uint64_t(image.fewer_stages.size()));
+  for (const FewerStages& loop : image.fewer_stages) {
+    w.bytes(loop.loc.file ? *loop.loc.file : std::string());
+    for (int number : {loop.loc.line, loop.loc.column, loop.loc.end_column, loop.asked, loop.given})
+      w.number(int32_t(number));
+  }
   return w.take();
 }
 
@@ -169,6 +175,12 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   }
   image.registers = r.number<int32_t>();
   image.spill_bytes = r.number<int32_t>();
+  image.fewer_stages.resize(r.count());
+  for (FewerStages& loop : image.fewer_stages) {
+    if (const auto file = r.bytes<std::string>(); !file.empty()) loop.loc.file = intern_file(file);
+    for (int* number : {&loop.loc.line, &loop.loc.column, &loop.loc.end_column, &loop.asked, &loop.given})
+      *number = r.number<int32_t>();
+  }
   if (!r.good() || !r.at_end()) return std::nullopt;
   return image;
 }

@@ -29,6 +29,14 @@ struct ImageConstant {
   bool operator==(const ImageConstant&) const = default;
 };
 
+/// A loop that has fewer iterations under way than its num_stages asks for.
+struct FewerStages {
+  Loc loc;
+  int asked = 0;
+  int given = 0;
+  bool operator==(const FewerStages&) const = default;
+};
+
 struct KernelImage {
   std::string kernel;                    ///< the user's name of the kernel, and the entry symbol
   std::string target;                    ///< "sm_90a"
@@ -45,6 +53,7 @@ struct KernelImage {
   std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
   int registers = -1;             ///< per thread; -1: not known yet
   int spill_bytes = -1;           ///< per thread; -1: not known yet
+  std::vector<FewerStages> fewer_stages;
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a program
   bool operator==(const KernelImage&) const = default;
 };

@@ -403,4 +403,14 @@ class HazardWalk {
 
 SharedHazards find_shared_hazards(const Func& func, const SharedPlan& plan) { return HazardWalk(func, plan).run(func); }
 
+bool verify_order(const Func& func, Diagnostics& diags) {
+  const SharedHazards found = find_shared_hazards(func, plan_shared(func));
+  for (const auto& [op, message] : found.errors) diags.error(op->loc, op->info().text + (": " + message));
+  walk(func.body, [&](const Op& op) {
+    if (found.barrier_before.contains(&op))
+      diags.error(op.loc, op.info().text + std::string(": no barrier between it and an access of other threads"));
+  });
+  return found.errors.empty() && found.barrier_before.empty();
+}
+
 }  // namespace tegula

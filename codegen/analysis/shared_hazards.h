@@ -8,6 +8,7 @@
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
+#include "runtime/base/diag.h"
 
 namespace tegula {
 
@@ -27,5 +28,8 @@ struct SharedHazards {
 /// where their indices begin as constants and move on by one slot an iteration; but not from those that a loop used
 /// that is over.
 SharedHazards find_shared_hazards(const ir::Func& func, const SharedPlan& plan);
+
+/// Whether the function has all barriers it needs (Stage::Ordered). Reports what it lacks.
+bool verify_order(const ir::Func& func, Diagnostics& diags);
 
 }  // namespace tegula

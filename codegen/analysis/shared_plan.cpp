@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
-#include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/conversion.h"
 #include "codegen/analysis/gather_plan.h"
 #include "codegen/analysis/sort_plan.h"
+#include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
 
 namespace tegula {
@@ -39,11 +39,65 @@ int64_t combine_scratch(const ir::Op& op, int num_warps) {
   return bytes;
 }
 
-// Whether what the product reads may still be read behind the block that it stands in: no wait there ends it.
-bool outlives_block(const ir::Op& product) {
-  for (const auto& op : product.parent->ops)
-    if (op->opcode == ir::Opcode::MmaWait && op->operand(0) == product.result()) return op->get(ir::attr::pending) > 0;
-  return true;
+// Which ops complete what runs beside the program.
+class Waits {
+ public:
+  explicit Waits(const ir::Func& func) {
+    ir::walk(func.body, [&](const ir::Op& op) {
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (op.operands[i] && (op.operands[i]->type.is_token() || op.operands[i]->type.is_in_flight()))
+          uses_[op.operands[i]].emplace_back(&op, i);
+    });
+  }
+
+  /// The waits to which a token or sums in flight come through loops and branches. Null among them: on some way there
+  /// is none.
+  std::vector<const ir::Op*> of(const ir::Value* value) const {
+    std::vector<const ir::Op*> waits;
+    std::unordered_set<const ir::Value*> seen;
+    follow(value, seen, waits);
+    return waits;
+  }
+
+ private:
+  void follow(const ir::Value* value, std::unordered_set<const ir::Value*>& seen,
+              std::vector<const ir::Op*>& waits) const {
+    if (!seen.insert(value).second) return;
+    const auto uses = uses_.find(value);
+    if (uses == uses_.end()) return waits.push_back(nullptr);
+    for (const auto& [op, operand] : uses->second) {
+      const bool goes_on =
+          op->opcode == ir::Opcode::MmaStart ||
+          (op->opcode == ir::Opcode::MmaWait && op->get(ir::attr::pending) > 0 && op->result()->type.is_in_flight());
+      if (goes_on)
+        follow(op->result(), seen, waits);
+      else if (ir::is_handed_on(*op, operand))
+        hand_on(*op, operand, seen, waits);
+      else
+        waits.push_back(op);
+    }
+  }
+
+  void hand_on(const ir::Op& op, size_t operand, std::unordered_set<const ir::Value*>& seen,
+               std::vector<const ir::Op*>& waits) const {
+    for (const ir::Flow& flow : ir::flows(op.has(ir::Terminator) ? *op.parent->parent : op))
+      for (const ir::Flow::From& from : flow.from)
+        for (const ir::Flow::To& to : flow.to)
+          if (from.op == &op && operand >= from.first) follow(to[operand - from.first], seen, waits);
+  }
+
+  std::unordered_map<const ir::Value*, std::vector<std::pair<const ir::Op*, size_t>>> uses_;
+};
+
+// The op that begins the group of a copy; null if it is not plain to see.
+const ir::Op* commit_of(const ir::Op& copy) {
+  bool behind = false;
+  for (const auto& op : copy.parent->ops) {
+    behind |= op.get() == &copy;
+    if (behind && op->opcode == ir::Opcode::AsyncCommit) return op.get();
+    if (behind && !op->regions.empty() && !op->info().isolates()) return nullptr;
+  }
+  return nullptr;
 }
 
 // A shared_alloc, and from which op to which it needs its room, in the order of the program.
@@ -51,63 +105,112 @@ struct Room {
   const ir::Op* alloc;
   int begin, end;
   int64_t bytes;
-  int64_t offset = -1;                      ///< none yet
-  bool copied = false, multiplied = false;  ///< asynchronously, with a wait outside of the op that holds the last use
+  const ir::Block* block;  ///< whose iterations each begin with the room free
+  int64_t offset = 0;
 };
 
-std::vector<Room> find_rooms(const ir::Func& func, std::unordered_map<const ir::Op*, int>& number) {
-  const auto groups = groups_since(func);
-  // Whether a wait for copies, or one for dots, leaves none under way. Behind a loop all tokens of barriers are waited
-  // for together.
-  auto waits_for_all_copies = [&](const ir::Op& op) {
-    auto copies = groups.find(&op);
-    return op.opcode == ir::Opcode::AsyncWait && (copies == groups.end() || copies->second == 0);
-  };
-  auto waits_for_all_products = [](const ir::Op& op) {
-    return op.opcode == ir::Opcode::MmaWait && op.get(ir::attr::pending) == 0;
-  };
+// Finds the rooms of a function and where they lie.
+class RoomPlan {
+ public:
+  explicit RoomPlan(const ir::Func& func) : waits_(func) {
+    number_ops(func.body);
+    std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
+    ir::walk(func.body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::CopyWarps)
+        ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
+      if (!beside.contains(&op)) visit(op);
+    });
+    std::stable_sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) { return a.begin < b.begin; });
+    for (size_t i = 0; i < rooms.size(); ++i) {
+      Room& room = rooms[i];
+      const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
+      room.offset = first_gap(taken(room.begin, room.end, i), room.bytes, alignment);
+      bytes = std::max(bytes, room.offset + room.bytes);
+    }
+  }
+
   std::vector<Room> rooms;
-  std::unordered_map<const ir::Op*, size_t> room_of;
-  std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
-  ir::walk(func.body, [&](const ir::Op& op) {
-    int here = int(number.size());
-    number[&op] = here;
-    if (op.opcode == ir::Opcode::CopyWarps)
-      ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
-    if (beside.contains(&op)) return;
+  int64_t bytes = 0;
+
+  /// What rooms in use at the op take.
+  using Areas = std::vector<std::pair<int64_t, int64_t>>;
+  Areas taken_at(const ir::Op& op) const { return taken(number_.at(&op), number_.at(&op), rooms.size()); }
+
+  static int64_t first_gap(const Areas& taken, int64_t bytes, int64_t alignment) {
+    int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + bytes <= begin) break;
+      at = std::max(at, (end + alignment - 1) / alignment * alignment);
+    }
+    return at;
+  }
+
+ private:
+  void number_ops(const ir::Block& block) {
+    for (const auto& op : block.ops) {
+      number_[op.get()] = next_++;
+      for (const auto& region : op->regions) number_ops(*region);
+      last_[op.get()] = next_ - 1;
+    }
+  }
+
+  void visit(const ir::Op& op) {
     if (op.opcode == ir::Opcode::SharedAlloc) {
-      room_of[&op] = rooms.size();
-      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots)});
+      room_of_[&op] = rooms.size();
+      const int here = number_.at(&op);
+      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
+      if (op.get(ir::attr::arrivals)) rooms.back().end = INT_MAX;
     }
     for (const ir::Value* v : op.operands) {
       if (!v || !v->type.is_place()) continue;
-      Room& room = rooms[room_of.at(alloc_of(v))];
-      room.end = here;
-      room.copied |= op.opcode == ir::Opcode::AsyncCopy;
-      room.multiplied |= op.opcode == ir::Opcode::MmaStart && (op.parent == room.alloc->parent || outlives_block(op));
+      Room& room = rooms[room_of_.at(alloc_of(v))];
+      keep_until(room, &op);
+      if (op.opcode == ir::Opcode::MmaStart) keep_until_complete(room, op.result());
     }
-  });
-  for (Room& room : rooms) {
-    if (room.alloc->get(ir::attr::arrivals)) {
-      room.end = INT_MAX;
-      continue;
-    }
-    // Up to the end of the op of the same block that holds the last use, and to the waits behind it.
-    const auto& ops = room.alloc->parent->ops;
-    for (auto op = ops.begin(); op != ops.end() && (room.copied || room.multiplied || number.at(op->get()) <= room.end);
-         ++op) {
-      auto next = std::next(op);
-      int last = next == ops.end() ? INT_MAX : number.at(next->get()) - 1;
-      if (last < room.end || number.at(op->get()) < room.begin) continue;
-      const bool copies = room.copied && waits_for_all_copies(**op);
-      const bool products = room.multiplied && waits_for_all_products(**op);
-      if (copies || products || number.at(op->get()) <= room.end) room.end = last;
-      if (copies) room.copied = false;
-      if (products) room.multiplied = false;
+    if (op.opcode == ir::Opcode::AsyncCopy) {
+      const ir::Op* commit = commit_of(op);
+      keep_until_complete(rooms[room_of_.at(alloc_of(op.operand(1)))], commit ? commit->result() : nullptr);
     }
   }
-  return rooms;
-}
+
+  void keep_until_complete(Room& room, const ir::Value* under_way) {
+    if (!under_way) return keep_until(room, nullptr);
+    for (const ir::Op* wait : waits_.of(under_way)) keep_until(room, wait);
+  }
+
+  // Keeps the room until the op is over, with the loops around it that the room is not made in anew; null: for good.
+  // An op ahead of the room is one of the next iteration.
+  void keep_until(Room& room, const ir::Op* op) {
+    for (;;) {
+      const ir::Op* within = op;
+      while (within && within->parent != room.block) within = within->parent->parent;
+      if (within && number_.at(within) >= room.begin) {
+        room.end = std::max(room.end, last_.at(within));
+        return;
+      }
+      const ir::Op* around = room.block->parent;
+      room.end = around ? std::max(room.end, last_.at(around)) : INT_MAX;
+      if (!around) return;
+      room.begin = number_.at(around);
+      room.block = around->parent;
+    }
+  }
+
+  // What the first `count` rooms take that are in use somewhere from one op to another, from below.
+  Areas taken(int begin, int end, size_t count) const {
+    Areas areas;
+    for (size_t i = 0; i < count; ++i)
+      if (rooms[i].begin <= end && begin <= rooms[i].end)
+        areas.emplace_back(rooms[i].offset, rooms[i].offset + rooms[i].bytes);
+    std::sort(areas.begin(), areas.end());
+    return areas;
+  }
+
+  Waits waits_;
+  int next_ = 0;
+  std::unordered_map<const ir::Op*, int> number_, last_;  // of an op; of the last op within
+  std::unordered_map<const ir::Op*, size_t> room_of_;
+};
 
 }  // namespace
 
@@ -153,25 +256,17 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
   }
 }
 
+int64_t bytes_of_places(const ir::Func& func) { return RoomPlan(func).bytes; }
+
 SharedPlan plan_shared(const ir::Func& func) {
   SharedPlan plan;
-  auto uses = ir::count_uses(func.body);
-  std::unordered_map<const ir::Op*, int> number;
-  std::vector<Room> rooms = find_rooms(func, number);
-  // The end of the rooms that are in use at that op.
-  auto in_use = [&](int at) {
-    int64_t end = 0;
-    for (const Room& room : rooms)
-      if (room.offset >= 0 && room.begin <= at && at <= room.end) end = std::max(end, room.offset + room.bytes);
-    return end;
-  };
-  for (Room& room : rooms) {
-    const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
-    room.offset = (in_use(room.begin) + alignment - 1) / alignment * alignment;
+  const RoomPlan rooms(func);
+  plan.bytes = rooms.bytes;
+  for (const Room& room : rooms.rooms) {
     plan.size[room.alloc] = room.bytes;
     plan.offset[room.alloc] = room.offset;
-    plan.bytes = std::max(plan.bytes, room.offset + room.bytes);
   }
+  auto uses = ir::count_uses(func.body);
   int64_t next = 0;
   ir::walk(func.body, [&](const ir::Op& op) {
     if (op.opcode == ir::Opcode::AtomicRmw && !uses.count(op.result())) return;
@@ -179,10 +274,15 @@ SharedPlan plan_shared(const ir::Func& func) {
     if (size == 0) return;
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     if (next + size > kPrivateBytes) next = 0;
-    int64_t base = (in_use(number.at(&op)) + kAlignment - 1) / kAlignment * kAlignment;
+    // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
+    const RoomPlan::Areas taken = rooms.taken_at(op);
+    int64_t end = 0;
+    for (const auto& area : taken) end = std::max(end, (area.second + kAlignment - 1) / kAlignment * kAlignment);
+    const int64_t gap = RoomPlan::first_gap(taken, size, kAlignment);
+    const int64_t offset = end + next + size > plan.bytes && gap < end ? gap : end + next;
     plan.size[&op] = size;
-    plan.offset[&op] = base + next;
-    plan.bytes = std::max(plan.bytes, base + next + size);
+    plan.offset[&op] = offset;
+    plan.bytes = std::max(plan.bytes, offset + size);
     next += size;
   });
   return plan;

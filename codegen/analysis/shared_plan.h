@@ -19,15 +19,19 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps);
 /// The shared_alloc that a place belongs to.
 const ir::Op* alloc_of(const ir::Value* place);
 
-/// Where ops have their room in shared memory: an op that needs scratch, and a shared_alloc from there to its last use,
-/// or to the waits for all copies into it and for all products that read it that follow in its block. Ops get areas of
-/// their own while these are small, so that most need no second barrier; scratch that is used while places are lies
-/// elsewhere.
+/// Where ops have their room in shared memory: an op that needs scratch, and a shared_alloc. A shared_alloc has it from
+/// there to its last use and to the waits that complete the copies into it and the products that read it; the whole of
+/// a loop in which uses or waits follow to which it is from outside. Rooms that are not needed at a time share memory:
+/// each takes the first gap that is large enough. Scratch lies behind the places in use, in areas of its own while
+/// these are small, so that most ops need no second barrier.
 struct SharedPlan {
   int64_t bytes = 0;
   std::unordered_map<const ir::Op*, int64_t> offset, size;
 };
 
 SharedPlan plan_shared(const ir::Func& func);
+
+/// What the shared_allocs of a function need, laid out or not, with nothing for scratch.
+int64_t bytes_of_places(const ir::Func& func);
 
 }  // namespace tegula

@@ -19,39 +19,29 @@ int64_t widest_columns(const MmaInstruction& instruction, int64_t columns) {
   return 0;
 }
 
-// What a value of A's shape follows from, element by element.
-struct Sources {
-  bool sums = false;    ///< of a dot whose warps have whole rows
-  bool places = false;  ///< in shared memory
-  bool others = false;  ///< what has a layout of its own
-};
-
-class SourceSearch {
+// Whether a value of A's shape follows, element by element, from sums of a dot whose warps have whole rows.
+class SumSearch {
  public:
-  SourceSearch(const Target& target, int num_warps, const std::function<bool(const ir::Value*)>& in_place)
-      : target_(target), num_warps_(num_warps), in_place_(in_place) {}
+  SumSearch(const Target& target, int num_warps) : target_(target), num_warps_(num_warps) {}
 
-  void visit(const ir::Value* v, Sources& found) {
-    if (!visited_.insert(v).second) return;
-    if (in_place_(v)) {
-      found.places = true;
-    } else if (v->def && v->def->opcode == ir::Opcode::MmaWait) {
-      const ir::Op& product = *v->def->operand(0)->def;
-      (product.get(ir::attr::warpgroups)[1] == 1 ? found.sums : found.others) = true;
-    } else if (v->def && v->def->opcode == ir::Opcode::Dot) {
-      auto plan = plan_wgmma(*v->def, target_, num_warps_);
-      (plan && plan->groups_n == 1 ? found.sums : found.others) = true;
-    } else if (v->def && v->def->has(ir::Elementwise)) {
-      for (const ir::Value* x : v->def->operands) visit(x, found);
-    } else if (!v->def || !v->def->has(ir::Pure)) {
-      found.others = true;
+  bool finds(const ir::Value* v) {
+    if (!visited_.insert(v).second) return false;
+    const ir::Op* op = v->def;
+    if (op && op->opcode == ir::Opcode::MmaWait) {
+      const ir::Op* product = op->operand(0)->def;
+      return product && product->opcode == ir::Opcode::MmaStart && product->get(ir::attr::warpgroups)[1] == 1;
     }
+    if (op && op->opcode == ir::Opcode::Dot) {
+      auto plan = plan_wgmma(*op, target_, num_warps_);
+      return plan && plan->groups_n == 1;
+    }
+    const std::vector<ir::Value*> from = op && op->has(ir::Elementwise) ? op->operands : ir::origins(v);
+    return std::any_of(from.begin(), from.end(), [&](const ir::Value* x) { return finds(x); });
   }
 
  private:
   const Target& target_;
   int num_warps_;
-  const std::function<bool(const ir::Value*)>& in_place_;
   std::unordered_set<const ir::Value*> visited_;
 };
 
@@ -116,12 +106,9 @@ OperandForm operand_form(const ir::Op& dot, int operand, const Target& target, i
                          const std::function<bool(const ir::Value*)>& in_place) {
   if (in_place(untransposed(dot.operand(operand)))) return OperandForm::Place;
   if (operand == 1) return OperandForm::Stored;
-  Sources sources;
-  SourceSearch(target, num_warps, in_place).visit(dot.operand(0), sources);
-  auto plan = plan_wgmma(dot, target, num_warps);
+  const auto plan = plan_wgmma(dot, target, num_warps);
   const bool whole_rows = plan && plan->groups_n == 1;
-  return (sources.sums && whole_rows) || (sources.places && !sources.others) ? OperandForm::Fragment
-                                                                             : OperandForm::Stored;
+  return whole_rows && SumSearch(target, num_warps).finds(dot.operand(0)) ? OperandForm::Fragment : OperandForm::Stored;
 }
 
 std::optional<WgmmaOperand> wgmma_operand(const ir::Type& place, int operand) {

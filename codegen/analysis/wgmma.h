@@ -34,7 +34,7 @@ bool is_place_read(const ir::Value* operand);
 /// Where a dot that wgmma multiplies has an operand.
 enum class OperandForm {
   Place,     ///< in shared memory, from which it is read
-  Fragment,  ///< A alone: in registers, as it follows from sums of another dot or from what is read from shared memory
+  Fragment,  ///< A alone: in registers, as it follows from sums of another dot
   Stored,    ///< in other registers: to be put into shared memory first
 };
 /// The form of operand 0 or 1; `in_place` tells of values that will be read from places.

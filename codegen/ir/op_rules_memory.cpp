@@ -97,7 +97,13 @@ void OpRules::shared_memory() {
       }
       break;
     case Opcode::SharedSlot:
-      place(in(0), "operand 'buffer'");
+      if (place(in(0), "operand 'buffer'")) {
+        const Op* alloc = op_->operands[0]->def;
+        const auto index = constant_integer(op_->operands[1]);
+        if (want(alloc && alloc->opcode == Opcode::SharedAlloc, "operand 'buffer' is no shared_alloc") && index)
+          want(*index >= 0 && *index < alloc->get(attr::slots),
+               fmt::format("slot {} of {}", *index, alloc->get(attr::slots)));
+      }
       want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
       want_same(out(), in(0), "the result");
       break;

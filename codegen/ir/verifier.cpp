@@ -32,11 +32,13 @@
 //   mma_wait, or as accumulator to mma_start, alone.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
 //   its shape. `other` comes with a mask. `vector`: as many elements lie side by side in registers, 16 bytes at most.
-// - shared_alloc: barriers are i64. shared_slot: the index is i32, the result has the type of the buffer. async_copy:
-// the place has the shape and elements that the pointers point to. shared_store, shared_read: the
-//   place's shape and elements. shared_free: a shared_alloc of barriers. trans: of a place to a place. async_commit: a
-//   token<group>, or with barrier (a place) and phase (i32) a token<barrier>. Tokens go through loops and branches to
-//   async_wait alone.
+// - shared_alloc: barriers are i64. shared_slot: of a shared_alloc; the index is i32, and below the number of slots if
+// it
+//   is constant; the result has the type of the buffer. async_copy: the place has the shape and elements that the
+//   pointers point to. shared_store, shared_read: the place's shape and elements. shared_free: a shared_alloc of
+//   barriers. trans: of a place to a place. async_commit: a token<group>, or with barrier (a place) and phase (i32) a
+//   token<barrier>. Tokens go through loops and branches to async_wait alone. Places go to these ops and to products,
+//   and nothing hands them on.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile
@@ -45,7 +47,7 @@
 // - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
 //   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
 // - Operands and results of elementwise and memory ops share one layout; dot's result and accumulator do.
-// - (Stage Ordered adds what find_shared_hazards says, which is no rule of single ops.)
+// - Stage Ordered adds what find_shared_hazards says, which is no rule of single ops: verify_order checks it.
 // - These follow from the operand's layout, up to registers that hold copies: expand_dims (dropping `axis` gives it
 //   back), broadcast (with the grown extents held at coordinate 0), reduce (drops `axis`), trans, and reshape
 //   where that leads from one layout to another (LinearLayout::reshape_tile).
@@ -167,7 +169,7 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= token_use(*v, i) && in_flight_use(*v, i) && in_sight(*v, i);
+        good &= token_use(*v, i) && in_flight_use(*v, i) && place_use(*v, i) && in_sight(*v, i);
     }
     return good & results();
   }
@@ -219,6 +221,33 @@ class Verifier : private OpRules {
   bool token_use(const Value& v, size_t operand) {
     return !v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand) ||
            want(false, fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
+  }
+
+  // Which alloc a place belongs to is plain to see, since ops that take places take them directly.
+  bool place_use(const Value& v, size_t operand) {
+    return !v.type.is_place() || takes_places(op_->opcode) ||
+           want(false, fmt::format("{} is a place in shared memory, which {} does not take", operand_name(operand),
+                                   op_->info().text));
+  }
+  static bool takes_places(Opcode opcode) {
+    switch (opcode) {
+      case Opcode::SharedSlot:
+      case Opcode::Trans:
+      case Opcode::AsyncCopy:
+      case Opcode::AsyncCommit:
+      case Opcode::SharedStore:
+      case Opcode::SharedRead:
+      case Opcode::SharedFree:
+      case Opcode::PhaseArrive:
+      case Opcode::PhaseWait:
+      case Opcode::TurnWait:
+      case Opcode::TurnPass:
+      case Opcode::Dot:  // rules of their own
+      case Opcode::MmaStart:
+        return true;
+      default:
+        return false;
+    }
   }
 
   // Checks the regions' own contents; then whether they are those that the op's row names.

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "codegen/analysis/shared_hazards.h"
 #include "codegen/ir/printer.h"
 #include "runtime/base/check.h"
 
@@ -23,9 +24,15 @@ constexpr bool kVerifyEachPass = false;  // a tenth of the time of a small kerne
 constexpr bool kVerifyEachPass = true;
 #endif
 
+// Whether the order of accesses to shared memory is found out once more, by those who have found it.
+bool holds(const ir::Func& func, ir::Stage stage, Diagnostics& broken) {
+  return ir::verify(func, stage, broken) &&
+         (!kVerifyEachPass || stage != ir::Stage::Ordered || verify_order(func, broken));
+}
+
 void check_valid(const ir::Func& func, const PassInfo& pass) {
   Diagnostics broken;
-  TEGULA_CHECK(ir::verify(func, pass.after, broken), "pass {} broke the function\n{}---- after\n{}",
+  TEGULA_CHECK(holds(func, pass.after, broken), "pass {} broke the function\n{}---- after\n{}",
                kVerifyEachPass ? pass.name : "pipeline", broken.render(), ir::print(func));
 }
 

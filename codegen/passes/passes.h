@@ -5,14 +5,17 @@
 #include "codegen/ir/verifier.h"
 #include "codegen/target/target.h"
 #include "runtime/base/diag.h"
+#include "runtime/kernel_image.h"
 
 namespace tegula {
 
 struct PassContext {
   const Target& target;
   Diagnostics& diags;
-  /// How asynchronous copies are over.
+  /// How asynchronous copies complete.
   ir::Completion completion = ir::Completion::Group;
+  /// Loops that are given fewer stages than asked for.
+  std::vector<FewerStages> fewer_stages = {};
 };
 
 namespace passes {

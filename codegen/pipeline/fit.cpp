@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kBudget = 256;  // bytes a thread for all loads in flight of one loop
 constexpr int64_t kMaxAhead = 7;  // iterations, as each adds its loads before the loop
+constexpr int64_t kLeastSlots = 2;
+constexpr int64_t kBarrierRoom = 1024;  // what barriers of slots take at most, and push the next place on by
 // Around a product registers are scarce: they also hold what the loop carries and, as measured, about as much as four
 // times the loads of one iteration (as loaded, as operands in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForProduct = 4;
@@ -32,19 +34,25 @@ std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
   return allocs;
 }
 
-int64_t bytes_with(Func& func, const std::vector<Op*>& allocs, int64_t slots) {
-  std::vector<int64_t> before;
-  for (Op* alloc : allocs) {
-    before.push_back(alloc->get(attr::slots));
-    alloc->set(attr::slots, slots);
+// The slots of some shared_allocs while it is tried what fits.
+class TriedSlots {
+ public:
+  TriedSlots(const std::vector<Op*>& stores, int64_t slots) : allocs_(allocs_of(stores)) {
+    for (Op* alloc : allocs_) before_.push_back(alloc->get(attr::slots));
+    for (Op* alloc : allocs_) alloc->set(attr::slots, slots);
   }
-  const int64_t bytes = plan_shared(func).bytes;
-  for (size_t i = 0; i < allocs.size(); ++i) allocs[i]->set(attr::slots, before[i]);
-  return bytes;
-}
+  ~TriedSlots() {
+    for (size_t i = allocs_.size(); i-- > 0;) allocs_[i]->set(attr::slots, before_[i]);
+  }
 
-bool fits(Func& func, const Target& target, const std::vector<Op*>& allocs, int64_t slots) {
-  return bytes_with(func, allocs, slots) <= target.shared_per_program;
+ private:
+  std::vector<Op*> allocs_;
+  std::vector<int64_t> before_;
+};
+
+bool fits(const Func& func, const Target& target, const Stores& stores, int64_t slots) {
+  const TriedSlots others(stores.others, kLeastSlots), own(stores.own, slots);
+  return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
 // Moves the op before another one.
@@ -59,19 +67,20 @@ void move_before(Op& op, Op& where) {
 
 }  // namespace
 
-int64_t fit_slots(Func& func, const Target& target, const std::vector<Op*>& stores, int64_t wanted) {
-  const std::vector<Op*> allocs = allocs_of(stores);
+int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t wanted) {
+  if (!fits(func, target, stores, kLeastSlots)) stores.others.clear();
   int64_t slots = wanted;
-  while (slots > 1 && !fits(func, target, allocs, slots)) --slots;
+  while (slots > 1 && !fits(func, target, stores, slots)) --slots;
   return slots;
 }
 
-int64_t shared_bytes_with(Func& func, const std::vector<Op*>& stores, int64_t slots) {
-  return bytes_with(func, allocs_of(stores), slots);
+int64_t shared_bytes_with(const Func& func, const std::vector<Op*>& stores, int64_t slots) {
+  const TriedSlots tried(stores, slots);
+  return plan_shared(func).bytes;
 }
 
-bool fits_around(Func& func, const Target& target, const std::vector<Op*>& stores, int64_t slots, Op& outer) {
-  const std::vector<Op*> allocs = allocs_of(stores);
+bool fits_around(const Func& func, const Target& target, const Stores& stores, int64_t slots, Op& outer) {
+  const std::vector<Op*> allocs = allocs_of(stores.own);
   std::vector<Op*> followers;
   for (Op* alloc : allocs) {
     auto& ops = alloc->parent->ops;
@@ -79,7 +88,7 @@ bool fits_around(Func& func, const Target& target, const std::vector<Op*>& store
     followers.push_back(std::next(at)->get());
     move_before(*alloc, outer);
   }
-  const bool good = fits(func, target, allocs, slots);
+  const bool good = fits(func, target, stores, slots);
   for (size_t i = allocs.size(); i-- > 0;) move_before(*allocs[i], *followers[i]);
   return good;
 }

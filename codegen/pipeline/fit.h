@@ -8,16 +8,22 @@
 
 namespace tegula {
 
-/// The most slots, up to `wanted`, that the places of these async_copy or shared_store ops may have each; at least 1.
-/// Exact: what else the laid-out function needs of shared memory is counted.
-int64_t fit_slots(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t wanted);
+/// The async_copy or shared_store ops whose places are to have slots.
+struct Stores {
+  std::vector<ir::Op*> own;
+  std::vector<ir::Op*> others = {};  ///< whose places are to have two slots later, if there is room for that at all
+  bool barriers = false;             ///< each slot needs a barrier in shared memory too
+};
+
+/// The most slots, up to `wanted`, that the places may have each; at least 1. Exact: what the laid-out function needs
+/// of shared memory with these slots is counted (plan_shared).
+int64_t fit_slots(const ir::Func& func, const Target& target, Stores stores, int64_t wanted);
 
 /// The function's shared memory if these places have so many slots each.
-int64_t shared_bytes_with(ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
+int64_t shared_bytes_with(const ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
 
 /// Whether they may have so many if their room is kept throughout `outer`, a loop around.
-bool fits_around(ir::Func& func, const Target& target, const std::vector<ir::Op*>& stores, int64_t slots,
-                 ir::Op& outer);
+bool fits_around(const ir::Func& func, const Target& target, const Stores& stores, int64_t slots, ir::Op& outer);
 
 /// How many iterations, at most `wanted`, the loads may run ahead in registers; takes loads away, the last ones first,
 /// until that is one at least. `all`: the user has asked for it; otherwise registers are kept for the loop's products.

@@ -349,7 +349,7 @@ bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& s
   for (Op* copy : schedule.copies)
     copies.push_back(
         {copy, copy->operand(1), alloc_barriers(func, wanted, kWarps), alloc_barriers(func, wanted, func.num_warps())});
-  const int64_t slots = fit_slots(func, target, schedule.copies, wanted);
+  const int64_t slots = fit_slots(func, target, {schedule.copies}, wanted);
   for (const Copied& copied : copies)
     for (const Value* barriers : {copied.full, copied.empty}) barriers->def->set(attr::slots, slots);
   if (slots < 2 || !CopyLoop(func, loop).build(copies, slots)) {
@@ -419,7 +419,7 @@ void take_turns(Func& func, Op& loop, Op& first, Op& second) {
 bool pays_to_partition(Func& func, const Target& target, const LoopSchedule& schedule, int64_t wanted) {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
   if (schedule.sums_up || !schedule.product || func.num_warps() < kLeastWarps) return false;
-  const int64_t slots = fit_slots(func, target, schedule.copies, wanted);
+  const int64_t slots = fit_slots(func, target, {schedule.copies}, wanted);
   if (programs_by_room(func, target, shared_bytes_with(func, schedule.copies, slots)) > 1 &&
       func.num_warps() <= kLeastWarps)
     return false;

@@ -1,7 +1,8 @@
 // Software pipelining: ops of a loop move between iterations, so that loads, copies and products run beside each other.
 //
 // For each loop with num_stages beyond 1: `schedule` says what may run ahead, `fit` how many iterations ahead shared
-// memory and registers allow, `expand` writes it down. Barriers come later (insert_barriers).
+// memory and registers allow, `expand` writes it down. Barriers come later (insert_barriers). Loops that use shared
+// memory at a time share it: two slots are left for each place of those that come later.
 //
 // Copies: one barrier an iteration suffices, behind the wait: there all threads are done with the slot that was read in
 // the iteration before, which is the one that is written next. Where the loop does nothing but sum up one product that
@@ -17,9 +18,12 @@
 // Afterwards the loop's number of stages is 1. Runs behind layouts, since then shared memory and registers are known.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
 #include "codegen/pipeline/expand.h"
@@ -27,6 +31,7 @@
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
+#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -36,26 +41,34 @@ namespace {
 
 class LoopPipeliner {
  public:
-  LoopPipeliner(Op& loop, Func& func, const PassContext& context, bool may_join)
-      : loop_(loop), func_(func), context_(context), may_join_(may_join), stages_(stages_of(loop, func)) {}
+  /// `later`: copies and stores of loops that are still to be pipelined.
+  LoopPipeliner(Op& loop, Func& func, PassContext& context, bool may_join, std::vector<Op*> later)
+      : loop_(loop),
+        func_(func),
+        context_(context),
+        may_join_(may_join),
+        stages_(stages_of(loop, func)),
+        later_(std::move(later)) {}
 
   void run() {
     LoopSchedule schedule = schedule_of(loop_);
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
-    if (const int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all); ahead > 0)
-      expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    partitioned_ = wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_);
-    if (!schedule.copies.empty() && !partitioned_) expand(schedule);
-    if (!schedule.stores.empty() && schedule.product && fit_slots(func_, context_.target, schedule.stores, 2) == 2)
+    const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
+    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all);
+    if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
+    if (!schedule.product) schedule.stores.clear();
+    if (copies) ahead = pipeline_copies(schedule);
+    if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
+    if ((copies || (loads && all)) && ahead + 1 < stages_)
+      context_.fewer_stages.push_back({loop_.loc, int(stages_), ahead + 1});
   }
 
   bool partitioned() const { return partitioned_; }
 
  private:
   bool wants_copy_warps(const LoopSchedule& schedule) {
-    if (schedule.copies.empty()) return false;
     if (const int option = func_.warp_specialize()) return option == 2;
     return pays_to_partition(func_, context_.target, schedule, stages_);
   }
@@ -66,38 +79,58 @@ class LoopPipeliner {
       auto& ops = loop_.regions[0]->ops;
       auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == copy; });
       detached_.push_back(std::move(*at));
-      auto commit = ops.erase(at);
-      auto wait = std::next(commit);
+      auto commit = ops.erase(at), wait = std::next(commit);
+      TEGULA_CHECK((*commit)->opcode == Opcode::AsyncCommit && (*wait)->opcode == Opcode::AsyncWait,
+                   "behind a copy stand {} and {}", (*commit)->info().text, (*wait)->info().text);
       ops.erase(commit, std::next(wait));
     }
   }
 
-  void expand(const LoopSchedule& schedule) {
-    const int64_t most = fit_slots(func_, context_.target, schedule.copies, stages_ + 1);
-    if (most < 2) return;
+  // How many iterations ahead they are.
+  int pipeline_copies(const LoopSchedule& schedule) {
+    const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
+    partitioned_ = wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_);
+    if (partitioned_) return int(alloc->get(attr::slots)) - 1;
+    Stores stores{schedule.copies, later_, context_.completion == Completion::Barrier};
+    stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
+    const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
+    if (most < 2) return 0;
     const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3;
     const int64_t extra = sums_up ? 2 : 1;
     const int ahead = int(std::min(stages_ - 1, most - extra));
     LoopSources sources(loop_);
     std::unique_ptr<OuterIterations> outer;
     if (may_join_) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
-    if (outer && !fits_around(func_, context_.target, schedule.copies, ahead + extra, outer->loop())) outer.reset();
+    if (outer && !fits_around(func_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
     detach(schedule.copies);
     expand_copies(loop_, {schedule.copies, ahead, ahead + extra, never_negative_, context_.completion, outer.get(),
                           schedule.product});
-    if (!sums_up) return;
+    if (!sums_up) return ahead;
     if (outer) begin_with_product(loop_, *schedule.product);
     keep_in_flight(loop_, *schedule.product);
+    return ahead;
   }
 
   Op& loop_;
   Func& func_;
-  const PassContext& context_;
+  PassContext& context_;
   const bool may_join_;
   const int64_t stages_;
+  const std::vector<Op*> later_;
   bool never_negative_ = false, partitioned_ = false;
   std::vector<std::unique_ptr<Op>> detached_;
 };
+
+// What the loops put into places.
+std::vector<Op*> stores_of(std::span<Op* const> loops) {
+  std::vector<Op*> stores;
+  for (const Op* loop : loops) {
+    const LoopSchedule schedule = schedule_of(*loop);
+    stores.insert(stores.end(), schedule.copies.begin(), schedule.copies.end());
+    if (schedule.product) stores.insert(stores.end(), schedule.stores.begin(), schedule.stores.end());
+  }
+  return stores;
+}
 
 }  // namespace
 
@@ -110,8 +143,10 @@ void passes::pipeline(Func& func, PassContext& context) {
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
   bool partitioned = false;
-  for (Op* loop : loops) {
-    LoopPipeliner pipeliner(*loop, func, context, !unpipelined.contains(loop->parent->parent));
+  for (size_t i = 0; i < loops.size(); ++i) {
+    Op* loop = loops[i];
+    const bool may_join = !unpipelined.contains(loop->parent->parent);
+    LoopPipeliner pipeliner(*loop, func, context, may_join, stores_of(std::span(loops).subspan(i + 1)));
     pipeliner.run();
     partitioned |= pipeliner.partitioned();
     loop->set(attr::num_stages, 1);

@@ -5,7 +5,7 @@
 //   acc = dot(x, y, acc)                               s = mma_start(place, other, acc); acc = mma_wait s
 //
 // This is written down one iteration at a time: the pass pipeline, behind layouts, gives places more slots and moves
-// ops between iterations. Rooms of places are made before the loop that fills them.
+// ops between iterations. A place is allocated before the loop that fills it.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Products that the target's
@@ -13,8 +13,8 @@
 // in other registers is stored: once before the product's loop where it comes from there, a transposed value before it
 // is transposed, and one that several products take once. A product whose operands find no room stays a dot.
 //
-// Room is what is left of a program's shared memory with two slots for each place that a loop fills: with one slot a
-// copy is no better than a load.
+// There is room if all places fit a program's shared memory with two slots for each one that a pipelined loop fills
+// (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -46,11 +46,58 @@ Builder before(Op& op, const Loc& loc) {
   return builder;
 }
 
+void erase(Op& op) {
+  std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
+}
+
+// What places take of shared memory while operands are staged.
+class Places {
+ public:
+  Places(Func& func, const Target& target) : func_(func), limit_(target.shared_per_program) {}
+  /// From here on the pipeline decides how many slots there are.
+  ~Places() {
+    for (Op* alloc : allocs_) alloc->set(attr::slots, 1);
+  }
+
+  Value* alloc(Builder& outside, const Type& tile, bool moves, int contiguous) {
+    Value* place = alloc_place(outside, tile, moves ? kSlots : 1, contiguous);
+    allocs_.push_back(place->def);
+    return place;
+  }
+
+  /// A place that is not there yet: for a tile of that type, before `begin`; whether a loop moves it.
+  struct Planned {
+    Type tile;
+    Op* begin;
+    bool moves;
+  };
+  /// Whether there is room for these too, if they and `places` that are there are used up to `user`.
+  bool have_room(const std::vector<Planned>& planned, std::vector<Value*> places, Op& user) {
+    std::vector<Op*> tried;
+    for (const Planned& place : planned) {
+      Builder build = before(*place.begin, place.begin->loc);
+      places.push_back(alloc_place(build, place.tile, place.moves ? kSlots : 1, -1));
+      tried.push_back(places.back()->def);
+    }
+    Builder build = before(user, user.loc);
+    for (Value* place : places)
+      tried.push_back(build.create(Opcode::SharedRead, {place}, {Type::tile(place->type.elem, place->type.shape)}));
+    const bool fits = bytes_of_places(func_) <= limit_;
+    for (size_t i = tried.size(); i-- > 0;) erase(*tried[i]);
+    return fits;
+  }
+
+ private:
+  Func& func_;
+  const int64_t limit_;
+  std::vector<Op*> allocs_;
+};
+
 // Copies in place of loads.
 class CopyStager {
  public:
-  CopyStager(Func& func, const Target& target, int64_t& room)
-      : func_(func), target_(target), room_(room), axes_(func), num_warps_(func.num_warps()) {}
+  CopyStager(Func& func, const Target& target, Places& places)
+      : func_(func), target_(target), places_(places), axes_(func), num_warps_(func.num_warps()) {}
 
   bool run() {
     if (!target_.has(Feature::CpAsync)) return false;
@@ -82,34 +129,31 @@ class CopyStager {
     std::erase_if(loads, [&](Op* load) {
       return load->opcode != Opcode::Load || !only_multiplied(load->result()) || !copyable(*load);
     });
-    const int64_t bytes = kSlots * bytes_of(loads);
-    if (loads.empty() || bytes + stored_bytes(loop, loads) > room_) return false;
-    room_ -= bytes;
+    if (loads.empty()) return false;
+    std::vector<Places::Planned> planned = stored(loop, loads);
+    for (const Op* load : loads) planned.push_back({load->result()->type, &loop, true});
+    if (!places_.have_room(planned, {}, *loop.regions[0]->terminator())) return false;
     for (Op* load : loads) copy(loop, *load);
     return true;
   }
 
-  static int64_t bytes_of(const std::vector<Op*>& loads) {
-    int64_t bytes = 0;
-    for (const Op* load : loads) bytes += place_bytes(load->result()->type);
-    return bytes;
-  }
-
   // What products of the body will put into places besides.
-  int64_t stored_bytes(const Op& loop, const std::vector<Op*>& loads) const {
+  std::vector<Places::Planned> stored(Op& loop, const std::vector<Op*>& loads) const {
     const Block& body = *loop.regions[0];
     auto is_copied = [&](const Value* v) {
       return is_place_read(v) || std::find(loads.begin(), loads.end(), v->def) != loads.end();
     };
-    std::unordered_set<const Value*> stored;
-    for (auto& op : body.ops)
-      if (op->opcode == Opcode::Dot && by_warpgroups(*op))
-        for (int i : {0, 1})
-          if (operand_form(*op, i, target_, num_warps_, is_copied) == OperandForm::Stored)
-            stored.insert(untransposed(op->operands[i]));
-    int64_t bytes = 0;
-    for (const Value* v : stored) bytes += place_bytes(v->type) * (home(v) == &body ? kSlots : 1);
-    return bytes;
+    std::unordered_set<const Value*> seen;
+    std::vector<Places::Planned> stored;
+    for (auto& op : body.ops) {
+      if (op->opcode != Opcode::Dot || !by_warpgroups(*op)) continue;
+      for (int i : {0, 1}) {
+        const Value* v = untransposed(op->operands[i]);
+        if (operand_form(*op, i, target_, num_warps_, is_copied) == OperandForm::Stored && seen.insert(v).second)
+          stored.push_back({v->type, &loop, home(v) == &body});
+      }
+    }
+    return stored;
   }
 
   // Whether warpgroups will multiply it, who may ask for operands in the right order where they are copied.
@@ -140,7 +184,7 @@ class CopyStager {
 
   void copy(Op& loop, Op& load) {
     Builder outside = before(loop, load.loc), here = before(load, load.loc);
-    Value* place = alloc_place(outside, load.result()->type, 1, contiguous_axis(load));
+    Value* place = places_.alloc(outside, load.result()->type, true, contiguous_axis(load));
     here.create(Opcode::AsyncCopy, {load.operands[0], place, load.operand(1)});
     Value* token = here.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
     here.create(Opcode::AsyncWait, {token});
@@ -149,13 +193,9 @@ class CopyStager {
     erase(load);
   }
 
-  static void erase(Op& op) {
-    std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
-  }
-
   Func& func_;
   const Target& target_;
-  int64_t& room_;
+  Places& places_;
   AxisAnalysis axes_;
   int num_warps_;
 };
@@ -163,8 +203,8 @@ class CopyStager {
 // Products by warpgroups in place of dots.
 class ProductStager {
  public:
-  ProductStager(Func& func, const Target& target, int64_t& room)
-      : func_(func), target_(target), room_(room), num_warps_(func.num_warps()) {}
+  ProductStager(Func& func, const Target& target, Places& places)
+      : func_(func), target_(target), room_(places), num_warps_(func.num_warps()) {}
 
   bool run() {
     std::vector<Op*> dots;
@@ -183,15 +223,19 @@ class ProductStager {
   bool stage(Op& dot) {
     const WgmmaPlan plan = *plan_wgmma(dot, target_, num_warps_);
     std::vector<Tile> tiles;
+    std::vector<Value*> there;
     for (int i : {0, 1}) {
       if (operand_form(dot, i, target_, num_warps_) != OperandForm::Stored) continue;
       const Tile tile = tile_of(dot, i, plan);
-      if (!places_.contains(tile) && std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
+      if (auto place = places_.find(tile); place != places_.end())
+        there.push_back(place->second);
+      else if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end())
+        tiles.push_back(tile);
     }
-    int64_t bytes = 0;
-    for (const Tile& tile : tiles) bytes += place_bytes(tile.first->type) * (moves(tile.first, dot) ? kSlots : 1);
-    if (bytes > room_) return false;
-    room_ -= bytes;
+    std::vector<Places::Planned> planned;
+    for (const Tile& tile : tiles)
+      planned.push_back({tile.first->type, begin_of(tile.first, dot), moves(tile.first, dot)});
+    if (!room_.have_room(planned, there, dot)) return false;
     for (const Tile& tile : tiles) store(tile, dot);
     start(dot, plan);
     return true;
@@ -205,17 +249,25 @@ class ProductStager {
   // Whether a pipelined loop around the dot makes the value anew in each iteration.
   bool moves(const Value* v, const Op& dot) const {
     const Op* loop = dot.parent->parent;
-    return home(v) == dot.parent && loop && loop->opcode == Opcode::For && func_.num_stages() > 1;
+    return home(v) == dot.parent && loop && loop->opcode == Opcode::For && stages_of(*loop, func_) > 1;
+  }
+
+  // The dot, or what holds it in the block of the value: where the value is stored.
+  static Op* user_of(const Value* v, Op& dot) {
+    Op* user = &dot;
+    while (user->parent != home(v)) user = user->parent->parent;
+    return user;
+  }
+  // Before which op the value has its place: a loop that makes it anew and holds the dot keeps it.
+  static Op* begin_of(const Value* v, Op& dot) {
+    Op *user = user_of(v, dot), *loop = user->parent->parent;
+    return loop && loop->opcode == Opcode::For && user == &dot ? loop : user;
   }
 
   void store(const Tile& tile, Op& dot) {
     Value* value = tile.first;
-    Op* user = &dot;
-    while (user->parent != home(value)) user = user->parent->parent;
-    Op* loop = user->parent->parent;
-    Builder here = before(*user, dot.loc);
-    Builder outside = before(loop && loop->opcode == Opcode::For && user == &dot ? *loop : *user, dot.loc);
-    places_[tile] = alloc_place(outside, value->type, 1, tile.second);
+    Builder here = before(*user_of(value, dot), dot.loc), outside = before(*begin_of(value, dot), dot.loc);
+    places_[tile] = room_.alloc(outside, value->type, moves(value, dot), tile.second);
     here.create(Opcode::SharedStore, {value, places_[tile]});
   }
 
@@ -251,7 +303,7 @@ class ProductStager {
 
   Func& func_;
   const Target& target_;
-  int64_t& room_;
+  Places& room_;
   int num_warps_;
   std::map<Tile, Value*> places_;
 };
@@ -259,9 +311,12 @@ class ProductStager {
 }  // namespace
 
 void passes::stage_operands(Func& func, PassContext& context) {
-  int64_t room = context.target.shared_per_program;
-  bool changed = CopyStager(func, context.target, room).run();
-  if (context.target.has(Feature::Wgmma)) changed |= ProductStager(func, context.target, room).run();
+  bool changed = false;
+  {
+    Places places(func, context.target);
+    changed |= CopyStager(func, context.target, places).run();
+    if (context.target.has(Feature::Wgmma)) changed |= ProductStager(func, context.target, places).run();
+  }
   if (changed) canonicalize(func, context);
 }
 

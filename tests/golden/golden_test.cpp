@@ -75,6 +75,7 @@ void check_pass(const std::string& pass, const std::filesystem::path& path) {
     ASSERT_TRUE(ir::verify(*func, info->before, diags)) << diags.render();
     info->run(*func, context);
     ASSERT_TRUE(ir::verify(*func, info->after, diags)) << diags.render() << ir::print(*func);
+    ASSERT_TRUE(info->after != ir::Stage::Ordered || verify_order(*func, diags)) << diags.render() << ir::print(*func);
   }
   std::string actual = ir::print(*func, {pass == "ir"});
   if (std::getenv("TEGULA_BLESS"))

@@ -272,6 +272,27 @@ TEST_F(Command, CompileAsksPtxasWhenItIsThere) {
   EXPECT_HAS(r.err, "ptxas fatal : no good");
 }
 
+// A stage takes 24 KiB of 163.
+TEST_F(Command, CompileTellsOfStagesThatDoNotFit) {
+  write("product.py",
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def product(a, b, c, n):\n"
+        "    i = tl.arange(0, 128)\n"
+        "    k = tl.arange(0, 64)\n"
+        "    acc = tl.zeros((128, 64), tl.float32)\n"
+        "    for step in range(0, n):\n"
+        "        x = tl.load(a + step * 8192 + i[:, None] * 64 + k[None, :])\n"
+        "        y = tl.load(b + step * 4096 + k[:, None] * 64 + k[None, :])\n"
+        "        acc = tl.dot(x, y, acc)\n"
+        "    tl.store(c + i[:, None] * 64 + k[None, :], acc)\n");
+  const std::string arguments =
+      "compile product.py -o p.ptx --target=sm_80 --arg a='*f16' --arg b='*f16' --arg c='*f32'";
+  EXPECT_HAS(tegula(arguments + " --num-stages=8").err,
+             "tegula: warning: kernel 'product', product.py:10:5: memory is short for 8 stages, the loop runs with 6\n"
+             "  hint: use num_stages=6 or smaller tiles\n");
+  EXPECT_EQ(tegula(arguments + " --num-stages=6").err.find("warning"), std::string::npos);
+}
+
 TEST_F(Command, CompileSaysWhatIsWrong) {
   auto error = [&](const std::string& arguments, int status) {
     Result r = tegula("compile " + arguments);

@@ -57,6 +57,7 @@ void report(const KernelImage& image, const Assembled* assembled, const std::str
   } else {
     fmt::print(stderr, "\n  registers and spills are not known: {}\n", why);
   }
+  if (std::string text = dsl::stages_warning(image); !text.empty()) fmt::print(stderr, "tegula: warning: {}\n", text);
 }
 
 Target wanted_target(const std::string& name) {

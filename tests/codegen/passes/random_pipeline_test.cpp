@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "codegen/analysis/shared_plan.h"
+#include "codegen/analysis/shared_hazards.h"
 #include "codegen/exec/emulator.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/printer.h"
@@ -308,7 +308,7 @@ std::optional<std::vector<int32_t>> run(const Func& func, const Variant& variant
   for (const PassInfo& pass : pass_table()) {
     if (variant.left_out.contains(pass.name)) continue;
     pass.run(*work, context);
-    if (!verify(*work, pass.after, diags)) {
+    if (!verify(*work, pass.after, diags) || (pass.after == Stage::Ordered && !verify_order(*work, diags))) {
       ADD_FAILURE() << "pass " << pass.name << " broke the function\n" << diags.render() << print(*work);
       return std::nullopt;
     }
