@@ -371,6 +371,8 @@ class Tuning {
     out.facts.registers = handle->image().registers;
     out.facts.spill_bytes = handle->image().spill_bytes;
     out.facts.shared_bytes = handle->image().shared_bytes;
+    for (const FewerStages& loop : handle->image().fewer_stages)
+      out.facts.reason = fmt::format("{} of {} stages", loop.given, loop.asked);
     auto handles = std::make_shared<std::vector<std::shared_ptr<LaunchHandle>>>(workers_.size());
     (*handles)[0] = handle;
     out.time = [this, handles, &c](int runs, int worker) {
