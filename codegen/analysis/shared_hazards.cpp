@@ -200,7 +200,9 @@ class HazardWalk {
         write(op, {&op, kAnySlot}, state);
         return barrier(state, false);
       case Opcode::SharedFree:
-        return write(op, {op.operand(0)->def, kAnySlot}, state);
+        write(op, {op.operand(0)->def, kAnySlot}, state);
+        state.written.insert({op.operand(0)->def, kAnySlot});  // by one thread
+        return;
       case Opcode::CopyWarps:  // barriers in shared memory order it with the program
         return;
       case Opcode::MmaStart:

@@ -149,6 +149,17 @@ TEST(SharedHazards, OnlyIndicesThatMoveOnBySlotsAreToldApart) {
             (Texts{"shared_store", "shared_read"}));
 }
 
+// One thread ends barriers, and others may use their bytes behind that.
+TEST(SharedHazards, WhatTakesTheRoomOfBarriersWaitsForTheirEnd) {
+  EXPECT_EQ(hazards(R"(
+  %10 = shared_alloc {barriers = true, slots = 1} : shared<1xi64>
+  shared_free %10
+  %11 = shared_alloc {slots = 1} : shared<64x64xf16>
+  shared_store %3, %11
+)"),
+            (Texts{"shared_store"}));
+}
+
 // A barrier that the first iteration needs and no other one does is superfluous where a later one needs another.
 TEST(SharedHazards, OneBarrierAnIterationOfCopies) {
   EXPECT_EQ(hazards(alloc(2) + R"(
