@@ -174,8 +174,8 @@ typedef struct tegula_options {
   int32_t num_ctas;            /* programs of a cluster; 0: 1 */
   int32_t cooperative_grid;    /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
   int32_t no_fp_fusion;        /* 1: a product and a sum never become one fma */
-  int32_t warp_specialize;     /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
-                                  it is expected to pay, or as the configuration says */
+  int32_t warp_specialize; /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
+                              it is expected to pay, or as the configuration says */
 } tegula_options;
 
 /* ---- Devices */

@@ -3,8 +3,8 @@
 //
 // `out` must not overlap the inputs. A matrix without rows or columns launches nothing. The first launch for a shape
 // (of M the next of 16, 32, 48, 64, 96, 128, 192, ...) and types tunes on a GPU. Products with few tiles may be divided
-// along K; their partial sums stand in the stream's workspace (Device::workspace) and are added up in one order, so that
-// equal launches give equal bits. Throw LaunchError for shapes that do not fit, and what Kernel::launch throws.
+// along K; their partial sums stand in the stream's workspace (Device::workspace) and are added up in one order, so
+// that equal launches give equal bits. Throw LaunchError for shapes that do not fit, and what Kernel::launch throws.
 #pragma once
 
 #include "kernels/activation.h"

@@ -15,7 +15,8 @@ class LaunchValues {
   /// All three must outlive it.
   LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const CostInputs& inputs);
 
-  /// How often the region of a `for`, a `while` or copy_warps runs in program 0; inputs.trips where that cannot be told.
+  /// How often the region of a `for`, a `while` or copy_warps runs in program 0; inputs.trips where that cannot be
+  /// told.
   double trips(const ir::Op& loop) const;
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }

@@ -12,7 +12,7 @@ namespace tegula {
 struct GeneratedCode {
   std::string ptx;               ///< for a GPU
   std::vector<uint8_t> bitcode;  ///< for the emulator
-  int copy_warps = 0;  ///< beside those of the program
+  int copy_warps = 0;            ///< beside those of the program
   int64_t shared_bytes = 0;
   bool dependent_launch = false;
   std::vector<Loc> sites;

@@ -26,7 +26,8 @@ std::string libclc_name(std::string_view function, std::string_view types);
 /// calls.
 void link_libclc(llvm::Module& module);
 
-/// Lets the next inliner inline them, but for those whose calls would fill megabytes. False if there are none to inline.
+/// Lets the next inliner inline them, but for those whose calls would fill megabytes. False if there are none to
+/// inline.
 bool inline_libclc_calls(llvm::Module& module);
 
 }  // namespace tegula::lower
