@@ -268,7 +268,10 @@ SharedPlan plan_shared(const ir::Func& func) {
   }
   auto uses = ir::count_uses(func.body);
   int64_t next = 0;
+  bool beside = false;  // copy_warps, which stand last, exchange nothing
   ir::walk(func.body, [&](const ir::Op& op) {
+    beside |= op.info().runs_beside();
+    if (beside) return;
     if (op.opcode == ir::Opcode::AtomicRmw && !uses.count(op.result())) return;
     int64_t size = scratch_bytes(op, func.num_warps());
     if (size == 0) return;

@@ -459,6 +459,8 @@ void OpRules::semantics() {
       want(registers == 0 || registers == 2,
            fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers));
       want(op.parent == &func_.body, "copy_warps stands in another op");
+      want(op.parent != &func_.body || func_.body.ops.size() < 2 || std::prev(func_.body.ops.end(), 2)->get() == &op,
+           "copy_warps is not the last op of the function");
       return;
     }
     case Opcode::For:

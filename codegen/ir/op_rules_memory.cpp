@@ -88,6 +88,13 @@ void OpRules::shared_memory() {
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
       want(op_->get(attr::arrivals) == 0 || (op_->get(attr::barriers) && op_->parent == &func_.body),
            "arrivals are for barriers in the function's body");
+      if (op_->get(attr::arrivals)) {
+        const auto& ops = func_.body.ops;
+        const auto other = std::find_if(ops.begin(), ops.end(), [&](const auto& op) {
+          return op.get() == op_ || op->opcode != Opcode::SharedAlloc || !op->get(attr::arrivals);
+        });
+        want(other == ops.end() || other->get() == op_, "barriers with arrivals stand behind other ops");
+      }
       break;
     case Opcode::SharedFree:
       if (place(in(0), "operand 'buffer'")) {

@@ -12,6 +12,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_values.h"
+#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -263,10 +264,15 @@ Span span_of_uses(const Block& body, const Value* place) {
     });
     if (!uses) return;
     if (op.results.size() == 1 && op.result()->type.is_place()) return views.push_back(op.result());
-    const Op* done = op.opcode == Opcode::MmaStart ? waits.at(op.result()) : &op;
+    const Op* done = &op;
+    if (op.opcode == Opcode::MmaStart) {
+      done = waits[op.result()];
+      TEGULA_CHECK(done && done->get(attr::pending) == 0, "a product that its loop does not wait for");
+    }
     if (!span.first) span.first = in_body(const_cast<Op*>(&op), body);
     span.last = in_body(const_cast<Op*>(done), body);
   });
+  TEGULA_CHECK(span.first, "nobody reads what a loop copies");
   return span;
 }
 
