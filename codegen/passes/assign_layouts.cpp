@@ -333,9 +333,9 @@ class Assigner {
       LayoutRef& layout = buffers[buffer];
       if (layout) return;
       std::vector<int> order = fastest_order(*layout_of(op.operands[0]));
-      // Copies lie as they are asked to already.
+      // Registers that are accessed one by one may lie along another axis.
       const auto first = std::find(order.begin(), order.end(), int(buffer->def->get(ir::attr::contiguous)));
-      if (op.opcode == Opcode::SharedStore && first != order.end()) std::rotate(order.begin(), first, first + 1);
+      if (first != order.end()) std::rotate(order.begin(), first, first + 1);
       layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
     });
     ir::walk(func_.body, [&](Op& op) {

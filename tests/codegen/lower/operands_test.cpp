@@ -181,6 +181,21 @@ TEST(Operands, WarpsThatCopyAndSumsOverRows) {
   }
 }
 
+// Rows that are copied 4 bytes at a time still lie along K, as products of tf32 by warpgroups want it.
+TEST(Operands, CopiesOfUnalignedRowsLieAsTheProductWants) {
+  const ArgType f32{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, i32{.elem = Elem::I32};
+  const std::vector<ArgType> types{f32, f32, f32, f32, {.elem = Elem::F32}, i32, i32, i32};
+  for (int num_stages : {1, 2, 3})
+    for (int num_warps : {4, 8})
+      EXPECT_NO_THROW(program()
+                          .kernel("flash_attention")
+                          .compile(types,
+                                   {.constexprs = {{"ROWS", 128}, {"KEYS", 32}, {"DEPTH", 128}, {"CAUSAL", false}},
+                                    .num_warps = num_warps,
+                                    .num_stages = num_stages},
+                                   "sm_90a"));
+}
+
 // The pages of B come from a table, which the loop reads.
 TEST(Operands, PagedProduct) {
   constexpr int kM = 64, kN = 64, kK = 64, kSteps = 5;
