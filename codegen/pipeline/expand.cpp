@@ -9,31 +9,12 @@
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
+#include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_values.h"
-#include "runtime/base/check.h"
 
 namespace tegula {
 
 using namespace ir;
-
-namespace {
-
-Builder before(Op& op, const Loc& loc) {
-  Builder build;
-  build.set_before(&op);
-  build.set_loc(loc);
-  return build;
-}
-Builder behind(Op& op, const Loc& loc) {
-  Builder build;
-  build.set_after(&op);
-  build.set_loc(loc);
-  return build;
-}
-
-Value* number(Builder& build, int64_t value) { return build.constant(Type::scalar(Elem::I32), value); }
-
-}  // namespace
 
 // -------------------------------------------------------------------------------------------------- to registers
 
@@ -241,10 +222,6 @@ Op* last_needed(Op& product, const std::vector<Value*>& values, const ValueMap& 
   for (auto& op : product.parent->ops)
     if (needed.contains(op.get())) last = op.get();
   return last;
-}
-
-void erase(Op& op) {
-  std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
 }
 
 }  // namespace

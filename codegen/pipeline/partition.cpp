@@ -10,6 +10,7 @@
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
+#include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_values.h"
 #include "runtime/base/check.h"
@@ -30,25 +31,8 @@ Builder at_end(Block& block) {
   build.set_end(&block);
   return build;
 }
-Builder before(Op& op) {
-  Builder build;
-  build.set_before(&op);
-  build.set_loc(op.loc);
-  return build;
-}
-Builder behind(Op& op) {
-  Builder build;
-  build.set_after(&op);
-  build.set_loc(op.loc);
-  return build;
-}
 
-Value* number(Builder& build, int64_t value) { return build.constant(Type::scalar(Elem::I32), value); }
 Value* truth(Builder& build, bool value) { return build.constant(Type::scalar(Elem::I1), value); }
-
-void erase(Op& op) {
-  std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
-}
 
 // Barriers that copy_warps share with the program, at the function's begin.
 Value* alloc_barriers(Func& func, int64_t slots, int64_t arrivals) {
@@ -295,13 +279,6 @@ void read_slots(Op& loop, const Copied& copied, const Turn& turn) {
       }
 }
 
-// Takes a copy out of the body, with what commits it and waits for it.
-void remove_copy(Op& copy) {
-  auto& ops = copy.parent->ops;
-  auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &copy; });
-  ops.erase(at, std::next(at, 3));
-}
-
 // Whether products of the loop read what the program has stored ahead of it.
 bool reads_stored(const Op& loop, const std::vector<Copied>& copies) {
   bool found = false;
@@ -371,7 +348,7 @@ bool partition(Func& func, const Target& target, Op& loop, const LoopSchedule& s
     for (int64_t slot = 0; slot < slots; ++slot)
       first.create(Opcode::PhaseArrive, {slot_of(first, copied.empty, number(first, slot))});
   }
-  for (const Copied& copied : copies) remove_copy(*copied.copy);
+  for (const Copied& copied : copies) take_copy(*copied.copy);
   const Turn turn = carry_turn(loop, number(first, 0), slots);
   for (const Copied& copied : copies) read_slots(loop, copied, turn);
   return true;

@@ -26,12 +26,12 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
+#include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
-#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -75,15 +75,7 @@ class LoopPipeliner {
 
   // Takes copies out of the body, with what commits them and waits for them.
   void detach(const std::vector<Op*>& copies) {
-    for (const Op* copy : copies) {
-      auto& ops = loop_.regions[0]->ops;
-      auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == copy; });
-      detached_.push_back(std::move(*at));
-      auto commit = ops.erase(at), wait = std::next(commit);
-      TEGULA_CHECK((*commit)->opcode == Opcode::AsyncCommit && (*wait)->opcode == Opcode::AsyncWait,
-                   "behind a copy stand {} and {}", (*commit)->info().text, (*wait)->info().text);
-      ops.erase(commit, std::next(wait));
-    }
+    for (Op* copy : copies) detached_.push_back(take_copy(*copy));
   }
 
   // How many iterations ahead they are.

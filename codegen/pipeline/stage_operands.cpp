@@ -27,6 +27,7 @@
 #include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"
+#include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
 
@@ -38,17 +39,6 @@ namespace {
 
 constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kSlots = 2;
-
-Builder before(Op& op, const Loc& loc) {
-  Builder builder;
-  builder.set_before(&op);
-  builder.set_loc(loc);
-  return builder;
-}
-
-void erase(Op& op) {
-  std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
-}
 
 // What places take of shared memory while operands are staged.
 class Places {

@@ -1,0 +1,51 @@
+// Where the pipeline's steps insert ops, and how they take ops out.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "codegen/ir/builder.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+inline ir::Builder before(ir::Op& op, const Loc& loc) {
+  ir::Builder build;
+  build.set_before(&op);
+  build.set_loc(loc);
+  return build;
+}
+inline ir::Builder before(ir::Op& op) { return before(op, op.loc); }
+
+inline ir::Builder behind(ir::Op& op, const Loc& loc) {
+  ir::Builder build;
+  build.set_after(&op);
+  build.set_loc(loc);
+  return build;
+}
+inline ir::Builder behind(ir::Op& op) { return behind(op, op.loc); }
+
+/// An i32.
+inline ir::Value* number(ir::Builder& build, int64_t value) {
+  return build.constant(ir::Type::scalar(Elem::I32), value);
+}
+
+/// Nobody may use the op's results.
+inline void erase(ir::Op& op) {
+  std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
+}
+
+/// Takes an async_copy out of its block, and erases what commits it and waits for it, which stand behind it until its
+/// loop is pipelined.
+inline std::unique_ptr<ir::Op> take_copy(ir::Op& copy) {
+  auto& ops = copy.parent->ops;
+  auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &copy; });
+  std::unique_ptr<ir::Op> taken = std::move(*at);
+  auto commit = ops.erase(at), wait = std::next(commit);
+  TEGULA_CHECK((*commit)->opcode == ir::Opcode::AsyncCommit && (*wait)->opcode == ir::Opcode::AsyncWait,
+               "behind a copy stand {} and {}", (*commit)->info().text, (*wait)->info().text);
+  ops.erase(commit, std::next(wait));
+  return taken;
+}
+
+}  // namespace tegula
