@@ -113,14 +113,14 @@ class Interpreter {
         }
         return;
       default:
-        // Nothing is known of what enters other regions, of places in shared memory, and of ops that transfer() does
-        // not name.
+        // Nothing is known of what enters other regions, of places in shared memory, maps, and of ops that transfer()
+        // does not name.
         for (const auto& region : op.regions) {
           for (const auto& arg : region->args) info_[arg.get()] = unknown(arg.get());
           block(*region);
         }
         for (const auto& r : op.results) {
-          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.is_place();
+          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.is_place() && !r->type.is_map();
           info_[r.get()] = known ? transfer(op) : unknown(r.get());
           if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
         }

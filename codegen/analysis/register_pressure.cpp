@@ -33,7 +33,7 @@ void collect_outer(const ir::Block& block, std::unordered_set<const ir::Value*>&
 }  // namespace
 
 int64_t held_elements(const ir::Type& type) {
-  if (type.is_scalar() || type.is_place()) return 1;
+  if (!type.is_tile()) return 1;
   if (!type.layout) return type.num_elements();
   return type.layout->remove_zero_registers().in_size(Dim::Register);
 }
@@ -147,7 +147,7 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
 int RegisterPressure::registers(const ir::Value* v) {
   const ir::Type& type = v->type;
   if (streamed_.contains(v)) return 0;
-  if (type.is_scalar() || type.is_place()) {
+  if (!type.is_tile()) {
     bool param = !v->def && v->block == &func_.body;  // stays in constant memory
     return param ? 0 : words(type, 1);
   }

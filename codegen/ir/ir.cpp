@@ -28,7 +28,7 @@ std::string Type::to_string() const {
   std::string e = elem_info(elem).text;
   if (pointer) e = fmt::format("ptr<{}>", e);
   if (is_scalar()) return e;
-  const char* what = is_place() ? "shared" : is_in_flight() ? "in_flight" : "tile";
+  const char* what = is_place() ? "shared" : is_in_flight() ? "in_flight" : is_map() ? "tensor_map" : "tile";
   return fmt::format("{}<{}x{}>", what, fmt::join(shape, "x"), e);
 }
 

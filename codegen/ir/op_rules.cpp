@@ -447,6 +447,10 @@ void OpRules::semantics() {
     case Opcode::SharedStore:
     case Opcode::SharedRead:
       return shared_memory();
+    case Opcode::TensorMap:
+      return tensor_map();
+    case Opcode::BulkCopy:
+      return bulk_copy();
     case Opcode::AsyncWait:
       want(!op.operands.empty(), "async_wait without a token");
       for (size_t i = 0; i < op.operands.size(); ++i)
@@ -461,6 +465,12 @@ void OpRules::semantics() {
       want(op.parent == &func_.body, "copy_warps stands in another op");
       want(op.parent != &func_.body || func_.body.ops.size() < 2 || std::prev(func_.body.ops.end(), 2)->get() == &op,
            "copy_warps is not the last op of the function");
+      if (op.get(attr::one_thread))
+        walk(*op.regions[0], [&](const Op& inner) {
+          for (auto& result : inner.results)
+            want(!result->type.is_tile(), fmt::format("one thread runs the region, which has a {} of {}",
+                                                      inner.info().text, result->type.to_string()));
+        });
       return;
     }
     case Opcode::For:

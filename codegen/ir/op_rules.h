@@ -52,6 +52,10 @@ class OpRules {
   void atomic();
   void vector_of_access();
   void shared_memory();
+  void tensor_map();
+  void bulk_copy();
+  // The copy_warps that the op stands in has one thread.
+  void want_one_thread(std::string_view what);
   // What is handed on has the types of what receives it.
   void flow();
   void for_loop();

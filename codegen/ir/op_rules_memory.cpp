@@ -1,9 +1,17 @@
 // Rules of ops on memory: accesses, atomics, places in shared memory and copies to them.
 #include <algorithm>
 
+#include "codegen/ir/host_values.h"
 #include "codegen/ir/op_rules.h"
+#include "codegen/layout/shared_boxes.h"
 
 namespace tegula::ir {
+
+namespace {
+
+constexpr int kMaxMapRank = 5;
+
+}  // namespace
 
 void OpRules::memory() {
   const Type& ptr = in(0);
@@ -117,6 +125,10 @@ void OpRules::shared_memory() {
     case Opcode::PhaseArrive:
       barrier(in(0));
       if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I1), "operand 'exists'");
+      if (op_->get(attr::bytes)) {
+        want(!op_->operand(1), "operand 'exists' of an arrival that expects bytes");
+        want_one_thread("an arrival that expects bytes");
+      }
       break;
     case Opcode::PhaseWait:
     case Opcode::TurnWait:
@@ -160,6 +172,71 @@ void OpRules::shared_memory() {
         want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
              fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
   }
+}
+
+void OpRules::want_one_thread(std::string_view what) {
+  const Op* around = op_->parent->parent;
+  while (around && around->opcode != Opcode::CopyWarps) around = around->parent->parent;
+  want(around && around->get(attr::one_thread), fmt::format("{} is for copy_warps of one thread", what));
+}
+
+void OpRules::tensor_map() {
+  const Type& map = out();
+  if (!want(map.is_map(), fmt::format("the result is {}, expected a tensor map", map.to_string()))) return;
+  want(op_->parent == &func_.body, "tensor_map stands in another op");
+  want_same(in(0), Type::pointer_to(map.elem), "operand 'base'");
+  const size_t numbers = size_t(2 * map.rank() - 1);
+  want(op_->operands.size() == 1 + numbers, fmt::format("{} extents and strides of a map of rank {}, expected {}",
+                                                        op_->operands.size() - 1, map.rank(), numbers));
+  want(map.rank() <= kMaxMapRank, fmt::format("a map of rank {}, expected at most {}", map.rank(), kMaxMapRank));
+  for (size_t i = 0; i < op_->operands.size(); ++i) {
+    const Type& type = op_->operands[i]->type;
+    if (i > 0)
+      want(type == Type::scalar(Elem::I32) || type == Type::scalar(Elem::I64),
+           fmt::format("{} is {}, expected i32 or i64", operand_name(i), type.to_string()));
+    want(is_host_computable(op_->operands[i], func_),
+         fmt::format("{} does not follow from the parameters alone", operand_name(i)));
+  }
+  for (int64_t extent : map.shape)
+    want(extent <= kMaxBoxExtent, fmt::format("a box of extent {}, expected at most {}", extent, kMaxBoxExtent));
+  const int64_t swizzle = op_->get(attr::swizzle), row = map.shape.back() * map.bits() / 8;
+  want(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128,
+       fmt::format("attribute 'swizzle' is {}, expected 0, 32, 64 or 128", swizzle));
+  want(row % 16 == 0, fmt::format("rows of a box of {} bytes, expected a multiple of 16", row));
+  if (swizzle) want(row == swizzle, fmt::format("rows of a box of {} bytes, expected {} as 'swizzle'", row, swizzle));
+}
+
+void OpRules::bulk_copy() {
+  want_one_thread("bulk_copy");
+  const Type &map = in(0), &place = in(1);
+  if (!want(map.is_map(), fmt::format("operand 'map' is {}, expected a tensor map", map.to_string())) ||
+      !want(place.is_place() && place.elem == map.elem,
+            fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), map.to_string())))
+    return;
+  want(in(2).is_place() && in(2).elem == Elem::I64,
+       fmt::format("operand 'barrier' is {}, expected i64 in shared memory", in(2).to_string()));
+  want(int(op_->operands.size()) == 3 + map.rank(),
+       fmt::format("{} coordinates, expected {}", op_->operands.size() - 3, map.rank()));
+  for (size_t i = 3; i < op_->operands.size(); ++i)
+    want_same(op_->operands[i]->type, Type::scalar(Elem::I32), operand_name(i));
+  const Ints axes = op_->get(attr::axes);
+  if (!want(int(axes.size()) == map.rank(),
+            fmt::format("attribute 'axes' has {} numbers, expected {}", axes.size(), map.rank())))
+    return;
+  if (!place.layout || stage_ == Stage::Tile) return;
+  const auto boxes = boxes_of(*place.layout, place.bits());
+  std::vector<int> order;  // of the axes that a box is longer than 1 along, the fastest first
+  Shape box(place.shape.size(), 1);
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (axes[i] >= place.rank() || (axes[i] < 0 && map.shape[i] != 1))
+      return report(fmt::format("attribute 'axes' has {} for an extent of {}", axes[i], map.shape[i]));
+    if (axes[i] < 0) continue;
+    box[size_t(axes[i])] = map.shape[i];
+    if (map.shape[i] > 1) order.push_back(int(axes[i]));
+  }
+  const bool same = boxes && boxes->extents == box && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
+                    boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
+  want(same, fmt::format("boxes of {} do not make up {}", map.to_string(), place.to_string()));
 }
 
 }  // namespace tegula::ir

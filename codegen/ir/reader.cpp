@@ -283,7 +283,10 @@ class Reader {
 
   Type type() {
     if (accept("token")) return token_type();
-    const Kind kind = accept("shared") ? Kind::Place : accept("in_flight") ? Kind::InFlight : Kind::Data;
+    const Kind kind = accept("shared")       ? Kind::Place
+                      : accept("in_flight")  ? Kind::InFlight
+                      : accept("tensor_map") ? Kind::Map
+                                             : Kind::Data;
     if (kind == Kind::Data && !accept("tile")) return element_type();
     expect("<");
     Shape shape;

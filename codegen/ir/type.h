@@ -21,12 +21,13 @@ enum class Kind : uint8_t {
   Place,     ///< room for a tile in shared memory
   InFlight,  ///< the sums of asynchronous products under way: registers that nothing may touch before mma_wait
   Token,     ///< asynchronous copies under way
+  Map,       ///< an array in global memory as bulk copies see it; the shape is that of the box that one of them moves
 };
 
 /// The type of a value: its kind; the elements, numbers or pointers to numbers in global memory; the shape.
 /// After the pass assign_layouts every tile has a layout, (register, lane, warp) -> coordinates, and every place one
 /// from the offset in elements. Text: f32, ptr<f32>, tile<16x32xf32>, tile<1024xptr<f16>>, shared<64x64xf16>,
-/// in_flight<64x64xf32>, token<group>, tile<1024xf32, #0> (layout alias 0 of the function).
+/// in_flight<64x64xf32>, token<group>, tensor_map<1x64x64xf16>, tile<1024xf32, #0> (layout alias 0 of the function).
 struct Type {
   Elem elem = Elem::I32;
   bool pointer = false;
@@ -40,13 +41,16 @@ struct Type {
   static Type tile(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr}; }
   static Type place(Elem elem, Shape shape) { return {elem, false, std::move(shape), nullptr, Kind::Place}; }
 
+  static Type map(Elem elem, Shape box) { return {elem, false, std::move(box), nullptr, Kind::Map}; }
+
   static Type token(Completion completion) { return {Elem::I32, false, {}, nullptr, Kind::Token, completion}; }
 
   bool is_token() const { return kind == Kind::Token; }
   bool is_place() const { return kind == Kind::Place; }
   bool is_in_flight() const { return kind == Kind::InFlight; }
-  bool is_tile() const { return !shape.empty() && !is_place(); }  ///< of registers, those in flight too
-  bool is_scalar() const { return shape.empty(); }                ///< tokens too
+  bool is_map() const { return kind == Kind::Map; }
+  bool is_tile() const { return !shape.empty() && !is_place() && !is_map(); }  ///< of registers, those in flight too
+  bool is_scalar() const { return shape.empty(); }                             ///< tokens too
   int rank() const { return int(shape.size()); }
   int64_t num_elements() const;
   bool is_float() const { return !pointer && tegula::is_float(elem); }

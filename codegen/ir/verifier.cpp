@@ -39,6 +39,10 @@
 //   barriers. trans: of a place to a place. async_commit: a token<group>, or with barrier (a place) and phase (i32) a
 //   token<barrier>. Tokens go through loops and branches to async_wait alone. Places go to these ops and to products,
 //   and nothing hands them on.
+// - tensor_map: in the function's body; the base is a pointer to the elements of the map, its other operands are i32 or
+//   i64: one extent a dimension, one stride for all but the last; they follow from parameters (is_host_computable).
+//   Rows of the box have `swizzle` bytes, if that is not 0. bulk_copy: in copy_warps of one thread; the place is made
+//   up of the map's boxes (boxes_of), where it has a layout. phase_arrive with bytes: there, too, without `exists`.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile
@@ -169,7 +173,7 @@ class Verifier : private OpRules {
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
-        good &= token_use(*v, i) && in_flight_use(*v, i) && place_use(*v, i) && in_sight(*v, i);
+        good &= token_use(*v, i) && in_flight_use(*v, i) && place_use(*v, i) && map_use(*v, i) && in_sight(*v, i);
     }
     return good & results();
   }
@@ -229,12 +233,17 @@ class Verifier : private OpRules {
            want(false, fmt::format("{} is a place in shared memory, which {} does not take", operand_name(operand),
                                    op_->info().text));
   }
+  bool map_use(const Value& v, size_t operand) {
+    return !v.type.is_map() || op_->opcode == Opcode::BulkCopy ||
+           want(false, fmt::format("{} is a tensor map, which only bulk_copy takes", operand_name(operand)));
+  }
   static bool takes_places(Opcode opcode) {
     switch (opcode) {
       case Opcode::SharedSlot:
       case Opcode::Trans:
       case Opcode::AsyncCopy:
       case Opcode::AsyncCommit:
+      case Opcode::BulkCopy:
       case Opcode::SharedStore:
       case Opcode::SharedRead:
       case Opcode::SharedFree:
@@ -273,7 +282,7 @@ class Verifier : private OpRules {
     std::unordered_set<const Value*> outside = std::exchange(defined_, {});
     if (beside)
       for (const Value* v : outside)
-        if (v->type.is_place() || v->block == &func_.body) defined_.insert(v);
+        if (v->type.is_place() || v->type.is_map() || v->block == &func_.body) defined_.insert(v);
     std::swap(hidden_, outside);
     const int warps = std::exchange(warps_, beside ? int(owner.get(attr::warps)) : warps_);
     good_layouts_.clear();
@@ -303,10 +312,12 @@ class Verifier : private OpRules {
     if (elements > kMaxElements) return wrong(fmt::format("is {}: more than {} elements", t.to_string(), kMaxElements));
     if (t.is_place() && (t.pointer || t.is_scalar()))
       wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
-    if (stage_ == Stage::Tile || t.is_scalar()) {
+    if (t.is_map() && (t.pointer || t.is_scalar())) wrong(fmt::format("is {}: no tensor map", t.to_string()));
+    if (stage_ == Stage::Tile || t.is_scalar() || t.is_map()) {
       if (t.layout)
-        wrong(fmt::format("has a layout, expected none {}",
-                          t.is_scalar() ? "on a scalar" : "before layouts are assigned"));
+        wrong(fmt::format("has a layout, expected none {}", t.is_scalar() ? "on a scalar"
+                                                            : t.is_map()  ? "on a tensor map"
+                                                                          : "before layouts are assigned"));
     } else if (!t.layout) {
       wrong("has no layout");
     } else if (!good_layouts_.contains(t.layout.get()) || t.layout->tile_shape() != t.shape) {

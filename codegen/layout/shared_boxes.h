@@ -1,0 +1,27 @@
+// Shared memory as bulk copies write it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/layout/linear_layout.h"
+
+namespace tegula {
+
+/// The boxes that a tile in shared memory is made of: each one lies in one piece, its rows one after the other, their
+/// groups of 16 bytes in the places that the swizzle gives them: byte address bits 4, 5, 6 ^= bits 7, 8, 9, as many as
+/// `swizzle` has of (32 bytes: one; 64: two; 128: three).
+struct SharedBoxes {
+  std::vector<int64_t> extents;  ///< of a box, for each dimension of the tile: powers of two
+  std::vector<int> order;        ///< the tile's dimensions, that of a row first
+  int swizzle;                   ///< bytes of a row, or 0
+};
+
+constexpr int64_t kMaxBoxExtent = 256;
+
+/// The largest boxes that bulk copies bring so, elements of `bits` bits; none where rows have less than 16 bytes or lie
+/// otherwise. A box has rows of 128 bytes at most.
+std::optional<SharedBoxes> boxes_of(const LinearLayout& shared, int bits);
+
+}  // namespace tegula
