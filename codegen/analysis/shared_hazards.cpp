@@ -30,6 +30,7 @@ struct State {
   Rooms written;                           // by threads since the last barrier, copies that were waited for among it
   Rooms unfenced;                          // written, and not yet ordered for the asynchronous proxy
   Rooms copying;                           // written by copies that nothing has waited for yet
+  Rooms in_bulk;                           // of these, by bulk copies: not by threads, but by the asynchronous proxy
   Rooms begun;                             // by those since the last commit
   std::map<const Value*, Rooms> tokens;    // what the copies of a token write
   std::vector<Rooms> multiplying;          // what products under way read, the latest first
@@ -44,6 +45,7 @@ void unite(State& into, const State& other) {
   unite(into.written, other.written);
   unite(into.unfenced, other.unfenced);
   unite(into.copying, other.copying);
+  unite(into.in_bulk, other.in_bulk);
   unite(into.begun, other.begun);
   for (const auto& [token, rooms] : other.tokens) unite(into.tokens[token], rooms);
   if (into.multiplying.size() < other.multiplying.size()) into.multiplying.resize(other.multiplying.size());
@@ -176,17 +178,15 @@ class HazardWalk {
       case Opcode::Barrier:
         return barrier(state, op.get(attr::async_proxy));
       case Opcode::AsyncCopy:
-        write(op, room_of(op.operand(1)), state);
-        state.copying.insert(room_of(op.operand(1)));
-        state.begun.insert(room_of(op.operand(1)));
-        return;
+      case Opcode::BulkCopy:
+        return begin_copy(op, room_of(op.operand(1)), state);
       case Opcode::AsyncCommit:
         state.tokens[op.result()] = std::exchange(state.begun, {});
         return;
       case Opcode::AsyncWait:
         return wait_for_copies(op, state);
       case Opcode::SharedStore:
-        write(op, room_of(op.operand(1)), state);
+        write(op, room_of(op.operand(1)), false, state);
         state.written.insert(room_of(op.operand(1)));
         state.unfenced.insert(room_of(op.operand(1)));
         return;
@@ -196,11 +196,11 @@ class HazardWalk {
         return;
       case Opcode::SharedAlloc:
         // Barriers are set up, and a barrier of threads behind that is a part of it.
-        if (!op.get(attr::barriers) || op.get(attr::arrivals)) return;
-        write(op, {&op, kAnySlot}, state);
+        if (!op.get(attr::barriers) || precedes_copy_warps(op)) return;
+        write(op, {&op, kAnySlot}, false, state);
         return barrier(state, false);
       case Opcode::SharedFree:
-        write(op, {op.operand(0)->def, kAnySlot}, state);
+        write(op, {op.operand(0)->def, kAnySlot}, false, state);
         state.written.insert({op.operand(0)->def, kAnySlot});  // by one thread
         return;
       case Opcode::CopyWarps:  // barriers in shared memory order it with the program
@@ -235,18 +235,28 @@ class HazardWalk {
     if (unfenced || touches(state.written, room)) need_barrier(op, unfenced, state);
   }
 
-  void write(const Op& op, const Room& room, State& state) {
+  void write(const Op& op, const Room& room, bool in_bulk, State& state) {
     for (const Rooms& rooms : state.multiplying)
       if (touches(rooms, room)) error(op, "a place is written while a product reads it");
     if (touches(state.copying, room)) error(op, "a place is written while a copy writes it");
-    if (touches(state.read, room) || touches(state.written, room)) need_barrier(op, false, state);
+    const bool unfenced = in_bulk && touches(state.unfenced, room);
+    if (unfenced || touches(state.read, room) || touches(state.written, room)) need_barrier(op, unfenced, state);
+  }
+
+  void begin_copy(const Op& op, const Room& room, State& state) {
+    const bool in_bulk = op.opcode == Opcode::BulkCopy;
+    write(op, room, in_bulk, state);
+    state.copying.insert(room);
+    state.begun.insert(room);
+    if (in_bulk) state.in_bulk.insert(room);
   }
 
   // Threads exchange data through scratch, with barriers of their own behind each write.
   void exchange(const Op& op, State& state) {
-    write(op, {&op}, state);
+    write(op, {&op}, false, state);
     barrier(state, false);
     state.read.insert({&op});
+    state.unfenced.insert({&op});
   }
 
   void start_product(const Op& op, State& state) {
@@ -280,7 +290,7 @@ class HazardWalk {
       auto copies = state.tokens.find(token);
       if (copies == state.tokens.end()) continue;
       for (const Room& room : copies->second) {
-        if (!state.copying.erase(room)) continue;
+        if (!state.copying.erase(room) || state.in_bulk.erase(room)) continue;
         if (token->type.completion == Completion::Group) state.written.insert(room);
         state.unfenced.insert(room);
       }
@@ -371,7 +381,9 @@ class HazardWalk {
       }
       rooms = std::move(out);
     };
-    for (Rooms* rooms : {&state.read, &state.written, &state.unfenced, &state.copying, &state.begun}) change(*rooms);
+    for (Rooms* rooms :
+         {&state.read, &state.written, &state.unfenced, &state.copying, &state.in_bulk, &state.begun})
+      change(*rooms);
     for (auto& [token, rooms] : state.tokens) change(rooms);
     for (Rooms& rooms : state.multiplying) change(rooms);
   }

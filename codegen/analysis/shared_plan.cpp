@@ -159,7 +159,7 @@ class RoomPlan {
       room_of_[&op] = rooms.size();
       const int here = number_.at(&op);
       rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
-      if (op.get(ir::attr::arrivals)) rooms.back().end = INT_MAX;
+      if (ir::precedes_copy_warps(op)) rooms.back().end = INT_MAX;
     }
     for (const ir::Value* v : op.operands) {
       if (!v || !v->type.is_place()) continue;
@@ -167,7 +167,7 @@ class RoomPlan {
       keep_until(room, &op);
       if (op.opcode == ir::Opcode::MmaStart) keep_until_complete(room, op.result());
     }
-    if (op.opcode == ir::Opcode::AsyncCopy) {
+    if (op.opcode == ir::Opcode::AsyncCopy || op.opcode == ir::Opcode::BulkCopy) {
       const ir::Op* commit = commit_of(op);
       keep_until_complete(rooms[room_of_.at(alloc_of(op.operand(1)))], commit ? commit->result() : nullptr);
     }

@@ -152,4 +152,13 @@ WhileLoop::WhileLoop(const Op& op) : op_(mutable_op(op)) {
 }
 Value*& WhileLoop::passed(size_t k) const { return test().terminator()->operands[kConditionTest + k]; }
 
+bool precedes_copy_warps(const Op& op) {
+  if (op.parent->parent) return false;
+  for (const auto& other : op.parent->ops) {
+    if (other->opcode != Opcode::SharedAlloc || !other->get(attr::arrivals)) return false;
+    if (other.get() == &op) return true;
+  }
+  return false;
+}
+
 }  // namespace tegula::ir

@@ -77,6 +77,10 @@ class ForLoop {
 /// The For that the value is an argument or a result of; null for others.
 Op* for_of(const Value* value);
 
+/// Whether the op is a shared_alloc of barriers with arrivals, and so is all that stands before it in the function:
+/// these are set up before copy_warps part from the program.
+bool precedes_copy_warps(const Op& op);
+
 /// The parts of a While: init(i) and next(i) are handed to tested(i), argument of the test; passed(k) to taken(k),
 /// argument of the body, and to result(k).
 class WhileLoop {

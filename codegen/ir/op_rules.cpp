@@ -458,21 +458,8 @@ void OpRules::semantics() {
              fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
                          in(0).is_token() ? in(0).to_string() : "a token"));
       return;
-    case Opcode::CopyWarps: {
-      const size_t registers = op.get(attr::registers).size();
-      want(registers == 0 || registers == 2,
-           fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers));
-      want(op.parent == &func_.body, "copy_warps stands in another op");
-      want(op.parent != &func_.body || func_.body.ops.size() < 2 || std::prev(func_.body.ops.end(), 2)->get() == &op,
-           "copy_warps is not the last op of the function");
-      if (op.get(attr::one_thread))
-        walk(*op.regions[0], [&](const Op& inner) {
-          for (auto& result : inner.results)
-            want(!result->type.is_tile(), fmt::format("one thread runs the region, which has a {} of {}",
-                                                      inner.info().text, result->type.to_string()));
-        });
-      return;
-    }
+    case Opcode::CopyWarps:
+      return copy_warps();
     case Opcode::For:
       return for_loop();
     case Opcode::If:

@@ -52,6 +52,7 @@ class OpRules {
   void atomic();
   void vector_of_access();
   void shared_memory();
+  void copy_warps();
   void tensor_map();
   void bulk_copy();
   // The copy_warps that the op stands in has one thread.

@@ -1,6 +1,7 @@
 // Rules of ops on memory: accesses, atomics, places in shared memory and copies to them.
 #include <algorithm>
 
+#include "codegen/ir/flow.h"
 #include "codegen/ir/host_values.h"
 #include "codegen/ir/op_rules.h"
 #include "codegen/layout/shared_boxes.h"
@@ -10,6 +11,7 @@ namespace tegula::ir {
 namespace {
 
 constexpr int kMaxMapRank = 5;
+constexpr int kFirstCoordinate = 4;  // among the operands of bulk_copy
 
 }  // namespace
 
@@ -94,15 +96,7 @@ void OpRules::shared_memory() {
           fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
       if (op_->get(attr::barriers))
         want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
-      want(op_->get(attr::arrivals) == 0 || (op_->get(attr::barriers) && op_->parent == &func_.body),
-           "arrivals are for barriers in the function's body");
-      if (op_->get(attr::arrivals)) {
-        const auto& ops = func_.body.ops;
-        const auto other = std::find_if(ops.begin(), ops.end(), [&](const auto& op) {
-          return op.get() == op_ || op->opcode != Opcode::SharedAlloc || !op->get(attr::arrivals);
-        });
-        want(other == ops.end() || other->get() == op_, "barriers with arrivals stand behind other ops");
-      }
+      want(op_->get(attr::arrivals) == 0 || op_->get(attr::barriers), "arrivals are for barriers");
       break;
     case Opcode::SharedFree:
       if (place(in(0), "operand 'buffer'")) {
@@ -160,6 +154,8 @@ void OpRules::shared_memory() {
       if (barrier && place(in(0), "operand 'barrier'"))
         want(in(0).elem == Elem::I64, fmt::format("operand 'barrier' is {}, expected i64", in(0).to_string()));
       if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
+      if (op_->operand(2)) want_same(in(2), Type::scalar(Elem::I1), "operand 'exists'");
+      want(barrier || (!op_->get(attr::bytes) && !op_->operand(2)), "bytes are expected at a barrier");
       break;
     }
     case Opcode::SharedStore:
@@ -178,6 +174,25 @@ void OpRules::want_one_thread(std::string_view what) {
   const Op* around = op_->parent->parent;
   while (around && around->opcode != Opcode::CopyWarps) around = around->parent->parent;
   want(around && around->get(attr::one_thread), fmt::format("{} is for copy_warps of one thread", what));
+}
+
+void OpRules::copy_warps() {
+  const size_t registers = op_->get(attr::registers).size();
+  want(registers == 0 || registers == 2,
+       fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers));
+  want(op_->parent == &func_.body, "copy_warps stands in another op");
+  want(op_->parent != &func_.body || func_.body.ops.size() < 2 || std::prev(func_.body.ops.end(), 2)->get() == op_,
+       "copy_warps is not the last op of the function");
+  walk(*op_->regions[0], [&](const Op& inner) {
+    for (const Value* v : inner.operands)
+      if (v && v->def && v->def->opcode == Opcode::SharedAlloc && v->def->get(attr::barriers))
+        want(precedes_copy_warps(*v->def), fmt::format("{} uses barriers that stand behind other ops",
+                                                       inner.info().text));
+    if (!op_->get(attr::one_thread)) return;
+    for (auto& result : inner.results)
+      want(!result->type.is_tile(), fmt::format("one thread runs the region, which has a {} of {}", inner.info().text,
+                                                result->type.to_string()));
+  });
 }
 
 void OpRules::tensor_map() {
@@ -207,7 +222,6 @@ void OpRules::tensor_map() {
 }
 
 void OpRules::bulk_copy() {
-  want_one_thread("bulk_copy");
   const Type &map = in(0), &place = in(1);
   if (!want(map.is_map(), fmt::format("operand 'map' is {}, expected a tensor map", map.to_string())) ||
       !want(place.is_place() && place.elem == map.elem,
@@ -215,9 +229,10 @@ void OpRules::bulk_copy() {
     return;
   want(in(2).is_place() && in(2).elem == Elem::I64,
        fmt::format("operand 'barrier' is {}, expected i64 in shared memory", in(2).to_string()));
-  want(int(op_->operands.size()) == 3 + map.rank(),
-       fmt::format("{} coordinates, expected {}", op_->operands.size() - 3, map.rank()));
-  for (size_t i = 3; i < op_->operands.size(); ++i)
+  if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'exists'");
+  want(int(op_->operands.size()) == kFirstCoordinate + map.rank(),
+       fmt::format("{} coordinates, expected {}", op_->operands.size() - kFirstCoordinate, map.rank()));
+  for (size_t i = kFirstCoordinate; i < op_->operands.size(); ++i)
     want_same(op_->operands[i]->type, Type::scalar(Elem::I32), operand_name(i));
   const Ints axes = op_->get(attr::axes);
   if (!want(int(axes.size()) == map.rank(),

@@ -41,8 +41,8 @@
 //   and nothing hands them on.
 // - tensor_map: in the function's body; the base is a pointer to the elements of the map, its other operands are i32 or
 //   i64: one extent a dimension, one stride for all but the last; they follow from parameters (is_host_computable).
-//   Rows of the box have `swizzle` bytes, if that is not 0. bulk_copy: in copy_warps of one thread; the place is made
-//   up of the map's boxes (boxes_of), where it has a layout. phase_arrive with bytes: there, too, without `exists`.
+//   Rows of the box have `swizzle` bytes, if that is not 0. bulk_copy: the place is made up of the map's boxes
+//   (boxes_of), where it has a layout. phase_arrive with bytes: in copy_warps of one thread, without `exists`.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile
@@ -169,7 +169,8 @@ class Verifier : private OpRules {
                                          : fmt::format(" to {}", info.operands.size())));
     for (size_t i = 0; i < count; ++i) {
       const Value* v = op_->operands[i];
-      bool optional = int(i) >= info.required && !info.variadic;
+      const bool repeats = info.variadic && i + 1 >= info.operands.size();
+      const bool optional = int(i) >= info.required && !repeats;
       if (!v)
         good &= want(optional, fmt::format("{} is absent", operand_name(i)));
       else
