@@ -16,6 +16,16 @@ namespace tegula {
 
 using namespace ir;
 
+namespace {
+
+// The mask of an access to these pointers, null for none, where the iteration exists.
+Value* mask_where(Builder& build, Value* exists, Value* mask, const Type& pointers) {
+  Value* here = pointers.is_tile() ? splat_as(build, exists, pointers) : exists;
+  return mask ? build.bit_and(here, mask) : here;
+}
+
+}  // namespace
+
 // -------------------------------------------------------------------------------------------------- to registers
 
 void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, int ahead) {
@@ -23,8 +33,9 @@ void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, 
   LoopSources sources(loop);
   std::vector<std::vector<Value*>> queue;  // iteration, load
   std::vector<Value*> loaded;
-  auto load = [&](Builder& build, Op* op, Value* pointer, Value* mask, Value* other) {
-    loaded.push_back(build.load(pointer, mask, other, op->attrs));
+  auto load = [&](Builder& build, Op& op, Replay& values, Value* exists) {
+    Value *pointer = values(op.operand(0)), *mask = mask_where(build, exists, values(op.operand(1)), pointer->type);
+    loaded.push_back(build.load(pointer, mask, values(op.operand(2)), op.attrs));
   };
   LoadStream stream(loop, loads, sources, never_negative, ahead);
   Builder build = before(loop, loop.loc);
@@ -110,11 +121,10 @@ class CopyExpander {
   // Barriers are taken as slots are; their phases end in turn, and all threads have waited for the one before when a
   // slot is written again.
   void make_barriers(Builder& first) {
-    if (stream_.completion != Completion::Barrier) return;
-    barriers_ = first
-                    .create(Opcode::SharedAlloc, {}, {Type::place(Elem::I64, {1})},
-                            {{attr::slots, stream_.slots}, {attr::barriers, true}})
-                    ->result();
+    if (!in_bulk_ && stream_.completion != Completion::Barrier) return;
+    Attrs attrs{{attr::slots, stream_.slots}, {attr::barriers, true}};
+    if (in_bulk_) attrs[attr::arrivals] = int64_t(1);
+    barriers_ = first.create(Opcode::SharedAlloc, {}, {Type::place(Elem::I64, {1})}, std::move(attrs))->result();
     barriers_->type.layout = barrier_layout();
   }
   static LayoutRef barrier_layout() {
@@ -148,14 +158,33 @@ class CopyExpander {
   }
 
   LoadStream::Access copy() {
-    return [this](Builder& build, Op* op, Value* pointer, Value* mask, Value*) {
-      build.create(Opcode::AsyncCopy, {pointer, slot_of(build, op->operand(1), write_), mask}, {}, op->attrs);
+    return [this](Builder& build, Op& op, Replay& values, Value* exists) {
+      exists_ = exists;
+      if (in_bulk_) return copy_in_bulk(build, op, values);
+      Value *pointer = values(op.operand(0)), *mask = mask_where(build, exists, values(op.operand(2)), pointer->type);
+      build.create(Opcode::AsyncCopy, {pointer, slot_of(build, op.operand(1), write_), mask}, {}, op.attrs);
     };
   }
+
+  void copy_in_bulk(Builder& build, const Op& op, Replay& values) {
+    Value *place = slot_of(build, op.operand(1), write_), *barrier = slot_of(build, barriers_, write_);
+    std::vector<Value*> operands{op.operand(0), place, barrier, exists_};
+    for (size_t i = operands.size(); i < op.operands.size(); ++i) operands.push_back(values(op.operands[i]));
+    build.create(Opcode::BulkCopy, std::move(operands), {}, op.attrs);
+  }
+
   Value* commit(Builder& build) {
     std::vector<Value*> how;
+    Attrs attrs;
     if (barriers_) how = {slot_of(build, barriers_, write_), phase_};
-    return build.create(Opcode::AsyncCommit, std::move(how), {Type::token(stream_.completion)})->result();
+    if (in_bulk_) {
+      how.push_back(exists_);
+      int64_t bytes = 0;
+      for (const Op* copy : stream_.copies) bytes += place_bytes(copy->operand(1)->type);
+      attrs[attr::bytes] = bytes;
+    }
+    const Completion completion = barriers_ ? Completion::Barrier : Completion::Group;
+    return build.create(Opcode::AsyncCommit, std::move(how), {Type::token(completion)}, std::move(attrs))->result();
   }
 
   // The loop's body carries one more value, and what is around it that the copies run through; the caller appends what
@@ -185,7 +214,8 @@ class CopyExpander {
   Block& body_;
   const CopyStream& stream_;
   Op& outermost_;
-  Value *barriers_ = nullptr, *write_ = nullptr, *phase_ = nullptr;
+  Value *barriers_ = nullptr, *write_ = nullptr, *phase_ = nullptr, *exists_ = nullptr;
+  const bool in_bulk_ = stream_.copies[0]->opcode == Opcode::BulkCopy;
   std::vector<Op*> readers_;  // in the order of the program
 };
 

@@ -19,11 +19,12 @@ void expand_loads(ir::Op& loop, const std::vector<ir::Op*>& loads, bool never_ne
 
 /// Copies that a loop no longer holds, and how they are to be issued.
 struct CopyStream {
-  std::vector<ir::Op*> copies;  ///< async_copy to the one place of an alloc, out of their block
-  int ahead;                    ///< iterations, of the loop's own number
+  std::vector<ir::Op*>
+      copies;  ///< async_copy or bulk_copy, of one kind, to the one place of an alloc; out of their block
+  int ahead;   ///< iterations, of the loop's own number
   int64_t slots;
   bool never_negative;
-  ir::Completion completion;
+  ir::Completion completion;         ///< of copies by threads
   OuterIterations* outer = nullptr;  ///< copies run into the next iteration of the loop around
   ir::Op* behind = nullptr;          ///< the op of the body that they are issued behind; null: at its begin
 };

@@ -74,7 +74,7 @@ void LoadStream::lengthen_rounds() {
 
 void LoadStream::find_parts() {
   std::unordered_set<const Value*> seen;
-  std::function<void(Value*)> visit = [&](Value* v) {
+  std::function<void(const Value*)> visit = [&](const Value* v) {
     if (!v || !seen.insert(v).second) return;
     const bool inside = home(v) == &body_;
     if (rounds_ && rounds_->is_scalar_of_round(v)) {
@@ -87,7 +87,7 @@ void LoadStream::find_parts() {
     }
   };
   for (const Op* load : loads_)
-    for (Value* v : load->operands) visit(v);
+    for (const Value* v : load->operands) visit(v);
   visit(upper_);
 }
 
@@ -206,10 +206,7 @@ void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, cons
       rounds_ ? build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round) : within_loop(build, loop_, it.at);
   for (Op* load : loads_) {
     build.set_loc(load->loc);
-    const bool copy = load->opcode == Opcode::AsyncCopy;
-    Value *pointer = replay(load->operands[0]), *mask = replay(load->operand(copy ? 2 : 1));
-    Value* here = pointer->type.is_tile() ? splat_as(build, exists, pointer->type) : exists;
-    access(build, load, pointer, mask ? build.bit_and(here, mask) : here, copy ? nullptr : replay(load->operand(2)));
+    access(build, *load, replay, exists);
   }
 }
 

@@ -13,8 +13,9 @@ namespace tegula {
 /// round has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:
-  /// Takes a load and what its operands are in the iteration at hand; the mask does not hold where there is none.
-  using Access = std::function<void(ir::Builder&, ir::Op* load, ir::Value* pointer, ir::Value* mask, ir::Value* other)>;
+  /// Issues a load of one iteration: its operands there are what `values` gives, and `exists` is whether there is such
+  /// an iteration.
+  using Access = std::function<void(ir::Builder&, ir::Op& load, Replay& values, ir::Value* exists)>;
 
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
   /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.
