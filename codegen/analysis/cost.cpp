@@ -115,6 +115,19 @@ class Estimator {
     return std::max<double>(1, double(alloc_of(copy.operand(1))->get(ir::attr::slots)) - 2);
   }
 
+  void bulk_copy(const ir::Op& op, double times, Step* step) {
+    const ir::Type& place = op.operand(1)->type;
+    const double bytes = double(place.num_elements() * element_bytes(place));
+    read_ += bytes * times;
+    read_traffic_ += bytes * times;
+    if (std::none_of(op.operands.begin() + 2, op.operands.end(),
+                     [&](const ir::Value* v) { return v && values_.depends_on_program(v); }))
+      shared_ += bytes * times;
+    if (!step) return;
+    step->copied += bytes;
+    step->ahead = copies_ahead(op);
+  }
+
   double tensor_clocks(double flops) const {
     const Rates& rates = target_.rates;
     return flops * rates.num_sms * rates.clock_mhz * 1e6 / (rates.tensor_tflop_s * 1e12);
@@ -137,6 +150,10 @@ class Estimator {
           } else {
             loads = true;
           }
+          continue;
+        case Opcode::BulkCopy:
+          bulk_copy(op, times, step);
+          loads |= !step;
           continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);

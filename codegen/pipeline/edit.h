@@ -30,13 +30,35 @@ inline ir::Value* number(ir::Builder& build, int64_t value) {
   return build.constant(ir::Type::scalar(Elem::I32), value);
 }
 
+/// An i1.
+inline ir::Value* truth(ir::Builder& build, bool value) { return build.constant(ir::Type::scalar(Elem::I1), value); }
+
+/// Moves the op before another one.
+inline void move_before(ir::Op& op, ir::Op& where) {
+  auto& from = op.parent->ops;
+  auto& to = where.parent->ops;
+  auto at = std::find_if(from.begin(), from.end(), [&](auto& o) { return o.get() == &op; });
+  auto before = std::find_if(to.begin(), to.end(), [&](auto& o) { return o.get() == &where; });
+  to.splice(before, from, at);
+  op.parent = where.parent;
+}
+
 /// Nobody may use the op's results.
 inline void erase(ir::Op& op) {
   std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
 }
 
-/// Takes an async_copy out of its block, and erases what commits it and waits for it, which stand behind it until its
-/// loop is pipelined.
+/// Takes the op out of its block.
+inline std::unique_ptr<ir::Op> take(ir::Op& op) {
+  auto& ops = op.parent->ops;
+  auto at = std::find_if(ops.begin(), ops.end(), [&](auto& other) { return other.get() == &op; });
+  std::unique_ptr<ir::Op> taken = std::move(*at);
+  ops.erase(at);
+  return taken;
+}
+
+/// Takes an async_copy or bulk_copy out of its block, and erases what commits it and waits for it, which stand behind
+/// it until its loop is pipelined.
 inline std::unique_ptr<ir::Op> take_copy(ir::Op& copy) {
   auto& ops = copy.parent->ops;
   auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &copy; });

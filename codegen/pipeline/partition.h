@@ -4,32 +4,56 @@
 #include <vector>
 
 #include "codegen/ir/ir.h"
+#include "codegen/pipeline/copy_nest.h"
 #include "codegen/pipeline/schedule.h"
 #include "codegen/target/target.h"
 
 namespace tegula {
 
-/// Lets warps of their own (copy_warps) issue the loop's copies, to 2 to `wanted` slots of each place. Each slot has
-/// two barriers: it is full when the copies into it are over, and empty when all warps have read it.
+/// Lets warps of their own (copy_warps) issue loops' copies. Each slot has two barriers: it is full when the copies
+/// into it are over, and empty when all warps have read it.
 ///
 ///   for i = ...                          for i = ...                          copy_warps:
 ///     async_copy a(i), place      ->       phase_wait full[slot]                for i = ...
 ///     use place                            use place[slot]                        phase_wait empty[slot]
-///                                          phase_arrive empty[slot]               async_copy a(i), place[slot]
-///                                                                                 async_wait those before
-///                                                                                 phase_arrive full[slot before]
+///                                          phase_arrive empty[slot]               phase_arrive full[slot] {bytes}
+///                                                                                 bulk_copy a, place[slot], full[slot]
 ///
-/// Warps wait for data alone, not for each other, and issue no copies: one warpgroup multiplies while another one
-/// computes. False, with nothing changed, where the copies do not follow from parameters and the loop's iterations,
-/// where two slots do not fit, or where warpgroups do not multiply.
-bool partition(ir::Func& func, const Target& target, ir::Op& loop, const LoopSchedule& schedule, int64_t wanted);
+/// One thread issues bulk copies. Where there are async_copies, the threads of those warps copy, and arrive when their
+/// copies are over. Warps wait for data alone, not for each other, and issue no copies: one warpgroup multiplies while
+/// another one computes. The sums of a loop that does nothing but sum up stay in flight; then a slot is empty one
+/// iteration later. A loop in another one, as in a persistent program, goes on copying for the next iteration of that
+/// one meanwhile; only bulk copies do.
+class Partition {
+ public:
+  Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
 
-/// Whether that is expected to be faster: where two warpgroups or more share an SM with no other program, and compute
-/// between products for long; a loop that only sums up keeps the tensor cores busy by itself.
-bool pays_to_partition(ir::Func& func, const Target& target, const LoopSchedule& schedule, int64_t wanted);
+  /// Divides the loop, with 2 to `wanted` slots of each place. False, with nothing changed, where the copies do not
+  /// follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do not multiply;
+  /// or where it does not pay unless `wherever_possible`.
+  bool divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
 
-/// Once all loops are partitioned: gives the threads of copy_warps, if there are any, fewer registers than the
-/// program's, and lets two warpgroups take turns in loops with two products.
-void balance_groups(ir::Func& func, const Target& target);
+  /// Once all loops are divided: gives the threads of copy_warps, if there are any, fewer registers than the program's,
+  /// and lets two warpgroups take turns in loops with two products.
+  void balance();
+
+ private:
+  // Registers of a thread, multiples of 8. What a program has at its start is all that its threads can share.
+  struct Registers {
+    int64_t at_start, program, copying;
+  };
+
+  bool can_divide(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
+  std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
+  bool pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const;
+  void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
+  void read_fills(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, const std::vector<Fill>& fills,
+                  int64_t slots, bool bulk);
+  Registers share_registers(bool bulk) const;
+
+  ir::Func& func_;
+  const Target& target_;
+  CopyNest nest_;
+};
 
 }  // namespace tegula

@@ -26,6 +26,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
+#include "codegen/pipeline/bulk_copies.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
@@ -42,10 +43,11 @@ namespace {
 class LoopPipeliner {
  public:
   /// `later`: copies and stores of loops that are still to be pipelined.
-  LoopPipeliner(Op& loop, Func& func, PassContext& context, bool may_join, std::vector<Op*> later)
+  LoopPipeliner(Op& loop, Func& func, PassContext& context, Partition& partition, bool may_join, std::vector<Op*> later)
       : loop_(loop),
         func_(func),
         context_(context),
+        partition_(partition),
         may_join_(may_join),
         stages_(stages_of(loop, func)),
         later_(std::move(later)) {}
@@ -65,12 +67,18 @@ class LoopPipeliner {
       context_.fewer_stages.push_back({loop_.loc, int(stages_), ahead + 1});
   }
 
-  bool partitioned() const { return partitioned_; }
-
  private:
-  bool wants_copy_warps(const LoopSchedule& schedule) {
-    if (const int option = func_.warp_specialize()) return option == 2;
-    return pays_to_partition(func_, context_.target, schedule, stages_);
+  // 0: where it is expected to pay; 1: not; 2: where it is possible.
+  bool divide(LoopSchedule& schedule) {
+    const int option = func_.warp_specialize();
+    if (option == 1) return false;
+    auto tried = [&] { return partition_.divide(loop_, schedule, stages_, option == 2); };
+    if (context_.target.has(Feature::Tma)) {
+      BulkForm form(func_, schedule.copies);
+      if (form.why_not().empty() && tried()) return true;
+      form.undo(schedule.copies);
+    }
+    return tried();
   }
 
   // Takes copies out of the body, with what commits them and waits for them.
@@ -79,10 +87,9 @@ class LoopPipeliner {
   }
 
   // How many iterations ahead they are.
-  int pipeline_copies(const LoopSchedule& schedule) {
+  int pipeline_copies(LoopSchedule& schedule) {
     const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
-    partitioned_ = wants_copy_warps(schedule) && partition(func_, context_.target, loop_, schedule, stages_);
-    if (partitioned_) return int(alloc->get(attr::slots)) - 1;
+    if (divide(schedule)) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
     Stores stores{schedule.copies, later_, context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
@@ -106,10 +113,11 @@ class LoopPipeliner {
   Op& loop_;
   Func& func_;
   PassContext& context_;
+  Partition& partition_;
   const bool may_join_;
   const int64_t stages_;
   const std::vector<Op*> later_;
-  bool never_negative_ = false, partitioned_ = false;
+  bool never_negative_ = false;
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
@@ -134,16 +142,14 @@ void passes::pipeline(Func& func, PassContext& context) {
     if (stages_of(op, func) > 1) loops.push_back(&op);
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
-  bool partitioned = false;
+  Partition partition(func, context.target);
   for (size_t i = 0; i < loops.size(); ++i) {
     Op* loop = loops[i];
     const bool may_join = !unpipelined.contains(loop->parent->parent);
-    LoopPipeliner pipeliner(*loop, func, context, may_join, stores_of(std::span(loops).subspan(i + 1)));
-    pipeliner.run();
-    partitioned |= pipeliner.partitioned();
+    LoopPipeliner(*loop, func, context, partition, may_join, stores_of(std::span(loops).subspan(i + 1))).run();
     loop->set(attr::num_stages, 1);
   }
-  if (partitioned) balance_groups(func, context.target);
+  partition.balance();
   if (!loops.empty()) canonicalize(func, context);
 }
 

@@ -1,0 +1,329 @@
+#include "codegen/pipeline/affine_tile.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/ir/flow.h"
+#include "codegen/ir/host_values.h"
+#include "codegen/pipeline/loop_values.h"
+
+namespace tegula {
+
+using namespace ir;
+
+// ---------------------------------------------------------------------------------------------------------- forms
+
+const AffineTiles::MaybeForm& AffineTiles::form_of(const Value* v) {
+  if (auto known = forms_.find(v); known != forms_.end()) return known->second;
+  forms_[v] = std::nullopt;  // while under way
+  MaybeForm form = find_form(v);
+  if (!form && v->type.is_scalar() && v->type.is_integer()) form = unknown_scalar(v);
+  return forms_[v] = std::move(form);
+}
+
+AffineTiles::Form AffineTiles::unknown_scalar(const Value* v) {
+  const auto [at, added] = numbers_.try_emplace(v, int(unknowns_.size()));
+  if (added) unknowns_.push_back(v);
+  return {nullptr, Polynomial::unknown(at->second), {}};
+}
+
+AffineTiles::MaybeForm AffineTiles::find_form(const Value* v) {
+  if (!v->type.pointer && (!v->type.is_integer() || v->type.is_bool())) return std::nullopt;
+  if (!v->def) return form_of_argument(v);
+  return v->def->results.size() == 1 && v->def->regions.empty() ? form_of_op(*v->def) : std::nullopt;
+}
+
+// What a loop adds the same to in each iteration, is init + (i - lower) / step times that.
+AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
+  if (v->block == &func_.body && v->type.pointer) return Form{v, {}, {}};
+  const Op* op = for_of(v);
+  if (!op || v == ForLoop(*op).induction()) return std::nullopt;
+  const ForLoop loop(*op);
+  LoopSources sources(*op);
+  const auto step = constant_integer(loop.step());
+  if (!step || *step == 0 || !sources.growth(v)) return std::nullopt;
+  const MaybeForm &init = form_of(loop.init(*loop.number(v))), &growth = form_of(sources.step(v));
+  const MaybeForm &at = form_of(loop.induction()), &lower = form_of(loop.lower());
+  if (!init || !growth || growth->base || !at || !lower) return std::nullopt;
+  auto per_unit = [&](const Polynomial& p) { return p.divided_by(Polynomial::constant(*step)); };
+  const Polynomial passed = at->first - lower->first;
+  Form grown;
+  const auto first = per_unit(growth->first);
+  if (!first) return std::nullopt;
+  grown.first = *first * passed;
+  for (const Polynomial& along : growth->steps) {
+    const auto unit = per_unit(along);
+    if (!unit) return std::nullopt;
+    grown.steps.push_back(*unit * passed);
+  }
+  return sum(init, grown);
+}
+
+AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
+  auto in = [&](int i) -> const MaybeForm& { return form_of(op.operand(i)); };
+  const Value* result = op.result();
+  const Form minus_one{nullptr, Polynomial::constant(-1), std::vector<Polynomial>(size_t(result->type.rank()))};
+  switch (op.opcode) {
+    case Opcode::Constant: {
+      const auto value = constant_integer(result);
+      if (!value) return std::nullopt;
+      return Form{nullptr, Polynomial::constant(*value), std::vector<Polynomial>(size_t(result->type.rank()))};
+    }
+    case Opcode::Arange:
+      return Form{nullptr, Polynomial::constant(op.get(attr::start)), {Polynomial::constant(1)}};
+    case Opcode::Splat:
+    case Opcode::ExpandDims:
+    case Opcode::Broadcast:
+    case Opcode::Trans:
+      return in(0) ? MaybeForm(reshaped(op, *in(0))) : std::nullopt;
+    case Opcode::ConvertLayout:
+    case Opcode::Hint:
+      return in(0);
+    case Opcode::Cast:
+      return op.operand(0)->type.is_bool() || !op.operand(0)->type.is_integer() ? std::nullopt : in(0);
+    case Opcode::Add:
+    case Opcode::AddPtr:
+      return sum(in(0), in(1));
+    case Opcode::Sub:
+      return sum(in(0), product(in(1), minus_one));
+    case Opcode::Neg:
+      return product(in(0), minus_one);
+    case Opcode::Mul:
+      return product(in(0), in(1));
+    default:
+      return std::nullopt;
+  }
+}
+
+AffineTiles::MaybeForm AffineTiles::sum(const MaybeForm& a, const MaybeForm& b) const {
+  if (!a || !b || (a->base && b->base)) return std::nullopt;
+  Form out{a->base ? a->base : b->base, a->first + b->first, a->steps};
+  for (size_t axis = 0; axis < out.steps.size(); ++axis) out.steps[axis] = out.steps[axis] + b->steps[axis];
+  return out;
+}
+
+AffineTiles::MaybeForm AffineTiles::product(const MaybeForm& a, const MaybeForm& b) const {
+  if (!a || !b || a->base || b->base) return std::nullopt;
+  auto is_splat = [](const Form& form) {
+    return std::all_of(form.steps.begin(), form.steps.end(), [](const Polynomial& step) { return step.is_zero(); });
+  };
+  if (!is_splat(*b)) return is_splat(*a) ? product(b, a) : std::nullopt;
+  Form out{nullptr, a->first * b->first, a->steps};
+  for (Polynomial& step : out.steps) step = step * b->first;
+  return out;
+}
+
+// The form of what the op makes of an operand of that form.
+AffineTiles::Form AffineTiles::reshaped(const Op& op, Form form) {
+  const Type &from = op.operand(0)->type, &to = op.result()->type;
+  switch (op.opcode) {
+    case Opcode::Splat:
+      form.steps.assign(size_t(to.rank()), {});
+      break;
+    case Opcode::ExpandDims:
+      form.steps.insert(form.steps.begin() + op.get(attr::axis), Polynomial());
+      break;
+    case Opcode::Broadcast:
+      for (size_t axis = 0; axis < form.steps.size(); ++axis)
+        if (from.shape[axis] != to.shape[axis]) form.steps[axis] = {};
+      break;
+    case Opcode::Trans: {
+      const std::vector<Polynomial> steps = form.steps;
+      const Ints order = op.get(attr::order);
+      for (size_t axis = 0; axis < steps.size(); ++axis) form.steps[axis] = steps[size_t(order[axis])];
+      break;
+    }
+    default:
+      break;
+  }
+  return form;
+}
+
+// ---------------------------------------------------------------------------------------------------------- masks
+
+// False: the mask is none that is understood.
+bool AffineTiles::add_bounds(const Value* mask, Bounds& bounds) {
+  if (!mask) return true;
+  if (mask->type.is_scalar()) return bounds.conditions.push_back(mask), true;
+  if (!mask->def) return false;
+  const Op& op = *mask->def;
+  switch (op.opcode) {
+    case Opcode::Constant:
+      return constant_integer(mask).value_or(0) != 0;
+    case Opcode::BitAnd:
+      return add_bounds(op.operand(0), bounds) && add_bounds(op.operand(1), bounds);
+    case Opcode::Splat:
+    case Opcode::ExpandDims:
+    case Opcode::Broadcast:
+    case Opcode::Trans:
+    case Opcode::ConvertLayout: {
+      Bounds inner;
+      if (!add_bounds(op.operand(0), inner)) return false;
+      for (Form& form : inner.below) bounds.below.push_back(reshaped(op, std::move(form)));
+      bounds.conditions.insert(bounds.conditions.end(), inner.conditions.begin(), inner.conditions.end());
+      return true;
+    }
+    default:
+      return add_comparison(op, bounds);
+  }
+}
+
+bool AffineTiles::add_comparison(const Op& op, Bounds& bounds) {
+  const bool less = op.opcode == Opcode::Lt || op.opcode == Opcode::Le;
+  const bool greater = op.opcode == Opcode::Gt || op.opcode == Opcode::Ge;
+  if ((!less && !greater) || !op.operand(0)->type.is_integer() || is_unsigned(op.operand(0)->type.elem)) return false;
+  const MaybeForm &small = form_of(op.operand(less ? 0 : 1)), &large = form_of(op.operand(less ? 1 : 0));
+  const Form minus_one{nullptr, Polynomial::constant(-1), std::vector<Polynomial>(size_t(op.result()->type.rank()))};
+  MaybeForm below = sum(small, product(large, minus_one));
+  if (!below) return false;
+  const bool or_equal = op.opcode == Opcode::Le || op.opcode == Opcode::Ge;
+  if (or_equal) below->first = below->first - Polynomial::constant(1);
+  bounds.below.push_back(std::move(*below));
+  return true;
+}
+
+// What bounds say of each axis: i + start - upper < 0, where the host knows `upper`, and -i - lower - 1 < 0.
+std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, std::vector<AxisBounds>& out) const {
+  out.resize(size_t(tile.rank()));
+  for (const Form& form : bounds.below) {
+    std::vector<size_t> moving;
+    for (size_t axis = 0; axis < form.steps.size(); ++axis)
+      if (!form.steps[axis].is_zero() && tile.shape[axis] > 1) moving.push_back(axis);
+    if (moving.size() != 1) return "its mask does not bound one axis at a time";
+    AxisBounds& of = out[moving[0]];
+    if (form.steps[moving[0]].is_constant(-1) && !of.lower) {
+      of.lower = Polynomial::constant(-1) - form.first;
+    } else if (form.steps[moving[0]].is_constant(1) && !of.upper) {
+      Polynomial start, upper;
+      for (const auto& [factors, coefficient] : form.first.terms()) {
+        const Polynomial term = Polynomial::term(factors, coefficient);
+        (is_host(term) ? upper : start) = is_host(term) ? upper - term : start + term;
+      }
+      of.start = start, of.upper = upper;
+    } else {
+      return "its mask bounds an axis in more ways than one";
+    }
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------------------------- tiles
+
+bool AffineTiles::is_host(const Polynomial& p) const {
+  return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
+    return std::all_of(term.first.begin(), term.first.end(),
+                       [&](int number) { return is_host_computable(unknown(number), func_); });
+  });
+}
+
+bool AffineTiles::is_non_negative(const Polynomial& p) const {
+  return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
+    return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(),
+                                           [&](int number) { return axes_.info(unknown(number)).non_negative; });
+  });
+}
+
+// A power of two that divides it.
+int64_t AffineTiles::divisor(const Polynomial& p) const {
+  constexpr int64_t kMost = 1 << 20;
+  int64_t all = kMost;
+  for (const auto& [factors, coefficient] : p.terms()) {
+    int64_t of_term = std::min(kMost, coefficient & -coefficient);
+    for (int number : factors)
+      of_term = std::min(kMost, of_term * std::min(kMost, axes_.info(unknown(number)).divisibility[0]));
+    all = std::min(all, of_term);
+  }
+  return all;
+}
+
+// The axes as dimensions, with the starts that the mask tells, and what that leaves of the first pointer. The
+// contiguous one becomes the last.
+std::string AffineTiles::place_axes(const Form& form, const Type& tile, const std::vector<AxisBounds>& bounds,
+                                    AffineTile& out) {
+  Polynomial rest = form.first;
+  int contiguous = 0;
+  for (size_t axis = 0; axis < form.steps.size(); ++axis) {
+    if (tile.shape[axis] == 1) continue;
+    const Polynomial& step = form.steps[axis];
+    if (step.terms().size() != 1 || !is_host(step)) return "the distance of its rows does not follow from parameters";
+    AffineDim dim{int(axis), step, {}, bounds[axis].upper};
+    if (bounds[axis].start) {
+      dim.start = *bounds[axis].start;
+      rest = rest - dim.start * step;
+    }
+    const bool last = step.is_constant(1);
+    contiguous += last;
+    out.dims.insert(last ? out.dims.end() : out.dims.begin(), std::move(dim));
+  }
+  if (contiguous != 1) return "no axis has elements that lie side by side";
+  for (const auto& [factors, coefficient] : rest.terms()) place_term(Polynomial::term(factors, coefficient), out);
+  return {};
+}
+
+// A term of the first pointer's distance from the base is one of the base's own, moves along a dimension that no mask
+// bounds, the one of the largest stride if there are several, or is along a dimension of its own.
+void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
+  if (is_host(term)) {
+    out.base_offset = out.base_offset + term;
+    return;
+  }
+  Polynomial stride = Polynomial::constant(1), start = Polynomial::constant(1);
+  const auto& [factors, coefficient] = *term.terms().begin();
+  for (int number : factors) {
+    const Polynomial factor = Polynomial::unknown(number);
+    (is_host(factor) ? stride : start) = (is_host(factor) ? stride : start) * factor;
+  }
+  AffineDim* best = nullptr;
+  for (AffineDim& dim : out.dims) {
+    if (dim.extent || !term.divided_by(dim.stride)) continue;
+    if (dim.stride.is_constant(1) && !stride.is_constant(1)) continue;  // a dimension of its own tells more
+    if (!best || dim.stride.divided_by(best->stride)) best = &dim;
+  }
+  if (best) {
+    best->start = best->start + *term.divided_by(best->stride);
+    return;
+  }
+  const Polynomial number = Polynomial::constant(coefficient);
+  if (stride.is_constant(1))
+    stride = number;
+  else
+    start = start * number;
+  out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt});
+}
+
+std::string AffineTiles::check(const AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
+  constexpr int64_t kAlignment = 16;
+  constexpr size_t kMostDims = 5;
+  const int64_t bytes = elem_bits(tile.base->type.elem) / 8;
+  if (bytes == 0) return "its elements are no bytes";
+  if (tile.dims.size() > kMostDims) return "it lies along more than five dimensions";
+  if (axes_.info(tile.base).divisibility[0] % kAlignment || divisor(tile.base_offset) * bytes % kAlignment)
+    return "its array does not begin at a multiple of 16 bytes";
+  for (const AffineDim& dim : tile.dims) {
+    if (dim.stride.terms().begin()->second < 0) return "its rows go backwards";
+    if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
+      return "the distance of its rows is not known to be a multiple of 16 bytes";
+    const auto lower = dim.axis < 0 ? std::nullopt : bounds[size_t(dim.axis)].lower;
+    if (!(lower && *lower == dim.start) && !is_non_negative(dim.start)) return "it may begin before its array";
+    if (lower && !(*lower == dim.start)) return "its mask bounds an axis in more ways than one";
+  }
+  return {};
+}
+
+std::variant<AffineTile, std::string> AffineTiles::tile_of(const Value* pointers, const Value* mask) {
+  const MaybeForm& form = form_of(pointers);
+  if (!form) return "its addresses are no sums of products";
+  if (!form->base || form->base->block != &func_.body) return "its addresses do not begin at a parameter";
+  AffineTile tile{form->base, {}, {}, {}};
+  Bounds bounds;
+  if (!add_bounds(mask, bounds)) return "its mask does not bound one axis at a time";
+  tile.conditions = bounds.conditions;
+  std::vector<AxisBounds> of_axes;
+  std::string wrong = split_bounds(bounds, pointers->type, of_axes);
+  if (wrong.empty()) wrong = place_axes(*form, pointers->type, of_axes, tile);
+  if (wrong.empty()) wrong = check(tile, of_axes);
+  if (!wrong.empty()) return wrong;
+  return tile;
+}
+
+}  // namespace tegula

@@ -1,0 +1,92 @@
+// Tiles of pointers that are boxes of an array: what bulk copies can bring.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/polynomial.h"
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// A dimension of an array, from whose coordinate `start` on a tile has elements.
+struct AffineDim {
+  int axis;                          ///< of the tile, that runs along it; -1: none, one coordinate of it is in the tile
+  Polynomial stride;                 ///< elements; 1 for the dimension whose elements lie side by side
+  Polynomial start;                  ///< never negative, or the mask does not hold there
+  std::optional<Polynomial> extent;  ///< the mask holds below it; none: it does not ask
+};
+
+/// The tile whose element (i, j, ...) is at base + sum of (start + i) * stride, where it exists as start + i < extent
+/// and all conditions hold, which are scalars. The host can compute base, strides and extents from parameters.
+struct AffineTile {
+  const ir::Value* base;  ///< a parameter
+  Polynomial base_offset;
+  std::vector<AffineDim>
+      dims;  ///< one for each axis whose extent is not 1, the contiguous one last; before them others
+  std::vector<const ir::Value*> conditions;
+};
+
+/// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
+class AffineTiles {
+ public:
+  explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func) {}
+
+  /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
+  /// strides and the base are multiples of 16 bytes.
+  std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
+  /// The scalar that an unknown stands for.
+  const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
+
+ private:
+  // The integers, or pointers from `base` on, first + sum of i * steps[axis].
+  struct Form {
+    const ir::Value* base = nullptr;
+    Polynomial first;
+    std::vector<Polynomial> steps;
+  };
+  // Where a mask holds: all `below` are negative, and all conditions true.
+  struct Bounds {
+    std::vector<Form> below;
+    std::vector<const ir::Value*> conditions;
+  };
+  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above.
+  struct AxisBounds {
+    std::optional<Polynomial> start, upper, lower;
+  };
+  using MaybeForm = std::optional<Form>;
+
+  const MaybeForm& form_of(const ir::Value* v);
+  MaybeForm find_form(const ir::Value* v);
+  MaybeForm form_of_argument(const ir::Value* v);
+  MaybeForm form_of_op(const ir::Op& op);
+  MaybeForm sum(const MaybeForm& a, const MaybeForm& b) const;
+  MaybeForm product(const MaybeForm& a, const MaybeForm& b) const;
+  static Form reshaped(const ir::Op& op, Form form);
+  Form unknown_scalar(const ir::Value* v);
+
+  bool add_bounds(const ir::Value* mask, Bounds& bounds);
+  bool add_comparison(const ir::Op& op, Bounds& bounds);
+  std::string split_bounds(const Bounds& bounds, const ir::Type& tile, std::vector<AxisBounds>& out) const;
+
+  std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
+                         AffineTile& out);
+  void place_term(const Polynomial& term, AffineTile& out) const;
+  std::string check(const AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+
+  bool is_host(const Polynomial& p) const;
+  bool is_non_negative(const Polynomial& p) const;
+  int64_t divisor(const Polynomial& p) const;
+
+  const ir::Func& func_;
+  AxisAnalysis axes_;
+  std::unordered_map<const ir::Value*, MaybeForm> forms_;
+  std::unordered_map<const ir::Value*, int> numbers_;
+  std::vector<const ir::Value*> unknowns_;
+};
+
+}  // namespace tegula

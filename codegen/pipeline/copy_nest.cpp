@@ -1,0 +1,262 @@
+#include "codegen/pipeline/copy_nest.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/flow.h"
+#include "codegen/pipeline/edit.h"
+#include "runtime/base/check.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+Builder at_end(Block& block) {
+  Builder build;
+  build.set_end(&block);
+  return build;
+}
+
+// The layout spread over fewer warps: the last bits of the warp become registers.
+LayoutRef over_warps(const LayoutRef& layout, int bits) {
+  std::vector<LinearLayout::In> ins = layout->ins();
+  auto of = [&](Dim dim) {
+    return std::find_if(ins.begin(), ins.end(), [&](const LinearLayout::In& in) { return in.dim == dim; });
+  };
+  auto registers = of(Dim::Register), warps = of(Dim::Warp);
+  if (registers == ins.end() || warps == ins.end()) return layout;
+  while (int(warps->bases.size()) > bits) {
+    registers->bases.push_back(warps->bases.back());
+    warps->bases.pop_back();
+  }
+  return std::make_shared<LinearLayout>(std::move(ins), layout->outs());
+}
+
+Value* carry_through(const std::vector<Op*>& nest, Value* init) {
+  for (Op* loop : nest) init = carry(*loop, init);
+  for (size_t i = 0; i + 1 < nest.size(); ++i)
+    nest[i]->regions[0]->terminator()->operands.push_back(nest[i + 1]->results.back().get());
+  return init;
+}
+
+}  // namespace
+
+Turn carry_turn(const std::vector<Op*>& nest, Value* zero, int64_t slots) {
+  Op& loop = *nest.back();
+  Value* slot = carry_through(nest, zero);
+  Value* next = rotate(loop, slot, slots);
+  Value* phase = carry_through(nest, zero);
+  Builder top = behind(*next->def);
+  loop.regions[0]->terminator()->operands.push_back(top.bit_xor(phase, top.cast(top.lt(next, slot), Elem::I32)));
+  return {slot, phase};
+}
+
+// ----------------------------------------------------------------------------------------------------------- loops
+
+bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills, int64_t slots) {
+  const bool bulk = fills[0].copies[0]->opcode == Opcode::BulkCopy;
+  TEGULA_CHECK(bulk || nest.size() == 1, "threads copy for a loop in a loop");
+  std::set<const Value*> seen;
+  auto can_compute = [&](const std::vector<Value*>& values) {
+    return std::all_of(values.begin(), values.end(),
+                       [&](const Value* v) { return !v || v->type.is_place() || can_follow(v, nest, seen); });
+  };
+  for (const Op* loop : nest)
+    if (!can_compute(ForLoop(*loop).bounds())) return false;
+  for (const Fill& fill : fills)
+    for (const Op* copy : fill.copies)
+      if (!can_compute(copy->operands)) return false;
+  open(nest, bulk);
+  std::vector<Op*> copying;
+  for (size_t i = 1; i < levels_.size(); ++i) copying.push_back(levels_[i].copying);
+  const Turn turn = carry_turn(copying, number(levels_[0].build, 0), slots);
+  bulk ? issue_in_bulk(fills, turn) : issue_by_threads(fills, turn);
+  close();
+  if (exchanges_) give_up();
+  return !exchanges_;
+}
+
+// Whether the value follows from parameters and the nest's iterations by pure ops.
+bool CopyNest::can_follow(const Value* v, const std::vector<Op*>& nest, std::set<const Value*>& seen) const {
+  if (!v || !seen.insert(v).second || v->block == &func_.body || v->type.is_map()) return true;
+  if (v->def) {
+    const Op& op = *v->def;
+    const bool in_nest = std::any_of(nest.begin(), nest.end(), [&](Op* loop) { return home(v)->parent == loop; });
+    return (in_nest || home(v) == &func_.body) && op.has(Pure) && op.regions.empty() && !is_product(op) &&
+           !v->type.is_place() && std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* operand) {
+             return can_follow(operand, nest, seen);
+           });
+  }
+  const auto at = std::find(nest.begin(), nest.end(), v->block->parent);
+  if (at == nest.end()) return false;
+  const ForLoop loop(**at);
+  if (v == loop.induction()) return true;
+  const size_t i = *loop.number(v);
+  return can_follow(loop.init(i), nest, seen) && can_follow(loop.next(i), nest, seen);
+}
+
+// The loops of the nest, those that are not there yet; levels_ has them.
+void CopyNest::open(const std::vector<Op*>& nest, bool one_thread) {
+  if (!copy_warps_) {
+    Builder last = before(*func_.body.terminator());
+    Attrs attrs{{attr::warps, int64_t(kWarps)}, {attr::registers, Ints{}}};
+    if (one_thread) attrs[attr::one_thread] = true;
+    copy_warps_ = last.create(Opcode::CopyWarps, {}, {}, attrs);
+    at_end(*copy_warps_->regions[0]).create(Opcode::Yield, {});
+  }
+  levels_ = {{nullptr, nullptr, before(*copy_warps_->regions[0]->terminator())}};
+  for (Op* loop : nest) open_loop(*loop);
+}
+
+void CopyNest::open_loop(Op& loop) {
+  Op*& copying = copying_[&loop];
+  if (!copying) {
+    const ForLoop parts(loop);
+    Value *lower = follow(parts.lower()), *upper = follow(parts.upper()), *step = follow(parts.step());
+    Builder& around = levels_.back().build;
+    around.set_loc(loop.loc);
+    copying = around.create(Opcode::For, {lower, upper, step}, {});
+    Block& body = *copying->regions[0];
+    known_[parts.induction()] = body.add_arg(lower->type);
+    at_end(body).create(Opcode::Yield, {});
+  }
+  levels_.back().build.set_before(copying);
+  levels_.push_back({&loop, copying, before(*copying->regions[0]->terminator())});
+}
+
+void CopyNest::close() {
+  for (size_t i = 0; i < pending_.size(); ++i) {  // which may make more of them
+    const Pending pending = pending_[i];
+    Value* next = follow(pending.next);
+    levels_[pending.level].copying->regions[0]->terminator()->operands[pending.operand] = next;
+  }
+  pending_.clear();
+}
+
+// Takes back what was made for the one loop of the nest; what was computed for it outside is dead without it.
+void CopyNest::give_up() {
+  Op& loop = *levels_[1].copying;
+  std::erase_if(known_, [&](const auto& known) { return home(known.second) == loop.regions[0].get(); });
+  copying_.erase(levels_[1].loop);
+  erase(loop);
+  exchanges_ = false;
+  const auto& ops = copy_warps_->regions[0]->ops;
+  if (std::any_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::For; })) return;
+  erase(*copy_warps_);
+  copy_warps_ = nullptr;
+  known_.clear();
+}
+
+// ---------------------------------------------------------------------------------------------------------- copies
+
+void CopyNest::issue_in_bulk(const std::vector<Fill>& fills, const Turn& turn) {
+  Builder& build = levels_.back().build;
+  for (const Fill& fill : fills) {
+    int64_t bytes = 0;
+    for (const Op* copy : fill.copies) {
+      for (const Value* v : copy->operands)
+        if (v && !v->type.is_place()) follow(v);
+      bytes += place_bytes(copy->operand(1)->type);
+    }
+    build.set_loc(fill.copies[0]->loc);
+    build.create(Opcode::PhaseWait, {slot_of(build, fill.empty, turn.slot), turn.phase});
+    Value* full = slot_of(build, fill.full, turn.slot);
+    build.create(Opcode::PhaseArrive, {full}, {}, {{attr::bytes, bytes}});
+    for (const Op* copy : fill.copies) {
+      std::vector<Value*> operands;
+      for (const Value* v : copy->operands) operands.push_back(v && v->type.is_place() ? nullptr : follow(v));
+      operands[1] = slot_of(build, copy->operand(1), turn.slot);
+      operands[2] = full;
+      build.create(Opcode::BulkCopy, std::move(operands), {}, copy->attrs);
+    }
+  }
+}
+
+void CopyNest::issue_by_threads(const std::vector<Fill>& fills, const Turn& turn) {
+  Op& loop = *levels_.back().copying;
+  Op& yield = *loop.regions[0]->terminator();
+  Builder &outside = levels_[0].build, &inside = levels_.back().build;
+  // Copies of the last fill in the iteration before.
+  Value* last_slot = carry(loop, number(outside, 0));
+  yield.operands.push_back(turn.slot);
+  Value* exists = carry(loop, truth(outside, false));
+  yield.operands.push_back(truth(inside, true));
+  Value* none = outside.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
+  Value* token = carry(loop, none);
+  const size_t token_at = yield.operands.size();
+  yield.operands.push_back(token);
+  const Issued last{token, slot_of(inside, fills.back().full, last_slot), exists};
+
+  Issued ahead = last;
+  for (const Fill& fill : fills) ahead = issue(fill, turn, ahead);
+  yield.operands[token_at] = ahead.token;
+  Builder after = behind(loop);
+  const ForLoop parts(loop);
+  auto result = [&](const Value* carried) { return parts.result(*parts.number(carried)); };
+  after.create(Opcode::AsyncWait, {result(token)});
+  after.create(Opcode::PhaseArrive, {slot_of(after, fills.back().full, result(last_slot)), result(exists)}, {},
+               {{attr::async_proxy, true}});
+}
+
+// Issues copies, and waits for those issued before them: so there are always some under way.
+CopyNest::Issued CopyNest::issue(const Fill& fill, const Turn& turn, const Issued& before) {
+  Builder& build = levels_.back().build;
+  std::vector<std::pair<Value*, Value*>> from;  // pointers and mask
+  for (const Op* copy : fill.copies) from.emplace_back(follow(copy->operand(0)), follow(copy->operand(2)));
+  build.set_loc(fill.copies[0]->loc);
+  build.create(Opcode::PhaseWait, {slot_of(build, fill.empty, turn.slot), turn.phase});
+  for (size_t i = 0; i < fill.copies.size(); ++i)
+    build.create(Opcode::AsyncCopy,
+                 {from[i].first, slot_of(build, fill.copies[i]->operand(1), turn.slot), from[i].second}, {},
+                 fill.copies[i]->attrs);
+  Value* token = build.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
+  build.create(Opcode::AsyncWait, {before.token});
+  std::vector<Value*> arrives{before.full};
+  if (before.exists) arrives.push_back(before.exists);
+  build.create(Opcode::PhaseArrive, std::move(arrives), {}, {{attr::async_proxy, true}});
+  return {token, slot_of(build, fill.full, turn.slot), nullptr};
+}
+
+// ---------------------------------------------------------------------------------------------------------- values
+
+size_t CopyNest::level_of(const Value* v) const {
+  for (size_t i = 1; i < levels_.size(); ++i)
+    if (home(v)->parent == levels_[i].loop) return i;
+  return 0;
+}
+
+// The value as these warps have it; null for null.
+Value* CopyNest::follow(const Value* v) {
+  if (!v || v->block == &func_.body || v->type.is_map()) return const_cast<Value*>(v);
+  if (auto known = known_.find(v); known != known_.end()) return known->second;
+  const size_t level = level_of(v);
+  if (!v->def) return follow_carried(v, level);
+  for (const Value* operand : v->def->operands) follow(operand);
+  std::unique_ptr<Op> op = clone_op(*v->def, known_);
+  for (auto& result : op->results)
+    if (result->type.layout) result->type.layout = spread(result->type.layout);
+  exchanges_ |= scratch_bytes(*op, kWarps) > 0;
+  return levels_[level].build.insert(std::move(op))->result(v->index);
+}
+
+Value* CopyNest::follow_carried(const Value* v, size_t level) {
+  const ForLoop loop(*levels_[level].loop);
+  const size_t i = *loop.number(v);
+  Op& copying = *levels_[level].copying;
+  Value* here = carry(copying, follow(loop.init(i)));
+  auto& yielded = copying.regions[0]->terminator()->operands;
+  pending_.push_back({level, yielded.size(), loop.next(i)});
+  yielded.push_back(here);
+  return known_[v] = here;
+}
+
+LayoutRef CopyNest::spread(const LayoutRef& layout) {
+  LayoutRef& known = layouts_[layout];
+  return known ? known : known = over_warps(layout, std::bit_width(unsigned(kWarps)) - 1);
+}
+
+}  // namespace tegula
