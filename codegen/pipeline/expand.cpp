@@ -33,8 +33,9 @@ void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, 
   LoopSources sources(loop);
   std::vector<std::vector<Value*>> queue;  // iteration, load
   std::vector<Value*> loaded;
-  auto load = [&](Builder& build, Op& op, Replay& values, Value* exists) {
-    Value *pointer = values(op.operand(0)), *mask = mask_where(build, exists, values(op.operand(1)), pointer->type);
+  auto load = [&](Builder& build, Op& op, Replay& values, const LoadStream::Exists& exists) {
+    Value *pointer = values(op.operand(0)),
+          *mask = mask_where(build, exists.iteration, values(op.operand(1)), pointer->type);
     loaded.push_back(build.load(pointer, mask, values(op.operand(2)), op.attrs));
   };
   LoadStream stream(loop, loads, sources, never_negative, ahead);
@@ -158,18 +159,24 @@ class CopyExpander {
   }
 
   LoadStream::Access copy() {
-    return [this](Builder& build, Op& op, Replay& values, Value* exists) {
-      exists_ = exists;
-      if (in_bulk_) return copy_in_bulk(build, op, values);
-      Value *pointer = values(op.operand(0)), *mask = mask_where(build, exists, values(op.operand(2)), pointer->type);
+    return [this](Builder& build, Op& op, Replay& values, const LoadStream::Exists& exists) {
+      if (in_bulk_) return copy_in_bulk(build, op, values, exists);
+      Value *pointer = values(op.operand(0)),
+            *mask = mask_where(build, exists.iteration, values(op.operand(2)), pointer->type);
       build.create(Opcode::AsyncCopy, {pointer, slot_of(build, op.operand(1), write_), mask}, {}, op.attrs);
     };
   }
 
-  void copy_in_bulk(Builder& build, const Op& op, Replay& values) {
+  // Zeros come from outside of the array.
+  void copy_in_bulk(Builder& build, const Op& op, Replay& values, const LoadStream::Exists& exists) {
+    copies_ = exists.round ? exists.round : exists.iteration;
     Value *place = slot_of(build, op.operand(1), write_), *barrier = slot_of(build, barriers_, write_);
-    std::vector<Value*> operands{op.operand(0), place, barrier, exists_};
+    std::vector<Value*> operands{op.operand(0), place, barrier, copies_};
     for (size_t i = operands.size(); i < op.operands.size(); ++i) operands.push_back(values(op.operands[i]));
+    if (exists.round) {
+      const int64_t row = place->type.shape[size_t(op.get(attr::axes).back())];
+      operands.back() = build.select(exists.iteration, operands.back(), number(build, -row));
+    }
     build.create(Opcode::BulkCopy, std::move(operands), {}, op.attrs);
   }
 
@@ -178,7 +185,7 @@ class CopyExpander {
     Attrs attrs;
     if (barriers_) how = {slot_of(build, barriers_, write_), phase_};
     if (in_bulk_) {
-      how.push_back(exists_);
+      how.push_back(copies_);
       int64_t bytes = 0;
       for (const Op* copy : stream_.copies) bytes += place_bytes(copy->operand(1)->type);
       attrs[attr::bytes] = bytes;
@@ -214,7 +221,8 @@ class CopyExpander {
   Block& body_;
   const CopyStream& stream_;
   Op& outermost_;
-  Value *barriers_ = nullptr, *write_ = nullptr, *phase_ = nullptr, *exists_ = nullptr;
+  Value *barriers_ = nullptr, *write_ = nullptr, *phase_ = nullptr;
+  Value* copies_ = nullptr;  // whether bulk copies of the iteration at hand are issued
   const bool in_bulk_ = stream_.copies[0]->opcode == Opcode::BulkCopy;
   std::vector<Op*> readers_;  // in the order of the program
 };

@@ -202,8 +202,8 @@ Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) cons
 
 void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, const Access& access) const {
   build.set_loc(loop_.loc);
-  Value* exists =
-      rounds_ ? build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round) : within_loop(build, loop_, it.at);
+  const Exists exists = rounds_ ? Exists{build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round), it.of_a_round}
+                                : Exists{within_loop(build, loop_, it.at)};
   for (Op* load : loads_) {
     build.set_loc(load->loc);
     access(build, *load, replay, exists);

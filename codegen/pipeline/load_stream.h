@@ -13,9 +13,14 @@ namespace tegula {
 /// round has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:
-  /// Issues a load of one iteration: its operands there are what `values` gives, and `exists` is whether there is such
-  /// an iteration.
-  using Access = std::function<void(ir::Builder&, ir::Op& load, Replay& values, ir::Value* exists)>;
+  /// Scalars: whether there is the iteration, and, with OuterIterations, whether there is its round: one that does not
+  /// exist in a round that does has zeros.
+  struct Exists {
+    ir::Value* iteration;
+    ir::Value* round = nullptr;
+  };
+  /// Issues a load of one iteration: its operands there are what `values` gives.
+  using Access = std::function<void(ir::Builder&, ir::Op& load, Replay& values, const Exists& exists)>;
 
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
   /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.

@@ -56,6 +56,11 @@ bool only_sums_up(const Op& loop, const std::vector<Op*>& copies, LoopSources& s
   return true;
 }
 
+const Value* pointers_of(const Op& load) {
+  const Value* from = load.operand(0);
+  return load.opcode == Opcode::BulkCopy ? from->def->operand(0) : from;
+}
+
 bool has_products(const Op& op) {
   bool found = false;
   for (auto& region : op.regions) walk(*region, [&](const Op& inner) { found |= is_product(inner); });
@@ -79,7 +84,7 @@ std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vecto
   std::vector<const Value*> written;
   if (orders_memory(*inner.parent, written)) return nullptr;
   for (const Op* load : loads)
-    if (!apart(load->operands[0], written)) return nullptr;
+    if (!apart(pointers_of(*load), written)) return nullptr;
   if (!only_sums_up(inner, loads, sources)) return nullptr;
   std::unique_ptr<OuterIterations> rounds(new OuterIterations(*loop, inner));
   return rounds->follow_from_round(loads, sources) ? std::move(rounds) : nullptr;

@@ -69,16 +69,9 @@ class LoopPipeliner {
 
  private:
   // 0: where it is expected to pay; 1: not; 2: where it is possible.
-  bool divide(LoopSchedule& schedule) {
+  bool divide(const LoopSchedule& schedule) {
     const int option = func_.warp_specialize();
-    if (option == 1) return false;
-    auto tried = [&] { return partition_.divide(loop_, schedule, stages_, option == 2); };
-    if (context_.target.has(Feature::Tma)) {
-      BulkForm form(func_, schedule.copies);
-      if (form.why_not().empty() && tried()) return true;
-      form.undo(schedule.copies);
-    }
-    return tried();
+    return option != 1 && partition_.divide(loop_, schedule, stages_, option == 2);
   }
 
   // Takes copies out of the body, with what commits them and waits for them.
@@ -89,8 +82,10 @@ class LoopPipeliner {
   // How many iterations ahead they are.
   int pipeline_copies(LoopSchedule& schedule) {
     const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
+    if (context_.target.has(Feature::Tma)) BulkForm(func_, schedule.copies);
+    const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     if (divide(schedule)) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
-    Stores stores{schedule.copies, later_, context_.completion == Completion::Barrier};
+    Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
     if (most < 2) return 0;
