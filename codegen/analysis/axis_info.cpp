@@ -481,11 +481,12 @@ class Interpreter {
 
 }  // namespace
 
-AxisAnalysis::AxisAnalysis(const ir::Func& func) {
+AxisAnalysis::AxisAnalysis(const ir::Func& func, bool no_negative_parameters) {
   for (size_t i = 0; i < func.body.args.size(); ++i) {
     const Value* param = func.body.args[i].get();
     AxisInfo info = unknown(param);
     if (i < func.divisibility.size()) info.divisibility[0] = power_of_two_divisor(func.divisibility[i]);
+    info.non_negative |= no_negative_parameters;
     info_[param] = std::move(info);
   }
   Interpreter(info_).block(func.body);

@@ -29,7 +29,8 @@ struct AxisInfo {
 /// Facts for all values of a function by abstract interpretation to a fixed point over its loops.
 class AxisAnalysis {
  public:
-  explicit AxisAnalysis(const ir::Func& func);
+  /// `no_negative_parameters`: what holds for launches with none.
+  explicit AxisAnalysis(const ir::Func& func, bool no_negative_parameters = false);
   const AxisInfo& info(const ir::Value* value) const;
 
   /// Elements along `axis` that one aligned access can cover for this pointer tile (at most 16 bytes), mask allowed

@@ -186,8 +186,8 @@ void OpRules::copy_warps() {
   walk(*op_->regions[0], [&](const Op& inner) {
     for (const Value* v : inner.operands)
       if (v && v->def && v->def->opcode == Opcode::SharedAlloc && v->def->get(attr::barriers))
-        want(precedes_copy_warps(*v->def), fmt::format("{} uses barriers that stand behind other ops",
-                                                       inner.info().text));
+        want(precedes_copy_warps(*v->def),
+             fmt::format("{} uses barriers that stand behind other ops", inner.info().text));
     if (!op_->get(attr::one_thread)) return;
     for (auto& result : inner.results)
       want(!result->type.is_tile(), fmt::format("one thread runs the region, which has a {} of {}", inner.info().text,
@@ -201,8 +201,9 @@ void OpRules::tensor_map() {
   want(op_->parent == &func_.body, "tensor_map stands in another op");
   want_same(in(0), Type::pointer_to(map.elem), "operand 'base'");
   const size_t numbers = size_t(2 * map.rank() - 1);
-  want(op_->operands.size() == 1 + numbers, fmt::format("{} extents and strides of a map of rank {}, expected {}",
-                                                        op_->operands.size() - 1, map.rank(), numbers));
+  want(op_->operands.size() >= 1 + numbers,
+       fmt::format("{} extents and strides of a map of rank {}, expected {} at least", op_->operands.size() - 1,
+                   map.rank(), numbers));
   want(map.rank() <= kMaxMapRank, fmt::format("a map of rank {}, expected at most {}", map.rank(), kMaxMapRank));
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     const Type& type = op_->operands[i]->type;

@@ -1,7 +1,7 @@
 #include "codegen/pipeline/affine_tile.h"
 
 #include <algorithm>
-#include <numeric>
+#include <unordered_set>
 
 #include "codegen/ir/flow.h"
 #include "codegen/ir/host_values.h"
@@ -171,7 +171,7 @@ bool AffineTiles::add_bounds(const Value* mask, Bounds& bounds) {
 bool AffineTiles::add_comparison(const Op& op, Bounds& bounds) {
   const bool less = op.opcode == Opcode::Lt || op.opcode == Opcode::Le;
   const bool greater = op.opcode == Opcode::Gt || op.opcode == Opcode::Ge;
-  if ((!less && !greater) || !op.operand(0)->type.is_integer() || is_unsigned(op.operand(0)->type.elem)) return false;
+  if ((!less && !greater) || !op.operand(0)->type.is_integer()) return false;
   const MaybeForm &small = form_of(op.operand(less ? 0 : 1)), &large = form_of(op.operand(less ? 1 : 0));
   const Form minus_one{nullptr, Polynomial::constant(-1), std::vector<Polynomial>(size_t(op.result()->type.rank()))};
   MaybeForm below = sum(small, product(large, minus_one));
@@ -179,7 +179,13 @@ bool AffineTiles::add_comparison(const Op& op, Bounds& bounds) {
   const bool or_equal = op.opcode == Opcode::Le || op.opcode == Opcode::Ge;
   if (or_equal) below->first = below->first - Polynomial::constant(1);
   bounds.below.push_back(std::move(*below));
-  return true;
+  if (!is_unsigned(op.operand(0)->type.elem)) return true;
+  // Below what is not negative, and not negative itself.
+  MaybeForm negative = product(small, minus_one);
+  negative->first = negative->first - Polynomial::constant(1);
+  bounds.below.push_back(std::move(*negative));
+  return std::all_of(large->steps.begin(), large->steps.end(), [](auto& step) { return step.is_zero(); }) &&
+         is_non_negative(large->first, axes_);
 }
 
 // What bounds say of each axis: i + start - upper < 0, where the host knows `upper`, and -i - lower - 1 < 0.
@@ -204,6 +210,13 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
       return "its mask bounds an axis in more ways than one";
     }
   }
+  // What is bounded below begins there, and what is added to it is none of the array's begin.
+  for (AxisBounds& of : out) {
+    if (!of.lower) continue;
+    if (of.upper) of.upper = *of.lower + *of.upper - *of.start;
+    of.start = of.lower;
+    if (of.upper && !is_host(*of.upper)) return "its mask bounds an axis in more ways than one";
+  }
   return {};
 }
 
@@ -216,10 +229,10 @@ bool AffineTiles::is_host(const Polynomial& p) const {
   });
 }
 
-bool AffineTiles::is_non_negative(const Polynomial& p) const {
+bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(),
-                                           [&](int number) { return axes_.info(unknown(number)).non_negative; });
+                                           [&](int number) { return axes.info(unknown(number)).non_negative; });
   });
 }
 
@@ -279,7 +292,8 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
     if (dim.stride.is_constant(1) && !stride.is_constant(1)) continue;  // a dimension of its own tells more
     if (!best || dim.stride.divided_by(best->stride)) best = &dim;
   }
-  if (best) {
+  const bool known = best && is_non_negative(*term.divided_by(best->stride), axes_);
+  if (best && (known || !is_non_negative(start, axes_))) {
     best->start = best->start + *term.divided_by(best->stride);
     return;
   }
@@ -291,7 +305,7 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
   out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt});
 }
 
-std::string AffineTiles::check(const AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
+std::string AffineTiles::check(const AffineTile& tile) const {
   constexpr int64_t kAlignment = 16;
   constexpr size_t kMostDims = 5;
   const int64_t bytes = elem_bits(tile.base->type.elem) / 8;
@@ -303,9 +317,37 @@ std::string AffineTiles::check(const AffineTile& tile, const std::vector<AxisBou
     if (dim.stride.terms().begin()->second < 0) return "its rows go backwards";
     if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
       return "the distance of its rows is not known to be a multiple of 16 bytes";
-    const auto lower = dim.axis < 0 ? std::nullopt : bounds[size_t(dim.axis)].lower;
-    if (!(lower && *lower == dim.start) && !is_non_negative(dim.start)) return "it may begin before its array";
-    if (lower && !(*lower == dim.start)) return "its mask bounds an axis in more ways than one";
+  }
+  return {};
+}
+
+namespace {
+
+// The integer parameters that the value follows from.
+void find_parameters(const Value* v, std::unordered_set<const Value*>& seen, std::vector<const Value*>& out) {
+  if (!v || !seen.insert(v).second) return;
+  if (!v->def && !v->block->parent) {
+    if (v->type.is_integer()) out.push_back(v);
+    return;
+  }
+  for (const Value* origin : origins(v)) find_parameters(origin, seen, out);
+  const Op* loop = v->def ? nullptr : for_of(v);
+  const std::vector<Value*> sources = v->def ? v->def->operands
+                                      : loop ? ForLoop(*loop).bounds()
+                                             : std::vector<Value*>();
+  for (const Value* source : sources) find_parameters(source, seen, out);
+}
+
+}  // namespace
+
+// Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
+std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
+  std::unordered_set<const Value*> seen;
+  for (const AffineDim& dim : tile.dims) {
+    if ((dim.axis >= 0 && bounds[size_t(dim.axis)].lower) || is_non_negative(dim.start, axes_)) continue;
+    if (!is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
+    for (const auto& term : dim.start.terms())
+      for (int number : term.first) find_parameters(unknown(number), seen, tile.not_negative);
   }
   return {};
 }
@@ -314,14 +356,15 @@ std::variant<AffineTile, std::string> AffineTiles::tile_of(const Value* pointers
   const MaybeForm& form = form_of(pointers);
   if (!form) return "its addresses are no sums of products";
   if (!form->base || form->base->block != &func_.body) return "its addresses do not begin at a parameter";
-  AffineTile tile{form->base, {}, {}, {}};
+  AffineTile tile{form->base, {}, {}, {}, {}};
   Bounds bounds;
   if (!add_bounds(mask, bounds)) return "its mask does not bound one axis at a time";
   tile.conditions = bounds.conditions;
   std::vector<AxisBounds> of_axes;
   std::string wrong = split_bounds(bounds, pointers->type, of_axes);
   if (wrong.empty()) wrong = place_axes(*form, pointers->type, of_axes, tile);
-  if (wrong.empty()) wrong = check(tile, of_axes);
+  if (wrong.empty()) wrong = check(tile);
+  if (wrong.empty()) wrong = check_starts(tile, of_axes);
   if (!wrong.empty()) return wrong;
   return tile;
 }

@@ -29,12 +29,13 @@ struct AffineTile {
   std::vector<AffineDim>
       dims;  ///< one for each axis whose extent is not 1, the contiguous one last; before them others
   std::vector<const ir::Value*> conditions;
+  std::vector<const ir::Value*> not_negative;  ///< parameters: if one is, starts may be negative
 };
 
 /// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
 class AffineTiles {
  public:
-  explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func) {}
+  explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func), if_positive_(func, true) {}
 
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
   /// strides and the base are multiples of 16 bytes.
@@ -76,14 +77,16 @@ class AffineTiles {
   std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
                          AffineTile& out);
   void place_term(const Polynomial& term, AffineTile& out) const;
-  std::string check(const AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+  std::string check(const AffineTile& tile) const;
+  std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
 
   bool is_host(const Polynomial& p) const;
-  bool is_non_negative(const Polynomial& p) const;
+  bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
   int64_t divisor(const Polynomial& p) const;
 
   const ir::Func& func_;
   AxisAnalysis axes_;
+  AxisAnalysis if_positive_;  // where no parameter is negative
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;

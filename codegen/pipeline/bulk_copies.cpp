@@ -81,6 +81,8 @@ Value* make_map(Builder& build, const AffineTiles& tiles, const Plan& plan) {
     box.push_back(dim.axis < 0 ? 1 : plan.boxes.extents[size_t(dim.axis)]);
   }
   for (size_t i = 0; i + 1 < plan.tile.dims.size(); ++i) operands.push_back(evaluated(plan.tile.dims[i].stride));
+  for (const Value* parameter : plan.tile.not_negative)
+    operands.push_back(build.cast(const_cast<Value*>(parameter), Elem::I64));
   Attrs attrs;
   if (plan.boxes.swizzle) attrs[attr::swizzle] = int64_t(plan.boxes.swizzle);
   return build

@@ -74,17 +74,27 @@ class LoopPipeliner {
     return option != 1 && partition_.divide(loop_, schedule, stages_, option == 2);
   }
 
+  // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.
+  int pipeline_copies(LoopSchedule& schedule) {
+    if (context_.target.has(Feature::Tma)) {
+      BulkForm form(func_, schedule.copies);
+      if (form.why_not().empty())
+        if (const int ahead = issue_copies(schedule)) return ahead;
+      form.undo(schedule.copies);
+    }
+    return issue_copies(schedule);
+  }
+
   // Takes copies out of the body, with what commits them and waits for them.
   void detach(const std::vector<Op*>& copies) {
     for (Op* copy : copies) detached_.push_back(take_copy(*copy));
   }
 
-  // How many iterations ahead they are.
-  int pipeline_copies(LoopSchedule& schedule) {
+  // How many iterations ahead they are; 0: nothing is changed.
+  int issue_copies(const LoopSchedule& schedule) {
     const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
-    if (context_.target.has(Feature::Tma)) BulkForm(func_, schedule.copies);
-    const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     if (divide(schedule)) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
+    const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);

@@ -182,8 +182,8 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("stepping"),
             "p + 0; -: from 1 pid1 to any by 1 wide; 0: from 1 i to 1 N by 1 stride; 1: from 0 to any by 1");
   EXPECT_EQ(tile("packed"), "p + 4096; 0: from 1 i to any by 1 stride; 1: from 32 pid1 to any by 1");
-  EXPECT_EQ(tile("transposed"), "p + 0; 1: from 64 pid0 to 1 N by 1 stride; 0: from 0 to 1 K by 1");
-  EXPECT_EQ(tile("described"), "p + 0; 0: from 64 pid0 to 1 M by 1 stride; 1: from 32 i to 1 K by 1");
+  EXPECT_EQ(tile("transposed"), "p + 0; 1: from 64 pid0 to 1 maximum by 1 stride; 0: from 0 to 1 maximum by 1");
+  EXPECT_EQ(tile("described"), "p + 0; 0: from 64 pid0 to 1 maximum by 1 stride; 1: from 32 i to 1 maximum by 1");
   EXPECT_EQ(tile("chosen"), "p + 0; 0: from 0 to any by 1 stride; 1: from 0 to any by 1; if lt");
 }
 
