@@ -176,6 +176,7 @@ typedef struct tegula_options {
   int32_t no_fp_fusion;        /* 1: a product and a sum never become one fma */
   int32_t warp_specialize; /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
                               it is expected to pay, or as the configuration says */
+  int32_t bulk_copies;     /* copies of loops by tensor maps: the same numbers */
 } tegula_options;
 
 /* ---- Devices */

@@ -59,6 +59,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
     const ir::Value& p = *func.body.args[i];
     image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
   }
+  image.tensor_maps = std::move(code->tensor_maps);
   image.num_warps = func.num_warps();
   image.copy_warps = code->copy_warps;
   image.shared_bytes = code->shared_bytes;

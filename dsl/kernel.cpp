@@ -125,8 +125,26 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   return std::move(*image);
 }
 
-std::shared_ptr<LoadedKernel> KernelState::load(Device& device, std::span<const ArgType> types,
-                                                const LaunchOptions& options) const {
+LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
+  std::shared_ptr<LoadedKernel> kernel = load_kernel(device, types, options);
+  if (kernel->image().tensor_maps.empty()) return LaunchHandle(std::move(kernel));
+  // A state of its own: this one may hold the handle.
+  auto state = std::make_shared<KernelState>();
+  state->source = source;
+  state->cache = cache;
+  {
+    std::lock_guard lock(telling);
+    state->told = told;
+  }
+  LaunchOptions without = options;
+  without.bulk_copies = 1;
+  return LaunchHandle(std::move(kernel), [state, &device, types = std::vector(types.begin(), types.end()), without] {
+    return state->load_kernel(device, types, without);
+  });
+}
+
+std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const ArgType> types,
+                                                       const LaunchOptions& options) const {
   dsl::check_options(*source, options);
   const DeviceInfo& info = device.info();
   const Target& target = target_for_sm(info.sm);
@@ -276,12 +294,11 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
     std::lock_guard lock(state.mutex);
     if (auto it = state.handles.find(key); it != state.handles.end()) return it->second;
   }
-  std::shared_ptr<LoadedKernel> loaded = state.load(device, types, options);
-  const KernelImage& image = loaded->image();
+  LaunchHandle handle = state.load(device, types, options);
+  const KernelImage& image = handle.image();
   if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
     state.tell_once(MessageKind::Warning, text);
   if (std::string text = dsl::stages_warning(image); !text.empty()) state.tell_once(MessageKind::Warning, text);
-  LaunchHandle handle(std::move(loaded));
   state.note_device(device);
   std::lock_guard lock(state.mutex);
   return state.handles.emplace(std::move(key), std::move(handle)).first->second;

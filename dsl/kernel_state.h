@@ -76,9 +76,13 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
                                   bool* has_messages = nullptr) const;
   KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const LaunchOptions& launch,
                       const Target& target, bool emulator) const;
-  /// Made ready on the device: from the cache on disk, or compiled now. May be called from several threads.
-  std::shared_ptr<LoadedKernel> load(Device& device, std::span<const ArgType> types,
-                                     const LaunchOptions& options) const;
+  /// Made ready on the device: from the cache on disk, or compiled now; code without bulk copies when a launch needs
+  /// it. May be called from several threads.
+  LaunchHandle load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
+
+ private:
+  std::shared_ptr<LoadedKernel> load_kernel(Device& device, std::span<const ArgType> types,
+                                            const LaunchOptions& options) const;
 };
 
 }  // namespace tegula::detail

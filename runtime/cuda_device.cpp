@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/check.h"
+#include "runtime/cuda_tensor_maps.h"
 #include "runtime/driver/link.h"
 
 namespace tegula {
@@ -83,11 +85,13 @@ class CudaKernel final : public LoadedKernel {
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
 
-  void launch(Grid grid, void* const* args, StreamHandle stream) override;
+  bool try_launch(Grid grid, void* const* args, StreamHandle stream) override;
   const KernelImage& image() const override { return image_; }
   std::string why_inaccessible(uint64_t address) const override;
 
  private:
+  bool launch_with_maps(Grid grid, void* const* args, StreamHandle stream);
+  void start(Grid grid, void* const* args, StreamHandle stream);
   [[noreturn]] void launch_failed(Result result, Grid grid) const;
 
   // What a launch reads, side by side.
@@ -99,6 +103,7 @@ class CudaKernel final : public LoadedKernel {
   cuda::Function function_ = nullptr;
   unsigned threads_;
   unsigned shared_bytes_;
+  std::unique_ptr<CudaTensorMaps> maps_;  // null: the code takes none
 
   const CudaDevice& device_;
   cuda::Module module_;
@@ -363,6 +368,7 @@ CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module
       context_(device.context()),
       threads_(unsigned(image.threads())),
       shared_bytes_(unsigned(image.shared_bytes)),
+      maps_(image.tensor_maps.empty() ? nullptr : std::make_unique<CudaTensorMaps>(device.driver(), image.tensor_maps)),
       device_(device),
       module_(module),
       image_(std::move(image)) {
@@ -392,8 +398,28 @@ CudaKernel::~CudaKernel() {
   device_.quietly([&] { device_.driver().module_unload(module_); });
 }
 
-void CudaKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+bool CudaKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
+  if (maps_) return launch_with_maps(grid, args, stream);
+  start(grid, args, stream);
+  return true;
+}
+
+bool CudaKernel::launch_with_maps(Grid grid, void* const* args, StreamHandle stream) {
+  CudaTensorMaps::Found found;
+  if (!maps_->find(args, found)) return false;
+  constexpr size_t kInline = 64;
+  const size_t params = image_.params.size(), all = params + maps_->size();
+  std::array<void*, kInline> room;
+  std::vector<void*> more(all > kInline ? all : 0);
+  void** pointers = more.empty() ? room.data() : more.data();
+  std::copy_n(args, params, pointers);
+  for (size_t i = params; i < all; ++i) pointers[i] = const_cast<cuda::TensorMap*>(found.maps[i - params]);
+  start(grid, pointers, stream);
+  return true;
+}
+
+void CudaKernel::start(Grid grid, void* const* args, StreamHandle stream) {
   auto start = [&] {
     if (attribute_) {
       const cuda::LaunchConfig config{grid.x,     grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),

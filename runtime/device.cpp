@@ -16,6 +16,15 @@ std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t m
       image.kernel, grid.x, grid.y, grid.z, device.name, most);
 }
 
+void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
+  if (try_launch(grid, args, stream)) [[likely]]
+    return;
+  const std::string why = why_no_maps(image().tensor_maps, args);
+  throw LaunchError(fmt::format(
+      "kernel '{}' copies arrays in bulk, which this launch does not allow: {}\n  hint: compile it with bulk_copies=1",
+      image().kernel, why.empty() ? "the driver makes no tensor map" : why));
+}
+
 Device::Device() : workspaces_(std::make_shared<Workspaces>()) {}
 
 void Device::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {

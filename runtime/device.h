@@ -45,8 +45,11 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   /// Starts the kernel; a grid without programs starts nothing. `args` points to one pointer an argument, as
-  /// cuLaunchKernel takes them. Does not wait on a GPU.
-  virtual void launch(Grid grid, void* const* args, StreamHandle stream) = 0;
+  /// cuLaunchKernel takes them. Does not wait on a GPU. False, and nothing is started, where the arguments allow none
+  /// of the tensor maps that the code takes.
+  virtual bool try_launch(Grid grid, void* const* args, StreamHandle stream) = 0;
+  /// The same; throws LaunchError where try_launch() gives false.
+  void launch(Grid grid, void* const* args, StreamHandle stream);
   virtual const KernelImage& image() const = 0;
   /// Empty if the kernel may use this address; else what it is instead ("host memory"). Launches ask once a kernel.
   virtual std::string why_inaccessible(uint64_t address) const {

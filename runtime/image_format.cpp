@@ -73,6 +73,59 @@ class Reader {
   bool good_ = true;
 };
 
+void write(Writer& w, const std::vector<int32_t>& numbers) {
+  w.number(uint64_t(numbers.size()));
+  for (int32_t n : numbers) w.number(n);
+}
+
+std::vector<int32_t> read_numbers(Reader& r) {
+  std::vector<int32_t> numbers(r.count());
+  for (int32_t& n : numbers) n = r.number<int32_t>();
+  return numbers;
+}
+
+Elem read_elem(Reader& r) {
+  const uint8_t elem = r.number<uint8_t>();
+  r.require(elem < kElemCount);
+  return r.good() ? Elem(elem) : Elem();
+}
+
+void write(Writer& w, const TensorMaps& maps) {
+  w.number(uint64_t(maps.steps.size()));
+  for (const LaunchStep& step : maps.steps) {
+    w.number(uint8_t(step.kind));
+    w.number(uint8_t(step.elem));
+    for (int32_t operand : step.operands) w.number(operand);
+    w.number(step.number);
+  }
+  w.number(uint64_t(maps.maps.size()));
+  for (const ImageTensorMap& map : maps.maps) {
+    w.number(uint8_t(map.elem));
+    w.number(map.swizzle);
+    w.number(map.base);
+    for (const auto* numbers : {&map.box, &map.extents, &map.strides}) write(w, *numbers);
+  }
+}
+
+TensorMaps read_tensor_maps(Reader& r) {
+  TensorMaps maps;
+  maps.steps.resize(r.count());
+  for (LaunchStep& step : maps.steps) {
+    step.kind = LaunchStep::Kind(r.number<uint8_t>());
+    step.elem = read_elem(r);
+    for (int32_t& operand : step.operands) operand = r.number<int32_t>();
+    step.number = r.number<int64_t>();
+  }
+  maps.maps.resize(r.count());
+  for (ImageTensorMap& map : maps.maps) {
+    map.elem = read_elem(r);
+    map.swizzle = r.number<int32_t>();
+    map.base = r.number<int32_t>();
+    for (auto* numbers : {&map.box, &map.extents, &map.strides}) *numbers = read_numbers(r);
+  }
+  return maps;
+}
+
 }  // namespace
 
 std::string to_bytes(const KernelImage& image) {
@@ -94,6 +147,7 @@ std::string to_bytes(const KernelImage& image) {
     w.number(uint8_t(c.pointer));
     w.number(c.value);
   }
+  write(w, image.tensor_maps);
   w.number(int32_t(image.num_warps));
   w.number(int32_t(image.copy_warps));
   w.number(image.shared_bytes);
@@ -137,9 +191,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   image.params.resize(r.count());
   for (ImageParam& p : image.params) {
     p.name = r.bytes<std::string>();
-    uint8_t elem = r.number<uint8_t>();
-    r.require(elem < kElemCount);
-    p.elem = Elem(elem);
+    p.elem = read_elem(r);
     p.pointer = r.number<uint8_t>() != 0;
     p.divisible_by = r.number<int64_t>();
   }
@@ -153,6 +205,8 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
     c.pointer = r.number<uint8_t>() != 0;
     c.value = r.number<int64_t>();
   }
+  image.tensor_maps = read_tensor_maps(r);
+  r.require(image.tensor_maps.are_valid(image.params.size()));
   image.num_warps = r.number<int32_t>();
   image.copy_warps = r.number<int32_t>();
   image.shared_bytes = r.number<int64_t>();

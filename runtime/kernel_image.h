@@ -7,6 +7,7 @@
 
 #include "runtime/base/diag.h"
 #include "runtime/base/elem.h"
+#include "runtime/tensor_map.h"
 
 namespace tegula {
 
@@ -42,6 +43,7 @@ struct KernelImage {
   std::string target;                    ///< "sm_90a"
   std::vector<ImageParam> params;        ///< what the code takes
   std::vector<ImageConstant> constants;  ///< by position
+  TensorMaps tensor_maps;                ///< parameters of the code behind `params`: a launch makes them
   int num_warps = 4;
   int copy_warps = 0;  ///< beside them, which copy alone
   int64_t shared_bytes = 0;

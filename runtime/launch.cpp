@@ -241,12 +241,17 @@ ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) {
   if (!pack_args(launch_rules(image), parts, slots_.data(), pointers_.data())) refuse_args(image, parts);
 }
 
-LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel)
-    : kernel_(std::move(kernel)), rules_(launch_rules(kernel_->image())) {}
+LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies)
+    : kernel_(std::move(kernel)), rules_(launch_rules(kernel_->image())) {
+  if (!without_bulk_copies || kernel_->image().tensor_maps.empty()) return;
+  other_ = std::make_shared<Other>();
+  other_->make = std::move(without_bulk_copies);
+}
 
 LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
   kernel_ = other.kernel_;
   rules_ = other.rules_;
+  other_ = other.other_;
   access_checked_ = false;
   return *this;
 }
@@ -256,6 +261,12 @@ void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** point
     refuse_args(image(), args);
   if (!access_checked_.load(std::memory_order_relaxed)) [[unlikely]]
     check_access(args);
+}
+
+void LaunchHandle::start_other(Grid grid, void* const* args, StreamHandle stream) const {
+  if (!other_) return kernel_->launch(grid, args, stream);  // says why it cannot
+  std::call_once(other_->made, [&] { other_->kernel = other_->make(); });
+  other_->kernel->launch(grid, args, stream);
 }
 
 void LaunchHandle::check_access(std::span<const Arg> args) const {
@@ -280,13 +291,13 @@ void LaunchHandle::launch(StreamHandle stream, Grid grid, std::span<const Arg> a
     std::array<uint64_t, kInline> slots;
     std::array<void*, kInline> pointers;
     pack(args, slots.data(), pointers.data());
-    kernel_->launch(grid, pointers.data(), stream);
+    start(grid, pointers.data(), stream);
     return;
   }
   std::vector<uint64_t> slots(args.size());
   std::vector<void*> pointers(args.size());
   pack(args, slots.data(), pointers.data());
-  kernel_->launch(grid, pointers.data(), stream);
+  start(grid, pointers.data(), stream);
 }
 
 }  // namespace tegula

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -146,8 +148,13 @@ class ArgPack {
 /// whether it can reach the pointers.
 class LaunchHandle {
  public:
-  explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel);
-  LaunchHandle(const LaunchHandle& other) : LaunchHandle(other.kernel_) {}
+  /// Makes the same kernel ready without bulk copies. The result takes the same arguments.
+  using MakeOther = std::function<std::shared_ptr<LoadedKernel>()>;
+
+  /// Launches whose arguments allow no tensor map run what `without_bulk_copies` gives, which is called at the first of
+  /// them; if it is null they are a LaunchError.
+  explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies = {});
+  LaunchHandle(const LaunchHandle& other) : kernel_(other.kernel_), rules_(other.rules_), other_(other.other_) {}
   LaunchHandle& operator=(const LaunchHandle& other);
 
   const KernelImage& image() const { return kernel_->image(); }
@@ -163,18 +170,31 @@ class LaunchHandle {
     std::array<uint64_t, kCount> slots;
     std::array<void*, kCount> pointers;
     pack(args, slots.data(), pointers.data());
-    kernel_->launch(grid, pointers.data(), stream);
+    start(grid, pointers.data(), stream);
   }
 
   /// The same with arguments whose number is known at run time only.
   void launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const;
 
  private:
+  // The kernel without bulk copies, of all copies of the handle.
+  struct Other {
+    std::once_flag made;
+    MakeOther make;
+    std::shared_ptr<LoadedKernel> kernel;
+  };
+
   void pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const;
+  void start(Grid grid, void* const* args, StreamHandle stream) const {
+    if (!kernel_->try_launch(grid, args, stream)) [[unlikely]]
+      start_other(grid, args, stream);
+  }
+  void start_other(Grid grid, void* const* args, StreamHandle stream) const;
   void check_access(std::span<const Arg> args) const;
 
   std::shared_ptr<LoadedKernel> kernel_;
   std::vector<ArgRule> rules_;
+  std::shared_ptr<Other> other_;
   mutable std::atomic<bool> access_checked_{false};
 };
 

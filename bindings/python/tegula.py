@@ -177,7 +177,7 @@ class _OptionsStruct(ctypes.Structure):
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
                 ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
                 ("cooperative_grid", ctypes.c_int32), ("no_fp_fusion", ctypes.c_int32),
-                ("warp_specialize", ctypes.c_int32)]
+                ("warp_specialize", ctypes.c_int32), ("bulk_copies", ctypes.c_int32)]
 
 
 class _TupleStruct(ctypes.Structure):
@@ -900,7 +900,7 @@ class Image:
         return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
-_OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "num_ctas")
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "num_ctas")
 _OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 _WITHOUT_EFFECT = {
@@ -1155,7 +1155,7 @@ class Kernel:
                 options["cooperative_grid"] = bool(number)
             else:
                 # To the C interface 0 stands for the default; stages are one at least.
-                options[name] = number or {"maxnreg": 0, "warp_specialize": 0, "num_stages": 1}.get(name, -1)
+                options[name] = number or (1 if name == "num_stages" else -1 if name in ("num_warps", "num_ctas") else 0)
         array = (_ConstexprStruct * len(constexprs))(*constexprs)
         made = _OptionsStruct(ctypes.sizeof(_OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)

@@ -18,6 +18,7 @@
 #include "codegen/exec/pair_divisions.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/tensor_maps.h"
 
 namespace tegula {
 
@@ -167,6 +168,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   code.copy_warps = lowering.copy_warps();
   code.shared_bytes = lowering.shared.bytes;
   code.dependent_launch = lowering.dependent_launch();
+  code.tensor_maps = lower::launch_maps(func);
   code.sites = lowering.sites;
   if (options.emulator) {
     llvm::SmallString<0> bitcode;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/compile.h"
+#include "runtime/tensor_map.h"
 
 namespace tegula {
 
@@ -15,6 +16,7 @@ struct GeneratedCode {
   int copy_warps = 0;            ///< beside those of the program
   int64_t shared_bytes = 0;
   bool dependent_launch = false;
+  TensorMaps tensor_maps;
   std::vector<Loc> sites;
 };
 

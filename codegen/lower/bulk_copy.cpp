@@ -1,11 +1,163 @@
 // Bulk copies, and the maps of arrays that they read.
+#include "codegen/layout/shared_boxes.h"
 #include "codegen/lower/lowering.h"
-#include "runtime/base/check.h"
+#include "codegen/lower/tensor_maps.h"
 
 namespace tegula::lower {
 
+namespace {
+
+constexpr uint64_t kMapBytes = 128, kMapAlignment = 64;
+
+// The arithmetic behind the operands of tensor maps, each value once.
+class StepWriter {
+ public:
+  StepWriter(const ir::Func& func, TensorMaps& maps) : func_(func), maps_(maps) {}
+
+  int32_t step(const ir::Value* value) {
+    auto [it, is_new] = steps_.try_emplace(value, 0);
+    if (!is_new) return it->second;
+    const int32_t index = value->def ? result(*value->def) : argument(*value);
+    return steps_[value] = index;
+  }
+
+ private:
+  static Elem elem_of(const ir::Type& type) { return type.pointer ? Elem::U64 : type.elem; }
+
+  int32_t add(LaunchStep step) {
+    maps_.steps.push_back(step);
+    return int32_t(maps_.steps.size() - 1);
+  }
+
+  int32_t argument(const ir::Value& value) {
+    TEGULA_CHECK(value.block == &func_.body, "a tensor map of what is no parameter");
+    return add({LaunchStep::Argument, elem_of(value.type), {}, value.index});
+  }
+
+  int32_t result(const ir::Op& op) {
+    const Elem elem = elem_of(op.result()->type);
+    auto binary = [&](LaunchStep::Kind kind) {
+      const int32_t a = step(op.operand(0)), b = step(op.operand(1));
+      return add({kind, elem, {a, b}, 0});
+    };
+    switch (op.opcode) {
+      case ir::Opcode::Constant:
+        return add({LaunchStep::Constant, elem, {}, *ir::constant_integer(op.result())});
+      case ir::Opcode::Hint:
+        return step(op.operand(0));
+      case ir::Opcode::Cast: {
+        const int32_t from = step(op.operand(0));
+        return add({LaunchStep::Cast, elem, {from}, 0});
+      }
+      case ir::Opcode::AddPtr: {
+        const int32_t base = step(op.operand(0)), offset = step(op.operand(1));
+        const int32_t size = add({LaunchStep::Constant, Elem::I64, {}, elem_bytes(op.result()->type.elem)});
+        const int32_t bytes = add({LaunchStep::Mul, Elem::I64, {offset, size}, 0});
+        return add({LaunchStep::Add, Elem::U64, {base, bytes}, 0});
+      }
+      case ir::Opcode::Add:
+        return binary(LaunchStep::Add);
+      case ir::Opcode::Sub:
+        return binary(LaunchStep::Sub);
+      case ir::Opcode::Mul:
+        return binary(LaunchStep::Mul);
+      case ir::Opcode::Div:
+        return binary(LaunchStep::Div);
+      case ir::Opcode::Rem:
+        return binary(LaunchStep::Rem);
+      case ir::Opcode::Minimum:
+        return binary(LaunchStep::Minimum);
+      case ir::Opcode::Maximum:
+        return binary(LaunchStep::Maximum);
+      default:
+        TEGULA_UNREACHABLE("a launch computes no {}", op.info().text);
+    }
+  }
+
+  const ir::Func& func_;
+  TensorMaps& maps_;
+  std::unordered_map<const ir::Value*, int32_t> steps_;
+};
+
+// Calls act(offset in elements, first coordinates) for each box of a place.
+template <class Act>
+void for_each_box(const ir::Type& place, const ir::Shape& box, const Act& act) {
+  const LinearLayout to_offset = place.layout->invert();
+  ir::Shape at(place.shape.size(), 0);
+  for (;;) {
+    std::vector<std::pair<Dim, int32_t>> coordinates;
+    for (size_t axis = 0; axis < at.size(); ++axis) coordinates.emplace_back(tile_dim(int(axis)), int32_t(at[axis]));
+    act(to_offset.apply(coordinates)[0], at);
+    size_t axis = at.size();
+    while (axis > 0 && (at[axis - 1] += box[axis - 1]) >= place.shape[axis - 1]) at[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace
+
+std::vector<const ir::Op*> tensor_maps_in(const ir::Func& func) {
+  std::vector<const ir::Op*> maps;
+  for (const auto& op : func.body.ops)
+    if (op->opcode == ir::Opcode::TensorMap) maps.push_back(op.get());
+  return maps;
+}
+
+TensorMaps launch_maps(const ir::Func& func) {
+  TensorMaps out;
+  StepWriter steps(func, out);
+  for (const ir::Op* op : tensor_maps_in(func)) {
+    const ir::Type& type = op->result()->type;
+    ImageTensorMap map;
+    map.elem = type.elem;
+    map.swizzle = int32_t(op->get(ir::attr::swizzle));
+    map.box.assign(type.shape.rbegin(), type.shape.rend());
+    map.base = steps.step(op->operand(0));
+    const int rank = type.rank();
+    for (int d = rank; d > 0; --d) map.extents.push_back(steps.step(op->operand(d)));
+    for (int d = 2 * rank - 1; d > rank; --d) map.strides.push_back(steps.step(op->operand(d)));
+    out.maps.push_back(std::move(map));
+  }
+  TEGULA_CHECK(out.are_valid(func.body.args.size()), "the tensor maps of '{}' are more than a launch makes", func.name);
+  return out;
+}
+
+llvm::Type* tensor_map_parameter(llvm::LLVMContext& context) { return llvm::PointerType::get(context, 0); }
+
+void describe_tensor_map_parameter(llvm::Argument& arg) {
+  llvm::LLVMContext& context = arg.getContext();
+  auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kMapBytes);
+  arg.addAttr(llvm::Attribute::getWithByValType(context, bytes));
+  arg.addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(kMapAlignment)));
+  arg.addAttr(llvm::Attribute::NoUndef);
+  arg.addAttr(llvm::Attribute::get(context, "nvvm.grid_constant"));
+}
+
+// A parameter of the kernel, whose address stands for the map from the beginning.
 void lower_TensorMap(Lowering&, const ir::Op&) {}
 
-void lower_BulkCopy(Lowering&, const ir::Op&) { TEGULA_CHECK(false, "bulk copies are not lowered yet"); }
+void lower_BulkCopy(Lowering& l, const ir::Op& op) {
+  const ir::Type &map = op.operand(0)->type, &place = op.operand(1)->type;
+  const ir::Ints axes = op.get(ir::attr::axes);
+  ir::Shape box(place.shape.size(), 1);
+  for (size_t d = 0; d < axes.size(); ++d)
+    if (axes[d] >= 0) box[size_t(axes[d])] = map.shape[d];
+  const std::string row = fmt::format("bulk_copy_{}d", map.rank());
+  const int first_coordinate = int(op.operands.size()) - map.rank();
+  const ir::Value* exists = first_coordinate > 3 ? op.operand(3) : nullptr;
+  llvm::Value* predicate = exists ? l.b.CreateAnd(l.is_elected(), l.scalar(exists)) : l.is_elected();
+  for_each_box(place, box, [&](int64_t offset, const ir::Shape& first) {
+    llvm::Value* to = l.b.CreateAdd(l.scalar(op.operand(1)), l.i32(offset * place.bits() / 8));
+    llvm::SmallVector<llvm::Value*> args{to, l.scalar(op.operand(0)), l.scalar(op.operand(2))};
+    for (int d = map.rank() - 1; d >= 0; --d) {
+      llvm::Value* at = l.scalar(op.operand(first_coordinate + d));
+      const int64_t axis = axes[size_t(d)];
+      args.push_back(axis < 0 ? at : l.b.CreateAdd(at, l.i32(first[size_t(axis)])));
+    }
+    args.push_back(predicate);
+    args.push_back(l.site(op.loc));
+    l.hw(row, args);
+  });
+}
 
 }  // namespace tegula::lower

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "codegen/analysis/occupancy.h"
+#include "codegen/lower/tensor_maps.h"
 
 namespace tegula::lower {
 
@@ -82,6 +83,8 @@ bool Lowering::run() {
   llvm::SmallVector<llvm::Type*> types;
   // int1 travels as a byte.
   for (auto& p : func.body.args) types.push_back(p->type.is_bool() ? b.getInt8Ty() : element_type(p->type));
+  const std::vector<const ir::Op*> maps = tensor_maps_in(func);
+  types.append(maps.size(), tensor_map_parameter(context));
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -108,6 +111,11 @@ bool Lowering::run() {
     if (param->type.pointer)
       arg->addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(uint64_t(func.divisibility[i]))));
     set_scalar(param, param->type.is_bool() ? b.CreateTrunc(arg, b.getInt1Ty()) : static_cast<llvm::Value*>(arg));
+  }
+  for (size_t i = 0; i < maps.size(); ++i) {
+    llvm::Argument* arg = function_->getArg(unsigned(func.body.args.size() + i));
+    describe_tensor_map_parameter(*arg);
+    set_scalar(maps[i]->result(), b.CreatePtrToInt(arg, b.getInt64Ty()));
   }
   b.SetInsertPoint(body);
   lower_body();
@@ -180,6 +188,7 @@ void Lowering::wait_for_earlier() {
 }
 
 void Lowering::begin_copy_warps() {
+  if (copy_warps_->get(ir::attr::one_thread)) hw("fence_async_shared", {});  // bulk copies count on the barriers
   hw("barrier", {site(func.loc)});
   copy_block_ = llvm::BasicBlock::Create(context, "copy_warps", function_);
   auto* program = llvm::BasicBlock::Create(context, "program", function_);
@@ -196,15 +205,27 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), begin, nullptr, nullptr, {}});
+  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
+  if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
   for (auto& op : func.body.ops)
     if (op->opcode == ir::Opcode::SharedAlloc) set_scalar(op->result(), shared_address(shared.offset.at(op.get())));
   for (auto& op : copy_warps_->regions[0]->ops)
     if (!op->has(ir::Terminator)) lower_op(*op);
   b.CreateRetVoid();
   warps_ = program;
+}
+
+void Lowering::go_on_with_one_thread() {
+  auto* one = llvm::BasicBlock::Create(context, "copy_thread", function_);
+  auto* others = llvm::BasicBlock::Create(context, "copy_warps.others", function_);
+  b.CreateCondBr(b.CreateICmpEQ(thread(), i32(0)), one, others);
+  b.SetInsertPoint(others);
+  b.CreateRetVoid();
+  b.SetInsertPoint(one);
+  warps_.one_thread = true;
+  for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result())});
 }
 
 void Lowering::lower_block(const ir::Block& block) {

@@ -90,6 +90,8 @@ class Lowering {
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
   llvm::Value* first_thread_of_warp();
+  /// True in the one thread of the group of warps that does what one thread does.
+  llvm::Value* is_elected() { return warps_.one_thread ? b.getTrue() : b.CreateICmpEQ(thread(), i32(0)); }
 
   // ---- Layout to index arithmetic
   /// The part of `layout`'s coordinate `out` that lane and warp give; registers add (xor) constants to it.
@@ -139,6 +141,7 @@ class Lowering {
   // A group of warps that run the same code, and what of it is computed once, where that code begins.
   struct WarpGroup {
     int count = 0, first = 0;            // warps
+    bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
     llvm::Value *thread = nullptr, *first_thread = nullptr;
     std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
@@ -150,6 +153,8 @@ class Lowering {
   // share.
   void begin_copy_warps();
   void lower_copy_warps();
+  // The group's first thread goes on, the others end.
+  void go_on_with_one_thread();
   llvm::Value* lets_next_start();
   /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
   std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,

@@ -224,7 +224,9 @@ void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
     l.hw("mbarrier_init", {address, l.i32(arrivals ? arrivals : 32 * l.num_warps()), first, l.site(op.loc)});
   });
-  if (!arrivals) l.barrier(op.loc);
+  if (arrivals && l.copy_warps()) return;  // which wait for the program before they begin
+  if (arrivals && l.target.has(Feature::Tma)) l.hw("fence_async_shared", {});  // bulk copies count on them
+  l.barrier(op.loc);
 }
 
 void lower_SharedFree(Lowering& l, const ir::Op& op) {
@@ -255,6 +257,12 @@ llvm::Value* turn_of(Lowering& l, const ir::Op& op, llvm::Value* group) {
 }  // namespace
 
 void lower_PhaseArrive(Lowering& l, const ir::Op& op) {
+  if (const int64_t bytes = op.get(ir::attr::bytes)) {
+    if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
+    llvm::Value* arrives = l.is_elected();
+    if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
+    return void(l.hw("mbarrier_arrive_expect", {l.scalar(op.operand(0)), l.i32(bytes), arrives, l.site(op.loc)}));
+  }
   llvm::Value* arrives = is_first_lane(l);
   if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
   if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});

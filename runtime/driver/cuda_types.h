@@ -101,6 +101,18 @@ enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
 enum EventFlags : unsigned { kEventDefault = 0, kEventDisableTiming = 2 };
 
+/// CUtensorMap.
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+static_assert(sizeof(TensorMap) == 128);
+
+enum class TensorMapDataType : int { Uint8 = 0, Uint16 = 1, Uint32 = 2, Uint64 = 4 };
+enum class TensorMapInterleave : int { None = 0 };
+enum class TensorMapSwizzle : int { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128 = 3 };
+enum class TensorMapL2Promotion : int { None = 0, Bytes64 = 1, Bytes128 = 2, Bytes256 = 3 };
+enum class TensorMapFill : int { Zeros = 0 };
+
 enum class LaunchAttributeId : int { Cooperative = 2, ProgrammaticStreamSerialization = 6 };
 
 /// CUlaunchAttribute: an identifier and 64 bytes of value, of which the attributes above take the first four.

@@ -24,6 +24,11 @@ KernelImage sample(const std::string& name = "softmax", size_t code_bytes = 3000
   image.kernel = name;
   image.target = "sm_90a";
   image.params = {{"out", Elem::BF16, true, 16}, {"n", Elem::I32, false, 1}, {"flag", Elem::I1, false, 1}};
+  image.tensor_maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0},
+                             {LaunchStep::Argument, Elem::I32, {}, 1},
+                             {LaunchStep::Constant, Elem::I64, {}, -3},
+                             {LaunchStep::Mul, Elem::I64, {1, 2}, 0}};
+  image.tensor_maps.maps = {{Elem::BF16, 128, {64, 128}, 0, {1, 3}, {2}}, {Elem::I8, 0, {16}, 0, {1}, {}}};
   image.num_warps = 8;
   image.shared_bytes = int64_t(1) << 40;
   image.ptx = ".version 8.0\n" + std::string(2000, 'x');

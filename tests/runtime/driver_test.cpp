@@ -371,6 +371,81 @@ TEST_F(DriverTest, CooperativeLaunches) {
             "kernel 'softmax': the driver has no cooperative launches\n  hint: install one of CUDA 12 or later");
 }
 
+// A matrix of n x 64 bfloat16 at `p`, in boxes of 8 x 64; rows are n elements apart.
+TensorMaps matrix_map() {
+  TensorMaps maps;
+  maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0},
+                {LaunchStep::Argument, Elem::I32, {}, 1},
+                {LaunchStep::Constant, Elem::I32, {}, 64}};
+  maps.maps = {{Elem::BF16, 128, {64, 8}, 0, {2, 1}, {1}}};
+  return maps;
+}
+
+TEST_F(DriverTest, TensorMapsAreMadeOnceForEachArray) {
+  auto device = open();
+  KernelImage with_map = softmax_image();
+  with_map.tensor_maps = matrix_map();
+  driver_.map_parameters = 1, driver_.first_map_parameter = 2;
+  auto kernel = device->load(with_map);
+  uint64_t address = 0x10000;
+  int32_t n = 128;
+  void* args[] = {&address, &n};
+  auto map_of_launch = [&](uint64_t at, int32_t rows) {
+    address = at, n = rows;
+    kernel->launch({1}, args, nullptr);
+    return driver_.launched_maps.at(0);
+  };
+  EXPECT_EQ(map_of_launch(0x10000, 128), 1u);
+  ASSERT_EQ(driver_.encoded.size(), 1u);
+  const auto& map = driver_.encoded[0];
+  EXPECT_EQ(map.type, cuda::TensorMapDataType::Uint16);
+  EXPECT_EQ(map.base, 0x10000u);
+  EXPECT_EQ(map.extents, (std::vector<uint64_t>{64, 128}));
+  EXPECT_EQ(map.strides, (std::vector<uint64_t>{256}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 8}));
+  EXPECT_EQ(map.element_strides, (std::vector<uint32_t>{1, 1}));
+  EXPECT_EQ(map.swizzle, cuda::TensorMapSwizzle::Bytes128);
+  EXPECT_EQ(map.promotion, cuda::TensorMapL2Promotion::Bytes128);
+  EXPECT_EQ(map_of_launch(0x10000, 256), 2u);
+  EXPECT_EQ(map_of_launch(0x10000, 128), 1u) << "kept";
+  // More arrays than are kept: each launch still has its own.
+  for (uint64_t i = 0; i < 200; ++i) {
+    const uint64_t made = map_of_launch(0x20000 + 256 * i, 128);
+    EXPECT_EQ(driver_.encoded[size_t(made - 1)].base, 0x20000 + 256 * i);
+  }
+  EXPECT_EQ(map_of_launch(0x10000, 128), 1u);
+  // From many threads.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      uint64_t mine = 0x10000;
+      int32_t rows = 64 + 64 * t;
+      void* pointers[] = {&mine, &rows};
+      for (int i = 0; i < 100; ++i) kernel->launch({1}, pointers, nullptr);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(DriverTest, LaunchesThatAllowNoTensorMap) {
+  auto device = open();
+  KernelImage with_map = softmax_image();
+  with_map.tensor_maps = matrix_map();
+  auto kernel = device->load(with_map);
+  uint64_t address = 0x10002;
+  int32_t n = 128;
+  void* args[] = {&address, &n};
+  EXPECT_FALSE(kernel->try_launch({1}, args, nullptr));
+  address = 0x10000;
+  driver_.fail["cuTensorMapEncodeTiled"] = cuda::Result::InvalidValue;
+  EXPECT_FALSE(kernel->try_launch({1}, args, nullptr));
+  EXPECT_EQ(driver_.count("cuLaunchKernel"), 0);
+  driver_.fail.clear();
+  EXPECT_TRUE(kernel->try_launch({1}, args, nullptr));
+  driver_.absent = {"cuTensorMapEncodeTiled"};
+  auto old = open();
+  EXPECT_FALSE(old->load(with_map)->try_launch({1}, args, nullptr));
+}
+
 TEST_F(DriverTest, LaunchFails) {
   auto device = open();
   auto kernel = device->load(softmax_image());

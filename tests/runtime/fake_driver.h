@@ -37,6 +37,25 @@ struct State {
   void** params = nullptr;
   std::vector<LaunchAttribute> attributes;
 
+  /// What a tensor map was made of; the map's first number counts the calls.
+  struct EncodedMap {
+    TensorMapDataType type;
+    uint64_t base;
+    std::vector<uint64_t> extents, strides;
+    std::vector<uint32_t> box, element_strides;
+    TensorMapSwizzle swizzle;
+    TensorMapL2Promotion promotion;
+  };
+  std::vector<EncodedMap> encoded;
+  size_t map_parameters = 0, first_map_parameter = 0;  ///< of kernels that are launched
+  std::vector<uint64_t> launched_maps;                 ///< the first number of each
+  void note_maps(void** launch_params) {
+    std::lock_guard lock(mutex);
+    launched_maps.clear();
+    for (size_t i = 0; i < map_parameters; ++i)
+      launched_maps.push_back(static_cast<TensorMap*>(launch_params[first_map_parameter + i])->opaque[0]);
+  }
+
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
     int n = 0;
@@ -280,8 +299,27 @@ inline void* lookup(const char* symbol) {
       state->shared_bytes = shared;
       state->stream = stream;
       state->params = params;
+      state->note_maps(params);
       return Result::Success;
     });
+    put(table.tensor_map_encode,
+        [](TensorMap* map, TensorMapDataType type, unsigned rank, void* base, const uint64_t* extents,
+           const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, TensorMapInterleave,
+           TensorMapSwizzle swizzle, TensorMapL2Promotion promotion, TensorMapFill) {
+          const Result result = enter("cuTensorMapEncodeTiled", false);
+          if (result != Result::Success) return result;
+          std::lock_guard lock(state->mutex);
+          state->encoded.push_back({type,
+                                    reinterpret_cast<uint64_t>(base),
+                                    {extents, extents + rank},
+                                    {strides, strides + rank - 1},
+                                    {box, box + rank},
+                                    {element_strides, element_strides + rank},
+                                    swizzle,
+                                    promotion});
+          map->opaque[0] = state->encoded.size();
+          return Result::Success;
+        });
     put(table.occupancy, [](int* programs, Function, int, size_t) {
       ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
       *programs = 2;

@@ -98,10 +98,11 @@ class FakeGpu : public Device {
   class Kernel : public LoadedKernel {
    public:
     Kernel(FakeGpu& gpu, KernelImage image) : gpu_(gpu), image_(std::move(image)) {}
-    void launch(Grid grid, void* const*, StreamHandle) override {
+    bool try_launch(Grid grid, void* const*, StreamHandle) override {
       std::lock_guard lock(gpu_.mutex_);
       gpu_.now_us_ += gpu_.cost(image_, grid);
       gpu_.launches_.push_back({image_.kernel, image_.num_warps, grid});
+      return true;
     }
     const KernelImage& image() const override { return image_; }
 

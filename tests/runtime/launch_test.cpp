@@ -19,7 +19,8 @@ namespace {
 class RecordingKernel final : public LoadedKernel {
  public:
   explicit RecordingKernel(KernelImage image) : image_(std::move(image)) {}
-  void launch(Grid grid, void* const* args, StreamHandle stream) override {
+  bool try_launch(Grid grid, void* const* args, StreamHandle stream) override {
+    if (MappedArray arrays[TensorMaps::kMost]; !find_arrays(image_.tensor_maps, args, arrays)) return false;
     ++launches;
     this->grid = grid;
     this->stream = stream;
@@ -30,6 +31,7 @@ class RecordingKernel final : public LoadedKernel {
       std::memcpy(&value, args[i], p.pointer ? 8 : size_t(elem_bytes(p.elem)));
       values.push_back(value);
     }
+    return true;
   }
   const KernelImage& image() const override { return image_; }
 
@@ -273,6 +275,40 @@ TEST(Workspaces, OfTheStreamOfEachThread) {
   uint64_t here = gpu.workspace(handle(2), 1000).partials, there = 0;
   std::thread([&] { there = gpu.workspace(handle(2), 1000).partials; }).join();
   EXPECT_NE(here, there);
+}
+
+TEST(LaunchHandle, TakesOtherCodeWhereArgumentsAllowNoTensorMap) {
+  KernelImage image = image_of({{"p", Elem::F16, true, 2}, {"n", Elem::I32, false, 1}});
+  auto without = std::make_shared<RecordingKernel>(image);
+  image.tensor_maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0}, {LaunchStep::Argument, Elem::I32, {}, 1}};
+  image.tensor_maps.maps = {{Elem::F16, 0, {64}, 0, {1}, {}}};
+  auto with = std::make_shared<RecordingKernel>(image);
+  int made = 0;
+  const LaunchHandle handle(with, [&] { return ++made, without; });
+  auto launch = [&](const LaunchHandle& h, uint64_t address, int n) {
+    h(nullptr, {3}, Arg::pointer(address, Elem::F16), n);
+    return std::pair(with->launches, without->launches);
+  };
+  EXPECT_EQ(launch(handle, 0x100, 64), std::pair(1, 0));
+  EXPECT_EQ(made, 0);
+  EXPECT_EQ(launch(handle, 0x102, 64), std::pair(1, 1));
+  EXPECT_EQ(without->values, (std::vector<uint64_t>{0x102, 64}));
+  EXPECT_EQ(without->grid, (Grid{3}));
+  EXPECT_EQ(launch(handle, 0x100, 0), std::pair(1, 2));
+  LaunchHandle copy(handle);
+  EXPECT_EQ(launch(copy, 0x104, 64), std::pair(1, 3));
+  EXPECT_EQ(made, 1);
+  const std::vector<Arg> span = {Arg::pointer(0x108, Elem::F16), 64};
+  copy.launch(nullptr, {3}, span);
+  EXPECT_EQ(without->launches, 4);
+  try {
+    launch(LaunchHandle(with), 0x102, 64);
+    FAIL();
+  } catch (const LaunchError& e) {
+    EXPECT_EQ(std::string(e.what()),
+              "kernel 'k' copies arrays in bulk, which this launch does not allow: array 0: its address 0x102 is not a "
+              "multiple of 16\n  hint: compile it with bulk_copies=1");
+  }
 }
 
 }  // namespace

@@ -57,6 +57,10 @@ void report(const KernelImage& image, const Assembled* assembled, const std::str
   } else {
     fmt::print(stderr, "\n  registers and spills are not known: {}\n", why);
   }
+  if (const size_t maps = image.tensor_maps.maps.size())
+    fmt::print(stderr,
+               "  {} tensor map{} behind the arguments, which a launch by Tegula makes (--bulk-copies 1: none)\n", maps,
+               maps == 1 ? "" : "s");
   if (std::string text = dsl::stages_warning(image); !text.empty()) fmt::print(stderr, "tegula: warning: {}\n", text);
 }
 
@@ -91,6 +95,8 @@ int compile_command(const Options& o) {
     fmt::print(stderr, "{}: {} (what is not given: the first configuration, and heuristics for integers of {})\n",
                kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger);
   }
+  // Who loads machine code by itself makes no tensor maps for it.
+  if (o.emit == "cubin" && launch.bulk_copies == 0) launch.bulk_copies = 1;
   std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch, options.target.name);
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));

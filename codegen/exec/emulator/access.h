@@ -21,12 +21,55 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
   worker.abandon(fault);
 }
 
+/// Ends the launch with this message (Fault::what), whose values `fault` holds.
+[[noreturn]] inline void misuse(const char* what, Where where, Fault fault = {}) {
+  fault.kind = Fault::Misuse;
+  fault.what = what;
+  fault.where = where;
+  fault.thread = this_worker->fiber().thread;
+  this_worker->abandon(fault);
+}
+
+/// That no bulk copy under way writes these bytes of shared memory.
+inline void check_under_way(const Program& program, uint32_t offset, uint32_t bytes, Access access, Where where) {
+  for (const BulkCopy& copy : program.bulk_copies)
+    if (copy.touches(offset, bytes)) [[unlikely]] {
+      Fault fault;
+      fault.address = std::max(offset, copy.offset);
+      fault.other_where = copy.where;
+      misuse(access == Access::Read
+                 ? "a read of shared memory at offset {address}, which a bulk copy issued at {other} "
+                   "writes; a wait for its phase is missing"
+                 : "a write to shared memory at offset {address}, which a bulk copy issued at {other} "
+                   "writes as well; a wait for its phase is missing",
+             where, fault);
+    }
+}
+
+/// That the asynchronous proxy, through which `who` uses shared memory, sees what was stored to these 16 bytes.
+inline void check_proxy(const Program& program, uint32_t offset, const char* who, Where where) {
+  if (!program.writes.tracks()) return;
+  const uint32_t thread = this_worker->fiber().thread;
+  const SharedWrites::Write* write = program.writes.unseen(offset, thread);
+  if (!write) return;
+  Fault fault;
+  fault.kind = Fault::Proxy;
+  fault.what = who;
+  fault.address = offset;
+  fault.thread = thread;
+  fault.where = where;
+  fault.other_thread = write->thread;
+  fault.other_where.site = write->site;
+  this_worker->abandon(fault);
+}
+
 /// The host address of a shared access by `fiber` (the current one, or a lane for which it acts).
 inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site) {
   Worker& worker = *this_worker;
   uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && offset < size && size - offset >= bytes) [[likely]] {
+    check_under_way(*fiber.program, offset, bytes, access, {site});
     if (access == Access::Write && fiber.program->writes.tracks())
       fiber.program->writes.store(offset, bytes, fiber.thread, site);
     return reinterpret_cast<void*>(uint64_t(address));
@@ -39,15 +82,6 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   fault.address = uint64_t(int64_t(int32_t(offset)));
   fault.bytes = bytes;
   worker.abandon(fault);
-}
-
-/// Ends the launch with this message (Fault::what), whose values `fault` holds.
-[[noreturn]] inline void misuse(const char* what, Where where, Fault fault = {}) {
-  fault.kind = Fault::Misuse;
-  fault.what = what;
-  fault.where = where;
-  fault.thread = this_worker->fiber().thread;
-  this_worker->abandon(fault);
 }
 
 }  // namespace tegula::emulator

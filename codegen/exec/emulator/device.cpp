@@ -50,7 +50,7 @@ class EmulatedKernel : public LoadedKernel {
  public:
   EmulatedKernel(EmulatorDeviceImpl& device, std::shared_ptr<const Code> code)
       : device_(device), code_(std::move(code)) {}
-  void launch(Grid grid, void* const* args, StreamHandle stream) override;
+  bool try_launch(Grid grid, void* const* args, StreamHandle stream) override;
   const KernelImage& image() const override { return code_->image; }
 
  private:
@@ -121,6 +121,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (image.shared_bytes < 0 || image.shared_bytes > info_.shared_per_program)
       throw DeviceError(fmt::format("kernel '{}' needs {} bytes of shared memory; a program of {} has {}", image.kernel,
                                     image.shared_bytes, target_.name, info_.shared_per_program));
+    for (const ImageTensorMap& map : image.tensor_maps.maps)
+      if (std::string why = why_invalid(map); !why.empty())
+        throw DeviceError(fmt::format("kernel '{}' cannot copy in bulk: {}", image.kernel, why));
     auto code = std::make_shared<Code>();
     code->image = std::move(image);
     code->jit = jit_.compile(code->image, target_);
@@ -131,9 +134,10 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     return std::make_unique<EmulatedKernel>(*this, std::move(code));
   }
 
-  /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures.
-  void launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures. False where
+  /// the arguments allow no tensor map.
+  bool launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
     if (grid.x > kMostProgramsX || grid.y > kMostProgramsYZ || grid.z > kMostProgramsYZ)
       throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; at most {} x {} x {} can be",
                                     code->image.kernel, grid.x, grid.y, grid.z, kMostProgramsX, kMostProgramsYZ,
@@ -141,16 +145,19 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (const int64_t most = most_at_once(*code);
         code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
-    if (!capturing(stream)) return run(*code, grid, args);
+    std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
+    if (!find_arrays(code->image.tensor_maps, args, arrays.data())) return false;
+    if (!capturing(stream)) return run(*code, grid, args, arrays), true;
     const auto& params = code->image.params;
     std::vector<uint64_t> values(params.size());
     for (size_t i = 0; i < params.size(); ++i)
       std::memcpy(&values[i], args[i], params[i].pointer ? 8 : size_t(elem_bytes(params[i].elem)));
-    run_or_capture(stream, [this, code, grid, values]() mutable {
+    run_or_capture(stream, [this, code, grid, values, arrays]() mutable {
       std::vector<void*> pointers;
       for (uint64_t& value : values) pointers.push_back(&value);
-      run(*code, grid, pointers.data());
+      run(*code, grid, pointers.data(), arrays);
     });
+    return true;
   }
 
   // ---- Streams, events, graphs
@@ -232,10 +239,15 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     return unsigned(std::min(wanted, share));
   }
 
-  void run(const Code& code, Grid grid, void* const* args) {
+  void run(const Code& code, Grid grid, void* const* args, const std::vector<MappedArray>& arrays) {
+    std::vector<TensorMap> maps;
+    for (size_t i = 0; i < arrays.size(); ++i) maps.emplace_back(code.image.tensor_maps.maps[i], arrays[i]);
+    std::vector<void*> parameters(args, args + code.image.params.size());
+    for (TensorMap& map : maps) parameters.push_back(&map);
     Launch launch;
     launch.entry = code.jit->entry;
-    launch.args = args;
+    launch.args = parameters.data();
+    launch.tensor_maps = maps;
     launch.grid = grid;
     launch.programs = uint64_t(grid.x) * grid.y * grid.z;
     launch.threads = unsigned(code.image.threads());
@@ -257,8 +269,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   WorkerPool pool_;
 };
 
-void EmulatedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
-  device_.launch(code_, grid, args, stream);
+bool EmulatedKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {
+  return device_.launch(code_, grid, args, stream);
 }
 
 }  // namespace

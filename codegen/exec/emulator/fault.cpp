@@ -71,9 +71,7 @@ class Describer {
           const Fault::Waiters& w = fault_.waiters[i];
           text += fmt::format("{}{} wait{} in {}", i ? "; " : "", thread_list(w.threads),
                               w.threads.size() == 1 ? "s" : "", operation(w.where));
-          if (w.phase)
-            text += fmt::format(" for parity {} of the mbarrier at offset {}, whose phase has {} of {} arrivals",
-                                w.phase->parity, w.phase->offset, w.phase->arrivals, w.phase->expected);
+          if (w.phase) text += describe(*w.phase);
         }
         if (!fault_.finished.empty())
           text += fmt::format("; {} {} left the kernel", thread_list(fault_.finished),
@@ -82,10 +80,10 @@ class Describer {
       }
       case Fault::Proxy:
         return fmt::format(
-            "wgmma reads shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies "
-            "between: "
-            "neither of that thread after the store nor of this one after a barrier after it",
-            int64_t(fault_.address), fault_.other_thread, source(fault_.other_where));
+            "{} shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies between: "
+            "neither "
+            "of that thread after the store nor of this one after a barrier after it",
+            fault_.what, int64_t(fault_.address), fault_.other_thread, source(fault_.other_where));
       case Fault::Misuse:
         return fmt::format(fmt::runtime(fault_.what), fmt::arg("address", int64_t(fault_.address)),
                            fmt::arg("bytes", fault_.bytes), fmt::arg("other", source(fault_.other_where)));
@@ -93,6 +91,14 @@ class Describer {
         break;
     }
     return "no fault";
+  }
+
+  static std::string describe(const Fault::Phase& phase) {
+    std::string text = fmt::format(" for parity {} of the mbarrier at offset {}, whose phase has {} of {} arrivals",
+                                   phase.parity, phase.offset, phase.arrivals, phase.expected);
+    if (phase.bytes || phase.expected_bytes)
+      text += fmt::format(" and {} of {} bytes", phase.bytes, phase.expected_bytes);
+    return text;
   }
 
   std::string source(const Where& where) const {

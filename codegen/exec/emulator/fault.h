@@ -30,7 +30,8 @@ struct Fault {
   struct Phase {
     uint32_t offset = 0;  ///< of the object in the program's shared memory
     uint32_t parity = 0;
-    uint32_t arrivals = 0, expected = 0;  ///< those of copies that are not done count
+    uint32_t arrivals = 0, expected = 0;     ///< those of copies that are not done count
+    uint32_t bytes = 0, expected_bytes = 0;  ///< of bulk copies, those that are not done as well
     bool operator==(const Phase&) const = default;
   };
   /// Threads that wait at one place.
@@ -46,6 +47,7 @@ struct Fault {
   uint64_t program = 0;          ///< its number, x running fastest
   uint32_t thread = 0;
   /// Misuse: the message, in which {address}, {bytes} and {other} stand for members and for the place other_where.
+  /// Proxy: who uses shared memory, and how.
   const char* what = "";
   Where where;
   uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array

@@ -371,6 +371,20 @@ void emu_mbarrier_arrive(uint32_t address, uint32_t predicate, uint32_t site) {
   if (predicate) arrive_on_mbarrier(address, site);
 }
 void emu_cp_async_mbarrier_arrive(uint32_t address, uint32_t site) { arrive_after_copies(address, site); }
+void emu_mbarrier_arrive_expect(uint32_t address, uint32_t bytes, uint32_t predicate, uint32_t site) {
+  if (predicate) arrive_expecting(address, bytes, site);
+}
+template <int rank>
+void emu_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, uint32_t predicate,
+                   uint32_t site) {
+  if (predicate) issue_bulk_copy(to, map, barrier, coordinates, rank, {site});
+}
+constexpr auto emu_bulk_copy_1d = emu_bulk_copy<1>;
+constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
+constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;
+constexpr auto emu_bulk_copy_4d = emu_bulk_copy<4>;
+constexpr auto emu_bulk_copy_5d = emu_bulk_copy<5>;
+void emu_prefetch_tensor_map(uint64_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
   wait_for_mbarrier(address, parity, {site, place});
 }

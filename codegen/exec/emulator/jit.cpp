@@ -205,7 +205,7 @@ class Bodies {
                  (modifiers.find(".volatile") != modifiers.npos || modifiers.find(".acquire") != modifiers.npos ||
                   modifiers.find(".relaxed") != modifiers.npos);
     kernel_.may_spin |= atomic || waits;
-    kernel_.async_proxy |= info->feature == Feature::Wgmma;
+    kernel_.async_proxy |= info->feature == Feature::Wgmma || info->feature == Feature::Tma;
 
     llvm::SmallVector<Type*> params(type->params().begin(), type->params().end());
     if (convergent) params.push_back(Type::getInt32Ty(context_));
@@ -371,12 +371,14 @@ bool fits(const Type* type, const ImageParam& param) {
   }
 }
 
-/// void entry(ptr args): loads the arguments and calls the kernel.
+/// void entry(ptr args): loads the arguments, behind which stand pointers to tensor maps, and calls the kernel.
 void add_entry(llvm::Module& module, const KernelImage& image) {
   Function* kernel = module.getFunction(image.kernel);
   if (!kernel || kernel->isDeclaration()) fail(image, "its code has no function of that name");
-  if (kernel->arg_size() != image.params.size())
-    fail(image, fmt::format("its code takes {} arguments, its image has {}", kernel->arg_size(), image.params.size()));
+  const size_t num_params = image.params.size(), num_maps = image.tensor_maps.maps.size();
+  if (kernel->arg_size() != num_params + num_maps)
+    fail(image,
+         fmt::format("its code takes {} arguments, its image has {}", kernel->arg_size(), num_params + num_maps));
   if (!kernel->getReturnType()->isVoidTy()) fail(image, "its code returns a value");
   llvm::LLVMContext& context = module.getContext();
   Type* pointer = llvm::PointerType::get(context, 0);
@@ -386,12 +388,17 @@ void add_entry(llvm::Module& module, const KernelImage& image) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "", entry));
   llvm::SmallVector<Value*> operands;
   for (llvm::Argument& arg : kernel->args()) {
+    Value* slot = b.CreateConstInBoundsGEP1_32(pointer, entry->getArg(0), arg.getArgNo());
+    if (arg.getArgNo() >= num_params) {  // a tensor map stays where it is
+      arg.removeAttr(llvm::Attribute::ByVal);
+      operands.push_back(b.CreateLoad(pointer, slot));
+      continue;
+    }
     const ImageParam& param = image.params[arg.getArgNo()];
     if (!fits(arg.getType(), param))
       fail(image,
            fmt::format("argument {} '{}' is {}{} in its image, but {} in its code", arg.getArgNo() + 1, param.name,
                        param.pointer ? "*" : "", elem_info(param.elem).text, to_text(arg.getType())));
-    Value* slot = b.CreateConstInBoundsGEP1_32(pointer, entry->getArg(0), arg.getArgNo());
     operands.push_back(b.CreateAlignedLoad(arg.getType(), b.CreateLoad(pointer, slot), llvm::Align(1)));
   }
   kernel->setLinkage(llvm::GlobalValue::InternalLinkage);

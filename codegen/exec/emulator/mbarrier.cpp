@@ -9,7 +9,7 @@ namespace tegula::emulator {
 
 namespace {
 
-constexpr uint32_t kMostArrivals = (1 << 20) - 1;
+constexpr uint32_t kMostArrivals = (1 << 20) - 1, kMostBytes = (1 << 20) - 1;
 
 Fault fault_at(uint32_t offset, uint32_t count = 0, uint32_t other_site = Where::kNone) {
   Fault fault;
@@ -62,6 +62,8 @@ Named find(uint32_t address, Where where) {
 void end_phase(Program& program, MBarrier& barrier) {
   ++barrier.phase;
   barrier.pending = barrier.expected;
+  barrier.expected_bytes = barrier.issued_bytes = 0;
+  barrier.first_bulk_copy = 0;
   barrier.end_seen = false;
   barrier.last_end = program.writes.end_phase();
   this_worker->wake(barrier.waiting);
@@ -69,6 +71,18 @@ void end_phase(Program& program, MBarrier& barrier) {
 
 void do_copies(const MBarrier::Late& late) {
   late.fiber->copies.complete(late.copies, [&](const AsyncCopy& copy) { this_worker->perform(*late.fiber, copy); });
+}
+
+/// Does the bulk copies that count for the mbarrier, in an order of their own.
+void end_bulk_copies(Program& program, uint32_t barrier) {
+  auto& copies = program.bulk_copies;
+  auto end =
+      std::partition(copies.begin(), copies.end(), [&](const BulkCopy& copy) { return copy.barrier != barrier; });
+  this_worker->shuffle(end, copies.end());
+  std::for_each(end, copies.end(), [&](const BulkCopy& copy) {
+    if (!copy.done) perform(program, copy);
+  });
+  copies.erase(end, copies.end());
 }
 
 /// That one arrival more belongs to the current phase.
@@ -79,6 +93,27 @@ void check_expected(const Named& named, Where where) {
       "the mbarrier at offset {address} of shared memory gets more than the {bytes} arrivals that it expects in a "
       "phase; a wait for the phase's end is missing before the next arrival",
       where, fault_at(named.offset, barrier.expected));
+}
+
+/// That all arrivals together announced as many bytes as were issued, or more.
+void check_bytes(const Named& named, Where where) {
+  const MBarrier& barrier = *named.barrier;
+  if (barrier.missing() > 0 || barrier.issued_bytes <= barrier.expected_bytes) return;
+  misuse(
+      "bulk copies bring more than the {bytes} bytes that the phase of the mbarrier at offset {address} of shared "
+      "memory "
+      "expects",
+      where, fault_at(named.offset, barrier.expected_bytes));
+}
+
+/// An arrival of the thread itself.
+void arrive(const Named& named, Where where) {
+  MBarrier& barrier = *named.barrier;
+  --barrier.pending;
+  check_bytes(named, where);
+  const bool over = barrier.pending == 0 && barrier.expected_bytes == 0;
+  if (over) end_phase(*this_worker->fiber().program, barrier);
+  set_word(barrier, named.bytes);
 }
 
 }  // namespace
@@ -100,11 +135,12 @@ void init_mbarrier(uint32_t address, uint32_t count, uint32_t site) {
   it->second.expected = it->second.pending = count;
   it->second.site = site;
   set_word(it->second, bytes);
+  if (program.writes.tracks()) program.writes.store(offset, sizeof(uint64_t), fiber.thread, site);
 }
 
 void inval_mbarrier(uint32_t address, uint32_t site) {
   const Named named = find(address, {site});
-  if (!named.barrier->waiting.empty() || !named.barrier->late.empty())
+  if (!named.barrier->waiting.empty() || !named.barrier->late.empty() || named.barrier->first_bulk_copy)
     misuse(
         "mbarrier_inval of the mbarrier at offset {address} of shared memory, for which threads wait or copies are "
         "under way",
@@ -116,9 +152,35 @@ void inval_mbarrier(uint32_t address, uint32_t site) {
 void arrive_on_mbarrier(uint32_t address, uint32_t site) {
   const Named named = find(address, {site});
   check_expected(named, {site});
+  arrive(named, {site});
+}
+
+void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site) {
+  const Named named = find(address, {site});
+  check_expected(named, {site});
   MBarrier& barrier = *named.barrier;
-  if (--barrier.pending == 0) end_phase(*this_worker->fiber().program, barrier);
-  set_word(barrier, named.bytes);
+  if (bytes > kMostBytes - barrier.expected_bytes)
+    misuse(
+        "the phase of the mbarrier at offset {address} of shared memory is to expect {bytes} bytes more; all in all "
+        "1048575 can be",
+        {site}, fault_at(named.offset, bytes));
+  barrier.expected_bytes += bytes;
+  arrive(named, {site});
+}
+
+void count_bulk_copy(const BulkCopy& copy, uint32_t address) {
+  const Named named = find(address, copy.where);
+  MBarrier& barrier = *named.barrier;
+  check_proxy(*this_worker->fiber().program, named.offset, "a bulk copy counts for the mbarrier in", copy.where);
+  if (!barrier.end_seen)
+    misuse(
+        "a bulk copy counts for a phase of the mbarrier at offset {address} of shared memory of which nobody knows "
+        "that "
+        "it has begun; a wait for the end of the one before is missing",
+        copy.where, fault_at(named.offset));
+  barrier.issued_bytes += copy.bytes;
+  check_bytes(named, copy.where);
+  if (!barrier.first_bulk_copy) barrier.first_bulk_copy = this_worker->tick();
 }
 
 void arrive_after_copies(uint32_t address, uint32_t site) {
@@ -160,6 +222,7 @@ void arrive_late(Program& program, uint32_t offset) {
   MBarrier& barrier = program.mbarriers.at(offset);
   void* bytes = reinterpret_cast<void*>(uint64_t(program.shared_base + offset));
   for (const MBarrier::Late& late : barrier.late) do_copies(late);
+  end_bulk_copies(program, offset);
   const bool intact = is_intact(barrier, bytes);  // if not, the next use says so
   barrier.late.clear();
   end_phase(program, barrier);
@@ -169,7 +232,8 @@ void arrive_late(Program& program, uint32_t offset) {
 std::optional<Fault::Phase> phase_waited_for(const Fiber& fiber) {
   for (const auto& [offset, barrier] : fiber.program->mbarriers)
     if (std::find(barrier.waiting.begin(), barrier.waiting.end(), &fiber) != barrier.waiting.end())
-      return Fault::Phase{offset, barrier.parity(), barrier.expected - barrier.missing(), barrier.expected};
+      return Fault::Phase{offset,           barrier.parity(),     barrier.expected - barrier.missing(),
+                          barrier.expected, barrier.issued_bytes, barrier.expected_bytes};
   return std::nullopt;
 }
 

@@ -1,25 +1,28 @@
-// Memory barriers (mbarrier): objects in a program's shared memory on which threads and asynchronous copies arrive. The
-// eight bytes of an object hold a word that follows from its state, by which it is seen when they are written over.
+// Memory barriers (mbarrier): objects in a program's shared memory on which threads and asynchronous copies arrive, and
+// for whose phases the bytes of bulk copies count. The eight bytes of an object hold a word that follows from its
+// state, by which it is seen when they are written over.
 //
 // Copies whose end is an arrival are done as late as the waits allow: when no thread can go on otherwise, and threads
 // wait for a phase in which nothing else is missing (Worker::end_late_phase). By then no thread can still read what
 // they replace, so with a seed half of the copies are done when the arrival is asked for, and the arrival alone is
-// late.
+// late. The same holds for bulk copies.
 //
 // A fault ends the launch where
 // - an object is used that was not initialised, or was written over; one that is in use is initialised, or given up
 //   while threads or copies need it;
 // - arrivals come that the phase does not expect, or that may fall into this phase or the next one, because no wait and
-//   no barrier has shown that the one before is over;
+//   no barrier has shown that the one before is over; the same for bytes of bulk copies;
 // - a phase is waited for that never ends (a deadlock). A thread that wakes after the next phase has ended too waits
 // on,
 //   as it may on a GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "codegen/exec/emulator/bulk_copy.h"
 #include "codegen/exec/emulator/fault.h"
 
 namespace tegula::emulator {
@@ -32,8 +35,10 @@ struct MBarrier {
     uint64_t time;  ///< Worker::tick()
   };
 
-  uint32_t expected = 0;  ///< arrivals in a phase
-  uint32_t pending = 0;   ///< those that the current phase still waits for
+  uint32_t expected = 0;                          ///< arrivals in a phase
+  uint32_t pending = 0;                           ///< those that the current phase still waits for
+  uint32_t expected_bytes = 0, issued_bytes = 0;  ///< of bulk copies, in the current phase
+  uint64_t first_bulk_copy = 0;                   ///< of the current phase: Worker::tick(); 0: none yet
   uint64_t phase = 0;
   bool end_seen = true;    ///< it was waited for that the phase before ended
   uint32_t last_end = 0;   ///< when that was (SharedWrites)
@@ -44,6 +49,15 @@ struct MBarrier {
   uint32_t parity() const { return uint32_t(phase & 1); }
   /// Arrivals that no thread has asked for yet.
   uint32_t missing() const { return pending - uint32_t(late.size()); }
+  /// Copies alone keep the phase from ending.
+  bool waits_for_copies() const {
+    return missing() == 0 && issued_bytes == expected_bytes && (!late.empty() || first_bulk_copy);
+  }
+  /// When the first one was issued.
+  uint64_t since() const {
+    if (late.empty()) return first_bulk_copy;
+    return first_bulk_copy ? std::min(first_bulk_copy, late.front().time) : late.front().time;
+  }
 };
 
 /// The bodies of the rows.
@@ -51,7 +65,11 @@ void init_mbarrier(uint32_t address, uint32_t count, uint32_t site);
 void inval_mbarrier(uint32_t address, uint32_t site);
 void arrive_on_mbarrier(uint32_t address, uint32_t site);
 void arrive_after_copies(uint32_t address, uint32_t site);
+void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site);
 void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where);
+
+/// Has the bulk copy count for the current phase of the mbarrier at the address.
+void count_bulk_copy(const BulkCopy& copy, uint32_t address);
 
 /// Its copies have arrivals to make.
 bool is_to_arrive(const Fiber& fiber);

@@ -117,8 +117,8 @@ bool Worker::end_late_phase() {
   uint64_t oldest = 0;
   for (Program& program : programs_)
     for (auto& [at, barrier] : program.mbarriers) {
-      if (barrier.waiting.empty() || barrier.late.empty() || barrier.missing() > 0) continue;
-      const uint64_t since = barrier.late.front().time;
+      if (barrier.waiting.empty() || !barrier.waits_for_copies()) continue;
+      const uint64_t since = barrier.since();
       if (random_ ? random() % ++candidates == 0 : !of || since < oldest) of = &program, offset = at, oldest = since;
     }
   if (of) arrive_late(*of, offset);
@@ -159,12 +159,28 @@ void Worker::fiber_main(transfer_t from) {
   }
 }
 
+/// That the program has no bulk copies left where it ends.
+void Worker::check_none_under_way(const Program& program) {
+  if (program.bulk_copies.empty()) return;
+  const BulkCopy& copy = program.bulk_copies.front();
+  Fault fault;
+  fault.kind = Fault::Misuse;
+  fault.what =
+      "a bulk copy to offset {address} of shared memory is under way when the program ends; a wait for its phase is "
+      "missing";
+  fault.address = copy.offset;
+  fault.thread = copy.thread;
+  fault.where = copy.where;
+  abandon(fault);
+}
+
 /// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
 void Worker::finish() {
   Fiber& fiber = *current_;
   Program& program = *fiber.program;
   if (!is_to_arrive(fiber))
     fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
+  if (program.running == 1) check_none_under_way(program);
   fiber.finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -188,6 +204,7 @@ bool Worker::start_next(Program& program) {
   }
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
+  program.bulk_copies.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
@@ -293,6 +310,7 @@ void Worker::reset_fibers() {
   for (Program& program : programs_) {
     program.running = 0;
     program.mbarriers.clear();
+    program.bulk_copies.clear();
   }
 }
 

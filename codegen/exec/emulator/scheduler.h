@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -83,6 +84,7 @@ struct Program {
   std::vector<Warpgroup> warpgroups;
   SharedWrites writes;
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
+  std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
   std::vector<Fiber*> fibers;
 };
 
@@ -95,6 +97,7 @@ struct Launch {
   unsigned threads = 0;            ///< of a program; a multiple of 32
   unsigned resident_programs = 1;  ///< of a worker
   uint32_t shared_bytes = 0;
+  std::span<const TensorMap> tensor_maps;
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory
@@ -103,6 +106,12 @@ struct Launch {
   std::atomic<uint64_t> next_program{0};
   std::atomic<bool> stop{false};  ///< a fault was recorded: start nothing more
 
+  /// The tensor map at this address; null if there is none.
+  const TensorMap* tensor_map(uint64_t address) const {
+    for (const TensorMap& map : tensor_maps)
+      if (reinterpret_cast<uint64_t>(&map) == address) return &map;
+    return nullptr;
+  }
   /// Keeps the fault of the lowest program number.
   void record(Fault fault);
   std::optional<Fault> fault;
@@ -172,6 +181,13 @@ class Worker {
   }
   /// True half of the times; never without a seed.
   bool flip() { return random_ && random() >> 63; }
+  /// Another order, where there is a seed.
+  template <class Iterator>
+  void shuffle(Iterator begin, Iterator end) {
+    if (!random_) return;
+    for (auto left = end - begin; left > 1; --left)
+      std::swap(begin[left - 1], begin[decltype(left)(random() % uint64_t(left))]);
+  }
   /// A number that grows.
   uint64_t tick() { return ++ticks_; }
 
@@ -230,6 +246,7 @@ class Worker {
   void prepare();
   bool start_next(Program& program);
   void finish();
+  void check_none_under_way(const Program& program);
   void report_fault();
   void reset_fibers();
 

@@ -1,6 +1,7 @@
 // Who stored last to each 16 bytes of a program's shared memory, and whether the asynchronous proxy, through which
-// wgmma reads it, is sure to see that: a fence_async_shared of the storing thread came after the store, or one of the
-// reading thread after a barrier, or after its wait for the phase of an mbarrier that ended, after it.
+// wgmma reads it and bulk copies write it, is sure to see that: a fence_async_shared of the storing thread came after
+// the store, or one of the reading thread after a barrier, or after its wait for the phase of an mbarrier that ended,
+// after it.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,10 @@ class SharedWrites {
 
   void store(uint32_t offset, uint32_t bytes, uint32_t thread, uint32_t site) {
     for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i) writes_[i] = {now_, thread, site};
+  }
+  /// The bytes were written through the asynchronous proxy itself.
+  void forget(uint32_t offset, uint32_t bytes) {
+    for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i) writes_[i] = {};
   }
   void barrier() { last_barrier_ = ++now_; }
   /// The time at which a phase of an mbarrier ends, for acquire() by those who wait for that.

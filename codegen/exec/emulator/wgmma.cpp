@@ -35,20 +35,6 @@ uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t mark, uint32
 
 // ---- Operands
 
-/// That the asynchronous proxy sees what was stored to these 16 bytes.
-void check_proxy(const Fiber& fiber, uint32_t offset, uint32_t site) {
-  const SharedWrites::Write* write = fiber.program->writes.unseen(offset, fiber.thread);
-  if (!write) return;
-  Fault fault;
-  fault.kind = Fault::Proxy;
-  fault.address = offset;
-  fault.thread = fiber.thread;
-  fault.where.site = site;
-  fault.other_thread = write->thread;
-  fault.other_where.site = write->site;
-  this_worker->abandon(fault);
-}
-
 /// Lines (rows of A, columns of B) from `first` on.
 void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint8_t>& lines, uint32_t site,
                   bool at_issue) {
@@ -56,7 +42,7 @@ void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vecto
   const MatrixDescriptor matrix(descriptor);
   auto chunk_at = [&](uint32_t offset) {
     const void* chunk = shared_access(fiber, fiber.program->shared_base + offset, 16, Access::Read, site);
-    if (at_issue) check_proxy(fiber, offset, site);
+    if (at_issue) check_proxy(*fiber.program, offset, "wgmma reads", {site});
     return chunk;
   };
   const uint32_t count = uint32_t(lines.size()) / kLineBytes;

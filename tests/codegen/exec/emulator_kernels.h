@@ -79,10 +79,11 @@ inline ImageParam pointer(const char* name, Elem elem = Elem::F32) { return {nam
 inline ImageParam scalar(const char* name, Elem elem = Elem::I32) { return {name, elem, false, 1}; }
 
 /// An image of kernel `k`, whose body is the text; sites 1 to 9 are lines 1 to 9 of k.py. `declarations` are those of
-/// hardware functions that kDeclarations lacks.
+/// hardware functions that kDeclarations lacks; tensor maps are the parameters %map0, %map1 ..
 inline KernelImage make_image(std::vector<ImageParam> params, const std::string& body, int num_warps = 1,
-                              int64_t shared_bytes = 0, const std::string& declarations = "") {
+                              int64_t shared_bytes = 0, const std::string& declarations = "", TensorMaps maps = {}) {
   KernelImage image;
+  image.tensor_maps = std::move(maps);
   image.kernel = "k";
   image.target = "sm_90a";
   image.params = std::move(params);
@@ -97,6 +98,9 @@ inline KernelImage make_image(std::vector<ImageParam> params, const std::string&
     signature += fmt::format("{}{} %{}", signature.empty() ? "" : ", ",
                              p.pointer ? "ptr addrspace(1)" : types.at(p.elem), p.name);
   }
+  for (size_t i = 0; i < image.tensor_maps.maps.size(); ++i)
+    signature +=
+        fmt::format("{}ptr byval([128 x i8]) align 64 \"nvvm.grid_constant\" %map{}", signature.empty() ? "" : ", ", i);
   std::string text = fmt::format(
       "target triple = \"nvptx64-nvidia-cuda\"\n"
       "target datalayout = \"e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64\"\n{}{}\n"

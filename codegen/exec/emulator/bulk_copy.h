@@ -1,0 +1,58 @@
+// Bulk copies (cp.async.bulk.tensor): boxes of arrays in global memory, copied to shared memory as tensor maps say. A
+// copy counts for the phase of an mbarrier, and is done as late as the waits allow: when that phase ends
+// (Worker::end_late_phase). The boxes of a phase come in any order, and with a seed half of them when they are issued.
+//
+// A fault ends the launch where
+// - a copy takes another map than those of the launch, or one of another rank;
+// - it goes to where its box cannot lie, or reads what was not allocated; what is outside of the array is not read;
+// - shared memory that it writes, or its mbarrier, was stored by threads without a fence_async_shared since;
+// - threads, products or other copies touch the bytes that it writes before its phase has ended;
+// - it counts for a phase that nobody knows to have begun, or that expects fewer bytes (mbarrier.h);
+// - the program ends before the copy does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "codegen/exec/emulator/fibers.h"
+#include "runtime/tensor_map.h"
+
+namespace tegula::emulator {
+
+/// What a kernel's parameter points to: the emulator's own map.
+struct alignas(64) TensorMap {
+  MappedArray array;
+  std::array<int32_t, kMaxMapRank> box = {};  ///< the fastest dimension first
+  int32_t rank = 0, element_bytes = 0, swizzle = 0;
+
+  TensorMap() = default;
+  TensorMap(const ImageTensorMap& map, const MappedArray& array);
+  uint32_t row_bytes() const { return uint32_t(box[0] * element_bytes); }
+};
+
+/// Why no device takes such a map, or empty.
+std::string why_invalid(const ImageTensorMap& map);
+
+/// A box under way.
+struct BulkCopy {
+  const TensorMap* map;
+  std::array<int32_t, kMaxMapRank> coordinates;
+  uint32_t offset, bytes;  ///< in shared memory
+  uint32_t barrier;        ///< the mbarrier's offset
+  uint32_t thread;         ///< that issued it
+  Where where;
+  bool done = false;  ///< though its phase has not ended
+
+  bool touches(uint32_t other_offset, uint32_t other_bytes) const {
+    return offset < other_offset + other_bytes && other_offset < offset + bytes;
+  }
+};
+
+/// The body of the rows: coordinates as many as the row says, the fastest dimension first.
+void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, Where where);
+
+/// Writes the box.
+void perform(Program& program, const BulkCopy& copy);
+
+}  // namespace tegula::emulator

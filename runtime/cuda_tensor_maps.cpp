@@ -1,0 +1,96 @@
+#include "runtime/cuda_tensor_maps.h"
+
+#include <memory>
+
+namespace tegula {
+
+namespace {
+
+// Of the numbers that tell launches of one kernel apart.
+size_t hash_of(const MappedArray& array) {
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
+  uint64_t hash = array.base * kPrime;
+  for (int64_t n : array.extents) hash = (hash ^ uint64_t(n)) * kPrime;
+  for (int64_t n : array.strides) hash = (hash ^ uint64_t(n)) * kPrime;
+  return size_t(hash >> 32);
+}
+
+cuda::TensorMapDataType data_type(Elem elem) {
+  switch (elem_bytes(elem)) {
+    case 1:
+      return cuda::TensorMapDataType::Uint8;
+    case 2:
+      return cuda::TensorMapDataType::Uint16;
+    case 4:
+      return cuda::TensorMapDataType::Uint32;
+    default:
+      return cuda::TensorMapDataType::Uint64;
+  }
+}
+
+cuda::TensorMapSwizzle swizzle_of(int bytes) {
+  switch (bytes) {
+    case 32:
+      return cuda::TensorMapSwizzle::Bytes32;
+    case 64:
+      return cuda::TensorMapSwizzle::Bytes64;
+    case 128:
+      return cuda::TensorMapSwizzle::Bytes128;
+    default:
+      return cuda::TensorMapSwizzle::None;
+  }
+}
+
+}  // namespace
+
+CudaTensorMaps::CudaTensorMaps(const cuda::Driver& driver, TensorMaps maps)
+    : driver_(driver), maps_(std::move(maps)), tables_(maps_.maps.size()) {}
+
+CudaTensorMaps::~CudaTensorMaps() {
+  for (Table& table : tables_)
+    for (auto& place : table) delete place.load(std::memory_order_relaxed);
+}
+
+bool CudaTensorMaps::encode(const ImageTensorMap& map, const MappedArray& array, cuda::TensorMap& out) const {
+  if (!driver_.tensor_map_encode) return false;
+  std::array<uint64_t, kMaxMapRank> extents{}, strides{};
+  std::array<uint32_t, kMaxMapRank> box{}, element_strides;
+  element_strides.fill(1);
+  for (size_t d = 0; d < map.box.size(); ++d) {
+    extents[d] = uint64_t(array.extents[d]);
+    box[d] = uint32_t(map.box[d]);
+    if (d + 1 < map.box.size()) strides[d] = uint64_t(array.strides[d]);
+  }
+  return driver_.tensor_map_encode(&out, data_type(map.elem), unsigned(map.rank()), reinterpret_cast<void*>(array.base),
+                                   extents.data(), strides.data(), box.data(), element_strides.data(),
+                                   cuda::TensorMapInterleave::None, swizzle_of(map.swizzle),
+                                   cuda::TensorMapL2Promotion::Bytes128,
+                                   cuda::TensorMapFill::Zeros) == cuda::Result::Success;
+}
+
+const cuda::TensorMap* CudaTensorMaps::find(size_t index, const MappedArray& array, cuda::TensorMap& made) {
+  const size_t first = hash_of(array) % kBuckets;
+  for (size_t i = first; i < first + kPlaces; ++i) {
+    std::atomic<const Entry*>& place = tables_[index][i];
+    const Entry* entry = place.load(std::memory_order_acquire);
+    if (!entry) {
+      auto fresh = std::make_unique<Entry>();
+      fresh->array = array;
+      if (!encode(maps_.maps[index], array, fresh->map)) return nullptr;
+      if (place.compare_exchange_strong(entry, fresh.get(), std::memory_order_acq_rel)) return &fresh.release()->map;
+      // Another thread was here first, perhaps with this array.
+    }
+    if (entry->array == array) return &entry->map;
+  }
+  return encode(maps_.maps[index], array, made) ? &made : nullptr;
+}
+
+bool CudaTensorMaps::find(void* const* args, Found& found) {
+  std::array<MappedArray, TensorMaps::kMost> arrays;
+  if (!find_arrays(maps_, args, arrays.data())) return false;
+  for (size_t i = 0; i < size(); ++i)
+    if (!(found.maps[i] = find(i, arrays[i], found.made[i]))) return false;
+  return true;
+}
+
+}  // namespace tegula

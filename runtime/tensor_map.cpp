@@ -1,0 +1,157 @@
+#include "runtime/tensor_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tegula {
+
+namespace {
+
+constexpr uint64_t kBaseAlignment = 16;
+constexpr int64_t kStrideAlignment = 16, kStrideLimit = int64_t(1) << 40, kMostExtent = int64_t(1) << 32;
+
+// `value` as an element of the type has it: its low bits, extended by its sign or by zeros.
+int64_t wrapped(int64_t value, Elem elem) {
+  const int unused = 64 - elem_bits(elem);
+  if (unused == 0) return value;
+  const uint64_t high = uint64_t(value) << unused;
+  return is_signed(elem) ? int64_t(high) >> unused : int64_t(high >> unused);
+}
+
+int64_t argument(const void* slot, Elem elem) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, slot, size_t(elem_bytes(elem)));
+  return wrapped(int64_t(bits), elem);
+}
+
+bool less(int64_t a, int64_t b, Elem elem) { return is_unsigned(elem) ? uint64_t(a) < uint64_t(b) : a < b; }
+
+// Division by zero gives 0, as good as any number.
+int64_t divided(int64_t a, int64_t b, Elem elem, bool remainder) {
+  if (b == 0) return 0;
+  if (is_unsigned(elem)) return int64_t(remainder ? uint64_t(a) % uint64_t(b) : uint64_t(a) / uint64_t(b));
+  if (b == -1) return remainder ? 0 : int64_t(0 - uint64_t(a));
+  return remainder ? a % b : a / b;
+}
+
+// `elem` is the type of the operands, that of the result but for casts.
+int64_t result(LaunchStep::Kind kind, Elem elem, int64_t a, int64_t b) {
+  switch (kind) {
+    case LaunchStep::Add:
+      return int64_t(uint64_t(a) + uint64_t(b));
+    case LaunchStep::Sub:
+      return int64_t(uint64_t(a) - uint64_t(b));
+    case LaunchStep::Mul:
+      return int64_t(uint64_t(a) * uint64_t(b));
+    case LaunchStep::Div:
+      return divided(a, b, elem, false);
+    case LaunchStep::Rem:
+      return divided(a, b, elem, true);
+    case LaunchStep::Minimum:
+      return less(a, b, elem) ? a : b;
+    case LaunchStep::Maximum:
+      return less(a, b, elem) ? b : a;
+    default:
+      return a;
+  }
+}
+
+using Numbers = std::array<int64_t, TensorMaps::kMostSteps>;
+
+void compute(std::span<const LaunchStep> steps, void* const* args, Numbers& numbers) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const LaunchStep& step = steps[i];
+    int64_t value = step.number;
+    if (step.kind == LaunchStep::Argument) {
+      value = argument(args[step.number], step.elem);
+    } else if (step.kind != LaunchStep::Constant) {
+      const auto [a, b] = step.operands;
+      value = result(step.kind, steps[size_t(a)].elem, numbers[size_t(a)], numbers[size_t(b)]);
+    }
+    numbers[i] = wrapped(value, step.elem);
+  }
+}
+
+MappedArray array_of(const ImageTensorMap& map, const Numbers& numbers) {
+  MappedArray array;
+  array.base = uint64_t(numbers[size_t(map.base)]);
+  for (size_t d = 0; d < map.extents.size(); ++d) array.extents[d] = numbers[size_t(map.extents[d])];
+  // A stride whose bytes are no int64 is out of range in elements as well.
+  for (size_t d = 0; d < map.strides.size(); ++d)
+    array.strides[d] = std::clamp(numbers[size_t(map.strides[d])], -kStrideLimit, kStrideLimit) * elem_bytes(map.elem);
+  return array;
+}
+
+bool has_map(const MappedArray& array, int rank) {
+  if (array.base % kBaseAlignment || !array.base) return false;
+  for (int d = 0; d < rank; ++d)
+    if (array.extents[size_t(d)] <= 0 || array.extents[size_t(d)] > kMostExtent) return false;
+  for (int d = 0; d < rank - 1; ++d)
+    if (const int64_t bytes = array.strides[size_t(d)]; bytes <= 0 || bytes >= kStrideLimit || bytes % kStrideAlignment)
+      return false;
+  return true;
+}
+
+std::string why_no_map(const MappedArray& array, int rank) {
+  if (!array.base) return "its address is null";
+  if (array.base % kBaseAlignment)
+    return fmt::format("its address {:#x} is not a multiple of {}", array.base, kBaseAlignment);
+  for (int d = 0; d < rank; ++d)
+    if (const int64_t extent = array.extents[size_t(d)]; extent <= 0 || extent > kMostExtent)
+      return fmt::format("dimension {} has the extent {}, expected 1 to {}", rank - 1 - d, extent, kMostExtent);
+  for (int d = 0; d < rank - 1; ++d)
+    if (const int64_t bytes = array.strides[size_t(d)]; bytes <= 0 || bytes >= kStrideLimit || bytes % kStrideAlignment)
+      return fmt::format("dimension {} has a stride of {} bytes, expected a multiple of {} above 0 and below {}",
+                         rank - 2 - d, bytes, kStrideAlignment, kStrideLimit);
+  return {};
+}
+
+}  // namespace
+
+int64_t ImageTensorMap::box_bytes() const {
+  int64_t bytes = elem_bytes(elem);
+  for (int32_t extent : box) bytes *= extent;
+  return bytes;
+}
+
+bool TensorMaps::are_valid(size_t num_params) const {
+  if (maps.size() > kMost || steps.size() > kMostSteps) return false;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const LaunchStep& step = steps[i];
+    if (step.kind >= LaunchStep::kCount || is_float(step.elem)) return false;
+    if (step.kind == LaunchStep::Argument && uint64_t(step.number) >= num_params) return false;
+    const bool computes = step.kind != LaunchStep::Argument && step.kind != LaunchStep::Constant;
+    for (int32_t operand : step.operands)
+      if (operand < 0 || (computes && size_t(operand) >= i)) return false;
+  }
+  auto is_step = [&](int32_t index) { return index >= 0 && size_t(index) < steps.size(); };
+  return std::all_of(maps.begin(), maps.end(), [&](const ImageTensorMap& map) {
+    return map.rank() >= 1 && map.rank() <= kMaxMapRank && map.extents.size() == map.box.size() &&
+           map.strides.size() == map.box.size() - 1 && is_step(map.base) &&
+           std::all_of(map.extents.begin(), map.extents.end(), is_step) &&
+           std::all_of(map.strides.begin(), map.strides.end(), is_step);
+  });
+}
+
+bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays) {
+  Numbers numbers;
+  compute(maps.steps, args, numbers);
+  for (size_t i = 0; i < maps.maps.size(); ++i) {
+    arrays[i] = array_of(maps.maps[i], numbers);
+    if (!has_map(arrays[i], maps.maps[i].rank())) return false;
+  }
+  return true;
+}
+
+std::string why_no_maps(const TensorMaps& maps, void* const* args) {
+  Numbers numbers;
+  compute(maps.steps, args, numbers);
+  for (size_t i = 0; i < maps.maps.size(); ++i)
+    if (std::string why = why_no_map(array_of(maps.maps[i], numbers), maps.maps[i].rank()); !why.empty())
+      return fmt::format("array {}: {}", i, why);
+  return {};
+}
+
+}  // namespace tegula

@@ -1,0 +1,566 @@
+// label: device
+// Bulk copies: boxes of arrays in shared memory as tensor maps say, phases that wait for bytes, what the emulator says
+// of mistakes, arguments that allow no map, and the assembler of their PTX.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/reader.h"
+#include "codegen/ir/verifier.h"
+#include "codegen/layout/makers.h"
+#include "codegen/layout/shared_boxes.h"
+#include "dsl/kernel.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/passes/laid_out_kernels.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Target& hopper() {
+  static const Target target = *find_target("sm_90a");
+  return target;
+}
+
+// ---- Tile IR: one thread copies tiles of an array into two slots in turn, four warps store them to `out`, one after
+// the other.
+
+struct Tiles {
+  Elem elem = Elem::F16;
+  int64_t rows = 64, columns = 64;
+  std::vector<int> order = {1, 0};  ///< of the place: the axis of its rows first
+  bool swizzled = true;
+  bool batched = false;     ///< an array of rank 3, of which a tile has a slice
+  int64_t bytes = -1;       ///< that a phase expects; -1: of the tile
+  bool empty_slots = true;  ///< the copying thread waits for empty slots
+  bool full_slots = true;   ///< the other threads wait for full ones
+};
+
+LinearLayout place_layout(const Tiles& t) {
+  if (t.swizzled) return shared_layout_for_dot_operand({t.rows, t.columns}, t.order, elem_bits(t.elem));
+  return swizzled_shared_layout({t.rows, t.columns}, t.order, 1, 1, 1);
+}
+
+std::string tile_ir(const Tiles& t) {
+  const LinearLayout place = place_layout(t);
+  const auto boxes = boxes_of(place, elem_bits(t.elem));
+  EXPECT_TRUE(boxes);
+  const LinearLayout registers = coalesced_layout({t.rows, t.columns}, {1, 0}, 4, 4);
+  const LinearLayout of_rows = registers.drop_tile_dim(1), of_columns = registers.drop_tile_dim(0);
+  // The array's dimensions from the slowest to the fastest are those of the place in turn.
+  std::vector<int> axes(boxes->order.rbegin(), boxes->order.rend());
+  std::vector<int64_t> box;
+  for (int axis : axes) box.push_back(boxes->extents[size_t(axis)]);
+  std::vector<std::string> coordinates = {"%63", "%64"};  // of the place's axes
+  std::string at = fmt::format("{}, {}", coordinates[size_t(axes[0])], coordinates[size_t(axes[1])]);
+  std::string dims = "%2, %3, %4";
+  if (t.batched) {
+    axes.insert(axes.begin(), -1);
+    box.insert(box.begin(), 1);
+    at = "%8, " + at;
+    dims = "%7, %2, %3, %6, %4";
+  }
+  const int64_t elements = t.rows * t.columns;
+  return fmt::format(
+      R"(#0 = layout {{offset=[] -> dim0:1}}
+#1 = layout {{{place}}}
+#2 = layout {{{registers}}}
+#3 = layout {{{of_rows}}}
+#4 = layout {{{rows_by_one}}}
+#5 = layout {{{of_columns}}}
+#6 = layout {{{one_by_columns}}}
+func @copying(%0: ptr<{e}> "p" div 16, %1: ptr<{e}> "out" div 16, %2: i32 "slow", %3: i32 "fast", %4: i64 "stride", %5: i32 "tiles", %6: i64 "batch_stride", %7: i32 "batches", %8: i32 "batch", %9: i32 "first_row", %10: i32 "first_column") {{num_warps = 4}} {{
+  %11 = shared_alloc {{arrivals = 1, barriers = true, slots = 2}} : shared<1xi64, #0>
+  %12 = shared_alloc {{arrivals = 4, barriers = true, slots = 2}} : shared<1xi64, #0>
+  %13 = shared_alloc {{slots = 2}} : shared<{r}x{c}x{e}, #1>
+  %14 = tensor_map %0, {dims} {{swizzle = {swizzle}}} : tensor_map<{box}x{e}>
+  %15 = constant {{value = 0}} : i32
+  %16 = constant {{value = 1}} : i32
+  %20 = arange {{end = {r}, start = 0}} : tile<{r}xi32, #3>
+  %21 = expand_dims %20 {{axis = 1}} : tile<{r}x1xi32, #4>
+  %22 = broadcast %21 : tile<{r}x{c}xi32, #2>
+  %23 = constant {{value = {c}}} : tile<{r}x{c}xi32, #2>
+  %24 = mul %22, %23 : tile<{r}x{c}xi32, #2>
+  %25 = arange {{end = {c}, start = 0}} : tile<{c}xi32, #5>
+  %26 = expand_dims %25 {{axis = 0}} : tile<1x{c}xi32, #6>
+  %27 = broadcast %26 : tile<{r}x{c}xi32, #2>
+  %28 = add %24, %27 : tile<{r}x{c}xi32, #2>
+  %29 = splat %1 : tile<{r}x{c}xptr<{e}>, #2>
+  %30 = addptr %29, %28 : tile<{r}x{c}xptr<{e}>, #2>
+  %31 = constant {{value = {elements}}} : tile<{r}x{c}xi32, #2>
+  %32, %33, %34 = for %15, %5, %16, %15, %15, %30 : i32, i32, tile<{r}x{c}xptr<{e}>, #2> {{ ^(%35: i32, %36: i32, %37: i32, %38: tile<{r}x{c}xptr<{e}>, #2>):
+    %39 = shared_slot %11, %36 : shared<1xi64, #0>
+{full}
+    %40 = shared_slot %13, %36 : shared<{r}x{c}x{e}, #1>
+    %41 = shared_read %40 : tile<{r}x{c}x{e}, #2>
+    store %38, %41
+    %42 = shared_slot %12, %36 : shared<1xi64, #0>
+    phase_arrive %42
+    %43 = addptr %38, %31 : tile<{r}x{c}xptr<{e}>, #2>
+    %44 = bit_xor %36, %16 : i32
+    %45 = bit_xor %37, %36 : i32
+    yield %44, %45, %43
+  }}
+  copy_warps {{one_thread = true, registers = [], warps = 4}} {{ ^():
+    %50 = constant {{value = 0}} : i32
+    %51 = constant {{value = 1}} : i32
+    %52 = constant {{value = {c}}} : i32
+    %53, %54 = for %50, %5, %51, %50, %51 : i32, i32 {{ ^(%55: i32, %56: i32, %57: i32):
+      %58 = shared_slot %12, %56 : shared<1xi64, #0>
+{empty}
+      %59 = shared_slot %11, %56 : shared<1xi64, #0>
+      phase_arrive %59 {{bytes = {bytes}}}
+      %60 = shared_slot %13, %56 : shared<{r}x{c}x{e}, #1>
+      %61 = mul %55, %52 : i32
+      %63 = add %9, %50 : i32
+      %64 = add %10, %61 : i32
+      bulk_copy %14, %60, %59, {at} {{axes = [{axes}]}}
+      %65 = bit_xor %56, %51 : i32
+      %66 = bit_xor %57, %56 : i32
+      yield %65, %66
+    }}
+    yield
+  }}
+  return
+}}
+)",
+      fmt::arg("place", place.to_string()), fmt::arg("registers", registers.to_string()),
+      fmt::arg("of_rows", of_rows.to_string()), fmt::arg("rows_by_one", of_rows.insert_tile_dim(1).to_string()),
+      fmt::arg("of_columns", of_columns.to_string()),
+      fmt::arg("one_by_columns", of_columns.insert_tile_dim(0).to_string()), fmt::arg("e", elem_info(t.elem).text),
+      fmt::arg("dims", dims), fmt::arg("r", t.rows), fmt::arg("c", t.columns), fmt::arg("swizzle", boxes->swizzle),
+      fmt::arg("box", fmt::join(box, "x")), fmt::arg("elements", elements),
+      fmt::arg("full", t.full_slots ? "    phase_wait %39, %37" : ""),
+      fmt::arg("empty", t.empty_slots ? "      phase_wait %58, %57" : ""),
+      fmt::arg("bytes", t.bytes < 0 ? elements * elem_bytes(t.elem) : t.bytes), fmt::arg("at", at),
+      fmt::arg("axes", fmt::join(axes, ", ")));
+}
+
+std::unique_ptr<ir::Func> function(const Tiles& t) {
+  Diagnostics diags;
+  const std::string text = tile_ir(t);
+  auto func = ir::read(text, "copying.tile", diags, {.text_locations = true});
+  EXPECT_TRUE(func && ir::verify(*func, ir::Stage::LaidOut, diags)) << diags.render() << text;
+  return func;
+}
+
+// An array of `batches` matrices of slow x fast elements, rows and matrices further apart than they are long, filled
+// with the numbers 1, 2 .. ; between rows stands what nobody may read.
+template <class T>
+struct Matrices {
+  int batches = 1, slow = 0, fast = 0;
+  int64_t stride = 0, batch_stride = 0;
+  std::vector<T> values;
+
+  Matrices(int batches, int slow, int fast, int64_t stride) : batches(batches), slow(slow), fast(fast), stride(stride) {
+    batch_stride = stride * (slow + 1);
+    values.assign(size_t(batch_stride * batches), T(float(-1)));
+    for (int b = 0; b < batches; ++b)
+      for (int s = 0; s < slow; ++s)
+        for (int f = 0; f < fast; ++f)
+          values[size_t(b * batch_stride + s * stride + f)] = T(float((b * 31 + s * 7 + f * 3) % 113 + 1));
+  }
+  // 0 outside.
+  float at(int b, int s, int f) const {
+    if (b < 0 || b >= batches || s < 0 || s >= slow || f < 0 || f >= fast) return 0;
+    return float(values[size_t(b * batch_stride + s * stride + f)]);
+  }
+};
+
+// Runs the function on the matrices and compares each element of each tile: on the default device, or with a seed on
+// the emulator.
+template <class T>
+void check(const Tiles& t, const Matrices<T>& m, int tiles, int first_row, int first_column, int batch = 0,
+           uint64_t seed = 0) {
+  auto func = function(t);
+  const std::shared_ptr<Device> device = seed ? make_emulator({.seed = seed}) : default_device();
+  if (!target_for_sm(device->info().sm).has(Feature::Tma)) GTEST_SKIP() << device->info().name << " has no bulk copies";
+  auto image = laid_out_image(*func, target_for_sm(device->info().sm), device->info().emulator);
+  ASSERT_TRUE(image);
+  auto kernel = device->load(*image);
+  Array<T> p(*device, m.values), out(*device, size_t(tiles * t.rows * t.columns));
+  launch(*kernel, {1}, p.address(), out.address(), m.slow, m.fast, m.stride, tiles, m.batch_stride, m.batches, batch,
+         first_row, first_column);
+  const std::vector<T> result = out.values();
+  const bool by_columns = t.order[0] == 0;  // rows of the place lie along the array's fastest dimension otherwise
+  for (int tile = 0; tile < tiles; ++tile)
+    for (int r = 0; r < t.rows; ++r)
+      for (int c = 0; c < t.columns; ++c) {
+        const int row = first_row + r, column = first_column + tile * int(t.columns) + c;
+        const float expected = by_columns ? m.at(batch, column, row) : m.at(batch, row, column);
+        ASSERT_EQ(float(result[size_t((tile * t.rows + r) * t.columns + c)]), expected)
+            << "tile " << tile << ", row " << r << ", column " << c << ", seed " << seed;
+      }
+}
+
+TEST(BulkCopy, BoxesOfAllKindsArriveWhereTheyBelong) {
+  const Matrices<float16> halves(3, 200, 264, 272);
+  check<float16>({}, halves, 3, 0, 0);
+  check<float16>({.rows = 128, .columns = 128}, halves, 2, 0, 0);                 // two panels
+  check<float16>({.rows = 32, .columns = 192}, halves, 1, 8, 16);                 // panels that repeat
+  check<float16>({.rows = 64, .columns = 32}, halves, 3, 0, 0);                   // swizzle of 64 bytes
+  check<float16>({.rows = 64, .columns = 16}, halves, 3, 0, 0);                   // of 32 bytes
+  check<float16>({.rows = 64, .columns = 64, .order = {0, 1}}, halves, 3, 0, 0);  // by columns
+  check<float16>({.rows = 64, .columns = 32, .swizzled = false}, halves, 3, 0, 0);
+  check<float16>({.rows = 64, .columns = 64, .batched = true}, halves, 3, 0, 0, 2);
+  check<float>({.elem = Elem::F32, .rows = 64, .columns = 64}, Matrices<float>(1, 100, 100, 100), 2, 0, 0);
+}
+
+TEST(BulkCopy, ZerosStandForWhatIsOutside) {
+  const Matrices<float16> halves(2, 50, 72, 80);
+  for (int first_row : {-40, 0, 40, 60})
+    for (int first_column : {-8, -3, 64, 100}) check<float16>({}, halves, 2, first_row, first_column);
+  check<float16>({.batched = true}, halves, 1, 0, 0, 2);  // no such matrix
+  check<float16>({.batched = true}, halves, 1, 0, 0, -1);
+}
+
+TEST(BulkCopy, ManyPhasesInAnyOrder) {
+  const Matrices<float16> halves(1, 64, 64 * 21, 64 * 21);
+  for (uint64_t seed = 0; seed < 5; ++seed) check<float16>({.rows = 32, .columns = 64}, halves, 21, 0, 0, 0, seed);
+}
+
+// ---- Mistakes in tile IR
+
+std::string fault_of(const Tiles& t, uint64_t seed = 0, int tiles = 4) {
+  auto func = function(t);
+  auto image = emulator_image(*func, hopper());
+  auto device = make_emulator({.threads = 1, .seed = seed});
+  auto kernel = device->load(*image);
+  const Matrices<float16> m(1, 64, 512, 512);
+  Array<float16> p(*device, m.values), out(*device, size_t(tiles * t.rows * t.columns));
+  return error_of_launch(*kernel, {1}, p.address(), out.address(), m.slow, m.fast, m.stride, tiles, m.batch_stride, 1,
+                         0, 0, 0);
+}
+
+TEST(BulkCopy, FaultsOfPipelines) {
+  EXPECT_EQ(fault_of({}), "no error");
+  EXPECT_EQ(
+      fault_of({.bytes = 8000}),
+      "kernel 'copying': bulk copies bring more than the 8000 bytes that the phase of the mbarrier at offset 0 of "
+      "shared memory expects\n  at copying.tile:53:7, program (0, 0, 0), thread 128");
+  EXPECT_EQ(fault_of({.bytes = 8208}),
+            "kernel 'copying': deadlock: threads 0-127 wait in mbarrier_wait at copying.tile:29:5 for parity 0 of the "
+            "mbarrier at offset 0, whose phase has 1 of 1 arrivals and 8192 of 8208 bytes; thread 128 waits in "
+            "mbarrier_wait at copying.tile:46:7 for parity 0 of the mbarrier at offset 16, whose phase has 0 of 4 "
+            "arrivals; threads 129-255 have left the kernel\n  in program (0, 0, 0)");
+  EXPECT_EQ(
+      fault_of({.empty_slots = false}),
+      "kernel 'copying': the mbarrier at offset 0 of shared memory gets more than the 1 arrivals that it expects "
+      "in a phase; a wait for the phase's end is missing before the next arrival\n  at copying.tile:48:7, program "
+      "(0, 0, 0), thread 128");
+  EXPECT_CONTAINS(fault_of({.full_slots = false}),
+                  "which a bulk copy issued at copying.tile:53:7 writes; a wait for its phase is missing\n  at "
+                  "copying.tile:31:5, program (0, 0, 0), thread ");
+}
+
+// ---- Mistakes by hand: a box of 16 x 8 words from an array of 64 x 64, no swizzle unless the map has one.
+
+const char* const kBulkRows = R"(
+declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_inval(i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
+declare void @tegula.hw.bulk_copy_1d(i32, i64, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_copy_2d(i32, i64, i32, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_copy_3d(i32, i64, i32, i32, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_copy_4d(i32, i64, i32, i32, i32, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_copy_5d(i32, i64, i32, i32, i32, i32, i32, i32, i1, i32)
+declare void @tegula.hw.prefetch_tensor_map(i64)
+declare void @tegula.hw.fence_async_shared()
+)";
+
+constexpr int kShared = 16384, kPlaces = 1024, kBoxBytes = 512;
+
+TensorMaps words(int columns = 64, std::vector<int32_t> box = {16, 8}, int swizzle = 0) {
+  TensorMaps maps;
+  maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0},
+                {LaunchStep::Constant, Elem::I32, {}, columns},
+                {LaunchStep::Constant, Elem::I32, {}, 64}};
+  maps.maps = {{Elem::I32, swizzle, std::move(box), 0, {1, 2}, {1}}};
+  return maps;
+}
+
+std::string copy(const std::string& to, int x = 0, int y = 0, int site = 3, const std::string& barrier = "%b0",
+                 const std::string& map = "%map") {
+  return fmt::format("  call void @tegula.hw.bulk_copy_2d(i32 {}, i64 {}, i32 {}, i32 {}, i32 {}, i1 true, i32 {})\n",
+                     to, map, barrier, x, y, site);
+}
+std::string expect(int bytes, int site = 2, const std::string& barrier = "%b0") {
+  return fmt::format("  call void @tegula.hw.mbarrier_arrive_expect(i32 {}, i32 {}, i1 true, i32 {})\n", barrier, bytes,
+                     site);
+}
+std::string wait(int parity = 0, int site = 4, const std::string& barrier = "%b0") {
+  return fmt::format("  call void @tegula.hw.mbarrier_wait(i32 {}, i32 {}, i32 {})\n", barrier, parity, site);
+}
+std::string arrive(int site = 2, const std::string& barrier = "%b0") {
+  return fmt::format("  call void @tegula.hw.mbarrier_arrive(i32 {}, i1 true, i32 {})\n", barrier, site);
+}
+std::string fence() { return "  call void @tegula.hw.fence_async_shared()\n"; }
+
+// Thread 0 runs `steps`; %b0 and %b1 are barriers of one arrival, %to and %next places of a box.
+KernelImage by_hand(const std::string& steps, TensorMaps maps = words(), const std::string& after_init = fence()) {
+  return make_image({pointer("x", Elem::I32)},
+                    fmt::format(R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %first = icmp eq i32 %t, 0
+  %b0 = call i32 @tegula.hw.shared_base()
+  %b1 = add i32 %b0, 16
+  %to = add i32 %b0, {}
+  %next = add i32 %to, {}
+  %map = ptrtoint ptr %map0 to i64
+  call void @tegula.hw.mbarrier_init(i32 %b0, i32 1, i1 %first, i32 1)
+  call void @tegula.hw.mbarrier_init(i32 %b1, i32 1, i1 %first, i32 1)
+{}  call void @tegula.hw.barrier(i32 1)
+  br i1 %first, label %one, label %end
+one:
+{}  br label %end
+end:
+  ret void)",
+                                kPlaces, kBoxBytes, after_init, steps),
+                    1, kShared, kBulkRows, std::move(maps));
+}
+
+std::string fault(const std::string& steps, TensorMaps maps = words(), const std::string& after_init = fence(),
+                  uint64_t seed = 0) {
+  auto device = make_emulator({.threads = 1, .seed = seed});
+  return error_of([&] {
+    auto kernel = device->load(by_hand(steps, maps, after_init));
+    Array<int> x(*device, 64 * 64);
+    launch(*kernel, {1}, x.address());
+  });
+}
+
+std::string at(int line) { return fmt::format("\n  at k.py:{}:5, program (0, 0, 0), thread 0", line); }
+
+TEST(BulkCopy, RightUses) {
+  EXPECT_EQ(fault(expect(512) + copy("%to") + wait()), "no error");
+  EXPECT_EQ(fault(copy("%to") + expect(512) + wait()), "no error") << "bytes are announced later";
+  EXPECT_EQ(fault(expect(1024) + copy("%to") + copy("%next") + wait()), "no error");
+  EXPECT_EQ(fault(expect(512) + copy("%to") + wait() + expect(512) + copy("%to") + wait(1)), "no error");
+  EXPECT_EQ(fault(expect(512) + copy("%to", -100, 7000) + wait()), "no error") << "all of it outside";
+}
+
+TEST(BulkCopy, FaultsOfPhases) {
+  const std::string begin = "kernel 'k': ";
+  EXPECT_EQ(fault(expect(512) + copy("%to") + copy("%next", 0, 0, 5) + wait()),
+            begin +
+                "bulk copies bring more than the 512 bytes that the phase of the mbarrier at offset 0 of shared "
+                "memory expects" +
+                at(5));
+  EXPECT_EQ(fault(copy("%to") + arrive(5) + wait()),
+            begin +
+                "bulk copies bring more than the 0 bytes that the phase of the mbarrier at offset 0 of shared memory "
+                "expects" +
+                at(5));
+  EXPECT_EQ(fault(expect(1024) + copy("%to") + wait()),
+            begin +
+                "deadlock: thread 0 waits in mbarrier_wait at k.py:4:5 for parity 0 of the mbarrier at offset 0, "
+                "whose phase has 1 of 1 arrivals and 512 of 1024 bytes; threads 1-31 have left the kernel\n  in "
+                "program (0, 0, 0)");
+  EXPECT_EQ(fault(expect(1 << 20)),
+            begin +
+                "the phase of the mbarrier at offset 0 of shared memory is to expect 1048576 bytes more; all in all "
+                "1048575 can be" +
+                at(2));
+  EXPECT_EQ(fault(arrive() + copy("%to")),
+            begin +
+                "a bulk copy counts for a phase of the mbarrier at offset 0 of shared memory of which nobody knows "
+                "that it has begun; a wait for the end of the one before is missing" +
+                at(3));
+  EXPECT_EQ(fault(expect(512) + copy("%to", 0, 0, 3, "%to") + wait()),
+            begin +
+                "the mbarrier at offset 1024 of shared memory is used, but not initialised: an mbarrier_init, or a "
+                "barrier after it, is missing before, or an mbarrier_inval came too early" +
+                at(3));
+  EXPECT_EQ(fault(expect(512) + copy("%to")),
+            begin +
+                "a bulk copy to offset 1024 of shared memory is under way when the program ends; a wait for its "
+                "phase is missing" +
+                at(3));
+  EXPECT_EQ(fault(expect(512) + copy("%to") + "  call void @tegula.hw.mbarrier_inval(i32 %b0, i1 true, i32 5)\n"),
+            begin +
+                "mbarrier_inval of the mbarrier at offset 0 of shared memory, for which threads wait or copies are "
+                "under way" +
+                at(5));
+}
+
+TEST(BulkCopy, FaultsOfPlaces) {
+  const std::string begin = "kernel 'k': ";
+  const std::string load = "  %v = call i32 @tegula.hw.ld_shared_b32(i32 %to, i32 5)\n";
+  const std::string store = "  call void @tegula.hw.st_shared_b32(i32 %to, i32 7, i1 true, i32 5)\n";
+  for (uint64_t seed : {0, 1, 2, 3}) {
+    EXPECT_EQ(fault(expect(512) + copy("%to") + load + wait(), words(), fence(), seed),
+              begin +
+                  "a read of shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes; a wait for "
+                  "its phase is missing" +
+                  at(5));
+    EXPECT_EQ(fault(expect(512) + copy("%to") + store + wait(), words(), fence(), seed),
+              begin +
+                  "a write to shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes as well; a "
+                  "wait for its phase is missing" +
+                  at(5));
+  }
+  EXPECT_EQ(fault(expect(1024) + copy("%to") + copy("%to", 16, 0, 6) + wait()),
+            begin +
+                "a write to shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes as well; a "
+                "wait for its phase is missing" +
+                at(6));
+  EXPECT_EQ(fault(store + expect(512) + copy("%to") + wait()),
+            begin +
+                "a bulk copy writes shared memory at offset 1024 that thread 0 stored at k.py:5:5, and no "
+                "fence_async_shared lies between: neither of that thread after the store nor of this one after a "
+                "barrier after it" +
+                at(3));
+  EXPECT_EQ(fault(store + fence() + expect(512) + copy("%to") + wait()), "no error");
+  EXPECT_EQ(fault(expect(512) + copy("%to") + wait(), words(), ""),
+            begin +
+                "a bulk copy counts for the mbarrier in shared memory at offset 0 that thread 0 stored at k.py:1:5, "
+                "and no fence_async_shared lies between: neither of that thread after the store nor of this one "
+                "after a barrier after it" +
+                at(3));
+  const std::string odd = "  %odd = add i32 %to, 64\n", far = "  %far = add i32 %b0, 16384\n";
+  EXPECT_EQ(fault(odd + expect(512) + copy("%odd")),
+            begin + "a bulk copy to offset 1088 of shared memory, which is not a multiple of 128" + at(3));
+  EXPECT_EQ(fault(expect(512) + copy("%next") + wait(), words(64, {16, 8}, 64)), "no error")
+      << "a swizzle of 64 bytes repeats after 512";
+  EXPECT_EQ(fault(expect(1024) + copy("%next"), words(64, {32, 8}, 128)),
+            begin + "a bulk copy to offset 1536 of shared memory, which is not a multiple of 1024" + at(3));
+  EXPECT_EQ(
+      fault(far + expect(512) + copy("%far")),
+      begin + "out-of-bounds write of 512 bytes in shared memory at offset 16384; the program has 16384 bytes" + at(3));
+}
+
+TEST(BulkCopy, FaultsOfMaps) {
+  const std::string begin = "kernel 'k': ";
+  EXPECT_EQ(fault(expect(512) + copy("%to", 0, 0, 3, "%b0", "4096") + wait()),
+            begin + "a bulk copy takes a tensor map that is none of the launch's" + at(3));
+  EXPECT_EQ(fault("  call void @tegula.hw.bulk_copy_1d(i32 %to, i64 %map, i32 %b0, i32 0, i1 true, i32 3)\n"),
+            begin + "a bulk copy of 1 dimensions by a tensor map of 2" + at(3));
+  EXPECT_CONTAINS(fault(expect(512) + copy("%to", 0, 60) + wait(), words(128)), "out-of-bounds read of 64 bytes at 0x");
+  const std::string refused = "kernel 'k' cannot copy in bulk: ";
+  EXPECT_EQ(fault("", words(64, {16, 512})), refused + "a box has an extent of 512, expected 1 to 256");
+  EXPECT_EQ(fault("", words(64, {3, 8})), refused + "a box has rows of 12 bytes, expected a multiple of 16");
+  EXPECT_EQ(fault("", words(64, {16, 8}, 32)),
+            refused + "a box has rows of 64 bytes, expected at most the 32 of its swizzle");
+  EXPECT_EQ(fault("", words(64, {16, 8}, 48)), refused + "a swizzle of 48 bytes, expected 0, 32, 64 or 128");
+}
+
+// ---- Arguments that allow no map
+
+TEST(TensorMaps, ArithmeticOfALaunch) {
+  TensorMaps maps;
+  using S = LaunchStep;
+  // base + (n / 3) * 4 bytes, extents max(n % 100, 1) and cast<u32>(-n), stride min(n, 64).
+  maps.steps = {
+      {S::Argument, Elem::U64, {}, 0},    {S::Argument, Elem::I32, {}, 1},    {S::Constant, Elem::I32, {}, 3},
+      {S::Div, Elem::I32, {1, 2}, 0},     {S::Constant, Elem::I64, {}, 4},    {S::Mul, Elem::I64, {3, 4}, 0},
+      {S::Add, Elem::U64, {0, 5}, 0},     {S::Constant, Elem::I32, {}, 100},  {S::Rem, Elem::I32, {1, 7}, 0},
+      {S::Constant, Elem::I32, {}, 1},    {S::Maximum, Elem::I32, {8, 9}, 0}, {S::Constant, Elem::I32, {}, 0},
+      {S::Sub, Elem::I32, {11, 1}, 0},    {S::Cast, Elem::U32, {12}, 0},      {S::Constant, Elem::I32, {}, 64},
+      {S::Minimum, Elem::I32, {1, 14}, 0}};
+  maps.maps = {{Elem::F32, 128, {32, 8}, 6, {10, 13}, {15}}};
+  ASSERT_TRUE(maps.are_valid(2));
+  EXPECT_FALSE(maps.are_valid(1));
+  uint64_t base = 0x10000;
+  int32_t n = 1224;
+  void* args[] = {&base, &n};
+  MappedArray array;
+  ASSERT_TRUE(find_arrays(maps, args, &array));
+  EXPECT_EQ(array.base, 0x10000 + 408 * 4);
+  EXPECT_EQ(array.extents, (std::array<int64_t, 5>{24, (int64_t(1) << 32) - 1224}));
+  EXPECT_EQ(array.strides, (std::array<int64_t, 4>{256}));
+  EXPECT_EQ(why_no_maps(maps, args), "");
+  auto why = [&](uint64_t address, int32_t number) {
+    base = address, n = number;
+    EXPECT_FALSE(find_arrays(maps, args, &array));
+    return why_no_maps(maps, args);
+  };
+  EXPECT_EQ(why(0x10008, 1200), "array 0: its address 0x10648 is not a multiple of 16");
+  EXPECT_EQ(why(0, 0), "array 0: its address is null");
+  EXPECT_EQ(why(0x10000, 0), "array 0: dimension 0 has the extent 0, expected 1 to 4294967296");
+  EXPECT_EQ(why(0x10000, 1),
+            "array 0: dimension 0 has a stride of 4 bytes, expected a multiple of 16 above 0 and below 1099511627776");
+  EXPECT_EQ(
+      why(0x10000, -36),
+      "array 0: dimension 0 has a stride of -144 bytes, expected a multiple of 16 above 0 and below 1099511627776");
+}
+
+TEST(TensorMaps, LaunchesWithoutAMapAreRefusedOrTakeOtherCode) {
+  auto device = make_emulator({.threads = 1});
+  auto kernel = device->load(by_hand(expect(512) + copy("%to") + wait()));
+  Array<int> x(*device, 64 * 64 + 4);
+  uint64_t odd = x.address() + 4;
+  void* args[] = {&odd};
+  EXPECT_FALSE(kernel->try_launch({1}, args, nullptr));
+  try {
+    kernel->launch({1}, args, nullptr);
+    FAIL();
+  } catch (const LaunchError& e) {
+    EXPECT_EQ(std::string(e.what()),
+              fmt::format("kernel 'k' copies arrays in bulk, which this launch does not allow: array 0: its address "
+                          "{:#x} is not a multiple of 16\n  hint: compile it with bulk_copies=1",
+                          odd));
+  }
+}
+
+// ---- The assembler
+
+std::string run_command(const std::string& command, int* status) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  for (char buffer[4096]; size_t got = fread(buffer, 1, sizeof buffer, pipe);) output.append(buffer, got);
+  *status = pclose(pipe);
+  return output;
+}
+
+std::string ptx_of_image(const KernelImage& image, const char* target) {
+  return ptx_of_module(std::string_view(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()),
+                       *find_target(target));
+}
+
+KernelImage all_rows() {
+  std::string steps = "  call void @tegula.hw.prefetch_tensor_map(i64 %map)\n" + expect(512) + copy("%to", 8, 16);
+  std::string coordinates = "i32 1";
+  for (int rank = 1; rank <= 5; ++rank, coordinates += ", i32 1")
+    steps += fmt::format("  call void @tegula.hw.bulk_copy_{}d(i32 %to, i64 %map, i32 %b0, {}, i1 true, i32 3)\n", rank,
+                         coordinates);
+  return by_hand(steps + wait());
+}
+
+TEST(BulkCopy, PtxTakesTheMapFromTheParameters) {
+  const std::string ptx = ptx_of_image(all_rows(), "sm_90a");
+  EXPECT_CONTAINS(ptx, ".param .align 64 .b8 k_param_1[128]\n");
+  EXPECT_CONTAINS(ptx, "cvta.param.u64");
+  EXPECT_EQ(ptx.find(".local"), ptx.npos) << "no copy of the map";
+  EXPECT_CONTAINS(ptx, "prefetch.tensormap [%rd");
+  EXPECT_CONTAINS(ptx, "fence.proxy.async.shared::cta;");
+  EXPECT_CONTAINS(ptx, "\tmbarrier.arrive.expect_tx.shared.b64 _, [%r");
+  EXPECT_CONTAINS(ptx, "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r");
+}
+
+TEST(BulkCopy, AcceptedByTheAssembler) {
+  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
+  int status = 0;
+  run_command(path + "ptxas --version", &status);
+  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  std::string folder = (fs::temp_directory_path() / "tegula-bulk-XXXXXX").string();
+  ASSERT_TRUE(mkdtemp(folder.data()));
+  const std::string file = folder + "/k.ptx";
+  for (const char* target : {"sm_90a", "sm_100a", "sm_120a"}) {
+    std::ofstream(file) << ptx_of_image(all_rows(), target);
+    int failed = 0;
+    const std::string log =
+        run_command(fmt::format("{} ptxas -arch={} {} -o {}.cubin", path, target, file, file), &failed);
+    EXPECT_FALSE(failed) << target << log;
+  }
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tegula
