@@ -103,7 +103,7 @@ void write(Writer& w, const TensorMaps& maps) {
     w.number(uint8_t(map.elem));
     w.number(map.swizzle);
     w.number(map.base);
-    for (const auto* numbers : {&map.box, &map.extents, &map.strides}) write(w, *numbers);
+    for (const auto* numbers : {&map.box, &map.extents, &map.strides, &map.non_negative}) write(w, *numbers);
   }
 }
 
@@ -121,7 +121,7 @@ TensorMaps read_tensor_maps(Reader& r) {
     map.elem = read_elem(r);
     map.swizzle = r.number<int32_t>();
     map.base = r.number<int32_t>();
-    for (auto* numbers : {&map.box, &map.extents, &map.strides}) *numbers = read_numbers(r);
+    for (auto* numbers : {&map.box, &map.extents, &map.strides, &map.non_negative}) *numbers = read_numbers(r);
   }
   return maps;
 }

@@ -84,6 +84,13 @@ MappedArray array_of(const ImageTensorMap& map, const Numbers& numbers) {
   return array;
 }
 
+// The first number that must not be negative and is; null if there is none.
+const int64_t* negative(const ImageTensorMap& map, const Numbers& numbers) {
+  for (int32_t step : map.non_negative)
+    if (numbers[size_t(step)] < 0) return &numbers[size_t(step)];
+  return nullptr;
+}
+
 bool has_map(const MappedArray& array, int rank) {
   if (array.base % kBaseAlignment || !array.base) return false;
   for (int d = 0; d < rank; ++d)
@@ -131,7 +138,8 @@ bool TensorMaps::are_valid(size_t num_params) const {
     return map.rank() >= 1 && map.rank() <= kMaxMapRank && map.extents.size() == map.box.size() &&
            map.strides.size() == map.box.size() - 1 && is_step(map.base) &&
            std::all_of(map.extents.begin(), map.extents.end(), is_step) &&
-           std::all_of(map.strides.begin(), map.strides.end(), is_step);
+           std::all_of(map.strides.begin(), map.strides.end(), is_step) &&
+           std::all_of(map.non_negative.begin(), map.non_negative.end(), is_step);
   });
 }
 
@@ -140,7 +148,7 @@ bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays)
   compute(maps.steps, args, numbers);
   for (size_t i = 0; i < maps.maps.size(); ++i) {
     arrays[i] = array_of(maps.maps[i], numbers);
-    if (!has_map(arrays[i], maps.maps[i].rank())) return false;
+    if (!has_map(arrays[i], maps.maps[i].rank()) || negative(maps.maps[i], numbers)) return false;
   }
   return true;
 }
@@ -148,9 +156,12 @@ bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays)
 std::string why_no_maps(const TensorMaps& maps, void* const* args) {
   Numbers numbers;
   compute(maps.steps, args, numbers);
-  for (size_t i = 0; i < maps.maps.size(); ++i)
+  for (size_t i = 0; i < maps.maps.size(); ++i) {
     if (std::string why = why_no_map(array_of(maps.maps[i], numbers), maps.maps[i].rank()); !why.empty())
       return fmt::format("array {}: {}", i, why);
+    if (const int64_t* number = negative(maps.maps[i], numbers))
+      return fmt::format("array {}: {} takes part in its coordinates, expected no negative number", i, *number);
+  }
   return {};
 }
 

@@ -47,6 +47,7 @@ struct ImageTensorMap {
   int32_t base = 0;              ///< the step that gives the array's address
   std::vector<int32_t> extents;  ///< steps that give the extents, the fastest first
   std::vector<int32_t> strides;  ///< of all dimensions but the fastest, in elements
+  std::vector<int32_t> non_negative = {};  ///< steps: where one is negative, the code's coordinates are not right
 
   int rank() const { return int(box.size()); }
   int64_t box_bytes() const;

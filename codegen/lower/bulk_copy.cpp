@@ -116,6 +116,7 @@ TensorMaps launch_maps(const ir::Func& func) {
     const int rank = type.rank();
     for (int d = rank; d > 0; --d) map.extents.push_back(steps.step(op->operand(d)));
     for (int d = 2 * rank - 1; d > rank; --d) map.strides.push_back(steps.step(op->operand(d)));
+    for (int i = 2 * rank; i < int(op->operands.size()); ++i) map.non_negative.push_back(steps.step(op->operand(i)));
     out.maps.push_back(std::move(map));
   }
   TEGULA_CHECK(out.are_valid(func.body.args.size()), "the tensor maps of '{}' are more than a launch makes", func.name);
@@ -143,14 +144,13 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
   for (size_t d = 0; d < axes.size(); ++d)
     if (axes[d] >= 0) box[size_t(axes[d])] = map.shape[d];
   const std::string row = fmt::format("bulk_copy_{}d", map.rank());
-  const int first_coordinate = int(op.operands.size()) - map.rank();
-  const ir::Value* exists = first_coordinate > 3 ? op.operand(3) : nullptr;
-  llvm::Value* predicate = exists ? l.b.CreateAnd(l.is_elected(), l.scalar(exists)) : l.is_elected();
+  llvm::Value* predicate = l.is_elected();
+  if (op.operand(3)) predicate = l.b.CreateAnd(predicate, l.scalar(op.operand(3)));
   for_each_box(place, box, [&](int64_t offset, const ir::Shape& first) {
     llvm::Value* to = l.b.CreateAdd(l.scalar(op.operand(1)), l.i32(offset * place.bits() / 8));
     llvm::SmallVector<llvm::Value*> args{to, l.scalar(op.operand(0)), l.scalar(op.operand(2))};
     for (int d = map.rank() - 1; d >= 0; --d) {
-      llvm::Value* at = l.scalar(op.operand(first_coordinate + d));
+      llvm::Value* at = l.scalar(op.operand(4 + d));
       const int64_t axis = axes[size_t(d)];
       args.push_back(axis < 0 ? at : l.b.CreateAdd(at, l.i32(first[size_t(axis)])));
     }

@@ -141,6 +141,10 @@ int64_t bytes_moved(const ir::Block& block) {
       const ir::Type& pointers = op->operand(0)->type;
       bytes += pointers.num_elements() * elem_bytes(pointers.elem);
     }
+    if (op->opcode == ir::Opcode::BulkCopy) {
+      const ir::Type& place = op->operand(1)->type;
+      bytes += place.num_elements() * elem_bytes(place.elem);
+    }
     const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
     if (op->info().isolates()) continue;
     for (const auto& region : op->regions)

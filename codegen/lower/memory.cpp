@@ -1,4 +1,5 @@
 // Global and shared memory.
+#include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -224,7 +225,7 @@ void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
     l.hw("mbarrier_init", {address, l.i32(arrivals ? arrivals : 32 * l.num_warps()), first, l.site(op.loc)});
   });
-  if (arrivals && l.copy_warps()) return;  // which wait for the program before they begin
+  if (l.copy_warps() && ir::precedes_copy_warps(op)) return;  // which wait for the program before they begin
   if (arrivals && l.target.has(Feature::Tma)) l.hw("fence_async_shared", {});  // bulk copies count on them
   l.barrier(op.loc);
 }
@@ -326,7 +327,13 @@ void lower_AsyncCommit(Lowering& l, const ir::Op& op) {
     return l.set_scalar(op.result(), l.i32(0));
   }
   llvm::Value* address = l.scalar(op.operand(0));
-  l.hw("cp_async_mbarrier_arrive", {address, l.site(op.loc)});
+  if (const int64_t in_bulk = op.get(ir::attr::bytes)) {
+    llvm::Value* bytes = l.i32(in_bulk);
+    if (op.operand(2)) bytes = l.b.CreateSelect(l.scalar(op.operand(2)), bytes, l.i32(0));
+    l.hw("mbarrier_arrive_expect", {address, bytes, l.is_elected(), l.site(op.loc)});
+  } else {
+    l.hw("cp_async_mbarrier_arrive", {address, l.site(op.loc)});
+  }
   l.set_scalar(op.result(), l.b.CreateOr(address, l.scalar(op.operand(1))));
 }
 

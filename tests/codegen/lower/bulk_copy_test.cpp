@@ -119,7 +119,7 @@ func @copying(%0: ptr<{e}> "p" div 16, %1: ptr<{e}> "out" div 16, %2: i32 "slow"
       %61 = mul %55, %52 : i32
       %63 = add %9, %50 : i32
       %64 = add %10, %61 : i32
-      bulk_copy %14, %60, %59, {at} {{axes = [{axes}]}}
+      bulk_copy %14, %60, %59, _, {at} {{axes = [{axes}]}}
       %65 = bit_xor %56, %51 : i32
       %66 = bit_xor %57, %56 : i32
       yield %65, %66
@@ -489,6 +489,8 @@ TEST(TensorMaps, ArithmeticOfALaunch) {
   EXPECT_EQ(
       why(0x10000, -36),
       "array 0: dimension 0 has a stride of -144 bytes, expected a multiple of 16 above 0 and below 1099511627776");
+  maps.maps[0].non_negative = {12};
+  EXPECT_EQ(why(0x10000, 1224), "array 0: -1224 takes part in its coordinates, expected no negative number");
 }
 
 TEST(TensorMaps, LaunchesWithoutAMapAreRefusedOrTakeOtherCode) {
