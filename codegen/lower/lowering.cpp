@@ -169,6 +169,7 @@ llvm::Value* Lowering::lets_next_start() {
 // after the wait: what it does before its own wait then sees all that is older than this kernel.
 void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
+  if (!copy_warps_) prefetch_maps();
   for (auto& op : func.body.ops) {
     const bool shared_barrier = op->opcode == ir::Opcode::SharedAlloc && op->get(ir::attr::arrivals);
     if (!parted && !shared_barrier) {
@@ -183,6 +184,11 @@ void Lowering::lower_body() {
     lower_op(*op);
   }
   if (copy_warps_) lower_copy_warps();
+}
+
+// The first copy would wait for its map otherwise.
+void Lowering::prefetch_maps() {
+  for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_elected()});
 }
 
 void Lowering::wait_for_earlier() {
@@ -229,7 +235,7 @@ void Lowering::go_on_with_one_thread() {
   b.CreateRetVoid();
   b.SetInsertPoint(one);
   warps_.one_thread = true;
-  for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result())});
+  prefetch_maps();
 }
 
 void Lowering::lower_block(const ir::Block& block) {

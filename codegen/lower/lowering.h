@@ -153,6 +153,7 @@ class Lowering {
   // share.
   void begin_copy_warps();
   void lower_copy_warps();
+  void prefetch_maps();
   // The group's first thread goes on, the others end.
   void go_on_with_one_thread();
   llvm::Value* lets_next_start();

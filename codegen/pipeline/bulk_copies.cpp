@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "codegen/ir/builder.h"
+#include "codegen/ir/flow.h"
 #include "codegen/layout/shared_boxes.h"
 #include "codegen/pipeline/affine_tile.h"
 #include "codegen/pipeline/edit.h"
@@ -39,6 +40,11 @@ Value* evaluate(Builder& build, const Polynomial& p, Elem elem, const std::funct
     sum = sum ? build.add(sum, product) : product;
   }
   return sum ? sum : number(build, elem, 0);
+}
+
+// The function's first op behind the barriers that precede copy_warps.
+Op& behind_barriers(Func& func) {
+  return **std::find_if(func.body.ops.begin(), func.body.ops.end(), [](auto& op) { return !precedes_copy_warps(*op); });
 }
 
 // Host values anew, where nothing of the function but its parameters is in sight.
@@ -117,7 +123,7 @@ BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
   }
   for (size_t i = 0; i < copies.size(); ++i) {
     Op& copy = *copies[i];
-    Builder begin = before(*func.body.ops.front(), copy.loc), here = before(copy);
+    Builder begin = before(behind_barriers(func), copy.loc), here = before(copy);
     Ints axes;
     for (const AffineDim& dim : plans[i].tile.dims) axes.push_back(dim.axis);
     std::vector<Value*> operands{make_map(begin, tiles, plans[i]), copy.operand(1), nullptr, nullptr};

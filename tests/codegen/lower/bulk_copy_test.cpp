@@ -271,7 +271,7 @@ declare void @tegula.hw.bulk_copy_2d(i32, i64, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_3d(i32, i64, i32, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_4d(i32, i64, i32, i32, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_5d(i32, i64, i32, i32, i32, i32, i32, i32, i1, i32)
-declare void @tegula.hw.prefetch_tensor_map(i64)
+declare void @tegula.hw.prefetch_tensor_map(i64, i1)
 declare void @tegula.hw.fence_async_shared()
 )";
 
@@ -527,7 +527,7 @@ std::string ptx_of_image(const KernelImage& image, const char* target) {
 }
 
 KernelImage all_rows() {
-  std::string steps = "  call void @tegula.hw.prefetch_tensor_map(i64 %map)\n" + expect(512) + copy("%to", 8, 16);
+  std::string steps = "  call void @tegula.hw.prefetch_tensor_map(i64 %map, i1 true)\n" + expect(512) + copy("%to", 8, 16);
   std::string coordinates = "i32 1";
   for (int rank = 1; rank <= 5; ++rank, coordinates += ", i32 1")
     steps += fmt::format("  call void @tegula.hw.bulk_copy_{}d(i32 %to, i64 %map, i32 %b0, {}, i1 true, i32 3)\n", rank,
