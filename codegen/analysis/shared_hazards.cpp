@@ -154,6 +154,8 @@ class Rotations {
 };
 
 class HazardWalk {
+  using Barriers = decltype(SharedHazards::barrier_before);
+
  public:
   HazardWalk(const Func& func, const SharedPlan& plan) : plan_(plan), rotations_(func) {
     walk(func.body, [&](const Op& op) {
@@ -198,7 +200,7 @@ class HazardWalk {
         // Barriers are set up, and a barrier of threads behind that is a part of it.
         if (!op.get(attr::barriers) || precedes_copy_warps(op)) return;
         write(op, {&op, kAnySlot}, false, state);
-        return barrier(state, false);
+        return barrier(state, op.get(attr::arrivals) > 0);
       case Opcode::SharedFree:
         write(op, {op.operand(0)->def, kAnySlot}, false, state);
         state.written.insert({op.operand(0)->def, kAnySlot});  // by one thread
@@ -334,8 +336,31 @@ class HazardWalk {
   // Only an iteration from there on tells what is needed: with less known, barriers would come later.
   void loop(const Op& op, State& state) {
     hand_on(op, state);
+    if (!searching_) order_what_precedes(op, state);
     until_stable(state, [&](State& next) { iteration(op, next); });
     number_slots(state, rotations_.left_by(op), [](int64_t slot, int64_t) { return kAnySlot - 1 - slot; });
+  }
+
+  // What threads did ahead of the loop alone is ordered there, by one barrier, rather than in each iteration.
+  void order_what_precedes(const Op& op, State& state) {
+    const Barriers inside = barriers_inside(op, state);
+    if (inside.empty()) return;
+    auto behind = [&](bool async_proxy) {
+      State ordered = state;
+      barrier(ordered, async_proxy);
+      return barriers_inside(op, std::move(ordered));
+    };
+    const Barriers behind_async = behind(true);
+    if (behind_async != inside) need_barrier(op, behind(false) != behind_async, state);
+  }
+
+  // Those that the loop needs if it begins in that state.
+  Barriers barriers_inside(const Op& op, State state) {
+    Barriers before = std::exchange(found_.barrier_before, {});
+    auto errors = errors_;
+    until_stable(state, [&](State& next) { iteration(op, next); });
+    errors_ = std::move(errors);
+    return std::exchange(found_.barrier_before, std::move(before));
   }
 
   void iteration(const Op& op, State& state) {
@@ -381,8 +406,7 @@ class HazardWalk {
       }
       rooms = std::move(out);
     };
-    for (Rooms* rooms :
-         {&state.read, &state.written, &state.unfenced, &state.copying, &state.in_bulk, &state.begun})
+    for (Rooms* rooms : {&state.read, &state.written, &state.unfenced, &state.copying, &state.in_bulk, &state.begun})
       change(*rooms);
     for (auto& [token, rooms] : state.tokens) change(rooms);
     for (Rooms& rooms : state.multiplying) change(rooms);

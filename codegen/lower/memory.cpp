@@ -226,7 +226,7 @@ void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
     l.hw("mbarrier_init", {address, l.i32(arrivals ? arrivals : 32 * l.num_warps()), first, l.site(op.loc)});
   });
   if (l.copy_warps() && ir::precedes_copy_warps(op)) return;  // which wait for the program before they begin
-  if (arrivals && l.target.has(Feature::Tma)) l.hw("fence_async_shared", {});  // bulk copies count on them
+  if (arrivals) l.hw("fence_async_shared", {});               // bulk copies count on them
   l.barrier(op.loc);
 }
 

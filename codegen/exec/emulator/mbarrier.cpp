@@ -207,7 +207,11 @@ void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where) {
       fiber.program->writes.acquire(fiber.thread, barrier.last_end);
       return;
     }
-    worker.sleep(barrier.waiting, where);
+    // With a seed copies may be quick: then the warps that wait go on while others are far behind.
+    if (barrier.waits_for_copies() && worker.flip())
+      arrive_late(*worker.fiber().program, named.offset);
+    else
+      worker.sleep(barrier.waiting, where);
   }
 }
 

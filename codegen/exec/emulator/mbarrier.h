@@ -4,8 +4,8 @@
 //
 // Copies whose end is an arrival are done as late as the waits allow: when no thread can go on otherwise, and threads
 // wait for a phase in which nothing else is missing (Worker::end_late_phase). By then no thread can still read what
-// they replace, so with a seed half of the copies are done when the arrival is asked for, and the arrival alone is
-// late. The same holds for bulk copies.
+// they replace, so with a seed half of the copies are done when the arrival is asked for, and half of the phases end as
+// soon as a thread waits for copies alone. The same holds for bulk copies.
 //
 // A fault ends the launch where
 // - an object is used that was not initialised, or was written over; one that is in use is initialised, or given up

@@ -123,9 +123,10 @@ TEST(SharedHazards, SlotsTakenInTurnAreToldApart) {
   EXPECT_EQ(hazards(alloc(2) + in_turn(2, kStoreAndRead)), (Texts{"shared_read"}));
 }
 
-// The loop around begins with slot 0 again, which may be the one that was read last.
+// The loop around begins with slot 0 again, which may be the one that was read last: a matter of each time it is
+// entered, not of each iteration.
 TEST(SharedHazards, ALoopThatIsEnteredAgainCountsSlotsAnew) {
-  const Texts both{"shared_store", "shared_read"};
+  const Texts both{"for", "shared_read"};
   EXPECT_EQ(hazards(alloc(2) + outer(in_turn(2, kStoreAndRead))), both);
   EXPECT_EQ(hazards(outer(alloc(2) + in_turn(2, kStoreAndRead))), both);
   EXPECT_EQ(hazards(alloc(3) + outer(in_turn(3, kStoreAndRead, "%6"))), both);
@@ -147,6 +148,18 @@ TEST(SharedHazards, OnlyIndicesThatMoveOnBySlotsAreToldApart) {
   EXPECT_EQ(hazards(alloc(2) + "%15 = for %5, %0, %6, %5 : i32 { ^(%20: i32, %21: i32):\n" + kStoreAndRead +
                     "yield %21\n}\n"),
             (Texts{"shared_store", "shared_read"}));
+}
+
+// What is stored ahead of a loop whose products read it is ordered once.
+TEST(SharedHazards, StoresAheadOfALoopAreOrderedAheadOfIt) {
+  const std::string product =
+      "%40 = mma_start %11, %11, %41 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>\n"
+      "%42 = mma_wait %40 {pending = 0} : tile<64x64xf32>\n";
+  EXPECT_EQ(
+      hazards("%41 = constant {value = 0.0} : tile<64x64xf32>\n%11 = shared_alloc {slots = 1} : shared<64x64xf16>\n"
+              "shared_store %3, %11\n" +
+              outer(product)),
+      (Texts{"for *"}));
 }
 
 // One thread ends barriers, and others may use their bytes behind that.

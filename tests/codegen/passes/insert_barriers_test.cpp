@@ -100,7 +100,7 @@ def rows(pages_ptr, a_ptr, b_ptr, out_ptr, rounds, steps):
     tl.store(out_ptr + at, x)
 )";
 
-constexpr int32_t kRounds = 4, kSteps = 3;
+constexpr int32_t kRounds = 4, kSteps = 7;  // more than there are slots, and no multiple of their number
 
 struct Case {
   const char *kernel, *target;
@@ -116,8 +116,10 @@ class Barriers : public testing::TestWithParam<Case> {
     std::vector<ArgType> types(4, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
     types[0].elem = Elem::I32, types[3].elem = Elem::F32;
     types.insert(types.end(), 2, {.elem = Elem::I32});
-    auto func =
-        program.kernel(GetParam().kernel).tile_func(types, {.num_warps = 4, .num_stages = GetParam().num_stages});
+    // Two warpgroups: the warps of one keep the pace of its products.
+    const int num_warps = target_.has(Feature::Wgmma) ? 8 : 4;
+    auto func = program.kernel(GetParam().kernel)
+                    .tile_func(types, {.num_warps = num_warps, .num_stages = GetParam().num_stages});
     Diagnostics diags;
     PassContext context{target_, diags};
     for (const PassInfo& pass : pass_table()) pass.run(*func, context);
