@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "codegen/analysis/occupancy.h"
+#include "codegen/ir/flow.h"
 #include "codegen/lower/tensor_maps.h"
 
 namespace tegula::lower {
@@ -171,7 +172,7 @@ void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
   if (!copy_warps_) prefetch_maps();
   for (auto& op : func.body.ops) {
-    const bool shared_barrier = op->opcode == ir::Opcode::SharedAlloc && op->get(ir::attr::arrivals);
+    const bool shared_barrier = precedes_parting(*op);
     if (!parted && !shared_barrier) {
       begin_copy_warps();
       parted = true;
@@ -190,6 +191,8 @@ void Lowering::lower_body() {
 void Lowering::prefetch_maps() {
   for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_elected()});
 }
+
+bool Lowering::precedes_parting(const ir::Op& op) const { return copy_warps_ && ir::precedes_copy_warps(op); }
 
 void Lowering::wait_for_earlier() {
   if (!dependent_launch()) return;

@@ -90,6 +90,8 @@ class Lowering {
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
   llvm::Value* first_thread_of_warp();
+  /// Whether the op sets up barriers behind which copy_warps part from the program.
+  bool precedes_parting(const ir::Op& op) const;
   /// True in the one thread of the group of warps that does what one thread does.
   llvm::Value* is_elected() { return warps_.one_thread ? b.getTrue() : b.CreateICmpEQ(thread(), i32(0)); }
 
