@@ -218,7 +218,8 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, {}});
+  const WarpGroup program =
+      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
@@ -343,6 +344,17 @@ llvm::Value* Lowering::first_thread_of_warp() {
     warps_.first_thread = hw("shfl_idx_b32", {tid, i32(0)});
   }
   return warps_.first_thread;
+}
+
+llvm::Value* Lowering::is_elected() {
+  if (warps_.one_thread) return b.getTrue();
+  llvm::Value* first = first_thread_of_warp();
+  if (!warps_.elected) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(warps_.begin);
+    warps_.elected = b.CreateAnd(hw("elect_lane", {}), b.CreateICmpEQ(first, i32(0)));
+  }
+  return warps_.elected;
 }
 
 llvm::Value* Lowering::shared_address(int64_t offset) {
