@@ -36,6 +36,22 @@ def softmax(out_ptr, x_ptr, stride, cols, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * stride + offsets, numerator / tl.sum(numerator, axis=0), mask=mask)
 )";
 
+// Copies by tensor maps, where bulk copies are asked for.
+constexpr const char* kProduct = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(c_ptr, a_ptr, b_ptr, K, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK):
+        a = tl.load(a_ptr + i[:, None] * K + (k + i)[None, :])
+        b = tl.load(b_ptr + (k + i)[:, None] * BLOCK + i[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + i[:, None] * BLOCK + i[None, :], acc)
+)";
+
 struct Way {
   const char* name;
   std::function<void(int)> launch;  // so many times
@@ -73,6 +89,22 @@ int run(int pairs, int launches) {
   const LaunchOptions open{.stream = stream.get()};
   auto grid = [](const Config& c) { return Grid{unsigned((kCols + c["BLOCK"] - 1) / c["BLOCK"])}; };
   tuned.launch(*device, grid, open, out, x, kStride, kCols);
+
+  // A product of 64 x 128 by 128 x 64, whose launches have two tensor maps or none.
+  constexpr int kBlock = 64, kDepth = 128;
+  Buffer a_buffer(*device, kBlock * kDepth * sizeof(float16)), b_buffer(*device, a_buffer.bytes());
+  Buffer c_buffer(*device, kBlock * kBlock * sizeof(float));
+  const auto *a = a_buffer.as<float16>(), *b = b_buffer.as<float16>();
+  const Kernel product = Program::parse(kProduct, "product.py").kernel("product");
+  auto product_handle = [&](int bulk_copies) {
+    const LaunchOptions how{.constexprs = {{"BLOCK", kBlock}}, .bulk_copies = bulk_copies, .stream = stream.get()};
+    const std::vector<Arg> values{c_buffer.as<float>(), a, b, kDepth};
+    return product.prepare(*device, product.classify(values, how), how);
+  };
+  const LaunchHandle without_maps = product_handle(1), with_maps = product_handle(2);
+  auto launch_product = [&](const LaunchHandle& of, int count) {
+    for (int i = 0; i < count; ++i) of(stream.get(), {1}, c_buffer.as<float>(), a, b, kDepth);
+  };
 
   // The same code once more, as a program without Tegula would hold it.
   cuda::Module module = nullptr;
@@ -113,6 +145,8 @@ int run(int pairs, int launches) {
          for (int i = 0; i < count; ++i) tuned.launch(*device, grid, open, out, x, kStride, kCols);
        }},
       {"cuLaunchKernelEx, may overlap", bare_overlapping},
+      {"LaunchHandle of a product", [&](int count) { launch_product(without_maps, count); }},
+      {"the same with tensor maps", [&](int count) { launch_product(with_maps, count); }},
       {"cuLaunchKernel again", bare},
   };
   auto time = [&](Way& way) {
@@ -140,6 +174,8 @@ int run(int pairs, int launches) {
              args.size(), pairs, launches);
   for (const Way& way : ways)
     fmt::print("  {:38} {:7.3f} us   {:.3f} of the bare call\n", way.name, median(way.us), median_ratio(way, ways[0]));
+  fmt::print("{} tensor maps: {:.3f} of the launch without\n", with_maps.image().tensor_maps.maps.size(),
+             median_ratio(ways[7], ways[6]));
   const Way &tuned_way = ways[4], &overlapping = ways[5];
   fmt::print("LaunchHandle / cuLaunchKernel {:.3f}, / cuLaunchKernelEx {:.3f}; ", median_ratio(ways[1], ways[0]),
              median_ratio(ways[1], overlapping));

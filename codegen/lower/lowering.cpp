@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "codegen/analysis/occupancy.h"
+#include "codegen/ir/flow.h"
 #include "codegen/lower/tensor_maps.h"
 
 namespace tegula::lower {
@@ -171,7 +172,7 @@ void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
   if (!copy_warps_) prefetch_maps();
   for (auto& op : func.body.ops) {
-    const bool shared_barrier = op->opcode == ir::Opcode::SharedAlloc && op->get(ir::attr::arrivals);
+    const bool shared_barrier = precedes_parting(*op);
     if (!parted && !shared_barrier) {
       begin_copy_warps();
       parted = true;
@@ -190,6 +191,8 @@ void Lowering::lower_body() {
 void Lowering::prefetch_maps() {
   for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_elected()});
 }
+
+bool Lowering::precedes_parting(const ir::Op& op) const { return copy_warps_ && ir::precedes_copy_warps(op); }
 
 void Lowering::wait_for_earlier() {
   if (!dependent_launch()) return;
@@ -215,7 +218,8 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpGroup program = std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, {}});
+  const WarpGroup program =
+      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
@@ -340,6 +344,17 @@ llvm::Value* Lowering::first_thread_of_warp() {
     warps_.first_thread = hw("shfl_idx_b32", {tid, i32(0)});
   }
   return warps_.first_thread;
+}
+
+llvm::Value* Lowering::is_elected() {
+  if (warps_.one_thread) return b.getTrue();
+  llvm::Value* first = first_thread_of_warp();
+  if (!warps_.elected) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(warps_.begin);
+    warps_.elected = b.CreateAnd(hw("elect_lane", {}), b.CreateICmpEQ(first, i32(0)));
+  }
+  return warps_.elected;
 }
 
 llvm::Value* Lowering::shared_address(int64_t offset) {

@@ -90,8 +90,10 @@ class Lowering {
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
   llvm::Value* first_thread_of_warp();
+  /// Whether the op sets up barriers behind which copy_warps part from the program.
+  bool precedes_parting(const ir::Op& op) const;
   /// True in the one thread of the group of warps that does what one thread does.
-  llvm::Value* is_elected() { return warps_.one_thread ? b.getTrue() : b.CreateICmpEQ(thread(), i32(0)); }
+  llvm::Value* is_elected();
 
   // ---- Layout to index arithmetic
   /// The part of `layout`'s coordinate `out` that lane and warp give; registers add (xor) constants to it.
@@ -143,7 +145,7 @@ class Lowering {
     int count = 0, first = 0;            // warps
     bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
-    llvm::Value *thread = nullptr, *first_thread = nullptr;
+    llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr;
     std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
   };
 

@@ -1,5 +1,4 @@
 // Global and shared memory.
-#include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -225,8 +224,8 @@ void lower_SharedAlloc(Lowering& l, const ir::Op& op) {
   for_each_barrier(l, op, [&](llvm::Value* address, llvm::Value* first) {
     l.hw("mbarrier_init", {address, l.i32(arrivals ? arrivals : 32 * l.num_warps()), first, l.site(op.loc)});
   });
-  if (l.copy_warps() && ir::precedes_copy_warps(op)) return;  // which wait for the program before they begin
-  if (arrivals) l.hw("fence_async_shared", {});               // bulk copies count on them
+  if (l.precedes_parting(op)) return;
+  if (arrivals) l.hw("fence_async_shared", {});  // bulk copies count on them
   l.barrier(op.loc);
 }
 

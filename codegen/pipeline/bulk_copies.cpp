@@ -4,6 +4,7 @@
 #include <functional>
 #include <variant>
 
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/shared_boxes.h"
@@ -108,9 +109,26 @@ std::vector<Value*> make_coordinates(Builder& build, const AffineTiles& tiles, c
   return coordinates;
 }
 
+// The bases of what the function writes anywhere; null for what is not known. Bulk copies read through the asynchronous
+// proxy, which does not see what this launch has written before.
+std::vector<const Value*> written_by(const Func& func) {
+  std::vector<const Value*> written;
+  orders_memory(func.body, written);
+  walk(func.body, [&](const Op& op) {
+    if (op.opcode == Opcode::InlineAsmEffects) written.push_back(nullptr);
+  });
+  return written;
+}
+
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
+  const std::vector<const Value*> written = written_by(func);
+  for (const Op* copy : copies)
+    if (!apart(copy->operand(0), written)) {
+      why_not_ = "the kernel writes to what it copies";
+      return;
+    }
   AffineTiles tiles(func);
   std::vector<Plan> plans;
   for (const Op* copy : copies) {

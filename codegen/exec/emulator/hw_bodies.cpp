@@ -384,6 +384,7 @@ constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
 constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;
 constexpr auto emu_bulk_copy_4d = emu_bulk_copy<4>;
 constexpr auto emu_bulk_copy_5d = emu_bulk_copy<5>;
+uint32_t emu_elect_lane(uint32_t) { return this_worker->fiber().thread % kLanes == 0; }
 void emu_prefetch_tensor_map(uint64_t, uint32_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
   wait_for_mbarrier(address, parity, {site, place});

@@ -271,6 +271,7 @@ declare void @tegula.hw.bulk_copy_2d(i32, i64, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_3d(i32, i64, i32, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_4d(i32, i64, i32, i32, i32, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_copy_5d(i32, i64, i32, i32, i32, i32, i32, i32, i1, i32)
+declare i1 @tegula.hw.elect_lane() convergent
 declare void @tegula.hw.prefetch_tensor_map(i64, i1)
 declare void @tegula.hw.fence_async_shared()
 )";
@@ -527,10 +528,12 @@ std::string ptx_of_image(const KernelImage& image, const char* target) {
 }
 
 KernelImage all_rows() {
-  std::string steps = "  call void @tegula.hw.prefetch_tensor_map(i64 %map, i1 true)\n" + expect(512) + copy("%to", 8, 16);
+  std::string steps =
+      "  call void @tegula.hw.prefetch_tensor_map(i64 %map, i1 true)\n  %e = call i1 @tegula.hw.elect_lane()\n" +
+      expect(512) + copy("%to", 8, 16);
   std::string coordinates = "i32 1";
   for (int rank = 1; rank <= 5; ++rank, coordinates += ", i32 1")
-    steps += fmt::format("  call void @tegula.hw.bulk_copy_{}d(i32 %to, i64 %map, i32 %b0, {}, i1 true, i32 3)\n", rank,
+    steps += fmt::format("  call void @tegula.hw.bulk_copy_{}d(i32 %to, i64 %map, i32 %b0, {}, i1 %e, i32 3)\n", rank,
                          coordinates);
   return by_hand(steps + wait());
 }
@@ -541,6 +544,7 @@ TEST(BulkCopy, PtxTakesTheMapFromTheParameters) {
   EXPECT_CONTAINS(ptx, "cvta.param.u64");
   EXPECT_EQ(ptx.find(".local"), ptx.npos) << "no copy of the map";
   EXPECT_CONTAINS(ptx, "prefetch.tensormap [%rd");
+  EXPECT_CONTAINS(ptx, "elect.sync _|%p");
   EXPECT_CONTAINS(ptx, "fence.proxy.async.shared::cta;");
   EXPECT_CONTAINS(ptx, "\tmbarrier.arrive.expect_tx.shared.b64 _, [%r");
   EXPECT_CONTAINS(ptx, "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r");

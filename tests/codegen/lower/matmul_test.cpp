@@ -390,7 +390,7 @@ TEST_P(MatmulBarriers, CopiesCompleteOnBarriers) {
     options.emulator = device.info().emulator;
     options.completion = ir::Completion::Barrier;
     Diagnostics diags;
-    auto image = compile(*kernel.tile_func(types, {.num_stages = num_stages}), options, diags);
+    auto image = compile(*kernel.tile_func(types, {.num_stages = num_stages, .bulk_copies = 1}), options, diags);
     ASSERT_TRUE(image) << diags.render();
     if (!image->ptx.empty() && num_stages > 1) {
       EXPECT_NE(image->ptx.find("cp.async.mbarrier.arrive"), std::string::npos);

@@ -69,15 +69,16 @@ struct Attention {
   bool causal = false;
   int stride = 0;  // of a row in elements; 0: depth
   int warp_specialize = 0;
+  int bulk_copies = 0;
 };
 
 template <class T>
 void check_attention(Device& device, const Attention& p) {
   const int stride = p.stride ? p.stride : p.depth;
-  SCOPED_TRACE(fmt::format("{}: {} queries, {} keys, depth {} (stride {}), blocks {} x {}, {} warps, {} stages{}{}",
+  SCOPED_TRACE(fmt::format("{}: {} queries, {} keys, depth {} (stride {}), blocks {} x {}, {} warps, {} stages{}{}{}",
                            device.info().name, p.queries, p.keys, p.depth, stride, p.block_rows, p.block_keys,
                            p.num_warps, p.num_stages, p.causal ? ", causal" : "",
-                           p.warp_specialize == 2 ? ", warps that copy" : ""));
+                           p.warp_specialize == 2 ? ", warps that copy" : "", p.bulk_copies == 2 ? ", in bulk" : ""));
   auto q = random_values<T>(size_t(p.queries) * stride, 3);
   auto k = random_values<T>(size_t(p.keys) * stride, 4), v = random_values<T>(size_t(p.keys) * stride, 5);
   const float scale = 1 / std::sqrt(float(p.depth));
@@ -103,7 +104,8 @@ void check_attention(Device& device, const Attention& p) {
               {.constexprs = {{"ROWS", p.block_rows}, {"KEYS", p.block_keys}, {"DEPTH", p.depth}, {"CAUSAL", p.causal}},
                .num_warps = p.num_warps,
                .num_stages = p.num_stages,
-               .warp_specialize = p.warp_specialize},
+               .warp_specialize = p.warp_specialize,
+               .bulk_copies = p.bulk_copies},
               dq.as<T>(), dk.as<T>(), dv.as<T>(), out.as<float>(), scale, p.queries, p.keys, stride);
   // The weights are rounded to T before the second product.
   EXPECT_LE(relative_error(out.download<float>(), exact), tolerance<T>());
@@ -137,6 +139,42 @@ TEST(Operands, WarpsThatCopy) {
     check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, 2, true, 0, 2});
     check_attention<bfloat16>(*device, {256, 192, 32, 256, 64, 16, 3, true, 0, 2});
     check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, 3, true, 33, 2});  // 2 bytes at a time
+  }
+}
+
+TEST(Operands, BulkCopies) {
+  for (auto& device : devices()) {
+    if (!target_for_sm(device->info().sm).has(Feature::Tma)) continue;
+    for (int warps : {1, 2}) {
+      for (int keys : {10, 65, 320})
+        check_attention<float16>(*device, {128, keys, 32, 128, 64, 8, 3, false, 0, warps, 2});
+      check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, 2, true, 0, warps, 2});
+      check_attention<bfloat16>(*device, {256, 192, 64, 128, 64, 8, 3, true, 72, warps, 2});
+    }
+    check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, 3, true, 33, 0, 2});  // rows are not aligned
+  }
+}
+
+// Without keys there is no array that a tensor map describes.
+TEST(Operands, LaunchesThatAllowNoTensorMap) {
+  constexpr int kRows = 64, kDepth = 32;
+  auto q = random_values<float16>(kRows * kDepth, 1);
+  for (auto& device : devices()) {
+    if (!target_for_sm(device->info().sm).has(Feature::Tma)) continue;
+    Buffer dq(*device, q);
+    auto run = [&](int bulk_copies, int keys) {
+      Buffer out(*device, kRows * kDepth * sizeof(float));
+      const LaunchOptions options{.constexprs = {{"ROWS", kRows}, {"KEYS", 32}, {"DEPTH", kDepth}, {"CAUSAL", false}},
+                                  .bulk_copies = bulk_copies};
+      const std::vector<Arg> args{
+          dq.as<float16>(), dq.as<float16>(), dq.as<float16>(), out.as<float>(), 1.0f, kRows, keys, kDepth};
+      Kernel kernel = program().kernel("flash_attention");
+      EXPECT_EQ(kernel.prepare(*device, kernel.classify(args, options), options).image().tensor_maps.empty(),
+                bulk_copies == 1);
+      kernel.launch(*device, {1}, options, args);
+      return out.download<uint32_t>();
+    };
+    for (int keys : {64, 0}) EXPECT_EQ(run(2, keys), run(1, keys)) << device->info().name << ", " << keys << " keys";
   }
 }
 
