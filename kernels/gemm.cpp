@@ -55,11 +55,13 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
     return pointer(x);
   };
   Arg partials = nullptr, counters = nullptr;
+  std::shared_ptr<const void> owner;
   if (may_be_divided(m, n, k)) {
     const int64_t bytes = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
-    const Workspace workspace = device.workspace(stream, size_t(bytes));
+    Workspace workspace = device.workspace(stream, size_t(bytes));
     partials = Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
+    owner = std::move(workspace.owner);
   }
   return GemmCall{
       {pointer(c), operand(a), operand(b), pointer(options.bias), integer(m), integer(n), integer(k),
@@ -68,7 +70,8 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
       m,
       n,
       k,
-      device.info().num_sms};
+      device.info().num_sms,
+      std::move(owner)};
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 
 #include "dsl/kernel.h"
@@ -15,6 +16,7 @@ struct GemmCall {
   std::array<Arg, 16> args;
   int64_t rows, cols, depth;
   int num_sms;
+  std::shared_ptr<const void> workspace;  ///< the memory of partials and counters
 
   /// Grid of one program a tile, of PROGRAMS for each multiprocessor, or of about as many that divide the tiles: each
   /// of these has two K-steps at least.

@@ -207,7 +207,7 @@ TEST(Gemm, EveryConfigurationCompiles) {
         .constexprs = config.constexprs, .num_warps = *config.num_warps, .num_stages = *config.num_stages};
     for (const char* even : {"EVEN_M", "EVEN_N", "EVEN_K"}) options.constexprs.emplace_back(even, true);
     options.constexprs.emplace_back("EPILOGUE", "gelu_tanh");
-    const char* target = &config - configs.data() & 1 ? "sm_80" : "sm_90a";
+    const char* target = (&config - configs.data()) & 1 ? "sm_80" : "sm_90a";
     EXPECT_NO_THROW(kernel.compile(kernel.classify(args, options), options, target)) << config.to_string();
   }
 }
@@ -446,6 +446,21 @@ TEST(GemmDivided, SharesTheWorkspaceOfAStream) {
     streams[1].synchronize();
     EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return small(i, j); }), kRounding<float16>);
   }
+}
+
+// A launch that ends early on the emulator leaves the counters as the next one wants them.
+TEST(GemmDivided, FaultsSpoilNoLaterLaunch) {
+  const auto emulator = make_emulator();
+  const Shape shape{20, 40, 100};
+  Product<float16> p(shape);
+  p.a.buffer = Buffer(*emulator, p.a.host), p.b.buffer = Buffer(*emulator, p.b.host);
+  TestMatrix<float> c(shape.m, shape.n, 4);
+  const Division division{16, 32, 32, 3, 2};
+  c.buffer = Buffer(*emulator, 16);
+  EXPECT_THROW(launch_divided(*emulator, text(), division, p, c, false, nullptr, {{"EPILOGUE", "none"}}), DeviceError);
+  c.buffer = Buffer(*emulator, c.host);
+  launch_divided(*emulator, text(), division, p, c, false, nullptr, {{"EPILOGUE", "none"}});
+  EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return p(i, j); }), kRounding<float>);
 }
 
 // An epilogue in C++ sees each row of C once, with its place.
