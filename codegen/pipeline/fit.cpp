@@ -4,6 +4,7 @@
 
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/builder.h"
 
 namespace tegula {
 
@@ -53,16 +54,6 @@ class TriedSlots {
 bool fits(const Func& func, const Target& target, const Stores& stores, int64_t slots) {
   const TriedSlots others(stores.others, kLeastSlots), own(stores.own, slots);
   return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
-}
-
-// Moves the op before another one.
-void move_before(Op& op, Op& where) {
-  auto& from = op.parent->ops;
-  auto& to = where.parent->ops;
-  auto at = std::find_if(from.begin(), from.end(), [&](auto& o) { return o.get() == &op; });
-  auto before = std::find_if(to.begin(), to.end(), [&](auto& o) { return o.get() == &where; });
-  to.splice(before, from, at);
-  op.parent = where.parent;
 }
 
 }  // namespace
