@@ -99,8 +99,8 @@ class Gemm(side_by_side.Case):
         moved = 2 * (m * k + k * n + m * n)
         self.prepare(moved, max(moved / 4.2e6, self.flops / 650e6), make_set)
         self.bias = torch.zeros(n, device="cuda", dtype=self.dtype)
-        # As kernels/gemm.cpp has it: a large product is not divided.
-        divisible = m * n <= 66 * 128 * 256 and k >= 128
+        # As kernels/gemm.cpp has it.
+        divisible = k >= 128 if m * n <= 66 * 128 * 256 else m * n <= 16 * 132 * 128 * 256 and k >= 1024
         self.partials = torch.empty(max(self.sms, 132) * 128 * 256, device="cuda", dtype=torch.float32) if divisible else None
         self.counters = torch.zeros(1 << 14, device="cuda", dtype=torch.int32) if divisible else None
         self.known = {}
@@ -129,7 +129,7 @@ class Gemm(side_by_side.Case):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
             label += " transposed" * how["SWAP"]
-            label += f" divided by {self.tiles(how) // self.tiles(how, False)}" if how["PARTS"] else " persistent" * bool(how["PROGRAMS"])
+            label += f" divided by {self.tiles(how) // self.tiles(how, False)}" if how["PARTS"] else " stream" if how["STREAM"] else " persistent" * bool(how["PROGRAMS"])
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
         kernel = tegula.load(str(ROOT / "kernels" / "gemm.py")).gemm

@@ -4,7 +4,7 @@
 #   bench/run_gpu.sh WHERE [STEP...]
 #
 # WHERE is an archive of bench/pack.sh or a folder with the programs (a build folder, or all of them side by side).
-# Steps: tests python tutorials launch first tune rows scans gemm attention sanitizer; all of them by default. One that fails does not stop the others.
+# Steps: tests python tutorials launch first tune tuning rows scans gemm attention sanitizer; all of them by default. One that fails does not stop the others.
 # Logs go to the folder $OUT (default: out/), one a kind of step; what the benchmarks wrote is in results.tar.gz beside
 # them, packed anew after each step. A table comes last; the exit status is 1 if anything failed.
 #
@@ -20,7 +20,7 @@ if [ $# -lt 1 ]; then
 fi
 where=$1
 shift
-steps=${*:-tests python tutorials launch first tune rows scans gemm attention sanitizer}
+steps=${*:-tests python tutorials launch first tune tuning rows scans gemm attention sanitizer}
 : "${OUT:=out}"
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -221,12 +221,13 @@ for name in $steps; do
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;
     tune) step tuning_time 60 bench.log bench/tuning_time.sh "$(find_program tegula .)" ;;
+    tuning) compared tuning 200 --budget 160 --tegula "$(find_program tegula .)" ;;
     first) run_bench first_call 60 ;;
     rows) compared rows 420 ;;
     scans) compared scans 200 ;;
     attention) compared attention 400 ;;
     gemm) compared gemm 200 --budget 160 ;;
-    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune rows scans gemm attention sanitizer" ;;
+    *) row "$name" UNKNOWN 0 "steps: tests python tutorials launch first tune tuning rows scans gemm attention sanitizer" ;;
   esac
 done
 

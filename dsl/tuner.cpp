@@ -85,11 +85,13 @@ struct Candidate {
   std::string no_grid;   ///< why the grid function gave none
   std::string unusable;  ///< why no tile IR is made of it, found while ranking
   double predicted_us = 0;
-  std::string code;  ///< equal for candidates that become the same code in the same grid; empty: not known
+  std::string surely_spills;  ///< why
+  std::string code;           ///< equal for candidates that become the same code in the same grid; empty: not known
 };
 
 class Tuning {
-  static constexpr size_t kMaxNamed = 10;  ///< configurations in one warning
+  static constexpr size_t kMaxNamed = 10;        ///< configurations in one warning
+  static constexpr double kSurelyTooMany = 1.5;  ///< times the registers that there are, by the model
 
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
@@ -192,7 +194,11 @@ class Tuning {
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
           if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags)) {
-            c.predicted_us = estimate_cost(*func, target, mine).predicted_us;
+            const CostEstimate cost = estimate_cost(*func, target, mine);
+            c.predicted_us = cost.predicted_us;
+            if (cost.dot_flops > 0 && cost.registers > kSurelyTooMany * cost.register_limit)
+              c.surely_spills =
+                  fmt::format("about {} registers a thread, of {}: not tried", cost.registers, cost.register_limit);
             if (!c.declared.pre_hook) c.code = code_of(*func, c);
           } else {
             c.unusable = diags.render();
@@ -327,7 +333,11 @@ class Tuning {
     }
     std::vector<std::string> ids;
     std::vector<double> predicted;
-    for (const Candidate& c : candidates_) ids.push_back(c.id), predicted.push_back(c.predicted_us);
+    for (const Candidate& c : candidates_) {
+      ids.push_back(c.id);
+      predicted.push_back(c.predicted_us);
+      search_options.surely_spills.push_back(c.surely_spills);
+    }
 
     if (!how_.more_devices.empty() &&
         std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return is_hooked(c); }))

@@ -16,11 +16,13 @@ namespace detail {
 namespace {
 
 // What gemm.py asks for: room for the partial sums of a tile of 128 x 256 on each of so many multiprocessors at least.
-// It divides a product only if every tile can be divided between two of them, into shares of two K-steps of 32.
-constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256, kLeastDepth = 4 * 32;
+constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256;
 
+// Whether it may divide tiles: into two shares of two K-steps of 32 at least if they are few, or, if their last round
+// may leave a sixteenth of the time unused, somewhere between deep enough K-steps.
 bool may_be_divided(int64_t m, int64_t n, int64_t k) {
-  return m * n <= kProcessors / 2 * kLargestTile && k >= kLeastDepth;
+  if (m * n <= kProcessors / 2 * kLargestTile) return k >= 4 * 32;
+  return m * n <= 16 * kProcessors * kLargestTile && k >= 16 * 64 && k <= 1 << 24;
 }
 
 // Stands for M where tuning tells problems apart, as row_class in gemm.py.
@@ -55,11 +57,13 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
     return pointer(x);
   };
   Arg partials = nullptr, counters = nullptr;
+  std::shared_ptr<const void> owner;
   if (may_be_divided(m, n, k)) {
     const int64_t bytes = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
-    const Workspace workspace = device.workspace(stream, size_t(bytes));
+    Workspace workspace = device.workspace(stream, size_t(bytes));
     partials = Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
+    owner = std::move(workspace.owner);
   }
   return GemmCall{
       {pointer(c), operand(a), operand(b), pointer(options.bias), integer(m), integer(n), integer(k),
@@ -68,13 +72,16 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
       m,
       n,
       k,
-      device.info().num_sms};
+      device.info().num_sms,
+      std::move(owner)};
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {
-  static const auto kernels = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"});
+  static const auto ordered = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", false}});
+  static const auto atomic = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", true}});
   if (const auto call = gemm_call(device, c, a, b, options, stream))
-    kernels[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call), false, stream, call->args);
+    (options.deterministic ? ordered : atomic)[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call),
+                                                                                false, stream, call->args);
 }
 
 namespace {
@@ -111,7 +118,10 @@ std::pair<Tile, Tile> place(const GemmParams& p, const Tile& program) {
   return {first + program % group % height, floordiv(program % group, height)};
 }
 
-Tile multiply(const GemmParams& p, const Tile& tile_m, const Tile& tile_n, const Tile& begin, const Tile& end) {
+Tile no_sums(const GemmParams& p) { return zeros(list({p.BLOCK_M, p.BLOCK_N}), tl::float32); }
+
+Tile multiply(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& tile_n, const Tile& begin,
+              const Tile& end) {
   // The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
   Tile first_row = (tile_m * p.BLOCK_M).to(tl::int64), first_col = (tile_n * p.BLOCK_N).to(tl::int64);
   Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N), depth = arange(0, p.BLOCK_K);
@@ -123,8 +133,7 @@ Tile multiply(const GemmParams& p, const Tile& tile_m, const Tile& tile_n, const
   Tile first_depth = begin.to(tl::int64) * p.BLOCK_K;
   a_ptrs += first_depth * p.stride_ak;
   b_ptrs += first_depth * p.stride_bk;
-  Tile acc =
-      p.SWAP ? zeros(list({p.BLOCK_N, p.BLOCK_M}), tl::float32) : zeros(list({p.BLOCK_M, p.BLOCK_N}), tl::float32);
+  if (p.SWAP) acc = trans(acc);
   for (Tile k : range(begin, end)) {
     Tile depth_mask = inside(depth, p.K - k * p.BLOCK_K, p.even[2]);
     Tile a = load(a_ptrs, row_mask[{all, none}] & depth_mask[{none, all}], 0.0);
@@ -199,28 +208,58 @@ Tile add_shares(const GemmParams& p, const Tile& partials, const Tile& splits, c
   return acc;
 }
 
+Tile add_up(const GemmParams& p, const Tile& acc, const Tile& splits, const Tile& sums, const Tile& counters) {
+  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N);
+  Tile there = sums + row[{all, none}] * p.BLOCK_N + col[{none, all}];
+  if_(
+      atomic_add(counters, 1, "sem"_a = "relaxed") == 0,
+      [&] {
+        store(there, acc);
+        debug_barrier();
+        atomic_xchg(counters + 1, 1);
+      },
+      [&] {
+        while_([&] { return atomic_add(counters + 1, 0) == 0; }, [] {});
+        atomic_add(there, acc, "sem"_a = "relaxed");
+        debug_barrier();
+      });
+  Tile complete = atomic_add(counters + 2, 1) == splits - 1;
+  if_(complete, [&] {
+    for (int i = 0; i < 3; ++i) store(counters + i, 0);
+  });
+  return complete;
+}
+
 void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile tiles = cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N);
   Tile splits = floordiv(num_programs(0), tiles), share = floordiv(program_id(0), tiles);
   Tile program = program_id(0) % tiles;
   Tile counters = p.counters + 4 * program;
-  atomic_add(counters, 65536, "sem"_a = "relaxed");
-  auto [tile_m, tile_n] = place(p, program);
+  if (!p.ATOMIC) atomic_add(counters, 65536, "sem"_a = "relaxed");
+  const auto [tile_m, tile_n] = place(p, program);
   Tile steps = cdiv(p.K, p.BLOCK_K);
   Tile begin = share * floordiv(steps, splits) + minimum(share, steps % splits);
   Tile end = begin + floordiv(steps, splits) + (share < steps % splits);
-  Tile acc = multiply(p, tile_m, tile_n, begin, end);
+  Tile acc = multiply(p, no_sums(p), tile_m, tile_n, begin, end);
 
+  const int64_t rows = p.BLOCK_M / p.PARTS;
+  auto finish_part = [&, &tile_m = tile_m, &tile_n = tile_n](const Tile& sums, const Tile& shares, const Tile& part) {
+    Tile row = part * rows + arange(0, rows);
+    finish(p, add_shares(p, sums, shares, row, rows), tile_m, tile_n, row, epilogue);
+  };
+  if (p.ATOMIC) {
+    Tile sums = p.partials + program.to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
+    if_(add_up(p, acc, splits, sums, counters), [&] {
+      for (Tile part : range(0, p.PARTS)) finish_part(sums, 1, part);
+    });
+    return;
+  }
   Tile partials = p.partials + (program * splits).to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
   Tile alone = hand_over(p, acc, share, splits, partials, counters);
-  const int64_t rows = p.BLOCK_M / p.PARTS;
   Tile first = where(alone, p.PARTS, share), step = splits, chosen = -1;
   for (Tile turn : range(0, 2)) {
     for (Tile part : range(first, p.PARTS, step))
-      if_((chosen >> part) % 2 != 0, [&, &tile_m = tile_m, &tile_n = tile_n] {
-        Tile row = part * rows + arange(0, rows);
-        finish(p, add_shares(p, partials, splits, row, rows), tile_m, tile_n, row, epilogue);
-      });
+      if_((chosen >> part) % 2 != 0, [&] { finish_part(partials, splits, part); });
     if_(turn == 0, [&] {
       chosen = leave(alone, splits, counters);
       first = 0;
@@ -229,15 +268,55 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   }
 }
 
+void streamed_product(const GemmParams& p, const Epilogue& epilogue) {
+  Tile program = program_id(0), programs = num_programs(0);
+  Tile tiles = cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), steps = cdiv(p.K, p.BLOCK_K);
+  Tile rounds = maximum(floordiv(tiles, programs) - 1, 0);
+  Tile dealt = rounds * programs;
+  Tile left = (tiles - dealt) * steps;
+  Tile first = program * floordiv(left, programs) + minimum(program, left % programs);
+  Tile last = first + floordiv(left, programs) + (program < left % programs);
+  Tile top = floordiv(last - 1, steps);
+  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N);
+  Tile sums =
+      p.partials + program.to(tl::int64) * (p.BLOCK_M * p.BLOCK_N) + row[{all, none}] * p.BLOCK_N + col[{none, all}];
+  for (Tile turn : range(0, rounds + top - floordiv(first, steps) + 1)) {
+    Tile whole = (turn > 0) & (turn <= rounds);
+    Tile tile = where(turn == 0, top, top + rounds - turn);
+    Tile begin = where(whole, 0, maximum(first - tile * steps, 0));
+    Tile end = where(whole, steps, minimum(last - tile * steps, steps));
+    const auto [tile_m, tile_n] = place(p, where(whole, (turn - 1) * programs + program, dealt + tile));
+    Tile before = if_(
+        begin > 0,
+        [&] {
+          while_([&] { return atomic_add(p.counters + program - 1, 0) == 0; }, [] {});
+          store(p.counters + program - 1, 0);
+          return load(sums - p.BLOCK_M * p.BLOCK_N, "cache_modifier"_a = ".cg");
+        },
+        [&] { return no_sums(p); });
+    Tile acc = multiply(p, before, tile_m, tile_n, begin, end);
+    if_(
+        end < steps,
+        [&] {
+          store(sums, acc);
+          debug_barrier();
+          atomic_xchg(p.counters + program, 1);
+        },
+        [&, &tile_m = tile_m, &tile_n = tile_n] { finish(p, acc, tile_m, tile_n, row, epilogue); });
+  }
+}
+
 void product(const GemmParams& p, const Tile& program, const Epilogue& epilogue) {
   auto [tile_m, tile_n] = place(p, program);
-  finish(p, multiply(p, tile_m, tile_n, 0, cdiv(p.K, p.BLOCK_K)), tile_m, tile_n, arange(0, p.BLOCK_M), epilogue);
+  finish(p, multiply(p, no_sums(p), tile_m, tile_n, 0, cdiv(p.K, p.BLOCK_K)), tile_m, tile_n, arange(0, p.BLOCK_M),
+         epilogue);
 }
 
 }  // namespace
 
 void record_gemm(const GemmParams& p, const Epilogue& epilogue) {
   if (p.PARTS > 0) return divided_product(p, epilogue);
+  if (p.STREAM) return streamed_product(p, epilogue);
   if (!p.PROGRAMS) return product(p, program_id(0), epilogue);
   for (Tile program : range(program_id(0), cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), num_programs(0)))
     product(p, program, epilogue);

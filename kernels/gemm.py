@@ -14,6 +14,9 @@ waits for them and then adds up its parts of the tile's rows, in the order of th
 run. What others left undone, as they did not see all start, is done by the program that leaves last; so nobody waits for
 a program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
 `counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
+
+Where the tiles are more than the programs that run at a time but do not fill the last round of these, STREAM has the
+programs share the last two rounds evenly, so that one goes on in the midst of a tile where another one has stopped.
 """
 
 import triton
@@ -64,8 +67,9 @@ def gelu_tanh_fast(acc):
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap}
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
+              "STREAM": stream}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -113,6 +117,8 @@ DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4
            (96, 128, 64, 8, 5, True), (128, 64, 128, 8, 3, False), (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False),
            (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False), (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True),
            (256, 128, 64, 8, 3, True)]
+# Tiles whose last ones the programs share evenly: rows, columns, K-step, warps, stages, programs a multiprocessor.
+STREAMED = [(128, 256, 64, 8, 3, 1), (256, 128, 64, 8, 3, 1), (128, 192, 64, 8, 4, 1), (128, 128, 32, 4, 5, 2)]
 # Multiprocessors of a large GPU: what the choice of configurations goes by. How often a tile is divided the launch says.
 PROCESSORS = 132
 
@@ -140,6 +146,18 @@ def divided(M, N, K):
     return found
 
 
+def streamed(M, N, K):
+    """Configurations that share K-steps evenly, where whole tiles would leave a sixteenth of the time or more unused."""
+    found = []
+    for m, n, k, warps, stages, programs in STREAMED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        at_once = PROCESSORS * programs
+        unused = (at_once - tiles % at_once) % at_once
+        if tiles > at_once and 15 * unused >= tiles and K >= 16 * k:
+            found.append(tile(m, n, k, warps, stages, 8, programs, 0, False, True))
+    return found
+
+
 def fitting(configs, named_args, **kwargs):
     """Tiles that are at most twice as large as the matrix; of few rows those that hold all of them, and of a large
     matrix those that read each operand least often."""
@@ -163,7 +181,7 @@ def fitting(configs, named_args, **kwargs):
         elif m <= rows and (m >= 64 or m == n) and config.kwargs["PROGRAMS"] == 0:
             kept.append(config)
     if named_args["partials_ptr"] is not None:
-        kept += divided(M, N, K)
+        kept += divided(M, N, K) + streamed(M, N, K)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
     return kept
@@ -197,10 +215,11 @@ def inside(at, extent, EVEN: tl.constexpr):
 
 
 @triton.jit
-def multiply(tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M: tl.constexpr,
-             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr,
-             EVEN_K: tl.constexpr):
-    """The sums of a tile of C over the K-steps from `begin` to `end`. SWAP: as the transposed tile's, B^T A^T."""
+def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
+             EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """Adds the products of the K-steps from `begin` to `end` to the sums of a tile of C. SWAP: as the transposed tile's,
+    B^T A^T."""
     # The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
     first_row = (tile_m * BLOCK_M).to(tl.int64)
     first_col = (tile_n * BLOCK_N).to(tl.int64)
@@ -216,9 +235,7 @@ def multiply(tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, strid
     a_ptrs += first_depth * stride_ak
     b_ptrs += first_depth * stride_bk
     if SWAP:
-        acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
-    else:
-        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        acc = tl.trans(acc)
     for k in range(begin, end):
         depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
         a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
@@ -305,41 +322,75 @@ def add_shares(partials, splits, row, BLOCK_M: tl.constexpr, BLOCK_N: tl.constex
 
 
 @triton.jit
+def add_up(acc, splits, sums, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Adds the sums of a share of K to those of the shares that came before, in no given order. Whether all are there now:
+    then the counters are at zero again. counters: shares that came; whether the first one's sums are there; shares that
+    are there."""
+    row = tl.arange(0, BLOCK_M)
+    col = tl.arange(0, BLOCK_N)
+    there = sums + row[:, None] * BLOCK_N + col[None, :]
+    if tl.atomic_add(counters, 1, sem="relaxed") == 0:
+        tl.store(there, acc)
+        tl.debug_barrier()
+        tl.atomic_xchg(counters + 1, 1)
+    else:
+        while tl.atomic_add(counters + 1, 0) == 0:
+            pass
+        tl.atomic_add(there, acc, sem="relaxed")
+        tl.debug_barrier()
+    complete = tl.atomic_add(counters + 2, 1) == splits - 1
+    if complete:
+        for i in tl.static_range(0, 3):
+            tl.store(counters + i, 0)
+    return complete
+
+
+@triton.jit
 def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                     stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
                     BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
-                    EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+                    EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, ATOMIC: tl.constexpr):
     """A share of one tile of C: as many programs as are launched for each tile divide K."""
     tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     splits = tl.num_programs(0) // tiles
     share = tl.program_id(0) // tiles
     program = tl.program_id(0) % tiles
     counters = counters_ptr + 4 * program
-    tl.atomic_add(counters, 65536, sem="relaxed")
+    if not ATOMIC:
+        tl.atomic_add(counters, 65536, sem="relaxed")
     tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     steps = tl.cdiv(K, BLOCK_K)
     begin = share * (steps // splits) + min(share, steps % splits)
     end = begin + steps // splits + (share < steps % splits)
-    acc = multiply(tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    acc = multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
 
-    partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
-    alone = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
     ROWS: tl.constexpr = BLOCK_M // PARTS
-    # First this program's parts, then what others left undone.
-    first = PARTS if alone else share
-    step = splits
-    chosen = -1
-    for turn in range(0, 2):
-        for part in range(first, PARTS, step):
-            if (chosen >> part) % 2 != 0:
+    if ATOMIC:
+        sums = partials_ptr + program.to(tl.int64) * (BLOCK_M * BLOCK_N)
+        if add_up(acc, splits, sums, counters, BLOCK_M, BLOCK_N):
+            for part in range(0, PARTS):
                 row = part * ROWS + tl.arange(0, ROWS)
-                sums = add_shares(partials, splits, row, BLOCK_M, BLOCK_N)
-                finish(sums, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
-        if turn == 0:
-            chosen = leave(alone, splits, counters)
-            first = 0
-            step = 1
+                finish(add_shares(sums, 1, row, BLOCK_M, BLOCK_N), tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn,
+                       EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+    else:
+        partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
+        alone = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
+        # First this program's parts, then what others left undone.
+        first = PARTS if alone else share
+        step = splits
+        chosen = -1
+        for turn in range(0, 2):
+            for part in range(first, PARTS, step):
+                if (chosen >> part) % 2 != 0:
+                    row = part * ROWS + tl.arange(0, ROWS)
+                    finish(add_shares(partials, splits, row, BLOCK_M, BLOCK_N), tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm,
+                           stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+            if turn == 0:
+                chosen = leave(alone, splits, counters)
+                first = 0
+                step = 1
 
 
 @triton.jit
@@ -348,10 +399,57 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
             SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """One tile of C."""
     tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    acc = multiply(tile_m, tile_n, 0, tl.cdiv(K, BLOCK_K), a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    acc = multiply(acc, tile_m, tile_n, 0, tl.cdiv(K, BLOCK_K), a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
     finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
            EVEN_M, EVEN_N)
+
+
+@triton.jit
+def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                     stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                     BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
+                     EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """An equal share of the K-steps of all tiles, of which there is one at least for each program. Whole tiles are dealt
+    out in rounds, until there are less than two left for each program. Of these the programs have one stretch each: it
+    ends within a tile as a rule, and the next program's begins there. The sums of such a beginning are left first of all,
+    and what goes on from them comes last; so nobody waits for long, and none but the program before is waited for."""
+    program = tl.program_id(0)
+    programs = tl.num_programs(0)
+    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    steps = tl.cdiv(K, BLOCK_K)
+    rounds = max(tiles // programs - 1, 0)
+    dealt = rounds * programs
+    left = (tiles - dealt) * steps
+    first = program * (left // programs) + min(program, left % programs)
+    last = first + left // programs + (program < left % programs)
+    top = (last - 1) // steps
+    row = tl.arange(0, BLOCK_M)
+    col = tl.arange(0, BLOCK_N)
+    sums = partials_ptr + program.to(tl.int64) * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :]
+    for turn in range(0, rounds + top - first // steps + 1):
+        whole = (turn > 0) & (turn <= rounds)
+        tile = top if turn == 0 else top + rounds - turn
+        begin = 0 if whole else max(first - tile * steps, 0)
+        end = steps if whole else min(last - tile * steps, steps)
+        tile_m, tile_n = place((turn - 1) * programs + program if whole else dealt + tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        if begin > 0:
+            while tl.atomic_add(counters_ptr + program - 1, 0) == 0:
+                pass
+            tl.store(counters_ptr + program - 1, 0)
+            acc = tl.load(sums - BLOCK_M * BLOCK_N, cache_modifier=".cg")
+        else:
+            acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        acc = multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                       BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
+        if end < steps:
+            tl.store(sums, acc)
+            tl.debug_barrier()
+            tl.atomic_xchg(counters_ptr + program, 1)
+        else:
+            finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M,
+                   EVEN_N)
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 10})
@@ -364,13 +462,17 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,
          partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
          GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
-         EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
-    """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor.
-    Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
+         EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, STREAM: tl.constexpr = False, ATOMIC: tl.constexpr = False):
+    """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor;
+    ATOMIC: whose sums are added up as they come, so that results differ in the last bits from run to run. STREAM: PROGRAMS
+    programs for each multiprocessor share all K-steps evenly. Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
     tile to tile: the next one's operands are on their way while the epilogue of the one before runs."""
     if PARTS > 0:
         divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                        stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SWAP, EVEN_M, EVEN_N, EVEN_K)
+                        stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SWAP, EVEN_M, EVEN_N, EVEN_K, ATOMIC)
+    elif STREAM:
+        streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                         stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)
     elif PROGRAMS == 0:
         product(tl.program_id(0), c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
                 EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)

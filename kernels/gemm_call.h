@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 
 #include "dsl/kernel.h"
@@ -15,9 +16,10 @@ struct GemmCall {
   std::array<Arg, 16> args;
   int64_t rows, cols, depth;
   int num_sms;
+  std::shared_ptr<const void> workspace;  ///< the memory of partials and counters
 
-  /// Grid of one program a tile, of PROGRAMS for each multiprocessor, or of about as many that divide the tiles: each
-  /// of these has two K-steps at least.
+  /// Grid of one program a tile, of PROGRAMS for each multiprocessor (as many as tiles at most), or of about as many
+  /// that divide the tiles: each of these has two K-steps at least.
   Grid operator()(const Config& config) const {
     const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], k = config["BLOCK_K"];
     const int64_t tiles = (rows + m - 1) / m * ((cols + n - 1) / n), at_once = config["PROGRAMS"] * num_sms;

@@ -49,7 +49,7 @@ namespace detail {
 struct GemmParams {
   Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, partials, counters;
   int64_t BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS, PARTS;
-  bool SWAP;
+  bool SWAP, STREAM, ATOMIC;
   std::array<bool, 3> even;
   bool has_bias;
 };
@@ -69,30 +69,12 @@ struct GemmFunction {
                   Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N, Const<"BLOCK_K"> BLOCK_K,
                   Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"PARTS"> PARTS, Const<"SWAP", bool> SWAP,
                   Const<"EVEN_M", bool> EVEN_M, Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K,
-                  Const<"HAS_BIAS", bool> HAS_BIAS) const {
-    record_gemm({c,
-                 a,
-                 b,
-                 bias,
-                 M,
-                 N,
-                 K,
-                 stride_am,
-                 stride_ak,
-                 stride_bk,
-                 stride_bn,
-                 stride_cm,
-                 stride_cn,
-                 partials,
-                 counters,
-                 BLOCK_M,
-                 BLOCK_N,
-                 BLOCK_K,
-                 GROUP_M,
-                 PROGRAMS,
-                 PARTS,
-                 SWAP,
-                 {EVEN_M, EVEN_N, EVEN_K},
+                  Const<"HAS_BIAS", bool> HAS_BIAS, Const<"STREAM", bool> STREAM, Const<"ATOMIC", bool> ATOMIC) const {
+    record_gemm({c,         a,         b,         bias,      M,
+                 N,         K,         stride_am, stride_ak, stride_bk,
+                 stride_bn, stride_cm, stride_cn, partials,  counters,
+                 BLOCK_M,   BLOCK_N,   BLOCK_K,   GROUP_M,   PROGRAMS,
+                 PARTS,     SWAP,      STREAM,    ATOMIC,    {EVEN_M, EVEN_N, EVEN_K},
                  HAS_BIAS},
                 [&](Tile acc, const GemmTile& at) -> Tile {
                   if constexpr (kWithTile)
@@ -138,7 +120,9 @@ class GemmKernel {
       throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
     const auto call = detail::gemm_call(device, c, a, b, options, stream);
     if (!call) return;
-    const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.data != nullptr}}, .stream = stream};
+    const LaunchOptions how{
+        .constexprs = {{"HAS_BIAS", options.bias.data != nullptr}, {"ATOMIC", !options.deterministic}},
+        .stream = stream};
     std::apply([&](const auto&... args) { kernel_.launch(device, *call, how, args..., params...); }, call->args);
   }
 

@@ -88,9 +88,14 @@ void LibraryKernel::launch(Device& device, tegula::detail::GridRef grid, bool in
 }
 
 std::vector<LibraryKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
-                                         const std::vector<std::string>& outputs) {
+                                         const std::vector<std::string>& outputs,
+                                         const std::vector<ConstexprArg>& more) {
   std::vector<LibraryKernel> kernels;
-  for (const char* name : kActivations) kernels.push_back(LibraryKernel(file, kernel, {{flag, name}}, outputs));
+  for (const char* name : kActivations) {
+    std::vector<ConstexprArg> flags = more;
+    flags.emplace_back(flag, name);
+    kernels.push_back(LibraryKernel(file, kernel, std::move(flags), outputs));
+  }
   return kernels;
 }
 

@@ -37,9 +37,10 @@ class LibraryKernel {
   size_t index_;  ///< among all of these objects
 };
 
-/// A kernel whose flag `flag` names an activation, for each Activation.
+/// A kernel whose flag `flag` names an activation, for each Activation; `more`: flags of all of them.
 std::vector<LibraryKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
-                                         const std::vector<std::string>& outputs);
+                                         const std::vector<std::string>& outputs,
+                                         const std::vector<ConstexprArg>& more = {});
 
 /// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
 int rows_class(const Device& device, int64_t rows);

@@ -57,7 +57,8 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
-// Lets this thread allocate memory while it captures a stream in one of the stricter modes, as other libraries do.
+// Lets this thread allocate memory and wait for other streams while it, or another thread, captures a stream in one of
+// the stricter modes, as other libraries do.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
@@ -159,6 +160,23 @@ class CudaDevice final : public Device {
     return address;
   }
 
+  // On a stream of its own, which waits for nobody.
+  uint64_t allocate_zeros(size_t bytes) override {
+    auto scope = current();
+    RelaxedCapture relaxed(driver_);
+    const uint64_t address = allocate(bytes);
+    cuda::Stream stream = nullptr;
+    Result result = driver_.stream_create(&stream, unsigned(cuda::kStreamNonBlocking));
+    if (result == Result::Success) {
+      result = driver_.memset_d8_async(address, 0, bytes, stream);
+      if (result == Result::Success) result = driver_.stream_synchronize(stream);
+      driver_.stream_destroy(stream);
+    }
+    if (result == Result::Success) return address;
+    free(address);
+    driver_.fail(driver_.memset_d8_async.symbol, result, fmt::format("clearing {} bytes on {}", bytes, info_.name));
+  }
+
   size_t allocated_bytes(uint64_t address) override {
     std::lock_guard lock(blocks_mutex_);
     auto after = blocks_.upper_bound(address);
@@ -172,7 +190,10 @@ class CudaDevice final : public Device {
       std::lock_guard lock(blocks_mutex_);
       blocks_.erase(address);
     }
-    quietly([&] { driver_.mem_free(address); });
+    quietly([&] {
+      RelaxedCapture relaxed(driver_);
+      driver_.mem_free(address);
+    });
   }
 
   // Copies end with a wait: from pinned memory the driver's asynchronous copies return before host memory was read.
@@ -209,7 +230,14 @@ class CudaDevice final : public Device {
     return stream;
   }
   void destroy_stream(StreamHandle stream) noexcept override {
+    drop_workspace(stream);
     quietly([&] { driver_.stream_destroy(as_stream(stream)); });
+  }
+  uint64_t stream_id(StreamHandle stream) override {
+    auto scope = current();
+    unsigned long long id = 0;
+    driver_.call(driver_.stream_get_id, as_stream(stream), &id);
+    return id;
   }
   void synchronize(StreamHandle stream) override {
     auto scope = current();

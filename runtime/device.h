@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,13 @@ class Device {
 
   /// Device memory. Addresses are aligned to 256 bytes; 0 bytes give a valid address as well.
   virtual uint64_t allocate(size_t bytes) = 0;
+  /// Likewise, of zeros when it returns. May be called while this or another thread captures a stream.
+  virtual uint64_t allocate_zeros(size_t bytes) {
+    const uint64_t address = allocate(bytes);
+    fill(address, 0, bytes);
+    synchronize();
+    return address;
+  }
   virtual void free(uint64_t address) noexcept = 0;
   /// Bytes from `address` to the end of the block of allocate() that it lies in; 0 if it lies in none.
   virtual size_t allocated_bytes(uint64_t address) = 0;
@@ -85,6 +93,8 @@ class Device {
   virtual StreamHandle create_stream() = 0;
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   virtual void synchronize(StreamHandle stream = nullptr) = 0;
+  /// A number that no other stream of the process has or had, as handles may be given again.
+  virtual uint64_t stream_id(StreamHandle stream) = 0;
 
   virtual EventHandle create_event() = 0;
   virtual void destroy_event(EventHandle event) noexcept = 0;
@@ -101,9 +111,10 @@ class Device {
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
 
   /// The workspace (runtime/workspace.h) of the launches on a stream, with `bytes` or more for partial results. It is
-  /// made at the first call and grows by need; what it had before stays until the device ends, since launches under way
-  /// and graphs use it. Launches that are captured into graphs have another one, which all graphs captured on this
-  /// stream share: of these graphs one may run at a time. May be called from any thread, also while a stream captures.
+  /// made at the first call, grows by need, and goes with the stream; of streams that others made, those used last keep
+  /// theirs. Launches that are captured into graphs have another one, which all graphs captured on this stream share
+  /// and which stays until the device ends: of these graphs one may run at a time. May be called from any thread, also
+  /// while a stream captures.
   Workspace workspace(StreamHandle stream, size_t bytes);
 
   /// Has `drop` called before the device ends, unless `owner` has ended by then: for what others keep of this device,
@@ -114,6 +125,10 @@ class Device {
   /// Calls what before_end() was given and frees the workspaces. The first thing that the destructor of every device
   /// does.
   void drop_kept() noexcept;
+  /// Frees the workspace of a stream that is about to be destroyed.
+  void drop_workspace(StreamHandle stream) noexcept;
+  /// Sets the counters of workspaces that stand among these addresses back to zero: those of a launch that ended early.
+  void reset_counters(std::span<const uint64_t> addresses);
 
  private:
   struct Kept {

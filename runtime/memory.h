@@ -33,6 +33,8 @@ class Buffer {
       : Buffer(device, std::ranges::size(host) * sizeof(std::ranges::range_value_t<Range>)) {
     upload(host, stream);
   }
+  /// `bytes` of zeros, there when it returns, also while a stream captures.
+  static Buffer zeros(Device& device, size_t bytes) { return Buffer(device, bytes, device.allocate_zeros(bytes)); }
   ~Buffer() {
     if (device_) device_->free(address_);
   }
@@ -83,6 +85,8 @@ class Buffer {
   }
 
  private:
+  Buffer(Device& device, size_t bytes, uint64_t address) : device_(&device), bytes_(bytes), address_(address) {}
+
   void check_size(size_t bytes, const char* what) const {
     if (bytes > bytes_) throw DeviceError(fmt::format("{} of {} bytes, but the buffer has {}", what, bytes, bytes_));
   }

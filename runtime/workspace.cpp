@@ -2,46 +2,58 @@
 
 #include <algorithm>
 
-#include "runtime/stream.h"
-
 namespace tegula {
 
-namespace {
-
-// CU_STREAM_PER_THREAD.
-const StreamHandle kPerThread = reinterpret_cast<StreamHandle>(uintptr_t(2));
-
-// On a stream of its own: the one that the workspace is for may be capturing.
-Buffer zeros(Device& device, size_t bytes) {
-  Buffer buffer(device, bytes);
-  const Stream stream(device);
-  buffer.fill(0, stream);
-  stream.synchronize();
-  return buffer;
-}
-
-}  // namespace
-
-Workspaces::Entry& Workspaces::entry(Device& device, StreamHandle stream) {
-  const std::thread::id thread = stream == kPerThread ? std::this_thread::get_id() : std::thread::id();
-  const bool captured = device.is_capturing(stream);
-  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return e.stream == stream && e.thread == thread && e.captured == captured;
-  });
-  return found != entries_.end() ? *found : entries_.emplace_back(Entry{stream, thread, captured});
+Workspaces::Entry& Workspaces::entry(uint64_t stream, bool captured) {
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& e) { return e.stream == stream && e.captured == captured; });
+  if (found != entries_.end()) {
+    entries_.splice(entries_.end(), entries_, found);
+    return entries_.back();
+  }
+  auto live = [](const Entry& e) { return !e.captured; };
+  if (!captured && size_t(std::count_if(entries_.begin(), entries_.end(), live)) >= kMostStreams)
+    entries_.erase(std::find_if(entries_.begin(), entries_.end(), live));
+  return entries_.emplace_back(Entry{stream, captured});
 }
 
 Workspace Workspaces::of(Device& device, StreamHandle stream, size_t bytes) {
+  const uint64_t id = device.stream_id(stream);
+  const bool captured = device.is_capturing(stream);
   std::lock_guard lock(mutex_);
-  Entry& mine = entry(device, stream);
-  if (!mine.counters) mine.counters = zeros(device, Workspace::kCounters * sizeof(int32_t));
-  if (mine.partials.empty())
-    mine.partials.emplace_back(device, bytes);
-  else if (const size_t before = mine.partials.back().bytes(); before < bytes)
-    mine.partials.emplace_back(device, std::max(bytes, 2 * before));
-  return {mine.counters.address(), mine.partials.back().address(), mine.partials.back().bytes()};
+  auto& memory = entry(id, captured).memory;
+  if (const size_t before = memory.empty() ? 0 : memory.back()->partials.bytes(); memory.empty() || before < bytes) {
+    auto larger = std::make_shared<const Memory>(Memory{Buffer::zeros(device, Workspace::kCounters * sizeof(int32_t)),
+                                                        Buffer(device, std::max(bytes, 2 * before))});
+    if (!captured) memory.clear();
+    memory.push_back(std::move(larger));
+  }
+  const auto& mine = memory.back();
+  return {mine->counters.address(), mine->partials.address(), mine->partials.bytes(), mine};
+}
+
+void Workspaces::drop(uint64_t stream) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& e) { return e.stream == stream && !e.captured; });
+}
+
+void Workspaces::reset_counters(Device& device, std::span<const uint64_t> addresses) {
+  std::lock_guard lock(mutex_);
+  for (const Entry& e : entries_)
+    for (const auto& memory : e.memory)
+      if (std::find(addresses.begin(), addresses.end(), memory->counters.address()) != addresses.end())
+        device.fill(memory->counters.address(), 0, memory->counters.bytes());
 }
 
 Workspace Device::workspace(StreamHandle stream, size_t bytes) { return workspaces_->of(*this, stream, bytes); }
+
+void Device::drop_workspace(StreamHandle stream) noexcept {
+  try {
+    workspaces_->drop(stream_id(stream));
+  } catch (const DeviceError&) {  // the device is lost
+  }
+}
+
+void Device::reset_counters(std::span<const uint64_t> addresses) { workspaces_->reset_counters(*this, addresses); }
 
 }  // namespace tegula

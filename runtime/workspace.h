@@ -1,9 +1,12 @@
 // Memory in which the programs of a launch leave partial results for each other.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <list>
+#include <memory>
 #include <mutex>
-#include <thread>
+#include <span>
 #include <vector>
 
 #include "runtime/memory.h"
@@ -18,25 +21,34 @@ struct Workspace {
   uint64_t counters;  ///< address of kCounters int32
   uint64_t partials;  ///< address, aligned to 256
   size_t bytes;       ///< of the partials
+  /// Keeps the memory until it goes; held until the launch is made.
+  std::shared_ptr<const void> owner;
 };
 
-/// The workspaces of a device. Thread-safe.
+/// The workspaces of a device. Thread-safe. Streams are told apart by Device::stream_id().
 class Workspaces {
  public:
   Workspace of(Device& device, StreamHandle stream, size_t bytes);
+  /// The stream ends. Launches under way on it go on: whoever frees memory of a GPU waits for them.
+  void drop(uint64_t stream);
+  void reset_counters(Device& device, std::span<const uint64_t> addresses);
 
  private:
-  struct Entry {
-    StreamHandle stream;
-    std::thread::id thread;  ///< of a stream that means another one in each thread
-    bool captured;
-    Buffer counters = {};
-    std::vector<Buffer> partials = {};  ///< the last one is in use by new launches, the others by older ones
+  /// Streams that keep a workspace beside the captured ones.
+  static constexpr size_t kMostStreams = 64;
+
+  struct Memory {
+    Buffer counters, partials;
   };
-  Entry& entry(Device& device, StreamHandle stream);
+  struct Entry {
+    uint64_t stream;
+    bool captured;
+    std::vector<std::shared_ptr<const Memory>> memory = {};  ///< the last one for new launches, others for older graphs
+  };
+  Entry& entry(uint64_t stream, bool captured);
 
   std::mutex mutex_;
-  std::list<Entry> entries_;
+  std::list<Entry> entries_;  ///< the one used last stands last
 };
 
 }  // namespace tegula

@@ -186,9 +186,9 @@ class Estimator {
       }
       if (!op.regions.empty() && !op.info().isolates()) {
         if (op.opcode == Opcode::If)
-          for (const auto& region : op.regions) count(*region, times, step);
+          count_branches(op, times, step);
         else
-          for (const auto& region : op.regions) count_loop(*region, times * values_.trips(op));
+          count_loop(op, times);
         continue;
       }
       if (op.has(ir::Terminator) || op.results.empty()) continue;
@@ -205,7 +205,23 @@ class Estimator {
     if (loads && times == 1) ++fills_;
   }
 
-  void count_loop(const ir::Block& body, double times) {
+  void count_branches(const ir::Op& op, double times, Step* step) {
+    const std::optional<int> taken = values_.branch(op);
+    for (int i = 0; i < int(op.regions.size()); ++i)
+      if (!taken || *taken == i) count(*op.regions[size_t(i)], times, step);
+  }
+
+  void count_loop(const ir::Op& loop, double times) {
+    const std::vector<int64_t> numbers = values_.deciding_numbers(loop);
+    for (const int64_t number : numbers) {
+      values_.set_number(loop, number);
+      count_iterations(*loop.regions[0], times);
+    }
+    if (!numbers.empty()) return values_.set_number(loop, std::nullopt);
+    for (const auto& region : loop.regions) count_iterations(*region, times * values_.trips(loop));
+  }
+
+  void count_iterations(const ir::Block& body, double times) {
     Step step;
     count(body, times, &step);
     if (step.tensor == 0) return;

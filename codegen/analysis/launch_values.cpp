@@ -17,6 +17,7 @@ LaunchValues::LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const
 std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) const {
   if (auto constant = axis_.info(v).constant) return constant;
   if (!v->type.is_scalar() || !v->type.is_integer() || depth > 32) return std::nullopt;
+  if (auto known = numbers_.find(v); known != numbers_.end()) return known->second;
   if (!v->def) {
     if (v->block != &func_.body) return std::nullopt;
     auto it = inputs_.arguments.find(v->name);
@@ -38,6 +39,8 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
       return int64_t(uint64_t(*a) + uint64_t(*b));
     case Opcode::Sub:
       return int64_t(uint64_t(*a) - uint64_t(*b));
+    case Opcode::BitAnd:
+      return *a & *b;
     case Opcode::Mul:
       return int64_t(uint64_t(*a) * uint64_t(*b));
     case Opcode::Div:
@@ -74,6 +77,43 @@ double LaunchValues::trips(const ir::Op& loop) const {
   }
   if (loop.info().runs_beside()) return 1;
   return double(inputs_.trips);
+}
+
+std::vector<int64_t> LaunchValues::deciding_numbers(const ir::Op& loop) {
+  constexpr double kMost = 32;
+  if (loop.opcode != Opcode::For) return {};
+  const ir::ForLoop parts(loop);
+  const auto lower = integer(parts.lower()), upper = integer(parts.upper()), step = integer(parts.step());
+  if (!lower || !upper || !step || *step <= 0 || trips(loop) > kMost) return {};
+  auto known = [&] {
+    int count = 0;
+    ir::walk(parts.body(), [&](const ir::Op& op) {
+      if (op.opcode == Opcode::For) count += integer(ir::ForLoop(op).lower()) && integer(ir::ForLoop(op).upper());
+      if (op.opcode == Opcode::If) count += integer(op.operand(0)).has_value();
+    });
+    return count;
+  };
+  const int before = known();
+  set_number(loop, lower);
+  const bool decides = known() > before;
+  set_number(loop, std::nullopt);
+  std::vector<int64_t> numbers;
+  for (int64_t number = *lower; decides && number < *upper; number += *step) numbers.push_back(number);
+  return numbers;
+}
+
+void LaunchValues::set_number(const ir::Op& loop, std::optional<int64_t> value) {
+  const ir::Value* number = ir::ForLoop(loop).induction();
+  if (value)
+    numbers_[number] = *value;
+  else
+    numbers_.erase(number);
+}
+
+std::optional<int> LaunchValues::branch(const ir::Op& op) const {
+  if (numbers_.empty()) return std::nullopt;
+  const auto condition = integer(op.operand(0));
+  return condition ? std::optional(*condition ? 0 : 1) : std::nullopt;
 }
 
 void LaunchValues::find_dependent(const ir::Block& block) {

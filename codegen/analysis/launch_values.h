@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cost.h"
@@ -18,6 +20,13 @@ class LaunchValues {
   /// How often the region of a `for`, a `while` or copy_warps runs in program 0; inputs.trips where that cannot be
   /// told.
   double trips(const ir::Op& loop) const;
+  /// Of a `for` whose number decides how often loops within run, or which branch is taken: its values in program 0, if
+  /// they are few; else none.
+  std::vector<int64_t> deciding_numbers(const ir::Op& loop);
+  /// From now on the loop's number has this value; nullopt: it is not known.
+  void set_number(const ir::Op& loop, std::optional<int64_t> value);
+  /// Which region of an `if` runs as the numbers decide that are set; nullopt if they do not decide it.
+  std::optional<int> branch(const ir::Op& op) const;
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 
@@ -30,6 +39,7 @@ class LaunchValues {
   const AxisAnalysis& axis_;
   const CostInputs& inputs_;
   std::unordered_set<const ir::Value*> dependent_;
+  std::unordered_map<const ir::Value*, int64_t> numbers_;  ///< of loops
 };
 
 }  // namespace tegula

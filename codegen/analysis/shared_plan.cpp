@@ -100,10 +100,11 @@ const ir::Op* commit_of(const ir::Op& copy) {
   return nullptr;
 }
 
-// A shared_alloc, and from which op to which it needs its room, in the order of the program.
+// A shared_alloc, and from which op to which it needs its room, in the order of the program: from its first use on, or
+// from where its barriers are set up.
 struct Room {
   const ir::Op* alloc;
-  int begin, end;
+  int begin, end;  ///< end < begin: not used so far
   int64_t bytes;
   const ir::Block* block;  ///< whose iterations each begin with the room free
   int64_t offset = 0;
@@ -158,7 +159,8 @@ class RoomPlan {
     if (op.opcode == ir::Opcode::SharedAlloc) {
       room_of_[&op] = rooms.size();
       const int here = number_.at(&op);
-      rooms.push_back({&op, here, here, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
+      rooms.push_back({&op, here, here - 1, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
+      if (op.get(ir::attr::barriers)) rooms.back().end = here;
       if (ir::precedes_copy_warps(op)) rooms.back().end = INT_MAX;
     }
     for (const ir::Value* v : op.operands) {
@@ -185,6 +187,7 @@ class RoomPlan {
       const ir::Op* within = op;
       while (within && within->parent != room.block) within = within->parent->parent;
       if (within && number_.at(within) >= room.begin) {
+        if (room.end < room.begin) room.begin = number_.at(within);
         room.end = std::max(room.end, last_.at(within));
         return;
       }

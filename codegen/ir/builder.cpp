@@ -171,4 +171,13 @@ Value* Builder::convert_layout(Value* x, LayoutRef layout) {
   return create(Opcode::ConvertLayout, {x}, {x->type.with_layout(std::move(layout))})->result();
 }
 
+void move_before(Op& op, Op& where) {
+  auto& from = op.parent->ops;
+  auto& to = where.parent->ops;
+  auto at = std::find_if(from.begin(), from.end(), [&](auto& o) { return o.get() == &op; });
+  auto before = std::find_if(to.begin(), to.end(), [&](auto& o) { return o.get() == &where; });
+  to.splice(before, from, at);
+  op.parent = where.parent;
+}
+
 }  // namespace tegula::ir

@@ -76,4 +76,7 @@ class Builder {
   Loc loc_;
 };
 
+/// Moves the op before another one, of its block or of any other.
+void move_before(Op& op, Op& where);
+
 }  // namespace tegula::ir

@@ -5,6 +5,7 @@
 //   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
 // - Equal pure ops are merged and dead ones dropped.
+// - A conversion that one branch alone uses is made there.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -75,6 +76,7 @@ class Simplifier {
     }
     merge(func_.body, nullptr);
     remove_dead_code(func_);
+    into_branches();
   }
 
  private:
@@ -169,6 +171,39 @@ class Simplifier {
       if (Value* same = equal_.find_or_add(*op)) ir::replace_uses(func_.body, op->result(), same);
     }
     equal_.leave();
+  }
+
+  void into_branches() {
+    std::map<const Value*, std::vector<Op*>> users;
+    std::vector<Op*> conversions;
+    ir::walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::ConvertLayout) conversions.push_back(&op);
+      for (Value* operand : op.operands)
+        if (operand) users[operand].push_back(&op);
+    });
+    for (Op* conversion : conversions)
+      while (Op* user = first_in_branch(*conversion, users[conversion->result()])) ir::move_before(*conversion, *user);
+  }
+
+  /// The first op of the branch that all users stand in; null if there is none.
+  static Op* first_in_branch(const Op& conversion, const std::vector<Op*>& users) {
+    Op* first = nullptr;
+    for (Op* user : users) {
+      while (user->parent != conversion.parent && user->parent->parent->parent != conversion.parent)
+        user = user->parent->parent;
+      if (user->parent == conversion.parent || user->parent->parent->opcode != Opcode::If) return nullptr;
+      if (first && user->parent != first->parent) return nullptr;
+      if (!first || comes_before(*user, *first)) first = user;
+    }
+    return first;
+  }
+
+  static bool comes_before(const Op& a, const Op& b) {
+    for (const auto& op : a.parent->ops) {
+      if (op.get() == &a) return &a != &b;
+      if (op.get() == &b) return false;
+    }
+    return false;
   }
 
   Func& func_;

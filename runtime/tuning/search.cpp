@@ -81,16 +81,21 @@ class Search {
 
   SearchOutcome run(const std::vector<TuningResult>& known) {
     out_.results.resize(configs_.size());
-    std::vector<size_t> todo;
+    std::vector<size_t> todo, put_off;
     for (size_t i = 0; i < configs_.size(); ++i) {
       auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == configs_[i]; });
-      if (it == known.end()) {
+      if (it == known.end() && i < options_.surely_spills.size() && !options_.surely_spills[i].empty()) {
+        out_.results[i].status = Status::Spilled;
+        out_.results[i].reason = options_.surely_spills[i];
+        put_off.push_back(i);
+      } else if (it == known.end()) {
         todo.push_back(i);
       } else {
         out_.results[i] = *it;
       }
     }
-    left_ = todo.size();
+    left_ = todo.size() + put_off.size();
+    for (size_t i : put_off) measure(i, {out_.results[i], {}}, 0);
     {
       Preparation preparation(todo, prepare_, options_.compile_threads);
       std::atomic<size_t> next{0};

@@ -25,7 +25,10 @@ struct SearchOptions {
   double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up
   double significance = 0.05;  ///< chance that any of the others replaces a leader that is as fast
   std::string incumbent;       ///< config that was chosen before: keeps its place unless beaten; empty: none
-  int workers = 1;             ///< devices of one kind that share the work; worker 0 is the calling thread
+  /// Why a candidate surely spills, beside `configs`; empty text: it does not, empty list: none does. Such a candidate
+  /// is not prepared unless all spill, since it is those that take the assembler longest.
+  std::vector<std::string> surely_spills = {};
+  int workers = 1;  ///< devices of one kind that share the work; worker 0 is the calling thread
   /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
   std::function<void(const TuningResult&, size_t left)> progress;
 };

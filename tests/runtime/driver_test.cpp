@@ -12,6 +12,7 @@
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 #include "runtime/timing.h"
+#include "runtime/workspace.h"
 #include "tests/runtime/fake_driver.h"
 
 namespace tegula {
@@ -498,6 +499,21 @@ TEST_F(DriverTest, Capture) {
       "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (the driver's words)\n"
       "  hint: while a stream is captured, only launch and fill on it: copies and synchronize wait, and cannot be "
       "captured");
+}
+
+// Another library may capture a stream meanwhile, which forbids to allocate and to wait.
+TEST_F(DriverTest, WorkspacesAreMadeDuringCaptures) {
+  auto device = open();
+  driver_.capturing_globally = true;
+  EXPECT_GT(device->workspace(nullptr, 1000).partials, 0u);
+  EXPECT_GT(device->workspace(nullptr, 5000).bytes, 4999u);
+  EXPECT_EQ(fake::capture_mode, cuda::CaptureMode::Global);
+  driver_.fail["cuMemsetD8Async"] = Result::LaunchOutOfResources;
+  EXPECT_EQ(message_of<DeviceError>([&] { Buffer::zeros(*device, 100); }).substr(0, 23), "cuMemsetD8Async failed:");
+  driver_.fail.clear();
+  device.reset();
+  EXPECT_EQ(driver_.memory.size(), 0u);
+  EXPECT_EQ(count("cuStreamCreate"), count("cuStreamDestroy_v2"));
 }
 
 TEST_F(DriverTest, Timing) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/driver/driver.h"
@@ -19,6 +20,7 @@ struct State {
   int version = 12040;
   int device_count = 1;
   int pageable_access = 0;
+  bool capturing_globally = false;     ///< another library captures a stream in the mode that forbids most
   std::map<std::string, Result> fail;  ///< symbol: what it returns
   Result sticky = Result::Success;     ///< what every call on the context returns once a kernel has faulted
   std::string info_log, error_log;     ///< what the linker reports
@@ -66,6 +68,7 @@ struct State {
 
 inline State* state = nullptr;
 inline thread_local Context current_context = nullptr;
+inline thread_local CaptureMode capture_mode = CaptureMode::Global;
 
 template <class Handle>
 Handle handle(uintptr_t value) {
@@ -80,6 +83,9 @@ inline Result enter(const char* symbol, bool on_context = true) {
   if (auto it = state->fail.find(symbol); it != state->fail.end()) return it->second;
   return on_context ? state->sticky : Result::Success;
 }
+
+/// Whether a call that a capture in a stricter mode forbids is made.
+inline bool forbidden() { return state->capturing_globally && capture_mode != CaptureMode::Relaxed; }
 
 #define ENTER(symbol, ...) \
   if (Result entered = enter(symbol, ##__VA_ARGS__); entered != Result::Success) return entered
@@ -169,6 +175,7 @@ inline void* lookup(const char* symbol) {
     });
     put(table.mem_alloc, [](DevicePtr* p, size_t bytes) {
       ENTER("cuMemAlloc_v2");
+      if (forbidden()) return Result::StreamCaptureUnsupported;
       if (bytes == 0) return Result::InvalidValue;
       static uint64_t next = 0x1000000;
       std::lock_guard lock(state->mutex);
@@ -179,6 +186,7 @@ inline void* lookup(const char* symbol) {
     });
     put(table.mem_free, [](DevicePtr p) {
       ENTER("cuMemFree_v2");
+      if (forbidden()) return Result::StreamCaptureUnsupported;
       std::lock_guard lock(state->mutex);
       return state->memory.erase(p) ? Result::Success : Result::InvalidValue;
     });
@@ -215,7 +223,18 @@ inline void* lookup(const char* symbol) {
       return *s = handle<cuda::Stream>(0x51), Result::Success;
     });
     put(table.stream_destroy, [](cuda::Stream) { return enter("cuStreamDestroy_v2"); });
-    put(table.stream_synchronize, [](cuda::Stream) { return enter("cuStreamSynchronize"); });
+    put(table.stream_synchronize, [](cuda::Stream) {
+      ENTER("cuStreamSynchronize");
+      return forbidden() ? Result::StreamCaptureUnsupported : Result::Success;
+    });
+    put(table.stream_get_id, [](cuda::Stream s, unsigned long long* id) {
+      ENTER("cuStreamGetId");
+      return *id = reinterpret_cast<uintptr_t>(s), Result::Success;
+    });
+    put(table.thread_exchange_capture_mode, [](CaptureMode* mode) {
+      std::swap(*mode, capture_mode);
+      return Result::Success;
+    });
     put(table.stream_begin_capture, [](cuda::Stream, CaptureMode) { return enter("cuStreamBeginCapture_v2"); });
     put(table.stream_end_capture, [](cuda::Stream, cuda::Graph* g) {
       ENTER("cuStreamEndCapture");

@@ -43,6 +43,7 @@ class FakeGpu : public Device {
   int fills() const { return fills_; }
   int copies() const { return copies_; }
   bool capturing = false;
+  uint64_t generation = 0;  ///< in another one the handles mean other streams
 
   const DeviceInfo& info() const override { return info_; }
   uint64_t allocate(size_t bytes) override {
@@ -80,7 +81,8 @@ class FakeGpu : public Device {
     return std::make_unique<Kernel>(*this, std::move(image));
   }
   StreamHandle create_stream() override { return &capturing; }
-  void destroy_stream(StreamHandle) noexcept override {}
+  void destroy_stream(StreamHandle stream) noexcept override { drop_workspace(stream); }
+  uint64_t stream_id(StreamHandle stream) override { return reinterpret_cast<uint64_t>(stream) + 1000 * generation; }
   void synchronize(StreamHandle) override {}
   EventHandle create_event() override { return new double(0); }
   void destroy_event(EventHandle event) noexcept override { delete static_cast<double*>(event); }

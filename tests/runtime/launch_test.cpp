@@ -246,15 +246,42 @@ TEST(Workspaces, OneAStream) {
   EXPECT_EQ(std::count(counters.begin(), counters.end(), 0), Workspace::kCounters);
 }
 
-// Launches under way and graphs go on using what they were given.
+// A workspace that is outgrown, and that of a stream that ends, stay as long as somebody is about to launch with them.
 TEST(Workspaces, GrowBesideWhatIsInUse) {
   FakeGpu gpu;
-  const Workspace before = gpu.workspace(nullptr, 1000), after = gpu.workspace(nullptr, 1001);
+  Workspace before = gpu.workspace(handle(16), 1000), after = gpu.workspace(handle(16), 1001);
   EXPECT_NE(after.partials, before.partials);
+  EXPECT_NE(after.counters, before.counters);
   EXPECT_GE(after.bytes, 2000u);
-  EXPECT_EQ(after.counters, before.counters);
+  EXPECT_EQ(gpu.workspace(handle(16), 2000).partials, after.partials);
   EXPECT_GT(gpu.allocated_bytes(before.partials), 0u);
-  EXPECT_EQ(gpu.workspace(nullptr, 2000).partials, after.partials);
+  before.owner.reset();
+  EXPECT_EQ(gpu.allocated_bytes(before.partials), 0u);
+  gpu.destroy_stream(handle(16));
+  EXPECT_GT(gpu.allocated_bytes(after.partials), 0u);
+  after.owner.reset();
+  EXPECT_EQ(gpu.allocated_bytes(after.partials), 0u);
+  EXPECT_EQ(gpu.allocated_bytes(after.counters), 0u);
+}
+
+// A driver gives the handle of a stream that has ended to a new one, while work of the old one may still run.
+TEST(Workspaces, OfStreamsWithOneHandle) {
+  FakeGpu gpu;
+  const Workspace before = gpu.workspace(handle(16), 1000);
+  ++gpu.generation;
+  EXPECT_NE(gpu.workspace(handle(16), 1000).partials, before.partials);
+}
+
+// Of the streams of other libraries, whose end nobody tells, the ones used last keep theirs.
+TEST(Workspaces, AreBounded) {
+  FakeGpu gpu;
+  const uint64_t often = gpu.workspace(handle(16), 1000).partials, once = gpu.workspace(handle(32), 1000).partials;
+  for (uintptr_t i = 3; i < 200; ++i) {
+    gpu.workspace(handle(16 * i), 1000);
+    EXPECT_EQ(gpu.workspace(handle(16), 1000).partials, often);
+  }
+  EXPECT_GT(gpu.allocated_bytes(often), 0u);
+  EXPECT_EQ(gpu.allocated_bytes(once), 0u);
 }
 
 // A graph may run while later launches on the stream that it was captured on do.
@@ -262,19 +289,18 @@ TEST(Workspaces, OfCapturedLaunchesAreApart) {
   FakeGpu gpu;
   const Workspace live = gpu.workspace(handle(16), 1000);
   gpu.begin_capture(handle(16));
-  const Workspace captured = gpu.workspace(handle(16), 1000);
+  Workspace captured = gpu.workspace(handle(16), 1000);
   gpu.end_capture(handle(16));
   EXPECT_NE(captured.partials, live.partials);
   EXPECT_NE(captured.counters, live.counters);
   EXPECT_EQ(gpu.workspace(handle(16), 1000).partials, live.partials);
-}
-
-// CU_STREAM_PER_THREAD is another stream in each thread.
-TEST(Workspaces, OfTheStreamOfEachThread) {
-  FakeGpu gpu;
-  uint64_t here = gpu.workspace(handle(2), 1000).partials, there = 0;
-  std::thread([&] { there = gpu.workspace(handle(2), 1000).partials; }).join();
-  EXPECT_NE(here, there);
+  // Graphs outlive streams and growth.
+  gpu.begin_capture(handle(16));
+  EXPECT_NE(gpu.workspace(handle(16), 5000).partials, captured.partials);
+  gpu.end_capture(handle(16));
+  gpu.destroy_stream(handle(16));
+  captured.owner.reset();
+  EXPECT_GT(gpu.allocated_bytes(captured.partials), 0u);
 }
 
 TEST(LaunchHandle, TakesOtherCodeWhereArgumentsAllowNoTensorMap) {

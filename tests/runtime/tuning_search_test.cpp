@@ -173,6 +173,23 @@ TEST(Search, IfAllSpillTheyAreTimed) {
   EXPECT_EQ(b.run(out.results).best, 2);
 }
 
+// Candidates that surely spill take an assembler longest: they are not even prepared while others work.
+TEST(Search, WhatSurelySpillsComesLast) {
+  Bench b;
+  b.add("large", 10), b.add("small", 100);
+  b.options.surely_spills = {"about 600 registers a thread, of 255", ""};
+  SearchOutcome out = b.run();
+  EXPECT_EQ(out.best, 1);
+  EXPECT_EQ(b.runs.count("large"), 0u);
+  EXPECT_EQ(out.results[0].status, Status::Spilled);
+  EXPECT_EQ(out.results[0].reason, "about 600 registers a thread, of 255");
+  EXPECT_EQ(b.stored, (std::vector<std::string>{"large", "small"}));
+  b.broken = {"small"};
+  out = b.run();
+  EXPECT_EQ(out.best, 0);
+  EXPECT_EQ(out.results[0].reason, "about 600 registers a thread, of 255; timed since all candidates spill");
+}
+
 TEST(Search, WorkersShare) {
   Bench b;
   b.options.workers = 4;

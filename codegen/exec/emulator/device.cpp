@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -30,7 +31,10 @@ struct Graph {
 };
 
 struct Stream {
+  const uint64_t id = next++;
   std::unique_ptr<Graph> capture;  ///< not null while capturing
+
+  inline static std::atomic<uint64_t> next = 1;
 };
 
 struct Event {
@@ -163,7 +167,11 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   // ---- Streams, events, graphs
 
   StreamHandle create_stream() override { return new Stream; }
-  void destroy_stream(StreamHandle stream) noexcept override { delete static_cast<Stream*>(stream); }
+  void destroy_stream(StreamHandle stream) noexcept override {
+    drop_workspace(stream);
+    delete static_cast<Stream*>(stream);
+  }
+  uint64_t stream_id(StreamHandle stream) override { return stream ? static_cast<Stream*>(stream)->id : 0; }
   void synchronize(StreamHandle stream) override { refuse_in_capture("synchronize", stream); }
 
   EventHandle create_event() override { return new Event; }
@@ -258,7 +266,13 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.track_writes = code.jit->async_proxy;
     launch.ranges = memory_.table();
     pool_.run(launch);
-    if (launch.fault) throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));
+    if (!launch.fault) return;
+    std::vector<uint64_t> addresses;
+    const auto& params = code.image.params;
+    for (size_t i = 0; i < params.size(); ++i)
+      if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
+    reset_counters(addresses);
+    throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));
   }
 
   EmulatorOptions options_;

@@ -192,6 +192,35 @@ TEST(Cost, RanksSoftmax) {
   for (auto [block, warps] : bf16) EXPECT_LT(place(ranked_warps(Elem::BF16, block, 4096), warps), 3) << block;
 }
 
+// Where a loop's number decides how often loops within run and which branch is taken, each iteration counts by itself.
+TEST(Cost, CountsWhatIterationsDecide) {
+  const Kernel kernel = Program::parse(R"(
+import triton.language as tl
+@triton.jit
+def triangle(out_ptr, x_ptr, rows):
+    i = tl.arange(0, 128)
+    total = tl.zeros([128], tl.float32)
+    for row in range(0, rows):
+        for k in range(0, row):
+            total += tl.load(x_ptr + k * 128 + i)
+        if row == rows - 1:
+            tl.store(out_ptr + i, total)
+)",
+                                       "triangle.py")
+                            .kernel("triangle");
+  Diagnostics diags;
+  const Target target = *find_target("sm_90a");
+  const std::vector<ArgType> types{pointer(Elem::F32), pointer(Elem::F32), integer()};
+  const auto func = lay_out(*kernel.tile_func(types, {}), target, diags);
+  ASSERT_TRUE(func) << diags.render();
+  const CostEstimate four = estimate_cost(*func, target, {.arguments = {{"rows", 4}}});
+  EXPECT_EQ(four.bytes_read, (1 + 2 + 3) * 128 * 4);
+  EXPECT_EQ(four.bytes_written, 128 * 4);
+  // Of many iterations nobody looks at each.
+  const CostEstimate many = estimate_cost(*func, target, {.arguments = {{"rows", 1000}}, .trips = 8});
+  EXPECT_EQ(many.bytes_read, 1000 * 8 * 128 * 4);
+}
+
 TEST(Cost, RanksProducts) {
   auto us = [](int m, int n, int k, int warps) {
     return estimate(matmul(m, n, k, warps),

@@ -58,6 +58,21 @@ TEST(SharedPlan, PlacesThatAreNotNeededAtATimeShareMemory) {
             (Places{0, 1, 2, 1}));
 }
 
+TEST(SharedPlan, RoomIsTakenFromTheFirstUseOn) {
+  EXPECT_EQ(offsets(R"(
+  %10 = shared_alloc {slots = 1} : shared<64x64xf16>
+  %11 = shared_alloc {slots = 1} : shared<64x64xf16>
+  shared_store %3, %11
+  %12 = shared_read %11 : tile<64x64xf16>
+  shared_store %12, %10
+  for %5, %0, %6 { ^(%20: i32):
+    %21 = shared_read %10 : tile<64x64xf16>
+    yield
+  }
+)"),
+            (Places{0, 0}));
+}
+
 TEST(SharedPlan, AWaitEndsTheRoomOfWhatItWaitsFor) {
   // The products and copies of a loop are waited for in it; later ones do not matter.
   const std::string later = R"(
