@@ -45,7 +45,44 @@ int register_limit(const ir::Func& func, const Target& target) {
 }
 
 RegisterPressure::RegisterPressure(const ir::Func& func, const AxisAnalysis& axis, const LaunchValues& values)
-    : func_(func), axis_(axis), values_(values) {}
+    : func_(func), axis_(axis), values_(values), uses_(ir::count_uses(func.body)) {}
+
+// The values that are live, and the registers that they take, which are summed up as values come and go: a function may
+// have thousands of values live at thousands of places.
+class RegisterPressure::Live {
+ public:
+  explicit Live(RegisterPressure& pressure) : pressure_(pressure) {}
+
+  /// False if the value was live.
+  bool insert(const ir::Value* v) {
+    if (!values_.insert(v).second) return false;
+    const ir::Value* variable = pressure_.variable(v);
+    if (live_of_[variable]++ == 0) words_ += words_of(variable);
+    return true;
+  }
+  /// False if the value was not live.
+  bool erase(const ir::Value* v) {
+    if (values_.erase(v) == 0) return false;
+    const ir::Value* variable = pressure_.variable(v);
+    if (--live_of_[variable] == 0) words_ -= words_of(variable);
+    return true;
+  }
+  bool contains(const ir::Value* v) const { return values_.contains(v); }
+  int words() const { return words_; }
+
+ private:
+  int words_of(const ir::Value* variable) {
+    auto [it, is_new] = known_.try_emplace(variable, 0);
+    if (is_new) it->second = pressure_.registers(variable);
+    return it->second;
+  }
+
+  RegisterPressure& pressure_;
+  std::unordered_set<const ir::Value*> values_;
+  std::unordered_map<const ir::Value*, int> live_of_;  // how many values of a variable are live
+  std::unordered_map<const ir::Value*, int> known_;    // registers of a variable
+  int words_ = 0;
+};
 
 RegisterPressure::Peak RegisterPressure::peak() { return peak_without({}); }
 
@@ -56,7 +93,7 @@ RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<c
     if (ir::is_product(op)) fragments_.insert({op.operand(0), op.operand(1)});
   });
   peak_ = {};
-  Live live;
+  Live live(*this);
   walk_live(func_.body, live, 1);
   return {kBaseRegisters + peak_.words, peak_.times};
 }
@@ -123,7 +160,6 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
 // Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole,
 // unless they are held while threads wait for another reduction.
 void RegisterPressure::find_streamed(const ir::Block& block) {
-  std::unordered_map<const ir::Value*, int> uses = ir::count_uses(func_.body);
   std::unordered_map<const ir::Op*, int> behind;  // how many reductions and scans of the block
   int combined = 0;
   for (const auto& op : block.ops) {
@@ -138,8 +174,8 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
                 (op.has(ir::Elementwise) && streamed_.contains(op.result()));
     if (!sink) continue;
     for (const ir::Value* x : op.operands)
-      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer && uses[x] == 1 &&
-          behind[x->def] == behind[&op])
+      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer &&
+          uses_[x] == 1 && behind[x->def] == behind[&op])
         streamed_.insert(x);
   }
 }
@@ -175,14 +211,6 @@ const ir::Value* RegisterPressure::variable(const ir::Value* v) const {
   return none ? v : variable(before);
 }
 
-int RegisterPressure::sum(const Live& live) {
-  int total = 0;
-  Live seen;
-  for (const ir::Value* v : live)
-    if (seen.insert(variable(v)).second) total += registers(v);
-  return total;
-}
-
 void RegisterPressure::note_peak(int words, double times) {
   if (words <= peak_.words) return;
   peak_ = {words, times};
@@ -192,33 +220,46 @@ void RegisterPressure::note_peak(int words, double times) {
 void RegisterPressure::walk_live(const ir::Block& block, Live& live, double times) {
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
-    Live after = live;
+    const int after = live.words();
+    std::vector<const ir::Value*> begun;  // operands that are live up to here
     for (const auto& r : op.results) live.erase(r.get());
     for (const ir::Value* x : op.operands)
-      if (x) live.insert(x);
-    if (!op.regions.empty() && !op.info().isolates()) {
-      const bool loop = op.opcode != Opcode::If;
-      Live used = live;
-      if (op.opcode == Opcode::For)  // what a loop begins with becomes its arguments
-        for (size_t i = 0; i < ir::ForLoop(op).carried(); ++i)
-          if (const ir::Value* init = ir::ForLoop(op).init(i); !after.contains(init)) used.erase(init);
-      if (loop)  // what the body uses from outside is live all the time
-        for (const auto& region : op.regions) collect_outer(*region, used);
-      for (const auto& region : op.regions) {
-        Live inner = used;
-        walk_live(*region, inner, loop ? times * values_.trips(op) : times);
-        for (const auto& arg : region->args) inner.erase(arg.get());
-        live.insert(inner.begin(), inner.end());
-      }
-    }
-    bool together = op.opcode == Opcode::ConvertLayout || ir::is_product(op);
-    if (together) {  // results are written while operands are still read
-      Live both = live;
-      both.insert(after.begin(), after.end());
-      note_peak(sum(both), times);
-    }
-    note_peak(std::max(sum(live), sum(after)), times);
+      if (x && live.insert(x)) begun.push_back(x);
+    if (!op.regions.empty() && !op.info().isolates()) walk_regions(op, begun, live, times);
+    note_peak(std::max(live.words(), after), times);
+    if (op.opcode != Opcode::ConvertLayout && !ir::is_product(op)) continue;
+    std::vector<const ir::Value*> written;  // while operands are still read
+    for (const auto& r : op.results)
+      if (live.insert(r.get())) written.push_back(r.get());
+    note_peak(live.words(), times);
+    for (const ir::Value* r : written) live.erase(r);
   }
+}
+
+// `live`: before an op with regions but for what these use from outside, which is added. `begun`: its operands that are
+// not live behind it.
+void RegisterPressure::walk_regions(const ir::Op& op, const std::vector<const ir::Value*>& begun, Live& live,
+                                    double times) {
+  const bool loop = op.opcode != Opcode::If;
+  std::unordered_set<const ir::Value*> outer;
+  for (const auto& region : op.regions) collect_outer(*region, outer);
+  std::vector<const ir::Value*> taken_over;  // what a loop begins with becomes its arguments
+  if (op.opcode == Opcode::For)
+    for (size_t i = 0; i < ir::ForLoop(op).carried(); ++i)
+      if (const ir::Value* init = ir::ForLoop(op).init(i); std::find(begun.begin(), begun.end(), init) != begun.end())
+        if (live.erase(init)) taken_over.push_back(init);
+  if (loop)  // what the body uses from outside is live all the time
+    for (const ir::Value* v : outer) live.insert(v);
+  for (const auto& region : op.regions) {
+    std::vector<const ir::Value*> added;  // what the region uses is live in it alone
+    std::copy_if(outer.begin(), outer.end(), std::back_inserter(added),
+                 [&](const ir::Value* v) { return !live.contains(v); });
+    walk_live(*region, live, loop ? times * values_.trips(op) : times);
+    for (const auto& arg : region->args) live.erase(arg.get());
+    for (const ir::Value* v : added) live.erase(v);
+  }
+  for (const ir::Value* v : outer) live.insert(v);
+  for (const ir::Value* v : taken_over) live.insert(v);
 }
 
 }  // namespace tegula

@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/launch_values.h"
@@ -35,18 +36,19 @@ class RegisterPressure {
   int64_t variety(const ir::Value* v);
 
  private:
-  using Live = std::unordered_set<const ir::Value*>;
+  class Live;
 
   void find_streamed(const ir::Block& block);
   int registers(const ir::Value* v);
   const ir::Value* variable(const ir::Value* v) const;
-  int sum(const Live& live);
   void note_peak(int words, double times);
   void walk_live(const ir::Block& block, Live& live, double times);
+  void walk_regions(const ir::Op& op, const std::vector<const ir::Value*>& begun, Live& live, double times);
 
   const ir::Func& func_;
   const AxisAnalysis& axis_;
   const LaunchValues& values_;
+  std::unordered_map<const ir::Value*, int> uses_;
   std::unordered_set<const ir::Value*> streamed_, fragments_;
   std::unordered_map<const ir::Value*, int64_t> variety_;
   Peak peak_;

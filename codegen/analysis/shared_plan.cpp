@@ -239,6 +239,7 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
       const ir::Type& to = op.result()->type;
       if (!from.layout || !to.layout || from.is_place()) return 0;
       auto view = operand_view(op);
+      if (view && *view == *from.layout) return 0;
       if (view && plan_conversion(*from.layout, *view).route != Conversion::Route::Shared) return 0;
       return from.num_elements() * element_bytes(from);
     }

@@ -346,13 +346,42 @@ int insert_ptx(llvm::Module& module, const Target& target) {
 
 namespace {
 
-// Passes that the back end adds and that cost more than they give. Straight-line strength reduction compares each
-// address with those before it, quadratic in the accesses of a block, and took two thirds of code generation. Global
-// value numbering, which comes twice after our own, and reassociation of addresses find nothing. CodeGenPrepare sinks
-// address arithmetic to its uses, which the assembler does better, but it also gives divisions of 64 bits a branch for
-// operands of 32 bits: it stays where there are any.
-constexpr std::string_view kCodeGenPrepare = "codegenprepare";
-constexpr std::string_view kLeftOut[] = {"slsr", "gvn", "nary-reassociate", kCodeGenPrepare};
+// Passes that the back end adds and that cost more than they give, and where they stay nevertheless. Straight-line
+// strength reduction compares each address with those before it, quadratic in the accesses of a block, and took two
+// thirds of code generation. Elimination of common subexpressions, which comes four times after our own, and motion
+// out of loops find a thousandth of the instructions at most; reassociation of addresses finds nothing.
+enum class Stays { Nowhere, WhereDivided, WhereManyCarried };
+struct LeftOut {
+  std::string_view pass;
+  Stays stays;
+};
+constexpr LeftOut kLeftOut[] = {
+    {"slsr", Stays::Nowhere},
+    {"gvn", Stays::Nowhere},
+    {"nary-reassociate", Stays::Nowhere},
+    {"early-cse", Stays::Nowhere},
+    {"early-machinelicm", Stays::Nowhere},
+    // It sinks address arithmetic to its uses, which the assembler does better, but it also gives divisions of 64 bits
+    // a branch for operands of 32 bits.
+    {"codegenprepare", Stays::WhereDivided},
+    // Loop strength reduction searches among the ways to write all addresses of a loop, up to half of the compilation
+    // of a loop around products. It pays where a loop carries a pointer for each of many accesses: they become one.
+    // Without it, 249 public kernels had 2.5 % less machine code and 30 % fewer bytes spilled.
+    {"loop-reduce", Stays::WhereManyCarried},
+};
+
+// Integers and pointers that a loop carries, or a branch merges, in one place.
+constexpr int kManyCarried = 5;
+
+bool carries_many(const llvm::Module& module) {
+  const auto is_address = [](const llvm::PHINode& phi) {
+    return phi.getType()->isIntOrPtrTy() && !phi.getType()->isIntegerTy(1);
+  };
+  for (const llvm::Function& f : module)
+    for (const llvm::BasicBlock& block : f)
+      if (llvm::count_if(block.phis(), is_address) >= kManyCarried) return true;
+  return false;
+}
 
 bool divides_64_bits(const llvm::Module& module) {
   for (const llvm::Function& f : module)
@@ -363,21 +392,27 @@ bool divides_64_bits(const llvm::Module& module) {
 
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
-  explicit BackEndPasses(const llvm::Module& module) : divides_64_bits_(divides_64_bits(module)) {}
+  explicit BackEndPasses(const llvm::Module& module)
+      : divided_(divides_64_bits(module)), carried_(carries_many(module)) {}
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
-    auto left_out = std::find(std::begin(kLeftOut), std::end(kLeftOut),
-                              info ? std::string_view(info->getPassArgument()) : std::string_view());
+    const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
+    const auto* left_out =
+        std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });
     if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
-    met_.insert(*left_out);
-    if (*left_out == kCodeGenPrepare && divides_64_bits_) return llvm::legacy::PassManager::add(pass);
+    met_.insert(left_out->pass);
+    if (stays(left_out->stays)) return llvm::legacy::PassManager::add(pass);
     delete pass;
   }
   /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
   bool complete() const { return met_.size() == std::size(kLeftOut); }
 
  private:
-  bool divides_64_bits_;
+  bool stays(Stays where) const {
+    return (where == Stays::WhereDivided && divided_) || (where == Stays::WhereManyCarried && carried_);
+  }
+
+  bool divided_, carried_;
   std::set<std::string_view> met_;
 };
 
@@ -389,8 +424,7 @@ std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   BackEndPasses passes(module);
   bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
   TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
-  TEGULA_CHECK(passes.complete(), "the NVPTX back end has none of some pass to leave out: {}",
-               fmt::join(kLeftOut, ", "));
+  TEGULA_CHECK(passes.complete(), "the NVPTX back end lacks a pass that is to be left out");
   passes.run(module);
   return std::string(text);
 }

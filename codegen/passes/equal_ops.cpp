@@ -23,9 +23,7 @@ class Key {
       add(attr.index());
       std::visit([&](auto& value) { add(value); }, attr);
     }
-    const ir::Type& type = op.result()->type;
-    add(type.to_string());
-    add(type.layout ? type.layout->to_string() : std::string());
+    add(op.result()->type);
   }
   std::string take() { return std::move(bytes_); }
 
@@ -39,9 +37,38 @@ class Key {
     add(text.size());
     bytes_ += text;
   }
-  void add(const ir::Ints& numbers) {
-    add(numbers.size());
-    for (int64_t n : numbers) add(n);
+  void add(const ir::Ints& numbers) { add_all(numbers); }
+  void add(const ir::Type& type) {
+    add(type.elem);
+    add(type.pointer);
+    add(type.kind);
+    add(type.completion);
+    add_all(type.shape);
+    add(bool(type.layout));
+    if (type.layout) add(*type.layout);
+  }
+  void add(const LinearLayout& layout) {
+    add(layout.ins().size());
+    for (const LinearLayout::In& in : layout.ins()) {
+      add(in.dim);
+      add(in.bases.size());
+      for (const LinearLayout::Basis& basis : in.bases) add_all(basis);
+      add(in.repeats.size());
+      for (const LinearLayout::Repeat& repeat : in.repeats) {
+        add(repeat.count);
+        add_all(repeat.image);
+      }
+    }
+    add(layout.outs().size());
+    for (const LinearLayout::Out& out : layout.outs()) {
+      add(out.dim);
+      add(out.size);
+    }
+  }
+  template <class List>
+  void add_all(const List& list) {
+    add(list.size());
+    for (const auto& value : list) add(value);
   }
 
   std::string bytes_;
