@@ -5,7 +5,8 @@
     check_layers.py --self-test       plants violations and checks that each is found
 
 A folder may include itself and those before it in ORDER; inside codegen/ the order is CODEGEN, and the files of
-codegen/ itself are its interface: all of codegen may include their headers, and they may include all of codegen. LLVM, Boost and the
+codegen/ itself are its interface: all of codegen may include their headers, and they may include all of codegen. A file
+of codegen/product/ that is no interface knows all of a family of instructions, lowering included. LLVM, Boost and the
 other third parties stay where ALLOWED has them, so that a change of library touches few files. What dsl/*.h and kernels/kernels.h bring in
 is what users compile: they may include the standard library and fmt alone.
 """
@@ -17,7 +18,8 @@ import sys
 import tempfile
 
 ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tools"], ["tutorials", "bench"], ["tests"]]
-CODEGEN = [["ir", "layout", "target"], ["analysis"], ["passes", "pipeline"], ["lower"], ["exec"]]
+CODEGEN = [["ir", "layout", "target"], ["product"], ["analysis"], ["passes", "pipeline"], ["lower"], ["exec"]]
+PRODUCT_INTERFACE = {"plan.h", "operands.h", "operands.cpp", "instruction.h", "instruction.cpp"}
 # Third-party headers by prefix, and the folders that may name them.
 ALLOWED = {
     "llvm": ["codegen/lower", "codegen/exec"],
@@ -65,6 +67,8 @@ def check_file(path, root):
                 ", ".join(names) for names in ORDER)
         if parts[0] == there[0] == "codegen" and len(parts) > 2 and len(there) > 2:
             ours, theirs = rank(CODEGEN, parts[1]), rank(CODEGEN, there[1])
+            if parts[1] == "product" and path.name not in PRODUCT_INTERFACE:
+                ours = rank(CODEGEN, "lower")
             if ours is None:
                 yield line, f"codegen/{parts[1]}/ has no place in the order of codegen's folders"
             elif theirs is not None and theirs > ours:
@@ -105,6 +109,8 @@ PLANTED = [
     ("codegen/ir/a.h", '#include "dsl/kernel.h"', "codegen/ must not include"),
     ("codegen/ir/a.cpp", '#include "codegen/passes/passes.h"', "codegen/ir/ must not include"),
     ("codegen/passes/a.cpp", "#include <llvm/IR/Module.h>", "belongs in codegen/lower and codegen/exec"),
+    ("codegen/product/plan.h", '#include "codegen/lower/lowering.h"', "codegen/product/ must not include"),
+    ("codegen/product/a.cpp", '#include "codegen/lower/lowering.h"', None),
     ("codegen/novel/a.cpp", '#include "codegen/ir/ir.h"', "has no place"),
     ("runtime/b.cpp", "  #  include <boost/spirit/home/x3.hpp>", "belongs in dsl/language"),
     ("dsl/semantics/a.cpp", '#include "tools/table.h"', "dsl/ must not include"),

@@ -11,6 +11,7 @@
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -167,7 +168,7 @@ class Estimator {
           continue;
         case Opcode::Dot:
         case Opcode::MmaStart: {
-          const DotCost cost = dot_cost(op, target_);
+          const ProductCost cost = family_of(op).cost(op, target_);
           dot_flops_ += cost.flops * times;
           if (step)
             step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes;

@@ -5,6 +5,7 @@
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/register_pressure.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -44,7 +45,7 @@ bool products_fit(const Func& func, int64_t registers) {
   constexpr int64_t kBesideSums = 32;  // operands, addresses
   bool fit = true;
   walk(func.body, [&](const Op& op) {
-    if (op.opcode == Opcode::MmaStart) fit &= op.get(attr::columns) / 2 + kBesideSums <= registers;
+    if (is_product(op)) fit &= family_of(op).registers(plan_of(op)) + kBesideSums <= registers;
   });
   return fit;
 }

@@ -97,42 +97,4 @@ OpCost op_cost(const ir::Op& op) {
   }
 }
 
-namespace {
-
-// What mma.sync reaches of wgmma's rate where there are both: docs/benchmarks.md.
-constexpr double kSyncRate = 0.5;
-
-double x_bytes(const ir::Op& dot) { return dot.operand(1)->type.bits() / 8.0; }
-
-double filled_up(int64_t extent, int64_t step) { return double((extent + step - 1) / step * step); }
-
-}  // namespace
-
-DotCost dot_cost(const ir::Op& dot, const Target& target) {
-  const ir::Type& sums = dot.result()->type;
-  const int64_t m = sums.shape[sums.rank() - 2], n = sums.shape.back(), k = dot.operand(0)->type.shape.back();
-  const MmaPath path = dot.opcode == Opcode::MmaStart ? MmaPath::Warpgroup : MmaPath::Sync;
-  DotCost cost{find_mma(dot, path, target), 2.0 * double(sums.num_elements()) * double(k)};
-  if (!cost.instruction) {
-    cost.fmas = double(held_elements(sums)) * double(k) * (sums.bits() == 64 ? 2 : 1);
-    return cost;
-  }
-  const MmaInstruction& x = *cost.instruction;
-  const bool in_parts = x.a == Elem::F32 && precision_of(dot) == MmaPrecision::Tf32x3;
-  const double products = double(sums.num_elements() / (m * n)) * filled_up(m, x.m()) * filled_up(n, 8) *
-                          filled_up(k, x.k) * (in_parts ? 3 : 1);
-  if (path == MmaPath::Sync) cost.steps = products / (16.0 * 8 * x.k);
-  // Each instruction reads its rows of A, if they are in shared memory, and its columns of B.
-  if (path == MmaPath::Warpgroup) {
-    const double columns = double(dot.get(ir::attr::columns)), rows = dot.operand(0)->type.is_place() ? x.m() : 0;
-    const double instructions = double(m * n) / (x.m() * columns);
-    cost.shared_bytes = instructions * (rows + columns) * double(k) * x_bytes(dot);
-    cost.steps = instructions * double(k) / x.k;
-  }
-  // Instructions take the same time whatever their types: fp16's have a K of 16.
-  cost.tensor_flops = 2 * products * 16 / x.k;
-  if (path == MmaPath::Sync && target.has(Feature::Wgmma)) cost.tensor_flops /= kSyncRate;
-  return cost;
-}
-
 }  // namespace tegula

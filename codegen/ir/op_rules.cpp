@@ -131,11 +131,11 @@ std::string OpRules::operand_name(size_t i) const {
 }
 
 bool OpRules::laid_out(const Value* a, const Value* b) const {
-  return stage_ != Stage::Tile && a->type.layout && b->type.layout;
+  return stage_ >= Stage::LaidOut && a->type.layout && b->type.layout;
 }
 
 void OpRules::one_layout(size_t begin) {
-  if (stage_ == Stage::Tile) return;
+  if (stage_ < Stage::LaidOut) return;
   std::vector<const Value*> values;
   for (size_t i = begin; i < op_->operands.size(); ++i)
     if (op_->operands[i]) values.push_back(op_->operands[i]);
@@ -472,7 +472,7 @@ void OpRules::semantics() {
            fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
       return;
     case Opcode::ConvertLayout:
-      if (want(stage_ != Stage::Tile, "convert_layout before layouts are assigned"))
+      if (want(stage_ >= Stage::LaidOut, "convert_layout before layouts are assigned"))
         want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
              fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
       return;

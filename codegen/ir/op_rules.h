@@ -48,6 +48,7 @@ class OpRules {
   void scalar_ops(const Block& region);
   void dot();
   void asynchronous_product();
+  void parts_of_product();
   void memory();
   void atomic();
   void vector_of_access();

@@ -57,10 +57,14 @@ void OpRules::asynchronous_product() {
   const int64_t columns = op_->get(attr::columns);
   want(columns % 8 == 0 && out().shape.back() % columns == 0,
        fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}", columns, out().shape.back()));
-  const Ints groups = op_->get(attr::warpgroups);
-  want(groups.size() == 2 && groups[0] * groups[1] * 4 == func_.num_warps(),
-       fmt::format("attribute 'warpgroups' is {}, expected two numbers whose product times 4 is {}",
-                   shape_to_string(groups), func_.num_warps()));
+}
+
+void OpRules::parts_of_product() {
+  const Ints parts = op_->get(attr::parts);
+  if (parts.empty()) return;
+  want(parts.size() == 2 && func_.num_warps() % (parts[0] * parts[1]) == 0,
+       fmt::format("attribute 'parts' is {}, expected two numbers whose product divides {}", shape_to_string(parts),
+                   func_.num_warps()));
 }
 
 void OpRules::sort() {
@@ -172,7 +176,11 @@ void OpRules::dot() {
     want(std::find(allowed.begin(), allowed.end(), acc.elem) != allowed.end() && !acc.pointer,
          fmt::format("operand 'acc' is {}, expected elements {}", acc.to_string(), elem_info(allowed[0]).text));
   want_same(out(), op_->opcode == Opcode::Dot ? acc : acc.with_kind(Kind::InFlight), "the result");
-  if (op_->opcode == Opcode::MmaStart) asynchronous_product();
+  parts_of_product();
+  if (op_->opcode == Opcode::MmaStart)
+    asynchronous_product();
+  else if (stage_ >= Stage::Planned)
+    want(op_->has(attr::instruction), "nothing says what multiplies: attribute 'instruction' is missing");
 }
 
 }  // namespace tegula::ir

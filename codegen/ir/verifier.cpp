@@ -27,7 +27,7 @@
 // - dot: M x K, K x N and M x N; a and b of one type, or each of any f8; the accumulator is f32 or f16 for f8 and f16,
 //   f32 for bf16 and f32, f64 for f64, i32 for i8 and u8. The result is of the accumulator's type.
 // - mma_start: as dot, but b is a place in shared memory, a may be one, and the result is in flight. accumulate is a
-//   scalar i1. `columns` divides N; the product of `warpgroups` times four is the number of warps.
+//   scalar i1. `columns` divides N. The product of `parts` divides the number of warps.
 // - mma_wait: a tile or one in flight, to a tile or one in flight. What is in flight goes through loops and branches to
 //   mma_wait, or as accumulator to mma_start, alone.
 // - load, store, atomic_rmw: ptr is a pointer; value, other and result have its element type and shape; mask is i1 of
@@ -47,6 +47,8 @@
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile
 // - No type has a layout; no convert_layout.
+// Stage Planned
+// - A dot has the attribute `instruction`.
 // Stage LaidOut
 // - A scalar has no layout; every tile has one from register, lane (5 bits) and warp (log2 num_warps bits) to dim0,
 //   dim1, ... of the tile's extents, surjective. A place in shared memory has one from offset to these, invertible.
@@ -314,7 +316,7 @@ class Verifier : private OpRules {
     if (t.is_place() && (t.pointer || t.is_scalar()))
       wrong(fmt::format("is {}: no place in shared memory", t.to_string()));
     if (t.is_map() && (t.pointer || t.is_scalar())) wrong(fmt::format("is {}: no tensor map", t.to_string()));
-    if (stage_ == Stage::Tile || t.is_scalar() || t.is_map()) {
+    if (stage_ < Stage::LaidOut || t.is_scalar() || t.is_map()) {
       if (t.layout)
         wrong(fmt::format("has a layout, expected none {}", t.is_scalar() ? "on a scalar"
                                                             : t.is_map()  ? "on a tensor map"

@@ -8,6 +8,7 @@ namespace tegula::ir {
 /// What a function has to satisfy depends on how far it has been compiled.
 enum class Stage {
   Tile,     ///< no layouts, no convert_layout
+  Planned,  ///< every dot says what multiplies it
   LaidOut,  ///< every tile has a layout; elementwise operands and results share it
   Ordered,  ///< barriers order what threads do to shared memory
 };

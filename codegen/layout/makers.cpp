@@ -6,93 +6,18 @@
 #include <set>
 
 #include "codegen/layout/gf2.h"
+#include "codegen/layout/layout_builder.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
 
 namespace {
 
-int log2_of(int64_t n) {
-  TEGULA_CHECK(n > 0 && std::has_single_bit(uint64_t(n)), "{} is not a power of two", n);
-  return std::countr_zero(uint64_t(n));
-}
-
-/// Bits of a coordinate inside a block of that extent.
-int block_bits(int64_t extent) { return log2_of(block_of(extent)); }
-
-/// The repeats that a tile of `shape` needs beside its blocks, those of the first axis in `order` fastest.
-template <class Order>
-std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape, const Order& order) {
-  std::vector<LinearLayout::Repeat> repeats;
-  for (int axis : order) {
-    if (repeats_of(shape[axis]) == 1) continue;
-    repeats.push_back({int32_t(repeats_of(shape[axis])), LinearLayout::Basis(shape.size(), 0)});
-    repeats.back().image[axis] = int32_t(block_of(shape[axis]));
-  }
-  return repeats;
-}
-std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape) {
-  std::vector<int> order;
-  for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
-  return repeats_of_tile(shape, order);
-}
-
-/// The same for rows that lie along order[0]: rows repeat first, so that as many as possible lie at one distance.
+/// The repeats of a tile whose rows lie along order[0]: rows repeat first, so that as many as possible lie at one
+/// distance.
 std::vector<LinearLayout::Repeat> repeats_of_rows(const std::vector<int64_t>& shape, std::vector<int> order) {
   if (order.size() > 1) std::swap(order[0], order[1]);
   return repeats_of_tile(shape, order);
-}
-
-/// Builds a layout bit by bit: every call appends input bits that take the next bits of a tile dimension. Threads
-/// repeat the blocks of a tile in their registers.
-class Maker {
- public:
-  static constexpr int kBeyond = 30;  ///< a bit that no dimension has, hence a free one
-
-  explicit Maker(const std::vector<int64_t>& shape) : shape_(shape) {
-    for (size_t axis = 0; axis < shape.size(); ++axis) outs_.push_back({tile_dim(int(axis)), int32_t(shape[axis])});
-    used_.resize(shape.size());
-  }
-
-  /// Bit `bit` of dimension `axis`; a free bit where the tile is too small.
-  void place(Dim in, int axis, int bit) {
-    LinearLayout::Basis basis(outs_.size(), 0);
-    int32_t coordinate = int32_t(1) << bit;
-    if (coordinate < block_of(shape_[axis])) {
-      basis[axis] = coordinate;
-      used_[axis] = std::max(used_[axis], bit + 1);
-    }
-    bases_[in].push_back(std::move(basis));
-  }
-  /// The next `bits` bits of `axis`.
-  void extend(Dim in, int axis, int bits) {
-    for (int i = 0; i < bits; ++i) place(in, axis, is_full(axis) ? kBeyond : used_[axis]);
-  }
-  /// Everything of `axis` that is left.
-  void fill(Dim in, int axis) {
-    while (!is_full(axis)) place(in, axis, used_[axis]);
-  }
-  bool is_full(int axis) const { return int64_t(1) << used_[axis] >= block_of(shape_[axis]); }
-
-  LinearLayout threads() {
-    return LinearLayout({{Dim::Register, bases_[Dim::Register], repeats_of_tile(shape_)},
-                         {Dim::Lane, bases_[Dim::Lane]},
-                         {Dim::Warp, bases_[Dim::Warp]}},
-                        outs_);
-  }
-
- private:
-  std::vector<int64_t> shape_;
-  std::vector<LinearLayout::Out> outs_;
-  std::vector<int> used_;
-  std::map<Dim, std::vector<LinearLayout::Basis>> bases_;
-};
-
-/// The last two dimensions repeat in registers in the order given, then those before them, last first.
-void repeat_tile(Maker& maker, int rank, int first, int second) {
-  maker.fill(Dim::Register, first);
-  maker.fill(Dim::Register, second);
-  for (int axis = rank - 2; axis-- > 0;) maker.fill(Dim::Register, axis);
 }
 
 }  // namespace
@@ -100,13 +25,13 @@ void repeat_tile(Maker& maker, int rank, int first, int second) {
 LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector<int>& per_thread,
                             const std::vector<int>& lanes, const std::vector<int>& warps,
                             const std::vector<int>& order) {
-  Maker maker(shape);
+  LayoutBuilder layout(shape);
   for (int axis : order)
-    maker.extend(Dim::Register, axis, std::min(log2_of(per_thread[axis]), block_bits(shape[axis])));
-  for (int axis : order) maker.extend(Dim::Lane, axis, log2_of(lanes[axis]));
-  for (int axis : order) maker.extend(Dim::Warp, axis, log2_of(warps[axis]));
-  for (int axis : order) maker.fill(Dim::Register, axis);
-  return maker.threads();
+    layout.extend(Dim::Register, axis, std::min(log2_of(per_thread[axis]), block_bits(shape[axis])));
+  for (int axis : order) layout.extend(Dim::Lane, axis, log2_of(lanes[axis]));
+  for (int axis : order) layout.extend(Dim::Warp, axis, log2_of(warps[axis]));
+  for (int axis : order) layout.fill(Dim::Register, axis);
+  return layout.threads();
 }
 
 LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int per_thread,
@@ -131,94 +56,6 @@ LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vect
   std::vector<int> lanes = spread(32);
   std::vector<int> warps = spread(num_warps);
   return blocked_layout(shape, registers, lanes, warps, order);
-}
-
-LinearLayout mma_accumulator_layout(const std::vector<int64_t>& shape, int warps_m, int warps_n) {
-  int rank = int(shape.size()), m = rank - 2, n = rank - 1;
-  Maker maker(shape);
-  maker.place(Dim::Register, n, 0);
-  for (int bit : {1, 2}) maker.place(Dim::Lane, n, bit);
-  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
-  maker.place(Dim::Register, m, 3);
-  maker.extend(Dim::Warp, n, log2_of(warps_n));
-  maker.extend(Dim::Warp, m, log2_of(warps_m));
-  repeat_tile(maker, rank, n, m);
-  return maker.threads();
-}
-
-LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n) {
-  int rank = int(shape.size()), m = rank - 2, n = rank - 1;
-  Maker maker(shape);
-  maker.place(Dim::Register, n, 0);
-  for (int bit : {1, 2}) maker.place(Dim::Lane, n, bit);
-  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
-  maker.place(Dim::Register, m, 3);
-  for (int bit : {4, 5}) maker.place(Dim::Warp, m, bit);
-  maker.extend(Dim::Register, n, block_bits(shape[n]) - 3 - log2_of(groups_n));
-  maker.extend(Dim::Warp, n, log2_of(groups_n));
-  maker.extend(Dim::Warp, m, log2_of(groups_m));
-  repeat_tile(maker, rank, n, m);
-  return maker.threads();
-}
-
-LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n) {
-  const int m = 0, k = 1, packed = log2_of(32 / bits);
-  Maker maker(shape);
-  for (int bit = 0; bit < packed; ++bit) maker.place(Dim::Register, k, bit);
-  for (int bit : {packed, packed + 1}) maker.place(Dim::Lane, k, bit);
-  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, m, bit);
-  maker.place(Dim::Register, m, 3);
-  maker.place(Dim::Register, k, packed + 2);
-  for (int bit : {4, 5}) maker.place(Dim::Warp, m, bit);
-  for (int i = 0; i < log2_of(groups_n); ++i) maker.place(Dim::Warp, k, Maker::kBeyond);
-  maker.extend(Dim::Warp, m, log2_of(groups_m));
-  repeat_tile(maker, 2, k, m);
-  return maker.threads();
-}
-
-LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n) {
-  TEGULA_CHECK(bits == 8 || bits == 16 || bits == 32, "mma operands of {} bits", bits);
-  int rank = int(shape.size());
-  int k = operand == 0 ? rank - 1 : rank - 2, other = operand == 0 ? rank - 2 : rank - 1;
-  int packed = log2_of(32 / bits);  // a 32-bit register holds 2^packed neighbours along K
-  Maker maker(shape);
-  for (int bit = 0; bit < packed; ++bit) maker.place(Dim::Register, k, bit);
-  for (int bit : {packed, packed + 1}) maker.place(Dim::Lane, k, bit);
-  for (int bit : {0, 1, 2}) maker.place(Dim::Lane, other, bit);
-  if (operand == 0) maker.place(Dim::Register, other, 3);
-  maker.place(Dim::Register, k, packed + 2);
-  auto free_warps = [&](int warps) {
-    for (int i = 0; i < log2_of(warps); ++i) maker.place(Dim::Warp, k, Maker::kBeyond);
-  };
-  if (operand == 0) {
-    free_warps(warps_n);
-    maker.extend(Dim::Warp, other, log2_of(warps_m));
-  } else {
-    maker.extend(Dim::Warp, other, log2_of(warps_n));
-    free_warps(warps_m);
-  }
-  repeat_tile(maker, rank, k, other);
-  return maker.threads();
-}
-
-LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std::vector<int64_t>& shape) {
-  const int rank = int(shape.size()), k = operand == 0 ? rank - 1 : rank - 2;
-  std::vector<LinearLayout::Out> outs;
-  for (int axis = 0; axis < rank; ++axis) outs.push_back({tile_dim(axis), int32_t(shape[axis])});
-  std::vector<LinearLayout::In> ins = sums.ins();
-  for (LinearLayout::In& in : ins) {
-    for (LinearLayout::Basis& basis : in.bases) basis[k] = 0;
-    for (LinearLayout::Repeat& repeat : in.repeats) repeat.image[k] = 0;
-    if (in.dim != Dim::Register) continue;
-    for (int bit = 0; bit < block_bits(shape[k]); ++bit) {
-      LinearLayout::Basis along(rank, 0);
-      along[k] = int32_t(1) << bit;
-      in.bases.push_back(std::move(along));
-    }
-    for (LinearLayout::Repeat& repeat : repeats_of_tile(shape, std::vector<int>{k}))
-      in.repeats.push_back(std::move(repeat));
-  }
-  return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
 }
 
 std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector) {

@@ -22,32 +22,6 @@ LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector
 LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int per_thread,
                               int num_warps);
 
-/// Accumulator of mma.sync m16n8; the last two dimensions of `shape` are M and N (dimensions before them are repeated
-/// in registers). Within one instruction tile, with g = lane / 4 and t = lane % 4, registers 0 to 3 hold (g, 2t), (g,
-/// 2t + 1), (g + 8, 2t), (g + 8, 2t + 1): the order of the PTX fragment. The warps tile the block above the instruction
-/// tile, along N first (warp = warp_m * warps_n + warp_n). The rest of the tile repeats in registers, over N, then over
-/// M. Where the tile is smaller than the block, bits are free.
-LinearLayout mma_accumulator_layout(const std::vector<int64_t>& shape, int warps_m, int warps_n);
-/// Operand 0 (A, M x K) or 1 (B, K x N) of mma.sync m16n8k(256/bits) for elements of `bits` (8, 16, 32) bits, for the
-/// accumulator's warp arrangement: warps that differ only along the other operand's dimension hold copies. Register
-/// order is that of the PTX fragment; for 16 bits:
-///   A: (g, 2t + {0, 1}), (g + 8, 2t + {0, 1}), (g, 2t + 8 + {0, 1}), (g + 8, 2t + 8 + {0, 1}): 8 registers;
-///   B: (2t + {0, 1}, g), (2t + 8 + {0, 1}, g): 4 registers.
-/// Instruction tiles then repeat along K, after that along M (A) or N (B).
-LinearLayout mma_operand_layout(const std::vector<int64_t>& shape, int operand, int bits, int warps_m, int warps_n);
-
-/// Operand 0 (A, M x K) or 1 (B, K x N) of shape `shape` for a dot whose sums lie as `sums`, any layout: each thread
-/// has all of K for its rows (A) or columns (B).
-LinearLayout fma_operand_layout(const LinearLayout& sums, int operand, const std::vector<int64_t>& shape);
-
-/// Accumulator of wgmma m64nN, for groups_m x groups_n warpgroups (group = group_m * groups_n + group_n), of at least
-/// 64 rows each. Four warps have 16 rows each; inside a warp registers are as of mma_accumulator_layout. Each group has
-/// columns of its own side by side; its rows repeat in registers.
-LinearLayout wgmma_accumulator_layout(const std::vector<int64_t>& shape, int groups_m, int groups_n);
-/// A (M x K, elements of `bits` bits) in registers for wgmma, for the accumulator's arrangement of warpgroups: each
-/// warp has A's fragments of mma_operand_layout for its 16 rows; groups that differ only along N hold copies.
-LinearLayout wgmma_operand_layout(const std::vector<int64_t>& shape, int bits, int groups_m, int groups_n);
-
 /// The layout in which a warp stores what it holds as `reg` with `vector` consecutive elements along tile dimension
 /// `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.
 std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector);
@@ -67,7 +41,7 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
 /// dimension that `src` holds contiguously stays contiguous, in groups of 16 bytes that are swizzled so that both
 /// 16-byte writes from a coalesced `src` and ldmatrix (any eight groups below each other) are free of bank conflicts.
 /// Rows of more than 128 bytes are cut into panels of 128 bytes, one panel after the other: the swizzles of 128, 64 and
-/// 32 bytes that wgmma reads.
+/// 32 bytes that matrix instructions read.
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits);
 /// The same for a tile of `shape` whose dimension order[0] is to be contiguous.
 LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits);

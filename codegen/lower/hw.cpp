@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "codegen/lower/llvm_headers.h"
+#include "codegen/product/plan.h"
 #include "runtime/base/check.h"
 
 namespace tegula::lower {
@@ -111,8 +112,9 @@ const HwInfo* find_hw(std::string_view name) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   if (auto it = rows.find(name); it != rows.end()) return &it->second;
-  std::optional<HwInfo> row = make_family_row(std::string(name));
-  return row ? &rows.emplace(name, std::move(*row)).first->second : nullptr;
+  for (const ProductFamily* family : product_families())
+    if (auto row = family->hw_row(std::string(name))) return &rows.emplace(name, std::move(*row)).first->second;
+  return nullptr;
 }
 
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers) {

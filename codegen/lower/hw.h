@@ -39,8 +39,6 @@ struct HwInfo {
 /// A row from the columns of hw.def.
 HwInfo make_hw_info(std::string name, std::string body, std::string signature, Feature feature, unsigned effects,
                     std::string assembly, std::string constraints);
-/// The row of that name if it is one of those written by rule.
-std::optional<HwInfo> make_family_row(const std::string& name);
 
 /// Null if there is none. Rows live as long as the process.
 const HwInfo* find_hw(std::string_view name);

@@ -1,7 +1,8 @@
 // Gives every tile a layout.
 //
-// 1. Anchors. Dots fix their results: tensor-core accumulators, or, where no matrix instruction takes their types, any
-//    layout, and each thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks
+// 1. Anchors. Products fix their results, by the family of their plan: tensor-core accumulators, or any layout, and
+// each
+//    thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks
 //    and loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest
 //    axis share one layout, so that a row kernel needs no conversion; copies to shared memory have their own. Places
 //    in shared memory are swizzled for the copies that fill them and for ldmatrix.
@@ -34,7 +35,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "codegen/passes/passes.h"
-#include "codegen/target/mma.h"
+#include "codegen/product/plan.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -75,6 +76,9 @@ class Assigner {
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
+    const ProductPlanner planner(func_, target_);
+    for (Op* product : products_)  // what is a dot still has its operands in registers
+      if (product->opcode == Opcode::Dot && family_of(*product).asynchronous) planner.plan(*product, false);
     anchor();
     lay_out_places();
     materialise(func_.body);
@@ -102,38 +106,12 @@ class Assigner {
     if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
   }
 
-  /// Arrangement of the warps on M x N with the fewest copies, then with the squarest warp tiles, since these load the
-  /// least. Where rows of a dot's result are reduced, every warp has whole rows, in all dots with as many rows: then
-  /// row statistics and products of products stay in their warps.
-  std::pair<int, int> warps_for_dot(const Shape& shape) const {
-    int total = func_.num_warps();
-    const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-    bool rows_reduced = false;
-    for (const Op* dot : products_) {
-      const Shape& other = dot->result()->type.shape;
-      auto axes = combined_axes_.find(other);
-      const int last = int(other.size()) - 1;
-      rows_reduced |= other[last - 1] == rows && axes != combined_axes_.end() && axes->second.contains(last);
-    }
-    std::pair<int, int> best;
-    std::vector<int64_t> best_cost;
-    for (int m = 1; m <= total; m *= 2) {
-      int n = total / m;
-      int64_t tile_m = std::max<int64_t>(16, block_of(rows) / m) * repeats_of(rows);
-      int64_t tile_n = std::max<int64_t>(8, block_of(columns) / n) * repeats_of(columns);
-      int64_t copies = (tile_m * m / rows) * (tile_n * n / columns);
-      std::vector<int64_t> cost = {copies, rows_reduced ? n : 0, tile_m + tile_n};
-      if (best_cost.empty() || cost < best_cost) best = {m, n}, best_cost = cost;
-    }
-    return best;
-  }
-
-  /// A's layout where an asynchronous product takes it from registers.
+  /// Whether an asynchronous product takes A from registers.
   static bool has_fragments(const Op& op) { return op.opcode == Opcode::MmaStart && !op.operands[0]->type.is_place(); }
-  static LinearLayout fragments_of(const Op& product) {
-    const ir::Type& a = product.operands[0]->type;
-    const ir::Ints groups = product.get(ir::attr::warpgroups);
-    return wgmma_operand_layout(a.shape, a.bits(), int(groups[0]), int(groups[1]));
+  /// The layout of an operand in registers for a product whose result is laid out.
+  LinearLayout operand_of_product(const Op& product, int operand) const {
+    return family_of(product).operand_layout(plan_of(product), operand, product.operands[size_t(operand)]->type,
+                                             *layout_of(product.result()));
   }
 
   /// Copies are apart, since what they move never meets what registers hold.
@@ -251,27 +229,19 @@ class Assigner {
   }
 
   void anchor() {
-    for (Op* dot : products_) {
-      const Shape& shape = dot->result()->type.shape;
-      if (dot->opcode == Opcode::MmaStart) {
-        const ir::Ints groups = dot->get(ir::attr::warpgroups);
-        assign(dot->result(), wgmma_accumulator_layout(shape, int(groups[0]), int(groups[1])));
-        continue;
-      }
-      if (!find_mma(*dot, MmaPath::Sync, target_)) {
-        assign(dot->result(), default_layout(shape));
-        continue;
-      }
-      auto [m, n] = warps_for_dot(shape);
-      dot_warps_[dot] = {m, n};
-      assign(dot->result(), std::make_shared<LinearLayout>(mma_accumulator_layout(shape, m, n)));
+    for (Op* product : products_) {
+      const Shape& shape = product->result()->type.shape;
+      if (auto layout = family_of(*product).sums_layout(plan_of(*product), shape))
+        assign(product->result(), std::move(*layout));
+      else
+        assign(product->result(), default_layout(shape));
     }
     int64_t largest = 0;
     for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
 
     // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
-    // place lies as they do, which wgmma may rely on.
+    // place lies as they do, which its products may rely on.
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
@@ -284,8 +254,8 @@ class Assigner {
     }
     std::deque<Value*> from_memory = std::exchange(queue_, std::move(from_dots));
     flow();
-    for (Op* dot : products_)
-      if (has_fragments(*dot)) assign(dot->operands[0], fragments_of(*dot));
+    for (const Op* product : products_)
+      if (has_fragments(*product)) assign(product->operands[0], operand_of_product(*product, 0));
     flow();
     queue_ = std::move(from_memory);
     flow();
@@ -485,19 +455,9 @@ class Assigner {
       return;
     }
     for (auto& r : op.results) set_type(r.get());
-    if (op.opcode == Opcode::MmaStart) {
-      if (has_fragments(op)) need(op, 0, fragments_of(op));
-      need(op, 2, *op.result()->type.layout);
-    } else if (op.opcode == Opcode::Dot) {
-      const LinearLayout sums = *op.result()->type.layout;
-      auto warps = dot_warps_.find(&op);
-      for (int i : {0, 1}) {
-        const ir::Type& type = op.operands[i]->type;
-        if (warps == dot_warps_.end())
-          need(op, i, fma_operand_layout(sums, i, type.shape));
-        else
-          need(op, i, mma_operand_layout(type.shape, i, type.bits(), warps->second.first, warps->second.second));
-      }
+    if (ir::is_product(op)) {
+      for (int i : {0, 1})
+        if (!op.operands[size_t(i)]->type.is_place()) need(op, size_t(i), operand_of_product(op, i));
       need(op, 2, *op.result()->type.layout);
     } else if (op.opcode == Opcode::Gather) {
       need(op, 1, *op.result()->type.layout);
@@ -538,7 +498,6 @@ class Assigner {
   const Target& target_;
   AxisAnalysis axis_;
   std::vector<Op*> products_, memory_;
-  std::unordered_map<const Op*, std::pair<int, int>> dot_warps_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> combined_axes_;

@@ -320,16 +320,16 @@ void keep_in_flight(Op& loop, Op& product) {
   const Type tile = arg->type, in_flight = tile.with_kind(Kind::InFlight);
   // A no-op wait before the loop forces the initial sums into registers; the assembler would otherwise set the
   // constants between the products.
+  const Attrs complete = wait->attrs;
   Builder first = before(loop, product.loc);
-  parts.init(carried) =
-      first.create(Opcode::MmaWait, {parts.init(carried)}, {in_flight}, {{attr::pending, int64_t(0)}})->result();
+  parts.init(carried) = first.create(Opcode::MmaWait, {parts.init(carried)}, {in_flight}, complete)->result();
   arg->type = sums->type = wait->result()->type = in_flight;
   wait->set(attr::pending, 1);
   auto& ops = product.parent->ops;
   auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == wait; });
   ops.splice(std::prev(ops.end()), ops, at);
   Builder after = behind(loop, product.loc);
-  Op* over = after.create(Opcode::MmaWait, {sums}, {tile}, {{attr::pending, int64_t(0)}});
+  Op* over = after.create(Opcode::MmaWait, {sums}, {tile}, complete);
   replace_uses(*loop.parent, sums, over->result());
   over->operands[0] = sums;
 }

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "codegen/analysis/pointer_base.h"
-#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/flow.h"
 #include "codegen/pipeline/loop_bounds.h"
+#include "codegen/product/operands.h"
 
 namespace tegula {
 

@@ -163,7 +163,7 @@ void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const T
 
 bool Partition::can_divide(const LoopSchedule& schedule, const std::vector<Op*>& nest) const {
   const int threads = kThreadsPerWarp * (func_.num_warps() + CopyNest::kWarps);
-  if (!target_.has(Feature::Wgmma) || func_.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
+  if (!target_.has(Feature::Setmaxnreg) || func_.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
   if (nest.empty() || !schedule.product || !schedule.stores.empty() || func_.maxnreg() || !is_understood(func_))
     return false;
   return std::all_of(schedule.copies.begin(), schedule.copies.end(),

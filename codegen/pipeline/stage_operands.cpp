@@ -8,10 +8,11 @@
 // ops between iterations. A place is allocated before the loop that fills it.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
-// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Products that the target's
-// warpgroups can multiply get B from a place, and A from there or as fragments in registers (OperandForm); what comes
-// in other registers is stored: once before the product's loop where it comes from there, a transposed value before it
-// is transposed, and one that several products take once. A product whose operands find no room stays a dot.
+// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Products whose plan has them run
+// beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
+// other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
+// transposed, and one that several products take once. A product whose operands find no room, or lie in their places as
+// its instruction cannot read them, stays a dot.
 //
 // There is room if all places fit a program's shared memory with two slots for each one that a pipelined loop fills
 // (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
@@ -24,12 +25,13 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/shared_plan.h"
-#include "codegen/analysis/wgmma.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
+#include "codegen/product/operands.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -136,27 +138,27 @@ class CopyStager {
     std::unordered_set<const Value*> seen;
     std::vector<Places::Planned> stored;
     for (auto& op : body.ops) {
-      if (op->opcode != Opcode::Dot || !by_warpgroups(*op)) continue;
+      if (op->opcode != Opcode::Dot || !runs_beside(*op)) continue;
       for (int i : {0, 1}) {
         const Value* v = untransposed(op->operands[i]);
-        if (operand_form(*op, i, target_, num_warps_, is_copied) == OperandForm::Stored && seen.insert(v).second)
+        if (operand_form(*op, i, is_copied) == OperandForm::Stored && seen.insert(v).second)
           stored.push_back({v->type, &loop, home(v) == &body});
       }
     }
     return stored;
   }
 
-  // Whether warpgroups will multiply it, who may ask for operands in the right order where they are copied.
-  bool by_warpgroups(const Op& dot) const {
-    auto plan = plan_wgmma(dot, target_, num_warps_);
+  // Whether it will run beside the program, which may ask for operands in the right order where they are copied.
+  bool runs_beside(const Op& dot) const {
+    if (!family_of(dot).asynchronous) return false;
     for (int i : {0, 1}) {
-      if (!plan || plan->instruction->order == MmaOrder::AnyOrder) break;
+      const int axis = axis_side_by_side(dot, i);
       const Op* load = untransposed(dot.operands[size_t(i)])->def;
-      if (load && load->opcode == Opcode::Load && load->parent == dot.parent && copyable(*load) &&
-          contiguous_axis(*load) != untransposed_k_axis(dot, i))
+      if (axis >= 0 && load && load->opcode == Opcode::Load && load->parent == dot.parent && copyable(*load) &&
+          contiguous_axis(*load) != axis)
         return false;
     }
-    return plan.has_value();
+    return true;
   }
 
   int contiguous_axis(const Op& load) const { return fastest_axes(axes_.info(load.operands[0]))[0]; }
@@ -190,16 +192,15 @@ class CopyStager {
   int num_warps_;
 };
 
-// Products by warpgroups in place of dots.
+// Products that run beside the program in place of dots.
 class ProductStager {
  public:
-  ProductStager(Func& func, const Target& target, Places& places)
-      : func_(func), target_(target), room_(places), num_warps_(func.num_warps()) {}
+  ProductStager(Func& func, Places& places) : func_(func), room_(places) {}
 
   bool run() {
     std::vector<Op*> dots;
     walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::Dot && plan_wgmma(op, target_, num_warps_)) dots.push_back(&op);
+      if (op.opcode == Opcode::Dot && family_of(op).asynchronous && can_read_places(op)) dots.push_back(&op);
     });
     bool changed = false;
     for (Op* dot : dots) changed |= stage(*dot);
@@ -211,12 +212,11 @@ class ProductStager {
   using Tile = std::pair<Value*, int>;
 
   bool stage(Op& dot) {
-    const WgmmaPlan plan = *plan_wgmma(dot, target_, num_warps_);
     std::vector<Tile> tiles;
     std::vector<Value*> there;
     for (int i : {0, 1}) {
-      if (operand_form(dot, i, target_, num_warps_) != OperandForm::Stored) continue;
-      const Tile tile = tile_of(dot, i, plan);
+      if (operand_form(dot, i) != OperandForm::Stored) continue;
+      const Tile tile = tile_of(dot, i);
       if (auto place = places_.find(tile); place != places_.end())
         there.push_back(place->second);
       else if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end())
@@ -227,13 +227,12 @@ class ProductStager {
       planned.push_back({tile.first->type, begin_of(tile.first, dot), moves(tile.first, dot)});
     if (!room_.have_room(planned, there, dot)) return false;
     for (const Tile& tile : tiles) store(tile, dot);
-    start(dot, plan);
+    start(dot);
     return true;
   }
 
-  Tile tile_of(const Op& dot, int operand, const WgmmaPlan& plan) const {
-    const bool any = plan.instruction->order == MmaOrder::AnyOrder;
-    return {untransposed(dot.operands[operand]), any ? -1 : untransposed_k_axis(dot, operand)};
+  static Tile tile_of(const Op& dot, int operand) {
+    return {untransposed(dot.operands[operand]), axis_side_by_side(dot, operand)};
   }
 
   // Whether a pipelined loop around the dot makes the value anew in each iteration.
@@ -261,28 +260,28 @@ class ProductStager {
     here.create(Opcode::SharedStore, {value, places_[tile]});
   }
 
-  void start(Op& dot, const WgmmaPlan& plan) {
+  void start(Op& dot) {
     Builder here = before(dot, dot.loc);
     Value *a = dot.operands[0], *acc = dot.operands[2];
-    if (operand_form(dot, 0, target_, num_warps_) != OperandForm::Fragment) a = place_of(dot, 0, plan, here);
-    Value* b = place_of(dot, 1, plan, here);
+    if (operand_form(dot, 0) != OperandForm::Fragment) a = place_of(dot, 0, here);
+    Value* b = place_of(dot, 1, here);
     Value* accumulate = nullptr;
     if (is_zero(acc)) {  // the instructions leave it out, and no register is set to zero
       acc = here.create(Opcode::Unset, {}, {acc->type})->result();
       accumulate = here.constant(Type::scalar(Elem::I1), 0);
     }
-    Attrs attrs{{attr::warpgroups, Ints{plan.groups_m, plan.groups_n}}, {attr::columns, int64_t(plan.columns)}};
-    if (dot.has(attr::precision)) attrs[attr::precision] = dot.get(attr::precision);
     Op* start =
-        here.create(Opcode::MmaStart, {a, b, acc, accumulate}, {acc->type.with_kind(Kind::InFlight)}, std::move(attrs));
-    Value* sums = here.create(Opcode::MmaWait, {start->result()}, {acc->type}, {{attr::pending, int64_t(0)}})->result();
+        here.create(Opcode::MmaStart, {a, b, acc, accumulate}, {acc->type.with_kind(Kind::InFlight)}, dot.attrs);
+    Value* sums = here.create(Opcode::MmaWait, {start->result()}, {acc->type},
+                              {{attr::instruction, dot.get(attr::instruction)}, {attr::pending, int64_t(0)}})
+                      ->result();
     sums->name = dot.result()->name;
     replace_uses(func_.body, dot.result(), sums);
   }
 
   // The place that an operand is read from, seen transposed as the operand is.
-  Value* place_of(const Op& dot, int operand, const WgmmaPlan& plan, Builder& here) {
-    auto stored = places_.find(tile_of(dot, operand, plan));
+  Value* place_of(const Op& dot, int operand, Builder& here) {
+    auto stored = places_.find(tile_of(dot, operand));
     return view(dot.operands[operand], stored == places_.end() ? nullptr : stored->second, here);
   }
   static Value* view(Value* operand, Value* place, Builder& here) {
@@ -292,9 +291,7 @@ class ProductStager {
   }
 
   Func& func_;
-  const Target& target_;
   Places& room_;
-  int num_warps_;
   std::map<Tile, Value*> places_;
 };
 
@@ -305,7 +302,7 @@ void passes::stage_operands(Func& func, PassContext& context) {
   {
     Places places(func, context.target);
     changed |= CopyStager(func, context.target, places).run();
-    if (context.target.has(Feature::Wgmma)) changed |= ProductStager(func, context.target, places).run();
+    changed |= ProductStager(func, places).run();
   }
   if (changed) canonicalize(func, context);
 }

@@ -24,6 +24,7 @@ enum class Feature : uint32_t {
   CvtFloat8 = 1024,
   MmaFloat8 = 2048,   ///< by mma.sync at full rate
   CvtIntBf16 = 4096,  ///< integers to bfloat16 by one rounding
+  Setmaxnreg = 8192,  ///< registers pass from some warps of a program to others
 };
 
 /// What an architecture's usual device can do at most.

@@ -1,8 +1,9 @@
 // Golden files: tests/golden/FOLDER/*.tile.
 //
 // FOLDER is the pass that runs on the text above the line `// ---- expected`; the text below is what must come out.
-// ir/ runs nothing: its files show the canonical text. Files of verify/ have no such line: behind an offending line
-// stands `// error: part of the message` for each message; `// stage: laid_out` asks for that stage.
+// Where the pass wants more than a kernel's tile IR, and the text has no layouts, the passes ahead of it run first. ir/
+// runs nothing: its files show the canonical text. Files of verify/ have no such line: behind an offending line stands
+// `// error: part of the message` for each message; `// stage: laid_out` asks for that stage.
 // `// completion: barrier` asks for copies that complete on barriers. TEGULA_BLESS=1 writes what came out into
 // the files. All files together name every op and every attribute of the op table, and no pass changes anything when it
 // runs again.

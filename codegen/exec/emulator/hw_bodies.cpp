@@ -159,7 +159,7 @@ void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) 
   fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 
-/// The product of a warp, by the instruction of that row of mma.def.
+/// The product of a warp, by the instruction of that row of instructions.def.
 template <class Sum>
 void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, uint32_t row, uint32_t place) {
   Worker& worker = *this_worker;

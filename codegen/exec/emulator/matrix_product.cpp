@@ -46,7 +46,7 @@ constexpr bool is_widened(Elem elem, Elem sums) {
 }
 #define TEGULA_MMA(path, a, b, sums, ...) \
   static_assert(is_widened(Elem::a, Elem::sums) && is_widened(Elem::b, Elem::sums), "widen() knows no " #a " or " #b);
-#include "codegen/target/mma.def"
+#include "codegen/product/instructions.def"
 
 uint32_t row_of(uint32_t lane, uint32_t r) { return lane / 4 + r / 2 % 2 * 8; }
 uint32_t column_of(uint32_t lane, uint32_t r) { return r / 4 * 8 + lane % 4 * 2 + r % 2; }

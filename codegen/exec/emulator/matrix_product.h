@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codegen/target/mma.h"
+#include "codegen/product/instruction.h"
 
 namespace tegula::emulator {
 

@@ -21,7 +21,7 @@
 
 #include "codegen/exec/emulator/async_queue.h"
 #include "codegen/exec/emulator/fibers.h"
-#include "codegen/target/mma.h"
+#include "codegen/product/instruction.h"
 
 namespace tegula::emulator {
 

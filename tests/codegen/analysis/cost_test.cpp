@@ -13,8 +13,8 @@
 #include <fstream>
 #include <regex>
 
-#include "codegen/analysis/op_cost.h"
 #include "codegen/compile.h"
+#include "codegen/product/plan.h"
 #include "dsl/tegula.h"
 
 namespace tegula {
@@ -75,7 +75,7 @@ Launch matmul(int m, int n, int k, int warps) {
 }
 
 // The dot of a product of 128 x 64 x 64 blocks, with B transposed in memory.
-DotCost cost_of_dot(Elem elem, const char* precision, std::string_view target_name, int rows = 128) {
+ProductCost cost_of_dot(Elem elem, const char* precision, std::string_view target_name, int rows = 128) {
   const Elem sums = is_float(elem) ? Elem::F32 : Elem::I32;
   const Launch launch{"tests/kernels/matmul.py",
                       "matmul",
@@ -93,9 +93,9 @@ DotCost cost_of_dot(Elem elem, const char* precision, std::string_view target_na
   Diagnostics diags;
   auto func = lay_out(*kernel_of(launch).tile_func(launch.types, launch.options), target, diags);
   EXPECT_TRUE(func) << diags.render();
-  std::optional<DotCost> cost;
+  std::optional<ProductCost> cost;
   ir::walk(func->body, [&](const ir::Op& op) {
-    if (ir::is_product(op)) cost = dot_cost(op, target);
+    if (ir::is_product(op)) cost = family_of(op).cost(op, target);
   });
   return cost.value();
 }
@@ -288,8 +288,7 @@ TEST(Cost, DotsAtTheRateOfTheirInstruction) {
     SCOPED_TRACE(target);
     const bool float8 = std::string(target) != "sm_80";
     auto work = [&](Elem elem, const char* precision = "ieee") {
-      const DotCost cost = cost_of_dot(elem, precision, target);
-      EXPECT_TRUE(cost.instruction);
+      const ProductCost cost = cost_of_dot(elem, precision, target);
       EXPECT_EQ(cost.flops, flops);
       return cost.tensor_flops / flops;
     };
@@ -302,8 +301,7 @@ TEST(Cost, DotsAtTheRateOfTheirInstruction) {
   }
   // Rows of zeros are multiplied too.
   EXPECT_EQ(cost_of_dot(Elem::F16, "ieee", "sm_80", 8).tensor_flops, 2.0 * 16 * 64 * 64);
-  const DotCost ieee = cost_of_dot(Elem::F32, "ieee", "sm_90a");
-  EXPECT_FALSE(ieee.instruction);
+  const ProductCost ieee = cost_of_dot(Elem::F32, "ieee", "sm_90a");
   EXPECT_EQ(ieee.tensor_flops, 0);
   EXPECT_EQ(ieee.fmas, 128 * 64 / 128 * 64);
 }

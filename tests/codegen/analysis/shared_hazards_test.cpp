@@ -79,22 +79,22 @@ TEST(SharedHazards, ProductsReadThroughAProxyOfTheirOwn) {
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
   shared_store %3, %10
   %11 = shared_read %10 : tile<64x64xf16>
-  %12 = mma_start %11, %10, %4 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
-  %13 = mma_wait %12 {pending = 0} : tile<64x64xf32>
+  %12 = mma_start %11, %10, %4 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
+  %13 = mma_wait %12 {instruction = "wgmma.f16", pending = 0} : tile<64x64xf32>
   shared_store %3, %10
 )"),
             (Texts{"shared_read", "mma_start *", "shared_store"}));
   EXPECT_EQ(hazards(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
-  %12 = mma_start %3, %10, %4 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
+  %12 = mma_start %3, %10, %4 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
   shared_store %3, %10
-  %13 = mma_wait %12 {pending = 0} : tile<64x64xf32>
+  %13 = mma_wait %12 {instruction = "wgmma.f16", pending = 0} : tile<64x64xf32>
 )"),
             (Texts{"shared_store: a place is written while a product reads it"}));
   EXPECT_EQ(hazards(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
-  %12 = mma_start %3, %10, %4 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
-  %13 = mma_wait %12 {pending = 1} : tile<64x64xf32>
+  %12 = mma_start %3, %10, %4 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
+  %13 = mma_wait %12 {instruction = "wgmma.f16", pending = 1} : tile<64x64xf32>
 )"),
             (Texts{"mma_wait: sums are read before the product is waited for"}));
 }

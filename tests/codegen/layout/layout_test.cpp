@@ -9,6 +9,7 @@
 #include "codegen/layout/linear_layout.h"
 #include "codegen/layout/makers.h"
 #include "runtime/base/internal_error.h"
+#include "tests/codegen/product/layouts.h"
 
 namespace tegula {
 

@@ -11,6 +11,7 @@
 #include "codegen/layout/makers.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/passes.h"
+#include "tests/codegen/product/layouts.h"
 
 namespace tegula {
 namespace {
@@ -54,6 +55,7 @@ class Layouts : public testing::Test {
     b.create(Opcode::Return, {});
     ASSERT_TRUE(ir::verify(func, ir::Stage::Tile, diags)) << diags.render();
     PassContext context{*find_target("sm_80"), diags};
+    passes::plan_products(func, context);
     passes::assign_layouts(func, context);
     check();
   }

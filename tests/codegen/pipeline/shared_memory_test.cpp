@@ -80,8 +80,8 @@ TEST(SharedPlan, AWaitEndsTheRoomOfWhatItWaitsFor) {
   async_copy %2, %30
   %31 = async_commit : token<group>
   async_wait %31
-  %32 = mma_start %3, %30, %4 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
-  %33 = mma_wait %32 {pending = 0} : tile<64x64xf32>
+  %32 = mma_start %3, %30, %4 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
+  %33 = mma_wait %32 {instruction = "wgmma.f16", pending = 0} : tile<64x64xf32>
 )";
   EXPECT_EQ(offsets(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
@@ -89,8 +89,8 @@ TEST(SharedPlan, AWaitEndsTheRoomOfWhatItWaitsFor) {
     async_copy %2, %10
     %21 = async_commit : token<group>
     async_wait %21
-    %22 = mma_start %3, %10, %4 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
-    %23 = mma_wait %22 {pending = 0} : tile<64x64xf32>
+    %22 = mma_start %3, %10, %4 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
+    %23 = mma_wait %22 {instruction = "wgmma.f16", pending = 0} : tile<64x64xf32>
     yield
   }
 )" + later),
@@ -99,15 +99,15 @@ TEST(SharedPlan, AWaitEndsTheRoomOfWhatItWaitsFor) {
   const auto in_flight = [&](const std::string& behind) {
     return offsets(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
-  %19 = mma_wait %4 {pending = 0} : in_flight<64x64xf32>
+  %19 = mma_wait %4 {instruction = "wgmma.f16", pending = 0} : in_flight<64x64xf32>
   %11 = for %5, %0, %6, %19 : in_flight<64x64xf32> { ^(%20: i32, %21: in_flight<64x64xf32>):
-    %22 = mma_start %3, %10, %21 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>
-    %23 = mma_wait %22 {pending = 1} : in_flight<64x64xf32>
+    %22 = mma_start %3, %10, %21 {columns = 64, instruction = "wgmma.f16", parts = [1, 1]} : in_flight<64x64xf32>
+    %23 = mma_wait %22 {instruction = "wgmma.f16", pending = 1} : in_flight<64x64xf32>
     yield %23
   }
 )" + behind);
   };
-  const std::string wait = "  %24 = mma_wait %11 {pending = 0} : tile<64x64xf32>\n";
+  const std::string wait = "  %24 = mma_wait %11 {instruction = \"wgmma.f16\", pending = 0} : tile<64x64xf32>\n";
   EXPECT_EQ(in_flight(wait + later), (Places{0, 0}));
   EXPECT_EQ(in_flight(later + wait), (Places{0, 1}));
   EXPECT_EQ(in_flight(later), (Places{0, 1})) << "nothing waits for them";

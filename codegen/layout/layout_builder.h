@@ -1,0 +1,49 @@
+// Builds layouts of registers bit by bit, as a hardware's description of a fragment has them.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "codegen/layout/linear_layout.h"
+
+namespace tegula {
+
+/// log2 of a power of two.
+int log2_of(int64_t n);
+/// Bits of a coordinate inside a block of that extent.
+int block_bits(int64_t extent);
+/// The repeats that a tile of `shape` needs beside its blocks along the axes in `order`, those of the first one
+/// fastest.
+std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape, const std::vector<int>& order);
+/// Along all axes, the last one fastest.
+std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape);
+
+/// Every call appends input bits that take the next bits of a tile dimension. Threads repeat the blocks of a tile in
+/// their registers, the last dimension fastest.
+class LayoutBuilder {
+ public:
+  static constexpr int kBeyond = 30;  ///< a bit that no dimension has, hence a free one
+
+  explicit LayoutBuilder(const std::vector<int64_t>& shape);
+
+  /// Bit `bit` of dimension `axis`; a free bit where the tile is too small.
+  void place(Dim in, int axis, int bit);
+  /// The next `bits` bits of `axis`.
+  void extend(Dim in, int axis, int bits);
+  /// Everything of `axis` that is left.
+  void fill(Dim in, int axis);
+  /// What is left of the last two dimensions in registers, in the order given, then of those before them, last first.
+  void repeat_matrix(int first, int second);
+
+  LinearLayout threads() const;
+
+ private:
+  bool is_full(int axis) const;
+
+  std::vector<int64_t> shape_;
+  std::vector<LinearLayout::Out> outs_;
+  std::vector<int> used_;
+  std::map<Dim, std::vector<LinearLayout::Basis>> bases_;
+};
+
+}  // namespace tegula

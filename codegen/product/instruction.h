@@ -1,0 +1,53 @@
+// The matrix instructions of instructions.def.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+
+namespace tegula {
+
+/// How exactly fp32 operands are multiplied, from the least on: the attribute `precision` of a dot.
+enum class MmaPrecision : uint8_t {
+  Tf32,    ///< products of operands rounded to 10 bits of mantissa
+  Tf32x3,  ///< three such products for each, which leave out what is below their sums' last bits
+  Ieee,    ///< products of all bits
+};
+
+enum class MmaOrder : uint8_t { AnyOrder, KOrder };
+
+struct MmaInstruction {
+  std::string_view family;
+  Elem a, b, sums;
+  int k;
+  const char *type_a, *type_b;  ///< as PTX spells them
+  MmaPrecision precision;
+  MmaOrder order;
+  Feature feature;
+
+  /// Its number in mma_instructions().
+  int row() const;
+  /// The types of its operands, with `separator` between them where they differ.
+  std::string types(std::string_view separator) const;
+  /// Family and types, which no two rows share: mma_sync.f16.
+  std::string name() const;
+};
+
+inline constexpr int kMmaMostColumns = 256;  ///< of any instruction
+
+const std::vector<MmaInstruction>& mma_instructions();
+
+/// What a dot allows.
+MmaPrecision precision_of(const ir::Op& product);
+
+/// The instruction of the family that multiplies these types on the target, as exactly as the dot asks for; null if
+/// there is none that is also `good`.
+const MmaInstruction* find_instruction(
+    std::string_view family, const ir::Op& dot, Elem a, Elem b, Elem sums, const Target& target,
+    const std::function<bool(const MmaInstruction&)>& good = [](auto&) { return true; });
+
+}  // namespace tegula

@@ -1,0 +1,47 @@
+#include "codegen/product/operands.h"
+
+#include "codegen/product/plan.h"
+
+namespace tegula {
+
+using namespace ir;
+
+Value* untransposed(Value* operand) {
+  while (operand->def && operand->def->opcode == Opcode::Trans) operand = operand->def->operands[0];
+  return operand;
+}
+
+int untransposed_k_axis(const Op& dot, int operand) {
+  const Value* value = dot.operand(operand);
+  int axis = value->type.rank() - (operand == 0 ? 1 : 2);
+  for (; value->def && value->def->opcode == Opcode::Trans; value = value->def->operand(0))
+    axis = int(value->def->get(attr::order)[size_t(axis)]);
+  return axis;
+}
+
+bool is_place_read(const Value* operand) { return operand->def && operand->def->opcode == Opcode::SharedRead; }
+
+OperandForm operand_form(const Op& dot, int operand, const std::function<bool(const Value*)>& in_place) {
+  if (in_place(untransposed(dot.operand(operand)))) return OperandForm::Place;
+  return family_of(dot).takes_registers(dot, operand) ? OperandForm::Fragment : OperandForm::Stored;
+}
+
+int axis_side_by_side(const Op& dot, int operand) {
+  const MmaInstruction* instruction = plan_of(dot).instruction;
+  const bool along_k = instruction && instruction->order == MmaOrder::KOrder;
+  return along_k ? untransposed_k_axis(dot, operand) : -1;
+}
+
+bool can_read_places(const Op& dot) {
+  for (int operand : {0, 1}) {
+    const Value* value = untransposed(dot.operand(operand));
+    const int axis = axis_side_by_side(dot, operand);
+    if (axis < 0 || !is_place_read(value)) continue;
+    const Op* alloc = value->def->operand(0)->def;
+    if (alloc->opcode == Opcode::SharedSlot) alloc = alloc->operand(0)->def;
+    if (alloc->get(attr::contiguous) != axis) return false;
+  }
+  return true;
+}
+
+}  // namespace tegula

@@ -1,0 +1,454 @@
+// wgmma: a warpgroup (four warps) multiplies 64 rows with up to 256 columns, while the warps go on. It reads B from
+// shared memory by itself, and A from there or from registers.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <tuple>
+#include <unordered_set>
+
+#include "codegen/ir/flow.h"
+#include "codegen/layout/layout_builder.h"
+#include "codegen/lower/lowering.h"
+#include "codegen/product/hw_rows.h"
+#include "codegen/product/plan.h"
+
+namespace tegula {
+
+namespace {
+
+using lower::HwInfo;
+using lower::Lowering;
+using lower::Regs;
+
+constexpr const char* kName = "wgmma";
+constexpr int kWarpsOfGroup = 4;
+constexpr int kRows = 64;                          // of an instruction
+constexpr int kColumnStep = 8;                     // its columns are a multiple
+constexpr size_t kMostSums = kMmaMostColumns / 2;  // of an instruction, in a thread
+
+// ------------------------------------------------------------------------------------------------------------- plan
+
+// Whether there is an instruction with `n` columns. Of integers there is every second width above 32.
+bool has_columns(const MmaInstruction& x, int64_t n) {
+  const int step = is_integer(x.a) && n > 32 ? 2 * kColumnStep : kColumnStep;
+  return n >= kColumnStep && n <= kMmaMostColumns && n % step == 0;
+}
+
+// The most columns of an instruction of which some make up `columns`; 0 if there is none.
+int64_t widest_columns(const MmaInstruction& instruction, int64_t columns) {
+  for (int64_t parts = 1; columns / parts >= kColumnStep; ++parts)
+    if (columns % parts == 0 && has_columns(instruction, columns / parts)) return columns / parts;
+  return 0;
+}
+
+// How warpgroups share a dot's result: the fewest copies, then the squarest parts, whose operands are the smallest.
+std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction& instruction, int groups) {
+  const ir::Shape& shape = dot.operand(2)->type.shape;
+  const int64_t m = shape[0], n = shape[1], block_m = block_of(m), block_n = block_of(n);
+  std::optional<ProductPlan> best;
+  std::tuple<int64_t, int64_t> best_cost;
+  for (int groups_m = groups; groups_m > 0; groups_m /= 2) {
+    const int groups_n = groups / groups_m;
+    if (block_m / groups_m < kRows || block_n / groups_n < kColumnStep) continue;
+    const int64_t part_m = m / groups_m, part_n = n / groups_n;
+    // Groups divide a block of columns, so that theirs lie side by side within blocks alone.
+    const int64_t columns = widest_columns(instruction, groups_n == 1 ? n : block_n / groups_n);
+    if (!columns) continue;
+    // What the tensor core reads of A and B for each part.
+    const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
+    if (!best || std::tuple(read, part_m) < best_cost) {
+      best = ProductPlan{nullptr, &instruction, groups_m, groups_n, int(columns)};
+      best_cost = {read, part_m};
+    }
+  }
+  return best;
+}
+
+// Whether a value of A's shape follows, element by element, from sums of a dot whose warps have whole rows.
+class SumSearch {
+ public:
+  explicit SumSearch(const ProductFamily& family) : family_(family) {}
+
+  bool finds(const ir::Value* v) {
+    if (!visited_.insert(v).second) return false;
+    const ir::Op* op = v->def;
+    if (op && op->opcode == ir::Opcode::MmaWait) op = op->operand(0)->def;
+    if (op && ir::is_product(*op)) {
+      const ProductPlan plan = plan_of(*op);
+      return plan.family == &family_ && plan.parts_n == 1;
+    }
+    const std::vector<ir::Value*> from = op && op->has(ir::Elementwise) ? op->operands : ir::origins(v);
+    return std::any_of(from.begin(), from.end(), [&](const ir::Value* x) { return finds(x); });
+  }
+
+ private:
+  const ProductFamily& family_;
+  std::unordered_set<const ir::Value*> visited_;
+};
+
+// --------------------------------------------------------------------------------------- operands in shared memory
+
+// How an operand is found there (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
+struct OperandInPlace {
+  bool k_major;            ///< elements along K lie side by side
+  int leading_bytes;       ///< between columns of swizzle patterns: along M or N where these are contiguous
+  int stride_bytes;        ///< between groups of eight rows
+  int swizzle;             ///< bytes of a row of the swizzle pattern: 32, 64 or 128
+  int together;            ///< from any multiple of it on, so many rows (A) or columns (B) lie at these distances
+  LinearLayout to_offset;  ///< coordinates -> offset in elements
+};
+
+// Operand 0 (M x K) or 1 (K x N) in a place laid out by shared_layout_for_dot_operand; nullopt for what cannot be read.
+std::optional<OperandInPlace> operand_in(const ir::Type& place, int operand) {
+  constexpr int kPatternRows = 8;  // of a swizzle pattern
+  const LinearLayout& layout = *place.layout;
+  const int k_axis = operand == 0 ? 1 : 0, other_axis = 1 - k_axis;
+  const int bytes = place.bits() / 8;
+  OperandInPlace out{};
+  out.k_major = layout.in_bits(Dim::Offset) > 0 && layout.basis(Dim::Offset, 0, tile_dim(k_axis)) == 1;
+  const int fast = out.k_major ? k_axis : other_axis, slow = 1 - fast;
+  const int64_t row = std::min<int64_t>(block_of(place.shape[fast]) * bytes, 128);
+  if (row < 32 || block_of(place.shape[slow]) < kPatternRows) return std::nullopt;
+  out.swizzle = int(row);
+  out.stride_bytes = int(kPatternRows * row);
+  out.to_offset = layout.invert();
+  // Along M or N a pattern ends after eight rows, or after a row's bytes.
+  const int64_t pattern = out.k_major ? kPatternRows : row / bytes, extent = place.shape[other_axis];
+  auto distance = [&](int64_t at) {
+    return int64_t(out.to_offset.apply({{tile_dim(other_axis), int32_t(at)}})[0]) * bytes;
+  };
+  const int64_t step = extent > pattern ? distance(pattern) : 0;
+  out.leading_bytes = out.k_major ? 16 : int(step);
+  out.together = int(pattern);
+  while (out.together < extent && distance(out.together) == out.together / pattern * step) out.together += int(pattern);
+  return out;
+}
+
+// --------------------------------------------------------------------------------------------------------- lowering
+
+// The 64-bit description of an operand that begins at a shared address.
+class Descriptor {
+ public:
+  Descriptor(Lowering& l, const ir::Value* place, int operand)
+      : l_(l), operand_(*operand_in(place->type, operand)), bytes_(place->type.bits() / 8), base_(l.scalar(place)) {}
+
+  bool k_major() const { return operand_.k_major; }
+  int together() const { return operand_.together; }
+
+  // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
+  void add_group_part(const LinearLayout& acc, int acc_axis) {
+    for (int bit = 2; bit < acc.in_bits(Dim::Warp); ++bit) {
+      int32_t coordinate = acc.basis(Dim::Warp, bit, tile_dim(acc_axis));
+      if (!coordinate) continue;
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.first_thread_of_warp(), uint64_t(5 + bit)), l_.i32(1));
+      int64_t distance = acc_axis == 0 ? offset(coordinate, 0) : offset(0, coordinate);
+      base_ = l_.b.CreateAdd(base_, l_.b.CreateMul(one, l_.i32(distance)));
+    }
+  }
+
+  // That of the operand from (row, column) on. Addresses of shared memory stay below 2^18: no carry leaves their field.
+  llvm::Value* at(int64_t row, int64_t column) {
+    if (!first_) {
+      auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
+      uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
+      uint64_t fixed = field(operand_.leading_bytes, 16) | field(operand_.stride_bytes, 32) | mode << 62;
+      llvm::Value* begin = l_.b.CreateAnd(l_.b.CreateLShr(base_, 4), l_.i32(0x3fff));
+      first_ = l_.b.CreateOr(l_.b.CreateZExt(begin, l_.b.getInt64Ty()), l_.b.getInt64(fixed));
+    }
+    return l_.b.CreateAdd(first_, l_.b.getInt64(uint64_t(offset(row, column)) >> 4));
+  }
+
+ private:
+  int64_t offset(int64_t row, int64_t column) const {
+    return int64_t(operand_.to_offset.apply({{Dim::Dim0, int32_t(row)}, {Dim::Dim1, int32_t(column)}})[0]) * bytes_;
+  }
+
+  Lowering& l_;
+  OperandInPlace operand_;
+  int bytes_;
+  llvm::Value* base_;
+  llvm::Value* first_ = nullptr;
+};
+
+// The registers of an instruction's result that begins at (m, n), in its order: lane 0 holds rows {0, 8} and pairs of
+// columns of every eight.
+std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64_t n, int columns) {
+  std::map<std::vector<int32_t>, int> by_coordinate;
+  for (int r = acc.in_size(Dim::Register); r-- > 0;) by_coordinate[acc.apply({{Dim::Register, r}})] = r;
+  std::vector<int> out;
+  for (int column = 0; column < columns; column += 8)
+    for (int row : {0, 8})
+      for (int pair : {0, 1}) out.push_back(by_coordinate.at({int32_t(m + row), int32_t(n + column + pair)}));
+  return out;
+}
+
+// A's fragments in registers for the instructions that begin at row m: 16 rows a warp by `depth`, as of mma.sync. fp32
+// is rounded to tf32.
+class RowFragments {
+ public:
+  RowFragments(Lowering& l, const ir::Value* a) : l_(l), per_word_(32 / a->type.bits()) {
+    const Regs& regs = l.get(a);
+    for (int r = 0; r < int(regs.size()); ++r) {
+      auto [place, added] = registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
+      if (added && a->type.elem == Elem::F32) place->second = l.hw("cvt_rna_tf32_f32", {regs[r]});
+    }
+  }
+  llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k, int depth) {
+    llvm::SmallVector<llvm::Value*> words;
+    for (int half : {0, depth / 2})
+      for (int row : {0, 8}) {
+        llvm::SmallVector<llvm::Value*> elements;
+        for (int i = 0; i < per_word_; ++i)
+          elements.push_back(registers_.at({int32_t(m + row), int32_t(k + half + i)}));
+        words.push_back(l_.pack(elements, 32)[0]);
+      }
+    return words;
+  }
+
+ private:
+  Lowering& l_;
+  int per_word_;
+  std::map<std::vector<int32_t>, llvm::Value*> registers_;
+};
+
+std::string row_name(const MmaInstruction& x, int columns) {
+  return fmt::format("wgmma_m64n{}k{}_{}", columns, x.k, x.types("_"));
+}
+
+// The instructions of one mma_start.
+class Product {
+ public:
+  Product(Lowering& l, const ir::Op& op)
+      : l_(l),
+        op_(op),
+        acc_(*op.result()->type.layout),
+        instruction_(*plan_of(op).instruction),
+        b_(l, op.operand(1), 1),
+        columns_(std::min(plan_of(op).columns, b_.together())) {
+    b_.add_group_part(acc_, 1);
+    row_ = row_name(instruction_, columns_);
+    op.operand(0)->type.is_place() ? find_place() : find_fragments();
+    note_order(b_);
+  }
+
+  void run() {
+    Regs sums = l_.get(op_.operand(2));
+    llvm::Value* accumulate = op_.operand(3) ? l_.scalar(op_.operand(3)) : l_.b.getTrue();
+    l_.hw("wgmma_fence", {});
+    for (int r = 0; r < int(sums.size()); ++r) {
+      const std::vector<int32_t> origin = acc_.apply({{Dim::Register, r}});
+      if (origin[0] % kRows || origin[1] % columns_) continue;
+      const std::vector<int> registers = instruction_registers(acc_, origin[0], origin[1], columns_);
+      for (int64_t k = 0; k < op_.operand(0)->type.shape[1]; k += instruction_.k) {
+        llvm::SmallVector<llvm::Value*> args = a_(origin[0], k);
+        args.push_back(b_.at(k, origin[1]));
+        for (int i : registers) args.push_back(sums[i]);
+        args.push_back(k == 0 ? accumulate : l_.b.getTrue());
+        args.push_back(l_.site(op_.loc));
+        llvm::Value* d = l_.hw(row_, args, orders_);
+        for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l_.b.CreateExtractValue(d, unsigned(i));
+      }
+    }
+    l_.hw("wgmma_commit", {});
+    l_.set(op_.result(), std::move(sums));
+  }
+
+ private:
+  void find_place() {
+    row_ += "_ss";
+    auto place = std::make_shared<Descriptor>(l_, op_.operand(0), 0);
+    place->add_group_part(acc_, 0);
+    note_order(*place);
+    a_ = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
+  }
+
+  // All of them are there before the fence.
+  void find_fragments() {
+    row_ += "_rs";
+    const ir::Value* a = op_.operand(0);
+    std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
+    RowFragments fragments(l_, a);
+    for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r)
+      if (int32_t m = acc_.apply({{Dim::Register, r}})[0]; m % kRows == 0)
+        for (int64_t k = 0; k < a->type.shape[1]; k += instruction_.k)
+          if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction_.k);
+    a_ = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
+  }
+
+  // An operand that does not lie along K is transposed.
+  void note_order(const Descriptor& operand) {
+    if (instruction_.order == MmaOrder::AnyOrder)
+      orders_ += fmt::format(".{}", int(!operand.k_major()));
+    else
+      TEGULA_CHECK(operand.k_major(), "{} wants operands that lie along K", instruction_.name());
+  }
+
+  Lowering& l_;
+  const ir::Op& op_;
+  const LinearLayout& acc_;
+  const MmaInstruction& instruction_;
+  Descriptor b_;
+  const int columns_;
+  std::string row_, orders_;
+  std::function<llvm::SmallVector<llvm::Value*>(int64_t, int64_t)> a_;  // the arguments for A from (m, k) on
+};
+
+// ------------------------------------------------------------------------------------------------- hardware's rows
+
+// D = A B + D of a warpgroup, or A B where scale-d is 0: 64 by n. What may lie in either order has an immediate that
+// says so; what is no integer has factors of the operands, 1 here.
+HwInfo product_row(const std::string& name, int n, const MmaInstruction& x, bool a_in_registers) {
+  const int sums = n / 2, of_a = a_in_registers ? 4 : 1;
+  std::string a = lower::operand_list(sums, of_a);
+  if (a_in_registers) a = "{" + a + "}";
+  const bool ordered = x.order == MmaOrder::AnyOrder;
+  auto orders = [&](const char* each) {
+    return a_in_registers ? fmt::format(", {}", each) : fmt::format(", {0}, {0}", each);
+  };
+  const std::string type = lower::sums_type(x);
+  return lower::make_hw_info(
+      name, (a_in_registers ? "wgmma_rs_" : "wgmma_ss_") + type,
+      fmt::format("{{{0} * {1}}}({2}, i64, {0} * {1}, i1, site, {3}, {4}{5})", type, sums,
+                  a_in_registers ? "i32 * 4" : "i64", n, x.row(), orders(ordered ? "imm" : "0")),
+      x.feature, lower::Read | lower::Write | lower::Convergent,
+      fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {{{}}}, {}, ${}, ${}{}{};", n, x.k,
+                  lower::sums_ptx(x), x.type_a, x.type_b, lower::operand_list(0, sums), a, sums + of_a,
+                  2 * sums + of_a + 1, is_float(x.sums) ? ", 1, 1" : "", ordered ? orders("{imm}") : ""),
+      lower::repeated("=" + lower::sums_constraint(x), sums) + lower::repeated(a_in_registers ? "r" : "l", of_a) +
+          "l," + lower::ties(sums) + "b");
+}
+
+HwInfo wait_row(const std::string& name, int count, const char* type, const char* constraint) {
+  std::string constraints = lower::repeated(constraint, count) + lower::ties(count);
+  constraints.pop_back();
+  return lower::make_hw_info(name, fmt::format("wgmma_wait_{}", type),
+                             fmt::format("{{{0} * {1}}}({0} * {1}, {1}, imm)", type, count), Feature::Wgmma,
+                             lower::Read | lower::Write | lower::Convergent, "wgmma.wait_group.sync.aligned {imm};",
+                             constraints);
+}
+
+// ----------------------------------------------------------------------------------------------------------- family
+
+class Wgmma final : public ProductFamily {
+ public:
+  Wgmma() : ProductFamily(kName, true) {}
+
+  std::optional<ProductPlan> plan(const ir::Op& dot, const ProductContext& context) const override {
+    const ir::Type &a = dot.operand(0)->type, &acc = dot.operand(2)->type;
+    const MmaInstruction* instruction =
+        find_instruction(kName, dot, a.elem, dot.operand(1)->type.elem, acc.elem, context.target);
+    if (!instruction || context.num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
+    if (block_of(acc.shape[0]) < kRows || block_of(acc.shape[1]) < 2 * kColumnStep ||
+        block_of(a.shape[1]) < instruction->k)
+      return std::nullopt;
+    std::optional<ProductPlan> plan = share_groups(dot, *instruction, context.num_warps / kWarpsOfGroup);
+    if (plan) plan->family = this;
+    return plan;
+  }
+
+  /// A warpgroup (group = group_m * parts_n + group_n) has 64 rows at least. Four warps have 16 rows each; inside a
+  /// warp registers are as of mma.sync. Each group has columns of its own side by side; its rows repeat in registers.
+  std::optional<LinearLayout> sums_layout(const ProductPlan& plan, const ir::Shape& shape) const override {
+    const int rank = int(shape.size()), m = rank - 2, n = rank - 1;
+    LayoutBuilder layout(shape);
+    layout.place(Dim::Register, n, 0);
+    for (int bit : {1, 2}) layout.place(Dim::Lane, n, bit);
+    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, m, bit);
+    layout.place(Dim::Register, m, 3);
+    for (int bit : {4, 5}) layout.place(Dim::Warp, m, bit);
+    layout.extend(Dim::Register, n, block_bits(shape[n]) - 3 - log2_of(plan.parts_n));
+    layout.extend(Dim::Warp, n, log2_of(plan.parts_n));
+    layout.extend(Dim::Warp, m, log2_of(plan.parts_m));
+    layout.repeat_matrix(n, m);
+    return layout.threads();
+  }
+
+  /// Of A: each warp has the fragments of mma.sync for its 16 rows; groups that differ only along N hold copies.
+  LinearLayout operand_layout(const ProductPlan& plan, int operand, const ir::Type& type,
+                              const LinearLayout&) const override {
+    TEGULA_CHECK(operand == 0, "B in registers");
+    const int m = 0, k = 1, packed = log2_of(32 / type.bits());
+    LayoutBuilder layout(type.shape);
+    for (int bit = 0; bit < packed; ++bit) layout.place(Dim::Register, k, bit);
+    for (int bit : {packed, packed + 1}) layout.place(Dim::Lane, k, bit);
+    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, m, bit);
+    layout.place(Dim::Register, m, 3);
+    layout.place(Dim::Register, k, packed + 2);
+    for (int bit : {4, 5}) layout.place(Dim::Warp, m, bit);
+    for (int i = 0; i < log2_of(plan.parts_n); ++i) layout.place(Dim::Warp, k, LayoutBuilder::kBeyond);
+    layout.extend(Dim::Warp, m, log2_of(plan.parts_m));
+    layout.repeat_matrix(k, m);
+    return layout.threads();
+  }
+
+  /// A where it follows from sums of another product (the weights of attention): its registers are fragments then.
+  bool takes_registers(const ir::Op& dot, int operand) const override {
+    return operand == 0 && plan_of(dot).parts_n == 1 && SumSearch(*this).finds(dot.operand(0));
+  }
+
+  int registers(const ProductPlan& plan) const override { return plan.columns / 2; }
+
+  ProductCost cost(const ir::Op& product, const Target&) const override {
+    const ProductPlan plan = plan_of(product);
+    const ir::Type &a = product.operand(0)->type, &sums = product.result()->type;
+    const double m = double(sums.shape[0]), n = double(sums.shape[1]), k = double(a.shape[1]);
+    // Each instruction reads its rows of A, if they are in shared memory, and its columns of B.
+    const double rows = a.is_place() ? kRows : 0, columns = plan.columns;
+    const double instructions = m * n / (kRows * columns);
+    // Instructions take the same time whatever their types: fp16's have a K of 16.
+    const double flops = flops_of(product);
+    return {.flops = flops,
+            .tensor_flops = flops * 16 / plan.instruction->k,
+            .shared_bytes = instructions * (rows + columns) * k * product.operand(1)->type.bits() / 8,
+            .steps = instructions * k / plan.instruction->k};
+  }
+
+  void lower(Lowering& l, const ir::Op& product) const override { Product(l, product).run(); }
+
+  void lower_wait(Lowering& l, const ir::Op& wait) const override {
+    // As many at a time as an instruction has sums at most: more registers than a thread has cannot pass at once.
+    llvm::ArrayRef<llvm::Value*> left = l.get(wait.operand(0));
+    Regs out;
+    while (!left.empty()) {
+      llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
+      std::string row = fmt::format("wgmma_wait_{}n{}", wait.result()->type.is_float() ? "" : "i32_", some.size());
+      llvm::Value* done = l.hw(row, some, fmt::format(".{}", wait.get(ir::attr::pending)));
+      for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
+      left = left.drop_front(some.size());
+    }
+    l.set(wait.result(), std::move(out));
+  }
+
+  /// With S the type of sums and N = 8, 16 .. 256:
+  ///   wgmma_m64n<N>k<K>_<types>_ss   "{S * N/2}(i64 a, i64 b, S * N/2, i1 scale-d, site)"  .trans-a.trans-b
+  ///   wgmma_m64n<N>k<K>_<types>_rs   "{S * N/2}(i32 * 4 of A, i64 b, S * N/2, i1 scale-d, site)"  .trans-b
+  ///   wgmma_wait_n<count>            "{f32 * count}(f32 * count)"  .pending groups
+  ///   wgmma_wait_i32_n<count>        "{i32 * count}(i32 * count)"  .pending groups
+  /// a and b are descriptors of operands in shared memory (wgmma.h of the emulator says how they are read); trans is 1
+  /// for an MN-major operand, and is not there where K-major ones alone are taken; scale-d 0 begins with zeros instead
+  /// of the accumulators given. The sums are not there before the wait, which hands them on: whatever is in flight
+  /// passes through it, or registers may be copied while they are written.
+  std::optional<HwInfo> hw_row(const std::string& name) const override {
+    int n = 0;
+    std::sscanf(name.c_str(), "wgmma_m64n%3d", &n);
+    for (const MmaInstruction& x : mma_instructions())
+      if (x.family == kName && has_columns(x, n))
+        for (bool a_in_registers : {false, true})
+          if (name == row_name(x, n) + (a_in_registers ? "_rs" : "_ss")) return product_row(name, n, x, a_in_registers);
+    n = 0;
+    if (std::sscanf(name.c_str(), "wgmma_wait_n%3d", &n) != 1) std::sscanf(name.c_str(), "wgmma_wait_i32_n%3d", &n);
+    if (n < 1 || n > kMmaMostColumns) return std::nullopt;
+    if (name == fmt::format("wgmma_wait_n{}", n)) return wait_row(name, n, "f32", "=f");
+    if (name == fmt::format("wgmma_wait_i32_n{}", n)) return wait_row(name, n, "i32", "=r");
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+const ProductFamily& wgmma_family() {
+  static const Wgmma family;
+  return family;
+}
+
+}  // namespace tegula
