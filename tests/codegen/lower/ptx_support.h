@@ -43,26 +43,35 @@ inline ArgType arg_type(std::string text) {
   return type;
 }
 
-inline KernelImage compile(const Case& c, int num_warps, const char* target) {
-  const Kernel kernel = Program::load(std::string(TEGULA_SOURCE_DIR "/") + c.file).kernel(c.kernel);
+struct Specialisation {
+  Kernel kernel;
+  std::vector<ArgType> types;
+  LaunchOptions options;
+};
+inline Specialisation specialisation(const Case& c, int num_warps) {
+  Specialisation out{
+      Program::load(std::string(TEGULA_SOURCE_DIR "/") + c.file).kernel(c.kernel), {}, {.num_warps = num_warps}};
   std::map<std::string, std::string> given;
   std::istringstream words(c.arguments);
   for (std::string word; words >> word;) given[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
-  LaunchOptions options{.num_warps = num_warps};
-  std::vector<ArgType> types;
-  for (const KernelParam& p : kernel.params()) {
+  for (const KernelParam& p : out.kernel.params()) {
     if (p.is_constexpr && !given.contains(p.name)) continue;  // it has a default
     const std::string text = given.contains(p.name) ? given[p.name] : "i32";
     if (!p.is_constexpr)
-      types.push_back(arg_type(text));
+      out.types.push_back(arg_type(text));
     else if (auto elem = elem_of_name(text))
-      options.constexprs.emplace_back(p.name, Constexpr(*elem));
+      out.options.constexprs.emplace_back(p.name, Constexpr(*elem));
     else if (std::isdigit(text[0]))
-      options.constexprs.emplace_back(p.name, std::stoi(text));
+      out.options.constexprs.emplace_back(p.name, std::stoi(text));
     else
-      options.constexprs.emplace_back(p.name, text);
+      out.options.constexprs.emplace_back(p.name, text);
   }
-  return kernel.compile(types, options, target);
+  return out;
+}
+
+inline KernelImage compile(const Case& c, int num_warps, const char* target) {
+  const Specialisation x = specialisation(c, num_warps);
+  return x.kernel.compile(x.types, x.options, target);
 }
 
 /// How often a regular expression is found in a text.
