@@ -33,16 +33,6 @@ inline ir::Value* number(ir::Builder& build, int64_t value) {
 /// An i1.
 inline ir::Value* truth(ir::Builder& build, bool value) { return build.constant(ir::Type::scalar(Elem::I1), value); }
 
-/// Moves the op before another one.
-inline void move_before(ir::Op& op, ir::Op& where) {
-  auto& from = op.parent->ops;
-  auto& to = where.parent->ops;
-  auto at = std::find_if(from.begin(), from.end(), [&](auto& o) { return o.get() == &op; });
-  auto before = std::find_if(to.begin(), to.end(), [&](auto& o) { return o.get() == &where; });
-  to.splice(before, from, at);
-  op.parent = where.parent;
-}
-
 /// Nobody may use the op's results.
 inline void erase(ir::Op& op) {
   std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
