@@ -318,6 +318,8 @@ std::string AffineTiles::check(const AffineTile& tile) const {
     if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
       return "the distance of its rows is not known to be a multiple of 16 bytes";
   }
+  if (divisor(tile.dims.back().start) * bytes % kAlignment)
+    return "where it begins in a row is not known to be a multiple of 16 bytes";
   return {};
 }
 

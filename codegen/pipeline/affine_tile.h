@@ -38,7 +38,7 @@ class AffineTiles {
   explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func), if_positive_(func, true) {}
 
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
-  /// strides and the base are multiples of 16 bytes.
+  /// strides, the base and the start in a row are multiples of 16 bytes.
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
   /// The scalar that an unknown stands for.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }

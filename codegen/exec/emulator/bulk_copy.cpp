@@ -54,9 +54,15 @@ void for_each_row(const BulkCopy& copy, const Act& act) {
   }
 }
 
-/// That the array's part of the box may be read.
+/// That the box begins at a multiple of 16 bytes of a row, and that the array's part of it may be read.
 void check_source(const BulkCopy& copy) {
   Worker& worker = *this_worker;
+  if (int64_t(copy.coordinates[0]) * copy.map->element_bytes % int64_t(kChunk)) {
+    Fault start;
+    start.address = uint64_t(int64_t(copy.coordinates[0]));
+    start.bytes = kChunk / uint32_t(copy.map->element_bytes);
+    misuse("a bulk copy from element {address} of rows on, which is not a multiple of {bytes}", copy.where, start);
+  }
   for_each_row(copy, [&](const Row& row) {
     const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(copy.map->element_bytes);
     if (bytes == 0 || worker.may_access(row.address, bytes)) return;

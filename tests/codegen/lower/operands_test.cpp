@@ -146,10 +146,8 @@ TEST(Operands, BulkCopies) {
   for (auto& device : devices()) {
     if (!target_for_sm(device->info().sm).has(Feature::Tma)) continue;
     for (int warps : {1, 2}) {
-      for (int keys : {10, 65, 320})
-        check_attention<float16>(*device, {128, keys, 32, 128, 64, 8, 3, false, 0, warps, 2});
-      check_attention<float16>(*device, {128, 100, 32, 64, 32, 4, 2, true, 0, warps, 2});
-      check_attention<bfloat16>(*device, {256, 192, 64, 128, 64, 8, 3, true, 72, warps, 2});
+      for (int keys : {10, 320}) check_attention<float16>(*device, {128, keys, 32, 128, 64, 8, 3, false, 0, warps, 2});
+      check_attention<bfloat16>(*device, {128, 100, 64, 64, 32, 4, 2, true, 72, warps, 2});
     }
     check_attention<float16>(*device, {64, 96, 32, 64, 32, 4, 3, true, 33, 0, 2});  // rows are not aligned
   }

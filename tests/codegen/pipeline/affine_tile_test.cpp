@@ -122,6 +122,13 @@ def odd(p, q, M, N, K, stride, wide):
     d = tl.arange(0, 32)
     x = tl.load(p + n[:, None] * N + d[None, :])
     tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
+def between(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    x = tl.load(p + n[:, None] * stride + (tl.program_id(0) * 4 + d)[None, :])
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
 )";
 
 class AffineTile : public testing::Test {
@@ -194,6 +201,7 @@ TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("lengths"), "it may begin before its array");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
   EXPECT_EQ(tile("odd"), "the distance of its rows is not known to be a multiple of 16 bytes");
+  EXPECT_EQ(tile("between"), "where it begins in a row is not known to be a multiple of 16 bytes");
 }
 
 }  // namespace
