@@ -310,6 +310,13 @@ std::vector<ConstexprArg> constexprs_of(const tegula_constexpr* values, size_t c
   return out;
 }
 
+std::vector<std::string> texts_of(const char* const* texts, size_t count, const char* what) {
+  std::vector<std::string> out;
+  if (count) given(texts, what);
+  for (size_t i = 0; i < count; ++i) out.emplace_back(&given(texts[i], fmt::format("{}[]", what).c_str()));
+  return out;
+}
+
 // The caller's structure may be of an earlier version, hence shorter: what it lacks is 0.
 tegula_options complete(const tegula_options& given) {
   constexpr size_t kFirst = offsetof(tegula_options, num_ctas);
@@ -487,28 +494,32 @@ void tegula_buffer_release(tegula_buffer* buffer) { delete buffer; }
 // ---- Programs
 
 tegula_status tegula_program_load(const char* path, tegula_program** program) {
-  return tegula_program_load_with(path, nullptr, 0, program);
+  return tegula_program_load_with(path, nullptr, 0, nullptr, 0, program);
 }
 
 tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program) {
-  return tegula_program_parse_with(text, name, nullptr, 0, program);
+  return tegula_program_parse_with(text, name, nullptr, 0, nullptr, 0, program);
 }
 
 tegula_status tegula_program_load_with(const char* path, const tegula_constexpr* globals, size_t num_globals,
+                                       const char* const* import_folders, size_t num_import_folders,
                                        tegula_program** program) {
   return guarded([&] {
     given(program, "program");
-    Program loaded = Program::load(&given(path, "path"), constexprs_of(globals, num_globals, "globals"));
+    Program loaded = Program::load(&given(path, "path"), constexprs_of(globals, num_globals, "globals"),
+                                   texts_of(import_folders, num_import_folders, "import_folders"));
     *program = new tegula_program{loaded, loaded.kernels()};
   });
 }
 
 tegula_status tegula_program_parse_with(const char* text, const char* name, const tegula_constexpr* globals,
-                                        size_t num_globals, tegula_program** program) {
+                                        size_t num_globals, const char* const* import_folders,
+                                        size_t num_import_folders, tegula_program** program) {
   return guarded([&] {
     given(program, "program");
     Program parsed =
-        Program::parse(&given(text, "text"), name ? name : "<text>", constexprs_of(globals, num_globals, "globals"));
+        Program::parse(&given(text, "text"), name ? name : "<text>", constexprs_of(globals, num_globals, "globals"),
+                       texts_of(import_folders, num_import_folders, "import_folders"));
     *program = new tegula_program{parsed, parsed.kernels()};
   });
 }

@@ -239,11 +239,13 @@ tegula_status tegula_program_load(const char* path, tegula_program** program);
 /* The same from text; `name` stands for the file in messages. */
 tegula_status tegula_program_parse(const char* text, const char* name, tegula_program** program);
 /* The same with values of module-level names, in the file and in those that it imports from, in place of what the files
- * give them. */
+ * give them, and with the folders where packages lie that it imports from besides its own, as Python's sys.path. */
 tegula_status tegula_program_load_with(const char* path, const tegula_constexpr* globals, size_t num_globals,
+                                       const char* const* import_folders, size_t num_import_folders,
                                        tegula_program** program);
 tegula_status tegula_program_parse_with(const char* text, const char* name, const tegula_constexpr* globals,
-                                        size_t num_globals, tegula_program** program);
+                                        size_t num_globals, const char* const* import_folders,
+                                        size_t num_import_folders, tegula_program** program);
 /* The @triton.jit functions, in the order of the file. */
 size_t tegula_program_num_kernels(const tegula_program* program);
 const char* tegula_program_kernel_name(const tegula_program* program, size_t index); /* NULL past the last */

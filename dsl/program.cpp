@@ -30,7 +30,8 @@ struct ProgramState {
 
 }  // namespace detail
 
-Program Program::load(const std::string& path, std::vector<ConstexprArg> globals) {
+Program Program::load(const std::string& path, std::vector<ConstexprArg> globals,
+                      std::vector<std::string> import_folders) {
   auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
@@ -39,12 +40,14 @@ Program Program::load(const std::string& path, std::vector<ConstexprArg> globals
   std::string text;
   if (in) text.assign(std::istreambuf_iterator<char>(in), {});
   if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
-  return parse(std::move(text), path, std::move(globals));
+  return parse(std::move(text), path, std::move(globals), std::move(import_folders));
 }
 
-Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals) {
+Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
+                       std::vector<std::string> import_folders) {
   Diagnostics diags;
-  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals));
+  auto file =
+      std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals), std::move(import_folders));
   if (diags.has_errors()) throw CompileError(diags);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;

@@ -24,9 +24,12 @@ class Program {
  public:
   /// Parses a Triton source file. Throws FileError, or CompileError with all syntax errors. `globals` are values of
   /// module-level names, here and in the files that it imports from, in place of those that the files give them.
-  static Program load(const std::string& path, std::vector<ConstexprArg> globals = {});
+  /// `import_folders` are where packages lie that it imports from besides its own, as Python's sys.path.
+  static Program load(const std::string& path, std::vector<ConstexprArg> globals = {},
+                      std::vector<std::string> import_folders = {});
   /// The same from text; `name` stands for the file in messages and is where imports are found from.
-  static Program parse(std::string text, std::string name = "<text>", std::vector<ConstexprArg> globals = {});
+  static Program parse(std::string text, std::string name = "<text>", std::vector<ConstexprArg> globals = {},
+                       std::vector<std::string> import_folders = {});
 
   /// Names of the @triton.jit functions, helpers included, in the order of the file.
   std::vector<std::string> kernels() const;

@@ -254,8 +254,8 @@ def _declare(lib):
     function("buffer_release", None, p)
     function("program_load", i32, text, p)
     function("program_parse", i32, text, text, p)
-    function("program_load_with", i32, text, p, size, p)
-    function("program_parse_with", i32, text, text, p, size, p)
+    function("program_load_with", i32, text, p, size, p, size, p)
+    function("program_parse_with", i32, text, text, p, size, p, size, p)
     function("program_num_kernels", size, p)
     function("program_kernel_name", text, p, size)
     function("program_kernel", i32, p, text, p)
@@ -810,20 +810,28 @@ class DeviceArray:
 
 def load(path, globals=None):
     """Parses a file in the Triton language. Its kernels are attributes: load("softmax.py").softmax_kernel. Names that
-    the file imports are looked up in the files of its package. `globals` are values of module-level names, there and
-    here, in place of those that the files give them: load("k.py", {"IS_NPU": False})."""
-    if not globals:
-        return Program(_make(_lib.tegula_program_load, os.fsencode(path)), str(path))
-    array, keep = _global_values(globals)
-    return Program(_make(_lib.tegula_program_load_with, os.fsencode(path), array, len(array)), str(path))
+    the file imports are looked up in the files of its package and in sys.path. `globals` are values of module-level
+    names, there and here, in place of those that the files give them: load("k.py", {"IS_NPU": False})."""
+    array, keep = _global_values(globals or {})
+    folders = _import_folders()
+    return Program(
+        _make(_lib.tegula_program_load_with, os.fsencode(path), array, len(array), folders, len(folders)), str(path))
 
 
 def parse(text, name="<text>", globals=None):
     """The same from text; `name` stands for the file in messages and is where imports are looked for from."""
-    if not globals:
-        return Program(_make(_lib.tegula_program_parse, text.encode(), name.encode()), name)
-    array, keep = _global_values(globals)
-    return Program(_make(_lib.tegula_program_parse_with, text.encode(), name.encode(), array, len(array)), name)
+    array, keep = _global_values(globals or {})
+    folders = _import_folders()
+    return Program(
+        _make(_lib.tegula_program_parse_with, text.encode(), name.encode(), array, len(array), folders, len(folders)),
+        name)
+
+
+def _import_folders():
+    """The folders of sys.path but for Python's own modules, as C takes them."""
+    own = os.path.dirname(os.__file__)
+    folders = [os.fsencode(folder or os.getcwd()) for folder in sys.path if folder != own]
+    return (ctypes.c_char_p * len(folders))(*folders)
 
 
 def _global_values(globals):

@@ -27,6 +27,10 @@ struct get_info<tegula::language::DeeperDirective<Subject>> {
   using result_type = std::string;
   std::string operator()(tegula::language::DeeperDirective<Subject> const& p) const { return what(p.subject); }
 };
+template <class Subject>
+struct get_info<omit_directive<Subject>> {
+  std::string operator()(const omit_directive<Subject>& p) const { return what(p.subject); }
+};
 template <class Subject, class Action>
 struct get_info<action<Subject, Action>> {
   using result_type = std::string;

@@ -50,15 +50,19 @@ std::vector<fs::path> roots_of(const fs::path& folder, std::string_view package)
   return roots;
 }
 
-fs::path find_module(const std::string& importing, std::string_view module) {
-  if (importing.starts_with('<')) return {};  // a text without a file
+fs::path find_module(const std::string& importing, std::string_view module, const std::vector<std::string>& folders) {
+  const bool is_file = !importing.starts_with('<');  // else a text without a file
   std::error_code error;
-  fs::path folder = fs::absolute(importing, error).lexically_normal().parent_path();
+  fs::path folder = is_file ? fs::absolute(importing, error).lexically_normal().parent_path() : fs::path();
   if (!module.starts_with('.')) {
-    for (const fs::path& root : roots_of(folder, module.substr(0, module.find('.'))))
+    std::vector<fs::path> roots;
+    if (is_file) roots = roots_of(folder, module.substr(0, module.find('.')));
+    roots.insert(roots.end(), folders.begin(), folders.end());
+    for (const fs::path& root : roots)
       if (fs::path file = module_file(root, module); !file.empty()) return file;
     return {};
   }
+  if (!is_file) return {};
   size_t dots = std::min(module.find_first_not_of('.'), module.size());
   module.remove_prefix(dots);
   while (--dots > 0) folder = folder.parent_path();
@@ -70,7 +74,8 @@ fs::path find_module(const std::string& importing, std::string_view module) {
 /// The files that a first one imports from, directly or not. They live as long as it does.
 class ImportedFiles {
  public:
-  explicit ImportedFiles(std::vector<ConstexprArg> globals) : globals(std::move(globals)) {}
+  ImportedFiles(std::vector<ConstexprArg> globals, std::vector<std::string> folders)
+      : globals(std::move(globals)), folders_(std::move(folders)) {}
 
   const SourceFile* find(const std::string& importing, std::string_view module) {
     std::lock_guard lock(mutex_);
@@ -88,7 +93,7 @@ class ImportedFiles {
 
  private:
   const SourceFile* read(const std::string& importing, std::string_view module) {
-    const fs::path path = find_module(importing, module);
+    const fs::path path = find_module(importing, module, folders_);
     if (path.empty()) return nullptr;
     std::unique_ptr<SourceFile>& file = files_[path.string()];
     std::error_code error;
@@ -101,15 +106,17 @@ class ImportedFiles {
     return file.get();
   }
 
+  const std::vector<std::string> folders_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, const SourceFile*> found_;  ///< by the file that imports and the module
   std::map<std::string, std::unique_ptr<SourceFile>> files_;                ///< by path
 };
 
-SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals)
+SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals,
+                       std::vector<std::string> import_folders)
     : text_(std::move(text)),
       module_(parse(text_, name, diags)),
-      own_files_(std::make_unique<ImportedFiles>(std::move(globals))),
+      own_files_(std::make_unique<ImportedFiles>(std::move(globals), std::move(import_folders))),
       files_(*own_files_) {}
 
 SourceFile::SourceFile(std::string text, std::string_view name, ImportedFiles& files)

@@ -21,8 +21,9 @@ class ImportedFiles;
 class SourceFile {
  public:
   /// Parses; mistakes go to `diags`. `globals` are values of names of the module, here and in the files that it imports
-  /// from, instead of those that the files give them.
-  SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals = {});
+  /// from, instead of those that the files give them. `import_folders`: see imported().
+  SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals = {},
+             std::vector<std::string> import_folders = {});
   ~SourceFile();
   SourceFile(const SourceFile&) = delete;
 
@@ -44,8 +45,8 @@ class SourceFile {
   const Constexpr* given(std::string_view name) const;
   const std::vector<ConstexprArg>& given() const;
   /// The file of a module as an import of this one names it: "package.module", ".module", "..package". Found from the
-  /// root of the package that this file belongs to, and from its own folder; parsed once. Null if there is no such
-  /// file. Any thread may ask.
+  /// root of the package that this file belongs to, from its own folder, and from the import folders, the first that
+  /// has it; parsed once. Null if there is no such file. Any thread may ask.
   const SourceFile* imported(std::string_view module) const;
   /// Whether any file but the first has been read.
   bool read_others() const;

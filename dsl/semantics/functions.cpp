@@ -189,18 +189,19 @@ Val fn_full(Sema& s, Args args) {
   if (!shape || !elem) return {};
   if (args[1].is_value() && args[1].value()->type.is_tile())
     return s.error(fmt::format("full takes a scalar value, found {}", describe(args[1])));
-  if (args[1].is<double>() && is_integer(*elem))
-    return s.error(fmt::format("the value of full, {}, is no {}", args[1].as<double>(), elem_info(*elem).tl),
+  const bool is_zero = args[1].is<double>() && args[1].as<double>() == 0;
+  const Val value = is_zero ? Val(Int(0)) : args[1];  // 0.0 is the zero of any type, -0.0 too, as in Triton
+  if (value.is<double>() && is_integer(*elem))
+    return s.error(fmt::format("the value of full, {}, is no {}", value.as<double>(), elem_info(*elem).tl),
                    "take a float dtype");
-  if (!literal_fits(args[1], *elem)) {  // as in Triton, numbers of 64 bits wrap, but no negative one is unsigned
-    const std::string message = fmt::format("the number {} does not fit {}", args[1].as<Int>(), elem_info(*elem).tl);
-    if (!literal_fits(args[1], is_unsigned(*elem) ? Elem::U64 : Elem::I64))
-      return s.error(message, "take a wider dtype");
+  if (!literal_fits(value, *elem)) {  // as in Triton, numbers of 64 bits wrap, but no negative one is unsigned
+    const std::string message = fmt::format("the number {} does not fit {}", value.as<Int>(), elem_info(*elem).tl);
+    if (!literal_fits(value, is_unsigned(*elem) ? Elem::U64 : Elem::I64)) return s.error(message, "take a wider dtype");
     s.diags.warning(s.loc, message + " and wraps, as in Triton").with_hint("take a wider dtype");
   }
-  Val scalar = convert(s, args[1], ir::Type::scalar(*elem));
+  Val scalar = convert(s, value, ir::Type::scalar(*elem));
   if (scalar.is_poison()) return {};
-  if (!args[1].is_value()) return constant(s, ir::Type::tile(*elem, *shape), args[1]);
+  if (!value.is_value()) return constant(s, ir::Type::tile(*elem, *shape), value);
   return shape->empty() ? scalar : Val(s.builder.splat(scalar.value(), *shape));
 }
 

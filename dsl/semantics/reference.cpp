@@ -149,7 +149,9 @@ configurations are given in C++. A launch that gives all constexprs itself asks 
 ## Names of other files
 
 What a kernel's file imports is looked up in the files of its package: relative imports from the folder of the file, absolute
-ones from above the outermost folder with an `__init__.py`, and from the file's own folder. `@triton.jit` functions are
+ones from above the outermost folder with an `__init__.py`, from the file's own folder, and from the folders where packages
+lie besides: in Python those of `sys.path`, for the command those of `PYTHONPATH`, in C++ `Program::load(path, globals, folders)`.
+So kernels that torch's Inductor writes find their helpers in `torch._inductor`. `@triton.jit` functions are
 inlined, functions without it run at compile time; constants are evaluated as under [decorators](#decorators). Of classes there
 are named tuples (`typing.NamedTuple`, `collections.namedtuple`), which make values, and names of constants (`Mode.DOUBLE`, with
 or without `.value`). No module runs: a constant that depends on more than `os.environ`, `triton` and the target's

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstdlib>
 #include <map>
+#include <sstream>
 
 #include "dsl/launch_options.h"
 
@@ -255,13 +257,19 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
   return all;
 }
 
-std::vector<ConstexprArg> parse_globals(const std::vector<std::string>& texts) {
-  std::vector<ConstexprArg> globals;
-  for (const std::string& text : texts) {
+Program load_program(const std::string& file, const std::vector<std::string>& globals) {
+  std::vector<ConstexprArg> values;
+  for (const std::string& text : globals) {
     auto [name, value] = split_assignment(text, "--global");
-    globals.emplace_back(name, parse_constexpr(value));
+    values.emplace_back(name, parse_constexpr(value));
   }
-  return globals;
+  std::vector<std::string> folders;
+  if (const char* path = std::getenv("PYTHONPATH")) {
+    std::istringstream parts(path);
+    for (std::string folder; std::getline(parts, folder, ':');)
+      if (!folder.empty()) folders.push_back(folder);
+  }
+  return Program::load(file, std::move(values), std::move(folders));
 }
 
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options) {

@@ -45,8 +45,9 @@ void check_argument_name(const Kernel& kernel, const std::string& name);
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts,
                                      LaunchOptions& options);
 
-/// Values of module-level names from "--global NAME=VALUE".
-std::vector<ConstexprArg> parse_globals(const std::vector<std::string>& texts);
+/// The file's program with values of module-level names from "--global NAME=VALUE"; packages that it imports from are
+/// looked up in the folders of PYTHONPATH too.
+Program load_program(const std::string& file, const std::vector<std::string>& globals);
 inline constexpr const char* kGlobalHelp = "NAME=VALUE of a module-level name, in place of what the files give it";
 
 /// What integers without a value are taken to be where heuristics and pruning ask; one more if no multiple of 16.

@@ -69,7 +69,7 @@ int check_command(const Options& o) {
   for (const std::string& file : o.files) {
     try {
       const KernelName name = parse_kernel_name(file);
-      Program program = Program::load(name.file, parse_globals(o.globals));
+      Program program = load_program(name.file, o.globals);
       program.check();
       if (o.typed()) check_typed(program, name, o);
       size_t n = program.kernels().size();

@@ -86,7 +86,7 @@ int compile_command(const Options& o) {
   KernelName name = parse_kernel_name(o.kernel);
   CompileOptions options;
   options.target = wanted_target(o.target);
-  Program program = Program::load(name.file, parse_globals(o.globals));
+  Program program = load_program(name.file, o.globals);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions launch = with_constexprs(o.launch, o.constexprs);
   std::vector<ArgType> types = parse_arg_types(kernel, o.args, launch);

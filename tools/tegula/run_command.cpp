@@ -45,7 +45,7 @@ int run_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
   GridExpression grid = parse_grid(o.grid);
-  Program program = Program::load(name.file, parse_globals(o.launch.globals));
+  Program program = load_program(name.file, o.launch.globals);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   LaunchValues values(o.launch, kernel);

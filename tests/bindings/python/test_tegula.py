@@ -7,8 +7,10 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -189,6 +191,20 @@ def kernel(outs, m, SCALE: tl.constexpr, n):
         self.assertEqual(out[0], 42)
         with self.assertRaisesRegex(TypeError, "global 'N': .* cannot be a compile-time value"):
             tegula.parse(text, globals={"N": object()})
+
+    def test_names_of_installed_packages(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "installed_helpers.py").write_text("import triton\nN = 2\n@triton.jit\ndef f(x):\n    return x * N\n")
+        text = "import triton\nimport triton.language as tl\nfrom installed_helpers import f\n" \
+               "@triton.jit\ndef k(out):\n    tl.store(out, f(tl.load(out)))\n"
+        out = np.full(1, 21, np.int32)
+        with self.assertRaisesRegex(tegula.CompileError, "comes from 'installed_helpers.f'"):
+            tegula.parse(text).k[(1, )](out)
+        self.addCleanup(sys.path.remove, str(folder))
+        sys.path.append(str(folder))
+        tegula.parse(text).k[(1, )](out)
+        self.assertEqual(out[0], 42)
 
     def test_keywords_in_any_order(self):
         x, y = sample("float32"), sample("float32")[::-1].copy()

@@ -109,6 +109,34 @@ TEST(Imports, ChangedFiles) {
   fs::remove_all(folder);
 }
 
+// Packages that lie elsewhere; the file's own ones come first. Names of Triton's are never looked up there.
+TEST(Imports, FromOtherFolders) {
+  const fs::path folder = fs::temp_directory_path() / ("tegula-folders-" + std::to_string(getpid()));
+  fs::create_directories(folder / "installed/library/ops");
+  fs::create_directories(folder / "installed/triton/language");
+  fs::create_directories(folder / "own");
+  std::ofstream(folder / "installed/library/ops/helpers.py")
+      << "from .sizes import N\nimport triton\n@triton.jit\ndef twice(x):\n    return x + x * N\n";
+  std::ofstream(folder / "installed/library/ops/sizes.py") << "N = 5\n";
+  std::ofstream(folder / "installed/local.py") << "M = 1\n";
+  std::ofstream(folder / "installed/triton/language/__init__.py") << "exp = 3\n";
+  std::ofstream(folder / "own/local.py") << "M = 7\n";
+  const std::string text =
+      "import triton\nimport triton.language as tl\nfrom library.ops import helpers\n"
+      "from local import M\n@triton.jit\n"
+      "def k(x):\n    tl.store(x, tl.exp(helpers.twice(tl.load(x))) * M)\n";
+  const std::vector<ArgType> types{{Elem::F32, true, 16}};
+  const std::vector<std::string> folders{folder / "nowhere", folder / "installed"};
+  const auto ir = [&](const std::string& name, const std::vector<std::string>& where) {
+    return Program::parse(text, name, {}, where).kernel("k").tile_ir(types, {});
+  };
+  EXPECT_NE(ir(folder / "own/kernel.py", folders).find("value = 7"), std::string::npos);
+  EXPECT_NE(ir(folder / "own/kernel.py", folders).find("value = 5"), std::string::npos);
+  EXPECT_NE(ir("<text>", folders).find("exp"), std::string::npos);
+  EXPECT_NE(message_of([&] { ir(folder / "own/kernel.py", {}); }).find("comes from 'library.ops"), std::string::npos);
+  fs::remove_all(folder);
+}
+
 // Files that import from each other end somewhere.
 TEST(Imports, InCircles) {
   const fs::path folder = fs::temp_directory_path() / ("tegula-circle-" + std::to_string(getpid()));

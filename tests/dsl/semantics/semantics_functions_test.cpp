@@ -88,6 +88,7 @@ TEST_F(SemanticsFunctions, CreationErrors) {
   EXPECT_EQ(type_of(call("zeros", {Int(16), type(Elem::F32)})), "tile<16xf32>");
   call("zeros", {shape({2048, 1024}), type(Elem::F32)});
   EXPECT_EQ(errors(), "a tile of [2048, 1024] in zeros has more than 1048576 elements");
+  EXPECT_EQ(type_of(call("full", {shape({16}), 0.0, type(Elem::U32)})), "tile<16xu32>");  // as in Triton
   call("full", {shape({16}), 1.5, type(Elem::I32)});
   EXPECT_EQ(errors(), "the value of full, 1.5, is no int32 (take a float dtype)");
   call("full", {shape({16}), Int(300), type(Elem::I8)});
