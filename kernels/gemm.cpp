@@ -80,8 +80,8 @@ void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOp
   static const auto ordered = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", false}});
   static const auto atomic = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", true}});
   if (const auto call = gemm_call(device, c, a, b, options, stream))
-    (options.deterministic ? ordered : atomic)[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call),
-                                                                                false, stream, call->args);
+    (options.atomic_sums ? atomic : ordered)[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call),
+                                                                              false, stream, call->args);
 }
 
 namespace {
@@ -286,14 +286,12 @@ void streamed_product(const GemmParams& p, const Epilogue& epilogue) {
     Tile begin = where(whole, 0, maximum(first - tile * steps, 0));
     Tile end = where(whole, steps, minimum(last - tile * steps, steps));
     const auto [tile_m, tile_n] = place(p, where(whole, (turn - 1) * programs + program, dealt + tile));
-    Tile before = if_(
-        begin > 0,
-        [&] {
-          while_([&] { return atomic_add(p.counters + program - 1, 0) == 0; }, [] {});
-          store(p.counters + program - 1, 0);
-          return load(sums - p.BLOCK_M * p.BLOCK_N, "cache_modifier"_a = ".cg");
-        },
-        [&] { return no_sums(p); });
+    if_(begin > 0, [&] {
+      while_([&] { return atomic_add(p.counters + program - 1, 0) == 0; }, [] {});
+      store(p.counters + program - 1, 0);
+    });
+    Tile begun = full(list({p.BLOCK_M, p.BLOCK_N}), begin > 0, tl::int1);
+    Tile before = load(sums - p.BLOCK_M * p.BLOCK_N, begun, 0.0, "cache_modifier"_a = ".cg");
     Tile acc = multiply(p, before, tile_m, tile_n, begin, end);
     if_(
         end < steps,

@@ -4,7 +4,7 @@
 // `out` must not overlap the inputs. A matrix without rows or columns launches nothing. The first launch for a shape
 // (of M the next of 16, 32, 48, 64, 96, 128, 192, ...) and types tunes on a GPU. Products with few tiles may be divided
 // along K; their partial sums stand in the stream's workspace (Device::workspace) and are added up in one order, so
-// that equal launches give equal bits, unless GemmOptions::deterministic is false. Throw LaunchError for shapes that do
+// that equal launches give equal bits, unless GemmOptions::atomic_sums is set. Throw LaunchError for shapes that do
 // not fit, and what Kernel::launch throws.
 #pragma once
 
@@ -20,8 +20,9 @@ struct GemmOptions {
   Activation epilogue = Activation::None;
   bool transpose_a = false;  ///< a is given as K x M
   bool transpose_b = false;  ///< b is given as N x K, as weights of a linear layer are
-  /// false: sums of shares of K may be added up as they come, and the last bits differ from run to run.
-  bool deterministic = true;
+  /// Whether the sums of shares of K are added by atomics as they come, and not in one order: the last bits differ from
+  /// run to run then. On an H200 this takes longer.
+  bool atomic_sums = false;
 };
 
 namespace detail {
@@ -32,10 +33,10 @@ struct AnyGemmOptions {
         epilogue(o.epilogue),
         transpose_a(o.transpose_a),
         transpose_b(o.transpose_b),
-        deterministic(o.deterministic) {}
+        atomic_sums(o.atomic_sums) {}
   AnyVector bias;
   Activation epilogue;
-  bool transpose_a, transpose_b, deterministic;
+  bool transpose_a, transpose_b, atomic_sums;
 };
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream);
 }  // namespace detail

@@ -438,9 +438,9 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
             while tl.atomic_add(counters_ptr + program - 1, 0) == 0:
                 pass
             tl.store(counters_ptr + program - 1, 0)
-            acc = tl.load(sums - BLOCK_M * BLOCK_N, cache_modifier=".cg")
-        else:
-            acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        # No branch here: an assembler that sees sums come together from two branches has products wait for each other.
+        begun = tl.full(sums.shape, begin > 0, tl.int1)
+        acc = tl.load(sums - BLOCK_M * BLOCK_N, mask=begun, other=0.0, cache_modifier=".cg")
         acc = multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                        BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
         if end < steps:

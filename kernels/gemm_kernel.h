@@ -120,9 +120,8 @@ class GemmKernel {
       throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
     const auto call = detail::gemm_call(device, c, a, b, options, stream);
     if (!call) return;
-    const LaunchOptions how{
-        .constexprs = {{"HAS_BIAS", options.bias.data != nullptr}, {"ATOMIC", !options.deterministic}},
-        .stream = stream};
+    const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.data != nullptr}, {"ATOMIC", options.atomic_sums}},
+                            .stream = stream};
     std::apply([&](const auto&... args) { kernel_.launch(device, *call, how, args..., params...); }, call->args);
   }
 

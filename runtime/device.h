@@ -93,7 +93,7 @@ class Device {
   virtual StreamHandle create_stream() = 0;
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   virtual void synchronize(StreamHandle stream = nullptr) = 0;
-  /// A number that no other stream of the process has or had, as handles may be given again.
+  /// A number that no other stream of the process has or had, as handles may be given again. Not while it captures.
   virtual uint64_t stream_id(StreamHandle stream) = 0;
 
   virtual EventHandle create_event() = 0;

@@ -18,8 +18,9 @@ Workspaces::Entry& Workspaces::entry(uint64_t stream, bool captured) {
 }
 
 Workspace Workspaces::of(Device& device, StreamHandle stream, size_t bytes) {
-  const uint64_t id = device.stream_id(stream);
+  // A stream that captures does not tell its number.
   const bool captured = device.is_capturing(stream);
+  const uint64_t id = captured ? reinterpret_cast<uint64_t>(stream) : device.stream_id(stream);
   std::lock_guard lock(mutex_);
   auto& memory = entry(id, captured).memory;
   if (const size_t before = memory.empty() ? 0 : memory.back()->partials.bytes(); memory.empty() || before < bytes) {

@@ -25,7 +25,7 @@ struct Workspace {
   std::shared_ptr<const void> owner;
 };
 
-/// The workspaces of a device. Thread-safe. Streams are told apart by Device::stream_id().
+/// The workspaces of a device. Thread-safe. Streams are told apart by Device::stream_id(), but for those that capture.
 class Workspaces {
  public:
   Workspace of(Device& device, StreamHandle stream, size_t bytes);
@@ -41,7 +41,7 @@ class Workspaces {
     Buffer counters, partials;
   };
   struct Entry {
-    uint64_t stream;
+    uint64_t stream;  ///< its number; of captured launches the stream's handle
     bool captured;
     std::vector<std::shared_ptr<const Memory>> memory = {};  ///< the last one for new launches, others for older graphs
   };

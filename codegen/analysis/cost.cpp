@@ -140,6 +140,7 @@ class Estimator {
       const ir::Op& op = *pointer;
       switch (op.opcode) {
         case Opcode::Load:
+          if (values_.is_off(op.operand(1))) continue;
           access(op, op.result()->type, times);
           loads = true;
           continue;

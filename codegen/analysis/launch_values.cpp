@@ -116,6 +116,12 @@ std::optional<int> LaunchValues::branch(const ir::Op& op) const {
   return condition ? std::optional(*condition ? 0 : 1) : std::nullopt;
 }
 
+bool LaunchValues::is_off(const ir::Value* mask) const {
+  while (mask && mask->def && (mask->def->opcode == Opcode::Splat || mask->def->opcode == Opcode::ConvertLayout))
+    mask = mask->def->operand(0);
+  return !numbers_.empty() && mask && mask->type.is_scalar() && integer(mask) == 0;
+}
+
 void LaunchValues::find_dependent(const ir::Block& block) {
   for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
     ir::walk(block, [&](const ir::Op& op) {

@@ -27,6 +27,8 @@ class LaunchValues {
   void set_number(const ir::Op& loop, std::optional<int64_t> value);
   /// Which region of an `if` runs as the numbers decide that are set; nullopt if they do not decide it.
   std::optional<int> branch(const ir::Op& op) const;
+  /// Whether the numbers that are set make a mask hold nowhere; false for no mask, and if they do not decide it.
+  bool is_off(const ir::Value* mask) const;
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 

@@ -114,6 +114,14 @@ TEST_F(Command, HelpHasExamples) {
   EXPECT_EQ(tegula("frobnicate").status, 2);
 }
 
+TEST_F(Command, TellsCommandsThatThereAre) {
+  Result r = tegula("runs add.py");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_HAS(r.err, "\n  hint: did you mean 'run'?\n");
+  EXPECT_HAS(tegula("explode").err,
+             "\n  hint: there is no command 'explode'; there are check, compile, run, tune, cache\n");
+}
+
 TEST_F(Command, CheckTellsMistakesAndGoesOn) {
   write("wrong.py", "import triton\n@triton.jit\ndef k(x):\n    y = x +\n");
   Result r = tegula("check wrong.py add.py");
@@ -312,6 +320,10 @@ TEST_F(Command, CompileSaysWhatIsWrong) {
   EXPECT_HAS(error("add.py::add --arg x='*float'", 2), "'*float' is no type");
   EXPECT_HAS(error("add.py::add --arg x='*f32:3'", 2), "must be a power of two");
   EXPECT_HAS(error("add.py::add --arg x", 2), "expected NAME=VALUE");
+  EXPECT_HAS(error("add.py::add --constexpr BLOCK=256", 1),
+             "\n  note: no --arg gives the type of x, y, out, n: taken as int32; a pointer is --arg x='*f32'\n");
+  EXPECT_HAS(error("add.py::add --arg x='*f32' y='*f32'", 2),
+             "\n  hint: an option takes one NAME=VALUE and may be given again: --arg x=... --arg y=...\n");
   EXPECT_HAS(error("add.py::add --target=sm_1", 2), "--target 'sm_1' is not known; known are sm_80, ");
   EXPECT_HAS(error("add.py::add --emit=cubin", 2), "name it with -o FILE");
   EXPECT_HAS(error("add.py::add --emit=sass", 2), "--emit");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -80,6 +81,29 @@ void print_times(const std::vector<PassTime>& times) {
   fmt::print(stderr, "{:8.3f} ms  together\n", sum);
 }
 
+/// Names of the arguments whose type nothing tells, so that they are int32.
+std::vector<std::string> untyped(const Kernel& kernel, const std::vector<std::string>& args) {
+  std::vector<std::string> names;
+  for (const KernelParam& p : kernel.params()) {
+    const bool given =
+        std::any_of(args.begin(), args.end(), [&](const auto& arg) { return arg.starts_with(p.name + "="); });
+    if (!p.is_constexpr && !p.annotated && !given) names.push_back(p.name);
+  }
+  return names;
+}
+
+std::unique_ptr<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& types,
+                                    const LaunchOptions& launch, const Options& o, const Target& target) try {
+  return kernel.tile_func(types, launch, target.name);
+} catch (const CompileError& e) {
+  fmt::print(stderr, "{}", e.what());
+  const bool of_pointers = std::string_view(e.what()).find("pointer") != std::string_view::npos;
+  if (const auto names = untyped(kernel, o.args); of_pointers && !names.empty())
+    fmt::print(stderr, "  note: no --arg gives the type of {}: taken as int32; a pointer is --arg {}='*f32'\n",
+               fmt::join(names, ", "), names.front());
+  return nullptr;
+}
+
 int compile_command(const Options& o) {
   if (o.emit == "cubin" && o.output.empty())
     throw UsageError("--emit=cubin writes a binary file: name it with -o FILE");
@@ -97,7 +121,8 @@ int compile_command(const Options& o) {
   }
   // Who loads machine code by itself makes no tensor maps for it.
   if (o.emit == "cubin" && launch.bulk_copies == 0) launch.bulk_copies = 1;
-  std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch, options.target.name);
+  std::unique_ptr<ir::Func> func = tile_func(kernel, types, launch, o, options.target);
+  if (!func) return 1;
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));
     return 0;

@@ -1,16 +1,36 @@
 // The `tegula` command.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "codegen/compile.h"
+#include "runtime/base/diag.h"
 #include "runtime/base/internal_error.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
 
 using namespace tegula;
+
+namespace {
+
+// What helps with a command line that is wrong; empty: nothing that is known here.
+std::string hint_of(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
+  if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+    if (const auto near = nearest_name(argv[1], names)) return fmt::format("did you mean '{}'?", *near);
+    return fmt::format("there is no command '{}'; there are {}", argv[1], fmt::join(names, ", "));
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) &&
+      std::string_view(error.what()).find('=') != std::string_view::npos)
+    return "an option takes one NAME=VALUE and may be given again: --arg x=... --arg y=...";
+  return {};
+}
+
+}  // namespace
 
 // Exit status: 0 success, 1 the kernel or its launch is wrong, 2 the command line is, 3 a device or file refused, 4 a
 // mistake of Tegula's own.
@@ -31,6 +51,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     int status = app.exit(e);
+    if (const std::string hint = hint_of(e, app, argc, argv); !hint.empty()) fmt::print(stderr, "  hint: {}\n", hint);
     return status == 0 ? 0 : 2;
   }
   try {
