@@ -42,7 +42,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
   for (size_t i = 1; i < e.children.size(); ++i) {
     const Expr& child = *e.children[i];
     if (child.kind != Expr::Kind::Starred) {
-      args.push_back({{}, eval(child), is_typed(child), child.loc});
+      args.push_back({{}, eval(child), is_typed(child), child.loc, child.kind == Expr::Kind::Int});
       continue;
     }
     Val rest = eval(*child.children[0]);
@@ -66,7 +66,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
       continue;
     }
     Val value = eval(*k.value);
-    args.push_back({k.name, std::move(value), is_typed(*k.value), k.loc});
+    args.push_back({k.name, std::move(value), is_typed(*k.value), k.loc, k.value->kind == Expr::Kind::Int});
   }
   return ok;
 }

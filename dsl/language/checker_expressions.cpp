@@ -169,12 +169,8 @@ std::string_view operator_method(std::string_view op) {
 }  // namespace
 
 Val Checker::divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e) {
-  const auto* number = rhs.get_if<dsl::Int>();
-  if ((op != "//" && op != "%") || !number || *number != 0 || e.kind == Kind::Int) return rhs;
-  if (!lhs.is_value() || !lhs.value()->type.is_integer()) return rhs;
-  diags_.warning(e.loc, "the divisor is 0: what this gives is undefined")
-      .with_hint("it follows from compile-time values of this launch");
-  return sema_.builder.constant(ir::Type::scalar(lhs.value()->type.elem), 0);
+  if ((op != "//" && op != "%") || e.kind == Kind::Int) return rhs;
+  return dsl::divisor_of_values(sema_, lhs, rhs, e.loc);
 }
 
 Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {

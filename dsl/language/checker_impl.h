@@ -118,6 +118,7 @@ struct Argument {
   Val value;
   bool typed = false;  ///< as Binding::typed
   Loc loc;
+  bool is_number = false;  ///< a number in the text
 };
 
 class SourceFile;

@@ -241,10 +241,12 @@ dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argum
   const dsl::Range unknown = range;
   bool ok = true;
   std::vector<dsl::Placed> bounds;
-  const Argument* step = nullptr;
+  const Argument* step = nullptr;  // given by name
+  bool is_number = false;          // the last bound
   for (const Argument& a : args) {
     if (a.name.empty()) {
       bounds.push_back({a.value, a.loc});
+      is_number = a.is_number;
     } else if (name == "range" && !host_) {
       diags_.warning(a.loc, fmt::format("range ignores its argument '{}', as in Triton", a.name))
           .with_hint(a.name == "step" ? "give the step as the third bound: range(start, end, step)"
@@ -268,6 +270,7 @@ dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argum
   range.upper = bounds[bounds.size() > 1 ? 1 : 0];
   if (bounds.size() == 3) range.step = bounds[2];
   if (step) range.step = {step->value, step->loc};
+  range.warns_of_zero = !range.compile_time && !host_ && !(step ? step->is_number : is_number);
   return dsl::check_range(sema_, range) && ok ? range : unknown;
 }
 

@@ -333,7 +333,8 @@ Val fn_fdiv(Sema& s, Args args) {
 }
 
 Val fn_cdiv(Sema& s, Args args) {
-  return binary(s, "//", binary(s, "+", args[0], binary(s, "-", args[1], Int(1))), args[1]);
+  const Val divisor = divisor_of_values(s, args[0], args[1], s.loc);
+  return binary(s, "//", binary(s, "+", args[0], binary(s, "-", args[1], Int(1))), divisor);
 }
 
 Val fn_sigmoid(Sema& s, Args args) {

@@ -51,8 +51,16 @@ bool check_range(Sema& s, Range& range) {
   for (Placed* bound : {&range.lower, &range.upper, &range.step}) ok = check_bound(s, range, *bound) && ok;
   if (ok && range.step.value.is<Int>() && range.step.value.as<Int>() == 0) {
     s.at(range.step.loc);
-    s.error(fmt::format("the step of {} is 0", range.function));
-    ok = false;
+    const std::string found = fmt::format("the step of {} is 0", range.function);
+    if (range.warns_of_zero) {
+      s.diags.warning(s.loc, found + ": what this loop does is undefined")
+          .with_hint("it follows from compile-time values of this launch; the loop is left out");
+      range.upper = range.lower;
+      range.step.value = Int(1);
+    } else {
+      s.error(found);
+      ok = false;
+    }
   }
   s.at(loc);
   return ok;

@@ -20,6 +20,7 @@ struct Placed {
 struct Range {
   std::string function = "range";  ///< as messages call it
   bool compile_time = false;       ///< run-time values are refused
+  bool warns_of_zero = false;      ///< a step of 0 is a warning, as Triton compiles it; the loop is left out
   Placed lower = {Int(0)}, upper = {}, step = {Int(1)};
   std::optional<Placed> num_stages = {};
 

@@ -452,6 +452,14 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   return s.error(fmt::format("unknown operator '{}'", op));
 }
 
+Val divisor_of_values(Sema& s, const Val& dividend, const Val& divisor, Loc where) {
+  const auto* number = divisor.get_if<Int>();
+  if (!number || *number != 0 || !dividend.is_value() || !dividend.value()->type.is_integer()) return divisor;
+  s.diags.warning(where, "the divisor is 0: what this gives is undefined")
+      .with_hint("it follows from compile-time values of this launch");
+  return s.builder.constant(ir::Type::scalar(dividend.value()->type.elem), 0);
+}
+
 Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   const OnPage on_page(s.diags, page::kOperators);
   if (lhs.is_poison() || rhs.is_poison()) return {};

@@ -43,6 +43,9 @@ struct Sema {
 
 /// + - * / // % ** & | ^ << >> @
 Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
+/// The divisor of integers that come at run time: a 0 that compile-time values make is warned of at `where`, since
+/// Triton compiles kernels that do not use the result, and becomes a value. Others as they are.
+Val divisor_of_values(Sema& s, const Val& dividend, const Val& divisor, Loc where);
 /// == != < <= > >= is "is not"
 Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
 /// - + ~ not

@@ -105,6 +105,37 @@ TEST_F(Messages, OfDivisorsThatAreZero) {
                               hint}}));
 }
 
+TEST_F(Messages, OfStepsThatAreZero) {
+  EXPECT_EQ(error_of("    for i in range(0, 8, 0):\n        tl.store(x + i, 1.0)\n"), "the step of range is 0");
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, step=0):\n        tl.store(x + i, 1.0)\n"),
+            "the step of tl.range is 0");
+  EXPECT_EQ(error_of("    for i in tl.static_range(0, 8, B - 4):\n        tl.store(x + i, 1.0)\n"),
+            "the step of tl.static_range is 0");
+  EXPECT_EQ(told_, Told());
+  const char* body =
+      "    n = tl.program_id(0) + 7\n    for i in range(0, n, B // 8):\n        tl.store(x, 3.0)\n"
+      "    for i in tl.range(0, 8, step=B // 8):\n        tl.store(x, tl.cdiv(n, B // 8) * 1.0)\n";
+  auto device = default_device();
+  Buffer x(*device, std::vector<float>{1});
+  kernel_of(body).launch(*device, {1}, {.constexprs = {{"B", 4}}}, x.as<float>());
+  EXPECT_EQ(x.download<float>()[0], 1);
+  const std::string hint = "\n  hint: it follows from compile-time values of this launch",
+                    statements = "\n  see docs/language.md#statements";
+  EXPECT_EQ(told_, (Told{{MessageKind::Warning,
+                          "k.py:5:26: the step of range is 0: what this loop does is undefined\n"
+                          "        for i in range(0, n, B // 8):\n                             ^~~~~~" +
+                              hint + "; the loop is left out" + statements},
+                         {MessageKind::Warning,
+                          "k.py:7:29: the step of tl.range is 0: what this loop does is undefined\n"
+                          "        for i in tl.range(0, 8, step=B // 8):\n                                ^~~~" +
+                              hint + "; the loop is left out" + statements},
+                         {MessageKind::Warning,
+                          "k.py:8:21: the divisor is 0: what this gives is undefined\n"
+                          "            tl.store(x, tl.cdiv(n, B // 8) * 1.0)\n"
+                          "                        ^~~~~~~~~~~~~~~~~~" +
+                              hint + "\n  see docs/language.md#functions"}}));
+}
+
 // A flag counts as a number of stages, as in Python.
 TEST_F(Messages, StagesByAFlag) {
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, num_stages=B == 4):\n        tl.store(x + i, 1.0)\n"), "no error");
