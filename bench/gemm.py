@@ -100,7 +100,7 @@ class Gemm(side_by_side.Case):
         self.prepare(moved, max(moved / 4.2e6, self.flops / 650e6), make_set)
         self.bias = torch.zeros(n, device="cuda", dtype=self.dtype)
         # As kernels/gemm.cpp has it.
-        divisible = k >= 128 if m * n <= 66 * 128 * 256 else m * n <= 16 * 132 * 128 * 256 and k >= 1024
+        divisible = k >= 128 if m * n <= 66 * 128 * 256 else m * n <= 16 * 132 * 128 * 256 and k >= 2048
         self.partials = torch.empty(max(self.sms, 132) * 128 * 256, device="cuda", dtype=torch.float32) if divisible else None
         self.counters = torch.zeros(1 << 14, device="cuda", dtype=torch.int32) if divisible else None
         self.known = {}

@@ -19,10 +19,10 @@ namespace {
 constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256;
 
 // Whether it may divide tiles: into two shares of two K-steps of 32 at least if they are few, or, if their last round
-// may leave a sixteenth of the time unused, somewhere between deep enough K-steps.
+// may leave a sixteenth of the time unused, anywhere between K-steps, of which there are 64 of 32 at least then.
 bool may_be_divided(int64_t m, int64_t n, int64_t k) {
   if (m * n <= kProcessors / 2 * kLargestTile) return k >= 4 * 32;
-  return m * n <= 16 * kProcessors * kLargestTile && k >= 16 * 64 && k <= 1 << 24;
+  return m * n <= 16 * kProcessors * kLargestTile && k >= 64 * 32 && k <= 1 << 24;
 }
 
 // Stands for M where tuning tells problems apart, as row_class in gemm.py.

@@ -147,13 +147,14 @@ def divided(M, N, K):
 
 
 def streamed(M, N, K):
-    """Configurations that share K-steps evenly, where whole tiles would leave a sixteenth of the time or more unused."""
+    """Configurations that share K-steps evenly, where whole tiles would leave a sixteenth of the time or more unused and a
+    tile takes long enough to make up for the exchange of sums."""
     found = []
     for m, n, k, warps, stages, programs in STREAMED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
         at_once = PROCESSORS * programs
         unused = (at_once - tiles % at_once) % at_once
-        if tiles > at_once and 15 * unused >= tiles and K >= 16 * k:
+        if tiles > at_once and 15 * unused >= tiles and K >= 64 * k:
             found.append(tile(m, n, k, warps, stages, 8, programs, 0, False, True))
     return found
 

@@ -49,6 +49,18 @@ namespace {
 Kernel softmax_in_cpp() {
   auto softmax = kernel("softmax", [](Ptr<"out"> out, Ptr<"x"> x, Int<"rows"> rows, Int<"cols"> cols,
                                       Const<"ROWS"> ROWS, Const<"BLOCK_SIZE"> BLOCK_SIZE, Const<"WHOLE", bool> WHOLE) {
+    if (WHOLE && ROWS == 1 && BLOCK_SIZE >= 8192) {
+      // A long row; softmax_of_long_row of 02_fused_softmax.py says how.
+      Tile row = program_id(0) * cols;
+      Tile col = arange(0, BLOCK_SIZE / 4)[{all, none}] * 4 + arange(0, 4)[{none, all}];
+      Tile values = load(x + row + col, col < cols, -inf);
+      Tile top = maximum(max(values, 1), -1e38);
+      Tile numerator = exp(values - top[{all, none}]);
+      Tile scale = exp(top - max(top, 0));
+      Tile factor = scale * (1.0 / sum(sum(numerator, 1) * scale, 0));
+      store(out + row + col, numerator * factor[{all, none}], col < cols);
+      return;
+    }
     if (WHOLE) {
       Tile row = program_id(0) * ROWS + arange(0, ROWS)[{all, none}];
       Tile col = arange(0, BLOCK_SIZE)[{none, all}];

@@ -67,6 +67,20 @@ def softmax_of_tile(out_ptr, x_ptr, rows, cols, ROWS: tl.constexpr, BLOCK_SIZE: 
 
 
 @triton.jit
+def softmax_of_long_row(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
+    """A long row in one tile, whose loads take a while: exponentials are taken as elements arrive, relative to the
+    largest of four neighbours, and are scaled when the largest of the row is known."""
+    row = tl.program_id(0) * cols
+    col = tl.arange(0, BLOCK_SIZE // 4)[:, None] * 4 + tl.arange(0, 4)[None, :]
+    x = tl.load(x_ptr + row + col, mask=col < cols, other=float("-inf"))
+    top = tl.maximum(tl.max(x, axis=1), -1e38)
+    numerator = tl.exp(x - top[:, None])
+    scale = tl.exp(top - tl.max(top, axis=0))
+    factor = scale * (1.0 / tl.sum(tl.sum(numerator, axis=1) * scale, axis=0))
+    tl.store(out_ptr + row + col, numerator * factor[:, None], mask=col < cols)
+
+
+@triton.jit
 def softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE: tl.constexpr):
     """The row in tiles of BLOCK_SIZE: the first pass finds the maximum and the sum together, the second divides.
 
@@ -120,7 +134,9 @@ def fitting(configs, named_args, **kwargs):
 @triton.heuristics({"WHOLE": lambda args: args["BLOCK_SIZE"] >= args["cols"]})
 @triton.jit
 def softmax(out_ptr, x_ptr, rows, cols, ROWS: tl.constexpr, BLOCK_SIZE: tl.constexpr, WHOLE: tl.constexpr):
-    if WHOLE:
+    if WHOLE and ROWS == 1 and BLOCK_SIZE >= 8192:
+        softmax_of_long_row(out_ptr, x_ptr, cols, BLOCK_SIZE)
+    elif WHOLE:
         softmax_of_tile(out_ptr, x_ptr, rows, cols, ROWS, BLOCK_SIZE)
     else:
         softmax_in_pieces(out_ptr, x_ptr, cols, BLOCK_SIZE)

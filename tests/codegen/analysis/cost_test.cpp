@@ -240,10 +240,13 @@ TEST(Cost, RanksTheLibrarysProducts) {
   const DeviceInfo device = h200();
   struct {
     int64_t m, n, k;
-    std::vector<std::string> best;  // rows x columns x step, warps, stages, programs, parts
+    std::vector<std::string> best;  // rows x columns x step, warps, stages, programs, parts, K-steps shared evenly
   } const measured[] = {{1536, 1536, 1536, {"160x128x64 w8 s5 p0 /0"}},
                         {768, 768, 12288, {"160x128x64 w8 s5 p1 /4", "192x128x64 w8 s4 p1 /4"}},
-                        {64, 4096, 4096, {"64x32x128 w4 s8 p0 /0"}}};
+                        {64, 4096, 4096, {"64x32x128 w4 s8 p0 /0"}},
+                        {2304, 2304, 8192, {"128x256x64 w8 s3 p1 /0 stream"}},
+                        {1536, 3072, 12288, {"128x256x64 w8 s3 p1 /0 stream"}},
+                        {3072, 3072, 3072, {"128x192x64 w8 s4 p1 /0"}}};
   for (const auto& shape : measured) {
     LaunchArgs launch;
     launch.set("M", shape.m), launch.set("N", shape.n), launch.set("K", shape.k);
@@ -269,9 +272,9 @@ TEST(Cost, RanksTheLibrarysProducts) {
       const CostEstimate e = estimate_cost(
           *func, target,
           {.programs = programs, .device = &device, .arguments = {{"M", shape.m}, {"N", shape.n}, {"K", shape.k}}});
-      ranked.emplace_back(e.predicted_us,
-                          fmt::format("{}x{}x{} w{} s{} p{} /{}", c["BLOCK_M"], c["BLOCK_N"], c["BLOCK_K"],
-                                      *c.num_warps, *c.num_stages, c["PROGRAMS"], c["PARTS"]));
+      ranked.emplace_back(e.predicted_us, fmt::format("{}x{}x{} w{} s{} p{} /{}{}", c["BLOCK_M"], c["BLOCK_N"],
+                                                      c["BLOCK_K"], *c.num_warps, *c.num_stages, c["PROGRAMS"],
+                                                      c["PARTS"], c["STREAM"] ? " stream" : ""));
     }
     std::sort(ranked.begin(), ranked.end());
     const auto place = std::find_if(ranked.begin(), ranked.end(), [&](const auto& r) {
