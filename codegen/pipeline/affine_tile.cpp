@@ -59,6 +59,12 @@ AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
   return sum(init, grown);
 }
 
+// Whether a cast leaves no bits out. (Unsigned numbers stand for the signed ones that they were: see add_comparison.)
+static bool keeps_bits(const Op& cast) {
+  const Type &from = cast.operand(0)->type, &to = cast.result()->type;
+  return from.is_integer() && !from.is_bool() && to.is_integer() && to.bits() >= from.bits();
+}
+
 AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
   auto in = [&](int i) -> const MaybeForm& { return form_of(op.operand(i)); };
   const Value* result = op.result();
@@ -80,7 +86,7 @@ AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
     case Opcode::Hint:
       return in(0);
     case Opcode::Cast:
-      return op.operand(0)->type.is_bool() || !op.operand(0)->type.is_integer() ? std::nullopt : in(0);
+      return keeps_bits(op) ? in(0) : std::nullopt;
     case Opcode::Add:
     case Opcode::AddPtr:
       return sum(in(0), in(1));
@@ -259,7 +265,7 @@ std::string AffineTiles::place_axes(const Form& form, const Type& tile, const st
     if (tile.shape[axis] == 1) continue;
     const Polynomial& step = form.steps[axis];
     if (step.terms().size() != 1 || !is_host(step)) return "the distance of its rows does not follow from parameters";
-    AffineDim dim{int(axis), step, {}, bounds[axis].upper};
+    AffineDim dim{int(axis), step, {}, bounds[axis].upper, bounds[axis].start.has_value()};
     if (bounds[axis].start) {
       dim.start = *bounds[axis].start;
       rest = rest - dim.start * step;
@@ -276,6 +282,7 @@ std::string AffineTiles::place_axes(const Form& form, const Type& tile, const st
 // A term of the first pointer's distance from the base is one of the base's own, moves along a dimension that no mask
 // bounds, the one of the largest stride if there are several, or is along a dimension of its own.
 void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
+  constexpr int64_t kLongestStep = 1024;  // elements of a row
   if (is_host(term)) {
     out.base_offset = out.base_offset + term;
     return;
@@ -288,8 +295,9 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
   }
   AffineDim* best = nullptr;
   for (AffineDim& dim : out.dims) {
-    if (dim.extent || !term.divided_by(dim.stride)) continue;
-    if (dim.stride.is_constant(1) && !stride.is_constant(1)) continue;  // a dimension of its own tells more
+    if (dim.bounded || !term.divided_by(dim.stride)) continue;
+    // A dimension of its own tells more, and counts far less in large arrays: coordinates have 32 bits.
+    if (dim.stride.is_constant(1) && (!stride.is_constant(1) || coefficient > kLongestStep)) continue;
     if (!best || dim.stride.divided_by(best->stride)) best = &dim;
   }
   const bool known = best && is_non_negative(*term.divided_by(best->stride), axes_);
@@ -302,7 +310,7 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
     stride = number;
   else
     start = start * number;
-  out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt});
+  out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt, false});
 }
 
 std::string AffineTiles::check(const AffineTile& tile) const {
@@ -315,6 +323,8 @@ std::string AffineTiles::check(const AffineTile& tile) const {
     return "its array does not begin at a multiple of 16 bytes";
   for (const AffineDim& dim : tile.dims) {
     if (dim.stride.terms().begin()->second < 0) return "its rows go backwards";
+    for (const auto& [factors, coefficient] : dim.start.terms())
+      if (coefficient != int32_t(coefficient)) return "where it begins has more than 32 bits";
     if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
       return "the distance of its rows is not known to be a multiple of 16 bytes";
   }

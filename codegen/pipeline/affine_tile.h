@@ -19,6 +19,7 @@ struct AffineDim {
   Polynomial stride;                 ///< elements; 1 for the dimension whose elements lie side by side
   Polynomial start;                  ///< never negative, or the mask does not hold there
   std::optional<Polynomial> extent;  ///< the mask holds below it; none: it does not ask
+  bool bounded = false;              ///< the mask says where it begins or ends
 };
 
 /// The tile whose element (i, j, ...) is at base + sum of (start + i) * stride, where it exists as start + i < extent

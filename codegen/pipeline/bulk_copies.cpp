@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 #include <variant>
 
 #include "codegen/analysis/pointer_base.h"
@@ -10,6 +11,7 @@
 #include "codegen/layout/shared_boxes.h"
 #include "codegen/pipeline/affine_tile.h"
 #include "codegen/pipeline/edit.h"
+#include "runtime/tensor_map.h"
 
 namespace tegula {
 
@@ -120,6 +122,25 @@ std::vector<const Value*> written_by(const Func& func) {
   return written;
 }
 
+// Whether a launch makes so many maps, and computes so much for them.
+bool launch_makes_maps(const Func& func) {
+  constexpr size_t kStepsOfAddPtr = 4;
+  size_t maps = 0, steps = 0;
+  std::unordered_set<const Value*> seen;
+  std::function<void(const Value*)> visit = [&](const Value* v) {
+    if (!seen.insert(v).second) return;
+    steps += v->def && v->def->opcode == Opcode::AddPtr ? kStepsOfAddPtr : 1;
+    if (!v->def) return;
+    for (const Value* operand : v->def->operands) visit(operand);
+  };
+  for (auto& op : func.body.ops) {
+    if (op->opcode != Opcode::TensorMap) continue;
+    ++maps;
+    for (const Value* operand : op->operands) visit(operand);
+  }
+  return maps <= TensorMaps::kMost && steps <= TensorMaps::kMostSteps;
+}
+
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
@@ -150,6 +171,9 @@ BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
     copies[i] = here.create(Opcode::BulkCopy, std::move(operands), {}, {{attr::axes, std::move(axes)}});
     replaced_.push_back(take(copy));
   }
+  if (launch_makes_maps(func)) return;
+  undo(copies);
+  why_not_ = "the kernel would copy from more arrays than a launch makes maps of";
 }
 
 void BulkForm::undo(std::vector<Op*>& copies) {

@@ -153,8 +153,9 @@ TEST(SharedHazards, OnlyIndicesThatMoveOnBySlotsAreToldApart) {
 // What is stored ahead of a loop whose products read it is ordered once.
 TEST(SharedHazards, StoresAheadOfALoopAreOrderedAheadOfIt) {
   const std::string product =
-      "%40 = mma_start %11, %11, %41 {columns = 64, warpgroups = [1, 1]} : in_flight<64x64xf32>\n"
-      "%42 = mma_wait %40 {pending = 0} : tile<64x64xf32>\n";
+      "%40 = mma_start %11, %11, %41 {columns = 64, instruction = \"wgmma.f16\", parts = [1, 1]} : "
+      "in_flight<64x64xf32>\n"
+      "%42 = mma_wait %40 {instruction = \"wgmma.f16\", pending = 0} : tile<64x64xf32>\n";
   EXPECT_EQ(
       hazards("%41 = constant {value = 0.0} : tile<64x64xf32>\n%11 = shared_alloc {slots = 1} : shared<64x64xf16>\n"
               "shared_store %3, %11\n" +

@@ -63,6 +63,27 @@ def transposed(p, q, M, N, K, stride, wide):
     tl.store(q + d[:, None] * 64 + n[None, :], x)
 
 @triton.jit
+def below_alone(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    x = tl.load(p + n[:, None] * stride + d[None, :], mask=(n >= tl.program_id(0) * 16)[:, None], other=0.0)
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
+def far(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    x = tl.load(p + tl.program_id(0).to(tl.int64) * 131072 + n[:, None] * 64 + d[None, :], mask=(n < M)[:, None], other=0.0)
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
+def narrowed(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    x = tl.load(p + (tl.program_id(0) * 64 + n).to(tl.int16)[:, None] * 64 + d[None, :])
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def described(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -191,6 +212,9 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("packed"), "p + 4096; 0: from 1 i to any by 1 stride; 1: from 32 pid1 to any by 1");
   EXPECT_EQ(tile("transposed"), "p + 0; 1: from 64 pid0 to 1 maximum by 1 stride; 0: from 0 to 1 maximum by 1");
   EXPECT_EQ(tile("described"), "p + 0; 0: from 64 pid0 to 1 maximum by 1 stride; 1: from 32 i to 1 maximum by 1");
+  EXPECT_EQ(tile("below_alone"),
+            "p + 0; -: from 16 pid0 to any by 1 stride; 0: from -16 pid0 to any by 1 stride; 1: from 0 to any by 1");
+  EXPECT_EQ(tile("far"), "p + 0; -: from 1 pid0 to any by 131072; 0: from 0 to 1 M by 64; 1: from 0 to any by 1");
   EXPECT_EQ(tile("chosen"), "p + 0; 0: from 0 to any by 1 stride; 1: from 0 to any by 1; if lt");
 }
 
@@ -200,6 +224,7 @@ TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("lengths"), "it may begin before its array");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
+  EXPECT_EQ(tile("narrowed"), "its addresses are no sums of products");
   EXPECT_EQ(tile("odd"), "the distance of its rows is not known to be a multiple of 16 bytes");
   EXPECT_EQ(tile("between"), "where it begins in a row is not known to be a multiple of 16 bytes");
 }
