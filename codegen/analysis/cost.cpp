@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/launch_values.h"
@@ -49,7 +50,15 @@ class Estimator {
         axis_(func),
         values_(func, axis_, inputs),
         registers_(func, axis_, values_),
-        warps_(func.num_warps()) {}
+        warps_(func.num_warps()) {
+    ir::walk(func.body, [&](const ir::Op& op) {
+      if (op.info().runs_beside())
+        ir::walk(*op.regions[0], [&](const ir::Op& copy) {
+          if (copy.opcode == Opcode::AsyncCopy || copy.opcode == Opcode::BulkCopy)
+            copied_beside_.emplace(alloc_of(copy.operand(1)), &copy);
+        });
+    });
+  }
 
   CostEstimate run() {
     out_.threads = warps_ * 32;
@@ -129,6 +138,17 @@ class Estimator {
     step->ahead = copies_ahead(op);
   }
 
+  // What warps of their own copy for a product.
+  void copies_beside(const ir::Op& product, Step& step) const {
+    for (int i : {0, 1}) {
+      const ir::Value* place = product.operand(i);
+      const auto at = place->type.is_place() ? copied_beside_.find(alloc_of(place)) : copied_beside_.end();
+      if (at == copied_beside_.end()) continue;
+      step.copied += double(place->type.num_elements() * element_bytes(place->type));
+      step.ahead = copies_ahead(*at->second);
+    }
+  }
+
   double tensor_clocks(double flops) const {
     const Rates& rates = target_.rates;
     return flops * rates.num_sms * rates.clock_mhz * 1e6 / (rates.tensor_tflop_s * 1e12);
@@ -172,7 +192,8 @@ class Estimator {
           const ProductCost cost = family_of(op).cost(op, target_);
           dot_flops_ += cost.flops * times;
           if (step)
-            step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes;
+            step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes,
+                copies_beside(op, *step);
           else
             tensor_flops_ += cost.tensor_flops * times;
           steps_ += (cost.steps / warps_ + cost.fmas / 2) * times;
@@ -356,6 +377,7 @@ class Estimator {
   double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
   double product_clocks_ = 0, product_steps_ = 0;  ///< of loops around products: an SM's clocks; iterations
   double fills_ = 0;                               ///< rounds of loads before and behind all loops
+  std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;  ///< by their allocs: copies in copy_warps
   CostEstimate out_;
 };
 

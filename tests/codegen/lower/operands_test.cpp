@@ -388,7 +388,7 @@ def turned(a_ptr, b_ptr, c_ptr, K):
   types[2].elem = Elem::F32;
   types.push_back({.elem = Elem::I32, .divisible_by = 16});
   for (const char* target : {"sm_80", "sm_86", "sm_90a"}) {
-    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 8}, target);
+    const KernelImage image = kernel.compile(types, {.num_warps = 8, .num_stages = 8, .bulk_copies = 1}, target);
     EXPECT_LE(image.shared_bytes, find_target(target)->shared_per_program) << target;
     EXPECT_NE(image.ptx.find("cp.async.c"), std::string::npos) << target;
 
@@ -402,7 +402,8 @@ def turned(a_ptr, b_ptr, c_ptr, K):
     options.times = &times;
     options.dump = [&](const std::string& pass, const std::string&) { dumped.push_back(pass); };
     Diagnostics diags;
-    ASSERT_TRUE(compile(*kernel.tile_func(types, {.num_warps = 8, .num_stages = 8}), options, diags)) << diags.render();
+    ASSERT_TRUE(compile(*kernel.tile_func(types, {.num_warps = 8, .num_stages = 8, .bulk_copies = 1}), options, diags))
+        << diags.render();
     for (const PassTime& time : times) timed.push_back(time.pass);
     EXPECT_EQ(dumped, expected) << target;
     EXPECT_EQ(timed, expected) << target;

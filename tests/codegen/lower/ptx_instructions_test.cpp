@@ -21,9 +21,29 @@ using kernel_texts::count;
 
 // What the lowering is there for: wide accesses, tensor-core instructions, and predicates only where a mask may be
 // false.
+// Copies as threads issue them.
+KernelImage by_threads(const Case& c, int num_warps, const char* target) { return compile(c, num_warps, target, 1); }
+
+// One instruction a box of 128 bytes by 256 rows at most, of two iterations before the loop and of one in it, or in the
+// one loop of warps that copy.
+TEST(PtxInstructions, BulkCopies) {
+  for (bool transposed_b : {false, true})
+    for (const char* target : {"sm_90a", "sm_100a", "sm_120a"}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
+          "BLOCK_K=64",
+          transposed_b ? "stride_bk" : "stride_bn");
+      const std::string ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const int boxes = transposed_b ? 2 : 3;
+      const bool own_warps = find_target(target)->has(Feature::Wgmma);
+      EXPECT_EQ(count(ptx, "cp\\.async\\.bulk\\.tensor"), own_warps ? boxes : 3 * boxes) << target << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag]"), 0) << target << ptx;
+    }
+}
+
 TEST(PtxInstructions, InstructionsThatMatter) {
   const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
-  std::string ptx = compile(softmax, 8, "sm_90a").ptx;
+  std::string ptx = by_threads(softmax, 8, "sm_90a").ptx;
   EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
   EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 4) << ptx;
   EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
@@ -39,7 +59,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
         transposed_b ? "stride_bk" : "stride_bn");
     const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
     for (const char* target : {"sm_80", "sm_90a"}) {
-      ptx = compile(matmul, 4, target).ptx;
+      ptx = by_threads(matmul, 4, target).ptx;
       const bool warpgroups = find_target(target)->has(Feature::Wgmma);
       EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), warpgroups ? 0 : 16) << ptx;
       EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), warpgroups     ? 0
@@ -64,16 +84,16 @@ TEST(PtxInstructions, InstructionsThatMatter) {
           "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
           "BLOCK_K=64",
           transposed_b ? "stride_bk" : "stride_bn");
-      ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
+      ptx = by_threads({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
       const bool warpgroups = find_target(target)->has(Feature::Wgmma);
       EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 8) << "of two iterations before the loop\n" << ptx;
       EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag]"), 3 * 8) << ptx;
       EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), warpgroups ? 4 : 0) << ptx;
       EXPECT_EQ(count(ptx, "st\\.global\\.v4\\.b32"), 8) << ptx;
       EXPECT_EQ(count(ptx, "(ld|st)\\.global"), 8) << ptx;
-      ptx = compile({"tests/kernels/blocks.py", "attention",
-                     "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
-                    8, target)
+      ptx = by_threads({"tests/kernels/blocks.py", "attention",
+                        "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=128 COLS=64 DEPTH=64", 8},
+                       8, target)
                 .ptx;
       EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 4) << ptx;
       EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << ptx;
@@ -87,7 +107,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
           "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M={} BLOCK_N={} "
           "BLOCK_K=64 GROUP_M=8 OUT=f16",
           transposed_b ? "stride_bk" : "stride_bn", rows, columns);
-      ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, "sm_90a").ptx;
+      ptx = by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, "sm_90a").ptx;
       EXPECT_EQ(count(ptx, "wgmma\\.mma_async"), 4) << ptx;
       EXPECT_EQ(count(ptx, fmt::format("m64n{}k16", columns).c_str()), 4) << ptx;
       EXPECT_EQ(count(ptx, "cp\\.async\\.cg.* 16, "), 3 * 64 * (rows + columns) / 8 / (32 * warps)) << ptx;
@@ -101,7 +121,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
         "BLOCK_K=64 GROUP_M=8 OUT=f16 ACTIVATION=leaky_relu",
         columns);
     for (const char* target : {"sm_80", "sm_90a"}) {
-      ptx = compile({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
+      ptx = by_threads({"tests/kernels/matmul.py", "wrapped_matmul", arguments.c_str(), 8}, 8, target).ptx;
       const bool warpgroups = find_target(target)->has(Feature::Wgmma);
       EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag].* 16, "), 3 * 64 * (128 + columns) / 8 / (32 * 8)) << ptx;
       EXPECT_EQ(count(ptx, "ld\\.global|local"), 0) << ptx;
@@ -119,7 +139,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
           type, real ? "f32" : "i32", transposed_b ? "stride_bk" : "stride_bn");
       const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
       for (const char* target : {"sm_80", "sm_90a"}) {
-        ptx = compile(matmul, 4, target).ptx;
+        ptx = by_threads(matmul, 4, target).ptx;
         const bool warpgroups = transposed_b && find_target(target)->has(Feature::Wgmma);
         const std::string types = fmt::format("\\.{0}\\.{1}\\.{1}", real ? "f32" : "s32",
                                               real             ? "tf32"
@@ -137,7 +157,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
 
   const Case attention{"tests/kernels/matmul.py", "attention",
                        "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f16 scale=f32 ROWS=64 KEYS=64 DEPTH=64", 4};
-  ptx = compile(attention, 4, "sm_80").ptx;
+  ptx = by_threads(attention, 4, "sm_80").ptx;
   EXPECT_EQ(count(ptx, "mma\\.sync\\.aligned\\.m16n8k16"), 64) << ptx;
   EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.shared"), 4 + 16) << "q and k";
   EXPECT_EQ(count(ptx, "ldmatrix\\.sync\\.aligned\\.m8n8\\.x4\\.trans\\.shared"), 16) << "v";
@@ -182,7 +202,7 @@ def shifted(x_ptr, out_ptr, N, shift):
 // Operands that are computed, or loaded to registers: wgmma multiplies all of them.
 TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
   const char* attention = "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0";
-  std::string ptx = compile({"tests/kernels/operands.py", "flash_attention", attention, 4}, 4, "sm_90a").ptx;
+  std::string ptx = by_threads({"tests/kernels/operands.py", "flash_attention", attention, 4}, 4, "sm_90a").ptx;
   EXPECT_EQ(count(ptx, "m64n64k16.* %rd\\d+, %rd\\d+, .*1, 1, 0, 0;"), 4) << "q and k, both along K\n" << ptx;
   EXPECT_EQ(count(ptx, "m64n64k16.*\\}, %rd\\d+, .*1, 1, 1;"), 4) << "weights in registers, v along N\n" << ptx;
   EXPECT_EQ(count(ptx, "mma\\.sync"), 0) << ptx;
@@ -194,7 +214,7 @@ TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
         "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
         "BLOCK_K=32 GROUP_M=8 OUT=f16 {}",
         aligned ? "" : "K=i32:1 stride_am=i32:1 stride_bk=i32:1");
-    ptx = compile({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
+    ptx = by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
     EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
     EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
   }
@@ -208,7 +228,7 @@ TEST(PtxInstructions, LoopsOfProductsAreShort) {
         "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16 {} EPILOGUE=nothing BLOCK_M=128 BLOCK_N=256 BLOCK_K=64 "
         "GROUP_M=8",
         extents);
-    const std::string ptx = compile({"tutorials/04_matmul.py", "matmul", arguments.c_str(), 8}, 8, "sm_90a").ptx;
+    const std::string ptx = by_threads({"tutorials/04_matmul.py", "matmul", arguments.c_str(), 8}, 8, "sm_90a").ptx;
     std::smatch loop;
     EXPECT_TRUE(std::regex_search(ptx, loop, std::regex(R"((\$L__BB0_\d+):(?:(?!\$L__BB0_)[\s\S])*?bra\s+\1;)")))
         << ptx;

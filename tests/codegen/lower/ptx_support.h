@@ -69,8 +69,9 @@ inline Specialisation specialisation(const Case& c, int num_warps) {
   return out;
 }
 
-inline KernelImage compile(const Case& c, int num_warps, const char* target) {
-  const Specialisation x = specialisation(c, num_warps);
+inline KernelImage compile(const Case& c, int num_warps, const char* target, int bulk_copies = 0) {
+  Specialisation x = specialisation(c, num_warps);
+  x.options.bulk_copies = bulk_copies;
   return x.kernel.compile(x.types, x.options, target);
 }
 
