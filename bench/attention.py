@@ -93,7 +93,7 @@ class Attention(side_by_side.Case):
 
     def configs(self):
         """Triton's tuned choices are among these: a row block a program, four warps for 64 rows."""
-        tiles = {"forward": [(128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 64, 4)],
+        tiles = {"forward": [(128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 128, 4), (64, 64, 4)],
                  "backward_dkdv": [(64, 128, 8), (64, 64, 4), (32, 128, 8), (32, 128, 4), (128, 128, 8)],
                  "backward_dq": [(128, 64, 8), (64, 64, 4), (128, 32, 8), (128, 32, 4), (128, 128, 8)]}[self.kernel]
         for (m, n, warps), stages in itertools.product(tiles, (2, 3, 4)):
