@@ -51,6 +51,7 @@ Span span_of_uses(const Block& body, const Value* place) {
   });
   Span span;
   walk(body, [&](const Op& op) {
+    if (op.opcode == Opcode::AsyncCopy || op.opcode == Opcode::BulkCopy) return;
     const bool uses = std::any_of(op.operands.begin(), op.operands.end(), [&](const Value* v) {
       return std::find(views.begin(), views.end(), v) != views.end();
     });
