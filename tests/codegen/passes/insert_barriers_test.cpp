@@ -119,7 +119,9 @@ class Barriers : public testing::TestWithParam<Case> {
     // Two warpgroups: the warps of one keep the pace of its products.
     const int num_warps = target_.has(Feature::Wgmma) ? 8 : 4;
     auto func = program.kernel(GetParam().kernel)
-                    .tile_func(types, {.num_warps = num_warps, .num_stages = GetParam().num_stages});
+                    .tile_func(types, {.num_warps = num_warps,
+                                       .num_stages = GetParam().num_stages,
+                                       .warp_specialize = 1});  // without: no barriers of the program
     Diagnostics diags;
     PassContext context{target_, diags};
     for (const PassInfo& pass : pass_table()) pass.run(*func, context);
