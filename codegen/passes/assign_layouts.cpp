@@ -28,6 +28,8 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/launch_values.h"
+#include "codegen/analysis/layout_price.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
@@ -63,16 +65,10 @@ int most_at_once(const Op& op) {
 
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
-/// Time of a warp's access per element: each instruction costs one, and one for every four 32-byte sectors that it
-/// touches. Each thread has `held` consecutive elements of `bytes` bytes and accesses `width` of them at a time.
-double access_cost(int held, int width, int bytes) {
-  double sectors = held * bytes <= 32 ? held * bytes : 32;
-  return (1 + std::max(1.0, sectors / 4)) / (32 * width);
-}
-
 class Assigner {
  public:
-  Assigner(Func& func, const Target& target) : func_(func), target_(target), axis_(func) {}
+  Assigner(Func& func, const Target& target)
+      : func_(func), target_(target), axis_(func), values_(func, axis_, inputs_) {}
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
@@ -134,25 +130,38 @@ class Assigner {
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
     const int64_t threads = 32 * func_.num_warps();
-    int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
-    int64_t blocks = 1;
-    for (int64_t extent : shape) blocks *= block_of(extent);
+    const int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
     int least = 1;
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
         least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
-    int best = least;
-    double best_cost = 0;
-    for (int held = least; held <= std::min<int64_t>(limit, 16); held *= 2) {
-      double cost = 0;
-      for (const Op* op : ops) {
-        int width = axis_.vector_width(op->operands[0], mask_of(*op), order[0]);
-        cost += access_cost(held, std::min(held, width), elem_bytes(op->operands[0]->type.elem));
-      }
-      cost *= std::max(1.0, double(held * threads) / double(blocks));  // threads that hold copies
-      if (held == least || cost < best_cost) best = held, best_cost = cost;
+    LinearLayout best = thread_layout(shape, order, least);
+    double best_price = price_of(ops, best, order[0], least);
+    for (int held = 2 * least; held <= std::min<int64_t>(limit, 16); held *= 2) {
+      LinearLayout tried = thread_layout(shape, order, held);
+      const double price = price_of(ops, tried, order[0], held);
+      if (price < best_price) best = std::move(tried), best_price = price;
     }
-    return layout = std::make_shared<LinearLayout>(thread_layout(shape, order, best));
+    return layout = std::make_shared<LinearLayout>(std::move(best));
+  }
+
+  /// What the accesses of memory ops take in one layout, of which a thread holds `held` elements along the axis at a
+  /// time.
+  double price_of(const std::vector<Op*>& ops, const LinearLayout& layout, int axis, int held) const {
+    double price = 0;
+    for (const Op* op : ops) {
+      const int width = std::min(held, axis_.vector_width(op->operands[0], mask_of(*op), axis));
+      price += times(*op) * access_price(layout, axis, elem_bytes(op->operands[0]->type.elem), width);
+    }
+    return price;
+  }
+
+  /// How often the op runs, as far as that is known.
+  double times(const Op& op) const {
+    double times = 1;
+    for (const Op* loop = op.parent->parent; loop; loop = loop->parent->parent)
+      if (loop->opcode != Opcode::If) times *= values_.trips(*loop);
+    return times;
   }
 
   /// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
@@ -195,31 +204,36 @@ class Assigner {
     return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
   }
 
-  /// The dot whose sums a value is computed from, element by element.
-  static const Op* source_product(const Value* v, std::unordered_set<const Value*>& seen) {
+  /// The layout that a value of a product's sums, computed from these element by element, comes in; null for others.
+  LayoutRef layout_of_sums(const Value* v, std::unordered_set<const Value*>& seen) const {
     if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
-    if (ir::is_product(op)) return &op;
-    if (op.opcode == Opcode::MmaWait) return source_product(op.operands[0], seen);
-    if (op.opcode == Opcode::For) return source_product(ir::ForLoop(op).next(size_t(v->index)), seen);
+    if (ir::is_product(op)) return layouts_.at(op.result());
+    if (op.opcode == Opcode::MmaWait) return layout_of_sums(op.operands[0], seen);
+    if (op.opcode == Opcode::For) return layout_of_sums(ir::ForLoop(op).next(size_t(v->index)), seen);
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
-      if (const Op* dot = source_product(operand, seen)) return dot;
+      if (LayoutRef layout = layout_of_sums(operand, seen)) return layout;
     return nullptr;
   }
 
-  /// For a store of a dot's sums: the layout in which warps store their own, sixteen bytes a thread, so that
-  /// nothing passes between them.
-  std::optional<LinearLayout> store_in_warps(const Op& op) const {
-    if (op.opcode != Opcode::Store || products_.empty()) return std::nullopt;
+  /// For a store of a product's sums: the layout in which warps store their own, sixteen bytes a thread, if that is
+  /// cheaper than to lay them out as the op's group; else null.
+  LayoutRef store_in_warps(const Op& op) {
     std::unordered_set<const Value*> seen;
-    const Op* dot = source_product(op.operands[1], seen);
-    if (!dot || dot->result()->type.shape != op.operands[0]->type.shape) return std::nullopt;
-    const int axis = group_of(op).fastest_axis;
+    const LayoutRef sums = op.opcode == Opcode::Store ? layout_of_sums(op.operands[1], seen) : nullptr;
+    if (!sums) return nullptr;
+    const int axis = group_of(op).fastest_axis, bytes = elem_bytes(op.operands[0]->type.elem), wanted = 16 / bytes;
     const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
-    const int wanted = 16 / elem_bytes(op.operands[0]->type.elem);
-    if (width < wanted) return std::nullopt;
-    return warp_local_store_layout(*layouts_.at(dot->result()), axis, wanted);
+    if (width < wanted) return nullptr;
+    const auto in_warps = warp_local_store_layout(*sums, axis, wanted);
+    if (!in_warps) return nullptr;
+    auto price = [&](const LinearLayout& layout) {
+      return conversion_price(op.operands[1]->type, *sums, layout) +
+             access_price(layout, axis, bytes, std::min(width, layout.contiguous_registers(axis)));
+    };
+    if (price(*in_warps) > price(*group_layout(group_of(op)))) return nullptr;
+    return std::make_shared<LinearLayout>(*in_warps);
   }
 
   void anchor_memory(const Op& op, LayoutRef layout) {
@@ -245,8 +259,8 @@ class Assigner {
     std::vector<Op*> small;
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
-      if (auto layout = store_in_warps(*op))
-        anchor_memory(*op, std::make_shared<LinearLayout>(std::move(*layout)));
+      if (LayoutRef layout = store_in_warps(*op))
+        anchor_memory(*op, std::move(layout));
       else if (op->opcode == Opcode::AsyncCopy || op->operands[0]->type.num_elements() * 2 > largest)
         anchor_memory(*op, group_layout(group_of(*op)));
       else
@@ -497,6 +511,8 @@ class Assigner {
   Func& func_;
   const Target& target_;
   AxisAnalysis axis_;
+  const CostInputs inputs_;
+  const LaunchValues values_;
   std::vector<Op*> products_, memory_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;

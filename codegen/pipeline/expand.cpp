@@ -169,11 +169,11 @@ class CopyExpander {
 
   // Zeros come from outside of the array.
   void copy_in_bulk(Builder& build, const Op& op, Replay& values, const LoadStream::Exists& exists) {
-    copies_ = exists.round ? exists.round : exists.iteration;
+    copies_ = exists.outer ? exists.outer : exists.iteration;
     Value *place = slot_of(build, op.operand(1), write_), *barrier = slot_of(build, barriers_, write_);
     std::vector<Value*> operands{op.operand(0), place, barrier, copies_};
     for (size_t i = operands.size(); i < op.operands.size(); ++i) operands.push_back(values(op.operands[i]));
-    if (exists.round) {
+    if (exists.outer) {
       const int64_t row = place->type.shape[size_t(op.get(attr::axes).back())];
       operands.back() = build.select(exists.iteration, operands.back(), number(build, -row));
     }

@@ -49,21 +49,21 @@ Value* choose(Builder& build, Value* condition, Value* then, Value* otherwise) {
 }  // namespace
 
 LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, bool never_negative, int ahead,
-                       OuterIterations* rounds)
+                       OuterIterations* outer)
     : loop_(loop),
       body_(*loop.regions[0]),
       loads_(std::move(loads)),
       sources_(sources),
       never_negative_(never_negative),
       ahead_(ahead),
-      rounds_(rounds),
+      outer_(outer),
       upper_(ForLoop(loop).upper()) {
-  TEGULA_CHECK(!rounds_ || rounds_->next_exists(), "the rounds carry no scalars yet");
+  TEGULA_CHECK(!outer_ || outer_->next_exists(), "the loop around carries no scalars yet");
   find_parts();
 }
 
-// Every round has the iterations that run ahead of it.
-void LoadStream::lengthen_rounds() {
+// In every iteration of the loop around there are those that run ahead of it.
+void LoadStream::lengthen_iterations() {
   Builder build;
   build.set_loc(loop_.loc);
   build.set_before(&loop_);
@@ -77,12 +77,12 @@ void LoadStream::find_parts() {
   std::function<void(const Value*)> visit = [&](const Value* v) {
     if (!v || !seen.insert(v).second) return;
     const bool inside = home(v) == &body_;
-    if (rounds_ && rounds_->is_scalar_of_round(v)) {
-      of_round_.push_back(v);
+    if (outer_ && outer_->is_scalar_of_iteration(v)) {
+      of_outer_.push_back(v);
     } else if (!v->def && inside && v != ForLoop(loop_).induction()) {
       growing_.push_back(v);
       visit(sources_.step(v));
-    } else if (v->def && (inside || (rounds_ && home(v) == &rounds_->body()))) {
+    } else if (v->def && (inside || (outer_ && home(v) == &outer_->body()))) {
       for (Value* x : v->def->operands) visit(x);
     }
   };
@@ -98,7 +98,7 @@ bool LoadStream::splits(const Value* pointers) const {
     case Opcode::Splat:
       return true;
     case Opcode::AddPtr:
-      return !(rounds_ && rounds_->varies(op.operand(1))) && splits(op.operand(0));
+      return !(outer_ && outer_->varies(op.operand(1))) && splits(op.operand(0));
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
     case Opcode::ConvertLayout:
@@ -113,9 +113,9 @@ Value* LoadStream::init_of(const Value* arg) const {
   return loop.init(*loop.number(arg));
 }
 
-// So that going on changes scalars alone, from iteration to iteration and from round to round.
+// So that going on changes scalars alone, from iteration to iteration, of the loop around too.
 void LoadStream::split_pointers(Builder& before) {
-  Replay replay(before, rounds_ ? std::vector<const Block*>{&rounds_->body()} : std::vector<const Block*>(), {});
+  Replay replay(before, outer_ ? std::vector<const Block*>{&outer_->body()} : std::vector<const Block*>(), {});
   for (const Value* arg : growing_) {
     Value* first = init_of(arg);
     if (!arg->type.pointer || !arg->type.is_tile() || !splits(first)) continue;
@@ -128,17 +128,17 @@ void LoadStream::split_pointers(Builder& before) {
   }
 }
 
-// Without rounds the induction variable of an iteration ahead may be beyond what its type holds; with rounds it is at
-// most what the loop itself counts to.
-Value* LoadStream::in_width(Builder& build, Value* x) const { return rounds_ ? x : wide(build, x); }
+// Without a loop around the induction variable of an iteration ahead may be beyond what its type holds; with one it is
+// at most what the loop itself counts to.
+Value* LoadStream::in_width(Builder& build, Value* x) const { return outer_ ? x : wide(build, x); }
 
-LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_a_round) const {
-  Iteration it{in_width(build, replay(ForLoop(loop_).lower())), {}, {}, of_a_round};
+LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_an_outer) const {
+  Iteration it{in_width(build, replay(ForLoop(loop_).lower())), {}, {}, of_an_outer};
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     it.carried[arg] = replay(split != split_.end() ? split->second.base : init_of(arg));
   }
-  for (const Value* v : of_round_) it.round[v] = replay(const_cast<Value*>(v));
+  for (const Value* v : of_outer_) it.outer[v] = replay(const_cast<Value*>(v));
   return it;
 }
 
@@ -153,13 +153,13 @@ LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Repl
   return next;
 }
 
-// The iteration, or the first one of the next round if this round has no such iteration.
+// The iteration; where there is none, the first one in the next iteration of the loop around.
 LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) const {
   Builder before;
   before.set_before(&loop_);
   before.set_loc(loop_.loc);
-  Replay in_next_round(before, {}, rounds_->next(), {&rounds_->body()}), here = replay(build, it, true);
-  Iteration first = start(before, in_next_round, rounds_->next_exists()), out = it;
+  Replay in_next_outer(before, {}, outer_->next(), {&outer_->body()}), here = replay(build, it, true);
+  Iteration first = start(before, in_next_outer, outer_->next_exists()), out = it;
   Value* wraps = build.ge(it.at, here(ForLoop(loop_).upper()));
   std::vector<Value**> from = parts(first), to = parts(out);
   for (size_t i = 0; i < to.size(); ++i) *to[i] = choose(build, wraps, *from[i], *to[i]);
@@ -169,10 +169,10 @@ LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) c
 std::vector<Value**> LoadStream::parts(Iteration& it) const {
   std::vector<Value**> out;
   for (const Value* v : growing_) out.push_back(&it.carried[v]);
-  if (!rounds_) return out;
-  for (const Value* v : of_round_) out.push_back(&it.round[v]);
+  if (!outer_) return out;
+  for (const Value* v : of_outer_) out.push_back(&it.outer[v]);
   out.push_back(&it.at);
-  out.push_back(&it.of_a_round);
+  out.push_back(&it.of_an_outer);
   return out;
 }
 
@@ -187,7 +187,7 @@ Value* LoadStream::induction_of(Builder& build, const Iteration& it) const {
 }
 
 Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) const {
-  ValueMap known = it.round;
+  ValueMap known = it.outer;
   known[ForLoop(loop_).induction()] = induction_of(build, it);
   for (const Value* arg : growing_) {
     Value* value = it.carried.at(arg);
@@ -195,15 +195,15 @@ Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) cons
       value = build.addptr(splat_as(build, value, arg->type), split->second.offsets);
     known[arg] = value;
   }
-  if (!rounds_) return Replay(build, {&body_}, std::move(known));
-  if (inside) return Replay(build, {&body_}, std::move(known), {&rounds_->body()});
-  return Replay(build, {&body_, &rounds_->body()}, std::move(known));
+  if (!outer_) return Replay(build, {&body_}, std::move(known));
+  if (inside) return Replay(build, {&body_}, std::move(known), {&outer_->body()});
+  return Replay(build, {&body_, &outer_->body()}, std::move(known));
 }
 
 void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, const Access& access) const {
   build.set_loc(loop_.loc);
-  const Exists exists = rounds_ ? Exists{build.bit_and(build.lt(it.at, replay(upper_)), it.of_a_round), it.of_a_round}
-                                : Exists{within_loop(build, loop_, it.at)};
+  const Exists exists = outer_ ? Exists{build.bit_and(build.lt(it.at, replay(upper_)), it.of_an_outer), it.of_an_outer}
+                               : Exists{within_loop(build, loop_, it.at)};
   for (Op* load : loads_) {
     build.set_loc(load->loc);
     access(build, *load, replay, exists);
@@ -212,20 +212,20 @@ void LoadStream::issue(Builder& build, const Iteration& it, Replay& replay, cons
 
 void LoadStream::begin(Builder& build, const Access& access, const std::function<void(int)>& behind) {
   split_pointers(build);
-  if (rounds_) lengthen_rounds();
-  Replay at_start = rounds_ ? Replay(build, {&rounds_->body()}, rounds_->first()) : Replay(build, {}, {});
-  Iteration it = start(build, at_start, rounds_ ? rounds_->first_exists() : nullptr);
+  if (outer_) lengthen_iterations();
+  Replay at_start = outer_ ? Replay(build, {&outer_->body()}, outer_->first()) : Replay(build, {}, {});
+  Iteration it = start(build, at_start, outer_ ? outer_->first_exists() : nullptr);
   for (int i = 0; i < ahead_; ++i) {
     Replay values = replay(build, it, false);
     issue(build, it, values, access);
     behind(i);
     it = next(build, it, values);
   }
-  if (!rounds_) coming_ = std::move(it);
+  if (!outer_) coming_ = std::move(it);
 }
 
-// A round begins with the first iteration that the round before has not issued the loads of.
-LoadStream::Iteration LoadStream::coming_in_round() const {
+// The first iteration whose loads were not issued in the iteration before of the loop around.
+LoadStream::Iteration LoadStream::coming_in_outer() const {
   Builder before;
   before.set_before(&loop_);
   before.set_loc(loop_.loc);
@@ -239,9 +239,9 @@ LoadStream::Iteration LoadStream::coming_in_round() const {
 }
 
 void LoadStream::go_on(Builder& build, const Access& access) {
-  Iteration it = rounds_ ? coming_in_round() : coming_;
+  Iteration it = outer_ ? coming_in_outer() : coming_;
   for (Value** part : parts(it)) *part = carry(loop_, *part);
-  if (rounds_) {
+  if (outer_) {
     it = wrapped(build, it);
   } else {
     Value* distance = build.constant(it.at->type, ahead_);

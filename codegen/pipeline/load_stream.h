@@ -9,15 +9,15 @@
 namespace tegula {
 
 /// Issues the loads of iteration after iteration, beginning before the loop. With OuterIterations the loop is part of
-/// the body of another one, and behind the last iteration of a round the first one of the next round follows: then a
-/// round has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
+/// the body of another one, and behind its last iteration the first one in the next outer iteration follows: then it
+/// has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:
-  /// Scalars: whether there is the iteration, and, with OuterIterations, whether there is its round: one that does not
-  /// exist in a round that does has zeros.
+  /// Scalars: whether there is the iteration, and, with OuterIterations, whether there is its outer iteration: one that
+  /// does not exist in an outer iteration that does has zeros.
   struct Exists {
     ir::Value* iteration;
-    ir::Value* round = nullptr;
+    ir::Value* outer = nullptr;
   };
   /// Issues a load of one iteration: its operands there are what `values` gives.
   using Access = std::function<void(ir::Builder&, ir::Op& load, Replay& values, const Exists& exists)>;
@@ -25,10 +25,10 @@ class LoadStream {
   /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
   /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.
   LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, bool never_negative, int ahead,
-             OuterIterations* rounds = nullptr);
+             OuterIterations* outer = nullptr);
 
   /// The loads of the first `ahead` iterations, at `build` before the loop (with OuterIterations: before the loop
-  /// around it). With OuterIterations the loop's upper bound becomes what gives a round its iterations. `behind` is
+  /// around it). With OuterIterations the loop's upper bound becomes what gives it so many iterations. `behind` is
   /// called after each iteration's with its number.
   void begin(ir::Builder& build, const Access& access, const std::function<void(int)>& behind);
   /// Those of the iteration that is `ahead` on, at `build` in the body.
@@ -37,12 +37,12 @@ class LoadStream {
  private:
   // The values that stand for an iteration.
   struct Iteration {
-    ir::Value* at;          // the induction variable
-    ir::ValueMap carried;   // of growing values; of pointers that are split: the scalar
-    ir::ValueMap round;     // of scalars of the round
-    ir::Value* of_a_round;  // whether there is such a round
+    ir::Value* at;           // the induction variable
+    ir::ValueMap carried;    // of growing values; of pointers that are split: the scalar
+    ir::ValueMap outer;      // of scalars of the iteration of the loop around
+    ir::Value* of_an_outer;  // whether there is such an iteration of the loop around
   };
-  // A tile of pointers to a tile of offsets, the same in all rounds, from a scalar pointer.
+  // A tile of pointers to a tile of offsets, the same in all iterations of the loop around, from a scalar pointer.
   struct Split {
     ir::Value* base;
     ir::Value* offsets;
@@ -52,13 +52,13 @@ class LoadStream {
   void find_parts();
   ir::Value* init_of(const ir::Value* arg) const;
   void split_pointers(ir::Builder& before);
-  void lengthen_rounds();
+  void lengthen_iterations();
   bool splits(const ir::Value* pointers) const;
   std::vector<ir::Value**> parts(Iteration& it) const;
   ir::Value* in_width(ir::Builder& build, ir::Value* x) const;
-  Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_a_round) const;
+  Iteration start(ir::Builder& build, Replay& replay, ir::Value* of_an_outer) const;
   Iteration next(ir::Builder& build, const Iteration& it, Replay& replay) const;
-  Iteration coming_in_round() const;
+  Iteration coming_in_outer() const;
   Iteration wrapped(ir::Builder& build, const Iteration& it) const;
   ir::Value* induction_of(ir::Builder& build, const Iteration& it) const;
   Replay replay(ir::Builder& build, const Iteration& it, bool inside) const;
@@ -70,12 +70,12 @@ class LoadStream {
   LoopSources& sources_;
   bool never_negative_;
   int ahead_;
-  OuterIterations* rounds_;
+  OuterIterations* outer_;
   ir::Value* upper_;                        // the loop's own bound
   std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
-  std::vector<const ir::Value*> of_round_;  // scalars of the round that they follow from
+  std::vector<const ir::Value*> of_outer_;  // scalars of the loop around that they follow from
   std::unordered_map<const ir::Value*, Split> split_;
-  Iteration coming_;  // without rounds: the one whose loads the loop begins with
+  Iteration coming_;  // without a loop around: the one whose loads the loop begins with
 };
 
 }  // namespace tegula

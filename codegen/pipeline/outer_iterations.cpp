@@ -73,7 +73,7 @@ std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vecto
                                                      int64_t ahead) {
   Op* loop = inner.parent->parent;
   if (!loop || loop->opcode != Opcode::For) return nullptr;
-  // The first `ahead` iterations exist in each round, as numbers of the loop's type too.
+  // The first `ahead` iterations exist in each outer_number, as numbers of the loop's type too.
   const ForLoop parts(inner);
   const auto lower = constant_integer(parts.lower()), upper = constant_integer(parts.upper()),
              step = constant_integer(parts.step());
@@ -86,11 +86,11 @@ std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vecto
   for (const Op* load : loads)
     if (!apart(pointers_of(*load), written)) return nullptr;
   if (!only_sums_up(inner, loads, sources)) return nullptr;
-  std::unique_ptr<OuterIterations> rounds(new OuterIterations(*loop, inner));
-  return rounds->follow_from_round(loads, sources) ? std::move(rounds) : nullptr;
+  std::unique_ptr<OuterIterations> outer(new OuterIterations(*loop, inner));
+  return outer->follow_from_outer(loads, sources) ? std::move(outer) : nullptr;
 }
 
-bool OuterIterations::follow_from_round(const std::vector<Op*>& loads, LoopSources& sources) const {
+bool OuterIterations::follow_from_outer(const std::vector<Op*>& loads, LoopSources& sources) const {
   const ForLoop inner(inner_);
   const Block *outer = loop_.regions[0].get(), *within = &inner.body();
   std::unordered_set<const Value*> seen;
@@ -110,24 +110,24 @@ bool OuterIterations::follow_from_round(const std::vector<Op*>& loads, LoopSourc
   return std::all_of(bounds.begin(), bounds.end(), follows);
 }
 
-// What the round computes on scalars and uses in tiles or inner loops.
+// What an outer iteration computes on scalars and uses in tiles or inner loops.
 std::vector<Value*> OuterIterations::find_scalars() {
   Block& body = *loop_.regions[0];
-  // By pure scalar ops from values of before the loop; of these, from the round's number.
-  std::unordered_set<const Value*> plain{ForLoop(loop_).induction()}, of_round = plain;
+  // By pure scalar ops from values of before the loop; of these, from its number.
+  std::unordered_set<const Value*> plain{ForLoop(loop_).induction()}, of_number = plain;
   std::unordered_set<const Op*> computing;
   for (auto& op : body.ops) {
     bool scalar = op->has(Pure) && op->regions.empty() && op->results.size() == 1 && op->result()->type.is_scalar();
     bool varies = false;
     for (const Value* v : op->operands) {
       scalar &= v && v->type.is_scalar() && (home(v) != &body || plain.contains(v));
-      varies |= of_round.contains(v);
+      varies |= of_number.contains(v);
     }
     if (!scalar) continue;
     plain.insert(op->result());
     if (!varies) continue;
     computing.insert(op.get());
-    of_round.insert(op->result());
+    of_number.insert(op->result());
   }
   std::unordered_set<const Value*> used;
   walk(body, [&](const Op& op) {
@@ -142,13 +142,13 @@ std::vector<Value*> OuterIterations::find_scalars() {
 void OuterIterations::carry_scalars() {
   Block& body = *loop_.regions[0];
   const ForLoop loop(loop_);
-  Value *lower = loop.lower(), *step = loop.step(), *round = loop.induction();
+  Value *lower = loop.lower(), *step = loop.step(), *outer_number = loop.induction();
   const std::vector<Value*> scalars = find_scalars();
   Builder build;
   build.set_loc(loop_.loc);
-  // The scalars in the round of that number.
+  // The scalars in the outer iteration of that number.
   auto scalars_of = [&](Value* number) {
-    Replay replay(build, {&body}, {{round, number}});
+    Replay replay(build, {&body}, {{outer_number, number}});
     std::vector<Value*> out;
     for (Value* v : scalars) out.push_back(replay(v));
     return out;
@@ -160,7 +160,7 @@ void OuterIterations::carry_scalars() {
   for (Value* v : first) now.push_back(carry(loop_, v));
   for (Value* v : second) next.push_back(carry(loop_, v));
   build.set_after(&inner_);
-  Value* next_number = build.add(round, step);
+  Value* next_number = build.add(outer_number, step);
   const std::vector<Value*> after_next = scalars_of(build.add(next_number, step));
   ValueMap known;
   for (size_t i = 0; i < scalars.size(); ++i) known[scalars[i]] = now[i];
@@ -170,9 +170,9 @@ void OuterIterations::carry_scalars() {
   yielded.insert(yielded.end(), after_next.begin(), after_next.end());
 
   build.set_before(&inner_);
-  next_exists_ = within_loop(build, loop_, build.add(wide(build, round), wide(build, step)));
-  first_[round] = lower;
-  next_[round] = build.add(round, step);
+  next_exists_ = within_loop(build, loop_, build.add(wide(build, outer_number), wide(build, step)));
+  first_[outer_number] = lower;
+  next_[outer_number] = build.add(outer_number, step);
   for (size_t i = 0; i < scalars.size(); ++i) {
     first_[now[i]] = first[i];
     next_[now[i]] = next[i];

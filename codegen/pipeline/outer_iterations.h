@@ -1,4 +1,4 @@
-// A loop around a loop: the rounds of a persistent program.
+// A loop around a loop: the outer iterations of a persistent program.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace tegula {
 
-/// Knows of each round, and of the next one, the scalars that say where its tile lies. Divisions are often among these,
-/// so that the loop carries them from two rounds before.
+/// Knows of each outer iteration, and of the next one, the scalars that say where its tile lies. Divisions are often
+/// among these, so that the loop carries them from two iterations before.
 class OuterIterations {
  public:
   /// Those of the loop that the For `inner` stands in; null if its loads `loads` cannot run `ahead` iterations ahead
-  /// into the next round: `inner` must do nothing but sum up dots of what these load, they must follow from the round
-  /// by pure ops, and no store of a round may reach what they read (pointers of different parameters are taken not to
-  /// overlap). Its lower bound and its step must be constants, and no round known to have fewer iterations than that.
+  /// into the next outer iteration: `inner` must do nothing but sum up dots of what these load, they must follow from
+  /// its number by pure ops, and no store of an outer iteration may reach what they read (pointers of different
+  /// parameters are taken not to overlap). Its lower bound and its step must be constants, and no outer iteration known
+  /// to have fewer iterations than that.
   static std::unique_ptr<OuterIterations> of(ir::Op& inner, const std::vector<ir::Op*>& loads, LoopSources& sources,
                                              int64_t ahead);
 
@@ -25,12 +26,12 @@ class OuterIterations {
 
   ir::Op& loop() const { return loop_; }
   const ir::Block& body() const { return *loop_.regions[0]; }
-  /// A scalar that says which round it is.
-  bool is_scalar_of_round(const ir::Value* v) const { return next_.contains(v); }
-  /// Whether a value of the body may differ from round to round.
+  /// A scalar that says which outer iteration it is.
+  bool is_scalar_of_iteration(const ir::Value* v) const { return next_.contains(v); }
+  /// Whether a value of the body may differ from one to the next.
   bool varies(const ir::Value* v) const { return varying_.contains(v); }
-  const ir::ValueMap& first() const { return first_; }  ///< of the first round, before the loop
-  const ir::ValueMap& next() const { return next_; }    ///< of the next round, in the body
+  const ir::ValueMap& first() const { return first_; }  ///< of the first outer iteration, before the loop
+  const ir::ValueMap& next() const { return next_; }    ///< of the next one, in the body
   ir::Value* first_exists() const { return first_exists_; }
   ir::Value* next_exists() const { return next_exists_; }
 
@@ -38,7 +39,7 @@ class OuterIterations {
   OuterIterations(ir::Op& loop, ir::Op& inner) : loop_(loop), inner_(inner) {}
 
   std::vector<ir::Value*> find_scalars();
-  bool follow_from_round(const std::vector<ir::Op*>& loads, LoopSources& sources) const;
+  bool follow_from_outer(const std::vector<ir::Op*>& loads, LoopSources& sources) const;
 
   ir::Op& loop_;
   ir::Op& inner_;

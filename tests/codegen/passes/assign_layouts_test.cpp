@@ -6,6 +6,7 @@
 #include <random>
 #include <unordered_map>
 
+#include "codegen/analysis/layout_price.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/printer.h"
 #include "codegen/layout/makers.h"
@@ -578,6 +579,24 @@ TEST_F(Simplify, NarrowElementsAreConverted) {
   finish();
   ASSERT_EQ(conversions(), 1u);
   EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
+}
+
+// Wide and dense accesses are cheap, and so is what stays in a thread or a warp.
+TEST(LayoutPrice, Orders) {
+  const LinearLayout narrow = coalesced_layout({64, 128}, {1, 0}, 1, 4),
+                     wide = coalesced_layout({64, 128}, {1, 0}, 8, 4),
+                     strided = coalesced_layout({64, 128}, {0, 1}, 1, 4);
+  EXPECT_LT(access_price(wide, 1, 2, 8), access_price(narrow, 1, 2, 1));
+  EXPECT_LT(access_price(narrow, 1, 2, 1), access_price(strided, 1, 2, 1));
+  // The same sectors by more instructions; half of each sector.
+  EXPECT_LT(access_price(wide, 1, 2, 8), access_price(wide, 1, 2, 4));
+  EXPECT_EQ(access_price(coalesced_layout({64, 128}, {1, 0}, 4, 4), 1, 4, 4), 16 * (2 + 2 * 16));
+
+  const ir::Type type = ir::Type::tile(Elem::F16, {64, 128});
+  const LinearLayout sums = wgmma_accumulator_layout({64, 128}, 1, 1), in_warps = *warp_local_store_layout(sums, 1, 8);
+  EXPECT_EQ(conversion_price(type, sums, sums), 0);
+  EXPECT_LT(0, conversion_price(type, sums, in_warps));
+  EXPECT_LT(conversion_price(type, sums, in_warps), conversion_price(type, sums, wide));
 }
 
 }  // namespace
