@@ -271,7 +271,8 @@ void LaunchHandle::start_other(Grid grid, void* const* args, StreamHandle stream
 
 void LaunchHandle::check_access(std::span<const Arg> args) const {
   for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].kind != Arg::Kind::Pointer || !rules_[i].passed) continue;
+    if (args[i].kind != Arg::Kind::Pointer || !rules_[i].passed || args[i].u == 0)
+      continue;  // null: of an empty tensor
     if (std::string what = kernel_->why_inaccessible(args[i].u); !what.empty())
       refuse_arg(image(), i,
                  fmt::format("the device cannot reach address {:#x}: it is {}\n  hint: copy the data to a Buffer",

@@ -344,6 +344,15 @@ class Assigner {
     if (!v || !v->type.is_tile() || !layouts_.emplace(v, std::move(layout)).second) return;
     if (!v->def || !is_layout_free(*v->def)) queue_.push_back(v);
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
+    if (v->type.is_in_flight()) follow_to_waits(v);
+  }
+  /// What is in flight stays in its registers until a wait makes a tile of it: the wait's layout is given before other
+  /// values, which the tile meets, can hand it theirs.
+  void follow_to_waits(Value* sums) {
+    for (Op* user : users_[sums]) {
+      const bool ends_region = user->has(ir::Terminator) && user->parent->parent;
+      if (ends_region || user->opcode == Opcode::MmaWait) spread(ends_region ? *user->parent->parent : *user, sums);
+    }
   }
   void assign(const Value* v, LinearLayout layout) {
     if (v && v->type.is_tile() && !layouts_.contains(v)) assign(v, std::make_shared<LinearLayout>(std::move(layout)));

@@ -270,7 +270,7 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
   }
   if (module == "tl") {
     if (name == "math" || name == "extra" || name == "libdevice") return module_ref("tl." + std::string(name));
-    if (name == "core" || name == "standard") return module_ref("tl");
+    if (name == "core" || name == "standard" || name == "random") return module_ref("tl");
     if (name == "target_info") return module_ref("tl.target_info");
     if (name == "pi32_t") return Val(dsl::DType{ir::Type::pointer_to(Elem::I32)});
     if (name == "TRITON_MAX_TENSOR_NUMEL") return Val(dsl::Int(1 << 20));

@@ -57,7 +57,8 @@ fs::path find_module(const std::string& importing, std::string_view module, cons
   if (!module.starts_with('.')) {
     std::vector<fs::path> roots;
     if (is_file) roots = roots_of(folder, module.substr(0, module.find('.')));
-    roots.insert(roots.end(), folders.begin(), folders.end());
+    if (module != "triton" && !module.starts_with("triton."))  // the compiler is Triton here
+      roots.insert(roots.end(), folders.begin(), folders.end());
     for (const fs::path& root : roots)
       if (fs::path file = module_file(root, module); !file.empty()) return file;
     return {};

@@ -536,10 +536,11 @@ TEST_F(DriverTest, HandleRefusesHostMemoryOnce) {
   EXPECT_EQ(message_of<LaunchError>([&] { handle(nullptr, {1}, host, 5); }),
             "kernel 'softmax', argument 'out': the device cannot reach address 0x7fff00000010: it is host memory, or "
             "memory that was freed\n  hint: copy the data to a Buffer");
+  LaunchHandle(device->load(softmax_image()))(nullptr, {1}, Arg::pointer(0, Elem::F32), 5);  // of an empty tensor
   Buffer out(*device, 64);
   handle(nullptr, {1}, out, 5);
   handle(nullptr, {1}, out, 5);
-  EXPECT_EQ(count("cuLaunchKernel"), 2);
+  EXPECT_EQ(count("cuLaunchKernel"), 3);
   EXPECT_EQ(count("cuPointerGetAttribute"), 2);
   driver_.pageable_access = 1;  // a GPU that reaches all of it
   auto another = open();

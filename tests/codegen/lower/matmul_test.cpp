@@ -509,5 +509,50 @@ def rounds(a_ptr, b_ptr, c_ptr, K, TILES):
     }
 }
 
+// Sums of a product that runs beside the program meet those of one whose operands are computed: each wait has the
+// layout of its own product.
+TEST(Matmul, SumsOfProductsOfTwoKindsMeet) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def linear_attention(q_ptr, k_ptr, v_ptr, out_ptr, n, BLOCKS: tl.constexpr):
+    i = tl.arange(0, 64)
+    j = tl.arange(0, 32)
+    rows = tl.arange(0, 64)
+    kv = tl.zeros([64, 32], dtype=tl.float32)
+    for b in range(BLOCKS):
+        q = tl.load(q_ptr + rows[:, None] * 64 + i[None, :], mask=rows[:, None] < n, other=0.0)
+        k = tl.load(k_ptr + rows[None, :] * 64 + i[:, None], mask=rows[None, :] < n, other=0.0)
+        v = tl.load(v_ptr + rows[:, None] * 32 + j[None, :], mask=rows[:, None] < n, other=0.0)
+        o = tl.dot(tl.dot(q, k), v) + tl.dot(q, kv)
+        tl.store(out_ptr + rows[:, None] * 32 + j[None, :], o, mask=rows[:, None] < n)
+        kv += tl.dot(k, v)
+        rows += 64
+)",
+                                       "linear_attention.py")
+                            .kernel("linear_attention");
+  const int n = 100;
+  std::vector<float> q(n * 64), k(n * 64), v(n * 32);
+  for (auto* values : {&q, &k, &v})
+    for (size_t i = 0; i < values->size(); ++i) (*values)[i] = float((i * i + i / 5 + values->size()) % 3) - 1;
+  std::vector<float> exact(n * 32);
+  for (int row = 0; row < n; ++row)
+    for (int other = 0; other < (row < 64 ? 64 : n); ++other) {  // of its block and those before
+      float product = 0;
+      for (int l = 0; l < 64; ++l) product += q[size_t(row * 64 + l)] * k[size_t(other * 64 + l)];
+      for (int j = 0; j < 32; ++j) exact[size_t(row * 32 + j)] += product * v[size_t(other * 32 + j)];
+    }
+  for (auto& device : devices()) {
+    SCOPED_TRACE(device->info().name);
+    Buffer dq(*device, q), dk(*device, k), dv(*device, v), out(*device, std::vector<float>(exact.size()));
+    kernel.launch(*device, {1}, {.constexprs = {{"BLOCKS", 2}}}, dq.as<float>(), dk.as<float>(), dv.as<float>(),
+                  out.as<float>(), n);
+    EXPECT_EQ(out.download<float>(), exact);
+  }
+}
+
 }  // namespace
 }  // namespace tegula

@@ -123,8 +123,8 @@ TEST(Imports, FromOtherFolders) {
   std::ofstream(folder / "own/local.py") << "M = 7\n";
   const std::string text =
       "import triton\nimport triton.language as tl\nfrom library.ops import helpers\n"
-      "from local import M\n@triton.jit\n"
-      "def k(x):\n    tl.store(x, tl.exp(helpers.twice(tl.load(x))) * M)\n";
+      "from local import M\nfrom triton.language.random import uint_to_uniform_float as uniform\n@triton.jit\n"
+      "def k(x):\n    tl.store(x, tl.exp(helpers.twice(tl.load(x))) * M * uniform(tl.program_id(0)))\n";
   const std::vector<ArgType> types{{Elem::F32, true, 16}};
   const std::vector<std::string> folders{folder / "nowhere", folder / "installed"};
   const auto ir = [&](const std::string& name, const std::vector<std::string>& where) {
