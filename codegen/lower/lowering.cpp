@@ -218,7 +218,7 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpGroup program =
+  const WarpRole program =
       std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();

@@ -141,7 +141,7 @@ class Lowering {
 
  private:
   // A group of warps that run the same code, and what of it is computed once, where that code begins.
-  struct WarpGroup {
+  struct WarpRole {
     int count = 0, first = 0;            // warps
     bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
@@ -164,7 +164,7 @@ class Lowering {
                                                       int32_t constant);
 
   std::unordered_map<const ir::Value*, Regs> values_;
-  WarpGroup warps_;
+  WarpRole warps_;
   const ir::Op* copy_warps_ = nullptr;
   llvm::BasicBlock* copy_block_ = nullptr;
   llvm::Function* function_ = nullptr;
