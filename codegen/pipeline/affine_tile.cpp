@@ -69,6 +69,9 @@ AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
   auto in = [&](int i) -> const MaybeForm& { return form_of(op.operand(i)); };
   const Value* result = op.result();
   const Form minus_one{nullptr, Polynomial::constant(-1), std::vector<Polynomial>(size_t(result->type.rank()))};
+  constexpr int kIndexBits = 32;  // fewer wrap around within arrays
+  if (result->type.is_integer() && result->type.bits() < kIndexBits && op.opcode != Opcode::Constant)
+    return std::nullopt;
   switch (op.opcode) {
     case Opcode::Constant: {
       const auto value = constant_integer(result);

@@ -141,9 +141,31 @@ bool launch_makes_maps(const Func& func) {
   return maps <= TensorMaps::kMost && steps <= TensorMaps::kMostSteps;
 }
 
+// Whether what is ordered before the loop runs, acquired from other programs for one, may be what it copies: the
+// asynchronous proxy would not see it.
+bool follows_order(const Op& loop) {
+  std::vector<const Value*> written;
+  for (const Op* op = &loop; op; op = op->parent->parent) {
+    const Op* around = op->parent->parent;
+    if (around && (around->opcode == Opcode::For || around->opcode == Opcode::While) &&
+        std::any_of(around->regions.begin(), around->regions.end(),
+                    [&](const auto& region) { return orders_memory(*region, written); }))
+      return true;
+    for (auto& other : op->parent->ops) {
+      if (other.get() == op) break;
+      if (orders_memory(*other, written)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
+  if (follows_order(*copies[0]->parent->parent)) {
+    why_not_ = "the kernel orders memory ahead of it";
+    return;
+  }
   const std::vector<const Value*> written = written_by(func);
   for (const Op* copy : copies)
     if (!apart(copy->operand(0), written)) {

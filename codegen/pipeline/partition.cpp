@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/analysis/occupancy.h"
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
@@ -167,6 +168,9 @@ bool Partition::can_divide(const LoopSchedule& schedule, const std::vector<Op*>&
   if (!target_.has(Feature::Setmaxnreg) || func_.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
   if (nest.empty() || !schedule.product || !schedule.stores.empty() || func_.maxnreg() || !is_understood(func_))
     return false;
+  // Copies for the next iteration of a loop around would pass what this one waits for.
+  std::vector<const Value*> written;
+  if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return false;
   return std::all_of(schedule.copies.begin(), schedule.copies.end(),
                      [&](const Op* copy) { return can_copy(*copy, target_); });
 }
