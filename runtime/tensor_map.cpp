@@ -10,7 +10,8 @@ namespace tegula {
 namespace {
 
 constexpr uint64_t kBaseAlignment = 16;
-constexpr int64_t kStrideAlignment = 16, kStrideLimit = int64_t(1) << 40, kMostExtent = int64_t(1) << 32;
+constexpr int64_t kStrideAlignment = 16, kStrideLimit = int64_t(1) << 40;
+constexpr int64_t kMostExtent = 0x7fff0000;  // what coordinates of 32 bits reach, a box beyond it included
 
 // `value` as an element of the type has it: its low bits, extended by its sign or by zeros.
 int64_t wrapped(int64_t value, Elem elem) {

@@ -37,6 +37,10 @@ Polynomial Polynomial::operator*(const Polynomial& other) const {
 std::optional<Polynomial> Polynomial::divided_by(const Polynomial& other) const {
   if (other.terms_.size() != 1) return std::nullopt;
   const auto& [divisor, coefficient] = *other.terms_.begin();
+  if (coefficient < 0) {
+    const auto negative = divided_by(other * constant(-1));
+    return negative ? std::optional(*negative * constant(-1)) : std::nullopt;
+  }
   Polynomial out;
   for (const auto& [factors, c] : terms_) {
     if (c % coefficient || !std::includes(factors.begin(), factors.end(), divisor.begin(), divisor.end()))

@@ -204,6 +204,7 @@ class HazardWalk {
       case Opcode::SharedFree:
         write(op, {op.operand(0)->def, kAnySlot}, false, state);
         state.written.insert({op.operand(0)->def, kAnySlot});  // by one thread
+        state.unfenced.insert({op.operand(0)->def, kAnySlot});
         return;
       case Opcode::CopyWarps:  // barriers in shared memory order it with the program
         return;

@@ -1,6 +1,7 @@
 #include "codegen/pipeline/affine_tile.h"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "codegen/ir/flow.h"
@@ -338,31 +339,49 @@ std::string AffineTiles::check(const AffineTile& tile) const {
 
 namespace {
 
-// The integer parameters that the value follows from.
-void find_parameters(const Value* v, std::unordered_set<const Value*>& seen, std::vector<const Value*>& out) {
+using Visit = std::function<void(const Value*)>;
+
+// Calls `visit` for what the value follows from, itself among it.
+void walk_sources(const Value* v, std::unordered_set<const Value*>& seen, const Visit& visit) {
   if (!v || !seen.insert(v).second) return;
-  if (!v->def && !v->block->parent) {
-    if (v->type.is_integer()) out.push_back(v);
-    return;
-  }
-  for (const Value* origin : origins(v)) find_parameters(origin, seen, out);
+  visit(v);
+  if (!v->def && !v->block->parent) return;
+  for (const Value* origin : origins(v)) walk_sources(origin, seen, visit);
   const Op* loop = v->def ? nullptr : for_of(v);
   const std::vector<Value*> sources = v->def ? v->def->operands
                                       : loop ? ForLoop(*loop).bounds()
                                              : std::vector<Value*>();
-  for (const Value* source : sources) find_parameters(source, seen, out);
+  for (const Value* source : sources) walk_sources(source, seen, visit);
+}
+
+// Adds the integer parameters that the value follows from, each once.
+void add_parameters(const Value* value, std::vector<const Value*>& parameters) {
+  std::unordered_set<const Value*> seen;
+  walk_sources(value, seen, [&](const Value* v) {
+    const bool parameter = !v->def && !v->block->parent && v->type.is_integer();
+    if (parameter && std::find(parameters.begin(), parameters.end(), v) == parameters.end()) parameters.push_back(v);
+  });
+}
+
+// Likewise those of divisors alone, which are taken for positive.
+void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& parameters) {
+  std::unordered_set<const Value*> seen;
+  walk_sources(value, seen, [&](const Value* v) {
+    if (v->def && v->def->opcode == Opcode::Div) add_parameters(v->def->operand(1), parameters);
+  });
 }
 
 }  // namespace
 
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
 std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
-  std::unordered_set<const Value*> seen;
   for (const AffineDim& dim : tile.dims) {
-    if ((dim.axis >= 0 && bounds[size_t(dim.axis)].lower) || is_non_negative(dim.start, axes_)) continue;
-    if (!is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
+    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower) continue;
+    const bool plainly = is_non_negative(dim.start, axes_);
+    if (!plainly && !is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
     for (const auto& term : dim.start.terms())
-      for (int number : term.first) find_parameters(unknown(number), seen, tile.not_negative);
+      for (int number : term.first)
+        (plainly ? add_parameters_of_divisors : add_parameters)(unknown(number), tile.not_negative);
   }
   return {};
 }

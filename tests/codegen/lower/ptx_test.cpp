@@ -44,6 +44,7 @@ constexpr Case kCases[] = {
     {"tutorials/02_fused_softmax.py", "divide", "out_ptr=*f32 x_ptr=*f32 sum_ptr=*f32 BLOCK=4096", 4},
     {"tutorials/02_fused_softmax.py", "softmax_of_tile", "", 0},
     {"tutorials/02_fused_softmax.py", "softmax_in_pieces", "", 0},
+    {"tutorials/02_fused_softmax.py", "softmax_of_long_row", "", 0},
     {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=1 BLOCK_SIZE=4096 WHOLE=1", 4},
     {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=16 BLOCK_SIZE=256 WHOLE=1", 4},
     {"tutorials/02_fused_softmax.py", "softmax", "out_ptr=*f32 x_ptr=*f32 ROWS=1 BLOCK_SIZE=4096 WHOLE=0", 8},
@@ -270,7 +271,9 @@ TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
         if (log.find(code) != std::string::npos) problem = "products in flight are waited for: " + log;
       if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
         problem = "spills: " + log;
-      if (!failed && own_warps && log.find(" 0 bytes stack frame") == std::string::npos)
+      // Bulk copies on sm_120a: ptxas stores a zero beside each one.
+      const bool beside_copies = job.target == std::string("sm_120a") && log.find(" 8 bytes stack frame") != log.npos;
+      if (!failed && own_warps && !beside_copies && log.find(" 0 bytes stack frame") == std::string::npos)
         problem = "uses local memory: " + log;
     } catch (const Error& error) {
       problem = error.what();
@@ -474,8 +477,12 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       std::smatch access;
       ASSERT_TRUE(std::regex_search(image.ptx, access, std::regex(R"((ld|st|atom|cp\.async)[.\w]*\.global)"))) << what;
       EXPECT_LT(next, size_t(access.position())) << what;
-      // In the first block, which every thread runs.
-      EXPECT_LT(next, std::min(image.ptx.find("bra"), image.ptx.find("ret;"))) << what;
+      // In the first block, which every thread runs; where warps of their own copy, these wait as well.
+      const size_t first_end = std::min(image.ptx.find("bra"), image.ptx.find("ret;"));
+      if (image.copy_warps)
+        EXPECT_NE(image.ptx.find("griddepcontrol.wait", wait + 1), std::string::npos) << what;
+      else
+        EXPECT_LT(next, first_end) << what;
     }
   }
   // Programs that move little let it start where they are few.
