@@ -29,7 +29,8 @@ Tile record_choice(const Operand& condition, const std::function<Operand()>& the
 
 /// Options of a loop, as tl.range has them.
 struct LoopOptions {
-  std::optional<int> num_stages = {};  ///< iterations that loads run ahead, plus one
+  std::optional<int> num_stages = {};        ///< iterations that loads run ahead, plus one
+  std::optional<bool> warp_specialize = {};  ///< whether warps of their own issue copies; unset: as the launch says
 };
 
 /// The numbers of a loop of the kernel; made by range() for one `for` statement.

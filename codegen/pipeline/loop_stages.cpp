@@ -62,4 +62,11 @@ std::vector<Op*> loads_ahead(const Op& loop) {
   return loads;
 }
 
+int64_t warp_specialize_of(const Op& loop, const Func& func) {
+  for (const Op* around = &loop; around; around = around->parent->parent)
+    if (around->opcode == Opcode::For)
+      if (const int64_t says = around->get(attr::warp_specialize)) return says;
+  return func.warp_specialize();
+}
+
 }  // namespace tegula

@@ -16,4 +16,8 @@ int64_t stages_of(const ir::Op& loop, const ir::Func& func);
 /// that products of the body follow from. Copies to shared memory count as loads.
 std::vector<ir::Op*> loads_ahead(const ir::Op& loop);
 
+/// Whether warps of their own are to issue the loop's copies, as the option warp_specialize: what the loop says, or
+/// else the next one around it that does, or the function.
+int64_t warp_specialize_of(const ir::Op& loop, const ir::Func& func);
+
 }  // namespace tegula

@@ -70,7 +70,7 @@ class LoopPipeliner {
  private:
   // 0: where it is expected to pay; 1: not; 2: where it is possible.
   bool divide(const LoopSchedule& schedule) {
-    const int option = func_.warp_specialize();
+    const int64_t option = warp_specialize_of(loop_, func_);
     return option != 1 && partition_.divide(loop_, schedule, stages_, option == 2);
   }
 

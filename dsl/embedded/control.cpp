@@ -260,6 +260,7 @@ LoopRange::LoopRange(const Operand& lower, const Operand& upper, const Operand& 
   range.upper = {trace.value_of(upper), loc};
   range.step = {trace.value_of(step), loc};
   if (options.num_stages) range.num_stages = {dsl::Int(*options.num_stages), loc};
+  if (options.warp_specialize) range.warp_specialize = {dsl::Val(*options.warp_specialize), loc};
   loop_ = std::make_unique<Loop>(trace, std::move(range), loc);
 }
 

@@ -260,6 +260,8 @@ dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argum
       step = &a;
     } else if (a.name == "num_stages") {
       range.num_stages = {a.value, a.loc};
+    } else if (a.name == "warp_specialize") {
+      range.warp_specialize = {a.value, a.loc};
     }
   }
   if (bounds.empty() || bounds.size() > 3 || (step && bounds.size() == 3)) {

@@ -43,11 +43,22 @@ bool check_stages(Sema& s, Range& range) {
   return false;
 }
 
+bool check_warp_specialize(Sema& s, Range& range) {
+  const Placed given = *range.warp_specialize;
+  if (given.value.is<bool>()) return true;
+  range.warp_specialize.reset();
+  if (given.value.is<None>() || given.value.is_poison()) return true;
+  s.at(given.loc);
+  s.error(fmt::format("warp_specialize takes a compile-time bool, found {}", describe(given.value)));
+  return false;
+}
+
 }  // namespace
 
 bool check_range(Sema& s, Range& range) {
   const Loc loc = s.loc;
   bool ok = !range.num_stages || check_stages(s, range);
+  ok = (!range.warp_specialize || check_warp_specialize(s, range)) && ok;
   for (Placed* bound : {&range.lower, &range.upper, &range.step}) ok = check_bound(s, range, *bound) && ok;
   if (ok && range.step.value.is<Int>() && range.step.value.as<Int>() == 0) {
     s.at(range.step.loc);
@@ -118,6 +129,8 @@ Loop::Loop(Sema& s, const Range& range, std::vector<Variable> variables)
   const Bounds bounds = range_bounds(s, known ? range : Range{.upper = {Int(1)}});
   ir::Attrs attrs;
   if (known && range.num_stages) attrs[ir::attr::num_stages] = range.stages();
+  if (known && range.warp_specialize)
+    attrs[ir::attr::warp_specialize] = int64_t(range.warp_specialize->value.as<bool>() ? 2 : 1);
   create(ir::Opcode::For, {bounds.lower, bounds.upper, bounds.step}, std::move(attrs));
   ir::Value* index = ir::ForLoop(*op_).body().add_arg(bounds.lower->type);
   if (known) index_ = index;

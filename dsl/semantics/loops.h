@@ -23,13 +23,14 @@ struct Range {
   bool warns_of_zero = false;      ///< a step of 0 is a warning, as Triton compiles it; the loop is left out
   Placed lower = {Int(0)}, upper = {}, step = {Int(1)};
   std::optional<Placed> num_stages = {};
+  std::optional<Placed> warp_specialize = {};  ///< whether warps of their own copy; none: as the launch says
 
   /// Whether each bound has a value; false after an error in one of them.
   bool is_known() const;
   int64_t stages() const { return num_stages->value.as<Int>().clamped(); }
 };
-/// Reports what no range can have: bounds that are no integers, a step of 0, a number of stages out of its range. Bools
-/// become integers, a num_stages of None none. False after an error.
+/// Reports what no range can have: bounds that are no integers, a step of 0, a number of stages out of its range, a
+/// warp_specialize that is no bool. Bools become integers otherwise, options of None none. False after an error.
 bool check_range(Sema& s, Range& range);
 
 /// Lower bound, upper bound and step of a range that is known, as values of one type: int64 if a bound asks for it,
