@@ -62,13 +62,14 @@ Val module_ref(std::string name) { return FunctionRef{Kind::Module, std::move(na
 Val builtin_ref(std::string name) { return FunctionRef{Kind::Builtin, std::move(name), nullptr, nullptr}; }
 
 // Triton's modules under their usual names, imported from a module of others that hands them on:
-// `from package.triton_utils import tl, triton`.
+// `from package.triton_utils import tl, triton`. FlagGems calls the library of mathematical functions that its start
+// chooses tl_extra_shim.
 std::optional<Val> handed_on(std::string_view path) {
   size_t dot = path.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   std::string_view name = path.substr(dot + 1);
   if (name == "tl" || name == "triton") return module_ref(std::string(name));
-  return name == "libdevice" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
+  return name == "libdevice" || name == "tl_extra_shim" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
 }
 
 /// A member of tl.extra: the modules of all vendors are CUDA's here.

@@ -180,6 +180,15 @@ def k(x):
   EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("rsqrt"), std::string::npos);
 }
 
+// Modules of mathematical functions that a library chooses when it starts.
+TEST(Imports, OfTritonsModulesHandedOn) {
+  const Kernel kernel = Program::parse(
+                            "from library.utils import tl, triton, tl_extra_shim\n_tan = tl_extra_shim.tan\n"
+                            "@triton.jit\ndef k(x):\n    tl.store(x, _tan(tl.load(x)))\n")
+                            .kernel("k");
+  EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("tan"), std::string::npos);
+}
+
 // ---- Tuples as arguments
 
 constexpr const char* kTuples = R"(
