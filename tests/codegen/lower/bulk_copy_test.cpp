@@ -470,7 +470,7 @@ TEST(TensorMaps, ArithmeticOfALaunch) {
       {S::Div, Elem::I32, {1, 2}, 0},     {S::Constant, Elem::I64, {}, 4},    {S::Mul, Elem::I64, {3, 4}, 0},
       {S::Add, Elem::U64, {0, 5}, 0},     {S::Constant, Elem::I32, {}, 100},  {S::Rem, Elem::I32, {1, 7}, 0},
       {S::Constant, Elem::I32, {}, 1},    {S::Maximum, Elem::I32, {8, 9}, 0}, {S::Constant, Elem::I32, {}, 0},
-      {S::Sub, Elem::I32, {11, 1}, 0},    {S::Cast, Elem::U32, {12}, 0},      {S::Constant, Elem::I32, {}, 64},
+      {S::Sub, Elem::I32, {11, 1}, 0},    {S::Cast, Elem::U16, {12}, 0},      {S::Constant, Elem::I32, {}, 64},
       {S::Minimum, Elem::I32, {1, 14}, 0}};
   maps.maps = {{Elem::F32, 128, {32, 8}, 6, {10, 13}, {15}}};
   ASSERT_TRUE(maps.are_valid(2));
@@ -481,7 +481,7 @@ TEST(TensorMaps, ArithmeticOfALaunch) {
   MappedArray array;
   ASSERT_TRUE(find_arrays(maps, args, &array));
   EXPECT_EQ(array.base, 0x10000 + 408 * 4);
-  EXPECT_EQ(array.extents, (std::array<int64_t, 5>{24, (int64_t(1) << 32) - 1224}));
+  EXPECT_EQ(array.extents, (std::array<int64_t, 5>{24, (1 << 16) - 1224}));
   EXPECT_EQ(array.strides, (std::array<int64_t, 4>{256}));
   EXPECT_EQ(why_no_maps(maps, args), "");
   auto why = [&](uint64_t address, int32_t number) {

@@ -33,7 +33,7 @@ TEST(PtxInstructions, BulkCopies) {
           "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 {}=i32=1 stride_cn=i32=1 BLOCK_M=128 BLOCK_N=128 "
           "BLOCK_K=64",
           transposed_b ? "stride_bk" : "stride_bn");
-      const std::string ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target).ptx;
+      const std::string ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target, 2).ptx;
       const int boxes = transposed_b ? 2 : 3;
       const bool own_warps = find_target(target)->has(Feature::Wgmma);
       EXPECT_EQ(count(ptx, "cp\\.async\\.bulk\\.tensor"), own_warps ? boxes : 3 * boxes) << target << ptx;
