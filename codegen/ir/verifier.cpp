@@ -40,9 +40,10 @@
 //   token<barrier>. Tokens go through loops and branches to async_wait alone. Places go to these ops and to products,
 //   and nothing hands them on.
 // - tensor_map: in the function's body; the base is a pointer to the elements of the map, its other operands are i32 or
-//   i64: one extent a dimension, one stride for all but the last, and others; they follow from parameters (is_host_computable).
-//   Rows of the box have `swizzle` bytes, if that is not 0. bulk_copy: the place is made up of the map's boxes
-//   (boxes_of), where it has a layout. phase_arrive with bytes: in copy_warps of one thread, without `exists`.
+//   i64: one extent a dimension, one stride for all but the last, and others; they follow from parameters
+//   (is_host_computable). Rows of the box have `swizzle` bytes, if that is not 0. bulk_copy: the place is made up of
+//   the map's boxes (boxes_of), where it has a layout. phase_arrive with bytes: in copy_warps of one thread, without
+//   `exists`.
 // - for: lower, upper, step and the induction variable are integer scalars of one type. if: the condition is a scalar
 //   i1, two regions without arguments. condition: its first operand is a scalar i1.
 // Stage Tile

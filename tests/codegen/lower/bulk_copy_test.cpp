@@ -491,7 +491,7 @@ TEST(TensorMaps, ArithmeticOfALaunch) {
   };
   EXPECT_EQ(why(0x10008, 1200), "array 0: its address 0x10648 is not a multiple of 16");
   EXPECT_EQ(why(0, 0), "array 0: its address is null");
-  EXPECT_EQ(why(0x10000, 0), "array 0: dimension 0 has the extent 0, expected 1 to 4294967296");
+  EXPECT_EQ(why(0x10000, 0), "array 0: dimension 0 has the extent 0, expected 1 to 2147418112");
   EXPECT_EQ(why(0x10000, 1),
             "array 0: dimension 0 has a stride of 4 bytes, expected a multiple of 16 above 0 and below 1099511627776");
   EXPECT_EQ(

@@ -141,7 +141,8 @@ TEST_F(Messages, StagesByAFlag) {
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, num_stages=B == 4):\n        tl.store(x + i, 1.0)\n"), "no error");
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, num_stages='a'):\n        tl.store(x + i, 1.0)\n"),
             "num_stages takes a compile-time integer, found 'a'");
-  EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=B == 4):\n        tl.store(x + i, 1.0)\n"), "no error");
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=B == 4):\n        tl.store(x + i, 1.0)\n"),
+            "no error");
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=2):\n        tl.store(x + i, 1.0)\n"),
             "warp_specialize takes a compile-time bool, found the int 2");
 }
