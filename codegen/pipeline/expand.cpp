@@ -8,7 +8,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
-#include "codegen/layout/makers.h"
+#include "codegen/pipeline/barriers.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_values.h"
 
@@ -123,13 +123,7 @@ class CopyExpander {
   // slot is written again.
   void make_barriers(Builder& first) {
     if (!in_bulk_ && stream_.completion != Completion::Barrier) return;
-    Attrs attrs{{attr::slots, stream_.slots}, {attr::barriers, true}};
-    if (in_bulk_) attrs[attr::arrivals] = int64_t(1);
-    barriers_ = first.create(Opcode::SharedAlloc, {}, {Type::place(Elem::I64, {1})}, std::move(attrs))->result();
-    barriers_->type.layout = barrier_layout();
-  }
-  static LayoutRef barrier_layout() {
-    return std::make_shared<LinearLayout>(swizzled_shared_layout({1}, {0}, 1, 1, 1));
+    barriers_ = tegula::make_barriers(first, stream_.slots, in_bulk_ ? 1 : 0);
   }
 
   void find_readers() {
