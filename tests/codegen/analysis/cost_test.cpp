@@ -16,6 +16,7 @@
 #include "codegen/compile.h"
 #include "codegen/product/plan.h"
 #include "dsl/tegula.h"
+#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
@@ -343,15 +344,6 @@ TEST(Cost, DeviceRates) {
   EXPECT_EQ(memory_rate("NVIDIA A100-SXM4-40GB"), 1555);
   EXPECT_EQ(memory_rate("NVIDIA L4"), 300);
   EXPECT_EQ(memory_rate("a GPU of tomorrow"), std::nullopt);
-}
-
-std::string run_command(const std::string& command, int* status) {
-  std::string out;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer;
-  while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) out.append(buffer.data(), n);
-  *status = pclose(pipe);
-  return out;
 }
 
 TEST(Cost, RegistersAreThoseOfTheAssembler) {

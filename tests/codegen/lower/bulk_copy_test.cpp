@@ -17,6 +17,7 @@
 #include "runtime/base/float16.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
+#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
@@ -520,14 +521,6 @@ TEST(TensorMaps, LaunchesWithoutAMapAreRefusedOrTakeOtherCode) {
 }
 
 // ---- The assembler
-
-std::string run_command(const std::string& command, int* status) {
-  std::string output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  for (char buffer[4096]; size_t got = fread(buffer, 1, sizeof buffer, pipe);) output.append(buffer, got);
-  *status = pclose(pipe);
-  return output;
-}
 
 std::string ptx_of_image(const KernelImage& image, const char* target) {
   return ptx_of_module(std::string_view(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()),

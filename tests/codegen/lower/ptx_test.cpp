@@ -24,6 +24,7 @@
 #include "dsl/tegula.h"
 #include "kernels/kernels.h"
 #include "tests/codegen/lower/ptx_support.h"
+#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
@@ -185,15 +186,6 @@ constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100
 
 std::string label(const Case& c, int num_warps) {
   return fmt::format("{}::{} ({}) with {} warps", c.file, c.kernel, c.arguments, num_warps);
-}
-
-std::string run_command(const std::string& command, int* status) {
-  std::string output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-  *status = pclose(pipe);
-  return output;
 }
 
 // Calls work(i) for 0 <= i < count on all cores.

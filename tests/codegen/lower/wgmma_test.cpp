@@ -17,6 +17,7 @@
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
 #include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
@@ -609,14 +610,6 @@ TEST(Wgmma, Pipeline) {
                run(*make_emulator({.seed = seed}), 3);
              }).find("an operand in shared memory was written") != std::string::npos;
   EXPECT_GE(found, 4);
-}
-
-std::string run_command(const std::string& command, int* status) {
-  std::string output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  for (char buffer[4096]; size_t got = fread(buffer, 1, sizeof buffer, pipe);) output.append(buffer, got);
-  *status = pclose(pipe);
-  return output;
 }
 
 TEST(Wgmma, AssembledWithoutSerialisation) {
