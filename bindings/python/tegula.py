@@ -584,6 +584,18 @@ def _gpu_of(x):
     return where if isinstance(where, int) else 0
 
 
+def _has_address(x):
+    """Whether x is what Triton takes for an array: an object with a dtype and the method data_ptr."""
+    return callable(getattr(x, "data_ptr", None)) and _dtype_of(getattr(x, "dtype", None)) is not None
+
+
+def _address_words(x):
+    where = getattr(x, "device", None)
+    on_host = getattr(where, "type", where) == "cpu"
+    index = getattr(where, "index", None)
+    return _dtype_of(x.dtype)._pointer, x.data_ptr(), _HOST if on_host else index if index is not None else _gpu_of(x)
+
+
 def _find_handler(x):
     """The handler of x's type, remembered. Raises _Wrong for a type that no argument has."""
     global _torch
@@ -622,6 +634,8 @@ def _find_handler(x):
         handler = lambda x: _interface_words(x.__array_interface__, _HOST)
     elif hasattr(x, "__index__"):
         handler = lambda x: _int_words(operator.index(x))
+    elif _has_address(x):
+        handler = _address_words
     elif isinstance(x, tuple):
         raise _IsTuple
     elif isinstance(x, str) or _dtype_of(x):
@@ -652,6 +666,12 @@ def _elements(x):
     if _torch and isinstance(x, _torch.Tensor):
         item = x.element_size()
         return x.numel() * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
+    if _has_address(x):
+        if not hasattr(x, "shape") or not callable(getattr(x, "stride", None)):
+            raise TypeError(f"{type(x).__qualname__} has neither shape nor stride(), which tell what of its memory a "
+                            "kernel may reach; pass the array itself")
+        item = _dtype_of(x.dtype).itemsize
+        return math.prod(x.shape) * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
     interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
     item = int(interface["typestr"][2:])
     return math.prod(
