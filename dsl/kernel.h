@@ -21,7 +21,7 @@
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/launch.h"
 #include "runtime/tuning/tuning_store.h"
 
