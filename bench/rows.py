@@ -151,11 +151,11 @@ class Softmax(Case):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "PLUS_ONE": False}
+        return {"WIDTH": 16 // self.element, "KIND": "softmax", "CAUSAL": False}
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, None, self.cols, self.cols, self.rows, self.cols, 1.0, 2
+        return out, x, None, None, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, 1.0, 2
 
     def peers(self):
         for w in WARPS:
@@ -178,7 +178,7 @@ class ScaledSoftmax(Softmax):
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, self.bias, self.cols, self.cols, self.rows, self.cols, self.scale, 2
+        return out, x, None, self.bias, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, self.scale, 2
 
     peers = Case.peers
 
@@ -209,7 +209,7 @@ class ExpNormalise(Softmax):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "PLUS_ONE": True}
+        return {"WIDTH": 16 // self.element, "KIND": "exp_normalize", "CAUSAL": False}
 
     peers = Case.peers
 
@@ -238,7 +238,7 @@ class Norm(Case):
 
     @property
     def fixed(self):
-        return {"CENTER": self.center, "SILU": self.silu}
+        return {"CENTER": self.center, "ACTIVATION": "silu" if self.silu else "none"}
 
     def torch(self, inputs, weight, bias):
         v = inputs[0] + inputs[1] if self.residual else inputs[0]
@@ -252,7 +252,7 @@ class Norm(Case):
     def arguments(self, i):
         inputs, out = self.sets[i]
         n = self.cols
-        return (out, inputs[0], inputs[1] if self.residual else None, None, self.weight, self.bias if self.center else None,
+        return (out, inputs[0], inputs[1] if self.residual else None, None, None, None, self.weight, self.bias if self.center else None,
                 n, n, n if self.residual else 0, 0, self.rows, n, EPS, 2)
 
     def peers(self):

@@ -37,10 +37,11 @@ Program Program::load(const std::string& path, std::vector<ConstexprArg> globals
 }
 
 Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
-                       std::vector<std::string> import_folders) {
+                       std::vector<std::string> import_folders,
+                       std::vector<std::pair<std::string, std::string>> modules) {
   Diagnostics diags;
-  auto file =
-      std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals), std::move(import_folders));
+  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals),
+                                                 std::move(import_folders), std::move(modules));
   if (diags.has_errors()) throw CompileError(diags);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;
