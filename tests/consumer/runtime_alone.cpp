@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     auto gpu = tegula::open_cuda_device();
     tegula::PackagedLaunch twice(package, "double", *gpu);
     tegula::Buffer x(*gpu, std::vector<float>{1, 2, 3});
-    twice(nullptr, {1}, x, x, 3);
+    twice(nullptr, {1}, x, 3);
     std::printf("on the GPU: %g %g %g\n", x.download<float>()[0], x.download<float>()[1], x.download<float>()[2]);
   } catch (const tegula::DeviceError& error) {
     std::printf("no GPU: %s\n", error.what());
