@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "codegen/exec/emulator.h"
 #include "codegen/exec/emulator/jit.h"
@@ -25,6 +28,30 @@ constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
 constexpr unsigned kMostTogether = 8192;  ///< of a worker, where all programs of a launch run at once
 constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
+
+/// Seconds and steps of a launch at most; 0: no limit.
+std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
+  if (options.limit_s > 0 || options.limit_steps > 0) return {options.limit_s, options.limit_steps};
+  const char* text = std::getenv("TEGULA_EMULATOR_LIMIT");
+  std::pair<double, uint64_t> out{0, 0};
+  while (text && *text) {
+    char* end = nullptr;
+    const double number = std::strtod(text, &end);
+    const bool seconds = *end == 's';
+    if (seconds) ++end;
+    if (end == text || !(number > 0) || (*end && *end != ','))
+      throw DeviceError(
+          fmt::format("TEGULA_EMULATOR_LIMIT is '{}'\n  hint: seconds as '2.5s', steps as '1000000', or both "
+                      "with a comma between",
+                      std::getenv("TEGULA_EMULATOR_LIMIT")));
+    if (seconds)
+      out.first = number;
+    else
+      out.second = uint64_t(number);
+    text = *end ? end + 1 : end;
+  }
+  return out;
+}
 
 struct Graph {
   std::vector<std::function<void()>> nodes;
@@ -263,16 +290,21 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = options_.seed;
     launch.check_bounds = options_.check_bounds;
+    std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
     launch.track_writes = code.jit->async_proxy;
     launch.ranges = memory_.table();
     pool_.run(launch);
-    if (!launch.fault) return;
+    const char* stopped = launch.stopped;
+    if (!launch.fault && !stopped) return;
     std::vector<uint64_t> addresses;
     const auto& params = code.image.params;
     for (size_t i = 0; i < params.size(); ++i)
       if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
     reset_counters(addresses);
-    throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));
+    const std::string message = launch.fault ? describe(*launch.fault, code.image, code.jit->places, memory_, args)
+                                             : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    if (launch.report_to_stderr) fmt::print(stderr, "{}\n", message);
+    throw DeviceError(message);
   }
 
   EmulatorOptions options_;

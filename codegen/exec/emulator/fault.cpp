@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "runtime/device.h"
+
 namespace tegula::emulator {
 
 namespace {
@@ -33,7 +35,7 @@ class Describer {
 
   std::string text() const {
     std::string what = fmt::format("kernel '{}': {}", image_.kernel, happened());
-    std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock
+    std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock || fault_.kind == Fault::Stopped
                          ? fmt::format("\n  in program ({}, {}, {})", fault_.x, fault_.y, fault_.z)
                          : fmt::format("\n  at {}, program ({}, {}, {}), thread {}", source(fault_.where), fault_.x,
                                        fault_.y, fault_.z, fault_.thread);
@@ -65,19 +67,10 @@ class Describer {
             "threads part ways where they must go together: thread {} is in {}, thread {} in {}; a condition that "
             "differs between threads stands around one of them",
             fault_.other_thread, operation(fault_.other_where), fault_.thread, operation(fault_.where));
-      case Fault::Deadlock: {
-        std::string text = "deadlock: ";
-        for (size_t i = 0; i < fault_.waiters.size(); ++i) {
-          const Fault::Waiters& w = fault_.waiters[i];
-          text += fmt::format("{}{} wait{} in {}", i ? "; " : "", thread_list(w.threads),
-                              w.threads.size() == 1 ? "s" : "", operation(w.where));
-          if (w.phase) text += describe(*w.phase);
-        }
-        if (!fault_.finished.empty())
-          text += fmt::format("; {} {} left the kernel", thread_list(fault_.finished),
-                              fault_.finished.size() == 1 ? "has" : "have");
-        return text;
-      }
+      case Fault::Deadlock:
+        return "deadlock: " + threads();
+      case Fault::Stopped:
+        return fmt::format("stopped {}: {}", fault_.what, threads());
       case Fault::Proxy:
         return fmt::format(
             "{} shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies between: "
@@ -87,10 +80,31 @@ class Describer {
       case Fault::Misuse:
         return fmt::format(fmt::runtime(fault_.what), fmt::arg("address", int64_t(fault_.address)),
                            fmt::arg("bytes", fault_.bytes), fmt::arg("other", source(fault_.other_where)));
+      case Fault::Assert:
+        return assert_failed(image_, fault_.address);
       case Fault::None:
         break;
     }
     return "no fault";
+  }
+
+  /// Where all threads of the program are.
+  std::string threads() const {
+    std::string text;
+    for (const Fault::Waiters& w : fault_.waiters) {
+      const bool one = w.threads.size() == 1, known = w.where.place < places_.size();
+      if (!text.empty()) text += "; ";
+      text += thread_list(w.threads);
+      if (w.waits)
+        text += fmt::format(" wait{} in {}", one ? "s" : "", operation(w.where));
+      else
+        text += fmt::format(" run{}{}", one ? "s" : "", known ? ", last seen in " + operation(w.where) : std::string());
+      if (w.phase) text += describe(*w.phase);
+    }
+    if (!fault_.finished.empty())
+      text += fmt::format("{}{} {} left the kernel", text.empty() ? "" : "; ", thread_list(fault_.finished),
+                          fault_.finished.size() == 1 ? "has" : "have");
+    return text;
   }
 
   static std::string describe(const Fault::Phase& phase) {

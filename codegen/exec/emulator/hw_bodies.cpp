@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <bit>
+#include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -414,6 +416,57 @@ void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pen
   wait_for_products(result, values, count, pending, mark_of<Sum>, {Where::kNone, place});
 }
 
+/// Appends the text up to and including the next directive of a format of printf, which prints the value.
+template <class T>
+void append_directive(std::string& line, const char*& format, T value) {
+  std::string part;
+  for (; *format; ++format) {
+    part += *format;
+    if (*format != '%') continue;
+    if (format[1] == '%') {
+      part += *++format;
+      continue;
+    }
+    while (!std::isalpha(static_cast<unsigned char>(*++format)) || *format == 'l') part += *format;
+    part += *format++;
+    break;
+  }
+  char text[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  std::snprintf(text, sizeof text, part.c_str(), value);
+#pragma GCC diagnostic pop
+  line += text;
+}
+
+void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_address, uint32_t index,
+               const uint32_t* coordinates, uint64_t bits, uint32_t predicate) {
+  Fiber& fiber = this_worker->fiber();
+  if (position == 0) ++fiber.prints;
+  if (!predicate) return;
+  Program& program = *fiber.program;
+  const char* format = reinterpret_cast<const char*>(format_address);
+  std::string line;
+  for (uint32_t number : {program.x, program.y, program.z}) append_directive(line, format, number);
+  for (uint32_t i = 0; i < rank; ++i) append_directive(line, format, coordinates[i]);
+  if (kind == 0) append_directive(line, format, uint32_t(bits));
+  if (kind == 1) append_directive(line, format, (unsigned long long)(bits));
+  if (kind == 2) append_directive(line, format, std::bit_cast<double>(bits));
+  append_directive(line, format, 0);
+  program.prints.add(fiber.prints, position, index, std::move(line));
+}
+void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32_t place) {
+  Worker& worker = *this_worker;
+  if (!failed) return worker.barrier(uint32_t(worker.fiber().program->fibers.size()), {site, place});
+  Fault fault;
+  fault.kind = Fault::Assert;
+  fault.address = number;
+  fault.thread = worker.fiber().thread;
+  fault.where = {site, place};
+  worker.abandon(fault);
+}
+uint64_t emu_failure_address() { return 0; }
+
 float emu_ex2_approx_f32(float value) { return approximate_ex2(value); }
 float emu_ex2_approx_ftz_f32(float value) { return flush(approximate_ex2(flush(value))); }
 float emu_tanh_approx_f32(float value) { return approximate_tanh(value); }
@@ -526,5 +579,6 @@ const std::vector<HwBody>& hw_bodies() {
 }
 
 void emu_yield() { this_worker->yield(); }
+void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 
 }  // namespace tegula::emulator

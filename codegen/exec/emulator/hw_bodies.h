@@ -72,5 +72,7 @@ const std::vector<HwBody>& hw_bodies();
 
 /// Lets other fibers run: called before a load that may wait for another thread's store.
 void emu_yield();
+/// Called in each iteration of a loop, which ends at that place.
+void emu_tick(uint32_t place);
 
 }  // namespace tegula::emulator

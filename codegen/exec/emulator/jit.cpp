@@ -1,5 +1,6 @@
 #include "codegen/exec/emulator/jit.h"
 
+#include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
@@ -24,6 +25,7 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 
 #include <mutex>
+#include <set>
 
 #include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
@@ -45,6 +47,7 @@ constexpr const char* kEntryName = "tegula_emulator_entry";
 constexpr const char* kYieldName = "emu_yield";
 constexpr const char* kBodyPrefix = "emu_";
 constexpr const char* kAsmName = "emu_asm";
+constexpr const char* kTickName = "emu_tick";
 
 [[noreturn]] void fail(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));
@@ -86,6 +89,24 @@ class Bodies {
     for (Function* f : declared) {
       if (f->getName().starts_with(lower::kHwPrefix)) link_one(*f);
       if (auto block = lower::asm_of_function(*f)) link_asm(*f, *block);
+    }
+  }
+
+  /// Calls emu_tick in each iteration of the kernel's loops, so that an endless one can be ended.
+  void count_iterations() {
+    Function* kernel = module_.getFunction(image_.kernel);
+    if (!kernel || kernel->isDeclaration()) return;
+    llvm::SmallVector<std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>> edges;
+    llvm::FindFunctionBackedges(*kernel, edges);
+    std::set<const llvm::BasicBlock*> ends;
+    for (auto [from, to] : edges) ends.insert(from);
+    llvm::FunctionCallee tick = module_.getOrInsertFunction(
+        kTickName, llvm::FunctionType::get(Type::getVoidTy(context_), {Type::getInt32Ty(context_)}, false));
+    for (llvm::BasicBlock& block : *kernel) {
+      if (!ends.contains(&block)) continue;
+      llvm::IRBuilder<> b(block.getTerminator());
+      b.CreateCall(tick, {b.getInt32(uint32_t(kernel_.places.size()))});
+      kernel_.places.push_back({"a loop", loc_of(*block.getTerminator())});
     }
   }
 
@@ -551,6 +572,7 @@ struct Jit::Impl {
     for (auto& [name, function] : runtime_functions()) define(name, function);
     define(kYieldName, reinterpret_cast<void*>(&emu_yield));
     define(kAsmName, reinterpret_cast<void*>(&ptx::run_block));
+    define(kTickName, reinterpret_cast<void*>(&emu_tick));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };
@@ -602,7 +624,9 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   if (!module) fail(image, fmt::format("its code is damaged: {}", parse_error.getMessage().str() + messages));
 
   retarget(*module, *impl_->machine, image);
-  Bodies(*module, image, target, *kernel).link();
+  Bodies bodies(*module, image, target, *kernel);
+  bodies.link();
+  bodies.count_iterations();
   add_entry(*module, image);
   set_attributes(*module, *impl_->machine);
   check_externals(*module, image);
