@@ -118,11 +118,22 @@ void GlobalOrder::add(const Op& op, GlobalAccesses& accesses) {
   if (op.opcode != Opcode::Load && !access->writes) accesses.copying.insert(*access);
 }
 
-void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) const {
+// Whether the value may be another one in each iteration; what follows from values around the loop alone is not.
+bool GlobalOrder::varies(const Op& loop, const Value* value) {
+  if (!is_in(loop, value)) return false;
+  auto [it, is_new] = varies_.try_emplace({&loop, value}, true);
+  if (!is_new) return it->second;
+  if (!value->def || !value->def->has(Pure) || !value->def->regions.empty()) return true;
+  const bool found = std::any_of(value->def->operands.begin(), value->def->operands.end(),
+                                 [&](const Value* operand) { return operand && varies(loop, operand); });
+  return varies_[{&loop, value}] = found;
+}
+
+void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
   for (auto* all : {&accesses.since_barrier, &accesses.copying}) {
     std::set<Access> next;
     for (Access access : *all) {
-      access.earlier |= is_in(loop, access.pointers);
+      access.earlier |= varies(loop, access.pointers);
       next.insert(access);
     }
     *all = std::move(next);

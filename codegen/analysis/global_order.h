@@ -7,9 +7,11 @@
 // of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration.
 #pragma once
 
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "codegen/ir/ir.h"
 
@@ -38,16 +40,18 @@ class GlobalOrder {
   bool needs_barrier(const ir::Op& op, const GlobalAccesses& before);
   /// Adds what the op does.
   void add(const ir::Op& op, GlobalAccesses& accesses);
-  /// The loop's next iteration begins: pointers that it computes are others from here on.
-  void next_iteration(const ir::Op& loop, GlobalAccesses& accesses) const;
+  /// The loop's next iteration begins: pointers that vary in it are others from here on.
+  void next_iteration(const ir::Op& loop, GlobalAccesses& accesses);
 
  private:
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_scattered(const ir::Value* pointers);
+  bool varies(const ir::Op& loop, const ir::Value* value);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
 
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
+  std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
 };
 
 }  // namespace tegula

@@ -53,6 +53,11 @@ std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
   return out;
 }
 
+bool races_in_environment() {
+  const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
+  return value && *value && std::string_view(value) != "0";
+}
+
 struct Graph {
   std::vector<std::function<void()>> nodes;
 };
@@ -93,8 +98,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
+        check_races_(options.check_races || races_in_environment()),
         target_(target),
-        jit_(options.baseline_cpu),
+        jit_(options.baseline_cpu, check_races_),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);
@@ -112,12 +118,20 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   // ---- Memory
 
-  uint64_t allocate(size_t bytes) override { return memory_.allocate(bytes); }
-  void free(uint64_t address) noexcept override { memory_.free(address); }
+  uint64_t allocate(size_t bytes) override {
+    const uint64_t address = memory_.allocate(bytes);
+    if (check_races_) written_.allocate(address, bytes);
+    return address;
+  }
+  void free(uint64_t address) noexcept override {
+    written_.free(address);
+    memory_.free(address);
+  }
   size_t allocated_bytes(uint64_t address) override { return memory_.allocated_bytes(address); }
 
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the device", to, bytes, stream);
+    written_.mark(to, bytes);
     if (bytes) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
@@ -127,13 +141,15 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_range("copy on the device", to, bytes);
     check_range("copy on the device", from, bytes);
-    run_or_capture(stream, [=] {
+    run_or_capture(stream, [=, this] {
+      written_.mark(to, bytes);
       if (bytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     });
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     check_range("fill", address, bytes);
-    run_or_capture(stream, [=] {
+    run_or_capture(stream, [=, this] {
+      written_.mark(address, bytes);
       if (bytes) std::memset(reinterpret_cast<void*>(address), value, bytes);
     });
   }
@@ -270,7 +286,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       wanted = uint64_t(options_.resident_programs);
     else if (code.jit->may_spin)
       wanted = std::min(kMostResident, kMostFibers / threads);
-    uint64_t share = (programs + pool_.size() - 1) / pool_.size();
+    const uint64_t workers = check_races_ ? 1 : pool_.size();
+    uint64_t share = (programs + workers - 1) / workers;
     return unsigned(std::min(wanted, share));
   }
 
@@ -290,6 +307,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = options_.seed;
     launch.check_bounds = options_.check_bounds;
+    launch.check_races = check_races_;
+    launch.written = &written_;
     std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
     launch.track_writes = code.jit->async_proxy;
     launch.ranges = memory_.table();
@@ -308,9 +327,11 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   }
 
   EmulatorOptions options_;
+  const bool check_races_;
   Target target_;
   DeviceInfo info_;
   GlobalMemory memory_;
+  WrittenBytes written_;  ///< where races are looked for
   Jit jit_;
   WorkerPool pool_;
 };

@@ -26,6 +26,10 @@ struct Fault {
     Proxy,
     Assert,
     Stopped,
+    GlobalRace,
+    SharedRace,
+    GlobalUnwritten,
+    SharedUnwritten,
   };
 
   /// What a thread waits for in mbarrier_wait.
@@ -57,6 +61,12 @@ struct Fault {
   uint32_t bytes = 0;
   uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
   Where other_where;
+  /// Of a race: the earlier access.
+  Access other_access = Access::Read;
+  uint32_t other_x = 0, other_y = 0, other_z = 0;
+  bool between_programs = false;
+  bool by_bulk_copy = false;       ///< the earlier one
+  bool by_scope = false;           ///< both are atomic, but for one program alone
   std::vector<Waiters> waiters;    ///< Deadlock, Stopped: also threads that run, where they were last
   std::vector<uint32_t> finished;  ///< Deadlock, Stopped: threads that left the kernel
 };

@@ -36,7 +36,7 @@ T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
 template <class T>
 void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site), &value, sizeof(T));
+  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
 }
 
 template <int n>
@@ -48,7 +48,7 @@ void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* othe
 template <int n>
 void store_global_vector(uint64_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site), values, 4 * n);
+  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site, values), values, 4 * n);
 }
 
 template <class T>
@@ -61,7 +61,7 @@ T load_shared(uint32_t address, uint32_t site) {
 template <class T>
 void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site), &value, sizeof(T));
+  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
 }
 
 template <int n>
@@ -72,7 +72,7 @@ void load_shared_vector(uint32_t* result, uint32_t address, uint32_t site) {
 template <int n>
 void store_shared_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site), values, 4 * n);
+  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site, values), values, 4 * n);
 }
 
 /// Replaces what stands at the address by add(old); returns the old value. Other fibers run first, so that one that
@@ -339,7 +339,12 @@ constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
 constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
 constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
 void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  if (predicate) store_shared(address, load_shared<uint32_t>(address, site) + value, predicate, site);
+  if (!predicate) return;
+  void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);
+  uint32_t sum;
+  std::memcpy(&sum, at, sizeof sum);
+  sum += value;
+  std::memcpy(at, &sum, sizeof sum);
 }
 constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
 constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;
@@ -579,6 +584,7 @@ const std::vector<HwBody>& hw_bodies() {
 }
 
 void emu_yield() { this_worker->yield(); }
+void emu_order(uint32_t bits) { this_worker->fiber().order = bits; }
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 
 }  // namespace tegula::emulator

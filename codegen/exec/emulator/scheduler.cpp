@@ -152,6 +152,10 @@ void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
   else
     std::memset(copy.to, 0, copy.bytes);
   Program& program = *fiber.program;
+  if (races_) {
+    const uint32_t offset = uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base;
+    races_->shared(fiber, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
+  }
   if (program.writes.tracks())
     program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes, fiber.thread,
                          copy.site);
@@ -178,6 +182,7 @@ void Worker::barrier(uint32_t threads, Where where) {
   if (!arrive(program.barrier, threads, where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
+  if (races_) Races::threads_met(program, threads);
   for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
   release(program.fibers.data(), threads);
 }
@@ -230,6 +235,7 @@ void Worker::finish() {
     fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
   if (program.running == 1) {
     check_none_under_way(program);
+    if (races_ && program.clocks.unwritten.kind != Fault::None) abandon(program.clocks.unwritten);
     print(program);
   }
   fiber.finished = true;
@@ -256,6 +262,7 @@ bool Worker::start_next(Program& program) {
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
   program.bulk_copies.clear();
+  if (races_) races_->begin(program);
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
@@ -266,6 +273,7 @@ bool Worker::start_next(Program& program) {
     fiber->waits = false;
     fiber->moved = Fiber::Moved::Nothing;
     fiber->prints = 0;
+    fiber->order = 0;
     fiber->copies.clear();
     push(fiber);
   }
@@ -317,6 +325,9 @@ void Worker::run(Launch& launch) {
   launch_ = &launch;
   fault_ = {};
   steps_ = 0;
+  if (launch.check_races && !kept_races_) kept_races_ = std::make_unique<Races>();
+  races_ = launch.check_races ? kept_races_.get() : nullptr;
+  if (races_) races_->begin(launch);
   prepare();
   active_ = 0;
   for (Program& program : programs_) active_ += start_next(program);
@@ -450,7 +461,7 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
 void WorkerPool::run(Launch& launch) {
   std::lock_guard run_lock(run_mutex_);
   uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
-  size_t wanted = size_t(std::min<uint64_t>(workers_.size(), useful));
+  size_t wanted = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
   while (threads_.size() < wanted) threads_.emplace_back(&WorkerPool::work, this, threads_.size());
   std::unique_lock lock(mutex_);
   launch_ = &launch;

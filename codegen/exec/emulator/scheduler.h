@@ -19,6 +19,7 @@
 #include "codegen/exec/emulator/fibers.h"
 #include "codegen/exec/emulator/mbarrier.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/races.h"
 #include "codegen/exec/emulator/shared_writes.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "runtime/device.h"
@@ -103,6 +104,7 @@ struct Program {
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
   Prints prints;
+  ProgramClocks clocks;  ///< where races are looked for
   std::vector<Fiber*> fibers;
 };
 
@@ -119,6 +121,8 @@ struct Launch {
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory
+  bool check_races = false;   ///< and reads of what nobody has written; by one worker, which runs all programs
+  WrittenBytes* written = nullptr;
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};
@@ -158,6 +162,9 @@ class Worker {
   const Launch& launch() const { return *launch_; }
   Warp& warp() { return current_->program->warps[current_->thread / kLanes]; }
 
+  /// Null where races are not looked for.
+  Races* races() { return races_; }
+
   Warpgroup& warpgroup() { return current_->program->warpgroups[current_->thread / kLanes / 4]; }
 
   /// Every global access passes here: true if all of [address, address + bytes) may be accessed.
@@ -179,6 +186,7 @@ class Worker {
     compute();
     warp.meeting.arrived = 0;
     ++warp.round;
+    if (races_) Races::warp_met(*current_->program, current_->thread / kLanes);
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     release(lanes, kLanes);
   }
@@ -188,6 +196,7 @@ class Worker {
     if (!arrive(group.meeting, uint32_t(std::popcount(members)), where)) return wait(where);
     group.meeting.arrived = 0;
     ++group.round;
+    if (races_) Races::warp_met(*current_->program, current_->thread / kLanes);
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       if (members >> lane & 1) release(lanes + lane, 1);
@@ -299,6 +308,9 @@ class Worker {
   size_t head_ = 0, tail_ = 0, ready_mask_ = 0;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
   uint64_t ticks_ = 0, yields_ = 0, steps_ = 0;
+
+  std::unique_ptr<Races> kept_races_;  ///< made when first asked for
+  Races* races_ = nullptr;             ///< in this launch
 
   Fiber main_;
   Fault fault_;
