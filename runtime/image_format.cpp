@@ -120,6 +120,12 @@ std::string to_bytes(const KernelImage& image) {
     for (int number : {loop.loc.line, loop.loc.column, loop.loc.end_column, loop.asked, loop.given})
       w.number(int32_t(number));
   }
+  w.number(uint64_t(image.asserts.size()));
+  for (const ImageAssert& assert : image.asserts) {
+    w.bytes(assert.loc.file ? *assert.loc.file : std::string());
+    for (int number : {assert.loc.line, assert.loc.column, assert.loc.end_column}) w.number(int32_t(number));
+    w.bytes(assert.text);
+  }
   return w.take();
 }
 
@@ -175,6 +181,12 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
     if (const auto file = r.bytes<std::string>(); !file.empty()) loop.loc.file = intern_file(file);
     for (int* number : {&loop.loc.line, &loop.loc.column, &loop.loc.end_column, &loop.asked, &loop.given})
       *number = r.number<int32_t>();
+  }
+  image.asserts.resize(r.count());
+  for (ImageAssert& assert : image.asserts) {
+    if (const auto file = r.bytes<std::string>(); !file.empty()) assert.loc.file = intern_file(file);
+    for (int* number : {&assert.loc.line, &assert.loc.column, &assert.loc.end_column}) *number = r.number<int32_t>();
+    assert.text = r.bytes<std::string>();
   }
   if (!r.good() || !r.at_end()) return std::nullopt;
   return image;
