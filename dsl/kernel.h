@@ -47,7 +47,9 @@ struct LaunchOptions {
   /// Whether loops around a tl.dot copy whole boxes of arrays by tensor maps (GPUs from sm_90 on): 1 never, 2 wherever
   /// it is possible, 0 where it is expected to pay. A launch whose arguments allow no tensor map takes other code.
   int bulk_copies = 0;
-  int num_ctas = 1;  ///< programs of a cluster: 1
+  /// Thread blocks that run a program together, as a cluster (GPUs from sm_90 on): 1, 2, 4, 8 or 16. The program's
+  /// tiles are divided over them, so that a row of a matrix may be as wide as the registers of all of them.
+  int num_ctas = 1;
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
   bool dependent_launch = true;

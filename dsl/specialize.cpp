@@ -77,7 +77,7 @@ std::string stages_warning(const KernelImage& image) {
 
 void Specialization::set_options(ir::Func& func) const {
   for (const LaunchOption& option : launch_options())
-    if (const int value = options.*option.launch; option.info.is_choice() && !option.info.is_none(value))
+    if (const int value = options.*option.launch; !option.info.asks_nothing(value))
       func.attrs[std::string(option.info.name)] = int64_t(value);
 }
 

@@ -34,10 +34,10 @@ Group Combining::operands_of_register(int r) const {
   return out;
 }
 
-llvm::Value* Combining::bits_of_thread(const std::vector<int>& bits) {
+llvm::Value* Combining::bits_of(llvm::Value* index, const std::vector<int>& bits) {
   llvm::Value* number = l_.i32(0);
   for (size_t i = 0; i < bits.size(); ++i) {
-    llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(bits[i])), l_.i32(1));
+    llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(index, uint64_t(bits[i])), l_.i32(1));
     number = l_.b.CreateOr(number, l_.b.CreateShl(one, uint64_t(i)));
   }
   return number;

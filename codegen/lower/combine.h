@@ -30,8 +30,9 @@ class Combining {
   Group operands_of_register(int r) const;
 
   bool moves_along_axis(Dim dim, int bit) const { return layout_.basis(dim, bit, along_) != 0; }
-  /// The number that these bits of the thread's index make up, lowest first.
-  llvm::Value* bits_of_thread(const std::vector<int>& bits);
+  /// The number that these bits of an index make up, lowest first; of the thread's.
+  llvm::Value* bits_of(llvm::Value* index, const std::vector<int>& bits);
+  llvm::Value* bits_of_thread(const std::vector<int>& bits) { return bits_of(l_.thread(), bits); }
   /// Whether the thread's index has these bits of `mask`; null where there are none to compare.
   llvm::Value* is_thread(uint32_t mask, uint32_t bits);
   /// Row-major index of this thread's element with that register part, among the elements along the other axes.

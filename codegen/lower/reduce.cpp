@@ -1,5 +1,6 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
-// memory with one barrier, after which every warp combines the warps' partial results itself.
+// memory with one barrier, after which every warp combines the warps' partial results itself. Where the blocks of a
+// cluster divide what is reduced, the warps write to the shared memory of all of them: still one exchange.
 #include "codegen/lower/combine.h"
 
 namespace tegula::lower {
@@ -13,9 +14,7 @@ class Reduction : Combining {
   void run() {
     reduce_registers();
     reduce_lanes();
-    int warp_bits = 0;
-    for (int bit = 0; bit < layout_.in_bits(Dim::Warp); ++bit) warp_bits |= moves_along_axis(Dim::Warp, bit) << bit;
-    if (warp_bits) reduce_warps(uint32_t(warp_bits));
+    if (!bits_along_axis(Dim::Warp).empty() || !bits_along_axis(Dim::Block).empty()) reduce_warps();
     for (size_t i = 0; i < op_.results.size(); ++i) {
       Regs regs;
       for (int r = 0; r < Lowering::num_registers(out_); ++r) regs.push_back(partial_.at(key_of_result(r))[i]);
@@ -65,32 +64,39 @@ class Reduction : Combining {
     }
   }
 
+  std::vector<int> bits_along_axis(Dim dim) const {
+    std::vector<int> bits;
+    for (int bit = 0; bit < layout_.in_bits(dim); ++bit)
+      if (moves_along_axis(dim, bit)) bits.push_back(bit);
+    return bits;
+  }
+
+  // Bits of the thread's index that do not tell partial results apart: of copies, and of lanes that have reduced.
+  uint32_t idle_bits() const {
+    uint32_t idle = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
+    for (int bit : bits_along_axis(Dim::Lane)) idle |= 1u << bit;
+    return idle;
+  }
+
   // Partial results stand in shared memory with those of one element side by side, so that they are read in wide
   // accesses.
-  void reduce_warps(uint32_t warp_bits) {
-    int partials = 1 << __builtin_popcount(warp_bits);
-    // The thread's place among the partials: its warp bits along the axis, packed together.
-    std::vector<int> bits;
-    for (int bit = 0; bit < layout_.in_bits(Dim::Warp); ++bit)
-      if (warp_bits >> bit & 1) bits.push_back(5 + bit);
-    llvm::Value* place = bits_of_thread(bits);
-    // One writer for each partial: the thread whose lane and warp bits that do not tell partials apart are 0.
-    uint32_t idle = 0;
-    for (Dim dim : {Dim::Lane, Dim::Warp})
-      for (int bit = 0; bit < layout_.in_bits(dim); ++bit) {
-        bool copy = layout_.free_mask(dim) >> bit & 1;
-        bool reduced = dim == Dim::Lane && moves_along_axis(dim, bit);
-        if (copy || reduced) idle |= 1u << (bit + (dim == Dim::Warp ? 5 : 0));
-      }
-    llvm::Value* writer = is_thread(idle, 0);
-
+  void reduce_warps() {
+    const std::vector<int> warps = bits_along_axis(Dim::Warp), blocks = bits_along_axis(Dim::Block);
+    const int partials = 1 << (warps.size() + blocks.size());
+    // The thread's place among the partials: its warp and block bits along the axis, packed together.
+    std::vector<int> of_thread;
+    for (int bit : warps) of_thread.push_back(5 + bit);
+    llvm::Value* place = bits_of_thread(of_thread);
+    if (!blocks.empty())
+      place = l_.b.CreateOr(place, l_.b.CreateShl(bits_of(l_.block_of_cluster(), blocks), uint64_t(warps.size())));
     const std::vector<int64_t> areas = this->areas(partials);
+    l_.before_exchange(op_);
     for (size_t i = 0; i < areas.size(); ++i)
       for (auto& [key, g] : partial_) {
         llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), place);
-        l_.store_shared(address(areas[i], index, element_bytes(op_.operand(int(i)))), {g[i]}, writer, op_.loc);
+        store_partial(address(areas[i], index, element_bytes(op_.operand(int(i)))), g[i], blocks);
       }
-    l_.barrier(op_.loc);
+    l_.exchange_barrier(op_);
     // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
     // are few), then they combine among each other. That takes few registers, whatever the number of warps.
     const int width = partials_together(partials);
@@ -115,6 +121,34 @@ class Reduction : Combining {
       g = combine_all(std::move(groups));
     }
     for (int bit : sharing) combine_with_lane(1 << bit);
+  }
+
+  // One writer for each partial: the thread whose idle bits are 0. Where several blocks read it, as many idle lanes as
+  // there are write to one of them each, at the same time.
+  void store_partial(llvm::Value* at, llvm::Value* value, const std::vector<int>& blocks) {
+    uint32_t idle = idle_bits();
+    if (blocks.empty()) return l_.store_shared(at, {value}, is_thread(idle, 0), op_.loc);
+    std::vector<int> lanes;
+    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && lanes.size() < blocks.size(); ++bit)
+      if (idle >> bit & 1) lanes.push_back(bit), idle &= ~(1u << bit);
+    llvm::Value* writer = is_thread(idle, 0);
+    for (int high = 0; high < 1 << (blocks.size() - lanes.size()); ++high) {
+      llvm::Value* reader = l_.b.CreateOr(bits_of_thread(lanes), l_.i32(int64_t(high) << lanes.size()));
+      l_.store_in_block(block_along_axis(reader, blocks), at, {value}, writer, op_.loc);
+    }
+  }
+
+  // The block that is number `number` of those that divide what is reduced with this one.
+  llvm::Value* block_along_axis(llvm::Value* number, const std::vector<int>& blocks) {
+    if (int(blocks.size()) == layout_.in_bits(Dim::Block)) return number;
+    int32_t along = 0;
+    for (int bit : blocks) along |= 1 << bit;
+    llvm::Value* block = l_.b.CreateAnd(l_.block_of_cluster(), l_.i32(~along));
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(number, uint64_t(i)), l_.i32(1));
+      block = l_.b.CreateOr(block, l_.b.CreateShl(one, uint64_t(blocks[i])));
+    }
+    return block;
   }
 
   const ir::Type& out_;

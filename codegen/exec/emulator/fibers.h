@@ -62,10 +62,12 @@ struct AsyncCopy {
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   Program* program = nullptr;
-  uint32_t thread = 0;           ///< in the program
-  bool finished = true;          ///< has left the kernel
-  Where where;                   ///< the latest rendezvous that it had to wait in
-  AsyncQueue<AsyncCopy> copies;  ///< that it issued
+  uint32_t thread = 0;              ///< in the program
+  bool finished = true;             ///< has left the kernel
+  bool at_cluster_barrier = false;  ///< has arrived, and not waited yet
+  uint64_t cluster_barrier = 0;     ///< its number
+  Where where;                      ///< the latest rendezvous that it had to wait in
+  AsyncQueue<AsyncCopy> copies;     ///< that it issued
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
   [[no_unique_address]] StackNote stack;
 };
