@@ -24,19 +24,24 @@ constexpr int64_t kPrivateBytes = 16 << 10;
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
-// Partial results of the warps, and of the blocks of a cluster, for each element along the other axes.
+// Partial results of the warps for each element along the other axes, then those of the blocks of a cluster.
 int64_t combine_scratch(const ir::Op& op) {
   const ir::Type& in = op.operand(0)->type;
-  Dim axis = tile_dim(int(op.get(ir::attr::axis)));
-  int64_t partials = in.num_elements() / in.shape[op.get(ir::attr::axis)];
-  bool across = false;
-  for (Dim dim : {Dim::Warp, Dim::Block})
+  const int axis = int(op.get(ir::attr::axis));
+  auto partials = [&](Dim dim) {
+    int64_t count = 1;
     for (int bit = 0; bit < in.layout->in_bits(dim); ++bit)
-      if (in.layout->basis(dim, bit, axis)) partials *= 2, across = true;
-  if (!across) return 0;
-  if (op.opcode == ir::Opcode::Scan) partials *= axis_order(*in.layout, int(op.get(ir::attr::axis)))->rounds;
+      if (in.layout->basis(dim, bit, tile_dim(axis))) count *= 2;
+    return count;
+  };
+  int64_t warps = partials(Dim::Warp), blocks = partials(Dim::Block);
+  if (op.opcode == ir::Opcode::Scan && warps > 1) warps *= axis_order(*in.layout, axis)->rounds;
+  const int64_t elements = in.num_elements() / in.shape[size_t(axis)];
   int64_t bytes = 0;
-  for (const ir::Value* x : op.operands) bytes += partials * element_bytes(x->type) + 16;
+  for (const ir::Value* x : op.operands) {
+    if (warps > 1) bytes += elements * warps * element_bytes(x->type) + 16;
+    if (blocks > 1) bytes += exchange_slots(op) * (elements * blocks * element_bytes(x->type) + 16);
+  }
   return bytes;
 }
 
@@ -222,6 +227,12 @@ const ir::Op* alloc_of(const ir::Value* place) {
   const ir::Op* op = place->def;
   while (op->opcode != ir::Opcode::SharedAlloc) op = op->operand(0)->def;
   return op;
+}
+
+int exchange_slots(const ir::Op& op) {
+  for (const ir::Op* around = op.parent->parent; around; around = around->parent->parent)
+    if (around->opcode != ir::Opcode::If) return 2;
+  return 1;
 }
 
 int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }

@@ -488,19 +488,22 @@ llvm::Value* Lowering::is_owner_in_cluster(const LinearLayout* layout) {
 
 // ------------------------------------------------------------------------------- exchanges through shared memory
 
-namespace {
-
-bool is_in_loop(const ir::Op& op) {
-  for (const ir::Op* around = op.parent->parent; around; around = around->parent->parent)
-    if (around->opcode != ir::Opcode::If) return true;
-  return false;
-}
-
-}  // namespace
-
 // Scratch that other blocks write to is the op's alone, so only the op itself can have read it before.
 void Lowering::before_exchange(const ir::Op& op) {
-  if (shared.across.contains(&op) && is_in_loop(op)) cluster_barrier(op.loc);
+  if (shared.across.contains(&op) && exchange_slots(op) > 1) cluster_barrier(op.loc);
+}
+
+llvm::Value* Lowering::next_turn() {
+  llvm::Value* turn = nullptr;  // becomes a register
+  {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(entry_end_);
+    turn = b.CreateAlloca(b.getInt32Ty());
+    b.CreateStore(i32(0), turn);
+  }
+  llvm::Value* now = b.CreateLoad(b.getInt32Ty(), turn);
+  b.CreateStore(b.CreateXor(now, i32(1)), turn);
+  return now;
 }
 
 llvm::Value* Lowering::exchange_owner(const ir::Op& op, const LinearLayout* layout) {

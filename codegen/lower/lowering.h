@@ -143,6 +143,8 @@ class Lowering {
   void store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
                           llvm::Value* owner);
   void exchange_barrier(const ir::Op& op);
+  /// 0 and 1 in turn, each time that a thread comes here.
+  llvm::Value* next_turn();
   /// Who stores for an exchange.
   llvm::Value* exchange_owner(const ir::Op& op, const LinearLayout* layout);
   /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.

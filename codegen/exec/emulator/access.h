@@ -88,12 +88,11 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
 inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
   const Fiber& fiber = this_worker->fiber();
   const Cluster& cluster = *fiber.program->cluster;
-  const uint32_t size = this_worker->launch().shared_bytes;
   Fault fault;
   fault.bytes = bytes;
   for (const Program* block : cluster.blocks) {
     const uint32_t offset = address - block->shared_base;
-    if (offset >= size) continue;
+    if (offset >= SharedArena::kAlignment) continue;
     fault.address = block->block;
     if (block->running == 0)
       misuse("a store to shared memory of block {address} of the cluster, which has ended", {site}, fault);

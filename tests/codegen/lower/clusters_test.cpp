@@ -303,7 +303,7 @@ TEST(Clusters, ExchangeOnceForEachReduction) {
   EXPECT_EQ(count(ptx, R"(barrier\.cluster\.arrive)"), 3);
   EXPECT_EQ(count(ptx, R"(barrier\.cluster\.wait)"), 3);
   EXPECT_EQ(count(ptx, R"(st\.shared::cluster)"), 2);
-  EXPECT_EQ(count(ptx, R"(bar\.sync)"), 0);
+  EXPECT_EQ(count(ptx, R"(bar\.sync)"), 2);
 }
 
 TEST(Clusters, TargetsWithoutThemSaySo) {
