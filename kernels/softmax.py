@@ -3,7 +3,8 @@
 A row of `cols` elements lies `out_stride` and `x_stride` elements after the one before it. Whatever the element types,
 the arithmetic is fp32. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that
 far ahead), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with PIECE > 0 a row is
-taken in pieces of so many elements instead, and read twice, the second time from a cache.
+taken in pieces of so many elements instead, and read twice, the second time from a cache. Wide rows are divided
+over the blocks of a cluster (num_ctas).
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -11,7 +12,7 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import extent
+from tiles import CLUSTERS, LEAST_OF_BLOCK, extent
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -30,6 +31,9 @@ def configs():
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
+    for blocks, warps, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+        found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
@@ -46,15 +50,19 @@ def fitting(configs, named_args, **kwargs):
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
-        block = extent(cols, size, config.num_warps, rows)
+        blocks = config.num_ctas
+        block = extent(cols, size, config.num_warps * blocks, rows)
         stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
-        threads = 32 * config.num_warps
-        registers = min(200, 52000 // threads)
+        threads = 32 * config.num_warps * blocks
+        registers = min(200, 52000 // (32 * config.num_warps))
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
+                kept.append(config)
+        elif blocks > 1:
+            if cols >= LEAST_OF_BLOCK * blocks and 16 * threads <= block <= min(64, registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             ahead = max(stages - 1, 0)
@@ -151,7 +159,8 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
+    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
+                                 args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
 })
 @triton.jit

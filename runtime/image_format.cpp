@@ -91,6 +91,7 @@ std::string to_bytes(const KernelImage& image) {
   write(w, image.tensor_maps);
   w.number(int32_t(image.num_warps));
   w.number(int32_t(image.copy_warps));
+  w.number(int32_t(image.num_ctas));
   w.number(image.shared_bytes);
   w.number(uint8_t(image.dependent_launch));
   w.number(uint8_t(image.cooperative));
@@ -156,6 +157,8 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   r.require(image.tensor_maps.are_valid(image.params.size()));
   image.num_warps = r.number<int32_t>();
   image.copy_warps = r.number<int32_t>();
+  image.num_ctas = r.number<int32_t>();
+  r.require(image.num_ctas > 0);
   image.shared_bytes = r.number<int64_t>();
   image.dependent_launch = r.number<uint8_t>() != 0;
   image.cooperative = r.number<uint8_t>() != 0;

@@ -323,6 +323,7 @@ void check_configs(const std::string& file, const std::string& name, Shape shape
     LaunchOptions options{.constexprs = config.constexprs};
     for (const ConstexprArg& flag : flags) options.constexprs.push_back(flag);
     options.num_warps = config.num_warps.value_or(4);
+    options.num_ctas = config.num_ctas.value_or(1);
     int64_t tiles = (shape.rows + config["ROWS"] - 1) / config["ROWS"];
     if (config.find("COLS")) tiles *= (shape.cols + config["COLS"] - 1) / config["COLS"];
     if (config.find("STAGES") && config["STAGES"] > 0 && config["PIECE"] == 0) tiles = std::min<int64_t>(tiles, 2);
@@ -333,7 +334,7 @@ void check_configs(const std::string& file, const std::string& name, Shape shape
 }
 
 TEST(Kernels, EveryConfigurationOfSoftmax) {
-  for (Shape shape : {Shape{5, 500}, Shape{1, 16500}}) {
+  for (Shape shape : {Shape{5, 500}, Shape{1, 16500}, Shape{2, 50000}}) {
     TestMatrix<float> x(shape, 1), y(shape, 2);
     check_configs(
         "softmax.py", "softmax", shape, {},
@@ -347,7 +348,7 @@ TEST(Kernels, EveryConfigurationOfSoftmax) {
 }
 
 TEST(Kernels, EveryConfigurationOfNorm) {
-  for (Shape shape : {Shape{5, 500}, Shape{1, 7168}, Shape{1, 16500}}) {
+  for (Shape shape : {Shape{5, 500}, Shape{1, 7168}, Shape{1, 16500}, Shape{2, 50000}}) {
     TestMatrix<bfloat16> x(shape, 1), y(shape, 2), r(shape, 3), h(shape, 4), w({1, shape.cols}, 5),
         b({1, shape.cols}, 6);
     check_configs(

@@ -328,7 +328,6 @@ bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, L
 
 void add_launch_options(CLI::App& app, LaunchOptions& options) {
   for (const dsl::LaunchOption& option : dsl::launch_options()) {
-    if (!option.info.is_choice()) continue;
     std::string flag = fmt::format("--{}", option.info.name);
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, options.*option.launch, option.info.doc)->capture_default_str();

@@ -48,8 +48,9 @@ void write_output(const std::string& path, std::string_view data) {
 
 /// Prints what is known of the code; `assembled` may be null, then `why` says why.
 void report(const KernelImage& image, const Assembled* assembled, const std::string& why) {
-  fmt::print(stderr, "{} for {}: {} warps{}, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
-             image.copy_warps ? fmt::format(" and {} that copy", image.copy_warps) : "", image.shared_bytes);
+  fmt::print(stderr, "{} for {}: {} warps{}{}, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
+             image.copy_warps ? fmt::format(" and {} that copy", image.copy_warps) : "",
+             image.num_ctas > 1 ? fmt::format(" in each of {} blocks", image.num_ctas) : "", image.shared_bytes);
   if (assembled) {
     fmt::print(stderr, ", {} registers a thread, {} bytes spilled (by {})\n", assembled->registers,
                assembled->spill_bytes, assembled->by);

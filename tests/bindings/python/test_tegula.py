@@ -499,8 +499,11 @@ def meet(out, count):
                                                                                    num_warps=0)))
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
                          "add(): num_warps is '4', expected an int")
-        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
-                         "kernel 'add': num_ctas is 2, expected 1: Tegula launches no clusters")
+        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=3)),
+                         "kernel 'add': num_ctas is 3, expected 1, 2, 4, 8 or 16")
+        y = np.zeros(8, np.float32)
+        self.launch(y, x + 1, x + 2, 8, BLOCK=8, num_ctas=2)()
+        np.testing.assert_array_equal(y, np.full(8, 3, np.float32))
         self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, grid=(-1, ))),
                          "the grid (-1,) has an extent that is negative or above 2147483647")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),

@@ -371,7 +371,9 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
       for (const Config& config : tuning.prune(tuning.configs, args)) {
         std::vector<ArgType> types;
-        LaunchOptions options{.constexprs = config.constexprs, .num_warps = config.num_warps.value_or(4)};
+        LaunchOptions options{.constexprs = config.constexprs,
+                              .num_warps = config.num_warps.value_or(4),
+                              .num_ctas = config.num_ctas.value_or(1)};
         options.constexprs.insert(options.constexprs.end(), c.flags.begin(), c.flags.end());
         for (const KernelParam& p : kernel.params()) {
           if (p.name == "BLOCK") options.constexprs.emplace_back("BLOCK", cols);
