@@ -68,6 +68,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);
   image.fewer_stages = std::move(context.fewer_stages);
+  image.transfers = std::move(context.transfers);
   return image;
 }
 

@@ -66,6 +66,7 @@ struct Fiber {
   bool finished = true;          ///< has left the kernel
   Where where;                   ///< the latest rendezvous that it had to wait in
   AsyncQueue<AsyncCopy> copies;  ///< that it issued
+  uint32_t bulk_groups = 0;      ///< of bulk stores that it committed
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
   [[no_unique_address]] StackNote stack;
 };

@@ -134,6 +134,17 @@ void Worker::barrier(uint32_t threads, Where where) {
   release(program.fibers.data(), threads);
 }
 
+void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
+  Program& program = *current_->program;
+  Meeting& meeting = program.meetings[number];
+  if (!arrive(meeting, threads, where)) return wait(where);
+  meeting.arrived = 0;
+  const uint32_t first = current_->thread / threads * threads, time = program.writes.end_phase();
+  if (program.writes.tracks())
+    for (uint32_t thread = first; thread < first + threads; ++thread) program.writes.acquire(thread, time);
+  release(program.fibers.data() + first, threads);
+}
+
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
   for (unsigned i = 1; i < std::size(recent_); ++i)
     if (recent_[i].contains(address, bytes)) {
@@ -180,7 +191,10 @@ void Worker::finish() {
   Program& program = *fiber.program;
   if (!is_to_arrive(fiber))
     fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
-  if (program.running == 1) check_none_under_way(program);
+  if (program.running == 1) {
+    check_none_under_way(program);
+    end_bulk_stores(program);
+  }
   fiber.finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -205,6 +219,8 @@ bool Worker::start_next(Program& program) {
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
   program.bulk_copies.clear();
+  program.bulk_stores.clear();
+  program.meetings.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
@@ -213,6 +229,7 @@ bool Worker::start_next(Program& program) {
     fiber->finished = false;
     fiber->moved = Fiber::Moved::Nothing;
     fiber->copies.clear();
+    fiber->bulk_groups = 0;
     push(fiber);
   }
   return true;
@@ -311,6 +328,8 @@ void Worker::reset_fibers() {
     program.running = 0;
     program.mbarriers.clear();
     program.bulk_copies.clear();
+    program.bulk_stores.clear();
+    program.meetings.clear();
   }
 }
 

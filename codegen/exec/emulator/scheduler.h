@@ -85,6 +85,8 @@ struct Program {
   SharedWrites writes;
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
+  std::vector<BulkStore> bulk_stores;      ///< those that are not over
+  std::map<uint32_t, Meeting> meetings;    ///< of some warps, by the barriers' numbers
   std::vector<Fiber*> fibers;
 };
 
@@ -147,6 +149,8 @@ class Worker {
 
   /// Waits until the first `threads` threads of the program are here.
   void barrier(uint32_t threads, Where where);
+  /// Waits until all of the `threads` threads, a multiple of which come before them, are at the barrier of that number.
+  void barrier_between(uint32_t number, uint32_t threads, Where where);
 
   /// The rendezvous of a warp: the last lane to arrive calls `compute`, then all go on. `exchange` has been filled by
   /// each lane, and holds the results for it until it arrives again.
