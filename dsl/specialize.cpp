@@ -75,6 +75,14 @@ std::string stages_warning(const KernelImage& image) {
   return text;
 }
 
+std::vector<std::string> transfer_lines(const KernelImage& image) {
+  std::vector<std::string> lines;
+  for (const Transfer& transfer : image.transfers)
+    lines.push_back(fmt::format("{}{}{}", transfer.loc ? transfer.loc.to_string() + ": " : "", transfer.by,
+                                transfer.why_not.empty() ? "" : fmt::format("; not in bulk: {}", transfer.why_not)));
+  return lines;
+}
+
 void Specialization::set_options(ir::Func& func) const {
   for (const LaunchOption& option : launch_options())
     if (const int value = options.*option.launch; option.info.is_choice() && !option.info.is_none(value))

@@ -67,12 +67,12 @@ TensorMaps read_tensor_maps(ByteReader& r) {
   return maps;
 }
 
-void write(Writer& w, const Loc& loc) {
+void write(ByteWriter& w, const Loc& loc) {
   w.bytes(loc.file ? *loc.file : std::string());
   for (int number : {loc.line, loc.column, loc.end_column}) w.number(int32_t(number));
 }
 
-Loc read_loc(Reader& r) {
+Loc read_loc(ByteReader& r) {
   Loc loc;
   if (const auto file = r.bytes<std::string>(); !file.empty()) loc.file = intern_file(file);
   for (int* number : {&loc.line, &loc.column, &loc.end_column}) *number = r.number<int32_t>();

@@ -75,6 +75,8 @@ class GlobalAccesses {
   bool unknown_ = false;
 };
 
+constexpr int kMostGroups = 14;  // of warps that wait for each other: by a barrier each of the hardware's 16
+
 bool has_products_beside(const Func& func) {
   bool found = false;
   walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart; });
@@ -110,7 +112,9 @@ class BulkStores {
     bool replaced = false;
     for (Op* store : stores) {
       const Loc loc = store->loc;
-      const std::string why_not = accesses.has_alone(*store) ? replace(*store) : kNotAlone;
+      const std::string why_not = func_.bulk_copies() == 1      ? "the option bulk_copies forbids it"
+                                  : !accesses.has_alone(*store) ? kNotAlone
+                                                                : replace(*store);
       context_.transfers.push_back({loc, why_not.empty() ? "bulk stores" : "stores by threads", why_not});
       replaced |= why_not.empty();
     }
@@ -129,7 +133,8 @@ class BulkStores {
     if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
     AffineTile& tile = std::get<AffineTile>(found);
     auto source = source_of(store, tile.dims.back().axis);
-    if (!source) return "warps hold no boxes of it with rows of 32 bytes or more";
+    if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
+      return "warps hold no boxes of it with rows of 32 bytes or more";
     tried_ = true;
     const int64_t bytes_before = plan_shared(func_).bytes;
     const MappedTile mapped{std::move(tile), source->boxes.extents, source->boxes.swizzle};
@@ -172,8 +177,7 @@ class BulkStores {
 }  // namespace
 
 void passes::bulk_stores(Func& func, PassContext& context) {
-  const int option = func.bulk_copies();
-  if (!context.target.has(Feature::Tma) || option == 1 || (option == 0 && !has_products_beside(func))) return;
+  if (!context.target.has(Feature::Tma) || (func.bulk_copies() != 2 && !has_products_beside(func))) return;
   BulkStores(func, context).run();
 }
 
