@@ -383,6 +383,9 @@ tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* 
 tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts);
 /* Assembly text; empty for an image of the emulator. */
 const char* tegula_image_ptx(const tegula_image* image);
+/* How pipelined loops copy and results of products are stored, a line each ("gemm.py:240:5: bulk copies, issued by warps
+ * of their own"), and why not in bulk where they are not. It lives as long as the image. */
+const char* tegula_image_transfers(const tegula_image* image);
 void tegula_image_release(tegula_image* image);
 
 /* ---- Values, made short */

@@ -141,6 +141,16 @@ class Estimator {
     step->ahead = copies_ahead(op);
   }
 
+  // Threads store to shared memory 16 bytes at a time.
+  void bulk_store(const ir::Type& value, double times) {
+    const double bytes = double(value.num_elements() * element_bytes(value)) * times;
+    written_ += bytes;
+    write_traffic_ += bytes;
+    const double instructions = double(held_elements(value) * element_bytes(value)) / 16 * times;
+    steps_ += instructions;
+    slots_ += instructions * warps_ * 4;
+  }
+
   // What warps of their own copy for a product.
   void copies_beside(const ir::Op& product, Step& step) const {
     for (int i : {0, 1}) {
@@ -179,6 +189,9 @@ class Estimator {
         case Opcode::BulkCopy:
           bulk_copy(op, times, step);
           loads |= !step;
+          continue;
+        case Opcode::BulkStore:
+          bulk_store(op.operand(0)->type, times);
           continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);
