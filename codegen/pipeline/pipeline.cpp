@@ -33,6 +33,7 @@
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
+#include "codegen/pipeline/waves.h"
 
 namespace tegula {
 
@@ -59,7 +60,10 @@ class LoopPipeliner {
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
     int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all);
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.product) schedule.stores.clear();
+    if (!schedule.product)
+      schedule.stores.clear();
+    else
+      multiply_in_waves(loop_, *schedule.product);
     if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);

@@ -1,0 +1,17 @@
+// Elements of a tile that are the same one in memory.
+#pragma once
+
+#include <vector>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// Of each register of a laid-out tile the first one with an element of the same run, where runs of so many elements
+/// along each axis, from 0 on, are equal. `runs`: powers of two, one an axis.
+std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs);
+
+/// How many different ones there are.
+int64_t count_different(const ir::Type& type, const ir::Ints& runs);
+
+}  // namespace tegula
