@@ -108,8 +108,7 @@ class Estimator {
     (reads ? read_ : written_) += total;
     (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
     if (reads && !values_.depends_on_program(ptr)) shared_ += total;
-    const bool repeats = op.opcode == ir::Opcode::Load && type.layout && op.has(ir::attr::repeats);
-    const int64_t held = repeats ? count_different(value, op.get(ir::attr::repeats)) : held_elements(value);
+    const int64_t held = op.opcode == ir::Opcode::Load && type.layout ? loaded_elements(op) : held_elements(value);
     double instructions = double(held) / width * times;
     steps_ += instructions;
     slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock

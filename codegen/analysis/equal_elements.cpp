@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "codegen/analysis/register_pressure.h"
 #include "codegen/layout/linear_layout.h"
 
 namespace tegula {
@@ -22,6 +23,12 @@ int64_t count_different(const ir::Type& type, const ir::Ints& runs) {
   int64_t count = 0;
   for (int r = 0; r < int(firsts.size()); ++r) count += firsts[size_t(r)] == r;
   return count;
+}
+
+int64_t loaded_elements(const ir::Op& load) {
+  const ir::Type& type = load.result()->type;
+  const bool repeats = load.opcode == ir::Opcode::Load && load.has(ir::attr::repeats);
+  return repeats ? count_different(type, load.get(ir::attr::repeats)) : held_elements(type);
 }
 
 }  // namespace tegula

@@ -14,4 +14,7 @@ std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs);
 /// How many different ones there are.
 int64_t count_different(const ir::Type& type, const ir::Ints& runs);
 
+/// Elements that a thread holds of what a laid-out load gives, equal ones counted once.
+int64_t loaded_elements(const ir::Op& load);
+
 }  // namespace tegula

@@ -111,14 +111,23 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
   if (!v->def) {
     const ir::Op* loop = ir::for_of(v);
     bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
+    auto is_loaded = [](const ir::Value* x) { return x->def && x->def->opcode == Opcode::Load; };
+    if (loop)
+      if (auto i = ir::ForLoop(*loop).number(v); i && is_loaded(ir::ForLoop(*loop).init(*i)))
+        n = variety(ir::ForLoop(*loop).init(*i));  // what was loaded ahead
     if (loop && index)
       if (auto i = ir::ForLoop(*loop).number(v)) n = variety(ir::ForLoop(*loop).init(*i));
     return variety_[v] = n;
   }
   const ir::Op& op = *v->def;
-  if (op.opcode == Opcode::Load && op.has(ir::attr::repeats) && v->type.layout)
-    return variety_[v] = count_different(v->type, op.get(ir::attr::repeats));
+  if (op.opcode == Opcode::Load && v->type.layout) return variety_[v] = loaded_elements(op);
   auto of = [&](int i) { return variety(op.operand(i)); };
+  const auto is_float = [](const ir::Value* x) { return x && x->type.is_float() && !x->type.pointer; };
+  if (op.has(ir::Elementwise) && std::all_of(op.operands.begin(), op.operands.end(), is_float)) {
+    n = 1;  // what is really different, as scales of rows and columns are
+    for (int i = 0; i < int(op.operands.size()) && n < all; ++i) n = std::min(all, n * of(i));
+    return variety_[v] = n;
+  }
   switch (op.opcode) {
     case Opcode::Constant:
     case Opcode::Arange:
