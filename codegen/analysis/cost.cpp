@@ -9,6 +9,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/register_pressure.h"
@@ -110,7 +111,8 @@ class Estimator {
     (reads ? read_ : written_) += total;
     (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
     if (reads && !values_.depends_on_program(ptr)) shared_ += total;
-    double instructions = double(held_elements(value)) / width * times;
+    const int64_t held = op.opcode == ir::Opcode::Load && type.layout ? loaded_elements(op) : held_elements(value);
+    double instructions = double(held) / width * times;
     steps_ += instructions;
     slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
   }

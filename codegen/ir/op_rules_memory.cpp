@@ -54,6 +54,12 @@ void OpRules::memory() {
 // As many elements lie side by side in registers, and one access moves 16 bytes at most. (Whether they do in memory is
 // for the analysis of the pointers to say.)
 void OpRules::vector_of_access() {
+  if (op_->opcode == Opcode::Load && op_->has(attr::repeats)) {
+    const Ints repeats = op_->get(attr::repeats);
+    auto power = [](int64_t n) { return (n & (n - 1)) == 0; };
+    want(int(repeats.size()) == in(0).rank() && std::all_of(repeats.begin(), repeats.end(), power),
+         fmt::format("attribute 'repeats' is {}, expected a power of two for each axis", shape_to_string(repeats)));
+  }
   const int64_t vector = op_->get(attr::vector);
   if (vector == 1) return;
   const Type& ptr = in(0);

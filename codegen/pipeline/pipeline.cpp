@@ -35,6 +35,7 @@
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
+#include "codegen/pipeline/waves.h"
 
 namespace tegula {
 
@@ -59,9 +60,12 @@ class LoopPipeliner {
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
-    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all);
+    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.product) schedule.stores.clear();
+    if (!schedule.product)
+      schedule.stores.clear();
+    else
+      multiply_in_waves(loop_, *schedule.product);
     if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
@@ -70,6 +74,13 @@ class LoopPipeliner {
   }
 
  private:
+  // Small loads alone need not be as far ahead as copies.
+  int64_t wanted_ahead(const std::vector<Op*>& loads, bool all) const {
+    const bool small =
+        !all && std::all_of(loads.begin(), loads.end(), [](const Op* load) { return is_small_load(*load); });
+    return std::min<int64_t>(stages_ - 1, small ? 2 : stages_);
+  }
+
   // 0: where it is expected to pay; 1: not; 2: where it is possible.
   bool divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
