@@ -187,6 +187,7 @@ typedef struct tegula_options {
   int32_t warp_specialize; /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
                               it is expected to pay, or as the configuration says */
   int32_t bulk_copies;     /* copies of loops by tensor maps: the same numbers */
+  int32_t debug;           /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;
 
 /* ---- Devices */

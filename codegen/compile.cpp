@@ -67,6 +67,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   image.ptx = std::move(code->ptx);
   image.bitcode = std::move(code->bitcode);
   image.sites = std::move(code->sites);
+  image.asserts = std::move(code->asserts);
   image.fewer_stages = std::move(context.fewer_stages);
   return image;
 }

@@ -97,6 +97,7 @@ struct Config {
   std::optional<int> maxnreg;          ///< registers a thread at most; unset: the launch's
   std::optional<int> warp_specialize;  ///< as of LaunchOptions; unset: the launch's
   std::optional<int> bulk_copies;      ///< as of LaunchOptions; unset: the launch's
+  std::optional<int> debug;            ///< as of LaunchOptions; unset: the launch's
   std::optional<int> num_ctas;         ///< programs of a cluster; unset: the launch's
   /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
   std::function<void(HookedLaunch&)> pre_hook = {};

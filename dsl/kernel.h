@@ -21,7 +21,7 @@
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/launch.h"
 #include "runtime/tuning/tuning_store.h"
 
@@ -47,6 +47,9 @@ struct LaunchOptions {
   /// Whether loops around a tl.dot copy whole boxes of arrays by tensor maps (GPUs from sm_90 on): 1 never, 2 wherever
   /// it is possible, 0 where it is expected to pay. A launch whose arguments allow no tensor map takes other code.
   int bulk_copies = 0;
+  /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
+  /// is set to another value than 0.
+  int debug = 0;
   int num_ctas = 1;  ///< programs of a cluster: 1
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.

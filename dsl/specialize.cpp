@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "dsl/launch_options.h"
@@ -75,9 +76,25 @@ std::string stages_warning(const KernelImage& image) {
   return text;
 }
 
+namespace {
+
+bool debug_from_environment() {
+  for (const char* name : {"TEGULA_DEBUG", "TRITON_DEBUG"})
+    if (const char* value = std::getenv(name)) return *value && std::string_view(value) != "0";
+  return false;
+}
+
+// What an option is in the compiled code.
+int value_of(const LaunchOption& option, const LaunchOptions& options) {
+  const int value = options.*option.launch;
+  return &option.info == &ir::option::debug && value == 0 ? debug_from_environment() : value;
+}
+
+}  // namespace
+
 void Specialization::set_options(ir::Func& func) const {
   for (const LaunchOption& option : launch_options())
-    if (const int value = options.*option.launch; option.info.is_choice() && !option.info.is_none(value))
+    if (const int value = value_of(option, options); option.info.is_choice() && !option.info.is_none(value))
       func.attrs[std::string(option.info.name)] = int64_t(value);
 }
 
@@ -380,7 +397,7 @@ std::string types_text(std::span<const ArgType> types) {
 std::string specialization_text(std::span<const ArgType> types, const LaunchOptions& options) {
   std::string text;
   for (const LaunchOption& option : launch_options())
-    text += fmt::format("{} {} ", option.info.name, options.*option.launch);
+    text += fmt::format("{} {} ", option.info.name, value_of(option, options));
   text +=
       fmt::format("{}{}{}; {}", options.dependent_launch ? "" : "alone", options.cooperative_grid ? "cooperative" : "",
                   options.enable_fp_fusion ? "" : "unfused", types_text(types));

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -81,7 +83,7 @@ class CudaDevice;
 
 class CudaKernel final : public LoadedKernel {
  public:
-  CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module);
+  CudaKernel(CudaDevice& device, KernelImage image, cuda::Module module);
   ~CudaKernel() override;
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
@@ -89,8 +91,11 @@ class CudaKernel final : public LoadedKernel {
   bool try_launch(Grid grid, void* const* args, StreamHandle stream) override;
   const KernelImage& image() const override { return image_; }
   std::string why_inaccessible(uint64_t address) const override;
+  /// Throws the DeviceError of an assert that has failed in a launch, once.
+  void check_asserts();
 
  private:
+  void listen_for_asserts();
   bool launch_with_maps(Grid grid, void* const* args, StreamHandle stream);
   void start(Grid grid, void* const* args, StreamHandle stream);
   [[noreturn]] void launch_failed(Result result, Grid grid) const;
@@ -105,8 +110,9 @@ class CudaKernel final : public LoadedKernel {
   unsigned threads_;
   unsigned shared_bytes_;
   std::unique_ptr<CudaTensorMaps> maps_;  // null: the code takes none
+  AssertFailure* failure_ = nullptr;      // in pinned memory; null: the code has no asserts
 
-  const CudaDevice& device_;
+  CudaDevice& device_;
   cuda::Module module_;
   KernelImage image_;
 };
@@ -202,12 +208,14 @@ class CudaDevice final : public Device {
     auto scope = current();
     driver_.call(driver_.memcpy_to_device_async, to, from, bytes, as_stream(stream));
     driver_.call(driver_.stream_synchronize, as_stream(stream));
+    check_asserts();
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
     if (bytes == 0) return;
     auto scope = current();
     driver_.call(driver_.memcpy_to_host_async, to, from, bytes, as_stream(stream));
     driver_.call(driver_.stream_synchronize, as_stream(stream));
+    check_asserts();
   }
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
     if (bytes == 0) return;
@@ -242,6 +250,7 @@ class CudaDevice final : public Device {
   void synchronize(StreamHandle stream) override {
     auto scope = current();
     driver_.call(driver_.stream_synchronize, as_stream(stream));
+    check_asserts();
   }
 
   EventHandle create_event() override {
@@ -260,6 +269,7 @@ class CudaDevice final : public Device {
   double elapsed_ms(EventHandle start, EventHandle stop) override {
     auto scope = current();
     driver_.call(driver_.event_synchronize, as_event(stop));
+    check_asserts();
     float ms = 0;
     driver_.call(driver_.event_elapsed_time, &ms, as_event(start), as_event(stop));
     return ms;
@@ -292,6 +302,29 @@ class CudaDevice final : public Device {
   }
   void destroy_graph(GraphHandle graph) noexcept override {
     quietly([&] { driver_.graph_exec_destroy(static_cast<cuda::GraphExec>(graph)); });
+  }
+
+  // ---- Kernels with asserts. Those that have failed by then are told by each call that waits for the device.
+
+  void add_asserting(CudaKernel* kernel) {
+    std::lock_guard lock(asserting_mutex_);
+    asserting_.push_back(kernel);
+  }
+  void remove_asserting(CudaKernel* kernel) {
+    std::lock_guard lock(asserting_mutex_);
+    std::erase(asserting_, kernel);
+  }
+  void check_asserts();
+
+  // On a stream of its own, which waits for nobody.
+  void write_before_launches(uint64_t to, const void* from, size_t bytes) {
+    RelaxedCapture relaxed(driver_);
+    cuda::Stream stream = nullptr;
+    driver_.call(driver_.stream_create, &stream, unsigned(cuda::kStreamNonBlocking));
+    Result result = driver_.memcpy_to_device_async(to, from, bytes, stream);
+    if (result == Result::Success) result = driver_.stream_synchronize(stream);
+    driver_.stream_destroy(stream);
+    if (result != Result::Success) driver_.fail(driver_.memcpy_to_device_async.symbol, result);
   }
 
   // Runs `release` in the context. What was wrong with the device has been said by the call that met it; giving things
@@ -347,7 +380,14 @@ class CudaDevice final : public Device {
   bool reads_host_memory_ = false;
   std::mutex blocks_mutex_;
   std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes
+  std::mutex asserting_mutex_;
+  std::vector<CudaKernel*> asserting_;
 };
+
+void CudaDevice::check_asserts() {
+  std::lock_guard lock(asserting_mutex_);
+  for (CudaKernel* kernel : asserting_) kernel->check_asserts();
+}
 
 std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
   TEGULA_CHECK(!image.ptx.empty() || !image.cubin.empty(), "image of kernel '{}' holds no GPU code", image.kernel);
@@ -388,7 +428,7 @@ const cuda::LaunchAttribute* attribute_of(const Driver& driver, const KernelImag
 }
 
 // Called with the device's context current; takes over `module`, also when it throws.
-CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module module)
+CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module module)
     : launch_kernel_(device.driver().launch_kernel.function),
       launch_kernel_ex_(device.driver().launch_kernel_ex.function),
       attribute_(attribute_of(device.driver(), image)),
@@ -420,14 +460,53 @@ CudaKernel::CudaKernel(const CudaDevice& device, KernelImage image, cuda::Module
     checked(driver.func_set_attribute.symbol,
             driver.func_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
                                       int(image_.shared_bytes)));
+  if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)
+    listen_for_asserts();
 }
 
 CudaKernel::~CudaKernel() {
-  device_.quietly([&] { device_.driver().module_unload(module_); });
+  if (failure_) device_.remove_asserting(this);
+  device_.quietly([&] {
+    device_.driver().module_unload(module_);
+    if (failure_) device_.driver().mem_free_host(failure_);
+  });
+}
+
+// Gives the code memory to write a failure to, which the host reads without a wait.
+void CudaKernel::listen_for_asserts() {
+  const Driver& driver = device_.driver();
+  cuda::DevicePtr variable = 0;
+  size_t bytes = 0;
+  if (driver.module_get_global(&variable, &bytes, module_, kFailureVariable) != Result::Success) return;
+  void* memory = nullptr;
+  if (driver.mem_host_alloc(&memory, sizeof(AssertFailure), unsigned(cuda::kHostAllocMapped)) != Result::Success)
+    return;
+  auto* failure = new (memory) AssertFailure;
+  try {
+    device_.write_before_launches(variable, &failure, sizeof failure);
+  } catch (const DeviceError&) {
+    driver.mem_free_host(memory);
+    return;
+  }
+  failure_ = failure;
+  device_.add_asserting(this);
+}
+
+void CudaKernel::check_asserts() {
+  std::atomic_ref<uint32_t> state(failure_->state);
+  if (state.load(std::memory_order_acquire) != 2) return;
+  const AssertFailure failure = *failure_;
+  state.store(0, std::memory_order_release);
+  const Loc loc = failure.number < image_.asserts.size() ? image_.asserts[failure.number].loc : Loc();
+  throw DeviceError(fmt::format(
+      "kernel '{}': {}\n  at {}, program ({}, {}, {}), thread {}", image_.kernel, assert_failed(image_, failure.number),
+      loc ? loc.to_string() : "an unknown source place", failure.x, failure.y, failure.z, failure.thread));
 }
 
 bool CudaKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
+  if (failure_) [[unlikely]]
+    check_asserts();
   if (maps_) return launch_with_maps(grid, args, stream);
   start(grid, args, stream);
   return true;

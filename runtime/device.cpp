@@ -8,6 +8,11 @@
 
 namespace tegula {
 
+std::string assert_failed(const KernelImage& image, uint64_t number) {
+  const std::string text = number < image.asserts.size() ? image.asserts[number].text : std::string();
+  return text.empty() ? "the assertion fails" : "the assertion fails: " + text;
+}
+
 std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t most, const DeviceInfo& device) {
   return fmt::format(
       "kernel '{}': a cooperative grid of {} x {} x {} programs, all of which run at once; {} runs {} such programs "

@@ -59,6 +59,9 @@ class LoadedKernel {
   }
 };
 
+/// "the assertion fails: MESSAGE" of the image's assert of that number.
+std::string assert_failed(const KernelImage& image, uint64_t number);
+
 /// Why a cooperative launch of the image is refused by a device that runs `most` of its programs at once.
 std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t most, const DeviceInfo& device);
 

@@ -38,6 +38,23 @@ struct FewerStages {
   bool operator==(const FewerStages&) const = default;
 };
 
+/// The variable of GPU code with asserts that holds the address of an AssertFailure; 0: there is none.
+inline constexpr const char* kFailureVariable = "tegula_failure";
+
+/// What the first assert that fails leaves behind, in memory that host and GPU see.
+struct AssertFailure {
+  uint32_t state = 0;   ///< 1: is being written; 2: is written
+  uint32_t number = 0;  ///< of KernelImage::asserts
+  uint32_t x = 0, y = 0, z = 0, thread = 0;
+};
+
+/// An assert that the code checks.
+struct ImageAssert {
+  Loc loc;
+  std::string text;
+  bool operator==(const ImageAssert&) const = default;
+};
+
 struct KernelImage {
   std::string kernel;                    ///< the user's name of the kernel, and the entry symbol
   std::string target;                    ///< "sm_90a"
@@ -56,6 +73,7 @@ struct KernelImage {
   int registers = -1;             ///< per thread; -1: not known yet
   int spill_bytes = -1;           ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
+  std::vector<ImageAssert> asserts;                              ///< by their numbers in the code
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a program
   bool operator==(const KernelImage&) const = default;
 };

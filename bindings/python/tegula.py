@@ -177,7 +177,7 @@ class _OptionsStruct(ctypes.Structure):
                 ("num_constexprs", ctypes.c_size_t), ("num_warps", ctypes.c_int32), ("num_stages", ctypes.c_int32),
                 ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
                 ("cooperative_grid", ctypes.c_int32), ("no_fp_fusion", ctypes.c_int32),
-                ("warp_specialize", ctypes.c_int32), ("bulk_copies", ctypes.c_int32)]
+                ("warp_specialize", ctypes.c_int32), ("bulk_copies", ctypes.c_int32), ("debug", ctypes.c_int32)]
 
 
 class _TupleStruct(ctypes.Structure):
@@ -947,11 +947,11 @@ class Image:
         return f"<tegula.Image {', '.join(facts)}, {self.shared_bytes} bytes shared>"
 
 
-_OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "num_ctas")
+_OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "debug", "num_ctas")
 _OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 _WITHOUT_EFFECT = {
-    "launch_pdl": (True, False), "debug": (True, False), "sanitize_overflow": (True, False),
+    "launch_pdl": (True, False), "sanitize_overflow": (True, False),
     "warp_size": (32, ), "extern_libs": (), "ir_override": (), "instrumentation_mode": ("", )
 }
 _ALL_OPTIONS = (*_OPTIONS, *_OTHER_OPTIONS, *_WITHOUT_EFFECT, "stream")

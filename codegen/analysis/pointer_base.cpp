@@ -91,4 +91,29 @@ bool orders_memory(const Block& block, std::vector<const Value*>& written) {
   return ordered;
 }
 
+std::vector<const Value*> written_by(const Func& func) {
+  std::vector<const Value*> written;
+  orders_memory(func.body, written);
+  walk(func.body, [&](const Op& op) {
+    if (op.opcode == Opcode::InlineAsmEffects) written.push_back(nullptr);
+  });
+  return written;
+}
+
+bool follows_order(const Op& loop) {
+  std::vector<const Value*> written;
+  for (const Op* op = &loop; op; op = op->parent->parent) {
+    const Op* around = op->parent->parent;
+    if (around && (around->opcode == Opcode::For || around->opcode == Opcode::While) &&
+        std::any_of(around->regions.begin(), around->regions.end(),
+                    [&](const auto& region) { return orders_memory(*region, written); }))
+      return true;
+    for (auto& other : op->parent->ops) {
+      if (other.get() == op) break;
+      if (orders_memory(*other, written)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace tegula

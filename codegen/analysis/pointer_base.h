@@ -18,4 +18,9 @@ bool orders_memory(const ir::Op& op, std::vector<const ir::Value*>& written);
 /// Likewise of a block.
 bool orders_memory(const ir::Block& block, std::vector<const ir::Value*>& written);
 
+/// The bases of what the function writes anywhere; null for what is not known.
+std::vector<const ir::Value*> written_by(const ir::Func& func);
+/// Whether what is ordered before the loop runs, acquired from other programs for one, may be what it reads.
+bool follows_order(const ir::Op& loop);
+
 }  // namespace tegula

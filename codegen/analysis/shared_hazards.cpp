@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "codegen/analysis/global_order.h"
 #include "codegen/ir/flow.h"
 
 namespace tegula {
@@ -35,6 +36,7 @@ struct State {
   std::map<const Value*, Rooms> tokens;    // what the copies of a token write
   std::vector<Rooms> multiplying;          // what products under way read, the latest first
   std::map<const Value*, size_t> started;  // for sums in flight: products started since their latest one
+  GlobalAccesses global;
   bool operator==(const State&) const = default;
 };
 
@@ -54,6 +56,7 @@ void unite(State& into, const State& other) {
     auto known = into.started.try_emplace(sums, age).first;
     known->second = std::min(known->second, age);
   }
+  unite(into.global, other.global);
 }
 
 bool encloses(const Op& outer, const Op& op) {
@@ -176,6 +179,8 @@ class HazardWalk {
   }
 
   void visit(const Op& op, State& state) {
+    if (order_.needs_barrier(op, state.global)) need_barrier(op, false, state);
+    order_.add(op, state.global);
     switch (op.opcode) {
       case Opcode::Barrier:
         return barrier(state, op.get(attr::async_proxy));
@@ -308,6 +313,7 @@ class HazardWalk {
   static void barrier(State& state, bool async_proxy) {
     state.read.clear();
     state.written.clear();
+    state.global.since_barrier.clear();
     if (async_proxy) state.unfenced.clear();
   }
 
@@ -371,6 +377,7 @@ class HazardWalk {
     }
     number_slots(state, rotations_.turned_by(op),
                  [](int64_t slot, int64_t slots) { return (slot + slots - 1) % slots; });
+    order_.next_iteration(op, state.global);
   }
 
   // Regions of other ops may run any number of times, in any order.
@@ -431,6 +438,7 @@ class HazardWalk {
   }
 
   const SharedPlan& plan_;
+  GlobalOrder order_;
   Rotations rotations_;
   std::vector<const Op*> barriers_;  // allocs of barriers in shared memory
   int searching_ = 0;                // for what holds where an iteration begins: nothing is recorded

@@ -1,4 +1,5 @@
-// In which order threads and engines get to shared memory.
+// In which order threads and engines get to shared memory, and threads to what they store to global memory
+// (global_order.h): barriers serve both.
 #pragma once
 
 #include <string>

@@ -20,7 +20,15 @@ struct EmulatorOptions {
   uint64_t seed = 0;          ///< 0: threads run in order; else in an order that follows from the seed, warps unevenly
   int resident_programs = 0;  ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
+  /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
+  /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.
+  bool check_races = false;
   bool baseline_cpu = false;      ///< use no more than x86-64's first instruction set
+  /// A launch that takes longer, or in which the threads of a worker take more steps (iterations of loops, and turns of
+  /// threads that wait for others through memory), is ended with a report of where its threads are. 0: the environment
+  /// variable TEGULA_EMULATOR_LIMIT ("2.5s", "1000000", or both: "10s,1000000"), or no limit.
+  double limit_s = 0;
+  uint64_t limit_steps = 0;
 };
 
 /// The emulator as a device, with what only it can do. Emulated addresses are host addresses.

@@ -181,6 +181,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   code.dependent_launch = lowering.dependent_launch();
   code.tensor_maps = lower::launch_maps(func);
   code.sites = lowering.sites;
+  code.asserts = lowering.asserts;
   if (options.emulator) {
     llvm::SmallString<0> bitcode;
     llvm::raw_svector_ostream stream(bitcode);

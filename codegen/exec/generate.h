@@ -18,6 +18,7 @@ struct GeneratedCode {
   bool dependent_launch = false;
   TensorMaps tensor_maps;
   std::vector<Loc> sites;
+  std::vector<ImageAssert> asserts;
 };
 
 /// PTX for a module in LLVM IR, text or bitcode, that calls hardware functions; the target must have what they need.

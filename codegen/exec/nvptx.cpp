@@ -1,6 +1,7 @@
 #include "codegen/exec/nvptx.h"
 
 #include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Pass.h>
@@ -10,6 +11,7 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include <algorithm>
@@ -23,6 +25,7 @@
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
+#include "runtime/kernel_image.h"
 
 namespace tegula {
 
@@ -311,6 +314,76 @@ void replace_calls(llvm::Function& f, const lower::AsmBlock& block) {
 
 }  // namespace
 
+namespace {
+
+// The variable that the host sets to the address of what asserts write to; 0: nobody reads that.
+llvm::Value* failure_address(llvm::IRBuilder<>& b, llvm::Module& module) {
+  llvm::GlobalVariable* variable = module.getGlobalVariable(kFailureVariable);
+  if (!variable) {
+    variable = new llvm::GlobalVariable(module, b.getInt64Ty(), false, llvm::GlobalValue::ExternalLinkage,
+                                        b.getInt64(0), kFailureVariable, nullptr, llvm::GlobalValue::NotThreadLocal, 1);
+    variable->setExternallyInitialized(true);
+  }
+  return b.CreateAlignedLoad(b.getInt64Ty(), variable, llvm::Align(8), /*isVolatile=*/true);
+}
+
+// What vprintf takes behind the format, in order: the program, coordinates, and the value as its kind says.
+llvm::SmallVector<llvm::Value*> printed_values(llvm::IRBuilder<>& b, const llvm::CallInst& call, uint32_t rank,
+                                               uint32_t kind) {
+  constexpr unsigned kCoordinates = 2, kBits = 7;
+  llvm::SmallVector<llvm::Value*> values;
+  for (llvm::Intrinsic::ID axis :
+       {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+        llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z})
+    values.push_back(b.CreateIntrinsic(axis, {}));
+  for (uint32_t i = 0; i < rank; ++i) values.push_back(call.getArgOperand(kCoordinates + i));
+  llvm::Value* bits = call.getArgOperand(kBits);
+  if (kind == 0) values.push_back(b.CreateTrunc(bits, b.getInt32Ty()));
+  if (kind == 1) values.push_back(bits);
+  if (kind == 2) values.push_back(b.CreateBitCast(bits, b.getDoubleTy()));
+  return values;
+}
+
+// Turns a call of the row `print` into one of the driver's vprintf, whose arguments lie side by side in memory.
+void replace_print(llvm::CallInst& call, const std::vector<uint32_t>& immediates) {
+  constexpr unsigned kFormat = 0, kPredicate = 8;
+  llvm::Module& module = *call.getModule();
+  llvm::IRBuilder<> b(llvm::SplitBlockAndInsertIfThen(call.getArgOperand(kPredicate), &call, false));
+  llvm::PointerType* pointer = llvm::PointerType::get(module.getContext(), 0);
+  const auto values = printed_values(b, call, immediates[1], immediates[2]);
+  llvm::SmallVector<llvm::Type*> types;
+  for (llvm::Value* value : values) types.push_back(value->getType());
+  auto* type = llvm::StructType::get(module.getContext(), types);
+  llvm::IRBuilder<> at_entry(&*call.getFunction()->getEntryBlock().getFirstInsertionPt());
+  llvm::AllocaInst* room = at_entry.CreateAlloca(type);
+  for (unsigned i = 0; i < values.size(); ++i) b.CreateStore(values[i], b.CreateStructGEP(type, room, i));
+  llvm::FunctionCallee vprintf =
+      module.getOrInsertFunction("vprintf", llvm::FunctionType::get(b.getInt32Ty(), {pointer, pointer}, false));
+  b.CreateCall(vprintf, {b.CreateIntToPtr(call.getArgOperand(kFormat), pointer), room});
+  call.eraseFromParent();
+}
+
+// Replaces calls of rows whose body is no assembly; false if the row has one.
+bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& modifiers) {
+  const bool address = row.name == "failure_address" || row.name == "shared_base";
+  if (!address && row.name != "print") return false;
+  for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+    auto& call = *llvm::cast<llvm::CallInst>(user);
+    if (!address) {
+      replace_print(call, *lower::immediates(row, modifiers));
+      continue;
+    }
+    llvm::IRBuilder<> b(&call);
+    call.replaceAllUsesWith(row.name == "shared_base" ? shared_array_address(b, *f.getParent())
+                                                      : failure_address(b, *f.getParent()));
+    call.eraseFromParent();
+  }
+  f.eraseFromParent();
+  return true;
+}
+
+}  // namespace
+
 int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
@@ -323,17 +396,12 @@ int insert_ptx(llvm::Module& module, const Target& target) {
     if (!row || !f.isDeclaration()) continue;
     TEGULA_CHECK(f.use_empty() || target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
     if (!f.use_empty()) ptx = std::max(ptx, target.ptx_for(row->feature));
+    if (replace_special(f, *row, modifiers)) continue;
     const Assembly assembly = assembly_of(*row, target, modifiers);
     const bool many = f.hasNUsesOrMore(kManyCalls);
     std::map<CallForm, AssemblyCalls> calls;
     for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
       auto& call = *llvm::cast<llvm::CallInst>(user);
-      if (row->name == "shared_base") {
-        llvm::IRBuilder<> b(&call);
-        call.replaceAllUsesWith(shared_array_address(b, module));
-        call.eraseFromParent();
-        continue;
-      }
       CallForm form = form_of(call, *row, assembly, many);
       auto it = calls.find(form);
       if (it == calls.end()) it = calls.try_emplace(form, f, *row, assembly, modifiers, form).first;

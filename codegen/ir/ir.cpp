@@ -149,6 +149,7 @@ int option_of(const Func& func, const OptionInfo& option) {
 int Func::num_warps() const { return option_of(*this, option::num_warps); }
 int Func::warp_specialize() const { return option_of(*this, option::warp_specialize); }
 int Func::bulk_copies() const { return option_of(*this, option::bulk_copies); }
+bool Func::debug() const { return option_of(*this, option::debug) != 0; }
 int Func::num_stages() const { return option_of(*this, option::num_stages); }
 int Func::maxnreg() const { return option_of(*this, option::maxnreg); }
 

@@ -25,7 +25,7 @@ struct OptionInfo {
   constexpr bool is_optional() const { return rule == OrZero; }
   constexpr bool is_none(int64_t value) const { return is_optional() && value == 0; }
   /// Whether there is anything to say: an option that can have one value alone is not told of.
-  constexpr bool is_choice() const { return low < high; }
+  constexpr bool is_choice() const { return low < high || is_optional(); }
   /// "num_warps is 3, expected 1, 2, 4, 8, 16 or 32"
   std::string wrong(int64_t value) const;
 };

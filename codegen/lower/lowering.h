@@ -17,6 +17,7 @@
 #include "codegen/target/target.h"
 #include "runtime/base/check.h"
 #include "runtime/base/diag.h"
+#include "runtime/kernel_image.h"
 
 namespace tegula::lower {
 
@@ -55,6 +56,7 @@ class Lowering {
   std::unordered_map<const ir::Op*, int64_t> groups;  ///< of copies that an async_wait leaves under way
   AxisAnalysis axes;
   std::vector<Loc> sites;
+  std::vector<ImageAssert> asserts;
   std::unordered_map<const ir::Value*, int> uses;
 
   /// Of the group of warps whose code is being lowered: the program's, or those of copy_warps.

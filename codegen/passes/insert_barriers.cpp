@@ -1,4 +1,4 @@
-// Puts barriers where threads exchange data through shared memory, as late and as few as find_shared_hazards allows.
+// Puts barriers where threads exchange data through memory, as late and as few as find_shared_hazards allows.
 #include "codegen/analysis/shared_hazards.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"

@@ -111,17 +111,6 @@ std::vector<Value*> make_coordinates(Builder& build, const AffineTiles& tiles, c
   return coordinates;
 }
 
-// The bases of what the function writes anywhere; null for what is not known. Bulk copies read through the asynchronous
-// proxy, which does not see what this launch has written before.
-std::vector<const Value*> written_by(const Func& func) {
-  std::vector<const Value*> written;
-  orders_memory(func.body, written);
-  walk(func.body, [&](const Op& op) {
-    if (op.opcode == Opcode::InlineAsmEffects) written.push_back(nullptr);
-  });
-  return written;
-}
-
 // Whether a launch makes so many maps, and computes so much for them.
 bool launch_makes_maps(const Func& func) {
   constexpr size_t kStepsOfAddPtr = 4;
@@ -141,24 +130,6 @@ bool launch_makes_maps(const Func& func) {
   return maps <= TensorMaps::kMost && steps <= TensorMaps::kMostSteps;
 }
 
-// Whether what is ordered before the loop runs, acquired from other programs for one, may be what it copies: the
-// asynchronous proxy would not see it.
-bool follows_order(const Op& loop) {
-  std::vector<const Value*> written;
-  for (const Op* op = &loop; op; op = op->parent->parent) {
-    const Op* around = op->parent->parent;
-    if (around && (around->opcode == Opcode::For || around->opcode == Opcode::While) &&
-        std::any_of(around->regions.begin(), around->regions.end(),
-                    [&](const auto& region) { return orders_memory(*region, written); }))
-      return true;
-    for (auto& other : op->parent->ops) {
-      if (other.get() == op) break;
-      if (orders_memory(*other, written)) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
@@ -166,6 +137,7 @@ BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
     why_not_ = "the kernel orders memory ahead of it";
     return;
   }
+  // Bulk copies read through the asynchronous proxy, which does not see what this launch has written before.
   const std::vector<const Value*> written = written_by(func);
   for (const Op* copy : copies)
     if (!apart(copy->operand(0), written)) {

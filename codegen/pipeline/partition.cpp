@@ -85,10 +85,11 @@ bool reads_stored(const Op& loop, const std::vector<Op*>& copies) {
   return found;
 }
 
-// Inline assembly may hold a barrier of all threads, which the copying warps would never come to.
+// Inline assembly may hold a barrier of all threads, which the copying warps would never come to; an assert has one.
 bool is_understood(const Func& func) {
   bool understood = true;
-  walk(func.body, [&](const Op& op) { understood &= op.opcode != Opcode::InlineAsmEffects; });
+  walk(func.body,
+       [&](const Op& op) { understood &= op.opcode != Opcode::InlineAsmEffects && op.opcode != Opcode::DeviceAssert; });
   return understood;
 }
 
@@ -171,8 +172,13 @@ bool Partition::can_divide(const LoopSchedule& schedule, const std::vector<Op*>&
   // Copies for the next iteration of a loop around would pass what this one waits for.
   std::vector<const Value*> written;
   if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return false;
-  return std::all_of(schedule.copies.begin(), schedule.copies.end(),
-                     [&](const Op* copy) { return can_copy(*copy, target_); });
+  // The copying warps begin with the program: they wait neither for what it stores nor for what it acquires.
+  if (follows_order(*nest.front())) return false;
+  written = written_by(func_);
+  return std::all_of(schedule.copies.begin(), schedule.copies.end(), [&](const Op* copy) {
+    const bool in_bulk = copy->opcode == Opcode::BulkCopy;
+    return can_copy(*copy, target_) && (in_bulk || apart(copy->operand(0), written));
+  });
 }
 
 // Copies that the loop begins to read at one op, and is done with at one op, fill slots together.

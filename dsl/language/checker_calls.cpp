@@ -434,17 +434,13 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   if (name.starts_with("tl.")) {
     std::string base = name.substr(3);
     if (base == "static_assert") return static_assert_(args, loc);
-    if (base == "device_assert") return dsl::None{};                 // as with Triton unless its debug mode is on
     if (base == "condition" && !args.empty()) return args[0].value;  // disable_licm is a hint
     if (base.starts_with("target_info.")) return target_query(base.substr(12), args, loc);
     if (base == "extra.cuda.num_warps" && args.empty()) return dsl::Int(func_->num_warps());
     if (base == "extra.cuda.num_threads" && args.empty()) return dsl::Int(32 * func_->num_warps());
     if (const dsl::FunctionInfo* info = dsl::find_function(base)) return call_table(*info, std::move(args), loc);
   }
-  if (name == "print" || name == "tl.device_print") {
-    diags_.warning(loc, "printing from a kernel is not supported: the call is skipped");
-    return dsl::None{};
-  }
+  if (name == "print") return call_table(*dsl::find_function("device_print"), std::move(args), loc);
   for (const Argument& a : args)
     if (a.value.is_poison()) return Val();
   if (name == "range" || name == "tl.range" || name == "tl.static_range")

@@ -192,6 +192,13 @@ std::string Checker::message_text(const Expr* e) {
 
 void Checker::check_assert(const Stmt& s) {
   Val condition = eval(*s.value);
+  if (condition.is_value() && !unknown_) {
+    std::string message = message_text(s.message.get());
+    if (message.starts_with(": ")) message.erase(0, 2);
+    sema_.at(s.loc);
+    dsl::call_function(sema_, *dsl::find_function("device_assert"), {condition, std::move(message)}, {});
+    return;
+  }
   if (!condition.is_constant() || dsl::truth(condition) || unknown_) return;
   error(s.loc, "the assertion fails" + message_text(s.message.get()));
 }

@@ -129,7 +129,26 @@ decorators. Globals may be computed by them. Which of several definitions of a n
 counts is decided by the conditions; an `except` is taken never to run.
 
 `tl.static_print` prints when the kernel is compiled, on the standard error stream (in Python on standard output).
-`tl.device_print` and `print` are skipped with a warning; `tl.device_assert` does nothing, as in Triton without its debug mode.
+`tl.device_print`, which `print` is too, prints when the kernel runs. `tl.device_assert`, which `assert` of a value is too,
+is carried out with the option `debug`, or with `TEGULA_DEBUG` or `TRITON_DEBUG` in the environment, and does nothing
+otherwise, as in Triton. On a GPU a failed assert ends its program, and the next launch of the kernel or the next call that
+waits for the device is a `DeviceError` with the message; the device stays usable, and other programs go on. On the emulator it
+ends the launch.
+
+## Order in memory
+
+A program has one order: a load sees what the program has stored before, a store changes nothing that it has loaded before,
+and of two stores to one address the later one stays. Where a thread accesses what another one stores, the compiler
+puts a barrier between the two (Triton leaves that to `tl.debug_barrier()`). An atomic operation on a scalar that releases
+(`sem` is not 'relaxed' or 'acquire') shows other programs all that the program has done before; behind one that acquires, and
+whose result is used, all threads see what was released. Three things have no order:
+
+- Pointers that follow from different parameters of the kernel are taken not to overlap.
+- Of elements that one store puts at one address any one stays.
+- Where a loop's iterations store to one address, any one stays, unless the address is the same in each iteration or follows
+  from a tile that was loaded: `tl.debug_barrier()` orders the iterations.
+
+Programs of a launch have no order but that of atomic operations and volatile loads.
 
 ## Decorators
 

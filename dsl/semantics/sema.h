@@ -32,6 +32,8 @@ struct Sema {
 
   /// Calls a jit function value with arguments, inlining it (combine functions of tl.reduce); set by the front end.
   std::function<Val(const FunctionRef&, std::vector<Val>)> call;
+  /// Asserts of values are carried out.
+  bool debug = false;
   /// Lines of tl.static_print so far.
   std::vector<std::string> prints = {};
 

@@ -98,6 +98,8 @@ enum class JitInputType : int { Cubin = 0, Ptx = 1 };
 enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
 enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
+/// Memory of the host that GPUs see, in all contexts.
+enum HostAllocFlags : unsigned { kHostAllocMapped = 3 };
 enum StreamFlags : unsigned { kStreamDefault = 0, kStreamNonBlocking = 1 };
 enum EventFlags : unsigned { kEventDefault = 0, kEventDisableTiming = 2 };
 

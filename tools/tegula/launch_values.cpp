@@ -50,14 +50,16 @@ void LaunchTexts::add_options(CLI::App& app) {
 }
 
 std::shared_ptr<Device> open_device(const LaunchTexts& o, std::string& why) {
-  if (!o.target.empty() && o.device != "emulator") throw UsageError("--target is for --device=emulator");
-  if (o.device.empty()) return default_device(&why);
+  if (!o.target.empty() && o.device != "emulator" && !o.check) throw UsageError("--target is for --device=emulator");
+  if (o.check && o.device == "gpu") throw UsageError("--check is for --device=emulator");
+  if (o.device.empty() && !o.check) return default_device(&why);
   std::shared_ptr<Device> device;
   if (o.device == "gpu") {
     device = open_cuda_device();
   } else {
     EmulatorOptions options;
     if (!o.target.empty()) options.target = o.target;
+    options.check_races = o.check;
     device = make_emulator(options);
   }
   why = device->info().name;

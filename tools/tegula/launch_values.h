@@ -20,6 +20,7 @@ struct LaunchTexts {
   std::string target;
   std::vector<std::string> in, random, zeros, scalars, constexprs, globals;
   uint64_t seed = 0;
+  bool check = false;  ///< by the emulator, which looks for races too
   LaunchOptions options;
 
   /// Adds --in, --random, --zeros, --arg, --constexpr, --global, --device, --target, --seed, and add_launch_options().

@@ -48,6 +48,7 @@ int run_command(const Options& o) {
   Program program = load_program(name.file, o.launch.globals);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
+  if (o.launch.check) options.debug = 1;
   LaunchValues values(o.launch, kernel);
   std::map<std::string, std::string, std::less<>> files;
   for (const std::string& text : o.out) {
@@ -88,6 +89,8 @@ Command add_run(CLI::App& parent) {
   app->add_option("--grid", o->grid, "Programs to start: 64, cdiv(n, BLOCK), or up to three of these: rows, batch")
       ->capture_default_str();
   o->launch.add_options(*app);
+  app->add_flag("--check", o->launch.check,
+                "Run on the emulator with all its checks: races, and asserts of the kernel");
   app->add_option("--out", o->out, "NAME=FILE.npy: where to write an array after the run")->allow_extra_args(false);
   app->footer(std::string(kLaunchHelp) +
               "After the run every array is summarised, and those of --out are written.\n\n"

@@ -5,12 +5,17 @@
 
 namespace tegula::emulator {
 
-/// The host address of a global access; does not return if it is not allowed.
-inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site) {
+/// The host address of a global access; does not return if it is not allowed. `stored`: what a write puts there, where
+/// it is at hand.
+inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site,
+                           const void* stored = nullptr) {
   Worker& worker = *this_worker;
   bool aligned = (address & (bytes - 1)) == 0;
-  if (aligned && worker.may_access(address, bytes)) [[likely]]
+  if (aligned && worker.may_access(address, bytes)) [[likely]] {
+    if (Races* races = worker.races()) [[unlikely]]
+      races->global(worker.fiber(), address, bytes, access, {site}, stored);
     return reinterpret_cast<void*>(address);
+  }
   Fault fault;
   fault.kind = aligned ? Fault::GlobalBounds : Fault::GlobalAlignment;
   fault.access = access;
@@ -64,12 +69,15 @@ inline void check_proxy(const Program& program, uint32_t offset, const char* who
 }
 
 /// The host address of a shared access by `fiber` (the current one, or a lane for which it acts).
-inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site) {
+inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site,
+                           const void* stored = nullptr) {
   Worker& worker = *this_worker;
   uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && offset < size && size - offset >= bytes) [[likely]] {
     check_under_way(*fiber.program, offset, bytes, access, {site});
+    if (Races* races = worker.races()) [[unlikely]]
+      races->shared(fiber, offset, bytes, access, {site}, stored);
     if (access == Access::Write && fiber.program->writes.tracks())
       fiber.program->writes.store(offset, bytes, fiber.thread, site);
     return reinterpret_cast<void*>(uint64_t(address));

@@ -135,6 +135,7 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   check_target(program, copy);
   check_source(copy);
   count_bulk_copy(copy, barrier);
+  if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, where);
   copy.done = worker.flip();
   if (copy.done) perform(program, copy);
   program.bulk_copies.push_back(copy);

@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "codegen/exec/emulator.h"
 #include "codegen/exec/emulator/jit.h"
@@ -25,6 +28,35 @@ constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
 constexpr unsigned kMostTogether = 8192;  ///< of a worker, where all programs of a launch run at once
 constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
+
+/// Seconds and steps of a launch at most; 0: no limit.
+std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
+  if (options.limit_s > 0 || options.limit_steps > 0) return {options.limit_s, options.limit_steps};
+  const char* text = std::getenv("TEGULA_EMULATOR_LIMIT");
+  std::pair<double, uint64_t> out{0, 0};
+  while (text && *text) {
+    char* end = nullptr;
+    const double number = std::strtod(text, &end);
+    const bool seconds = *end == 's';
+    if (seconds) ++end;
+    if (end == text || !(number > 0) || (*end && *end != ','))
+      throw DeviceError(
+          fmt::format("TEGULA_EMULATOR_LIMIT is '{}'\n  hint: seconds as '2.5s', steps as '1000000', or both "
+                      "with a comma between",
+                      std::getenv("TEGULA_EMULATOR_LIMIT")));
+    if (seconds)
+      out.first = number;
+    else
+      out.second = uint64_t(number);
+    text = *end ? end + 1 : end;
+  }
+  return out;
+}
+
+bool races_in_environment() {
+  const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
+  return value && *value && std::string_view(value) != "0";
+}
 
 struct Graph {
   std::vector<std::function<void()>> nodes;
@@ -66,8 +98,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
+        check_races_(options.check_races || races_in_environment()),
         target_(target),
-        jit_(options.baseline_cpu),
+        jit_(options.baseline_cpu, check_races_),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);
@@ -85,12 +118,20 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   // ---- Memory
 
-  uint64_t allocate(size_t bytes) override { return memory_.allocate(bytes); }
-  void free(uint64_t address) noexcept override { memory_.free(address); }
+  uint64_t allocate(size_t bytes) override {
+    const uint64_t address = memory_.allocate(bytes);
+    if (check_races_) written_.allocate(address, bytes);
+    return address;
+  }
+  void free(uint64_t address) noexcept override {
+    written_.free(address);
+    memory_.free(address);
+  }
   size_t allocated_bytes(uint64_t address) override { return memory_.allocated_bytes(address); }
 
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the device", to, bytes, stream);
+    written_.mark(to, bytes);
     if (bytes) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
@@ -100,13 +141,15 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_range("copy on the device", to, bytes);
     check_range("copy on the device", from, bytes);
-    run_or_capture(stream, [=] {
+    run_or_capture(stream, [=, this] {
+      written_.mark(to, bytes);
       if (bytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     });
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     check_range("fill", address, bytes);
-    run_or_capture(stream, [=] {
+    run_or_capture(stream, [=, this] {
+      written_.mark(address, bytes);
       if (bytes) std::memset(reinterpret_cast<void*>(address), value, bytes);
     });
   }
@@ -243,7 +286,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       wanted = uint64_t(options_.resident_programs);
     else if (code.jit->may_spin)
       wanted = std::min(kMostResident, kMostFibers / threads);
-    uint64_t share = (programs + pool_.size() - 1) / pool_.size();
+    const uint64_t workers = check_races_ ? 1 : pool_.size();
+    uint64_t share = (programs + workers - 1) / workers;
     return unsigned(std::min(wanted, share));
   }
 
@@ -263,22 +307,31 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = options_.seed;
     launch.check_bounds = options_.check_bounds;
+    launch.check_races = check_races_;
+    launch.written = &written_;
+    std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
     launch.track_writes = code.jit->async_proxy;
     launch.ranges = memory_.table();
     pool_.run(launch);
-    if (!launch.fault) return;
+    const char* stopped = launch.stopped;
+    if (!launch.fault && !stopped) return;
     std::vector<uint64_t> addresses;
     const auto& params = code.image.params;
     for (size_t i = 0; i < params.size(); ++i)
       if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
     reset_counters(addresses);
-    throw DeviceError(describe(*launch.fault, code.image, code.jit->places, memory_, args));
+    const std::string message = launch.fault ? describe(*launch.fault, code.image, code.jit->places, memory_, args)
+                                             : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    if (launch.report_to_stderr) fmt::print(stderr, "{}\n", message);
+    throw DeviceError(message);
   }
 
   EmulatorOptions options_;
+  const bool check_races_;
   Target target_;
   DeviceInfo info_;
   GlobalMemory memory_;
+  WrittenBytes written_;  ///< where races are looked for
   Jit jit_;
   WorkerPool pool_;
 };

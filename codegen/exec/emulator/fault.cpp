@@ -4,9 +4,13 @@
 
 #include <cstring>
 
+#include "runtime/device.h"
+
 namespace tegula::emulator {
 
 namespace {
+
+constexpr uint32_t kLanes = 32;
 
 /// Threads in ascending order as "thread 3" or "threads 0-15, 20, 24-31".
 std::string thread_list(const std::vector<uint32_t>& threads) {
@@ -33,16 +37,19 @@ class Describer {
 
   std::string text() const {
     std::string what = fmt::format("kernel '{}': {}", image_.kernel, happened());
-    std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock
+    std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock || fault_.kind == Fault::Stopped
                          ? fmt::format("\n  in program ({}, {}, {})", fault_.x, fault_.y, fault_.z)
                          : fmt::format("\n  at {}, program ({}, {}, {}), thread {}", source(fault_.where), fault_.x,
                                        fault_.y, fault_.z, fault_.thread);
-    return what + at;
+    const bool race = fault_.kind == Fault::GlobalRace || fault_.kind == Fault::SharedRace;
+    return what + at + (race ? race_hint() : std::string());
   }
 
  private:
+  static constexpr const char* kVerbs[] = {"read", "write", "atomic operation"};
+
   std::string happened() const {
-    const char* verb[] = {"read", "write", "atomic operation"};
+    const auto& verb = kVerbs;
     std::string access =
         fmt::format("{} of {} byte{}", verb[int(fault_.access)], fault_.bytes, fault_.bytes == 1 ? "" : "s");
     switch (fault_.kind) {
@@ -65,19 +72,10 @@ class Describer {
             "threads part ways where they must go together: thread {} is in {}, thread {} in {}; a condition that "
             "differs between threads stands around one of them",
             fault_.other_thread, operation(fault_.other_where), fault_.thread, operation(fault_.where));
-      case Fault::Deadlock: {
-        std::string text = "deadlock: ";
-        for (size_t i = 0; i < fault_.waiters.size(); ++i) {
-          const Fault::Waiters& w = fault_.waiters[i];
-          text += fmt::format("{}{} wait{} in {}", i ? "; " : "", thread_list(w.threads),
-                              w.threads.size() == 1 ? "s" : "", operation(w.where));
-          if (w.phase) text += describe(*w.phase);
-        }
-        if (!fault_.finished.empty())
-          text += fmt::format("; {} {} left the kernel", thread_list(fault_.finished),
-                              fault_.finished.size() == 1 ? "has" : "have");
-        return text;
-      }
+      case Fault::Deadlock:
+        return "deadlock: " + threads();
+      case Fault::Stopped:
+        return fmt::format("stopped {}: {}", fault_.what, threads());
       case Fault::Proxy:
         return fmt::format(
             "{} shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies between: "
@@ -87,10 +85,71 @@ class Describer {
       case Fault::Misuse:
         return fmt::format(fmt::runtime(fault_.what), fmt::arg("address", int64_t(fault_.address)),
                            fmt::arg("bytes", fault_.bytes), fmt::arg("other", source(fault_.other_where)));
+      case Fault::GlobalRace: {
+        Range near;
+        std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
+        return fmt::format("race: {} at {:#x}, {}{}, {}", access, fault_.address, where, argument_into(near), other());
+      }
+      case Fault::SharedRace:
+        return fmt::format("race: {} in shared memory at offset {}, {}", access, int64_t(fault_.address), other());
+      case Fault::GlobalUnwritten: {
+        Range near;
+        std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
+        return fmt::format("{} at {:#x}, {}{}, that nobody has written", access, fault_.address, where,
+                           argument_into(near));
+      }
+      case Fault::SharedUnwritten:
+        return fmt::format("{} in shared memory at offset {} that nobody has written", access, int64_t(fault_.address));
+      case Fault::Assert:
+        return assert_failed(image_, fault_.address);
       case Fault::None:
         break;
     }
     return "no fault";
+  }
+
+  /// The earlier access of a race, and what there is not between the two.
+  std::string other() const {
+    std::string who = fmt::format("thread {} of warp {}", fault_.other_thread, fault_.other_thread / kLanes);
+    if (fault_.between_programs)
+      who += fmt::format(" of program ({}, {}, {})", fault_.other_x, fault_.other_y, fault_.other_z);
+    if (fault_.by_bulk_copy) who = "a bulk copy";
+    return fmt::format("and {} by {} at {}, and {}", kVerbs[int(fault_.other_access)], who, source(fault_.other_where),
+                       missing());
+  }
+
+  std::string missing() const {
+    if (fault_.by_scope) return "an atomic operation of scope 'cta' counts in its own program alone";
+    if (fault_.between_programs) return "nothing orders the two programs";
+    if (fault_.by_bulk_copy) return "no wait for the copy's phase comes between";
+    return "no barrier lies between";
+  }
+
+  std::string race_hint() const {
+    if (fault_.by_scope) return "\n  hint: scope='gpu'";
+    if (fault_.between_programs)
+      return "\n  hint: tl.atomic_add and its kin, or an atomic with sem='release' behind the one and one with "
+             "sem='acquire' at the same address before the other";
+    return "\n  hint: tl.debug_barrier() between the two";
+  }
+
+  /// Where all threads of the program are.
+  std::string threads() const {
+    std::string text;
+    for (const Fault::Waiters& w : fault_.waiters) {
+      const bool one = w.threads.size() == 1, known = w.where.place < places_.size();
+      if (!text.empty()) text += "; ";
+      text += thread_list(w.threads);
+      if (w.waits)
+        text += fmt::format(" wait{} in {}", one ? "s" : "", operation(w.where));
+      else
+        text += fmt::format(" run{}{}", one ? "s" : "", known ? ", last seen in " + operation(w.where) : std::string());
+      if (w.phase) text += describe(*w.phase);
+    }
+    if (!fault_.finished.empty())
+      text += fmt::format("{}{} {} left the kernel", text.empty() ? "" : "; ", thread_list(fault_.finished),
+                          fault_.finished.size() == 1 ? "has" : "have");
+    return text;
   }
 
   static std::string describe(const Fault::Phase& phase) {

@@ -24,6 +24,12 @@ struct Fault {
     Deadlock,
     Misuse,
     Proxy,
+    Assert,
+    Stopped,
+    GlobalRace,
+    SharedRace,
+    GlobalUnwritten,
+    SharedUnwritten,
   };
 
   /// What a thread waits for in mbarrier_wait.
@@ -34,11 +40,12 @@ struct Fault {
     uint32_t bytes = 0, expected_bytes = 0;  ///< of bulk copies, those that are not done as well
     bool operator==(const Phase&) const = default;
   };
-  /// Threads that wait at one place.
+  /// Threads that wait at one place, or run from there on.
   struct Waiters {
     Where where;
     std::optional<Phase> phase;
     std::vector<uint32_t> threads;
+    bool waits = true;
   };
 
   Kind kind = None;
@@ -50,12 +57,18 @@ struct Fault {
   /// Proxy: who uses shared memory, and how.
   const char* what = "";
   Where where;
-  uint64_t address = 0;  ///< of an access; shared ones count from the start of the program's array
+  uint64_t address = 0;  ///< of an access; Assert: its number; shared ones count from the start of the program's array
   uint32_t bytes = 0;
   uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
   Where other_where;
-  std::vector<Waiters> waiters;    ///< Deadlock
-  std::vector<uint32_t> finished;  ///< Deadlock: threads that left the kernel
+  /// Of a race: the earlier access.
+  Access other_access = Access::Read;
+  uint32_t other_x = 0, other_y = 0, other_z = 0;
+  bool between_programs = false;
+  bool by_bulk_copy = false;       ///< the earlier one
+  bool by_scope = false;           ///< both are atomic, but for one program alone
+  std::vector<Waiters> waiters;    ///< Deadlock, Stopped: also threads that run, where they were last
+  std::vector<uint32_t> finished;  ///< Deadlock, Stopped: threads that left the kernel
 };
 
 /// A call in the code that threads of a warp or program do together.

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <bit>
+#include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -34,7 +36,7 @@ T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
 template <class T>
 void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site), &value, sizeof(T));
+  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
 }
 
 template <int n>
@@ -46,7 +48,7 @@ void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* othe
 template <int n>
 void store_global_vector(uint64_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site), values, 4 * n);
+  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site, values), values, 4 * n);
 }
 
 template <class T>
@@ -59,7 +61,7 @@ T load_shared(uint32_t address, uint32_t site) {
 template <class T>
 void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site), &value, sizeof(T));
+  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
 }
 
 template <int n>
@@ -70,7 +72,7 @@ void load_shared_vector(uint32_t* result, uint32_t address, uint32_t site) {
 template <int n>
 void store_shared_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site), values, 4 * n);
+  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site, values), values, 4 * n);
 }
 
 /// Replaces what stands at the address by add(old); returns the old value. Other fibers run first, so that one that
@@ -337,7 +339,12 @@ constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
 constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
 constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
 void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  if (predicate) store_shared(address, load_shared<uint32_t>(address, site) + value, predicate, site);
+  if (!predicate) return;
+  void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);
+  uint32_t sum;
+  std::memcpy(&sum, at, sizeof sum);
+  sum += value;
+  std::memcpy(at, &sum, sizeof sum);
 }
 constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
 constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;
@@ -413,6 +420,57 @@ template <class Sum>
 void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pending, uint32_t place) {
   wait_for_products(result, values, count, pending, mark_of<Sum>, {Where::kNone, place});
 }
+
+/// Appends the text up to and including the next directive of a format of printf, which prints the value.
+template <class T>
+void append_directive(std::string& line, const char*& format, T value) {
+  std::string part;
+  for (; *format; ++format) {
+    part += *format;
+    if (*format != '%') continue;
+    if (format[1] == '%') {
+      part += *++format;
+      continue;
+    }
+    while (!std::isalpha(static_cast<unsigned char>(*++format)) || *format == 'l') part += *format;
+    part += *format++;
+    break;
+  }
+  char text[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  std::snprintf(text, sizeof text, part.c_str(), value);
+#pragma GCC diagnostic pop
+  line += text;
+}
+
+void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_address, uint32_t index,
+               const uint32_t* coordinates, uint64_t bits, uint32_t predicate) {
+  Fiber& fiber = this_worker->fiber();
+  if (position == 0) ++fiber.prints;
+  if (!predicate) return;
+  Program& program = *fiber.program;
+  const char* format = reinterpret_cast<const char*>(format_address);
+  std::string line;
+  for (uint32_t number : {program.x, program.y, program.z}) append_directive(line, format, number);
+  for (uint32_t i = 0; i < rank; ++i) append_directive(line, format, coordinates[i]);
+  if (kind == 0) append_directive(line, format, uint32_t(bits));
+  if (kind == 1) append_directive(line, format, (unsigned long long)(bits));
+  if (kind == 2) append_directive(line, format, std::bit_cast<double>(bits));
+  append_directive(line, format, 0);
+  program.prints.add(fiber.prints, position, index, std::move(line));
+}
+void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32_t place) {
+  Worker& worker = *this_worker;
+  if (!failed) return worker.barrier(uint32_t(worker.fiber().program->fibers.size()), {site, place});
+  Fault fault;
+  fault.kind = Fault::Assert;
+  fault.address = number;
+  fault.thread = worker.fiber().thread;
+  fault.where = {site, place};
+  worker.abandon(fault);
+}
+uint64_t emu_failure_address() { return 0; }
 
 float emu_ex2_approx_f32(float value) { return approximate_ex2(value); }
 float emu_ex2_approx_ftz_f32(float value) { return flush(approximate_ex2(flush(value))); }
@@ -526,5 +584,7 @@ const std::vector<HwBody>& hw_bodies() {
 }
 
 void emu_yield() { this_worker->yield(); }
+void emu_order(uint32_t bits) { this_worker->fiber().order = bits; }
+void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 
 }  // namespace tegula::emulator

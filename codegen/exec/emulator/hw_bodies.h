@@ -72,5 +72,10 @@ const std::vector<HwBody>& hw_bodies();
 
 /// Lets other fibers run: called before a load that may wait for another thread's store.
 void emu_yield();
+/// Called before an atomic operation or a volatile load, with the bits of its MemoryOrder, and with 0 behind it, where
+/// races are looked for.
+void emu_order(uint32_t bits);
+/// Called in each iteration of a loop, which ends at that place.
+void emu_tick(uint32_t place);
 
 }  // namespace tegula::emulator

@@ -1,5 +1,6 @@
 #include "codegen/exec/emulator/jit.h"
 
+#include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
@@ -24,8 +25,10 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 
 #include <mutex>
+#include <set>
 
 #include "codegen/exec/emulator/hw_bodies.h"
+#include "codegen/exec/emulator/races.h"
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/lower/asm_block.h"
@@ -45,6 +48,8 @@ constexpr const char* kEntryName = "tegula_emulator_entry";
 constexpr const char* kYieldName = "emu_yield";
 constexpr const char* kBodyPrefix = "emu_";
 constexpr const char* kAsmName = "emu_asm";
+constexpr const char* kTickName = "emu_tick";
+constexpr const char* kOrderName = "emu_order";
 
 [[noreturn]] void fail(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));
@@ -76,8 +81,13 @@ struct DiagnosticCollector : llvm::DiagnosticHandler {
 /// Turns a module that calls hardware functions into one that calls their C++ bodies.
 class Bodies {
  public:
-  Bodies(llvm::Module& module, const KernelImage& image, const Target& target, JitKernel& kernel)
-      : module_(module), image_(image), target_(target), kernel_(kernel), context_(module.getContext()) {}
+  Bodies(llvm::Module& module, const KernelImage& image, const Target& target, JitKernel& kernel, bool tell_order)
+      : module_(module),
+        image_(image),
+        target_(target),
+        kernel_(kernel),
+        tell_order_(tell_order),
+        context_(module.getContext()) {}
 
   void link() {
     std::vector<Function*> declared;
@@ -86,6 +96,24 @@ class Bodies {
     for (Function* f : declared) {
       if (f->getName().starts_with(lower::kHwPrefix)) link_one(*f);
       if (auto block = lower::asm_of_function(*f)) link_asm(*f, *block);
+    }
+  }
+
+  /// Calls emu_tick in each iteration of the kernel's loops, so that an endless one can be ended.
+  void count_iterations() {
+    Function* kernel = module_.getFunction(image_.kernel);
+    if (!kernel || kernel->isDeclaration()) return;
+    llvm::SmallVector<std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>> edges;
+    llvm::FindFunctionBackedges(*kernel, edges);
+    std::set<const llvm::BasicBlock*> ends;
+    for (auto [from, to] : edges) ends.insert(from);
+    llvm::FunctionCallee tick = module_.getOrInsertFunction(
+        kTickName, llvm::FunctionType::get(Type::getVoidTy(context_), {Type::getInt32Ty(context_)}, false));
+    for (llvm::BasicBlock& block : *kernel) {
+      if (!ends.contains(&block)) continue;
+      llvm::IRBuilder<> b(block.getTerminator());
+      b.CreateCall(tick, {b.getInt32(uint32_t(kernel_.places.size()))});
+      kernel_.places.push_back({"a loop", loc_of(*block.getTerminator())});
     }
   }
 
@@ -183,6 +211,22 @@ class Bodies {
     }
   }
 
+  /// What an atomic operation with these modifiers orders, or a load that waits: of a volatile one all programs know.
+  static MemoryOrder order_of(const std::string& modifiers, bool atomic) {
+    auto has = [&](const char* word) { return modifiers.find(word) != modifiers.npos; };
+    MemoryOrder order;
+    order.strong = true;
+    order.acquires = has(".acquire") || has(".acq_rel") || !atomic;
+    order.releases = has(".release") || has(".acq_rel");
+    order.program_only = has(".cta");
+    return order;
+  }
+
+  void tell_order(llvm::IRBuilder<>& b, uint32_t bits) {
+    auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getInt32Ty()}, false);
+    b.CreateCall(module_.getOrInsertFunction(kOrderName, type), {b.getInt32(bits)});
+  }
+
   /// Gives the declared hardware function a body in IR that calls the one in C++.
   void link_one(Function& declared) {
     std::string name = declared.getName().str(), modifiers;
@@ -215,7 +259,8 @@ class Bodies {
     thunk->setDoesNotThrow();
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "", thunk));
     if (waits) b.CreateCall(module_.getOrInsertFunction(kYieldName, llvm::FunctionType::get(b.getVoidTy(), false)));
-    fill(b, *thunk, body_function(*info, signature), signature, *immediates, convergent);
+    const uint32_t order = tell_order_ && (atomic || waits) ? order_of(modifiers, atomic).bits() : 0;
+    fill(b, *thunk, body_function(*info, signature), signature, *immediates, convergent, order);
     redirect_calls(declared, *thunk, info->name, convergent);
   }
 
@@ -276,7 +321,7 @@ class Bodies {
   }
 
   void fill(llvm::IRBuilder<>& b, Function& thunk, llvm::FunctionCallee body, const HwSignature& s,
-            const std::vector<uint32_t>& immediates, bool convergent) {
+            const std::vector<uint32_t>& immediates, bool convergent, uint32_t order) {
     auto stack_array = [&](HwSlot slot) {
       auto* array = b.CreateAlloca(llvm::ArrayType::get(module_type(slot.type), slot.count));
       array->setAlignment(llvm::Align(16));
@@ -308,7 +353,9 @@ class Bodies {
       operands.push_back(array);
     }
     if (convergent) operands.push_back(thunk.getArg(next));
+    if (order) tell_order(b, order);
     Value* result = b.CreateCall(body, operands);
+    if (order) tell_order(b, 0);
     if (s.result.type == 'v') {
       b.CreateRetVoid();
     } else if (!out) {
@@ -349,6 +396,7 @@ class Bodies {
   const KernelImage& image_;
   const Target& target_;
   JitKernel& kernel_;
+  const bool tell_order_;
   llvm::LLVMContext& context_;
 };
 
@@ -540,6 +588,7 @@ struct Jit::Impl {
   llvm::orc::JITDylib* host = nullptr;  ///< the bodies and runtime functions
   std::mutex mutex;
   uint64_t count = 0;
+  bool tell_order = false;
 
   void define_host_functions() {
     llvm::orc::SymbolMap symbols;
@@ -551,6 +600,8 @@ struct Jit::Impl {
     for (auto& [name, function] : runtime_functions()) define(name, function);
     define(kYieldName, reinterpret_cast<void*>(&emu_yield));
     define(kAsmName, reinterpret_cast<void*>(&ptx::run_block));
+    define(kOrderName, reinterpret_cast<void*>(&emu_order));
+    define(kTickName, reinterpret_cast<void*>(&emu_tick));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };
@@ -571,7 +622,8 @@ class OrcKernel : public JitKernel {
 
 }  // namespace
 
-Jit::Jit(bool baseline_cpu) : impl_(std::make_unique<Impl>()) {
+Jit::Jit(bool baseline_cpu, bool tell_order) : impl_(std::make_unique<Impl>()) {
+  impl_->tell_order = tell_order;
   throw_fatal_errors();
   llvm::orc::JITTargetMachineBuilder machine = host_machine(baseline_cpu);
   impl_->machine = must(machine.createTargetMachine(), "host");
@@ -602,7 +654,9 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   if (!module) fail(image, fmt::format("its code is damaged: {}", parse_error.getMessage().str() + messages));
 
   retarget(*module, *impl_->machine, image);
-  Bodies(*module, image, target, *kernel).link();
+  Bodies bodies(*module, image, target, *kernel, impl_->tell_order);
+  bodies.link();
+  bodies.count_iterations();
   add_entry(*module, image);
   set_attributes(*module, *impl_->machine);
   check_externals(*module, image);

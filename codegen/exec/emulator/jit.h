@@ -33,7 +33,8 @@ class JitKernel {
 class Jit {
  public:
   /// `baseline_cpu`: only x86-64's first instruction set. Throws DeviceError if LLVM cannot serve this host.
-  explicit Jit(bool baseline_cpu);
+  /// `tell_order`: code tells what its atomic operations order (emu_order).
+  Jit(bool baseline_cpu, bool tell_order);
   ~Jit();
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on

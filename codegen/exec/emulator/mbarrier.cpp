@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "codegen/exec/emulator/access.h"
 
@@ -66,6 +67,7 @@ void end_phase(Program& program, MBarrier& barrier) {
   barrier.first_bulk_copy = 0;
   barrier.end_seen = false;
   barrier.last_end = program.writes.end_phase();
+  if (this_worker->races()) join(barrier.told, std::exchange(barrier.arriving, {}));
   this_worker->wake(barrier.waiting);
 }
 
@@ -109,6 +111,10 @@ void check_bytes(const Named& named, Where where) {
 /// An arrival of the thread itself.
 void arrive(const Named& named, Where where) {
   MBarrier& barrier = *named.barrier;
+  if (this_worker->races()) {
+    const Fiber& fiber = this_worker->fiber();
+    Races::arrive(*fiber.program, fiber.thread / kLanes, barrier.arriving);
+  }
   --barrier.pending;
   check_bytes(named, where);
   const bool over = barrier.pending == 0 && barrier.expected_bytes == 0;
@@ -205,6 +211,7 @@ void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where) {
       barrier.end_seen = true;
       const Fiber& fiber = worker.fiber();
       fiber.program->writes.acquire(fiber.thread, barrier.last_end);
+      if (worker.races()) Races::wait(*fiber.program, fiber.thread / kLanes, barrier.told);
       return;
     }
     // With a seed copies may be quick: then the warps that wait go on while others are far behind.
@@ -225,8 +232,12 @@ bool is_to_arrive(const Fiber& fiber) {
 void arrive_late(Program& program, uint32_t offset) {
   MBarrier& barrier = program.mbarriers.at(offset);
   void* bytes = reinterpret_cast<void*>(uint64_t(program.shared_base + offset));
-  for (const MBarrier::Late& late : barrier.late) do_copies(late);
+  for (const MBarrier::Late& late : barrier.late) {
+    do_copies(late);
+    if (this_worker->races()) Races::arrive(program, late.fiber->thread / kLanes, barrier.arriving);
+  }
   end_bulk_copies(program, offset);
+  if (this_worker->races()) Races::end_bulk_copies(program, barrier.arriving);
   const bool intact = is_intact(barrier, bytes);  // if not, the next use says so
   barrier.late.clear();
   end_phase(program, barrier);

@@ -31,6 +31,43 @@ const Range* find_range(const RangeTable& table, uint64_t address, uint64_t byte
   return range.contains(address, bytes) ? &range : nullptr;
 }
 
+void WrittenBytes::allocate(uint64_t begin, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  allocations_[begin] = {bytes, std::vector<bool>(bytes)};
+}
+
+void WrittenBytes::free(uint64_t begin) {
+  std::lock_guard lock(mutex_);
+  allocations_.erase(begin);
+}
+
+const WrittenBytes::Allocation* WrittenBytes::find(uint64_t address, uint64_t& begin) const {
+  auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return nullptr;
+  --after;
+  begin = after->first;
+  return address - begin < after->second.bytes ? &after->second : nullptr;
+}
+
+void WrittenBytes::mark(uint64_t address, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  uint64_t begin = 0;
+  auto* allocation = const_cast<Allocation*>(find(address, begin));
+  if (!allocation) return;
+  const auto first = allocation->written.begin() + ptrdiff_t(address - begin);
+  std::fill(first, first + ptrdiff_t(std::min<size_t>(bytes, begin + allocation->bytes - address)), true);
+}
+
+bool WrittenBytes::all_written(uint64_t address, size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  uint64_t begin = 0;
+  const Allocation* allocation = find(address, begin);
+  if (!allocation) return true;
+  const auto first = allocation->written.begin() + ptrdiff_t(address - begin);
+  const auto last = first + ptrdiff_t(std::min<size_t>(bytes, begin + allocation->bytes - address));
+  return std::find(first, last, false) == last;
+}
+
 GlobalMemory::GlobalMemory() = default;
 
 GlobalMemory::~GlobalMemory() {

@@ -25,6 +25,26 @@ using RangeTable = std::vector<Range>;
 /// The range that holds all of [address, address + bytes); null if there is none.
 const Range* find_range(const RangeTable& table, uint64_t address, uint64_t bytes);
 
+/// Which bytes of allocations have been written. All members may be called from any thread.
+class WrittenBytes {
+ public:
+  void allocate(uint64_t begin, size_t bytes);
+  void free(uint64_t begin);
+  void mark(uint64_t address, size_t bytes);
+  /// Whether all of them have been written, or are of no allocation.
+  bool all_written(uint64_t address, size_t bytes) const;
+
+ private:
+  struct Allocation {
+    size_t bytes;
+    std::vector<bool> written;
+  };
+  const Allocation* find(uint64_t address, uint64_t& begin) const;
+
+  mutable std::mutex mutex_;
+  std::map<uint64_t, Allocation> allocations_;
+};
+
 /// Memory that the device gave out or was told of. All members may be called from any thread.
 class GlobalMemory {
  public:

@@ -222,13 +222,18 @@ class Runner {
   bool carry_ = false;
 };
 
+/// Of atomic operations and volatile accesses, whose fences and scopes are not looked at.
+const uint32_t kOrdersAll = MemoryOrder{true, true, true, false}.bits();
+
 template <class T>
 void transfer(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
   const unsigned count = i.mods.vector;
   const bool loads = i.op == Op::Ld;
   this_worker->keep_pace(loads ? Fiber::Moved::In : Fiber::Moved::Out);
+  this_worker->fiber().order = i.mods.waits ? kOrdersAll : 0;
   auto* memory = static_cast<char*>(
       global_access(address, unsigned(count * sizeof(T)), loads ? Access::Read : Access::Write, site));
+  this_worker->fiber().order = 0;
   for (unsigned k = 0; k < count; ++k) {
     T value = loads ? T{} : T(values[k]);
     if (loads)
@@ -263,7 +268,9 @@ T updated(const Instruction& i, T old, uint64_t b, uint64_t c) {
 template <class T>
 void atomic(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
   this_worker->yield();  // one that spins must not keep the one it waits for from running
+  this_worker->fiber().order = kOrdersAll;
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
+  this_worker->fiber().order = 0;
   T old = target.load(std::memory_order_relaxed);
   while (!target.compare_exchange_weak(old, updated(i, old, values[0], values[1]))) {
   }

@@ -1,7 +1,13 @@
 #include "codegen/exec/emulator/scheduler.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <tuple>
 
 namespace tegula::emulator {
 
@@ -14,6 +20,28 @@ void Launch::record(Fault found) {
   std::lock_guard lock(mutex_);
   if (!fault || found.program < fault->program) fault = std::move(found);
   stop.store(true, std::memory_order_relaxed);
+}
+
+// ---- Prints
+
+void Prints::add(uint32_t statement, uint32_t position, uint32_t index, std::string line) {
+  lines_.push_back({statement, position >> 16, index, std::move(line)});
+}
+
+std::string Prints::take() {
+  auto key = [](const Line& line) { return std::tuple(line.statement, line.operand, line.index); };
+  std::stable_sort(lines_.begin(), lines_.end(), [&](const Line& a, const Line& b) { return key(a) < key(b); });
+  std::string all;
+  for (const Line& line : std::exchange(lines_, {})) all += line.text;
+  return all;
+}
+
+/// At once, so that the lines of programs that end at a time stay together.
+void Worker::print(Program& program) {
+  if (const std::string text = program.prints.take(); !text.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
 }
 
 // ---- Switching
@@ -60,8 +88,28 @@ void Worker::go_on() {
   if (next != current_) switch_to(next);
 }
 
-void Worker::yield() {
+/// Ends the launch where it was stopped from outside, or has taken too many steps.
+void Worker::check_limits() {
+  if (launch_->limit_steps && steps_ > launch_->limit_steps) {
+    const char* none = nullptr;
+    launch_->stopped.compare_exchange_strong(none, "after the steps of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
+  }
+  leave_if_stopped();
+}
+
+void Worker::leave_if_stopped() {
+  if (const char* why = launch_->stopped.load(std::memory_order_relaxed)) {
+    Fault fault;
+    fault.kind = Fault::Stopped;
+    fault.what = why;
+    abandon(fault);
+  }
   if (launch_->stop.load(std::memory_order_relaxed)) leave();
+}
+
+void Worker::yield() {
+  count_step();
+  leave_if_stopped();
   push(current_);
   // A thread that spins may wait for one that waits for late copies.
   constexpr uint64_t kPatience = 1024;
@@ -70,7 +118,7 @@ void Worker::yield() {
 }
 
 void Worker::step_aside() {
-  if (launch_->stop.load(std::memory_order_relaxed)) leave();
+  leave_if_stopped();
   push(current_);
   go_on();
 }
@@ -104,6 +152,10 @@ void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
   else
     std::memset(copy.to, 0, copy.bytes);
   Program& program = *fiber.program;
+  if (races_) {
+    const uint32_t offset = uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base;
+    races_->shared(fiber, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
+  }
   if (program.writes.tracks())
     program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes, fiber.thread,
                          copy.site);
@@ -130,6 +182,7 @@ void Worker::barrier(uint32_t threads, Where where) {
   if (!arrive(program.barrier, threads, where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
+  if (races_) Races::threads_met(program, threads);
   for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
   release(program.fibers.data(), threads);
 }
@@ -180,7 +233,11 @@ void Worker::finish() {
   Program& program = *fiber.program;
   if (!is_to_arrive(fiber))
     fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
-  if (program.running == 1) check_none_under_way(program);
+  if (program.running == 1) {
+    check_none_under_way(program);
+    if (races_ && program.clocks.unwritten.kind != Fault::None) abandon(program.clocks.unwritten);
+    print(program);
+  }
   fiber.finished = true;
   if (--program.running == 0 && !start_next(program)) --active_;
   go_on();
@@ -205,13 +262,18 @@ bool Worker::start_next(Program& program) {
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
   program.bulk_copies.clear();
+  if (races_) races_->begin(program);
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   for (Fiber* fiber : program.fibers) {
     fiber->finished = false;
+    fiber->where = {};
+    fiber->waits = false;
     fiber->moved = Fiber::Moved::Nothing;
+    fiber->prints = 0;
+    fiber->order = 0;
     fiber->copies.clear();
     push(fiber);
   }
@@ -262,6 +324,10 @@ void Worker::run(Launch& launch) {
   this_worker = this;
   launch_ = &launch;
   fault_ = {};
+  steps_ = 0;
+  if (launch.check_races && !kept_races_) kept_races_ = std::make_unique<Races>();
+  races_ = launch.check_races ? kept_races_.get() : nullptr;
+  if (races_) races_->begin(launch);
   prepare();
   active_ = 0;
   for (Program& program : programs_) active_ += start_next(program);
@@ -274,13 +340,14 @@ void Worker::run(Launch& launch) {
   reset_fibers();
 }
 
-/// Hands the fault to the launch; a deadlock together with what the fibers wait for.
+/// Hands the fault to the launch; a deadlock, and a launch that was stopped, with where the fibers are.
 void Worker::report_fault() {
-  if (fault_.kind != Fault::Deadlock) return launch_->record(std::move(fault_));
+  if (fault_.kind != Fault::Deadlock && fault_.kind != Fault::Stopped) return launch_->record(std::move(fault_));
   for (const Program& program : programs_) {
     if (program.running == 0) continue;
     Fault fault;
-    fault.kind = Fault::Deadlock;
+    fault.kind = fault_.kind;
+    fault.what = fault_.what;
     fault.x = program.x, fault.y = program.y, fault.z = program.z;
     fault.program = program.number;
     for (const Fiber* fiber : program.fibers) {
@@ -290,10 +357,10 @@ void Worker::report_fault() {
       }
       const std::optional<Fault::Phase> phase = phase_waited_for(*fiber);
       auto same_place = [&](const Fault::Waiters& w) {
-        return w.where.place == fiber->where.place && w.phase == phase;
+        return w.where.place == fiber->where.place && w.phase == phase && w.waits == fiber->waits;
       };
       auto it = std::find_if(fault.waiters.begin(), fault.waiters.end(), same_place);
-      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, phase, {}});
+      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, phase, {}, fiber->waits});
       it->threads.push_back(fiber->thread);
     }
     launch_->record(std::move(fault));
@@ -308,6 +375,7 @@ void Worker::reset_fibers() {
     fibers_[i].copies.clear();
   }
   for (Program& program : programs_) {
+    print(program);
     program.running = 0;
     program.mbarriers.clear();
     program.bulk_copies.clear();
@@ -329,17 +397,78 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+namespace {
+
+std::atomic<bool> interrupted;
+void note_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
+
+/// While it lives, Ctrl-C sets `interrupted`, and does what it did before when the last of these is gone.
+class Interrupts {
+ public:
+  Interrupts() {
+    std::lock_guard lock(mutex);
+    if (users++) return;
+    interrupted = false;
+    struct sigaction action {};
+    action.sa_handler = note_interrupt;
+    sigaction(SIGINT, &action, &before);
+  }
+  /// Ctrl-C was seen, and a handler of the program's own will be told of it.
+  static bool is_for_program() { return interrupted && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN; }
+  ~Interrupts() {
+    std::lock_guard lock(mutex);
+    if (--users) return;
+    sigaction(SIGINT, &before, nullptr);
+    // A program's own handler is to know: Python's raises KeyboardInterrupt.
+    if (is_for_program()) std::raise(SIGINT);
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+ private:
+  inline static std::mutex mutex;
+  inline static int users = 0;
+  inline static struct sigaction before;
+};
+
+}  // namespace
+
+/// A launch that takes long can be interrupted, and ends at its limit of time.
+void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch) {
+  using namespace std::chrono;
+  constexpr auto kShort = milliseconds(100), kBetween = milliseconds(20);
+  const auto begin = steady_clock::now();
+  auto ended = [&] { return left_ == 0; };
+  auto past_limit = [&] {
+    return launch.limit_s > 0 && duration<double>(steady_clock::now() - begin).count() > launch.limit_s;
+  };
+  auto stop = [&](const char* why) {
+    const char* none = nullptr;
+    launch.stopped.compare_exchange_strong(none, why);
+    launch.stop.store(true, std::memory_order_relaxed);
+  };
+  if (done_.wait_for(lock, kShort, ended)) return;
+  Interrupts interrupts;
+  while (!done_.wait_for(lock, kBetween, ended)) {
+    if (interrupted.load(std::memory_order_relaxed)) {
+      launch.report_to_stderr = Interrupts::is_for_program();
+      stop("by Ctrl-C");
+    }
+    if (past_limit()) stop("at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
+  }
+}
+
 void WorkerPool::run(Launch& launch) {
   std::lock_guard run_lock(run_mutex_);
   uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
-  size_t wanted = size_t(std::min<uint64_t>(workers_.size(), useful));
+  size_t wanted = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
   while (threads_.size() < wanted) threads_.emplace_back(&WorkerPool::work, this, threads_.size());
   std::unique_lock lock(mutex_);
   launch_ = &launch;
   wanted_ = left_ = wanted;
   ++generation_;
   start_.notify_all();
-  done_.wait(lock, [&] { return left_ == 0; });
+  wait_for_end(lock, launch);
   if (launch.host_error) std::rethrow_exception(launch.host_error);
 }
 

@@ -19,6 +19,7 @@
 #include "codegen/exec/emulator/fibers.h"
 #include "codegen/exec/emulator/mbarrier.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/races.h"
 #include "codegen/exec/emulator/shared_writes.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "runtime/device.h"
@@ -73,6 +74,23 @@ struct Warp {
   std::map<uint32_t, LaneGroup> groups;  ///< by their masks: of inline assembly
 };
 
+/// Lines that a program prints.
+class Prints {
+ public:
+  /// The line of the element number `index` that call number `position` of a thread's print statement number
+  /// `statement` prints.
+  void add(uint32_t statement, uint32_t position, uint32_t index, std::string line);
+  /// All lines by statements, then operands, then elements; forgets them.
+  std::string take();
+
+ private:
+  struct Line {
+    uint32_t statement, operand, index;
+    std::string text;
+  };
+  std::vector<Line> lines_;
+};
+
 /// A program that is resident on a worker (a thread block of the GPU).
 struct Program {
   uint32_t x = 0, y = 0, z = 0;
@@ -85,6 +103,8 @@ struct Program {
   SharedWrites writes;
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
+  Prints prints;
+  ProgramClocks clocks;  ///< where races are looked for
   std::vector<Fiber*> fibers;
 };
 
@@ -101,10 +121,17 @@ struct Launch {
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory
+  bool check_races = false;   ///< and reads of what nobody has written; by one worker, which runs all programs
+  WrittenBytes* written = nullptr;
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};
-  std::atomic<bool> stop{false};  ///< a fault was recorded: start nothing more
+  std::atomic<bool> stop{false};  ///< a fault was recorded, or `stopped` is set: start nothing more
+  /// Why it is ended from outside: nothing more is done, and a report says where threads are.
+  std::atomic<const char*> stopped{nullptr};
+  bool report_to_stderr = false;  ///< a handler of signals comes before the error
+  double limit_s = 0;             ///< 0: none
+  uint64_t limit_steps = 0;       ///< of a worker; 0: none
 
   /// The tensor map at this address; null if there is none.
   const TensorMap* tensor_map(uint64_t address) const {
@@ -135,6 +162,9 @@ class Worker {
   const Launch& launch() const { return *launch_; }
   Warp& warp() { return current_->program->warps[current_->thread / kLanes]; }
 
+  /// Null where races are not looked for.
+  Races* races() { return races_; }
+
   Warpgroup& warpgroup() { return current_->program->warpgroups[current_->thread / kLanes / 4]; }
 
   /// Every global access passes here: true if all of [address, address + bytes) may be accessed.
@@ -156,6 +186,7 @@ class Worker {
     compute();
     warp.meeting.arrived = 0;
     ++warp.round;
+    if (races_) Races::warp_met(*current_->program, current_->thread / kLanes);
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     release(lanes, kLanes);
   }
@@ -165,6 +196,7 @@ class Worker {
     if (!arrive(group.meeting, uint32_t(std::popcount(members)), where)) return wait(where);
     group.meeting.arrived = 0;
     ++group.round;
+    if (races_) Races::warp_met(*current_->program, current_->thread / kLanes);
     Fiber** lanes = &current_->program->fibers[current_->thread / kLanes * kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       if (members >> lane & 1) release(lanes + lane, 1);
@@ -191,6 +223,12 @@ class Worker {
   /// A number that grows.
   uint64_t tick() { return ++ticks_; }
 
+  /// Counts an iteration of a loop, at whose end that place is.
+  void tick_loop(uint32_t place) {
+    current_->where = {Where::kNone, place};
+    count_step();
+  }
+
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.
   void yield();
 
@@ -207,6 +245,14 @@ class Worker {
 
  private:
   bool may_access_slowly(uint64_t address, unsigned bytes);
+
+  void count_step() {
+    constexpr uint64_t kStepsPerCheck = 256;
+    if (++steps_ % kStepsPerCheck == 0) [[unlikely]]
+      check_limits();
+  }
+  void check_limits();
+  void leave_if_stopped();
 
   /// True for the last of `count`. Another place than that of the first one is a fault.
   bool arrive(Meeting& meeting, uint32_t count, Where where) {
@@ -233,7 +279,9 @@ class Worker {
   }
   void wait(Where where) {
     current_->where = where;
+    current_->waits = true;
     go_on();
+    current_->waits = false;
   }
   void go_on();
   void step_aside();
@@ -247,6 +295,7 @@ class Worker {
   bool start_next(Program& program);
   void finish();
   void check_none_under_way(const Program& program);
+  static void print(Program& program);
   void report_fault();
   void reset_fibers();
 
@@ -258,7 +307,10 @@ class Worker {
   std::vector<Fiber*> ready_;  ///< a ring of runnable fibers
   size_t head_ = 0, tail_ = 0, ready_mask_ = 0;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
-  uint64_t ticks_ = 0, yields_ = 0;
+  uint64_t ticks_ = 0, yields_ = 0, steps_ = 0;
+
+  std::unique_ptr<Races> kept_races_;  ///< made when first asked for
+  Races* races_ = nullptr;             ///< in this launch
 
   Fiber main_;
   Fault fault_;
@@ -284,6 +336,7 @@ class WorkerPool {
 
  private:
   void work(size_t index);
+  void wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch);
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::thread> threads_;

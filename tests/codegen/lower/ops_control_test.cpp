@@ -1,7 +1,16 @@
 // label: device
 // Control flow: loops of all kinds, branches with merged values, early return, helper functions, compile-time values.
-#include <functional>
+#include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <regex>
+#include <thread>
+
+#include "codegen/exec/emulator.h"
 #include "tests/codegen/lower/ops_support.h"
 
 namespace tegula::ops {
@@ -398,6 +407,112 @@ def kernel(y):
     int p = int(k / 8);
     return p / 12 * 100 + p / 4 % 3 * 10 + p % 4;
   });
+}
+
+// ---- On the emulator: what a kernel tells, and how a launch is ended.
+
+std::string error_of(const std::string& text, LaunchOptions options, Grid grid, EmulatorOptions how = {}) {
+  auto emulator = make_emulator(how);
+  Buffer x(*emulator, std::vector<int32_t>{3, 1, 4, 1, 5, 9, 2, 6});
+  try {
+    Program::parse("import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x):\n" + indented(text) + "\n",
+                   "k.py")
+        .kernel("kernel")
+        .launch(*emulator, grid, options, x.as<int32_t>());
+  } catch (const DeviceError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string printed(const std::string& text, LaunchOptions options, Grid grid) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(error_of(text, options, grid, {.threads = 1}), "");
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Debug, Prints) {
+  EXPECT_EQ(printed("i = tl.arange(0, 4)\nv = tl.load(x + i)\ntl.device_print('v', v)\nprint('100% of', tl.sum(v, 0))",
+                    {.num_warps = 2}, {2}),
+            "pid (0, 0, 0) idx (0) v: 3\npid (0, 0, 0) idx (1) v: 1\npid (0, 0, 0) idx (2) v: 4\n"
+            "pid (0, 0, 0) idx (3) v: 1\npid (0, 0, 0) idx () 100% of: 9\n"
+            "pid (1, 0, 0) idx (0) v: 3\npid (1, 0, 0) idx (1) v: 1\npid (1, 0, 0) idx (2) v: 4\n"
+            "pid (1, 0, 0) idx (3) v: 1\npid (1, 0, 0) idx () 100% of: 9\n");
+  // Elements in order, though rows lie in different threads; operands one after the other; iterations in turn.
+  EXPECT_EQ(printed("i = tl.arange(0, 2)[:, None] * 16 + tl.arange(0, 16)[None, :]\n"
+                    "for k in range(2):\n    tl.device_print('k ', tl.max(i, 1), k * -1.5)\nprint('done')",
+                    {.num_warps = 4}, {1}),
+            "pid (0, 0, 0) idx (0) k: (operand 0) 15\npid (0, 0, 0) idx (1) k: (operand 0) 31\n"
+            "pid (0, 0, 0) idx () k: (operand 1) -0.000000\n"
+            "pid (0, 0, 0) idx (0) k: (operand 0) 15\npid (0, 0, 0) idx (1) k: (operand 0) 31\n"
+            "pid (0, 0, 0) idx () k: (operand 1) -1.500000\npid (0, 0, 0) done\n");
+  EXPECT_EQ(
+      printed("print('h:', tl.arange(0, 2).to(tl.float16) + 1, hex=True)\nprint('', x != x, (x + 1).to(tl.int64) - "
+              "x.to(tl.int64))",
+              {}, {1}),
+      "pid (0, 0, 0) idx (0) h: 0x3c00\npid (0, 0, 0) idx (1) h: 0x4000\n"
+      "pid (0, 0, 0) idx (): (operand 0) 0\npid (0, 0, 0) idx (): (operand 1) 4\n");
+}
+
+TEST(Debug, Asserts) {
+  const std::string text =
+      "i = tl.arange(0, 8)\nv = tl.load(x + i)\ntl.device_assert(v < 9, f'{8} values', mask=v < M)\n";
+  auto with = [&](const char* mask) { return std::regex_replace(text, std::regex("M"), mask); };
+  EXPECT_EQ(error_of(with("10"), {.debug = 1}, {2}),
+            "kernel 'kernel': the assertion fails: 8 values\n  at k.py:7:5, program (0, 0, 0), thread 5");
+  EXPECT_EQ(error_of(with("9"), {.debug = 1}, {2}), "");
+  EXPECT_EQ(error_of(with("10"), {}, {2}), "");
+  EXPECT_EQ(error_of("pid = tl.program_id(0)\nassert pid < 1, 'one program'", {.debug = 1}, {2}, {.threads = 1}),
+            "kernel 'kernel': the assertion fails: one program\n  at k.py:6:5, program (1, 0, 0), thread 0");
+  EXPECT_EQ(error_of("assert tl.program_id(0) > 0", {.debug = 1}, {1}),
+            "kernel 'kernel': the assertion fails\n  at k.py:5:5, program (0, 0, 0), thread 0");
+}
+
+TEST(Debug, LaunchesAreEnded) {
+  const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
+  EXPECT_EQ(
+      error_of(endless, {.num_warps = 1}, {1}, {.limit_steps = 1000}),
+      "kernel 'kernel': stopped after the steps of TEGULA_EMULATOR_LIMIT or EmulatorOptions: thread 0 runs, last seen "
+      "in a loop at k.py:6:5; threads 1-31 run\n  in program (0, 0, 0)");
+  EXPECT_EQ(
+      error_of(endless, {.num_warps = 1}, {1}, {.limit_s = 0.15}),
+      "kernel 'kernel': stopped at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions: thread 0 runs, last "
+      "seen in a loop at k.py:6:5; threads 1-31 run\n  in program (0, 0, 0)");
+  setenv("TEGULA_EMULATOR_LIMIT", "10s,2000", 1);
+  const std::string spins = error_of("while tl.atomic_add(x, 0) == 3:\n    pass", {.num_warps = 1}, {2});
+  EXPECT_NE(spins.find("stopped after the steps"), spins.npos) << spins;
+  EXPECT_NE(spins.find("a loop at k.py:5:5"), spins.npos) << spins;
+  setenv("TEGULA_EMULATOR_LIMIT", "10m", 1);
+  EXPECT_EQ(
+      error_of("pass", {}, {1}),
+      "TEGULA_EMULATOR_LIMIT is '10m'\n  hint: seconds as '2.5s', steps as '1000000', or both with a comma between");
+  unsetenv("TEGULA_EMULATOR_LIMIT");
+}
+
+TEST(Debug, CtrlCEndsALaunch) {
+  static std::atomic<int> seen = 0;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) { ++seen; };  // a program's own: it is told when the launch has ended
+  sigaction(SIGINT, &action, &before);
+  std::atomic<bool> over = false;
+  std::thread interrupter([&] {
+    while (!over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      kill(getpid(), SIGINT);
+    }
+  });
+  testing::internal::CaptureStderr();
+  const std::string error = error_of("i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)", {.num_warps = 1}, {1});
+  over = true;
+  interrupter.join();
+  sigaction(SIGINT, &before, nullptr);
+  EXPECT_EQ(
+      error,
+      "kernel 'kernel': stopped by Ctrl-C: thread 0 runs, last seen in a loop at k.py:6:5; threads 1-31 run\n  in "
+      "program (0, 0, 0)");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), error + "\n");
+  EXPECT_GT(seen, 0);
 }
 
 }  // namespace

@@ -232,6 +232,58 @@ def kernel(scratch, y):
   expect_equal(out.values(), "reversed", [](size_t i) { return int32_t(1023 - i) * 3; });
 }
 
+// A program has one order, whichever threads load and store.
+TEST(Memory, KeepsTheOrderOfAProgram) {
+  struct Case {
+    const char* body;
+    std::function<int32_t(int)> exact;  // of z, which holds 0, 1, ... before
+  };
+  const std::vector<Case> cases = {
+      // What one thread stores another one loads.
+      {"tl.store(z + i, i * 3)\nx = tl.load(z + 511 - i)\ntl.store(z + i, x)", [](int i) { return (511 - i) * 3; }},
+      // Rows that take a row which is stored too.
+      {"m = tl.arange(0, 16)[:, None]\nn = tl.arange(0, 32)\nrow = tl.load(z + n)\nx = tl.load(z + m * 32 + n[None, "
+       ":])\n"
+       "tl.store(z + m * 32 + n[None, :], x + row[None, :])",
+       [](int i) { return i + i % 32; }},
+      // The later store stays.
+      {"tl.store(z + i, 7)\ntl.store(z + 511 - i, i)", [](int i) { return 511 - i; }},
+      {"for k in range(4):\n    at = (tl.load(w + i) * 3 + k) % 512\n    tl.store(z + at, at + k)",
+       [](int i) { return i + 3; }},
+      // Every thread has loaded the scalar that one of them changes.
+      {"c = tl.load(z + 5)\ntl.store(z + 5, c + 1)\ntl.store(z + i, i + c)", [](int i) { return i + 5; }},
+      // From iteration to iteration.
+      {"for k in range(8):\n    x = tl.load(z + (i + 1) % 512)\n    tl.store(z + i, x)",
+       [](int i) { return (i + 8) % 512; }},
+  };
+  std::vector<int32_t> numbers(512);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.body);
+    Array<int32_t> z(numbers), w(numbers);
+    run(fmt::format("@triton.jit\ndef kernel(z, w):\n    i = tl.arange(0, 512)\n{}\n", indented(c.body)),
+        {.num_warps = next_warps()}, {1}, z, w);
+    expect_equal(z.values(), "z", [&](size_t i) { return c.exact(int(i)); });
+  }
+}
+
+// The threads that load a tile store it: no barrier. Nor between arrays of different parameters.
+TEST(Memory, ThreadsKeepTheirOwnOrder) {
+  auto barriers = [](const std::string& body) {
+    const std::string ptx = ptx_of<float>(
+        fmt::format("@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 1024)\n{}\n", indented(body)), 2);
+    size_t count = 0;
+    for (size_t at = 0; (at = ptx.find("bar.sync", at)) != ptx.npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(barriers("tl.store(x + i, tl.load(x + i) + 1)\ntl.store(x + i, tl.load(x + i) * 2)"), 0u);
+  EXPECT_EQ(barriers("tl.store(x + i, tl.load(y + 1023 - i))\ntl.store(x + i, tl.load(y + i))"), 0u);
+  EXPECT_EQ(barriers("for k in range(8):\n    tl.store(x + i, tl.load(x + i) + tl.load(y + k))"), 0u);
+  EXPECT_EQ(barriers("tl.store(x + i, 1.0)\ntl.store(y + i, tl.load(x + 1023 - i))"), 1u);
+  // One ahead of the loop serves all its iterations.
+  EXPECT_EQ(barriers("tl.store(x + i, 1.0)\nfor k in range(8):\n    tl.store(y + i, tl.load(x + k + i))"), 1u);
+}
+
 TEST(Memory, OffsetsOf64Bits) {
   auto x = random_values<int16_t>(600, 67);
   Array<int16_t> in(x);

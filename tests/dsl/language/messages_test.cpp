@@ -39,11 +39,14 @@ std::string error_of(const std::string& body) {
 }
 
 TEST_F(Messages, OnceAKernel) {
-  const Kernel kernel = kernel_of("    tl.static_print('B is', B, sep=' = ')\n    print(x)\n    tl.store(x, 1.0)\n");
+  const Kernel kernel = kernel_of(
+      "    tl.static_print('B is', B, sep=' = ')\n    y = tl.program_id(0) % (B - B)\n    tl.store(x, 1.0)\n");
   const std::vector<ArgType> types{{Elem::F32, true, 16}};
   for (int b : {1, 1, 2}) kernel.tile_ir(types, {.constexprs = {{"B", b}}});
   const std::string warning =
-      "k.py:5:5: printing from a kernel is not supported: the call is skipped\n        print(x)\n        ^~~~~~~~";
+      "k.py:5:29: the divisor is 0: what this gives is undefined\n        y = tl.program_id(0) % (B - B)\n"
+      "                                ^~~~~\n  hint: it follows from compile-time values of this launch\n"
+      "  see docs/language.md#statements";
   EXPECT_EQ(
       told_,
       (Told{{MessageKind::Print, "B is = 1"}, {MessageKind::Warning, warning}, {MessageKind::Print, "B is = 2"}}));
@@ -66,9 +69,22 @@ TEST_F(Messages, StandardErrorWithoutAHandler) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "tegula: warning: a warning\n  of two lines\na print\n");
 }
 
+// What prints and asserts at run time take.
+TEST_F(Messages, PrintsAndAssertsOfValues) {
+  EXPECT_EQ(error_of("    print(x)\n"),
+            "device_print begins with a string, found pointer to float32 (print('x', x) prints x)");
+  EXPECT_EQ(error_of("    tl.device_print('é', x)\n"), "device_print prints ASCII text, found 'é'");
+  EXPECT_EQ(error_of("    tl.device_print('a', 1, hex=2)\n"),
+            "the hex of device_print is True or False, found the int 2");
+  EXPECT_EQ(error_of("    tl.device_print('a', 'b')\n"),
+            "an argument of device_print must be a number or a tile, found 'b'");
+  EXPECT_EQ(error_of("    tl.device_assert(B > 1, 3)\n"), "the msg of device_assert is a string, found the int 3");
+}
+
 // Errors have the warnings beside them in their text; prints come as they are made.
 TEST_F(Messages, OfKernelsThatDoNotCompile) {
-  EXPECT_EQ(error_of("    tl.static_print(1)\n    tl.static_assert(B == 5)\n    print(1)\n    tl.static_print(2)\n"),
+  EXPECT_EQ(error_of("    tl.static_print(1)\n    tl.static_assert(B == 5)\n    y = tl.program_id(0) % 0\n    "
+                     "tl.static_print(2)\n"),
             "static_assert failed");
   EXPECT_EQ(told_, (Told{{MessageKind::Print, "1\n2"}}));
 }

@@ -344,6 +344,9 @@ def moved(x, n):
     v = tl.load(tl.advance(p, (4,)), boundary_check=(0,))
     tl.debug_barrier()
     tl.store(p, v)
+    tl.device_print("v", v, n, hex=True)
+    print("moved")
+    tl.device_assert(v > 0, "positive", mask=v < 8)
 
 
 # check moved x=*f32 n=i32
@@ -378,6 +381,14 @@ def moved(x, n):
 #   %28 = splat %0 : tile<4xptr<f32>>
 #   %29 = addptr %28, %27 : tile<4xptr<f32>>
 #   store %29, %23
+#   device_print %23, %1 {hex = true, text = " v: "}
+#   device_print {text = " moved"}
+#   %30 = constant {value = 0.0} : f32
+#   %31 = splat %30 : tile<4xf32>
+#   %32 = gt %23, %31 : tile<4xi1>
+#   %33 = constant {value = 8.0} : f32
+#   %34 = splat %33 : tile<4xf32>
+#   %35 = lt %23, %34 : tile<4xi1>
 #   return
 # }
 

@@ -1,0 +1,143 @@
+#include "codegen/analysis/global_order.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/ir/flow.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+using Access = GlobalAccesses::Access;
+
+std::optional<Access> access_of(const Op& op) {
+  switch (op.opcode) {
+    case Opcode::Load:
+    case Opcode::AsyncCopy:
+    case Opcode::BulkCopy:
+      return Access{op.operand(0)};
+    case Opcode::Store:
+      return Access{op.operand(0), true};
+    case Opcode::AtomicRmw:
+      return Access{op.operand(0), true, true};
+    default:
+      return std::nullopt;
+  }
+}
+
+// Several threads have the same element: all of them load it, one stores it.
+bool is_replicated(const Type& type) {
+  return !type.layout || type.layout->free_mask(Dim::Lane) || type.layout->free_mask(Dim::Warp);
+}
+
+// Scalars are stored by one thread, always the same one.
+bool by_one_thread(const Access& access) { return access.writes && !access.pointers->type.is_tile(); }
+
+// One thread does it for the program, and shows other programs what the program has done.
+bool releases(const Op& op) {
+  if (op.opcode != Opcode::AtomicRmw || op.operand(0)->type.is_tile()) return false;
+  const std::string sem = op.get(attr::sem);
+  return sem != "relaxed" && sem != "acquire";
+}
+
+bool is_in(const Op& loop, const Value* value) {
+  const Block* block = value->def ? value->def->parent : value->block;
+  for (const Op* around = block ? block->parent : nullptr; around; around = around->parent->parent)
+    if (around == &loop) return true;
+  return false;
+}
+
+}  // namespace
+
+void unite(GlobalAccesses& into, const GlobalAccesses& other) {
+  into.since_barrier.insert(other.since_barrier.begin(), other.since_barrier.end());
+  into.copying.insert(other.copying.begin(), other.copying.end());
+}
+
+const Value* GlobalOrder::base_of(const Value* pointers) {
+  auto [it, is_new] = bases_.try_emplace(pointers);
+  if (is_new) {
+    const Op* map = pointers->def && pointers->def->opcode == Opcode::TensorMap ? pointers->def : nullptr;
+    it->second = pointer_base(map ? map->operand(0) : pointers);
+  }
+  return it->second;
+}
+
+// Whether the addresses follow from a tile that was loaded, and so may be any.
+bool GlobalOrder::is_scattered(const Value* pointers) {
+  auto [it, is_new] = scattered_.try_emplace(pointers, false);
+  if (!is_new) return it->second;
+  std::unordered_set<const Value*> seen;
+  std::vector<const Value*> open{pointers};
+  while (!open.empty()) {
+    const Value* value = open.back();
+    open.pop_back();
+    if (!value->type.is_tile() || !seen.insert(value).second) continue;
+    const std::vector<Value*> from = origins(value);
+    open.insert(open.end(), from.begin(), from.end());
+    if (!value->def) continue;
+    if (value->def->has(ReadsGlobal)) return scattered_[pointers] = true;
+    for (const Value* operand : value->def->operands)
+      if (operand) open.push_back(operand);
+  }
+  return false;
+}
+
+bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
+  if (!(earlier.writes || later.writes) || (earlier.atomic && later.atomic)) return false;
+  const bool both_write = earlier.writes && later.writes;
+  if (earlier.pointers == later.pointers && !earlier.earlier && (both_write || !is_replicated(later.pointers->type)))
+    return false;
+  if (both_write && by_one_thread(earlier) && by_one_thread(later)) return false;
+  const Value *a = base_of(earlier.pointers), *b = base_of(later.pointers);
+  if (a && b && a != b) return false;
+  if (both_write && earlier.earlier && !earlier.atomic && !later.atomic)
+    return is_scattered(earlier.pointers) || is_scattered(later.pointers);
+  return true;
+}
+
+bool GlobalOrder::needs_barrier(const Op& op, const GlobalAccesses& before) {
+  const std::optional<Access> access = access_of(op);
+  if (!access) return false;
+  const bool releasing = releases(op);
+  return std::any_of(before.since_barrier.begin(), before.since_barrier.end(), [&](const Access& earlier) {
+    return (releasing && !by_one_thread(earlier)) || conflict(earlier, *access);
+  });
+}
+
+void GlobalOrder::add(const Op& op, GlobalAccesses& accesses) {
+  if (op.opcode == Opcode::AsyncWait) accesses.since_barrier.insert(accesses.copying.begin(), accesses.copying.end());
+  const std::optional<Access> access = access_of(op);
+  if (!access) return;
+  accesses.since_barrier.insert(*access);
+  if (op.opcode != Opcode::Load && !access->writes) accesses.copying.insert(*access);
+}
+
+// Whether the value may be another one in each iteration; what follows from values around the loop alone is not.
+bool GlobalOrder::varies(const Op& loop, const Value* value) {
+  if (!is_in(loop, value)) return false;
+  auto [it, is_new] = varies_.try_emplace({&loop, value}, true);
+  if (!is_new) return it->second;
+  if (!value->def || !value->def->has(Pure) || !value->def->regions.empty()) return true;
+  const bool found = std::any_of(value->def->operands.begin(), value->def->operands.end(),
+                                 [&](const Value* operand) { return operand && varies(loop, operand); });
+  return varies_[{&loop, value}] = found;
+}
+
+void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
+  for (auto* all : {&accesses.since_barrier, &accesses.copying}) {
+    std::set<Access> next;
+    for (Access access : *all) {
+      access.earlier |= varies(loop, access.pointers);
+      next.insert(access);
+    }
+    *all = std::move(next);
+  }
+}
+
+}  // namespace tegula

@@ -1,0 +1,57 @@
+// In which order the threads of a program get to global memory.
+//
+// The language has one order for a program: a load sees what the program has stored before, a store does not change
+// what the program has loaded before, and the later one of two stores is what stays. Threads keep that order for what
+// they access themselves; where one thread accesses what another one stores, a barrier is needed. Two limits, which
+// docs/language.md gives too: pointers that follow from different parameters are taken not to overlap, and the stores
+// of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration.
+#pragma once
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "codegen/ir/ir.h"
+
+namespace tegula {
+
+/// What threads have done in global memory since all of them met.
+struct GlobalAccesses {
+  struct Access {
+    const ir::Value* pointers = nullptr;
+    bool writes = false, atomic = false;
+    bool earlier = false;  ///< in an iteration before, where the pointers were others
+    auto operator<=>(const Access&) const = default;
+  };
+  std::set<Access> since_barrier;
+  std::set<Access> copying;  ///< by copies that run beside the program: waits say when they have read
+
+  bool operator==(const GlobalAccesses&) const = default;
+};
+
+void unite(GlobalAccesses& into, const GlobalAccesses& other);
+
+/// Answers for a function.
+class GlobalOrder {
+ public:
+  /// Whether the op must not start before all threads have done what they did before.
+  bool needs_barrier(const ir::Op& op, const GlobalAccesses& before);
+  /// Adds what the op does.
+  void add(const ir::Op& op, GlobalAccesses& accesses);
+  /// The loop's next iteration begins: pointers that vary in it are others from here on.
+  void next_iteration(const ir::Op& loop, GlobalAccesses& accesses);
+
+ private:
+  const ir::Value* base_of(const ir::Value* pointers);
+  bool is_scattered(const ir::Value* pointers);
+  bool varies(const ir::Op& loop, const ir::Value* value);
+  bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
+
+  std::unordered_map<const ir::Value*, const ir::Value*> bases_;
+  std::unordered_map<const ir::Value*, bool> scattered_;
+  std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
+};
+
+}  // namespace tegula

@@ -1,0 +1,256 @@
+#include "codegen/exec/emulator/races.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "codegen/exec/emulator/scheduler.h"
+
+namespace tegula::emulator {
+
+void join(Clock& into, const Clock& other) {
+  if (into.size() < other.size()) into.resize(other.size());
+  for (size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
+}
+
+// ---- What orders
+
+void Races::begin(const Launch& launch) {
+  launch_ = &launch;
+  first_id_ = next_id_;
+  numbers_.clear();
+  released_.clear();
+}
+
+void Races::begin(Program& program) {
+  ProgramClocks& clocks = program.clocks;
+  clocks.id = next_id_++;
+  numbers_[clocks.id] = program.number;
+  const size_t warps = program.warps.size();
+  clocks.known.assign(warps, Clock(warps + 1, 0));
+  for (size_t w = 0; w < warps; ++w) clocks.known[w][w] = 1;
+  clocks.bulk_copies = 1;
+  clocks.others.clear();
+  clocks.unwritten = {};
+  auto& cells = shared_[program.shared_base];
+  if (cells.size() < (launch_->shared_bytes + 3) / 4) cells.resize((launch_->shared_bytes + 3) / 4);
+}
+
+void Races::warp_met(Program& program, uint32_t warp) { ++program.clocks.known[warp][warp]; }
+
+void Races::threads_met(Program& program, uint32_t threads) {
+  auto& known = program.clocks.known;
+  Clock all;
+  for (uint32_t w = 0; w < threads / kLanes; ++w) {
+    ++known[w][w];
+    join(all, known[w]);
+  }
+  for (uint32_t w = 0; w < threads / kLanes; ++w) known[w] = all;
+}
+
+void Races::arrive(Program& program, uint32_t warp, Clock& told) {
+  Clock& known = program.clocks.known[warp];
+  ++known[warp];
+  join(told, known);
+}
+
+void Races::join_known(Program& program, uint32_t warp, const Clock& told) { join(program.clocks.known[warp], told); }
+
+void Races::end_bulk_copies(Program& program, Clock& told) {
+  Clock copies(program.warps.size() + 1, 0);
+  copies.back() = ++program.clocks.bulk_copies;
+  join(told, copies);
+}
+
+/// An atomic operation at the address: what it learns there, and what it leaves for others.
+void Races::order(Program& program, uint32_t warp, uint64_t address, MemoryOrder order) {
+  ProgramClocks& clocks = program.clocks;
+  auto& told = released_[address];
+  if (order.acquires)
+    for (const auto& [id, clock] : told)
+      if (id == clocks.id)
+        join_known(program, warp, clock);
+      else if (!order.program_only)
+        join(clocks.others[id], clock);
+  if (!order.releases) return;
+  arrive(program, warp, told[clocks.id]);
+  if (order.program_only) return;
+  for (const auto& [id, clock] : clocks.others) join(told[id], clock);
+}
+
+// ---- Accesses
+
+Races::Cell& Races::global_cell(uint64_t address) {
+  const uint64_t number = address / kPageBytes;
+  if (number != last_page_number_) {
+    auto& page = pages_[number];
+    if (!page) page = std::make_unique<Page>();
+    last_page_number_ = number;
+    last_page_ = page.get();
+  }
+  return (*last_page_)[address % kPageBytes / 4];
+}
+
+bool Races::is_ordered(const Slot& before, const Access_& now) const {
+  if (before.program < first_id_) return true;
+  const ProgramClocks& clocks = now.program.clocks;
+  if (before.program != clocks.id) {
+    if (now.is_shared) return true;  // of a program that is over
+    auto other = clocks.others.find(before.program);
+    return other != clocks.others.end() && other->second[before.warp] > before.clock;
+  }
+  if (before.warp == now.warp && before.clock == clocks.known[now.warp][now.warp])
+    return (before.lanes & ~(1u << now.lane)) == 0;
+  return clocks.known[now.warp][before.warp] > before.clock;
+}
+
+bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) const {
+  if (!(before.bytes & bytes) || is_ordered(before, now)) return false;
+  const MemoryOrder order = MemoryOrder::of_bits(before.order);
+  if (!order.strong || !now.order.strong) return true;
+  return before.program != now.program.clocks.id && (order.program_only || now.order.program_only);
+}
+
+void Races::record_write(Cell& cell, const Slot& slot, const Access_& now) {
+  Slot* place = &cell.writes[0];
+  for (Slot& other : cell.writes)
+    if (!(other.bytes & ~slot.bytes)) place = &other;
+  if ((place->bytes & ~slot.bytes) && is_ordered(cell.writes[1], now)) place = &cell.writes[1];
+  *place = slot;
+  for (Slot& other : cell.writes)
+    if (&other != place && !(other.bytes & ~slot.bytes)) other.bytes = 0;
+  for (Slot& read : cell.reads)
+    if (!(read.bytes & ~slot.bytes)) read.bytes = 0;
+}
+
+void Races::record_read(Cell& cell, const Slot& slot, const Access_& now) {
+  Slot* place = nullptr;
+  for (Slot& other : cell.reads)
+    if (other.bytes && other.program == slot.program && other.warp == slot.warp) {
+      if (other.clock != slot.clock || other.site != slot.site) {
+        other = slot;
+        return;
+      }
+      other.lanes |= slot.lanes;
+      other.bytes |= slot.bytes;
+      return;
+    }
+  for (Slot& other : cell.reads)
+    if (!other.bytes || is_ordered(other, now)) place = &other;
+  *(place ? place : &cell.reads[1]) = slot;
+}
+
+/// Of shared memory: that what is read was written by this program.
+void Races::note_written(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes) {
+  const uint32_t id = now.program.clocks.id;
+  const uint8_t written = cell.written_by == id ? cell.written : 0;
+  if (now.access == Access::Read) {
+    if (bytes & ~written) note_unwritten(now, address, uint32_t(std::popcount(bytes)));
+    return;
+  }
+  cell.written_by = id;
+  cell.written = uint8_t(written | bytes);
+}
+
+/// Told when the program ends: until then a store may show that the read came too early.
+void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes) {
+  Fault& fault = now.program.clocks.unwritten;
+  if (fault.kind != Fault::None) return;
+  fault.kind = now.is_shared ? Fault::SharedUnwritten : Fault::GlobalUnwritten;
+  fault.access = now.access;
+  fault.thread = now.warp * kLanes + now.lane;
+  fault.where = now.where;
+  fault.address = address;
+  fault.bytes = bytes;
+}
+
+void Races::access(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes, bool same_value) {
+  const bool writes = now.access != Access::Read;
+  if (now.is_shared) note_written(cell, now, address, bytes);
+  for (const Slot& before : cell.writes)
+    if (conflicts(before, now, bytes) && !(same_value && before.access == uint8_t(Access::Write)))
+      report(before, now, address, uint32_t(std::popcount(bytes)));
+  if (writes)
+    for (const Slot& before : cell.reads)
+      if (conflicts(before, now, bytes) && !same_value) report(before, now, address, uint32_t(std::popcount(bytes)));
+  if (same_value && now.access == Access::Write) return;  // as if it had not been
+  const ProgramClocks& clocks = now.program.clocks;
+  const Slot slot{clocks.id, clocks.known[now.warp][now.warp], 1u << now.lane,     now.where.site, uint8_t(now.warp),
+                  bytes,     uint8_t(now.order.bits()),        uint8_t(now.access)};
+  if (writes)
+    record_write(cell, slot, now);
+  else
+    record_read(cell, slot, now);
+}
+
+namespace {
+
+/// The bytes of [address, address + count) that lie in the cell that begins at `cell`, as bits.
+uint8_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
+  const uint64_t from = std::max(cell, address) - cell, to = std::min(cell + 4, address + count) - cell;
+  return uint8_t((1u << to) - (1u << from));
+}
+
+}  // namespace
+
+void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored) {
+  Program& program = *fiber.program;
+  const uint32_t warp = fiber.thread / kLanes;
+  const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
+  if (order.strong) this->order(program, warp, address, order);
+  const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
+  const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
+  if (access == Access::Read && !launch_->written->all_written(address, bytes)) note_unwritten(now, address, bytes);
+  if (access != Access::Read) launch_->written->mark(address, bytes);
+  for (uint64_t cell = address & ~uint64_t(3); cell < address + bytes; cell += 4)
+    this->access(global_cell(cell), now, cell, bytes_of_cell(cell, address, bytes), same);
+}
+
+void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access access, Where where,
+                   const void* stored) {
+  Program& program = *fiber.program;
+  MemoryOrder order;
+  order.strong = access == Access::Atomic;
+  const Access_ now{program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
+  const void* at = reinterpret_cast<const void*>(uint64_t(program.shared_base + offset));
+  const bool same = stored && std::memcmp(at, stored, bytes) == 0;
+  auto& cells = shared_[program.shared_base];
+  for (uint32_t cell = offset & ~3u; cell < offset + bytes; cell += 4)
+    this->access(cells[cell / 4], now, cell, bytes_of_cell(cell, offset, bytes), same);
+}
+
+// The thread that issues it must know of all that was done there; then the bytes are the copies'.
+void Races::bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where) {
+  Fiber& fiber = this_worker->fiber();
+  shared(fiber, offset, bytes, Access::Write, where, nullptr);
+  auto& cells = shared_[program.shared_base];
+  const Slot slot{
+      program.clocks.id,     program.clocks.bulk_copies, 1, where.site, uint8_t(program.warps.size()), 15, 0,
+      uint8_t(Access::Write)};
+  for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell) cells[cell].writes = {slot, Slot{}};
+}
+
+void Races::report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes) {
+  Fault fault;
+  fault.kind = now.is_shared ? Fault::SharedRace : Fault::GlobalRace;
+  fault.access = now.access;
+  fault.other_access = Access(before.access);
+  fault.thread = now.warp * kLanes + now.lane;
+  fault.where = now.where;
+  fault.address = address;
+  fault.bytes = bytes;
+  const uint32_t lanes = before.lanes & ~(before.warp == now.warp ? 1u << now.lane : 0);
+  fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(lanes ? lanes : before.lanes));
+  fault.other_where.site = before.site;
+  fault.by_bulk_copy = before.warp == now.program.warps.size();
+  fault.between_programs = before.program != now.program.clocks.id;
+  fault.by_scope = MemoryOrder::of_bits(before.order).strong && now.order.strong;
+  const uint64_t number = numbers_.at(before.program);
+  const Grid& grid = launch_->grid;
+  fault.other_x = uint32_t(number % grid.x);
+  fault.other_y = uint32_t(number / grid.x % grid.y);
+  fault.other_z = uint32_t(number / grid.x / grid.y);
+  this_worker->abandon(fault);
+}
+
+}  // namespace tegula::emulator

@@ -1,0 +1,121 @@
+// Races: two accesses to the same bytes, one of them a store, between which nothing orders the threads.
+//
+// Each warp counts what orders it (a meeting of its lanes, a barrier, an arrival, an atomic operation that releases)
+// and knows how far every other warp had counted when it last heard of that one, directly or by way of others. An
+// access is ordered before another one if the later warp knows of a count behind it; lanes of a warp know each other's
+// accesses from before their last meeting. Programs learn of each other by atomic operations that acquire what another
+// one released at that address. What bulk copies write is an access of a warp of its own, of which waits for their
+// phase tell.
+//
+// Where lanes or programs store what stands there already, nothing is reported: any order gives the same.
+//
+// Reads of bytes that nobody has written are found too: of shared memory by the program, of global memory by anybody
+// since it was allocated.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/exec/emulator/fault.h"
+
+namespace tegula::emulator {
+
+struct Fiber;
+struct Program;
+struct Launch;
+
+/// How far a thread knows each warp of its program to have counted.
+using Clock = std::vector<uint32_t>;
+
+void join(Clock& into, const Clock& other);
+
+/// What the warps of a program know.
+struct ProgramClocks {
+  uint32_t id = 0;                   ///< of the program, never given twice
+  std::vector<Clock> known;          ///< by each warp
+  uint32_t bulk_copies = 1;          ///< the count of the copies' own warp
+  std::map<uint32_t, Clock> others;  ///< known of other programs, by their ids
+  Fault unwritten;                   ///< the first read of what nobody has written
+};
+
+/// What an atomic operation or a volatile load orders.
+struct MemoryOrder {
+  bool strong = false;  ///< it is one of these
+  bool acquires = false, releases = false;
+  bool program_only = false;  ///< its scope is 'cta'
+
+  uint32_t bits() const { return uint32_t(strong) | acquires << 1 | releases << 2 | program_only << 3; }
+  static MemoryOrder of_bits(uint32_t bits) { return {bool(bits & 1), bool(bits & 2), bool(bits & 4), bool(bits & 8)}; }
+};
+
+/// The detector of a worker. Accesses that race end the launch.
+class Races {
+ public:
+  /// The programs that begin from here on are those of this launch; all earlier ones are over.
+  void begin(const Launch& launch);
+  void begin(Program& program);
+
+  void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored);
+  void shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access access, Where where, const void* stored);
+  /// The box of a bulk copy, when it is issued.
+  void bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where);
+
+  static void warp_met(Program& program, uint32_t warp);
+  static void threads_met(Program& program, uint32_t threads);
+  /// The warp arrives at a barrier of which others will learn, by `told`.
+  static void arrive(Program& program, uint32_t warp, Clock& told);
+  static void wait(Program& program, uint32_t warp, const Clock& told) { join_known(program, warp, told); }
+  /// Bulk copies have ended, as the clock tells.
+  static void end_bulk_copies(Program& program, Clock& told);
+
+ private:
+  struct Slot {
+    uint32_t program = 0, clock = 0, lanes = 0, site = 0;
+    uint8_t warp = 0, bytes = 0;  ///< bytes of the cell, as bits; 0: an empty slot
+    uint8_t order = 0, access = 0;
+  };
+  /// Of four bytes.
+  struct Cell {
+    std::array<Slot, 2> writes;
+    std::array<Slot, 2> reads;
+    uint32_t written_by = 0;  ///< of shared memory: the program whose bytes `written` are, as bits
+    uint8_t written = 0;
+  };
+  static constexpr uint64_t kPageBytes = 4096;
+  using Page = std::array<Cell, kPageBytes / 4>;
+  struct Access_ {
+    Program& program;
+    uint32_t warp, lane;
+    Access access;
+    MemoryOrder order;
+    Where where;
+    bool is_shared;
+  };
+
+  Cell& global_cell(uint64_t address);
+  bool is_ordered(const Slot& before, const Access_& now) const;
+  bool conflicts(const Slot& before, const Access_& now, uint8_t bytes) const;
+  void access(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes, bool same_value);
+  void record_write(Cell& cell, const Slot& slot, const Access_& now);
+  void record_read(Cell& cell, const Slot& slot, const Access_& now);
+  [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes);
+  void note_written(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes);
+  static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
+  void order(Program& program, uint32_t warp, uint64_t address, MemoryOrder order);
+  static void join_known(Program& program, uint32_t warp, const Clock& told);
+
+  const Launch* launch_ = nullptr;
+  uint32_t next_id_ = 1, first_id_ = 1;             ///< of programs; the launch's first one
+  std::unordered_map<uint32_t, uint64_t> numbers_;  ///< of the launch's programs, by their ids
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  uint64_t last_page_number_ = ~uint64_t(0);
+  Page* last_page_ = nullptr;
+  std::unordered_map<uint32_t, std::vector<Cell>> shared_;  ///< by the addresses of programs' shared memory
+  std::map<uint64_t, std::map<uint32_t, Clock>> released_;  ///< at these addresses: by programs
+};
+
+}  // namespace tegula::emulator

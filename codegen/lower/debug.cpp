@@ -1,0 +1,114 @@
+// What tells the user of values: prints and asserts.
+#include <array>
+
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+constexpr int kMostCoordinates = 5;
+
+// How the bits of a value reach the print, as its row in hw.def counts, and the directive that prints them.
+struct Printed {
+  int kind;
+  std::string directive;
+};
+constexpr int kWord = 0, kLong = 1, kDouble = 2, kNothing = 3;
+
+Printed printed_as(const ir::Type& type, bool hex) {
+  const int bits = type.pointer ? 64 : type.bits();
+  const bool wide = bits == 64;
+  if (hex) return {wide ? kLong : kWord, fmt::format("0x%0{}{}x", std::max(bits / 4, 1), wide ? "ll" : "")};
+  if (type.pointer) return {kLong, "%p"};
+  if (type.is_float()) return {kDouble, "%f"};
+  return {wide ? kLong : kWord, fmt::format("%{}{}", wide ? "ll" : "", is_signed(type.elem) ? "i" : "u")};
+}
+
+llvm::Value* bits_of(Lowering& l, const ir::Type& type, llvm::Value* x, bool hex) {
+  llvm::Type* i64 = l.b.getInt64Ty();
+  if (type.pointer) return l.b.CreatePtrToInt(x, i64);
+  if (type.is_float() && !hex) {
+    if (is_float8(type.elem)) x = l.widen_float8(type.elem, {x})[0];
+    if (!x->getType()->isDoubleTy()) x = l.b.CreateFPExt(x, l.b.getDoubleTy());
+    return l.b.CreateBitCast(x, i64);
+  }
+  x = l.b.CreateBitCast(x, l.b.getIntNTy(unsigned(x->getType()->getPrimitiveSizeInBits())));
+  return is_signed(type.elem) && !hex ? l.b.CreateSExt(x, i64) : l.b.CreateZExt(x, i64);
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) out += c == '%' ? std::string("%%") : std::string(1, c);
+  return out;
+}
+
+// "pid (%u, %u, %u) idx (%2u, %3u) text: (operand 1) %f"
+std::string format_of(const ir::Op& op, size_t operand, const std::string& directive) {
+  std::string format = "pid (%u, %u, %u)";
+  if (!op.operands.empty()) {
+    format += " idx (";
+    const ir::Type& type = op.operands[operand]->type;
+    for (int axis = 0; axis < type.rank(); ++axis)
+      format +=
+          fmt::format("{}%{}u", axis ? ", " : "", std::to_string(std::max<int64_t>(type.shape[axis] - 1, 1)).size());
+    format += ")";
+  }
+  format += escaped(op.get(ir::attr::text));
+  if (op.operands.size() > 1) format += fmt::format("(operand {}) ", operand);
+  return format + directive + "\n";
+}
+
+llvm::Value* address_of_text(Lowering& l, const std::string& text) {
+  llvm::Constant* data = llvm::ConstantDataArray::getString(l.context, text);
+  auto* global = new llvm::GlobalVariable(l.module, data->getType(), true, llvm::GlobalValue::InternalLinkage, data,
+                                          "tegula_text", nullptr, llvm::GlobalValue::NotThreadLocal, 1);
+  return l.b.CreatePtrToInt(l.b.CreateAddrSpaceCast(global, llvm::PointerType::get(l.context, 0)), l.b.getInt64Ty());
+}
+
+// One line; `r`: of a tile's register, else of a scalar.
+void print_element(Lowering& l, const ir::Op& op, size_t operand, int r, llvm::Value* format, llvm::Value* owner) {
+  const ir::Type& type = op.operands[operand]->type;
+  const bool hex = op.get(ir::attr::hex);
+  TEGULA_CHECK(type.rank() <= kMostCoordinates, "a print of a tile of rank {}", type.rank());
+  llvm::SmallVector<llvm::Value*> args{format, l.i32(0)};
+  if (type.layout) args.back() = l.linear_index(type, r);
+  for (int axis = 0; axis < kMostCoordinates; ++axis)
+    args.push_back(axis < type.rank() ? l.coordinate(*type.layout, tile_dim(axis), r) : l.i32(0));
+  args.push_back(bits_of(l, type, l.get(op.operands[operand])[size_t(r)], hex));
+  args.push_back(owner ? owner : l.b.getTrue());
+  const int position = int(operand) << 16 | r;
+  l.hw("print", args, fmt::format(".{}.{}.{}", position, type.rank(), printed_as(type, hex).kind));
+}
+
+}  // namespace
+
+void lower_DevicePrint(Lowering& l, const ir::Op& op) {
+  if (op.operands.empty()) {
+    llvm::SmallVector<llvm::Value*> args{address_of_text(l, format_of(op, 0, "")), l.i32(0)};
+    args.append(kMostCoordinates, l.i32(0));
+    args.push_back(l.b.getInt64(0));
+    args.push_back(l.is_owner(nullptr));
+    l.hw("print", args, fmt::format(".0.0.{}", kNothing));
+    return;
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const ir::Type& type = op.operands[i]->type;
+    llvm::Value* format = address_of_text(l, format_of(op, i, printed_as(type, op.get(ir::attr::hex)).directive));
+    llvm::Value* owner = l.is_owner(type.layout);
+    for (int r = 0; r < Lowering::num_registers(type); ++r)
+      if (Lowering::canonical_register(type, r) == r) print_element(l, op, i, r, format, owner);
+  }
+}
+
+void lower_DeviceAssert(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.operand(0)->type;
+  llvm::Value* holds = l.b.getTrue();
+  for (int r = 0; r < Lowering::num_registers(type); ++r)
+    if (Lowering::canonical_register(type, r) == r) holds = l.b.CreateAnd(holds, l.get(op.operand(0))[size_t(r)]);
+  l.asserts.push_back({op.loc, op.get(ir::attr::text)});
+  l.hw("check",
+       {l.b.CreateNot(holds), l.i32(int64_t(l.asserts.size()) - 1), l.hw("failure_address", {}), l.site(op.loc)});
+}
+
+}  // namespace tegula::lower

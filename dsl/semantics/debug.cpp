@@ -1,0 +1,72 @@
+// What kernels tell of values when they run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "dsl/semantics/internal.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+bool is_printable(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c < 128 && (std::isprint(c) || std::isspace(c)); });
+}
+
+/// " prefix: " for values, " prefix" without.
+std::string spaced(std::string prefix, bool values) {
+  if (values) {
+    if (!prefix.ends_with(" ")) prefix += ' ';
+    if (!prefix.ends_with(": ")) prefix.replace(prefix.size() - 1, 1, ": ");
+  }
+  if (prefix.size() > 2 && !prefix.starts_with(" ")) prefix.insert(0, 1, ' ');
+  return prefix;
+}
+
+}  // namespace
+
+Val fn_device_print(Sema& s, Args args) {
+  if (!args[0].is<std::string>())
+    return s.error(fmt::format("device_print begins with a string, found {}", describe(args[0])),
+                   "print('x', x) prints x");
+  const std::string& prefix = args[0].as<std::string>();
+  if (!is_printable(prefix)) return s.error(fmt::format("device_print prints ASCII text, found '{}'", prefix));
+  if (!args[2].is<bool>())
+    return s.error(fmt::format("the hex of device_print is True or False, found {}", describe(args[2])));
+  std::vector<ir::Value*> values;
+  for (const Val& arg : *args[1].as<TupleVal>().items) {
+    ir::Value* value = to_value(s, arg, "an argument of device_print");
+    if (!value) return {};
+    values.push_back(value);
+  }
+  ir::Attrs attrs;
+  attrs[ir::attr::text] = spaced(prefix, !values.empty());
+  if (args[2].as<bool>()) attrs[ir::attr::hex] = true;
+  s.builder.create(ir::Opcode::DevicePrint, std::move(values), {}, std::move(attrs));
+  return None{};
+}
+
+Val fn_device_assert(Sema& s, Args args) {
+  if (!args[1].is<std::string>())
+    return s.error(fmt::format("the msg of device_assert is a string, found {}", describe(args[1])));
+  if (!s.debug) return None{};
+  ir::Value* condition = to_value(s, args[0], "the cond of device_assert");
+  if (condition) condition = to_bool(s, condition);
+  if (!condition) return {};
+  if (!args[2].is<None>()) {
+    ir::Value* mask = to_value(s, args[2], "the mask of device_assert");
+    if (mask) mask = to_bool(s, mask);
+    if (!mask || !broadcast_pair(s, condition, mask)) return {};
+    ir::Value* others = to_value(s, unary(s, "not", Val(mask)));
+    if (!others) return {};
+    condition = s.builder.bit_or(condition, others);
+  }
+  ir::Attrs attrs;
+  attrs[ir::attr::text] = args[1].as<std::string>();
+  s.builder.create(ir::Opcode::DeviceAssert, {condition}, {}, std::move(attrs));
+  return None{};
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,316 @@
+// label: device
+// Races: each planted one is found with both its places and what is missing; ordered programs have none.
+#include "codegen/exec/emulator.h"
+#include "dsl/program.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+// ---- Steps of kernels written by hand. `line` is the one that messages name.
+
+std::string next() {
+  static int number = 0;
+  return fmt::format("%n{}", ++number);
+}
+std::string store(const std::string& at, int line, const std::string& value = "%t", const std::string& where = "true") {
+  return fmt::format("call void @tegula.hw.st_shared_b32(i32 {}, i32 {}, i1 {}, i32 {})\n", at, value, where, line);
+}
+std::string load(const std::string& at, int line) {
+  return fmt::format("{} = call i32 @tegula.hw.ld_shared_b32(i32 {}, i32 {})\n", next(), at, line);
+}
+std::string store_global(const std::string& at, int line, const std::string& value = "%t",
+                         const std::string& where = "true") {
+  return fmt::format("call void @tegula.hw.st_global_b32(ptr addrspace(1) {}, i32 {}, i1 {}, i32 {})\n", at, value,
+                     where, line);
+}
+std::string load_global(const std::string& at, int line, const std::string& where = "true") {
+  return fmt::format("{} = call i32 @tegula.hw.ld_global_b32(ptr addrspace(1) {}, i32 0, i1 {}, i32 {})\n", next(), at,
+                     where, line);
+}
+std::string sync() { return "call void @tegula.hw.barrier(i32 9)\n"; }
+/// Every word holds something.
+std::string filled() { return store("%mine", 9, "%high_word") + sync(); }
+std::string filled_globally() { return store_global("%p", 9, "%high_word") + sync(); }
+std::string sync_warp() { return "call void @tegula.hw.warp_barrier()\n"; }
+std::string shuffle() { return fmt::format("{} = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1)\n", next()); }
+std::string copy(const std::string& to, int line) {
+  return fmt::format("call void @tegula.hw.cp_async_4(i32 {}, ptr addrspace(1) %p, i32 4, i32 {})\n", to, line);
+}
+const std::string kWaitForCopies = "call void @tegula.hw.cp_async_commit()\ncall void @tegula.hw.cp_async_wait.0()\n";
+std::string init(int arrivals) {
+  return fmt::format("call void @tegula.hw.mbarrier_init(i32 %b0, i32 {}, i1 %first, i32 8)\n", arrivals) + sync();
+}
+std::string arrive(const std::string& where) {
+  return fmt::format("call void @tegula.hw.mbarrier_arrive(i32 %b0, i1 {}, i32 8)\n", where);
+}
+const std::string kWait = "call void @tegula.hw.mbarrier_wait(i32 %b0, i32 0, i32 8)\n";
+
+struct Case {
+  const char* name;
+  std::string steps;
+  std::string found;  ///< what the message has, line by line; empty: no race
+  int warps = 2;
+  unsigned programs = 1;
+};
+
+// Every thread t has the words %mine (t) and %other (63 - t) of shared memory, of the lane beside it (%beside) and
+// %word 0; the same of global memory as %p, %q, %pb and %p0; and is %first, %even, in the first warp (%low) or not
+// (%high), in the first program (%zero) or not (%one).
+std::string error_of_case(const Case& c) {
+  static const std::string begin = R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %pid = call i32 @tegula.hw.program_id_x()
+  %zero = icmp eq i32 %pid, 0
+  %one = icmp ne i32 %pid, 0
+  %first = icmp eq i32 %t, 0
+  %low = icmp slt i32 %t, 32
+  %high = icmp sge i32 %t, 32
+  %bit = and i32 %t, 1
+  %even = icmp eq i32 %bit, 0
+  %b0 = call i32 @tegula.hw.shared_base()
+  %word = add i32 %b0, 64
+  %o = mul i32 %t, 4
+  %mine = add i32 %word, %o
+  %ro = sub i32 252, %o
+  %other = add i32 %word, %ro
+  %two = mul i32 %t, 2
+  %half = add i32 %word, %two
+  %bo = xor i32 %o, 4
+  %beside = add i32 %word, %bo
+  %p = getelementptr i32, ptr addrspace(1) %x, i32 %t
+  %r = sub i32 63, %t
+  %q = getelementptr i32, ptr addrspace(1) %x, i32 %r
+  %tb = xor i32 %t, 1
+  %pb = getelementptr i32, ptr addrspace(1) %x, i32 %tb
+  %p0 = getelementptr i32, ptr addrspace(1) %x, i32 0
+  %flag = getelementptr i32, ptr addrspace(1) %x, i32 100
+  %unique = add i32 %t, 1000
+  %by_program = add i32 %pid, 7
+  %high_word = add i32 %t, 2000
+)";
+  static const char* declarations = R"(
+declare void @tegula.hw.warp_barrier() convergent
+declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
+declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
+declare void @tegula.hw.red_shared_add_i32(i32, i32, i1, i32)
+declare i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1), i32, i1, i32)
+declare i32 @tegula.hw.atom_add_i32.relaxed.cta(ptr addrspace(1), i32, i1, i32)
+)";
+  auto device = make_emulator({.check_races = true});
+  Array<int32_t> x(*device, 128);
+  auto kernel =
+      device->load(make_image({pointer("x", Elem::I32)}, begin + c.steps + "ret void", c.warps, 2048, declarations));
+  return error_of_launch(*kernel, {c.programs}, x.address());
+}
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string error = error_of_case(c);
+    if (c.found.empty()) EXPECT_EQ(error, "no error");
+    for (size_t at = 0; at < c.found.size();) {
+      const size_t end = std::min(c.found.find('\n', at), c.found.size());
+      EXPECT_CONTAINS(error, c.found.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+}
+
+TEST(Races, OfSharedMemory) {
+  check({
+      {"read of another warp's store", store("%mine", 1) + load("%other", 2),
+       "race: read of 4 bytes in shared memory at offset\nand write by thread\nat k.py:1:5, and no barrier lies "
+       "between\n"
+       "at k.py:2:5, program (0, 0, 0)\nhint: tl.debug_barrier() between the two"},
+      {"... behind a barrier", store("%mine", 1) + sync() + load("%other", 2), ""},
+      {"... behind a barrier of each warp alone", store("%mine", 1) + sync_warp() + load("%other", 2),
+       "race:\nk.py:1:5\nand no barrier lies between\nk.py:2:5"},
+      {"read of another lane's store", store("%mine", 1) + load("%beside", 2), "race:\nk.py:1:5\nk.py:2:5", 1},
+      {"... behind a meeting of the warp", store("%mine", 1) + sync_warp() + load("%beside", 2), "", 1},
+      {"... behind a shuffle", store("%mine", 1) + shuffle() + load("%beside", 2), "", 1},
+      {"store over what another warp has read", filled() + load("%other", 1) + store("%mine", 2, "%unique"),
+       "race:\nk.py:1:5\nk.py:2:5"},
+      {"... behind a barrier", filled() + load("%other", 1) + sync() + store("%mine", 2, "%unique"), ""},
+      {"store over what another lane has read", filled() + load("%beside", 1) + store("%mine", 2, "%unique"),
+       "race:\nk.py:1:5\nk.py:2:5", 1},
+      {"two stores of two warps", store("%mine", 1) + store("%other", 2, "%unique"),
+       "race: write of 4 bytes\nand write by\nk.py:1:5\nk.py:2:5"},
+      {"two lanes store to one word", store("%word", 3), "race: write\nand write by thread 0 of warp 0\nat k.py:3:5",
+       1},
+      {"... the same number", store("%word", 3, "5"), "", 2},
+      {"a barrier too early for the second round",
+       store("%mine", 1) + sync() + load("%other", 2) + store("%mine", 3, "%unique") + sync() + load("%other", 4),
+       "race:\nk.py:2:5\nk.py:3:5"},
+      {"... in time",
+       store("%mine", 1) + sync() + load("%other", 2) + sync() + store("%mine", 3, "%unique") + sync() +
+           load("%other", 4),
+       ""},
+      {"sums by atomic operations", "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n", ""},
+      {"... read without a barrier",
+       "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n" + load("%word", 2),
+       "k.py:1:5\nk.py:2:5"},
+      {"bytes of one word", "call void @tegula.hw.st_shared_b16(i32 %half, i16 1, i1 true, i32 1)\n", "", 1},
+  });
+}
+
+TEST(Races, OfCopiesAndMemoryBarriers) {
+  check({
+      {"a copy that another warp reads", copy("%mine", 1) + kWaitForCopies + load("%other", 2), "k.py:1:5\nk.py:2:5"},
+      {"... behind a barrier", copy("%mine", 1) + kWaitForCopies + sync() + load("%other", 2), ""},
+      {"a copy over what another warp reads", filled() + load("%other", 1) + copy("%mine", 2) + kWaitForCopies,
+       "race:\nk.py:1:5\nk.py:2:5"},
+      {"a read beside a copy, waited for too late",
+       filled() + copy("%mine", 1) + sync() + load("%other", 2) + kWaitForCopies + sync(), "k.py:2:5\nk.py:1:5"},
+      {"a phase that the other warp waits for",
+       init(32) + store("%mine", 1, "%t", "%low") + arrive("%low") + kWait + load("%word", 2), ""},
+      {"a store behind the arrival",
+       init(32) + arrive("%low") + store("%mine", 1, "%unique", "%low") + kWait + sync_warp() + load("%word", 2),
+       "k.py:1:5\nk.py:2:5"},
+      {"a warp that does not arrive", init(32) + store("%mine", 1) + arrive("%low") + kWait + load("%other", 2),
+       "k.py:1:5\nk.py:2:5"},
+  });
+}
+
+TEST(Races, OfGlobalMemory) {
+  check({
+      {"what another warp stores", store_global("%p", 1) + load_global("%q", 2),
+       "race: read of 4 bytes at 0x\nbytes into a 512-byte allocation (argument 'x')\nand write by thread\nk.py:1:5, "
+       "and "
+       "no barrier lies between\nat k.py:2:5, program (0, 0, 0)"},
+      {"... behind a barrier", store_global("%p", 1) + sync() + load_global("%q", 2), ""},
+      {"what another lane stores", store_global("%p", 1) + load_global("%pb", 2), "k.py:1:5\nk.py:2:5", 1},
+      {"what another warp has loaded", load_global("%q", 1) + store_global("%p", 2, "%unique"), "k.py:1:5\nk.py:2:5"},
+      {"stores of two programs", store_global("%p", 1, "%by_program"),
+       "race: write of 4 bytes at 0x\nand write by thread 0 of warp 0 of program (0, 0, 0) at k.py:1:5, and nothing "
+       "orders "
+       "the two programs\nat k.py:1:5, program (1, 0, 0), thread 0\nhint: tl.atomic_add and its kin",
+       1, 2},
+      {"... of the same numbers", store_global("%p", 1), "", 1, 3},
+      {"a load of what another program stores",
+       store_global("%p", 1, "%unique", "%zero") + load_global("%p", 2, "%one"),
+       "k.py:1:5, and nothing orders\nk.py:2:5", 1, 2},
+      {"a store over what another program has loaded",
+       load_global("%p", 1, "%zero") + store_global("%p", 2, "%unique", "%one"), "and read by\nk.py:1:5\nk.py:2:5", 1,
+       2},
+      {"atomic operations of programs",
+       "%a = call i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1) %p0, i32 1, i1 true, i32 1)\n", "", 2, 3},
+      {"... of scope 'cta'",
+       "%a = call i32 @tegula.hw.atom_add_i32.relaxed.cta(ptr addrspace(1) %p0, i32 1, i1 true, i32 1)\n",
+       "k.py:1:5, and an atomic operation of scope 'cta' counts in its own program alone\nhint: scope='gpu'", 1, 2},
+      {"... and a load",
+       "%a = call i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1) %p0, i32 1, i1 %zero, i32 1)\n" +
+           load_global("%p0", 2, "%one"),
+       "and atomic operation by\nk.py:1:5\nk.py:2:5", 1, 2},
+  });
+}
+
+// What one program hands to the next: stores, then a flag; the flag, then loads.
+TEST(Races, AcquireAndRelease) {
+  auto hand_over = [](const std::string& release, const std::string& acquire) {
+    auto add = [&](const std::string& mods, const std::string& where, int line) {
+      return fmt::format("{} = call i32 @tegula.hw.atom_add_i32.{}(ptr addrspace(1) %flag, i32 1, i1 {}, i32 {})\n",
+                         next(), mods, where, line);
+    };
+    return store_global("%p", 1, "%unique", "%zero") + sync_warp() + add(release, "%zero", 2) +
+           add(acquire, "%one", 3) + sync_warp() + load_global("%p", 4, "%one");
+  };
+  check({
+      {"acq_rel", hand_over("acq_rel.gpu", "acq_rel.gpu"), "", 1, 2},
+      {"relaxed release", hand_over("relaxed.gpu", "acq_rel.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
+      {"relaxed acquire", hand_over("acq_rel.gpu", "relaxed.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
+  });
+}
+
+// Reads of what nobody has written.
+TEST(Races, UnwrittenMemory) {
+  check({
+      {"shared memory", load("%mine", 3),
+       "read of 4 bytes in shared memory at offset 64 that nobody has written\n  at k.py:3:5, program (0, 0, 0), "
+       "thread 0",
+       1},
+      {"... half of the words", store("%mine", 1, "%t", "%low") + sync() + load("%other", 2),
+       "shared memory at offset 316 that nobody has written\nk.py:2:5, program (0, 0, 0), thread 0"},
+      {"bytes beside those written",
+       "call void @tegula.hw.st_shared_b16(i32 %mine, i16 1, i1 true, i32 1)\n" + load("%mine", 2), "nobody\nk.py:2:5",
+       1},
+      {"of the program before", store("%mine", 1, "%t", "%zero") + load("%mine", 2), "k.py:2:5, program (1, 0, 0)", 1,
+       2},
+      {"a copy that nobody waits for", copy("%mine", 1) + load("%other", 2), "k.py:1:5\nk.py:2:5"},
+  });
+  auto device = make_emulator({.check_races = true});
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  Array<float> x(*device, iota(128));
+  const uint64_t y = device->allocate(512), z = device->allocate(512);
+  const std::string error = error_of_launch(*kernel, {1}, x.address(), y, z, 128);
+  EXPECT_CONTAINS(error,
+                  fmt::format("read of 4 bytes at {:#x}, 0 bytes into a 512-byte allocation (argument 'y'), that "
+                              "nobody has written\n  at k.py:2:5, program (0, 0, 0), thread 0",
+                              y));
+  device->fill(y, 0, 512);
+  launch(*kernel, {1}, x.address(), y, z, 128);
+  launch(*kernel, {1}, x.address(), z, y, 128);  // what the kernel has written
+  device->free(y);
+  device->free(z);
+}
+
+// ---- Kernels of the language
+
+std::string error_of_kernel(const std::string& body, unsigned programs, int num_warps = 4) {
+  auto device = make_emulator({.check_races = true});
+  Array<int32_t> x(*device, 512), y(*device, 512);
+  const std::string text =
+      "import triton.language as tl\n@triton.jit\ndef kernel(x, y, z):\n    i = tl.arange(0, 256)\n";
+  std::string indented;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = std::min(body.find('\n', at), body.size());
+    indented += "    " + body.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return error_of([&] {
+    auto* px = reinterpret_cast<int32_t*>(x.address());
+    Program::parse("import triton\n" + text + indented, "k.py")
+        .kernel("kernel")
+        .launch(*device, {programs}, {.num_warps = num_warps}, px, reinterpret_cast<int32_t*>(y.address()), px);
+  });
+}
+
+TEST(Races, OfKernels) {
+  struct KernelCase {
+    const char* body;
+    const char* found;  ///< parts; null: no race
+    unsigned programs = 1;
+  };
+  const std::vector<KernelCase> cases = {
+      {"tl.store(x, tl.load(x) + 1)", "k.py:6:14", 2},
+      {"tl.atomic_add(x, 1)", nullptr, 4},
+      {"tl.store(x + i, i)\ntl.store(y + i, tl.load(x + 255 - i))", nullptr},
+      // z is x: of other parameters nobody knows.
+      {"tl.store(x + i, i + 1)\ntl.store(y + i, tl.load(z + 255 - i))", "k.py:7:21"},
+      {"tl.store(x + i // 2, i)", "k.py:6:5"},
+      {"tl.store(x + i // 2, i // 2)", nullptr},
+      {"tl.store(y + i, tl.sum(tl.load(x + i), 0) + tl.cumsum(i, 0) + tl.sort(i))", nullptr, 2},
+      {"a = tl.dot(i.to(tl.float16).reshape(16, 16), tl.load(x + i).to(tl.float16).reshape(16, 16))\n"
+       "tl.store(y + i, a.reshape(256).to(tl.int32))",
+       nullptr, 2},
+      {"pid = tl.program_id(0)\nwhile tl.atomic_cas(y, 0, 1) == 1:\n    pass\n"
+       "tl.store(x + i, tl.load(x + i) + pid + 1)\ntl.atomic_xchg(y, 0)",
+       nullptr, 4},
+      {"pid = tl.program_id(0)\nwhile tl.atomic_cas(y, 0, 1) == 1:\n    pass\n"
+       "tl.store(x + i, tl.load(x + i) + pid + 1)\ntl.atomic_xchg(y, 0, sem='relaxed')",
+       "nothing orders the two programs", 4},
+      {"tl.store(x + i, tl.histogram(tl.load(x + i), 256))", nullptr},
+  };
+  for (const KernelCase& c : cases) {
+    SCOPED_TRACE(c.body);
+    const std::string error = error_of_kernel(c.body, c.programs);
+    if (c.found)
+      EXPECT_CONTAINS(error, c.found);
+    else
+      EXPECT_EQ(error, "no error");
+  }
+}
+
+}  // namespace
+}  // namespace tegula
