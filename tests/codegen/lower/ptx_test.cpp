@@ -361,7 +361,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
        {{"CENTER", Constexpr(true)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
        {"scale_ptr", "scales_ptr"}},
       {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
-      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
+      {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
   };
   struct Compilation {
     std::string label;
