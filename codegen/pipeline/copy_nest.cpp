@@ -169,6 +169,7 @@ void CopyNest::issue_in_bulk(const std::vector<Fill>& fills, const Turn& turn) {
     for (const Op* copy : fill.copies) {
       std::vector<Value*> operands;
       for (const Value* v : copy->operands) operands.push_back(v && v->type.is_place() ? nullptr : follow(v));
+      build.set_loc(copy->loc);
       operands[1] = slot_of(build, copy->operand(1), turn.slot);
       operands[2] = full;
       build.create(Opcode::BulkCopy, std::move(operands), {}, copy->attrs);
