@@ -3,7 +3,7 @@
 #
 #   bench/pack.sh [BUILD [ARCHIVE]]     default: build/release, .dist/tegula.tar.xz
 #
-# The archive holds stripped copies of the library, the tegula command, the tests, the tutorials and the bench programs
+# The archive holds stripped copies of the libraries, the tegula command, the tests, the tutorials and the bench programs
 # in the build folder's structure, and the places of the sources and of the build. bench/run_gpu.sh takes it.
 # Fails if a program needs a library beyond the C and C++ run time, or if the archive is too large to carry.
 set -euo pipefail
@@ -12,19 +12,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/release}
 archive=${2:-.dist/tegula.tar.xz}
 limit=$((40 << 20))
-allowed='^(libtegula\.so\.[0-9]+|libc\.so\.6|libm\.so\.6|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libz\.so\.1|ld-linux.*|libdl\.so\.2|libpthread\.so\.0)$'
+allowed='^(libtegula(_runtime)?\.so\.[0-9]+|libc\.so\.6|libm\.so\.6|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libz\.so\.1|ld-linux.*|libdl\.so\.2|libpthread\.so\.0)$'
 
 fail() { printf 'pack: %s\n' "$*" >&2; exit 1; }
 
-library=$(readlink -f "$build/libtegula.so")
-[ -f "$library" ] || fail "there is no libtegula.so in '$build': build first"
+[ -f "$build/libtegula.so" ] || fail "there is no libtegula.so in '$build': build first"
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 root=$stage/tegula
 mkdir -p "$root"
-cp "$library" "$root/libtegula.so.0"
-ln -s libtegula.so.0 "$root/libtegula.so"
+libraries=()
+for name in libtegula libtegula_runtime; do
+  cp "$(readlink -f "$build/$name.so")" "$root/$name.so.0"
+  ln -s "$name.so.0" "$root/$name.so"
+  libraries+=("$root/$name.so.0")
+done
 
 programs=()
 for file in "$build"/tegula "$build"/tests/*_test "$build"/tutorials/[0-9]* "$build"/bench/*; do
@@ -36,18 +39,18 @@ for file in "$build"/tegula "$build"/tests/*_test "$build"/tutorials/[0-9]* "$bu
   fi
 done
 [ ${#programs[@]} -gt 0 ] || fail "there are no programs in '$build'"
-strip --strip-unneeded "$root/libtegula.so.0" "${programs[@]}"
+strip --strip-unneeded "${libraries[@]}" "${programs[@]}"
 sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$root/SOURCE_DIR"
 sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$build/CMakeCache.txt" >"$root/BUILD_DIR"
 
-for file in "$root/libtegula.so.0" "${programs[@]}"; do
+for file in "${libraries[@]}" "${programs[@]}"; do
   while read -r needed; do
     [[ $needed =~ $allowed ]] || fail "'${file#"$root"/}' needs $needed, which the other machine may not have"
   done < <(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }')
   missing=$(LD_LIBRARY_PATH=$root ldd "$file" | grep 'not found' || true)
   [ -z "$missing" ] || fail "'${file#"$root"/}' does not find: $missing"
 done
-newest=$(objdump -T "$root/libtegula.so.0" "${programs[@]}" | grep -oE '\((GLIBC|GLIBCXX|CXXABI)_[0-9.]+\)' | tr -d '()' |
+newest=$(objdump -T "${libraries[@]}" "${programs[@]}" | grep -oE '\((GLIBC|GLIBCXX|CXXABI)_[0-9.]+\)' | tr -d '()' |
   sort -uV | awk -F_ '{ last[$1] = $2 } END { for (name in last) printf " %s_%s", name, last[name] }')
 
 mkdir -p "$(dirname "$archive")"
@@ -55,4 +58,4 @@ tar -C "$stage" -cf - tegula | xz -T0 -3 >"$archive.part"
 bytes=$(stat -c %s "$archive.part")
 [ "$bytes" -le "$limit" ] || fail "the archive has $bytes bytes, more than $limit"
 mv "$archive.part" "$archive"
-printf '%s: %d programs and the library, %d KiB; needs at most%s\n' "$archive" ${#programs[@]} $((bytes >> 10)) "$newest"
+printf '%s: %d programs and the libraries, %d KiB; needs at most%s\n' "$archive" ${#programs[@]} $((bytes >> 10)) "$newest"

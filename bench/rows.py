@@ -34,6 +34,7 @@ from side_by_side import DTYPES, ROOT, jit_function, load_module, tegula, tune
 
 EPS = 1e-5
 SOFTMAX_COLS = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
+WIDE_COLS = [49152, 65536, 98304, 131072, 196608, 262144]
 ODD_COLS = [1536, 2560, 3584, 5120, 6144, 7168, 10240, 12288, 14336]  # 3, 5 and 7 times powers of two
 WARPS = (1, 2, 4, 8, 16, 32)
 
@@ -84,16 +85,16 @@ class Case(side_by_side.Case):
         module = load_module(self.file)
         found = {}
         for c in module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight}):
-            how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps}
+            how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps, "num_ctas": c.num_ctas}
             if self.file != "elementwise":
-                how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps, how["ROWS"])
+                how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps * c.num_ctas, how["ROWS"])
             if self.file == "norm":
                 how["EVEN"] = self.cols == how["BLOCK"]
             if self.file == "elementwise":
                 how["EVEN"] = self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0
             if getattr(c, "maxnreg", None):
                 how["maxnreg"] = c.maxnreg
-            found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())] = how
+            found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "c": c.num_ctas, "r": how.get("maxnreg", 0)}).items())] = how
         return found
 
     def exact(self, index):
@@ -124,6 +125,8 @@ class Case(side_by_side.Case):
             return programs
 
         for label, how in self.configs(self.block).items():
+            if how["num_ctas"] > 1:
+                continue  # its reductions stay inside a block
             yield label, function, grid(how), self.arguments, how
         for label, function, programs, arguments, how in self.peers():
             yield "tutorial " + label, function, lambda n_regs, shared, programs=programs: programs, arguments, how
@@ -151,11 +154,11 @@ class Softmax(Case):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "PLUS_ONE": False}
+        return {"WIDTH": 16 // self.element, "KIND": "softmax", "CAUSAL": False}
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, None, self.cols, self.cols, self.rows, self.cols, 1.0, 2
+        return out, x, None, None, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, 1.0, 2
 
     def peers(self):
         for w in WARPS:
@@ -178,7 +181,7 @@ class ScaledSoftmax(Softmax):
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, self.bias, self.cols, self.cols, self.rows, self.cols, self.scale, 2
+        return out, x, None, self.bias, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, self.scale, 2
 
     peers = Case.peers
 
@@ -209,7 +212,7 @@ class ExpNormalise(Softmax):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "PLUS_ONE": True}
+        return {"WIDTH": 16 // self.element, "KIND": "exp_normalize", "CAUSAL": False}
 
     peers = Case.peers
 
@@ -238,7 +241,7 @@ class Norm(Case):
 
     @property
     def fixed(self):
-        return {"CENTER": self.center, "SILU": self.silu}
+        return {"CENTER": self.center, "ACTIVATION": "silu" if self.silu else "none"}
 
     def torch(self, inputs, weight, bias):
         v = inputs[0] + inputs[1] if self.residual else inputs[0]
@@ -252,7 +255,7 @@ class Norm(Case):
     def arguments(self, i):
         inputs, out = self.sets[i]
         n = self.cols
-        return (out, inputs[0], inputs[1] if self.residual else None, None, self.weight, self.bias if self.center else None,
+        return (out, inputs[0], inputs[1] if self.residual else None, None, None, None, self.weight, self.bias if self.center else None,
                 n, n, n if self.residual else 0, 0, self.rows, n, EPS, 2)
 
     def peers(self):
@@ -290,6 +293,10 @@ def all_cases():
     yield SwiGlu, ("SwiGLU", "f16", 8192, 4096)
     yield ExpNormalise, ("exp(x) + 1 normalised", "f32", 4096, 4096)
     yield ScaledSoftmax, ("softmax * scale + bias", "f32", 4096, 4096)
+    for cols in WIDE_COLS:  # of which 256 MB are read
+        for make, name in ((Softmax, "softmax"), (Norm, "RMSNorm"), (Norm, "LayerNorm")):
+            for dtype, size in (("bf16", 2), ("f32", 4)):
+                yield make, (name, dtype, (256 << 20) // (size * cols), cols)
     for make, name, dtype in ((Softmax, "softmax", "bf16"), (Norm, "RMSNorm", "f16"), (Norm, "LayerNorm", "f16")):
         for cols in ODD_COLS:
             yield make, (name, dtype, 8192 if cols <= 4096 else 4096, cols)

@@ -31,6 +31,8 @@ def load_module(name):
     if known:
         return known
     spec = importlib.util.spec_from_file_location("library_" + name, ROOT / "kernels" / f"{name}.py")
+    if str(ROOT / "kernels") not in sys.path:
+        sys.path.append(str(ROOT / "kernels"))  # the texts import from each other
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

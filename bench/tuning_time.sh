@@ -14,7 +14,8 @@ TEGULA_CACHE_DIR=$(mktemp -d)
 trap 'rm -rf "$TEGULA_CACHE_DIR"' EXIT
 
 softmax=(kernels/softmax.py::softmax --grid rows --random x_ptr=f32[4096,4096] --zeros out_ptr=f32[4096,4096]
-  --arg bias_ptr=None --arg out_stride=4096 --arg x_stride=4096 --arg rows=4096 --arg cols=4096 --arg scale=1.0
+  --arg mask_ptr=None --arg bias_ptr=None --arg out_stride=4096 --arg x_stride=4096 --arg mask_stride=0 --arg rows=4096
+  --arg cols=4096 --arg mask_rows=1 --arg queries=0 --arg scale=1.0
   --arg rows_class=2 --key cols --space ROWS=1 --space STAGES=0 --space PIECE=0 --space EVICTION=evict_last --space num_warps=1..32
   --space maxnreg=32,40,64,128,255)
 gemm=(kernels/gemm.py::gemm --grid 'cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)' --random a_ptr=f16[4096,4096]

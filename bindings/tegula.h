@@ -120,7 +120,8 @@ enum {
   TEGULA_DESCRIPTOR = 8, /* as.t, of elements of `dtype`; arguments alone */
   TEGULA_TUPLE = 9,      /* as.p; constexprs alone. For a parameter that is no constexpr, it stands for the argument. In
                             what tegula_config_constexpr() gives as.p is NULL */
-  TEGULA_NEXT = 10       /* items of such tuples alone: the next of the arguments */
+  TEGULA_NEXT = 10,      /* items of such tuples alone: the next of the arguments */
+  TEGULA_TENSOR = 11     /* as.n, of elements of `dtype`; operands of the kernel library alone */
 };
 
 /* An array in memory for a parameter that the kernel uses as a tensor descriptor. */
@@ -132,6 +133,14 @@ typedef struct tegula_descriptor {
   const int64_t* strides;     /* in elements; the last one is 1 */
   const int64_t* block_shape; /* extents of the blocks that are loaded and stored */
 } tegula_descriptor;
+
+/* An array in memory for an operand of the kernel library. */
+typedef struct tegula_tensor {
+  uint64_t address;       /* of the first element */
+  int32_t rank;           /* 0 to 5: how many each of the following */
+  const int64_t* shape;   /* extents */
+  const int64_t* strides; /* in elements; NULL: in row-major order without gaps */
+} tegula_tensor;
 
 struct tegula_value;
 
@@ -153,6 +162,7 @@ typedef struct tegula_value {
     const char* s;
     const tegula_descriptor* t;
     const tegula_tuple* p;
+    const tegula_tensor* n;
   } as;
   uint64_t bytes; /* of TEGULA_POINTER and TEGULA_DESCRIPTOR: what may be read and written there, for tuning
                      (reset_to_zero, restore_value); 0: not known */
@@ -171,13 +181,13 @@ typedef struct tegula_options {
   int32_t num_stages;          /* 0: 3, or the configuration's */
   int32_t maxnreg;             /* registers a thread at most; 0: no limit, or the configuration's */
   int32_t no_dependent_launch; /* 1: the kernel never starts before the one ahead of it in the stream is done */
-  int32_t num_ctas;            /* programs of a cluster; 0: 1 */
-  int32_t cooperative_grid;    /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
-  int32_t no_fp_fusion;        /* 1: a product and a sum never become one fma */
-  int32_t warp_specialize; /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
-                              it is expected to pay, or as the configuration says */
-  int32_t bulk_copies;     /* copies of loops by tensor maps: the same numbers */
-  int32_t debug;           /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
+  int32_t num_ctas;         /* thread blocks that run a program together (GPUs from sm_90 on): 1, 2, 4, 8 or 16; 0: 1 */
+  int32_t cooperative_grid; /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
+  int32_t no_fp_fusion;     /* 1: a product and a sum never become one fma */
+  int32_t warp_specialize;  /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
+                               it is expected to pay, or as the configuration says */
+  int32_t bulk_copies;      /* copies of loops by tensor maps: the same numbers */
+  int32_t debug;             /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;
 
 /* ---- Devices */
@@ -311,6 +321,39 @@ tegula_status tegula_kernel_launch_with(const tegula_kernel* kernel, tegula_devi
                                         void* user, const tegula_options* options, tegula_stream stream,
                                         const tegula_value* args, size_t num_args);
 
+/* ---- The kernel library: kernels that need no writing */
+
+/* An entry. The texts live as long as the process. */
+typedef struct tegula_entry_facts {
+  size_t struct_size;    /* sizeof(tegula_entry_facts), set by the caller */
+  const char* name;      /* "rms_norm" */
+  const char* formula;   /* what it computes */
+  const char* signature; /* "&out: T[rows, cols], x: T[rows, cols], eps: float = 1e-6": kernels/kernels.def explains it */
+  size_t num_operands;
+} tegula_entry_facts;
+typedef struct tegula_operand_facts {
+  size_t struct_size; /* sizeof(tegula_operand_facts), set by the caller */
+  const char* name;
+  tegula_kind kind;    /* TEGULA_TENSOR, TEGULA_INT, TEGULA_DOUBLE, TEGULA_BOOL; TEGULA_STRING: one of some names */
+  int32_t is_written;  /* 1: the entry writes it */
+  int32_t is_optional; /* 1: it may be left out */
+} tegula_operand_facts;
+size_t tegula_num_entries(void);
+/* TEGULA_USAGE_ERROR for what is past the last one. */
+tegula_status tegula_entry(size_t index, tegula_entry_facts* facts);
+tegula_status tegula_entry_operand(size_t index, size_t operand, tegula_operand_facts* facts);
+
+typedef struct tegula_operand {
+  const char* name;
+  tegula_value value;
+} tegula_operand;
+
+/* Checks the operands, in any order, and runs an entry of the library on the stream, after compiling, loading or tuning
+ * what it needs, if that has not been done before. Does not wait for the GPU. Operands that are left out, or
+ * TEGULA_NONE, have their defaults. TEGULA_LAUNCH_ERROR for operands that do not fit. */
+tegula_status tegula_call(tegula_device* device, const char* entry, tegula_stream stream, const tegula_operand* operands,
+                          size_t num_operands);
+
 /* ---- Compiled kernels, to look at */
 
 typedef struct tegula_image tegula_image;
@@ -378,6 +421,13 @@ static inline tegula_value tegula_pointer(uint64_t address, tegula_dtype dtype) 
   tegula_value v = {TEGULA_POINTER, 0, {0}, 0};
   v.dtype = dtype;
   v.as.u = address;
+  return v;
+}
+/* For the kernel library; `tensor` must live until the call returns. */
+static inline tegula_value tegula_array(const tegula_tensor* tensor, tegula_dtype dtype) {
+  tegula_value v = {TEGULA_TENSOR, 0, {0}, 0};
+  v.dtype = dtype;
+  v.as.n = tensor;
   return v;
 }
 

@@ -23,7 +23,8 @@ function(tegula_header_closure result)
   set(${result} ${done} PARENT_SCOPE)
 endfunction()
 
-file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} dsl/*.h kernels/kernels.h)
+file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} 
+  dsl/*.h kernels/kernels.h runtime/package/*.h runtime/cuda_device.h)
 tegula_header_closure(public_headers ${roots})
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
@@ -38,7 +39,8 @@ install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels F
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
 
-install(TARGETS tegula EXPORT tegulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tegula tegula_runtime tegula_runtime_static EXPORT tegulaTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
 configure_package_config_file(cmake/tegulaConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)

@@ -19,6 +19,13 @@ namespace {
 // The function after all passes; null after a diagnostic.
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, PassContext& context, const DumpCallback& dump,
                                   std::vector<PassTime>* times) {
+  if (func.num_ctas() > 1 && !context.target.has(Feature::Cluster)) {
+    context.diags
+        .error(func.loc, fmt::format("kernel '{}' asks for num_ctas={}; {} runs no clusters of thread blocks",
+                                     func.name, func.num_ctas(), context.target.name))
+        .with_hint("use num_ctas=1; GPUs from sm_90 on have clusters");
+    return nullptr;
+  }
   auto work = func.clone();
   return run_passes(*work, context, dump, times) ? std::move(work) : nullptr;
 }
@@ -62,6 +69,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   image.tensor_maps = std::move(code->tensor_maps);
   image.num_warps = func.num_warps();
   image.copy_warps = code->copy_warps;
+  image.num_ctas = func.num_ctas();
   image.shared_bytes = code->shared_bytes;
   image.dependent_launch = code->dependent_launch;
   image.ptx = std::move(code->ptx);

@@ -127,7 +127,7 @@ std::string Config::to_string() const {
   for (const ConstexprArg& c : constexprs) parts.push_back(fmt::format("{}={}", c.name, tegula::to_string(c.value)));
   std::sort(parts.begin(), parts.end());
   for (const dsl::LaunchOption& option : dsl::launch_options())
-    if (const auto& value = this->*option.config; value && option.info.is_choice())
+    if (const auto& value = this->*option.config; value && !option.info.asks_nothing(*value))
       parts.push_back(fmt::format("{}={}", option.info.name, *value));
   return fmt::format("{}", fmt::join(parts, " "));
 }

@@ -98,7 +98,7 @@ struct Config {
   std::optional<int> warp_specialize;  ///< as of LaunchOptions; unset: the launch's
   std::optional<int> bulk_copies;      ///< as of LaunchOptions; unset: the launch's
   std::optional<int> debug;            ///< as of LaunchOptions; unset: the launch's
-  std::optional<int> num_ctas;         ///< programs of a cluster; unset: the launch's
+  std::optional<int> num_ctas;         ///< as of LaunchOptions; unset: the launch's
   /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
   std::function<void(HookedLaunch&)> pre_hook = {};
 
@@ -120,6 +120,7 @@ inline ConfigOption num_stages(int n) { return {&Config::num_stages, n}; }
 inline ConfigOption maxnreg(int n) { return {&Config::maxnreg, n}; }
 inline ConfigOption warp_specialize(int n) { return {&Config::warp_specialize, n}; }
 inline ConfigOption bulk_copies(int n) { return {&Config::bulk_copies, n}; }
+inline ConfigOption num_ctas(int n) { return {&Config::num_ctas, n}; }
 
 /// config({{"BLOCK", 1024}}, num_warps(4), num_stages(2))
 template <class... Options>

@@ -21,7 +21,7 @@
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/launch.h"
 #include "runtime/tuning/tuning_store.h"
 
@@ -50,7 +50,9 @@ struct LaunchOptions {
   /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
   /// is set to another value than 0.
   int debug = 0;
-  int num_ctas = 1;  ///< programs of a cluster: 1
+  /// Thread blocks that run a program together, as a cluster (GPUs from sm_90 on): 1, 2, 4, 8 or 16. The program's
+  /// tiles are divided over them, so that a row of a matrix may be as wide as the registers of all of them.
+  int num_ctas = 1;
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
   bool dependent_launch = true;

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -15,6 +12,7 @@
 #include "dsl/language/entry_points.h"
 #include "dsl/language/source_file.h"
 #include "dsl/language/text_source.h"
+#include "runtime/base/files.h"
 #include "runtime/base/messages.h"
 
 namespace tegula {
@@ -32,22 +30,18 @@ struct ProgramState {
 
 Program Program::load(const std::string& path, std::vector<ConstexprArg> globals,
                       std::vector<std::string> import_folders) {
-  auto refuse = [&](const std::string& why) { throw FileError(fmt::format("cannot read '{}': {}", path, why)); };
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) refuse("it is a folder, expected a Triton source file");
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  if (in) text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in) refuse(std::generic_category().message(errno ? errno : EIO));
-  return parse(std::move(text), path, std::move(globals), std::move(import_folders));
+  if (std::filesystem::is_directory(path, error))
+    throw FileError(fmt::format("cannot read '{}': it is a folder, expected a Triton source file", path));
+  return parse(read_file(path), path, std::move(globals), std::move(import_folders));
 }
 
 Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
-                       std::vector<std::string> import_folders) {
+                       std::vector<std::string> import_folders,
+                       std::vector<std::pair<std::string, std::string>> modules) {
   Diagnostics diags;
-  auto file =
-      std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals), std::move(import_folders));
+  auto file = std::make_shared<const SourceFile>(std::move(text), name, diags, std::move(globals),
+                                                 std::move(import_folders), std::move(modules));
   if (diags.has_errors()) throw CompileError(diags);
   auto state = std::make_shared<detail::ProgramState>();
   state->file = file;

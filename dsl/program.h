@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dsl/kernel.h"
@@ -27,9 +28,11 @@ class Program {
   /// `import_folders` are where packages lie that it imports from besides its own, as Python's sys.path.
   static Program load(const std::string& path, std::vector<ConstexprArg> globals = {},
                       std::vector<std::string> import_folders = {});
-  /// The same from text; `name` stands for the file in messages and is where imports are found from.
+  /// The same from text; `name` stands for the file in messages and is where imports are found from. `modules` are
+  /// texts of modules by their names, in place of files.
   static Program parse(std::string text, std::string name = "<text>", std::vector<ConstexprArg> globals = {},
-                       std::vector<std::string> import_folders = {});
+                       std::vector<std::string> import_folders = {},
+                       std::vector<std::pair<std::string, std::string>> modules = {});
 
   /// Names of the @triton.jit functions, helpers included, in the order of the file.
   std::vector<std::string> kernels() const;

@@ -94,7 +94,7 @@ int value_of(const LaunchOption& option, const LaunchOptions& options) {
 
 void Specialization::set_options(ir::Func& func) const {
   for (const LaunchOption& option : launch_options())
-    if (const int value = value_of(option, options); option.info.is_choice() && !option.info.is_none(value))
+    if (const int value = value_of(option, options); !option.info.asks_nothing(value))
       func.attrs[std::string(option.info.name)] = int64_t(value);
 }
 

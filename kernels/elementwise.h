@@ -6,8 +6,7 @@
 // what Kernel::launch throws.
 #pragma once
 
-#include "kernels/activation.h"
-#include "kernels/matrix.h"
+#include "kernels/entry.h"
 
 namespace tegula::kernels {
 
@@ -20,18 +19,6 @@ struct AffineOptions {
   Activation activation = Activation::None;
 };
 
-namespace detail {
-struct AnyAffineOptions {
-  template <class T>
-  AnyAffineOptions(const AffineOptions<T>& o)
-      : bias(o.bias), scale(o.scale), offset(o.offset), activation(o.activation) {}
-  AnyVector bias, scale, offset;
-  Activation activation;
-};
-void affine(Device& device, AnyMatrix out, AnyMatrix x, const AnyAffineOptions& options, StreamHandle stream);
-void swiglu(Device& device, AnyMatrix out, AnyMatrix gate, AnyMatrix up, StreamHandle stream);
-}  // namespace detail
-
 /// out[r, c] = activation((x[r, c] + bias[c]) * scale[c] + offset[c]).
 ///
 /// relu(x * scale + b) is {.scale = scale, .offset = b, .activation = Activation::Relu}. Traffic: 2 rows cols sizeof(T)
@@ -39,7 +26,7 @@ void swiglu(Device& device, AnyMatrix out, AnyMatrix gate, AnyMatrix up, StreamH
 template <Floating T>
 void affine(Device& device, Matrix<T> out, MatrixIn<T> x, const std::type_identity_t<AffineOptions<T>>& options,
             StreamHandle stream = nullptr) {
-  detail::affine(device, out, x, options, stream);
+  run<EntryId::affine>(device, stream, out, x, options.bias, options.scale, options.offset, options.activation);
 }
 
 /// out[r, c] = gate[r, c] * sigmoid(gate[r, c]) * up[r, c]. `gate` and `up` may be the halves of one matrix of twice as
@@ -48,7 +35,7 @@ void affine(Device& device, Matrix<T> out, MatrixIn<T> x, const std::type_identi
 /// Traffic: 3 rows cols sizeof(T) bytes, against 5 as two kernels. Shazeer: GLU Variants Improve Transformer, 2020.
 template <Floating T>
 void swiglu(Device& device, Matrix<T> out, MatrixIn<T> gate, MatrixIn<T> up, StreamHandle stream = nullptr) {
-  detail::swiglu(device, out, gate, up, stream);
+  run<EntryId::swiglu>(device, stream, out, gate, up);
 }
 
 }  // namespace tegula::kernels

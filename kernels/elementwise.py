@@ -10,6 +10,8 @@ rows.
 import triton
 import triton.language as tl
 
+from tiles import activate, inside
+
 
 def configs():
     found = []
@@ -35,15 +37,6 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def inside(at, count, EVEN: tl.constexpr):
-    """Whether an element is one of the matrix; EVEN: all are."""
-    if EVEN:
-        return tl.full(at.shape, True, tl.int1)
-    else:
-        return at < count
-
-
-@triton.jit
 def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr):
     """Rows, columns and mask of this program's tile."""
     pieces = tl.cdiv(cols, COLS)
@@ -55,23 +48,6 @@ def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr
     else:
         mask = (row < rows) & (col < cols)
     return row.to(tl.int64), col, mask
-
-
-@triton.jit
-def activate(y, ACTIVATION: tl.constexpr):
-    if ACTIVATION == "relu":
-        y = tl.where(y < 0, 0.0, y)
-    if ACTIVATION == "leaky_relu":
-        y = tl.where(y < 0, 0.01 * y, y)
-    if ACTIVATION == "silu":
-        y = y * tl.sigmoid(y)
-    if ACTIVATION == "gelu":
-        y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
-    if ACTIVATION == "gelu_tanh":  # 0.5 (1 + tanh(u)) is sigmoid(2 u)
-        y = y * tl.sigmoid(y * (1.5957691216057308 + 0.07135481627260025 * y * y))
-    if ACTIVATION == "gelu_tanh_fast":
-        y = 0.5 * y * (1.0 + tl.tanh(y * (0.7978845608028654 + 0.035677408136300125 * y * y), approx=True))
-    return y
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})

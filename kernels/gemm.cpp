@@ -7,6 +7,7 @@
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
+#include "kernels/products.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -77,12 +78,30 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {
-  static const auto ordered = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", false}});
-  static const auto atomic = by_activation("gemm.py", "gemm", "EPILOGUE", {"c_ptr"}, {{"ATOMIC", true}});
+  static const auto ordered = by_activation("gemm.py", "gemm", "EPILOGUE", {{"ATOMIC", false}});
+  static const auto atomic = by_activation("gemm.py", "gemm", "EPILOGUE", {{"ATOMIC", true}});
   if (const auto call = gemm_call(device, c, a, b, options, stream))
     (options.atomic_sums ? atomic : ordered)[size_t(options.epilogue)].launch(device, tegula::detail::GridRef(*call),
-                                                                              false, stream, call->args);
+                                                                              stream, call->args);
 }
+
+}  // namespace detail
+
+void run_gemm(Device& device, const BoundCall& call, StreamHandle stream) {
+  auto matrix = [&](const char* name) {
+    const Tensor& t = *call.tensor(name);
+    return detail::AnyMatrix(t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]);
+  };
+  detail::AnyGemmOptions options;
+  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
+  options.epilogue = Activation(call.choice("epilogue"));
+  options.transpose_a = call.flag("transpose_a");
+  options.transpose_b = call.flag("transpose_b");
+  options.atomic_sums = call.flag("atomic_sums");
+  detail::gemm(device, matrix("out"), matrix("a"), matrix("b"), options, stream);
+}
+
+namespace detail {
 
 namespace {
 

@@ -27,6 +27,7 @@ struct GemmOptions {
 
 namespace detail {
 struct AnyGemmOptions {
+  AnyGemmOptions() = default;
   template <class T>
   AnyGemmOptions(const GemmOptions<T>& o)
       : bias(o.bias),
@@ -35,8 +36,8 @@ struct AnyGemmOptions {
         transpose_b(o.transpose_b),
         atomic_sums(o.atomic_sums) {}
   AnyVector bias;
-  Activation epilogue;
-  bool transpose_a, transpose_b, atomic_sums;
+  Activation epilogue = Activation::None;
+  bool transpose_a = false, transpose_b = false, atomic_sums = false;
 };
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream);
 }  // namespace detail

@@ -10,6 +10,7 @@
 
 #include "dsl/program.h"
 #include "kernels/elementwise.h"
+#include "kernels/entry.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/matrix.h"
 #include "kernels/norm.h"

@@ -7,64 +7,84 @@
 #include <vector>
 
 #include "dsl/kernel.h"
+#include "kernels/entry.h"
 #include "kernels/matrix.h"
+#include "runtime/workspace.h"
 
 namespace tegula::kernels::detail {
 
-/// A kernel of the library's texts with values for its constexpr flags: parsed at its first use, tuned as its file
-/// says.
+/// The kernel of an entry: parsed at its first use, tuned as its file says. Its arguments follow from the names of its
+/// parameters, which are those of kernels.def.
 class LibraryKernel {
  public:
-  /// `outputs`: the names of the arguments that it writes.
-  LibraryKernel(std::string_view file, std::string_view kernel, std::vector<ConstexprArg> flags,
-                std::vector<std::string> outputs);
+  explicit LibraryKernel(const Entry& entry);
 
-  /// Launches over the rows: a program for each ROWS rows (and, where the configuration has them, COLS columns),
-  /// or with STAGES above 0 as many programs as the device runs at a time. `in_place`: an output is an input too, which
-  /// timed runs must not spoil.
-  void launch(Device& device, int64_t rows, int64_t cols, bool in_place, StreamHandle stream,
-              std::span<const Arg> args) const;
-  /// Launches with a grid of the configuration's.
-  void launch(Device& device, tegula::detail::GridRef grid, bool in_place, StreamHandle stream,
-              std::span<const Arg> args) const;
+  void launch(Device& device, const BoundCall& call, StreamHandle stream) const;
+  const Kernel& kernel() const { return kernel_; }
+
+ private:
+  static constexpr size_t kMaxArgs = 64;
+
+  /// Where an argument comes from.
+  struct Source {
+    enum class Kind { Fixed, Pointer, Stride, Extent, Value, RowsClass, Partials, Counters };
+    Kind kind;
+    size_t operand = 0;  ///< of Extent: the dimension; of Fixed: the argument's number in fixed_args_
+    size_t dim = 0;      ///< of Stride
+  };
+
+  Source source_of(std::string_view param);
+  void read_fixed();
+  Arg argument(const Source& source, const BoundCall& call, int num_sms, const Workspace& workspace) const;
+  LaunchOptions& options_for(const BoundCall& call) const;
+
+  const Entry& entry_;
+  Kernel kernel_;
+  Kernel kernel_in_place_;           ///< the same, with what it writes set back after each timed run
+  std::vector<Source> sources_;      ///< one an argument
+  std::vector<size_t> flags_;        ///< operands that are constexprs of the kernel
+  std::vector<ConstexprArg> fixed_;  ///< constexprs, and arguments that no operand gives
+  std::vector<Arg> fixed_args_;
+};
+
+/// The kernel of an entry, made at the first call.
+const LibraryKernel& library_kernel(const Entry& entry);
+
+/// A kernel with flags, launched on arguments that its caller makes.
+class FlaggedKernel {
+ public:
+  FlaggedKernel(std::string_view file, std::string_view kernel, std::vector<ConstexprArg> flags);
+  void launch(Device& device, tegula::detail::GridRef grid, StreamHandle stream, std::span<const Arg> args) const;
 
  private:
   LaunchOptions& options() const;
 
   Kernel kernel_;
-  Kernel kernel_in_place_;
   std::vector<ConstexprArg> flags_;
   size_t index_;  ///< among all of these objects
 };
 
 /// A kernel whose flag `flag` names an activation, for each Activation; `more`: flags of all of them.
-std::vector<LibraryKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
-                                         const std::vector<std::string>& outputs,
+std::vector<FlaggedKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
                                          const std::vector<ConstexprArg>& more = {});
 
-/// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
-int rows_class(const Device& device, int64_t rows);
-
-/// The rows, columns and inputs of a call, checked.
+/// The rows, columns and inputs of a product, checked.
 class Call {
  public:
-  Call(const char* name, const AnyMatrix& out) : name_(name), out_(out) { check_matrix("out", out); }
+  Call(const char* name, const AnyMatrix& out) : name_(name), out_(out) { any_matrix("out", out); }
 
-  /// Throw LaunchError if the shape does not fit the output's.
-  void matrix(const char* what, const AnyMatrix& m);
-  /// Likewise, of a matrix that may have any shape.
-  void any_matrix(const char* what, const AnyMatrix& m) { check_matrix(what, m); }
+  /// Throw LaunchError for extents or memory that cannot be.
+  void any_matrix(const char* what, const AnyMatrix& m);
+  /// Likewise of one element a column of the output.
   void vector(const char* what, const AnyVector& v);
-  /// Whether a matrix that is given is the output (or `other`) itself.
-  bool same(const AnyMatrix& a, const AnyMatrix& b) const;
+  /// Whether a matrix that is given is `other` itself.
+  bool same(const AnyMatrix& a, const AnyMatrix& b) const { return a.address && a.address == b.address; }
 
   [[noreturn]] void refuse(const std::string& why) const;
 
   bool empty() const { return out_.rows == 0 || out_.cols == 0; }
 
  private:
-  void check_matrix(const char* what, const AnyMatrix& m);
-
   const char* name_;
   const AnyMatrix& out_;
 };

@@ -9,6 +9,7 @@
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 #include "runtime/launch.h"
 #include "runtime/memory.h"
 
@@ -19,9 +20,14 @@ template <class T>
 concept Floating = std::is_same_v < std::remove_const_t<T>,
 float > || std::is_same_v<std::remove_const_t<T>, float16> || std::is_same_v<std::remove_const_t<T>, bfloat16>;
 
+/// Element types that matrices and vectors may have: also float8e4nv, float8e5 and integers.
+template <class T>
+concept Element = elem_of<T>()
+.has_value();
+
 /// `rows` rows of `cols` elements side by side, the first elements of neighbouring rows `stride` elements apart.
 /// `data` is a device address. A matrix without an address is none (for arguments that may be left out).
-template <Floating T>
+template <Element T>
 struct Matrix {
   T* data = nullptr;
   int64_t rows = 0;
@@ -45,7 +51,7 @@ struct Matrix {
 };
 
 /// `size` elements side by side. A vector without an address is none.
-template <Floating T>
+template <Element T>
 struct Vector {
   T* data = nullptr;
   int64_t size = 0;
@@ -76,6 +82,8 @@ struct AnyMatrix {
   int64_t rows = 0, cols = 0, stride = 0;
 
   AnyMatrix() = default;
+  AnyMatrix(uint64_t address, Elem elem, int64_t rows, int64_t cols, int64_t stride)
+      : address(address), elem(elem), rows(rows), cols(cols), stride(stride) {}
   bool given() const { return address || rows || cols; }
   template <class T>
   AnyMatrix(const Matrix<T>& m)
@@ -92,6 +100,7 @@ struct AnyVector {
   int64_t size = 0;
 
   AnyVector() = default;
+  AnyVector(uint64_t address, Elem elem, int64_t size) : address(address), elem(elem), size(size) {}
   bool given() const { return address || size; }
   template <class T>
   AnyVector(const Vector<T>& v) : address(reinterpret_cast<uint64_t>(v.data)), elem(*elem_of<T>()), size(v.size) {}

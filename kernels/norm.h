@@ -10,7 +10,7 @@
 // more.
 #pragma once
 
-#include "kernels/matrix.h"
+#include "kernels/entry.h"
 
 namespace tegula::kernels {
 
@@ -20,41 +20,37 @@ struct NormOptions {
   float eps = 1e-6f;
   Matrix<const T> residual = {};  ///< h = x + residual is normalised instead of x
   Matrix<T> sum = {};             ///< h is written here as well, rounded to T; what is normalised is not
-  bool silu = false;              ///< y * sigmoid(y) of the result y
+  Activation activation = Activation::None;
+  Vector<const float> scale = {};  ///< one number that the result is divided by
+  Vector<float> scales = {};  ///< written: one a row, by which the row is divided so that it fills a type of 8 bits
 };
 
-namespace detail {
-struct AnyNormOptions {
-  template <class T>
-  AnyNormOptions(const NormOptions<T>& o) : eps(o.eps), residual(o.residual), sum(o.sum), silu(o.silu) {}
-  float eps;
-  AnyMatrix residual, sum;
-  bool silu;
-};
-void norm(Device& device, const char* name, bool center, AnyMatrix out, AnyMatrix x, AnyVector weight, AnyVector bias,
-          const AnyNormOptions& options, StreamHandle stream);
-}  // namespace detail
-
-/// out[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * weight[c], h being x or x + residual. `weight` has
-/// x.cols elements, or is none (all ones).
+/// out[r, c] = h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * weight[c], h being x or x + residual, and its
+/// activation. `weight` has x.cols elements, or is none (all ones). `Out` is T, or int8_t, float8e4nv or float8e5 for a
+/// quantised result: int8 rounded to nearest even and clamped, beyond a float8 its largest number.
 ///
 /// Relative error below 4e-6 in float, plus the rounding to T. Zhang, Sennrich: Root Mean Square Layer Normalization,
 /// 2019.
-template <Floating T>
-void rms_norm(Device& device, Matrix<T> out, MatrixIn<T> x, VectorIn<T> weight,
-              const std::type_identity_t<NormOptions<T>>& options = {}, StreamHandle stream = nullptr) {
-  detail::norm(device, "rms_norm", false, out, x, weight, {}, options, stream);
+template <Element Out, Floating T>
+void rms_norm(Device& device, Matrix<Out> out, Matrix<T> x, VectorIn<T> weight,
+              const std::type_identity_t<NormOptions<std::remove_const_t<T>>>& options = {},
+              StreamHandle stream = nullptr) {
+  run<EntryId::rms_norm>(device, stream, out, x, weight, options.eps, options.residual, options.sum, options.activation,
+                         options.scale, options.scales);
 }
 
 /// out[r, c] = (h[r, c] - m[r]) / sqrt(v[r] + eps) * weight[c] + bias[c], where m and v are mean and variance of a row
-/// of h, which is x or x + residual. `weight` and `bias` have x.cols elements, or are none (all ones, all zeros).
+/// of h, which is x or x + residual; and its activation. `weight` and `bias` have x.cols elements, or are none (all
+/// ones, all zeros). `Out` as for rms_norm().
 ///
 /// The variance is the mean square of what is left after the mean is subtracted. Ba, Kiros, Hinton: Layer
 /// Normalization, 2016.
-template <Floating T>
-void layer_norm(Device& device, Matrix<T> out, MatrixIn<T> x, VectorIn<T> weight, VectorIn<T> bias,
-                const std::type_identity_t<NormOptions<T>>& options = {}, StreamHandle stream = nullptr) {
-  detail::norm(device, "layer_norm", true, out, x, weight, bias, options, stream);
+template <Element Out, Floating T>
+void layer_norm(Device& device, Matrix<Out> out, Matrix<T> x, VectorIn<T> weight, VectorIn<T> bias,
+                const std::type_identity_t<NormOptions<std::remove_const_t<T>>>& options = {},
+                StreamHandle stream = nullptr) {
+  run<EntryId::layer_norm>(device, stream, out, x, weight, bias, options.eps, options.residual, options.sum,
+                           options.activation, options.scale, options.scales);
 }
 
 }  // namespace tegula::kernels

@@ -3,18 +3,24 @@
     h = x + residual            (residual may be None; h is written to sum_ptr unless that is None)
     RMSNorm:    y = h / sqrt(mean(h * h) + eps)
     LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
-    out = y * weight + bias     (each may be None), then y * sigmoid(y) if SILU
+    out = y * weight + bias     (each may be None), then the activation
+
+The result may be quantised: divided by scale[0], or by a scale for each row, which is written to scales.
 
 A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
 is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
-PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache.
+PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache. Wide rows are
+divided over the blocks of a cluster (num_ctas).
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
 
 import triton
 import triton.language as tl
+
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, divide, divide_rows, extent, inside, load_vector, quantised,
+                   row_scale)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -37,21 +43,13 @@ def configs():
             for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
                 several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
                 found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
+    for blocks, warps, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+        found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
     return found
-
-
-def extent(cols, size, warps, rows):
-    """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
-    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
-    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
-    count = triton.cdiv(cols, shared)
-    step = 1
-    while count > 15 * step:
-        step *= 2
-    return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
 
 
 def fitting(configs, named_args, **kwargs):
@@ -64,39 +62,25 @@ def fitting(configs, named_args, **kwargs):
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
-        block = extent(cols, size, config.num_warps, rows)
+        blocks = config.num_ctas
+        block = extent(cols, size, config.num_warps * blocks, rows)
         stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
-        threads = 32 * config.num_warps
-        registers = min(200, 52000 // threads)
+        threads = 32 * config.num_warps * blocks
+        registers = min(200, 52000 // (32 * config.num_warps))
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
         if piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
+                kept.append(config)
+        elif blocks > 1:
+            if cols >= LEAST_OF_BLOCK * blocks and 16 * threads <= block <= min(64, registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             fits = rows * block * (1 + 2 * stages) <= registers * threads
             if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept
-
-
-@triton.jit
-def inside(col, cols, EVEN: tl.constexpr):
-    """Whether a column is one of the matrix; EVEN: all are."""
-    if EVEN:
-        return tl.full(col.shape, True, tl.int1)
-    else:
-        return col < cols
-
-
-@triton.jit
-def load_vector(ptr, col, mask):
-    """An argument that may be left out; then what is returned is not used."""
-    if ptr is not None:
-        return tl.load(ptr + col, mask=mask, other=0.0)
-    else:
-        return 0.0
 
 
 @triton.jit
@@ -108,21 +92,19 @@ def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask, EVICTION: tl.c
 
 
 @triton.jit
-def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr):
+def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr):
     if WEIGHT:
         y = y * weight.to(tl.float32)
     if BIAS:
         y = y + bias.to(tl.float32)
-    if SILU:
-        y = y * tl.sigmoid(y)
-    return y
+    return activate(y, ACTIVATION)
 
 
 @triton.jit
-def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride, residual_stride,
-               sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
-               SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, EVICTION: tl.constexpr,
-               EVEN: tl.constexpr):
+def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride, x_stride,
+               residual_stride, sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
+               BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+               EVICTION: tl.constexpr, EVEN: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = inside(col, cols, EVEN)
@@ -135,14 +117,15 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_st
     if CENTER:
         h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
     y = h * tl.rsqrt(tl.sum(h * h, axis=1) / cols + eps)[:, None]
-    y = finish(y, weight, bias, WEIGHT, BIAS, SILU)
-    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+    y = divide(finish(y, weight, bias, WEIGHT, BIAS, ACTIVATION), scale_ptr)
+    y = divide_rows(y, row, mask, scales_ptr, out_ptr.dtype.element_ty)
+    tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
-                  sum_stride, cols, eps, CENTER: tl.constexpr, SILU: tl.constexpr, PIECE: tl.constexpr,
-                  STAGES: tl.constexpr):
+def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
+                  x_stride, residual_stride, sum_stride, cols, eps, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
+                  PIECE: tl.constexpr, STAGES: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     x_row = row * x_stride
     residual_row = row * residual_stride
@@ -160,7 +143,20 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
         if CENTER:
             h = tl.where(col < cols, h - mean, 0.0)
         squares += h * h
-    scale = tl.rsqrt(tl.sum(squares, axis=0) / cols + eps)
+    factor = tl.rsqrt(tl.sum(squares, axis=0) / cols + eps)
+    scale = 1.0
+    if scales_ptr is not None:
+        magnitude = tl.zeros([PIECE], tl.float32)
+        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+            col = start + tl.arange(0, PIECE)
+            mask = col < cols
+            h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask)
+            weight = load_vector(weight_ptr, col, mask)
+            bias = load_vector(bias_ptr, col, mask)
+            y = finish((h - mean) * factor, weight, bias, weight_ptr is not None, bias_ptr is not None, ACTIVATION)
+            magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
+        scale = row_scale(tl.max(magnitude, axis=0), out_ptr.dtype.element_ty)
+        tl.store(scales_ptr + row, scale)
     for start in tl.range(0, cols, PIECE, num_stages=STAGES):
         col = start + tl.arange(0, PIECE)
         mask = col < cols
@@ -171,23 +167,27 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, o
             h = h - mean
         weight = load_vector(weight_ptr, col, mask)
         bias = load_vector(bias_ptr, col, mask)
-        y = finish(h * scale, weight, bias, weight_ptr is not None, bias_ptr is not None, SILU)
-        tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+        y = divide(finish(h * factor, weight, bias, weight_ptr is not None, bias_ptr is not None, ACTIVATION), scale_ptr)
+        if scales_ptr is not None:
+            y = tl.where(scale > 0, y / scale, 0.0)
+        tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
+    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
+                                 args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
 })
 @triton.jit
-def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_stride,
-         rows, cols, eps, rows_class, CENTER: tl.constexpr, SILU: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-         STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
+def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride, x_stride,
+         residual_stride, sum_stride, rows, cols, eps, rows_class, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
+         BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr,
+         EVEN: tl.constexpr):
     """RMSNorm, or with CENTER LayerNorm."""
     if PIECE > 0:
-        row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
-                      sum_stride, cols, eps, CENTER, SILU, PIECE, STAGES)
+        row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
+                      x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, PIECE, STAGES)
     else:
         col = tl.arange(0, BLOCK)[None, :]
         mask = inside(col, cols, EVEN)
@@ -196,11 +196,11 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride
         WEIGHT: tl.constexpr = weight_ptr is not None
         BIAS: tl.constexpr = bias_ptr is not None
         if STAGES == 0:
-            whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tl.program_id(0), out_stride, x_stride,
-                       residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
-                       EVICTION, EVEN)
+            whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tl.program_id(0),
+                       out_stride, x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS,
+                       ACTIVATION, BLOCK, ROWS, EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-                whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, weight, bias, tile, out_stride, x_stride,
-                           residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, SILU, BLOCK, ROWS,
-                       EVICTION, EVEN)
+                whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride,
+                           x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, ACTIVATION,
+                           BLOCK, ROWS, EVICTION, EVEN)

@@ -9,36 +9,51 @@
 // elements may be read a second time, from a cache). As separate steps softmax moves (8 rows cols + 4 rows) sizeof(T).
 #pragma once
 
-#include "kernels/matrix.h"
+#include "kernels/entry.h"
 
 namespace tegula::kernels {
 
-namespace detail {
-void softmax(Device& device, const char* name, AnyMatrix out, AnyMatrix x, float scale, AnyVector bias, bool plus_one,
-             StreamHandle stream);
-}
+/// What softmax may leave out.
+struct SoftmaxOptions {
+  /// int1, int8 or uint8, `mask_rows` x cols: where mask[r % mask_rows, c] is 0, x[r, c] counts as -infinity.
+  Tensor mask = {};
+  /// Row r is query r % queries (queries 0: query r), which sees the columns up to its own: the last query sees all of
+  /// them, each one before it one less. Other x count as -infinity.
+  bool causal = false;
+  int64_t queries = 0;
+};
 
 /// out[r, c] = exp(x[r, c] - m[r]) / sum over c of exp(x[r, c] - m[r]), where m[r] is the largest x[r, c].
 ///
-/// Relative error below 1e-5 in float, plus the rounding to T. A row in pieces keeps a running maximum and a sum
-/// relative to it: Milakov, Gimelshein: Online normalizer calculation for softmax, 2018.
+/// A row without any x above -infinity, or with an infinite or undefined one, is NaN. Relative error below 1e-5 in
+/// float, plus the rounding to T. A row in pieces keeps a running maximum and a sum relative to it: Milakov,
+/// Gimelshein: Online normalizer calculation for softmax, 2018.
 template <Floating T>
-void softmax(Device& device, Matrix<T> out, MatrixIn<T> x, StreamHandle stream = nullptr) {
-  detail::softmax(device, "softmax", out, x, 1, {}, false, stream);
+void softmax(Device& device, Matrix<T> out, MatrixIn<T> x, const SoftmaxOptions& options = {},
+             StreamHandle stream = nullptr) {
+  run<EntryId::softmax>(device, stream, out, x, options.mask, options.causal, options.queries);
+}
+/// out = log(softmax(x)), computed as x[r, c] - m[r] - log(sum over c of exp(x[r, c] - m[r])).
+///
+/// Error below 1e-5 of the larger one of the result and 1, plus the rounding to T.
+template <Floating T>
+void log_softmax(Device& device, Matrix<T> out, MatrixIn<T> x, const SoftmaxOptions& options = {},
+                 StreamHandle stream = nullptr) {
+  run<EntryId::log_softmax>(device, stream, out, x, options.mask, options.causal, options.queries);
 }
 
 /// out[r, c] = softmax(x)[r, c] * scale + bias[c]. `bias` has x.cols elements.
 template <Floating T>
 void softmax_scale_bias(Device& device, Matrix<T> out, MatrixIn<T> x, float scale, VectorIn<T> bias,
                         StreamHandle stream = nullptr) {
-  detail::softmax(device, "softmax_scale_bias", out, x, scale, bias, false, stream);
+  run<EntryId::softmax_scale_bias>(device, stream, out, x, scale, bias);
 }
 
 /// out[r, c] = (exp(x[r, c]) + 1) / sum over c of (exp(x[r, c]) + 1). No maximum is subtracted, since 1 would have to
 /// be scaled as well: x above 88 overflows.
 template <Floating T>
 void exp_normalize(Device& device, Matrix<T> out, MatrixIn<T> x, StreamHandle stream = nullptr) {
-  detail::softmax(device, "exp_normalize", out, x, 1, {}, true, stream);
+  run<EntryId::exp_normalize>(device, stream, out, x);
 }
 
 }  // namespace tegula::kernels

@@ -33,6 +33,10 @@ constexpr cuda::LaunchAttribute kMayOverlap{cuda::LaunchAttributeId::Programmati
 // All programs run at once.
 constexpr cuda::LaunchAttribute kCooperative{cuda::LaunchAttributeId::Cooperative, 0, 1};
 
+// Blocks of a cluster that every GPU with clusters can run; more have to be allowed.
+constexpr int kPortableBlocks = 8;
+constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
+
 // Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
 // next use costs one comparison; another library's context comes back at the end.
 class CurrentContext {
@@ -98,12 +102,14 @@ class CudaKernel final : public LoadedKernel {
   void listen_for_asserts();
   bool launch_with_maps(Grid grid, void* const* args, StreamHandle stream);
   void start(Grid grid, void* const* args, StreamHandle stream);
+  cuda::LaunchConfig config_of(Grid grid, StreamHandle stream) const;
   [[noreturn]] void launch_failed(Result result, Grid grid) const;
 
   // What a launch reads, side by side.
   decltype(Driver::launch_kernel.function) launch_kernel_;
   decltype(Driver::launch_kernel_ex.function) launch_kernel_ex_;
-  const cuda::LaunchAttribute* attribute_;  // null: launches have none
+  std::vector<cuda::LaunchAttribute> attributes_;
+  unsigned blocks_;  // of a program
   decltype(Driver::ctx_get_current.function) get_current_;
   cuda::Context context_;
   cuda::Function function_ = nullptr;
@@ -398,6 +404,11 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
   if (image.cooperative && !driver_.launch_kernel_ex)
     throw DeviceError(fmt::format(
         "kernel '{}': the driver has no cooperative launches\n  hint: install one of CUDA 12 or later", image.kernel));
+  if (image.num_ctas > 1 && !(driver_.launch_kernel_ex && driver_.occupancy_of_clusters))
+    throw DeviceError(
+        fmt::format("kernel '{}': the driver has no clusters of thread blocks\n  hint: install one of CUDA "
+                    "12 or later, or use num_ctas=1",
+                    image.kernel));
   auto scope = current();
   cuda::Module module = nullptr;
   if (!image.cubin.empty()) {
@@ -420,18 +431,24 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
   return std::make_unique<CudaKernel>(*this, std::move(image), module);
 }
 
-// What launches of the image ask for; null: nothing.
-const cuda::LaunchAttribute* attribute_of(const Driver& driver, const KernelImage& image) {
-  if (!driver.launch_kernel_ex) return nullptr;
-  if (image.cooperative) return &kCooperative;
-  return image.dependent_launch && driver.version >= kDependentLaunchVersion ? &kMayOverlap : nullptr;
+// What launches of the image ask for.
+std::vector<cuda::LaunchAttribute> attributes_of(const Driver& driver, const KernelImage& image) {
+  std::vector<cuda::LaunchAttribute> attributes;
+  if (!driver.launch_kernel_ex) return attributes;
+  if (image.cooperative)
+    attributes.push_back(kCooperative);
+  else if (image.dependent_launch && driver.version >= kDependentLaunchVersion)
+    attributes.push_back(kMayOverlap);
+  if (image.num_ctas > 1) attributes.push_back({cuda::LaunchAttributeId::ClusterDimension, 0, image.num_ctas, 1, 1});
+  return attributes;
 }
 
 // Called with the device's context current; takes over `module`, also when it throws.
 CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module module)
     : launch_kernel_(device.driver().launch_kernel.function),
       launch_kernel_ex_(device.driver().launch_kernel_ex.function),
-      attribute_(attribute_of(device.driver(), image)),
+      attributes_(attributes_of(device.driver(), image)),
+      blocks_(unsigned(image.num_ctas)),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
       threads_(unsigned(image.threads())),
@@ -460,6 +477,21 @@ CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module modul
     checked(driver.func_set_attribute.symbol,
             driver.func_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
                                       int(image_.shared_bytes)));
+  if (image_.num_ctas > kPortableBlocks)
+    checked(driver.func_set_attribute.symbol,
+            driver.func_set_attribute(function_, cuda::FunctionAttribute::NonPortableClusterSizeAllowed, 1));
+  if (blocks_ > 1) {
+    int clusters = 0;
+    const cuda::LaunchConfig config = config_of({}, nullptr);
+    checked(driver.occupancy_of_clusters.symbol, driver.occupancy_of_clusters(&clusters, function_, &config));
+    if (clusters == 0) {
+      driver.module_unload(module_);
+      throw DeviceError(
+          fmt::format("kernel '{}': {} has no room for a cluster of {} blocks, each of {} threads with {} registers and "
+                      "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
+                      image_.kernel, device.info().name, blocks_, threads_, image_.registers, shared_bytes_));
+    }
+  }
   if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)
     listen_for_asserts();
 }
@@ -526,11 +558,25 @@ bool CudaKernel::launch_with_maps(Grid grid, void* const* args, StreamHandle str
   return true;
 }
 
+cuda::LaunchConfig CudaKernel::config_of(Grid grid, StreamHandle stream) const {
+  return {grid.x * blocks_,
+          grid.y,
+          grid.z,
+          threads_,
+          1,
+          1,
+          shared_bytes_,
+          as_stream(stream),
+          attributes_.data(),
+          unsigned(attributes_.size())};
+}
+
 void CudaKernel::start(Grid grid, void* const* args, StreamHandle stream) {
+  if (grid.x > kMostBlocksX / blocks_) [[unlikely]]
+    launch_failed(Result::InvalidValue, grid);
   auto start = [&] {
-    if (attribute_) {
-      const cuda::LaunchConfig config{grid.x,     grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
-                                      attribute_, 1};
+    if (!attributes_.empty()) {
+      const cuda::LaunchConfig config = config_of(grid, stream);
       return launch_kernel_ex_(&config, function_, const_cast<void**>(args), nullptr);
     }
     return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
@@ -553,12 +599,18 @@ void CudaKernel::launch_failed(Result result, Grid grid) const {
   if (result == Result::CooperativeLaunchTooLarge) {
     auto scope = device_.current();
     int programs = 0;
-    driver.call(driver.occupancy, &programs, function_, int(threads_), size_t(shared_bytes_));
-    throw LaunchError(cooperative_too_large(image_, grid, int64_t(programs) * device_.info().num_sms, device_.info()));
+    if (const cuda::LaunchConfig config = config_of(grid, nullptr); blocks_ > 1)
+      driver.call(driver.occupancy_of_clusters, &programs, function_, &config);
+    else
+      driver.call(driver.occupancy, &programs, function_, int(threads_), size_t(shared_bytes_));
+    const int64_t times = blocks_ > 1 ? 1 : device_.info().num_sms;
+    throw LaunchError(cooperative_too_large(image_, grid, programs * times, device_.info()));
   }
-  driver.fail(attribute_ ? driver.launch_kernel_ex.symbol : driver.launch_kernel.symbol, result,
-              fmt::format("kernel '{}', grid {} x {} x {}, {} threads and {} bytes of shared memory a program",
-                          image_.kernel, grid.x, grid.y, grid.z, threads_, shared_bytes_));
+  const std::string blocks = blocks_ > 1 ? fmt::format("{} blocks a program, ", blocks_) : "";
+  driver.fail(
+      attributes_.empty() ? driver.launch_kernel.symbol : driver.launch_kernel_ex.symbol, result,
+      fmt::format("kernel '{}', grid {} x {} x {}, {}{} threads and {} bytes of shared memory a {}", image_.kernel,
+                  grid.x, grid.y, grid.z, blocks, threads_, shared_bytes_, blocks_ > 1 ? "block" : "program"));
 }
 
 std::string CudaKernel::why_inaccessible(uint64_t address) const {

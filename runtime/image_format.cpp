@@ -1,96 +1,37 @@
 #include "runtime/image_format.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <iterator>
+
+#include "runtime/base/byte_stream.h"
 
 namespace tegula {
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr int kElemCount = 0
 #define TEGULA_ELEM(Name, text, tl, bits, kind) +1
 #include "runtime/base/elem.def"
     ;
 
-class Writer {
- public:
-  template <class T>
-  void number(T value) {
-    out_.append(reinterpret_cast<const char*>(&value), sizeof(T));
-  }
-  template <class Bytes>
-  void bytes(const Bytes& data) {
-    number(uint64_t(data.size()));
-    out_.append(reinterpret_cast<const char*>(data.data()), data.size());
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-// Reads past the end give zeros and make good() false.
-class Reader {
- public:
-  explicit Reader(std::string_view in) : in_(in) {}
-
-  template <class T>
-  T number() {
-    T value{};
-    std::string_view data = take(sizeof(T));
-    if (good_) std::memcpy(&value, data.data(), sizeof(T));
-    return value;
-  }
-  template <class Bytes>
-  Bytes bytes() {
-    std::string_view data = take(number<uint64_t>());
-    return Bytes(data.begin(), data.end());
-  }
-  // How many items of at least one byte follow.
-  size_t count() {
-    uint64_t n = number<uint64_t>();
-    if (n > in_.size()) good_ = false;
-    return good_ ? n : 0;
-  }
-  void require(bool condition) { good_ = good_ && condition; }
-  bool good() const { return good_; }
-  bool at_end() const { return in_.empty(); }
-
- private:
-  std::string_view take(uint64_t size) {
-    if (size > in_.size()) good_ = false;
-    if (!good_) return {};
-    std::string_view data = in_.substr(0, size);
-    in_.remove_prefix(size);
-    return data;
-  }
-
-  std::string_view in_;
-  bool good_ = true;
-};
-
-void write(Writer& w, const std::vector<int32_t>& numbers) {
+void write(ByteWriter& w, const std::vector<int32_t>& numbers) {
   w.number(uint64_t(numbers.size()));
   for (int32_t n : numbers) w.number(n);
 }
 
-std::vector<int32_t> read_numbers(Reader& r) {
+std::vector<int32_t> read_numbers(ByteReader& r) {
   std::vector<int32_t> numbers(r.count());
   for (int32_t& n : numbers) n = r.number<int32_t>();
   return numbers;
 }
 
-Elem read_elem(Reader& r) {
+Elem read_elem(ByteReader& r) {
   const uint8_t elem = r.number<uint8_t>();
   r.require(elem < kElemCount);
   return r.good() ? Elem(elem) : Elem();
 }
 
-void write(Writer& w, const TensorMaps& maps) {
+void write(ByteWriter& w, const TensorMaps& maps) {
   w.number(uint64_t(maps.steps.size()));
   for (const LaunchStep& step : maps.steps) {
     w.number(uint8_t(step.kind));
@@ -107,7 +48,7 @@ void write(Writer& w, const TensorMaps& maps) {
   }
 }
 
-TensorMaps read_tensor_maps(Reader& r) {
+TensorMaps read_tensor_maps(ByteReader& r) {
   TensorMaps maps;
   maps.steps.resize(r.count());
   for (LaunchStep& step : maps.steps) {
@@ -129,7 +70,7 @@ TensorMaps read_tensor_maps(Reader& r) {
 }  // namespace
 
 std::string to_bytes(const KernelImage& image) {
-  Writer w;
+  ByteWriter w;
   w.number(kImageFormatVersion);
   w.bytes(image.kernel);
   w.bytes(image.target);
@@ -150,6 +91,7 @@ std::string to_bytes(const KernelImage& image) {
   write(w, image.tensor_maps);
   w.number(int32_t(image.num_warps));
   w.number(int32_t(image.copy_warps));
+  w.number(int32_t(image.num_ctas));
   w.number(image.shared_bytes);
   w.number(uint8_t(image.dependent_launch));
   w.number(uint8_t(image.cooperative));
@@ -189,7 +131,7 @@ std::string to_bytes(const KernelImage& image) {
 }
 
 std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
-  Reader r(bytes);
+  ByteReader r(bytes);
   if (r.number<uint32_t>() != kImageFormatVersion) return std::nullopt;
   KernelImage image;
   image.kernel = r.bytes<std::string>();
@@ -215,6 +157,8 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   r.require(image.tensor_maps.are_valid(image.params.size()));
   image.num_warps = r.number<int32_t>();
   image.copy_warps = r.number<int32_t>();
+  image.num_ctas = r.number<int32_t>();
+  r.require(image.num_ctas > 0);
   image.shared_bytes = r.number<int64_t>();
   image.dependent_launch = r.number<uint8_t>() != 0;
   image.cooperative = r.number<uint8_t>() != 0;

@@ -63,6 +63,7 @@ struct KernelImage {
   TensorMaps tensor_maps;                ///< parameters of the code behind `params`: a launch makes them
   int num_warps = 4;
   int copy_warps = 0;  ///< beside them, which copy alone
+  int num_ctas = 1;    ///< blocks of so many warps run a program together, as a cluster
   int64_t shared_bytes = 0;
   bool dependent_launch = false;  ///< the code waits for earlier kernels itself: a launch may overlap their end
   bool cooperative = false;       ///< all programs of a launch run at once, or it is refused
@@ -74,7 +75,7 @@ struct KernelImage {
   int spill_bytes = -1;           ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
   std::vector<ImageAssert> asserts;                              ///< by their numbers in the code
-  int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a program
+  int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a block
   bool operator==(const KernelImage&) const = default;
 };
 

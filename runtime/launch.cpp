@@ -256,6 +256,17 @@ LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
   return *this;
 }
 
+bool LaunchHandle::fits(std::span<const Arg> args) const {
+  if (args.size() != rules_.size()) {
+    const std::vector<Arg> parts = in_parts(args);
+    return parts.size() == rules_.size() && fits(parts);
+  }
+  uint64_t slot;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!rules_[i].pack(args[i], slot)) return false;
+  return true;
+}
+
 void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const {
   if (!pack_args(rules_, args, slots, pointers)) [[unlikely]]
     refuse_args(image(), args);

@@ -159,6 +159,9 @@ class LaunchHandle {
 
   const KernelImage& image() const { return kernel_->image(); }
 
+  /// Whether a launch takes these arguments.
+  bool fits(std::span<const Arg> args) const;
+
   /// Launches on `stream`. Throws LaunchError as ArgPack does, and DeviceError when the device refuses.
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void operator()(StreamHandle stream, Grid grid,

@@ -28,7 +28,7 @@ import threading
 import warnings
 
 __all__ = [
-    "load", "parse", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv",
+    "load", "parse", "kernels", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv",
     "next_power_of_2", "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError",
     "InternalError", "Diagnostic", "KernelWarning", "version", "dtype"
 ]
@@ -203,6 +203,21 @@ class _DescriptorStruct(ctypes.Structure):
                 ("block_shape", ctypes.POINTER(ctypes.c_int64))]
 
 
+class _TensorStruct(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_uint64), ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64))]
+
+
+class _EntryStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("formula", ctypes.c_char_p),
+                ("signature", ctypes.c_char_p), ("num_operands", ctypes.c_size_t)]
+
+
+class _OperandStruct(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("kind", ctypes.c_int32),
+                ("is_written", ctypes.c_int32), ("is_optional", ctypes.c_int32)]
+
+
 class _ParamStruct(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("is_constexpr", ctypes.c_int32), ("has_default", ctypes.c_int32),
                 ("is_zeroed", ctypes.c_int32), ("is_restored", ctypes.c_int32)]
@@ -274,6 +289,10 @@ def _declare(lib):
     function("kernel_compile", i32, p, text, p, p, size, p)
     function("kernel_written_args", i32, p, p, p, size, p)
     function("kernel_prepare", i32, p, p, _GridFunction, p, p, p, p, size, p, p)
+    function("num_entries", size)
+    function("entry", i32, size, p)
+    function("entry_operand", i32, size, size, p)
+    function("call", i32, p, text, p, p, size)
     function("image_describe", i32, p, p)
     function("image_ptx", text, p)
     function("image_release", None, p)
@@ -317,7 +336,7 @@ def next_power_of_2(n):
 
 # ---- Element types and values. A value travels as three words: tag (kind, and dtype above it), bits, bytes.
 
-_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE, _DESCRIPTOR, _TUPLE, _NEXT = range(11)
+_NONE, _POINTER, _INT, _UINT, _DOUBLE, _BOOL, _STRING, _DTYPE, _DESCRIPTOR, _TUPLE, _NEXT, _TENSOR = range(12)
 
 
 class dtype:
@@ -584,6 +603,18 @@ def _gpu_of(x):
     return where if isinstance(where, int) else 0
 
 
+def _has_address(x):
+    """Whether x is what Triton takes for an array: an object with a dtype and the method data_ptr."""
+    return callable(getattr(x, "data_ptr", None)) and _dtype_of(getattr(x, "dtype", None)) is not None
+
+
+def _address_words(x):
+    where = getattr(x, "device", None)
+    on_host = getattr(where, "type", where) == "cpu"
+    index = getattr(where, "index", None)
+    return _dtype_of(x.dtype)._pointer, x.data_ptr(), _HOST if on_host else index if index is not None else _gpu_of(x)
+
+
 def _find_handler(x):
     """The handler of x's type, remembered. Raises _Wrong for a type that no argument has."""
     global _torch
@@ -622,6 +653,8 @@ def _find_handler(x):
         handler = lambda x: _interface_words(x.__array_interface__, _HOST)
     elif hasattr(x, "__index__"):
         handler = lambda x: _int_words(operator.index(x))
+    elif _has_address(x):
+        handler = _address_words
     elif isinstance(x, tuple):
         raise _IsTuple
     elif isinstance(x, str) or _dtype_of(x):
@@ -652,6 +685,12 @@ def _elements(x):
     if _torch and isinstance(x, _torch.Tensor):
         item = x.element_size()
         return x.numel() * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
+    if _has_address(x):
+        if not hasattr(x, "shape") or not callable(getattr(x, "stride", None)):
+            raise TypeError(f"{type(x).__qualname__} has neither shape nor stride(), which tell what of its memory a "
+                            "kernel may reach; pass the array itself")
+        item = _dtype_of(x.dtype).itemsize
+        return math.prod(x.shape) * item, item, x.shape, [s * item for s in x.stride()], x.data_ptr()
     interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
     item = int(interface["typestr"][2:])
     return math.prod(
@@ -974,6 +1013,28 @@ def _extents(grid):
     return x, y, z
 
 
+def _raise_places(what, first, one, other, two):
+
+    def text(place):
+        return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place, Device) else f"on GPU {place}"
+
+    raise TypeError(f"{what}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
+                    "launch belongs on one device")
+
+
+def _lent(device, ranges, work):
+    """Works while the emulator may access ranges of the host's memory."""
+    begun = []
+    try:
+        for begin, size in ranges:
+            _check(_lib.tegula_device_register_host(device, begin, size))
+            begun.append(begin)
+        return work()
+    finally:
+        for begin in begun:
+            _lib.tegula_device_unregister_host(device, begin)
+
+
 class Kernel:
     """A kernel of a file. kernel[grid](*args, **constexprs_and_options) launches it."""
     _handle = None
@@ -1062,15 +1123,7 @@ class Kernel:
 
     def _within(self, call, work, *args):
         """Works while the emulator may access the arrays of the call."""
-        device, begun = call.device._handle, []
-        try:
-            for begin, size in call.ranges:
-                _check(_lib.tegula_device_register_host(device, begin, size))
-                begun.append(begin)
-            return work(*args)
-        finally:
-            for begin in begun:
-                _lib.tegula_device_unregister_host(device, begin)
+        return _lent(call.device._handle, call.ranges, lambda: work(*args))
 
     def _config(self, config):
         """A configuration of this kernel as a dictionary."""
@@ -1306,13 +1359,7 @@ class Kernel:
         lying = [(name, place) for name, place in lying if place is not None]
         (first, one), (other, two) = lying[0], next(entry for entry in lying if entry[1] != lying[0][1])
 
-        def text(place):
-            return "on the host" if place == _HOST else f"on {place.name}" if isinstance(place,
-                                                                                         Device) else f"on GPU {place}"
-
-        raise TypeError(
-            f"{self.name}(): the data of '{first}' is {text(one)}, that of '{other}' {text(two)}; all data of a "
-            "launch belongs on one device")
+        _raise_places(self.name, first, one, other, two)
 
     # ---- Looking at what is compiled
 
@@ -1420,6 +1467,121 @@ def _is_type(text):
     except _Wrong:
         return False
 
+
+# ---- The kernel library
+
+
+class _Entry:
+    """An entry of the kernel library: kernels.rms_norm(out, x, weight, residual=r). Operands are tensors or arrays,
+    numbers, bools and names of choices, by position or by name; None stands for one that is left out. `stream`: as of
+    a launch."""
+
+    def __init__(self, index):
+        facts, operand = _EntryStruct(ctypes.sizeof(_EntryStruct)), _OperandStruct(ctypes.sizeof(_OperandStruct))
+        _check(_lib.tegula_entry(index, ctypes.byref(facts)))
+        self.__name__ = self.name = facts.name.decode()
+        self.formula, self.signature = facts.formula.decode(), facts.signature.decode()
+        self.__doc__ = f"{self.formula}\n\n{self.name}({self.signature})"
+        self._operands = {}
+        for i in range(facts.num_operands):
+            _check(_lib.tegula_entry_operand(index, i, ctypes.byref(operand)))
+            self._operands[operand.name.decode()] = (operand.kind, bool(operand.is_written), bool(operand.is_optional))
+
+    def __repr__(self):
+        return f"<tegula.kernels.{self.name}({self.signature})>"
+
+    def _named(self, args, kwargs):
+        if len(args) > len(self._operands):
+            raise TypeError(f"{self.name}() takes {len(self._operands)} operands ({', '.join(self._operands)}), found "
+                            f"{len(args)} by position")
+        named = dict(zip(self._operands, args))
+        for name, value in kwargs.items():
+            if name in named:
+                raise TypeError(f"{self.name}() got two values for '{name}'")
+            if name not in self._operands:
+                near = difflib.get_close_matches(name, self._operands, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"the operands are {', '.join(self._operands)}"
+                raise TypeError(f"{self.name}() has no operand '{name}'; {hint}")
+            named[name] = value
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _tensor(self, name, x, tag, address, keep):
+        _, item, shape, strides, _ = _elements(x)
+        shape = [operator.index(n) for n in shape]
+        if strides is not None:
+            if any(s % item for s in strides):
+                raise TypeError(f"{self.name}(), operand '{name}': strides that are no multiples of an element's size")
+            strides = (ctypes.c_int64 * len(shape))(*[s // item for s in strides])
+        extents = (ctypes.c_int64 * len(shape))(*shape)
+        made = _TensorStruct(address, len(shape), extents, strides)
+        keep += (extents, strides, made)
+        return _TENSOR | tag >> 32 << 32, ctypes.addressof(made)
+
+    def __call__(self, *args, stream=None, **kwargs):
+        words, keep, arrays = [], [], {}
+        for name, value in self._named(args, kwargs).items():
+            try:
+                if isinstance(value, str):
+                    tag, bits = _constexpr_words(value, keep)
+                else:
+                    tag, bits, place = _words(value)
+                    if tag & 0xffffffff == _POINTER:
+                        arrays[name] = value, place
+                        tag, bits = self._tensor(name, value, tag, bits, keep)
+            except _Wrong as wrong:
+                raise TypeError(f"{self.name}(), operand '{name}': {wrong}") from None
+            words.append(_ConstexprStruct(name.encode(), tag, bits, 0))
+        if not arrays:
+            raise TypeError(f"{self.name}() got no array or tensor")
+        (first, (_, place)), *others = arrays.items()
+        for other, (_, another) in others:
+            if another != place:
+                _raise_places(self.name, first, place, other, another)
+        device, ranges = _device_at(place), []
+        if device.is_emulator:
+            for name, (x, _) in arrays.items():
+                if self._operands[name][1] and _is_read_only(x):
+                    raise TypeError(f"{self.name}(), operand '{name}': it is written, but the array is read-only; pass a "
+                                    "copy")
+                ranges.append(_extent(x))
+        elif stream is None:
+            stream = _stream_of([x for x, _ in arrays.values()], device)
+        stream = getattr(stream, "cuda_stream", stream)
+        operands = (_ConstexprStruct * len(words))(*words)
+        _lent(
+            device._handle, [r for r in ranges if r[1]], lambda: _check(
+                _lib.tegula_call(device._handle, self.name.encode(), stream, operands, len(words))))
+
+
+class _Library:
+    """The kernel library (docs/kernels.md): its entries are attributes, and repr() of one is its signature."""
+
+    def __init__(self):
+        self._entries = {}
+
+    def _all(self):
+        if not self._entries:
+            for i in range(_lib.tegula_num_entries()):
+                entry = _Entry(i)
+                self._entries[entry.name] = entry
+        return self._entries
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._all():
+            near = difflib.get_close_matches(name, self._all(), 1)
+            raise AttributeError(f"the kernel library has no '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return self._entries[name]
+
+    def __dir__(self):
+        return list(self._all())
+
+    def __repr__(self):
+        return f"<tegula.kernels: {', '.join(self._all())}>"
+
+
+kernels = _Library()
 
 # ---- Streams
 

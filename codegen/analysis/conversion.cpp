@@ -30,6 +30,16 @@ LinearLayout prefer_own_copy(LinearLayout map, const LinearLayout& source, const
   return map;
 }
 
+// The layout with as many bits of `block` as the other one has, where it has none: each block holds the whole tile.
+LinearLayout with_blocks_of(const LinearLayout& layout, const LinearLayout& other) {
+  if (!other.in_bits(Dim::Block) || layout.in_bits(Dim::Block)) return layout;
+  std::vector<LinearLayout::In> ins = layout.ins();
+  std::erase_if(ins, [](const LinearLayout::In& in) { return in.dim == Dim::Block; });
+  const LinearLayout::Basis copy(layout.outs().size(), 0);
+  ins.push_back({Dim::Block, std::vector<LinearLayout::Basis>(size_t(other.in_bits(Dim::Block)), copy)});
+  return LinearLayout(std::move(ins), layout.outs());
+}
+
 bool keeps(const LinearLayout& map, Dim dim) {
   for (auto& in : map.ins())
     for (int bit = 0; bit < int(in.bases.size()); ++bit)
@@ -44,10 +54,13 @@ std::vector<Conversion::Swap> find_swaps(const LinearLayout& map) {
   std::vector<Conversion::Swap> swaps;
   uint32_t from_lanes = 0, seen_registers = 0;
   for (auto& in : map.ins()) {
-    if (in.dim == Dim::Warp) continue;
     for (int bit = 0; bit < int(in.bases.size()); ++bit) {
       const auto lane = uint32_t(map.basis(in.dim, bit, Dim::Lane)),
                  reg = uint32_t(map.basis(in.dim, bit, Dim::Register));
+      if (in.dim == Dim::Warp || in.dim == Dim::Block) {
+        if (lane || reg) return {};
+        continue;
+      }
       if (std::popcount(lane) + std::popcount(reg) != 1) return {};
       if (reg & seen_registers) return {};
       seen_registers |= reg;
@@ -67,22 +80,30 @@ std::vector<Conversion::Swap> find_swaps(const LinearLayout& map) {
 
 }  // namespace
 
-Conversion plan_conversion(const LinearLayout& source, const LinearLayout& destination) {
+Conversion plan_conversion(const LinearLayout& from, const LinearLayout& to) {
   using enum Conversion::Route;
-  Conversion::Route route = Shared;
+  const LinearLayout source = with_blocks_of(from, to), destination = with_blocks_of(to, from);
+  // Where nothing is known of how the two are related, elements may come from anywhere.
+  const bool divided = source.in_bits(Dim::Block) && source.free_mask(Dim::Block) + 1 != source.in_size(Dim::Block);
+  Conversion::Route route = divided ? Cluster : Shared;
   auto found = destination.try_invert_and_compose(source);
   if (!found) return {route, {}, {}};
   LinearLayout map = prefer_own_copy(std::move(*found), source, destination, Dim::Lane);
   map = prefer_own_copy(std::move(map), source, destination, Dim::Warp);
+  map = prefer_own_copy(std::move(map), source, destination, Dim::Block);
+  if (map.in_bits(Dim::Block)) {
+    if (!keeps(map, Dim::Block)) return {Cluster, {}, {}};
+    route = Shared;
+  }
   std::vector<Conversion::Swap> swaps;
   if (keeps(map, Dim::Warp)) {
     int lane_bits_in_register = 0;  // source registers that depend on the reading lane
-    bool warp_in_register = false;
+    bool warp_in_register = false;  // or on its warp or block
     for (auto& in : map.ins())
       for (int bit = 0; bit < int(in.bases.size()); ++bit)
         if (map.basis(in.dim, bit, Dim::Register) != 0) {
           lane_bits_in_register += in.dim == Dim::Lane;
-          warp_in_register |= in.dim == Dim::Warp;
+          warp_in_register |= in.dim == Dim::Warp || in.dim == Dim::Block;
         }
     if (!warp_in_register) {
       if (lane_bits_in_register == 0 && keeps(map, Dim::Lane))
@@ -94,6 +115,33 @@ Conversion plan_conversion(const LinearLayout& source, const LinearLayout& desti
     }
   }
   return {route, std::move(map), std::move(swaps)};
+}
+
+bool crosses_blocks(const ir::Op& op, int num_ctas) {
+  if (num_ctas == 1 || op.results.empty()) return false;
+  const ir::Type& from = op.operands.empty() || !op.operand(0) ? op.result()->type : op.operand(0)->type;
+  const ir::Type& to = op.result()->type;
+  switch (op.opcode) {
+    case ir::Opcode::Reduce:
+      for (int bit = 0; from.layout && bit < from.layout->in_bits(Dim::Block); ++bit)
+        if (from.layout->basis(Dim::Block, bit, tile_dim(int(op.get(ir::attr::axis))))) return true;
+      return false;
+    case ir::Opcode::AtomicRmw:
+      return !to.layout || !to.layout->in_bits(Dim::Block) || to.layout->free_mask(Dim::Block);
+    case ir::Opcode::ExpandDims:
+    case ir::Opcode::Broadcast:
+    case ir::Opcode::Reshape:
+    case ir::Opcode::Trans:
+    case ir::Opcode::ConvertLayout: {
+      if (!from.layout || !to.layout || from.is_place()) return false;
+      const auto view = operand_view(op);
+      // Without a view the tile goes through shared memory in row-major order.
+      return view ? plan_conversion(*from.layout, *view).route == Conversion::Route::Cluster
+                  : from.layout->in_bits(Dim::Block) > 0;
+    }
+    default:
+      return false;
+  }
 }
 
 std::optional<LinearLayout> operand_view(const ir::Op& op) {

@@ -16,10 +16,11 @@ struct Conversion {
     Shuffle,    ///< what a thread needs is in its own warp, in a register that hardly depends on its lane
     Exchange,   ///< likewise after `swaps` of register bits with lane bits
     Shared,     ///< through shared memory
+    Cluster,    ///< through that of all blocks of the cluster, since another block has it
   };
   Route route;
-  /// (register, lane, warp) of the destination -> (register, lane, warp) of the source that holds the element; not for
-  /// Shared.
+  /// (register, lane, warp, block) of the destination -> the same of the source that holds the element; not for Shared
+  /// and Cluster.
   LinearLayout source_of;
   /// Bits of the source's register and of the lane that change places: of the two registers that differ in the first,
   /// a lane keeps the one that its own bit says and trades the other one.
@@ -29,8 +30,18 @@ struct Conversion {
   std::vector<Swap> swaps;
 };
 
-/// Both layouts have in-dimensions register, lane and warp of one program and the same tile dimensions.
+inline bool goes_through_shared(Conversion::Route route) {
+  return route == Conversion::Route::Shared || route == Conversion::Route::Cluster;
+}
+
+/// Both layouts have in-dimensions register, lane and warp of one program, block where its blocks divide the tile, and
+/// the same tile dimensions.
 Conversion plan_conversion(const LinearLayout& source, const LinearLayout& destination);
+
+/// Whether data goes through the scratch of several blocks of a cluster of `num_ctas` when the op, which is laid out,
+/// runs: a reduction along an axis that they divide, a conversion that brings elements from block to block, an atomic
+/// operation that one block does for others. (Of its result there must be a use.)
+bool crosses_blocks(const ir::Op& op, int num_ctas);
 
 /// For an op that only renames or repeats coordinates (expand_dims, broadcast, reshape, trans, splat of a tile), the
 /// layout in which its operand, with coordinates renamed the same way, would give the result register by register: the

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/conversion.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/register_pressure.h"
@@ -29,6 +30,7 @@ constexpr double kClocksPerStep = 2;  // an instruction of a thread behind one t
 constexpr double kShuffleClocks = 26;
 constexpr double kExchangeClocks = 110;    // through shared memory, barrier included
 constexpr double kBarrierWarpClocks = 6;   // more for each warp that has to arrive
+constexpr double kClusterClocks = 1200;    // more of an exchange between the blocks of a cluster
 constexpr double kIssuePerClock = 4;       // warp instructions, an SM
 constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special function units, an SM
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
@@ -50,7 +52,8 @@ class Estimator {
         axis_(func),
         values_(func, axis_, inputs),
         registers_(func, axis_, values_),
-        warps_(func.num_warps()) {
+        warps_(func.num_warps()),
+        blocks_(func.num_ctas()) {
     ir::walk(func.body, [&](const ir::Op& op) {
       if (op.info().runs_beside())
         ir::walk(*op.regions[0], [&](const ir::Op& copy) {
@@ -216,7 +219,8 @@ class Estimator {
       }
       if (op.has(ir::Terminator) || op.results.empty()) continue;
       const ir::Type& type = op.result()->type;
-      if (scratch_bytes(op, warps_)) {
+      if (crosses_blocks(op, blocks_)) cluster_exchange_ += times;
+      if (scratch_bytes(op)) {
         exchange_ += times;
         slots_ += 2.0 * double(held_elements(type)) * warps_ * times;
       }
@@ -265,7 +269,8 @@ class Estimator {
     work(op_cost(*op.regions[0]->ops.front()), n * rounds, double(in.num_elements()) * rounds, times, each);
     shuffles_ += 5 * times;
     slots_ += 10 * exchanged * warps_ * times;
-    if (scratch_bytes(op, warps_)) exchange_ += times;
+    if (scratch_bytes(op)) exchange_ += times;
+    if (crosses_blocks(op, blocks_)) cluster_exchange_ += times;
   }
 
   void work(const OpCost& cost, double per_thread, double elements, double times, double slots) {
@@ -302,7 +307,9 @@ class Estimator {
       return;
     }
     out_.programs_per_sm = int(fits);
-    double programs = double(std::max<int64_t>(inputs_.programs, 1));
+    // From here on blocks count, which share the bytes of their program.
+    double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
+    for (double* bytes : {&read_, &read_traffic_, &write_traffic_}) *bytes /= blocks_;
     double at_once = sms * double(fits);
     out_.waves = programs / at_once;
     double resident = std::min(double(fits), std::ceil(programs / sms));
@@ -310,7 +317,7 @@ class Estimator {
         std::max(0, out_.registers - out_.register_limit) * 4.0 * out_.threads * peak_.times;  // bytes a program
 
     // Of what is read again and again the L2 cache gives most: with dots, the operands that other programs read too.
-    double own = read_traffic_ - shared_ + write_traffic_;
+    double own = read_traffic_ - shared_ / blocks_ + write_traffic_;
     if (dot_flops_ > 0) own = read_traffic_ / kL2Factor + write_traffic_;
     double traffic = programs * (own + 2 * spilled / kL2Factor) + shared_;
     double t_memory =
@@ -329,7 +336,8 @@ class Estimator {
     // A program alone, and how many of them a second the SMs get through side by side.
     double alone = kProgramOverhead + rounds_ * kMemoryLatency +
                    (steps_ * kClocksPerStep + shuffles_ * kShuffleClocks +
-                    exchange_ * (kExchangeClocks + kBarrierWarpClocks * warps_) + 2 * spilled / out_.threads * 8) /
+                    exchange_ * (kExchangeClocks + kBarrierWarpClocks * warps_) + cluster_exchange_ * kClusterClocks +
+                    2 * spilled / out_.threads * 8) /
                        clock;
     double t_latency = alone * std::max(std::ceil(programs / sms) / resident, 1.0);
     out_.bytes_in_flight = resident * read_ / std::max(1.0, rounds_);
@@ -369,12 +377,13 @@ class Estimator {
   AxisAnalysis axis_;
   LaunchValues values_;
   RegisterPressure registers_;
-  int warps_;
+  int warps_, blocks_;  // of a block; of a program
   RegisterPressure::Peak peak_;
   // One program: bytes; slots of an SM's issue; steps of one thread; rounds of loads that wait for each other.
   double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;
   double flops_ = 0, special_ = 0, dot_flops_ = 0, tensor_flops_ = 0;
   double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
+  double cluster_exchange_ = 0;
   double product_clocks_ = 0, product_steps_ = 0;  ///< of loops around products: an SM's clocks; iterations
   double fills_ = 0;                               ///< rounds of loads before and behind all loops
   std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;  ///< by their allocs: copies in copy_warps

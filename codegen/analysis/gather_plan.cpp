@@ -40,6 +40,7 @@ class Planner {
 
   std::optional<GatherPlan> plan() {
     if (!from_.layout || !to_.layout || !is_power_of_two(from_) || !is_power_of_two(to_)) return std::nullopt;
+    if (to_.layout->in_bits(Dim::Block)) return std::nullopt;  // which block asks would decide on registers
     if (!take_warps() || !take_lanes() || !take_registers()) return std::nullopt;
     if (covered_ != from_.shape[size_t(axis_)] - 1) return std::nullopt;
     std::sort(choices_.begin(), choices_.end());

@@ -15,6 +15,7 @@ constexpr double kAccess = 2;  // an instruction and its address
 // 128 bytes, by shuffles or through shared memory.
 constexpr double kSector = 2, kExchange = 4;
 constexpr double kBarrier = 100;  // until all warps are there, and the first words come back
+constexpr double kClusterBarrier = 600;
 
 // Registers, each distinct element once.
 int64_t held(const LinearLayout& layout) { return layout.remove_zero_registers().in_size(Dim::Register); }
@@ -48,6 +49,8 @@ double conversion_price(const ir::Type& type, const LinearLayout& from, const Li
       return double(plan.swaps.size()) * words * (kExchange / 2 + 1);
     case Conversion::Route::Shared:
       break;
+    case Conversion::Route::Cluster:
+      return (1 << from.in_bits(Dim::Block)) * words * kExchange + words * kExchange + kClusterBarrier;
   }
   return 2 * words * kExchange + kBarrier;
 }

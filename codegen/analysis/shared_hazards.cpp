@@ -261,6 +261,8 @@ class HazardWalk {
 
   // Threads exchange data through scratch, with barriers of their own behind each write.
   void exchange(const Op& op, State& state) {
+    if (plan_.across.contains(&op))
+      return barrier(state, false);  // blocks wait for each other, and the scratch is its own
     write(op, {&op}, false, state);
     barrier(state, false);
     state.read.insert({&op});

@@ -24,18 +24,24 @@ constexpr int64_t kPrivateBytes = 16 << 10;
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
-// Partial results of the warps for each element along the other axes.
-int64_t combine_scratch(const ir::Op& op, int num_warps) {
+// Partial results of the warps for each element along the other axes, then those of the blocks of a cluster.
+int64_t combine_scratch(const ir::Op& op) {
   const ir::Type& in = op.operand(0)->type;
-  Dim axis = tile_dim(int(op.get(ir::attr::axis)));
-  int64_t partials = in.num_elements() / in.shape[op.get(ir::attr::axis)];
-  bool across = false;
-  for (int bit = 0; bit < in.layout->in_bits(Dim::Warp); ++bit)
-    if (in.layout->basis(Dim::Warp, bit, axis)) partials *= 2, across = true;
-  if (!across || num_warps == 1) return 0;
-  if (op.opcode == ir::Opcode::Scan) partials *= axis_order(*in.layout, int(op.get(ir::attr::axis)))->rounds;
+  const int axis = int(op.get(ir::attr::axis));
+  auto partials = [&](Dim dim) {
+    int64_t count = 1;
+    for (int bit = 0; bit < in.layout->in_bits(dim); ++bit)
+      if (in.layout->basis(dim, bit, tile_dim(axis))) count *= 2;
+    return count;
+  };
+  int64_t warps = partials(Dim::Warp), blocks = partials(Dim::Block);
+  if (op.opcode == ir::Opcode::Scan && warps > 1) warps *= axis_order(*in.layout, axis)->rounds;
+  const int64_t elements = in.num_elements() / in.shape[size_t(axis)];
   int64_t bytes = 0;
-  for (const ir::Value* x : op.operands) bytes += partials * element_bytes(x->type) + 16;
+  for (const ir::Value* x : op.operands) {
+    if (warps > 1) bytes += elements * warps * element_bytes(x->type) + 16;
+    if (blocks > 1) bytes += exchange_slots(op) * (elements * blocks * element_bytes(x->type) + 16);
+  }
   return bytes;
 }
 
@@ -223,13 +229,19 @@ const ir::Op* alloc_of(const ir::Value* place) {
   return op;
 }
 
+int exchange_slots(const ir::Op& op) {
+  for (const ir::Op* around = op.parent->parent; around; around = around->parent->parent)
+    if (around->opcode != ir::Opcode::If) return 2;
+  return 1;
+}
+
 int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }
 
-int64_t scratch_bytes(const ir::Op& op, int num_warps) {
+int64_t scratch_bytes(const ir::Op& op) {
   switch (op.opcode) {
     case ir::Opcode::Reduce:
     case ir::Opcode::Scan:
-      return op.operand(0)->type.layout ? combine_scratch(op, num_warps) : 0;
+      return op.operand(0)->type.layout ? combine_scratch(op) : 0;
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:
     case ir::Opcode::Reshape:
@@ -240,7 +252,7 @@ int64_t scratch_bytes(const ir::Op& op, int num_warps) {
       if (!from.layout || !to.layout || from.is_place()) return 0;
       auto view = operand_view(op);
       if (view && *view == *from.layout) return 0;
-      if (view && plan_conversion(*from.layout, *view).route != Conversion::Route::Shared) return 0;
+      if (view && !goes_through_shared(plan_conversion(*from.layout, *view).route)) return 0;
       return from.num_elements() * element_bytes(from);
     }
     case ir::Opcode::Sort:
@@ -277,9 +289,14 @@ SharedPlan plan_shared(const ir::Func& func) {
     beside |= op.info().runs_beside();
     if (beside) return;
     if (op.opcode == ir::Opcode::AtomicRmw && !uses.count(op.result())) return;
-    int64_t size = scratch_bytes(op, func.num_warps());
+    int64_t size = scratch_bytes(op);
     if (size == 0) return;
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
+    if (crosses_blocks(op, func.num_ctas())) {
+      plan.size[&op] = size;
+      plan.across.insert(&op);
+      return;
+    }
     if (next + size > kPrivateBytes) next = 0;
     // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
     const RoomPlan::Areas taken = rooms.taken_at(op);
@@ -291,6 +308,11 @@ SharedPlan plan_shared(const ir::Func& func) {
     plan.offset[&op] = offset;
     plan.bytes = std::max(plan.bytes, offset + size);
     next += size;
+  });
+  ir::walk(func.body, [&](const ir::Op& op) {
+    if (!plan.across.contains(&op)) return;
+    plan.offset[&op] = (plan.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    plan.bytes = plan.offset[&op] + plan.size[&op];
   });
   return plan;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "codegen/ir/ir.h"
 
@@ -13,8 +14,11 @@ inline constexpr int kLeastCopyBytes = 4;
 /// Bytes of one place in shared memory for a tile of this type.
 int64_t place_bytes(const ir::Type& type);
 
-/// Bytes of shared memory that lowering `op` needs for exchanging data between warps; 0 for most ops.
-int64_t scratch_bytes(const ir::Op& op, int num_warps);
+/// Bytes of shared memory that lowering `op` needs for exchanging data between warps or blocks; 0 for most ops.
+int64_t scratch_bytes(const ir::Op& op);
+
+/// How many areas an op takes in turn that exchanges data between the blocks of a cluster: two in a loop.
+int exchange_slots(const ir::Op& op);
 
 /// The shared_alloc that a place belongs to.
 const ir::Op* alloc_of(const ir::Value* place);
@@ -23,10 +27,12 @@ const ir::Op* alloc_of(const ir::Value* place);
 /// there to its last use and to the waits that complete the copies into it and the products that read it; the whole of
 /// a loop in which uses or waits follow to which it is from outside. Rooms that are not needed at a time share memory:
 /// each takes the first gap that is large enough. Scratch lies behind the places in use, in areas of its own while
-/// these are small, so that most ops need no second barrier.
+/// these are small, so that most ops need no second barrier. Where other blocks of a cluster write to it, it is nobody
+/// else's from the program's begin to its end.
 struct SharedPlan {
   int64_t bytes = 0;
   std::unordered_map<const ir::Op*, int64_t> offset, size;
+  std::unordered_set<const ir::Op*> across;  ///< ops that exchange data between the blocks of a cluster
 };
 
 SharedPlan plan_shared(const ir::Func& func);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 
 extern char** environ;
 
@@ -31,11 +32,6 @@ std::optional<fs::path> find_in_path(const std::string& program) {
     begin = end + 1;
   }
   return std::nullopt;
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// A new folder that is removed with all that is in it.

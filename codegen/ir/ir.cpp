@@ -147,6 +147,7 @@ int option_of(const Func& func, const OptionInfo& option) {
 }  // namespace
 
 int Func::num_warps() const { return option_of(*this, option::num_warps); }
+int Func::num_ctas() const { return option_of(*this, option::num_ctas); }
 int Func::warp_specialize() const { return option_of(*this, option::warp_specialize); }
 int Func::bulk_copies() const { return option_of(*this, option::bulk_copies); }
 bool Func::debug() const { return option_of(*this, option::debug) != 0; }

@@ -24,8 +24,8 @@ struct OptionInfo {
   /// Whether 0 stands for none, which is what an option is that nobody gives.
   constexpr bool is_optional() const { return rule == OrZero; }
   constexpr bool is_none(int64_t value) const { return is_optional() && value == 0; }
-  /// Whether there is anything to say: an option that can have one value alone is not told of.
-  constexpr bool is_choice() const { return low < high || is_optional(); }
+  /// Whether the value asks for nothing: none, or the default where there is nothing less. It goes without saying.
+  constexpr bool asks_nothing(int64_t value) const { return fallback <= low && value == fallback; }
   /// "num_warps is 3, expected 1, 2, 4, 8, 16 or 32"
   std::string wrong(int64_t value) const;
 };

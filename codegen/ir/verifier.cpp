@@ -343,7 +343,13 @@ class Verifier : private OpRules {
     };
     std::vector<Dim> ins;
     for (auto& in : l.ins()) ins.push_back(in.dim);
-    if (ins != std::vector<Dim>{Dim::Register, Dim::Lane, Dim::Warp}) return wrong("expected register, lane, warp");
+    const int block_bits = std::countr_zero(unsigned(func_.num_ctas()));
+    std::vector<Dim> expected = {Dim::Register, Dim::Lane, Dim::Warp};
+    if (block_bits && l.in_bits(Dim::Block)) expected.push_back(Dim::Block);
+    if (ins != expected) return wrong("expected register, lane, warp");
+    if (expected.size() > 3 && l.in_bits(Dim::Block) != block_bits)
+      return wrong(fmt::format("{} block bits, expected {} for a cluster of {}", l.in_bits(Dim::Block), block_bits,
+                               func_.num_ctas()));
     if (l.in_bits(Dim::Lane) != kLaneBits)
       return wrong(fmt::format("{} lane bits, expected {}", l.in_bits(Dim::Lane), kLaneBits));
     if (l.in_bits(Dim::Warp) != warp_bits)

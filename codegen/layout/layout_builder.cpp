@@ -66,10 +66,11 @@ LinearLayout LayoutBuilder::threads() const {
     auto found = bases_.find(dim);
     return found == bases_.end() ? std::vector<LinearLayout::Basis>() : found->second;
   };
-  return LinearLayout({{Dim::Register, bits(Dim::Register), repeats_of_tile(shape_)},
-                       {Dim::Lane, bits(Dim::Lane)},
-                       {Dim::Warp, bits(Dim::Warp)}},
-                      outs_);
+  std::vector<LinearLayout::In> ins = {{Dim::Register, bits(Dim::Register), repeats_of_tile(shape_)},
+                                       {Dim::Lane, bits(Dim::Lane)},
+                                       {Dim::Warp, bits(Dim::Warp)}};
+  if (bases_.contains(Dim::Block)) ins.push_back({Dim::Block, bits(Dim::Block)});
+  return LinearLayout(std::move(ins), outs_);
 }
 
 }  // namespace tegula

@@ -74,8 +74,9 @@
 
 namespace tegula {
 
-/// The named dimensions of a layout. The hardware side has Register, Lane, Warp and Block (in a cluster), or Offset
-/// (an element index in shared memory); the tile side has Dim0, Dim1, ...
+/// The named dimensions of a layout. The hardware side has Register, Lane, Warp and, where the blocks of a cluster
+/// divide a tile, Block, or Offset (an element index in shared memory); the tile side has Dim0, Dim1, ... Without Block
+/// each block of a cluster holds the whole tile.
 enum class Dim : uint8_t { Register, Lane, Warp, Block, Offset, Dim0, Dim1, Dim2, Dim3, Dim4 /* and so on */ };
 /// The most dimensions that a tile has: as many as 2^20 elements fill.
 constexpr int kMaxRank = 20;

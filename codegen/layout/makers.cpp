@@ -25,11 +25,18 @@ std::vector<LinearLayout::Repeat> repeats_of_rows(const std::vector<int64_t>& sh
 LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector<int>& per_thread,
                             const std::vector<int>& lanes, const std::vector<int>& warps,
                             const std::vector<int>& order) {
+  return blocked_layout(shape, per_thread, lanes, warps, std::vector<int>(shape.size(), 1), order);
+}
+
+LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector<int>& per_thread,
+                            const std::vector<int>& lanes, const std::vector<int>& warps,
+                            const std::vector<int>& blocks, const std::vector<int>& order) {
   LayoutBuilder layout(shape);
   for (int axis : order)
     layout.extend(Dim::Register, axis, std::min(log2_of(per_thread[axis]), block_bits(shape[axis])));
   for (int axis : order) layout.extend(Dim::Lane, axis, log2_of(lanes[axis]));
   for (int axis : order) layout.extend(Dim::Warp, axis, log2_of(warps[axis]));
+  for (int axis : order) layout.extend(Dim::Block, axis, log2_of(blocks[axis]));
   for (int axis : order) layout.fill(Dim::Register, axis);
   return layout.threads();
 }

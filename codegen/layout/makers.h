@@ -17,6 +17,11 @@ LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector
                             const std::vector<int>& lanes, const std::vector<int>& warps,
                             const std::vector<int>& order);
 
+/// The same for a cluster whose blocks tile `blocks`, each as above: elements of a block lie a block's width apart.
+LinearLayout blocked_layout(const std::vector<int64_t>& shape, const std::vector<int>& per_thread,
+                            const std::vector<int>& lanes, const std::vector<int>& warps,
+                            const std::vector<int>& blocks, const std::vector<int>& order);
+
 /// A blocked layout for `shape` in which each thread holds up to `per_thread` elements along order[0] and lanes, then
 /// warps, are laid along the fastest dimensions first.
 LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vector<int>& order, int per_thread,

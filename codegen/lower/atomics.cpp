@@ -39,8 +39,9 @@ Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner)
     llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
     return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
   };
-  l.map_registers(type, [&](int r) { return l.store_shared(address(r), {owned[r]}, owner, op.loc), owned[r]; });
-  l.barrier(op.loc);
+  l.before_exchange(op);
+  l.map_registers(type, [&](int r) { return l.store_for_exchange(op, address(r), {owned[r]}, owner), owned[r]; });
+  l.exchange_barrier(op);
   return l.map_registers(type, [&](int r) { return l.load_shared(address(r), l.element_type(type), 1, op.loc)[0]; });
 }
 
@@ -53,7 +54,7 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const bool pair = op.get(ir::attr::vector) == 2 && (type.elem == Elem::F16 || l.target.has(Feature::AtomicBf16));
   const std::string row = row_of(kind, type, pair), mods = modifiers(op);
   const Regs &pointers = l.get(op.operand(0)), &values = l.get(value);
-  llvm::Value* owner = l.is_owner(type.layout);
+  llvm::Value* owner = l.is_owner_in_cluster(type.layout.get());
   const int n = Lowering::num_registers(type), width = pair ? 2 : 1;
   Regs old(n, nullptr);
   for (int r = 0; r < n; r += width) {

@@ -34,10 +34,10 @@ Group Combining::operands_of_register(int r) const {
   return out;
 }
 
-llvm::Value* Combining::bits_of_thread(const std::vector<int>& bits) {
+llvm::Value* Combining::bits_of(llvm::Value* index, const std::vector<int>& bits) {
   llvm::Value* number = l_.i32(0);
   for (size_t i = 0; i < bits.size(); ++i) {
-    llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(l_.thread(), uint64_t(bits[i])), l_.i32(1));
+    llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(index, uint64_t(bits[i])), l_.i32(1));
     number = l_.b.CreateOr(number, l_.b.CreateShl(one, uint64_t(i)));
   }
   return number;
@@ -60,14 +60,24 @@ llvm::Value* Combining::element_index(const Key& key) {
   return index;
 }
 
-std::vector<int64_t> Combining::areas(int64_t partials) const {
+std::vector<int64_t> Combining::areas(int64_t partials, int64_t begin) const {
   std::vector<int64_t> out;
-  int64_t area = l_.shared.offset.at(&op_);
+  int64_t area = l_.shared.offset.at(&op_) + begin;
   for (const ir::Value* x : op_.operands) {
     out.push_back(area);
-    area += (in_.num_elements() / in_.shape[axis_] * partials * element_bytes(x) + 15) / 16 * 16;
+    area += area_bytes_of(x, partials);
   }
   return out;
+}
+
+int64_t Combining::area_bytes(int64_t partials) const {
+  int64_t bytes = 0;
+  for (const ir::Value* x : op_.operands) bytes += area_bytes_of(x, partials);
+  return bytes;
+}
+
+int64_t Combining::area_bytes_of(const ir::Value* x, int64_t partials) const {
+  return (in_.num_elements() / in_.shape[size_t(axis_)] * partials * element_bytes(x) + 15) / 16 * 16;
 }
 
 llvm::Value* Combining::address(int64_t area, llvm::Value* index, int64_t bytes) {

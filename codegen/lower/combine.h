@@ -30,8 +30,9 @@ class Combining {
   Group operands_of_register(int r) const;
 
   bool moves_along_axis(Dim dim, int bit) const { return layout_.basis(dim, bit, along_) != 0; }
-  /// The number that these bits of the thread's index make up, lowest first.
-  llvm::Value* bits_of_thread(const std::vector<int>& bits);
+  /// The number that these bits of an index make up, lowest first; of the thread's.
+  llvm::Value* bits_of(llvm::Value* index, const std::vector<int>& bits);
+  llvm::Value* bits_of_thread(const std::vector<int>& bits) { return bits_of(l_.thread(), bits); }
   /// Whether the thread's index has these bits of `mask`; null where there are none to compare.
   llvm::Value* is_thread(uint32_t mask, uint32_t bits);
   /// Row-major index of this thread's element with that register part, among the elements along the other axes.
@@ -39,8 +40,10 @@ class Combining {
 
   // Partial results in shared memory, `partials` side by side for each element along the other axes.
   static int64_t element_bytes(const ir::Value* x) { return std::max(1, x->type.bits() / 8); }
-  /// Where the partials of each operand begin.
-  std::vector<int64_t> areas(int64_t partials) const;
+  /// Where the partials of each operand begin, from `begin` on in the op's scratch; and the bytes of all of them.
+  std::vector<int64_t> areas(int64_t partials, int64_t begin = 0) const;
+  int64_t area_bytes(int64_t partials) const;
+  int64_t area_bytes_of(const ir::Value* x, int64_t partials) const;
   llvm::Value* address(int64_t area, llvm::Value* index, int64_t bytes);
   /// As many partials as one access may cover.
   int partials_together(int partials) const;

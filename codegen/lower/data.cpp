@@ -34,13 +34,15 @@ void lower_Constant(Lowering& l, const ir::Op& op) {
 }
 
 namespace {
-void grid_query(Lowering& l, const ir::Op& op, const char* what) {
+// `of_cluster` asks the same of programs that are clusters.
+void grid_query(Lowering& l, const ir::Op& op, const char* what, const char* of_cluster) {
+  if (l.func.num_ctas() > 1) what = of_cluster;
   l.set_scalar(op.result(), l.hw(fmt::format("{}_{}", what, "xyz"[op.get(ir::attr::axis)]), {}));
 }
 }  // namespace
 
-void lower_ProgramId(Lowering& l, const ir::Op& op) { grid_query(l, op, "program_id"); }
-void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_programs"); }
+void lower_ProgramId(Lowering& l, const ir::Op& op) { grid_query(l, op, "program_id", "cluster_id"); }
+void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_programs", "num_clusters"); }
 
 void lower_Arange(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
@@ -70,14 +72,15 @@ llvm::Value* address_in_order(Lowering& l, const ir::Type& type, int r, const ir
 void Lowering::store_in_order(const ir::Value* tile, const ir::Op& op) {
   const ir::Type& type = tile->type;
   const Regs& regs = get(tile);
-  llvm::Value* owner = is_owner(type.layout);
+  llvm::Value* owner = exchange_owner(op, type.layout.get());
+  before_exchange(op);
   const int width = std::min(type.layout->contiguous_registers(type.rank() - 1), 128 / std::max(8, type.bits()));
   for (int r = 0; r < int(regs.size()); r += width) {
     if (canonical_register(type, r) != r) continue;
-    store_shared(address_in_order(*this, type, r, op), llvm::ArrayRef(regs).slice(size_t(r), size_t(width)), owner,
-                 op.loc);
+    store_for_exchange(op, address_in_order(*this, type, r, op), llvm::ArrayRef(regs).slice(size_t(r), size_t(width)),
+                       owner);
   }
-  barrier(op.loc);
+  exchange_barrier(op);
 }
 
 namespace {
@@ -116,7 +119,8 @@ void lower_ConvertLayout(Lowering& l, const ir::Op& op) { move(l, op); }
 
 namespace {
 
-// Output `dim` of a (register, lane, warp) -> (register, lane, warp) map for one register, as constant and thread part.
+// Output `dim` of a (register, lane, warp, block) -> (register, lane, warp, block) map for one register, as constant
+// and thread part.
 int32_t register_part(const LinearLayout& map, Dim dim, int r) {
   size_t at = 0;
   while (map.outs()[at].dim != dim) ++at;
@@ -274,7 +278,7 @@ class SharedExchange {
     // Where matrices are written or read, the other side moves 16 bytes at a time.
     std::optional<MatrixPlan> stmatrix, ldmatrix;
     LinearLayout shared;
-    if (bits_ == 16) {
+    if (bits_ == 16 && !l_.shared.across.contains(&op_)) {
       shared = shared_layout_for_dot_operand(from, bits_);
       ldmatrix = plan_load(to, shared);
       if (!ldmatrix) {
@@ -283,8 +287,9 @@ class SharedExchange {
       }
     }
     if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
+    l_.before_exchange(op_);
     write(stmatrix, regs, from, shared);
-    l_.barrier(op_.loc);
+    l_.exchange_barrier(op_);
     return read(ldmatrix, to, shared);
   }
 
@@ -343,11 +348,11 @@ class SharedExchange {
              const LinearLayout& shared) {
     if (stmatrix) return write_by_stmatrix(*stmatrix, regs, from);
     LinearLayout to_offset = from.invert_and_compose(shared);
-    llvm::Value* owner = l_.is_owner(std::make_shared<LinearLayout>(from));
+    llvm::Value* owner = l_.exchange_owner(op_, &from);
     for_each_access(from, to_offset, [&](llvm::ArrayRef<int> registers) {
       Regs values;
       for (int r : registers) values.push_back(regs[r]);
-      l_.store_shared(address(to_offset, registers[0]), values, owner, op_.loc);
+      l_.store_for_exchange(op_, address(to_offset, registers[0]), values, owner);
     });
   }
 
@@ -414,6 +419,7 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
     case Conversion::Route::Exchange:
       return convert_by_exchange(*this, regs, element, plan, n);
     case Conversion::Route::Shared:
+    case Conversion::Route::Cluster:
       return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }
   TEGULA_UNREACHABLE("route");

@@ -72,14 +72,14 @@ void lower_Gather(Lowering& l, const ir::Op& op) {
 void lower_Histogram(Lowering& l, const ir::Op& op) {
   const ir::Type &in = op.operand(0)->type, &out = op.result()->type;
   auto counter = [&](llvm::Value* index) { return shared_element(l, op, index, 4); };
-  llvm::Value* owner = l.is_owner(out.layout);
+  llvm::Value* owner = l.is_owner(out.layout.get());
   l.map_registers(out, [&](int r) {
     l.store_shared(counter(l.linear_index(out, r)), {l.i32(0)}, owner, op.loc);
     return l.i32(0);
   });
   l.barrier(op.loc);
   const Regs& values = l.get(op.operand(0));
-  llvm::Value* counts = l.is_owner(in.layout);
+  llvm::Value* counts = l.is_owner(in.layout.get());
   l.map_registers(in, [&](int r) {
     llvm::Value* inside = l.b.CreateICmpULT(values[r], l.i32(out.shape[0]));
     if (counts) inside = l.b.CreateAnd(inside, counts);

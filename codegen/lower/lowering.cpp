@@ -66,7 +66,7 @@ bool Lowering::run() {
     const ir::Op* largest = nullptr;
     int64_t most = 0;
     ir::walk(func.body, [&](const ir::Op& op) {
-      int64_t bytes = shared.offset.count(&op) ? scratch_bytes(op, func.num_warps()) : 0;
+      int64_t bytes = shared.offset.count(&op) ? scratch_bytes(op) : 0;
       if (bytes > most) most = bytes, largest = &op;
     });
     Diag& diag =
@@ -171,6 +171,8 @@ llvm::Value* Lowering::lets_next_start() {
 void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
   if (!copy_warps_) prefetch_maps();
+  find_first_exchange();
+  if (first_exchange_) hw("cluster_arrive", {site(func.loc)});
   for (auto& op : func.body.ops) {
     const bool shared_barrier = precedes_parting(*op);
     if (!parted && !shared_barrier) {
@@ -182,9 +184,24 @@ void Lowering::lower_body() {
       wait_for_earlier();
       waited = true;
     }
+    if (op.get() == first_exchange_) hw("cluster_wait", {site(op->loc)});  // the other blocks have begun
     lower_op(*op);
   }
   if (copy_warps_) lower_copy_warps();
+}
+
+// Barriers of the cluster must not come between the two steps of the one at the beginning either.
+void Lowering::find_first_exchange() {
+  auto waits = [&](const ir::Op& op) {
+    return shared.across.contains(&op) || (func.num_ctas() > 1 && op.opcode == ir::Opcode::Barrier);
+  };
+  for (auto& op : func.body.ops) {
+    bool found = waits(*op);
+    for (const auto& region : op->regions) ir::walk(*region, [&](const ir::Op& inner) { found |= waits(inner); });
+    if (!found) continue;
+    first_exchange_ = op.get();
+    return;
+  }
 }
 
 // The first copy would wait for its map otherwise.
@@ -219,7 +236,7 @@ void Lowering::lower_copy_warps() {
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
   const WarpRole program =
-      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, {}});
+      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, nullptr, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
@@ -324,6 +341,22 @@ void Lowering::barrier(const Loc& loc) {
     hw("barrier", {site(loc)});
 }
 
+void Lowering::cluster_barrier(const Loc& loc) {
+  hw("cluster_arrive", {site(loc)});
+  hw("cluster_wait", {site(loc)});
+}
+
+llvm::Value* Lowering::block_of_cluster() {
+  if (!warps_.block) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(warps_.begin);
+    auto* call = llvm::cast<llvm::CallInst>(hw("block_of_cluster", {}));
+    call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(func.num_ctas()))));
+    warps_.block = call;
+  }
+  return warps_.block;
+}
+
 llvm::Value* Lowering::thread() {
   if (!warps_.thread) {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
@@ -372,26 +405,32 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
   auto key = std::pair(layout.to_string(), int(out));
   auto it = warps_.thread_parts.find(key);
   if (it != warps_.thread_parts.end()) return it->second;
-  llvm::Value* tid = thread();
+  llvm::Value *tid = thread(), *block = layout.in_bits(Dim::Block) ? block_of_cluster() : nullptr, *sum = nullptr;
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   b.SetInsertPoint(warps_.begin);
-  // Bit i of the thread index contributes basis << ...: bits with the same distance move together.
-  std::map<int, uint32_t> mask_by_shift;
-  llvm::Value* sum = nullptr;
-  auto combine = [&](llvm::Value* part) { sum = sum ? b.CreateXor(sum, part) : part; };
-  auto bit_of = [&](Dim dim, int bit, int thread_bit) {
-    uint32_t basis = uint32_t(layout.basis(dim, bit, out));
-    for (int to = 0; basis >> to; ++to)
-      if (basis >> to & 1) mask_by_shift[to - thread_bit] |= 1u << thread_bit;
+  // Bit i of an index contributes basis << ...: bits with the same distance move together.
+  using Masks = std::map<int, uint32_t>;
+  auto add_bits = [&](Masks& mask_by_shift, Dim dim, int first) {
+    for (int bit = 0; bit < layout.in_bits(dim); ++bit) {
+      const uint32_t basis = uint32_t(layout.basis(dim, bit, out));
+      for (int to = 0; basis >> to; ++to)
+        if (basis >> to & 1) mask_by_shift[to - first - bit] |= 1u << (first + bit);
+    }
   };
-  for (int bit = 0; bit < layout.in_bits(Dim::Lane); ++bit) bit_of(Dim::Lane, bit, bit);
-  for (int bit = 0; bit < layout.in_bits(Dim::Warp); ++bit) bit_of(Dim::Warp, bit, 5 + bit);
-  for (auto [shift, mask] : mask_by_shift) {
-    llvm::Value* part = b.CreateAnd(tid, i32(mask));
-    if (shift > 0) part = b.CreateShl(part, i32(shift), "", true, true);
-    if (shift < 0) part = b.CreateLShr(part, i32(-shift));
-    combine(part);
-  }
+  auto combine = [&](llvm::Value* index, const Masks& mask_by_shift) {
+    for (auto [shift, mask] : mask_by_shift) {
+      llvm::Value* part = b.CreateAnd(index, i32(mask));
+      if (shift > 0) part = b.CreateShl(part, i32(shift), "", true, true);
+      if (shift < 0) part = b.CreateLShr(part, i32(-shift));
+      sum = sum ? b.CreateXor(sum, part) : part;
+    }
+  };
+  Masks of_thread, of_block;
+  add_bits(of_thread, Dim::Lane, 0);
+  add_bits(of_thread, Dim::Warp, 5);
+  add_bits(of_block, Dim::Block, 0);
+  combine(tid, of_thread);
+  combine(block, of_block);
   if (!sum) sum = i32(0);
   return warps_.thread_parts[key] = sum;
 }
@@ -406,7 +445,7 @@ llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to
 std::pair<llvm::Value*, int32_t> Lowering::meet_register_part(llvm::Value* thread_part, const LinearLayout& layout,
                                                               Dim out, int32_t constant) {
   int32_t reachable = 0;
-  for (Dim dim : {Dim::Lane, Dim::Warp})
+  for (Dim dim : {Dim::Lane, Dim::Warp, Dim::Block})
     for (int bit = 0; bit < layout.in_bits(dim); ++bit) reachable |= layout.basis(dim, bit, out);
   const int32_t meeting = constant & reachable;
   return {meeting ? b.CreateXor(thread_part, i32(meeting)) : thread_part, constant - meeting};
@@ -431,11 +470,59 @@ llvm::Value* Lowering::linear_index(const ir::Type& type, int r) {
   return index;
 }
 
-llvm::Value* Lowering::is_owner(const LayoutRef& layout) {
+llvm::Value* Lowering::is_owner(const LinearLayout* layout) {
   uint32_t copies = layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
                            : uint32_t(num_warps() * 32 - 1);
   if (!copies) return nullptr;
   return b.CreateICmpEQ(b.CreateAnd(thread(), i32(copies)), i32(0));
+}
+
+llvm::Value* Lowering::is_owner_in_cluster(const LinearLayout* layout) {
+  llvm::Value* owner = is_owner(layout);
+  const int32_t copies =
+      layout && layout->in_bits(Dim::Block) ? layout->free_mask(Dim::Block) : int32_t(func.num_ctas() - 1);
+  if (!copies) return owner;
+  llvm::Value* first = b.CreateICmpEQ(b.CreateAnd(block_of_cluster(), i32(copies)), i32(0));
+  return owner ? b.CreateAnd(owner, first) : first;
+}
+
+// ------------------------------------------------------------------------------- exchanges through shared memory
+
+// Scratch that other blocks write to is the op's alone, so only the op itself can have read it before.
+void Lowering::before_exchange(const ir::Op& op) {
+  if (shared.across.contains(&op) && exchange_slots(op) > 1) cluster_barrier(op.loc);
+}
+
+llvm::Value* Lowering::next_turn() {
+  llvm::Value* turn = nullptr;  // becomes a register
+  {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(entry_end_);
+    turn = b.CreateAlloca(b.getInt32Ty());
+    b.CreateStore(i32(0), turn);
+  }
+  llvm::Value* now = b.CreateLoad(b.getInt32Ty(), turn);
+  b.CreateStore(b.CreateXor(now, i32(1)), turn);
+  return now;
+}
+
+llvm::Value* Lowering::exchange_owner(const ir::Op& op, const LinearLayout* layout) {
+  return shared.across.contains(&op) ? is_owner_in_cluster(layout) : is_owner(layout);
+}
+
+void Lowering::store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
+                                  llvm::Value* owner) {
+  if (shared.across.contains(&op))
+    store_in_all_blocks(address, values, owner, op.loc);
+  else
+    store_shared(address, values, owner, op.loc);
+}
+
+void Lowering::exchange_barrier(const ir::Op& op) {
+  if (shared.across.contains(&op))
+    cluster_barrier(op.loc);
+  else
+    barrier(op.loc);
 }
 
 }  // namespace tegula::lower

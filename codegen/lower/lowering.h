@@ -83,8 +83,10 @@ class Lowering {
   // ---- Hardware
   llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
   llvm::Value* site(const Loc& loc);
-  /// All threads of the program wait for each other, those of copy_warps left out.
+  /// All threads of the block wait for each other, those of copy_warps left out.
   void barrier(const Loc& loc);
+  /// All threads of all blocks of the cluster wait for each other.
+  void cluster_barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
   bool dependent_launch() const;
   /// Index of the thread within its group of warps.
@@ -92,13 +94,15 @@ class Lowering {
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
   llvm::Value* first_thread_of_warp();
+  /// The number of the block in its cluster.
+  llvm::Value* block_of_cluster();
   /// Whether the op sets up barriers behind which copy_warps part from the program.
   bool precedes_parting(const ir::Op& op) const;
   /// True in the one thread of the group of warps that does what one thread does.
   llvm::Value* is_elected();
 
   // ---- Layout to index arithmetic
-  /// The part of `layout`'s coordinate `out` that lane and warp give; registers add (xor) constants to it.
+  /// The part of `layout`'s coordinate `out` that lane, warp and block give; registers add (xor) constants to it.
   llvm::Value* thread_part(const LinearLayout& layout, Dim out);
   /// Address of register r's element in shared memory from `base` on, in elements of `bytes` bytes.
   llvm::Value* element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes);
@@ -108,8 +112,10 @@ class Lowering {
   llvm::Value* coordinate(const LinearLayout& layout, Dim out, int r);
   /// Row-major index, among all elements of the tile, of the one in register r (0 for a scalar).
   llvm::Value* linear_index(const ir::Type& type, int r);
-  /// True in one thread for each element that the layout gives to several; null if there are no copies.
-  llvm::Value* is_owner(const LayoutRef& layout);
+  /// True in one thread of the block for each element that the layout gives to several; null if there are no copies.
+  llvm::Value* is_owner(const LinearLayout* layout);
+  /// The same, in one thread of all blocks of the cluster.
+  llvm::Value* is_owner_in_cluster(const LinearLayout* layout);
 
   // ---- float8: held as i8, computed with as half
   /// Numbers of a float8 type as half, exactly.
@@ -125,6 +131,24 @@ class Lowering {
   void store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner, const Loc& loc);
   Regs load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc);
   llvm::Value* shared_address(int64_t offset);
+  /// store_shared() at that address in all blocks of the cluster.
+  void store_in_all_blocks(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
+                           const Loc& loc);
+  /// At that address in the block with this number.
+  void store_in_block(llvm::Value* block, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
+                      const Loc& loc);
+  /// Stands ahead of the stores of an op that exchanges data between the blocks of a cluster: what the op before in its
+  /// scratch has read, in a loop, is read in all blocks.
+  void before_exchange(const ir::Op& op);
+  /// Elements that one thread stores for those that read them behind the next exchange_barrier: of its block, or of
+  /// all blocks where the op goes across them.
+  void store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
+                          llvm::Value* owner);
+  void exchange_barrier(const ir::Op& op);
+  /// 0 and 1 in turn, each time that a thread comes here.
+  llvm::Value* next_turn();
+  /// Who stores for an exchange.
+  llvm::Value* exchange_owner(const ir::Op& op, const LinearLayout* layout);
   /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.
   void store_in_order(const ir::Value* tile, const ir::Op& op);
   /// Moves a tile between layouts over the same coordinates.
@@ -147,12 +171,13 @@ class Lowering {
     int count = 0, first = 0;            // warps
     bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
-    llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr;
+    llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr, *block = nullptr;
     std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
   };
 
   void lower_body();
   void wait_for_earlier();
+  void find_first_exchange();
   // Parts the copying warps from those of the program, which go on here, behind the set-up of the barriers that they
   // share.
   void begin_copy_warps();
@@ -168,6 +193,7 @@ class Lowering {
   std::unordered_map<const ir::Value*, Regs> values_;
   WarpRole warps_;
   const ir::Op* copy_warps_ = nullptr;
+  const ir::Op* first_exchange_ = nullptr;  // of the function's ops, the first with data for other blocks
   llvm::BasicBlock* copy_block_ = nullptr;
   llvm::Function* function_ = nullptr;
   llvm::Value* shared_base_ = nullptr;

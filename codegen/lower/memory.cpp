@@ -134,6 +134,21 @@ void Lowering::store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> v
   hw(fmt::format("st_shared_{}", shape.suffix), args);
 }
 
+void Lowering::store_in_block(llvm::Value* block, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
+                              llvm::Value* owner, const Loc& loc) {
+  AccessShape shape = access_shape(memory_bits(values[0]->getType()), int(values.size()));
+  llvm::SmallVector<llvm::Value*> args{hw("address_in_block", {address, block})};
+  args.append(pack(values, shape.word_bits));
+  args.push_back(owner ? owner : b.getTrue());
+  args.push_back(site(loc));
+  hw(fmt::format("st_cluster_{}", shape.suffix), args);
+}
+
+void Lowering::store_in_all_blocks(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
+                                   const Loc& loc) {
+  for (int block = 0; block < func.num_ctas(); ++block) store_in_block(i32(block), address, values, owner, loc);
+}
+
 Regs Lowering::load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
   AccessShape shape = access_shape(memory_bits(element), count);
   llvm::Value* call = hw(fmt::format("ld_shared_{}", shape.suffix), {address, site(loc)});
@@ -184,7 +199,7 @@ void lower_Store(Lowering& l, const ir::Op& op) {
   int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
   AccessShape shape = access_shape(memory_bits(l.element_type(type)), width);
   std::string row = fmt::format("st_global_{}", shape.suffix), mods = cache_modifiers(op);
-  llvm::Value* owner = l.is_owner(type.layout);
+  llvm::Value* owner = l.is_owner_in_cluster(type.layout.get());
   for (int r = 0; r < n; r += width) {
     if (Lowering::canonical_register(type, r) != r) continue;
     llvm::Value* p = predicate(l, mask, r);
@@ -212,7 +227,10 @@ void for_each_barrier(Lowering& l, const ir::Op& alloc, const F& act) {
 
 void lower_Barrier(Lowering& l, const ir::Op& op) {
   if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
-  l.barrier(op.loc);
+  if (op.get(ir::attr::whole_program) && l.func.num_ctas() > 1)
+    l.cluster_barrier(op.loc);
+  else
+    l.barrier(op.loc);
 }
 
 // ---------------------------------------------------------------------------------------- places in shared memory

@@ -1,5 +1,7 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
-// memory with one barrier, after which every warp combines the warps' partial results itself.
+// memory with one barrier, after which every warp combines the warps' partial results itself. Where the blocks of a
+// cluster divide what is reduced, each then writes its partial result to the shared memory of all of them, and there is
+// a second barrier, of the cluster. (What goes from block to block is costly by the piece: no warp writes for itself.)
 #include "codegen/lower/combine.h"
 
 namespace tegula::lower {
@@ -8,14 +10,17 @@ namespace {
 
 class Reduction : Combining {
  public:
-  Reduction(Lowering& l, const ir::Op& op) : Combining(l, op), out_(op.result()->type) {}
+  Reduction(Lowering& l, const ir::Op& op)
+      : Combining(l, op),
+        out_(op.result()->type),
+        warps_(bits_along_axis(Dim::Warp)),
+        blocks_(bits_along_axis(Dim::Block)) {}
 
   void run() {
     reduce_registers();
     reduce_lanes();
-    int warp_bits = 0;
-    for (int bit = 0; bit < layout_.in_bits(Dim::Warp); ++bit) warp_bits |= moves_along_axis(Dim::Warp, bit) << bit;
-    if (warp_bits) reduce_warps(uint32_t(warp_bits));
+    if (!warps_.empty()) reduce_warps();
+    if (!blocks_.empty()) reduce_blocks();
     for (size_t i = 0; i < op_.results.size(); ++i) {
       Regs regs;
       for (int r = 0; r < Lowering::num_registers(out_); ++r) regs.push_back(partial_.at(key_of_result(r))[i]);
@@ -65,59 +70,119 @@ class Reduction : Combining {
     }
   }
 
-  // Partial results stand in shared memory with those of one element side by side, so that they are read in wide
-  // accesses.
-  void reduce_warps(uint32_t warp_bits) {
-    int partials = 1 << __builtin_popcount(warp_bits);
-    // The thread's place among the partials: its warp bits along the axis, packed together.
+  std::vector<int> bits_along_axis(Dim dim) const {
     std::vector<int> bits;
-    for (int bit = 0; bit < layout_.in_bits(Dim::Warp); ++bit)
-      if (warp_bits >> bit & 1) bits.push_back(5 + bit);
-    llvm::Value* place = bits_of_thread(bits);
-    // One writer for each partial: the thread whose lane and warp bits that do not tell partials apart are 0.
-    uint32_t idle = 0;
-    for (Dim dim : {Dim::Lane, Dim::Warp})
-      for (int bit = 0; bit < layout_.in_bits(dim); ++bit) {
-        bool copy = layout_.free_mask(dim) >> bit & 1;
-        bool reduced = dim == Dim::Lane && moves_along_axis(dim, bit);
-        if (copy || reduced) idle |= 1u << (bit + (dim == Dim::Warp ? 5 : 0));
-      }
-    llvm::Value* writer = is_thread(idle, 0);
+    for (int bit = 0; bit < layout_.in_bits(dim); ++bit)
+      if (moves_along_axis(dim, bit)) bits.push_back(bit);
+    return bits;
+  }
 
-    const std::vector<int64_t> areas = this->areas(partials);
-    for (size_t i = 0; i < areas.size(); ++i)
+  // Bits of the thread's index that do not tell partial results apart: of copies, and of lanes that have reduced.
+  uint32_t idle_bits() const {
+    uint32_t idle = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
+    for (int bit : bits_along_axis(Dim::Lane)) idle |= 1u << bit;
+    return idle;
+  }
+
+  // Partial results in shared memory: those of one element stand side by side, so that they are read in wide accesses.
+  struct Partials {
+    int count;                   // of an element
+    std::vector<int64_t> areas;  // of each operand
+    llvm::Value* shift;          // of all areas, in bytes; null: none
+  };
+
+  // Where number `index` of the partials of operand i stands.
+  llvm::Value* address_of(const Partials& partials, size_t i, llvm::Value* index) {
+    llvm::Value* at = address(partials.areas[i], index, element_bytes(op_.operand(int(i))));
+    return partials.shift ? l_.b.CreateAdd(at, partials.shift) : at;
+  }
+
+  // Calls store(address, value) for each of this thread's partials, which is number `place` of its element.
+  template <class Store>
+  void store_partials(const Partials& partials, llvm::Value* place, const Store& store) {
+    for (size_t i = 0; i < partials.areas.size(); ++i)
       for (auto& [key, g] : partial_) {
-        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), place);
-        l_.store_shared(address(areas[i], index, element_bytes(op_.operand(int(i)))), {g[i]}, writer, op_.loc);
+        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials.count)), place);
+        store(address_of(partials, i, index), g[i]);
       }
+  }
+
+  // One warp for each partial stores it: the thread whose idle bits are 0.
+  void reduce_warps() {
+    const Partials partials{1 << warps_.size(), areas(int64_t(1) << warps_.size()), nullptr};
+    std::vector<int> of_thread;  // the thread's warp bits along the axis
+    for (int bit : warps_) of_thread.push_back(5 + bit);
+    llvm::Value* writer = is_thread(idle_bits(), 0);
+    store_partials(partials, bits_of_thread(of_thread),
+                   [&](llvm::Value* at, llvm::Value* value) { l_.store_shared(at, {value}, writer, op_.loc); });
     l_.barrier(op_.loc);
-    // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
-    // are few), then they combine among each other. That takes few registers, whatever the number of warps.
-    const int width = partials_together(partials);
+    combine_partials(partials);
+  }
+
+  // In a loop two areas are used in turn: who writes to one again has met all blocks since they read it.
+  void reduce_blocks() {
+    Partials partials{1 << blocks_.size(), {}, nullptr};
+    const int64_t begin = warps_.empty() ? 0 : area_bytes(int64_t(1) << warps_.size());
+    partials.areas = areas(partials.count, begin);
+    if (exchange_slots(op_) > 1) partials.shift = l_.b.CreateMul(l_.next_turn(), l_.i32(area_bytes(partials.count)));
+    uint32_t idle = idle_bits();
+    for (int bit : warps_) idle |= 1u << (5 + bit);
+    // As many idle lanes as there are write to one block each, at the same time.
+    std::vector<int> lanes;
+    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && lanes.size() < blocks_.size(); ++bit)
+      if (idle >> bit & 1) lanes.push_back(bit), idle &= ~(1u << bit);
+    llvm::Value* writer = is_thread(idle, 0);
+    store_partials(partials, bits_of(l_.block_of_cluster(), blocks_), [&](llvm::Value* at, llvm::Value* value) {
+      for (int high = 0; high < 1 << (blocks_.size() - lanes.size()); ++high) {
+        llvm::Value* reader = l_.b.CreateOr(bits_of_thread(lanes), l_.i32(int64_t(high) << lanes.size()));
+        l_.store_in_block(block_along_axis(reader), at, {value}, writer, op_.loc);
+      }
+    });
+    l_.cluster_barrier(op_.loc);
+    combine_partials(partials);
+  }
+
+  // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
+  // are few), then they combine among each other. That takes few registers, whatever the number of partials.
+  void combine_partials(const Partials& partials) {
+    const int width = partials_together(partials.count);
     std::vector<int> sharing;
-    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && width << sharing.size() < partials; ++bit) {
+    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && width << sharing.size() < partials.count; ++bit) {
       bool copy = layout_.free_mask(Dim::Lane) >> bit & 1;
       if (copy || moves_along_axis(Dim::Lane, bit)) sharing.push_back(bit);
     }
     // The first of the partials that this lane combines.
     llvm::Value* first = l_.b.CreateShl(bits_of_thread(sharing), l_.i32(__builtin_ctz(unsigned(width))));
     for (auto& [key, g] : partial_) {
-      std::vector<Group> groups(partials >> sharing.size(), Group(g.size(), nullptr));
-      llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), first);
-      for (size_t i = 0; i < g.size(); ++i) {
-        const ir::Value* x = op_.operand(int(i));
+      std::vector<Group> groups(size_t(partials.count) >> sharing.size(), Group(g.size(), nullptr));
+      llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials.count)), first);
+      for (size_t i = 0; i < g.size(); ++i)
         for (size_t p = 0; p < groups.size(); p += size_t(width)) {
           llvm::Value* at = l_.b.CreateAdd(index, l_.i32(int64_t(p << sharing.size())));
-          Regs read = l_.load_shared(address(areas[i], at, element_bytes(x)), l_.element_type(x->type), width, op_.loc);
+          Regs read =
+              l_.load_shared(address_of(partials, i, at), l_.element_type(op_.operand(int(i))->type), width, op_.loc);
           for (int k = 0; k < width; ++k) groups[p + size_t(k)][i] = read[k];
         }
-      }
       g = combine_all(std::move(groups));
     }
     for (int bit : sharing) combine_with_lane(1 << bit);
   }
 
+  // The block that is number `number` of those that divide what is reduced with this one.
+  llvm::Value* block_along_axis(llvm::Value* number) {
+    if (int(blocks_.size()) == layout_.in_bits(Dim::Block)) return number;
+    int32_t along = 0;
+    for (int bit : blocks_) along |= 1 << bit;
+    llvm::Value* block = l_.b.CreateAnd(l_.block_of_cluster(), l_.i32(~along));
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      llvm::Value* one = l_.b.CreateAnd(l_.b.CreateLShr(number, uint64_t(i)), l_.i32(1));
+      block = l_.b.CreateOr(block, l_.b.CreateShl(one, uint64_t(blocks_[i])));
+    }
+    return block;
+  }
+
   const ir::Type& out_;
+  const std::vector<int> warps_, blocks_;  // bits of the warp and of the block that move along the axis
   std::map<Key, Group> partial_;
 };
 

@@ -14,6 +14,11 @@
 //    operand's definition, as late as its first use allows and outside of loops that it is not changed in; those
 //    that can be had in any layout are made again instead. A scan asks for a layout that has the elements along its
 //    axis in order.
+//
+// The blocks of a cluster divide a tile as warps do: rows, if there are enough of them, so that reductions along rows
+// stay inside a block; else what is reduced, so that a row may be as wide as the registers of all blocks. Products,
+// scans along what would be divided, sorts and lookups want tiles whole in each block; programs with products are
+// computed by each block as if it were alone, and one of them stores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,6 +77,7 @@ class Assigner {
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
+    blocks_ = products_.empty() ? func_.num_ctas() : 1;
     const ProductPlanner planner(func_, target_);
     for (Op* product : products_)  // what is a dot still has its operands in registers
       if (product->opcode == Opcode::Dot && family_of(*product).asynchronous) planner.plan(*product, false);
@@ -129,16 +135,16 @@ class Assigner {
     const Shape& shape = group.shape;
     std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
-    const int64_t threads = 32 * func_.num_warps();
+    const int64_t threads = 32 * func_.num_warps() * blocks_;
     const int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
     int least = 1;
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
         least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
-    LinearLayout best = thread_layout(shape, order, least);
+    LinearLayout best = thread_layout(shape, order, least, blocks_);
     double best_price = price_of(ops, best, order[0], least);
     for (int held = 2 * least; held <= std::min<int64_t>(limit, 16); held *= 2) {
-      LinearLayout tried = thread_layout(shape, order, held);
+      LinearLayout tried = thread_layout(shape, order, held, blocks_);
       const double price = price_of(ops, tried, order[0], held);
       if (price < best_price) best = std::move(tried), best_price = price;
     }
@@ -166,42 +172,53 @@ class Assigner {
 
   /// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
   /// warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
-  /// column would be loaded by more threads.)
-  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread) const {
-    std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1);
+  /// column would be loaded by more threads.) The same goes for blocks, which divide the tile ahead of warps.
+  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread, int num_blocks) const {
+    std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1),
+        blocks(shape.size(), 1);
     std::vector<int64_t> left;
     for (int64_t extent : shape) left.push_back(block_of(extent));
     registers[order[0]] = int(std::min<int64_t>(per_thread, left[order[0]]));
     left[order[0]] /= registers[order[0]];
-    auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t threads) {
+    auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t parts) {
       for (int axis : axes) {
-        int64_t take = std::min(threads, left[axis]);
-        along[axis] = int(take), left[axis] /= take, threads /= take;
+        int64_t take = std::min(parts, left[axis]);
+        along[axis] = int(take), left[axis] /= take, parts /= take;
       }
-      along[axes.back()] *= int(threads);
+      along[axes.back()] *= int(parts);
     };
     spread(lanes, order, 32);
-    std::vector<int> warp_order = order;
-    if (auto reduced = combined_axes_.find(shape); reduced != combined_axes_.end()) {
-      auto kept_end = std::stable_partition(warp_order.begin(), warp_order.end(),
-                                            [&](int axis) { return !reduced->second.contains(axis); });
-      int64_t room = 1;
-      for (auto axis = warp_order.begin(); axis != kept_end; ++axis) room *= left[*axis];
-      if (room < func_.num_warps()) warp_order = order;
-    }
-    spread(warps, warp_order, func_.num_warps());
-    return blocked_layout(shape, registers, lanes, warps, order);
+    auto spread_outside = [&](std::vector<int>& along, int64_t parts) {
+      std::vector<int> axes = order;
+      if (auto reduced = combined_axes_.find(shape); reduced != combined_axes_.end()) {
+        auto kept_end =
+            std::stable_partition(axes.begin(), axes.end(), [&](int axis) { return !reduced->second.contains(axis); });
+        int64_t room = 1;
+        for (auto axis = axes.begin(); axis != kept_end; ++axis) room *= left[*axis];
+        if (room < parts) axes = order;
+      }
+      spread(along, axes, parts);
+    };
+    spread_outside(blocks, num_blocks);
+    spread_outside(warps, func_.num_warps());
+    return blocked_layout(shape, registers, lanes, warps, blocks, order);
   }
 
   LayoutRef default_layout(const Shape& shape) {
     for (const auto& [group, ops] : groups_)
       if (group.shape == shape) return group_layout(group);
+    return std::make_shared<LinearLayout>(plain_layout(shape, blocks_));
+  }
+
+  /// The last axis the fastest.
+  LinearLayout plain_layout(const Shape& shape, int num_blocks) const {
     std::vector<int> order;
     for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
     int64_t elements = 1;
     for (int64_t extent : shape) elements *= extent;
-    int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / (32 * func_.num_warps()), 1, 4))));
-    return std::make_shared<LinearLayout>(thread_layout(shape, order, per_thread));
+    const int64_t threads = 32 * func_.num_warps() * num_blocks;
+    int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / threads, 1, 4))));
+    return thread_layout(shape, order, per_thread, num_blocks);
   }
 
   /// The layout that a value of a product's sums, computed from these element by element, comes in; null for others.
@@ -433,6 +450,11 @@ class Assigner {
     return known;
   }
 
+  /// The layout, or where blocks divide the tile, one in which each of them holds all of it.
+  LinearLayout whole_in_each_block(const LinearLayout& layout) const {
+    return layout.in_bits(Dim::Block) ? plain_layout(layout.tile_shape(), 1) : layout;
+  }
+
   /// The value in another layout, available before `user`.
   Value* in_layout(Value* v, const LinearLayout& layout, Op* user) {
     if (!v->type.is_tile() || *v->type.layout == layout) return v;
@@ -470,14 +492,20 @@ class Assigner {
     if (op.info().isolates()) {
       if (!op.operands[0]->type.is_tile()) return;
       LinearLayout layout = *op.operands[0]->type.layout;
-      if (op.opcode == Opcode::Scan && !axis_order(layout, int(op.get(ir::attr::axis))))
+      if (op.opcode == Opcode::Scan && !axis_order(layout, int(op.get(ir::attr::axis)))) {
         layout = *default_layout(op.operands[0]->type.shape);
+        if (!axis_order(layout, int(op.get(ir::attr::axis)))) layout = whole_in_each_block(layout);
+      }
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results)
         if (auto result = result_layout(op, layout)) r->type.layout = intern(*result);
       return;
     }
     for (auto& r : op.results) set_type(r.get());
+    if (op.opcode == Opcode::Sort || op.opcode == Opcode::Gather || op.opcode == Opcode::Histogram)
+      need(op, 0, whole_in_each_block(*op.operands[0]->type.layout));
+    if (op.opcode == Opcode::Histogram)
+      op.result()->type.layout = intern(whole_in_each_block(*op.result()->type.layout));
     if (ir::is_product(op)) {
       for (int i : {0, 1})
         if (!op.operands[size_t(i)]->type.is_place()) need(op, size_t(i), operand_of_product(op, i));
@@ -522,6 +550,7 @@ class Assigner {
   AxisAnalysis axis_;
   const CostInputs inputs_;
   const LaunchValues values_;
+  int blocks_ = 1;  ///< of the cluster, that tiles are divided over
   std::vector<Op*> products_, memory_;
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;

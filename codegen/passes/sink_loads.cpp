@@ -92,8 +92,7 @@ class LoadSinker {
 
   /// Whether the op makes one value of these alone, within each thread.
   bool follows_from(const Op& op, const std::unordered_set<const Value*>& values) const {
-    if (!op.has(Pure) || op.results.size() != 1 || !op.regions.empty() || scratch_bytes(op, func_.num_warps()) > 0)
-      return false;
+    if (!op.has(Pure) || op.results.size() != 1 || !op.regions.empty() || scratch_bytes(op) > 0) return false;
     return std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* v) {
       return !v || v->type.is_scalar() || values.contains(v) || (v->def && is_layout_free(*v->def));
     });

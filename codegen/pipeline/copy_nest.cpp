@@ -239,7 +239,7 @@ Value* CopyNest::follow(const Value* v) {
   std::unique_ptr<Op> op = clone_op(*v->def, known_);
   for (auto& result : op->results)
     if (result->type.layout) result->type.layout = spread(result->type.layout);
-  exchanges_ |= scratch_bytes(*op, kWarps) > 0;
+  exchanges_ |= scratch_bytes(*op) > 0;
   return levels_[level].build.insert(std::move(op))->result(v->index);
 }
 

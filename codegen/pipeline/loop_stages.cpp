@@ -63,6 +63,7 @@ std::vector<Op*> loads_ahead(const Op& loop) {
 }
 
 int64_t warp_specialize_of(const Op& loop, const Func& func) {
+  if (func.num_ctas() > 1) return 1;  // all threads of a cluster wait for each other
   for (const Op* around = &loop; around; around = around->parent->parent)
     if (around->opcode == Opcode::For)
       if (const int64_t says = around->get(attr::warp_specialize)) return says;

@@ -77,7 +77,7 @@ class LoopPipeliner {
   // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.
   int pipeline_copies(LoopSchedule& schedule) {
     // Measured for products that run beside the program alone.
-    const int option = func_.bulk_copies();
+    const int option = func_.num_ctas() > 1 ? 1 : func_.bulk_copies();
     if (context_.target.has(Feature::Tma) && (option == 2 || (option == 0 && schedule.product))) {
       BulkForm form(func_, schedule.copies);
       if (form.why_not().empty())

@@ -20,17 +20,17 @@ namespace {
 constexpr int kWarpsOfGroup = 4;
 
 // Whether the program's warps may have to wait for each other at the op.
-bool may_wait(const Op& op, int num_warps) {
+bool may_wait(const Op& op) {
   return op.opcode == Opcode::Barrier || op.opcode == Opcode::SharedStore || op.opcode == Opcode::AtomicRmw ||
-         scratch_bytes(op, num_warps) > 0;
+         scratch_bytes(op) > 0;
 }
 
 // The two products of a loop whose operands copy_warps bring, in order; none where there are fewer or more, or where
 // warps wait for each other: a warpgroup that waits for its turn would keep the other one waiting for ever.
-std::optional<std::pair<Op*, Op*>> two_products(const Op& loop, int num_warps) {
+std::optional<std::pair<Op*, Op*>> two_products(const Op& loop) {
   std::vector<Op*> products;
   bool partitioned = false, together = false;
-  walk(*loop.regions[0], [&](const Op& op) { together |= may_wait(op, num_warps); });
+  walk(*loop.regions[0], [&](const Op& op) { together |= may_wait(op); });
   if (together) return std::nullopt;
   for (auto& op : loop.regions[0]->ops) {
     partitioned |= op->opcode == Opcode::PhaseWait;
@@ -66,8 +66,7 @@ void take_turns(Func& func) {
   for (auto& op : func.body.ops)
     if (op->opcode == Opcode::For) loops.push_back(op.get());
   for (Op* loop : loops)
-    if (auto products = two_products(*loop, func.num_warps()))
-      take_turns_in(func, *loop, *products->first, *products->second);
+    if (auto products = two_products(*loop)) take_turns_in(func, *loop, *products->first, *products->second);
 }
 
 }  // namespace tegula

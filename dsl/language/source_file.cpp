@@ -75,8 +75,9 @@ fs::path find_module(const std::string& importing, std::string_view module, cons
 /// The files that a first one imports from, directly or not. They live as long as it does.
 class ImportedFiles {
  public:
-  ImportedFiles(std::vector<ConstexprArg> globals, std::vector<std::string> folders)
-      : globals(std::move(globals)), folders_(std::move(folders)) {}
+  ImportedFiles(std::vector<ConstexprArg> globals, std::vector<std::string> folders,
+                std::vector<std::pair<std::string, std::string>> modules)
+      : globals(std::move(globals)), folders_(std::move(folders)), modules_(std::move(modules)) {}
 
   const SourceFile* find(const std::string& importing, std::string_view module) {
     std::lock_guard lock(mutex_);
@@ -94,6 +95,8 @@ class ImportedFiles {
 
  private:
   const SourceFile* read(const std::string& importing, std::string_view module) {
+    for (const auto& [name, text] : modules_)
+      if (name == module) return given(importing, name, text);
     const fs::path path = find_module(importing, module, folders_);
     if (path.empty()) return nullptr;
     std::unique_ptr<SourceFile>& file = files_[path.string()];
@@ -107,17 +110,27 @@ class ImportedFiles {
     return file.get();
   }
 
+  // A module whose text was given, as if it were a file beside the one that imports it.
+  const SourceFile* given(const std::string& importing, const std::string& name, const std::string& text) {
+    const std::string path = (fs::path(importing).parent_path() / (name + ".py")).string();
+    std::unique_ptr<SourceFile>& file = files_[path];
+    if (!file) file = std::unique_ptr<SourceFile>(new SourceFile(text, path, *this));
+    return file.get();
+  }
+
   const std::vector<std::string> folders_;
+  const std::vector<std::pair<std::string, std::string>> modules_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, const SourceFile*> found_;  ///< by the file that imports and the module
   std::map<std::string, std::unique_ptr<SourceFile>> files_;                ///< by path
 };
 
 SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals,
-                       std::vector<std::string> import_folders)
+                       std::vector<std::string> import_folders,
+                       std::vector<std::pair<std::string, std::string>> modules)
     : text_(std::move(text)),
       module_(parse(text_, name, diags)),
-      own_files_(std::make_unique<ImportedFiles>(std::move(globals), std::move(import_folders))),
+      own_files_(std::make_unique<ImportedFiles>(std::move(globals), std::move(import_folders), std::move(modules))),
       files_(*own_files_) {}
 
 SourceFile::SourceFile(std::string text, std::string_view name, ImportedFiles& files)

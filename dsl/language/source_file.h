@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dsl/config.h"
@@ -21,9 +22,11 @@ class ImportedFiles;
 class SourceFile {
  public:
   /// Parses; mistakes go to `diags`. `globals` are values of names of the module, here and in the files that it imports
-  /// from, instead of those that the files give them. `import_folders`: see imported().
+  /// from, instead of those that the files give them. `import_folders`: see imported(). `modules`: texts of modules by
+  /// their names, in place of files.
   SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals = {},
-             std::vector<std::string> import_folders = {});
+             std::vector<std::string> import_folders = {},
+             std::vector<std::pair<std::string, std::string>> modules = {});
   ~SourceFile();
   SourceFile(const SourceFile&) = delete;
 

@@ -236,7 +236,9 @@ Val fn_atomic_cas(Sema& s, Args args) {
 }
 
 Val fn_debug_barrier(Sema& s, Args) {
-  s.builder.create(ir::Opcode::Barrier, {});
+  ir::Attrs attrs;
+  attrs[ir::attr::whole_program] = true;
+  s.builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
   return None{};
 }
 

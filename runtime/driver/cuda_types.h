@@ -80,6 +80,7 @@ enum class FunctionAttribute : int {
   LocalSizeBytes = 3,
   NumRegs = 4,
   MaxDynamicSharedSizeBytes = 8,
+  NonPortableClusterSizeAllowed = 14,
 };
 
 enum class PointerAttribute : int { MemoryType = 2 };
@@ -115,14 +116,15 @@ enum class TensorMapSwizzle : int { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128
 enum class TensorMapL2Promotion : int { None = 0, Bytes64 = 1, Bytes128 = 2, Bytes256 = 3 };
 enum class TensorMapFill : int { Zeros = 0 };
 
-enum class LaunchAttributeId : int { Cooperative = 2, ProgrammaticStreamSerialization = 6 };
+enum class LaunchAttributeId : int { Cooperative = 2, ClusterDimension = 4, ProgrammaticStreamSerialization = 6 };
 
-/// CUlaunchAttribute: an identifier and 64 bytes of value, of which the attributes above take the first four.
+/// CUlaunchAttribute: an identifier and 64 bytes of value, of which the attributes above take the first number; the
+/// blocks of a cluster along x, y and z the first three.
 struct LaunchAttribute {
   LaunchAttributeId id;
   int padding = 0;
-  int value = 0;
-  char rest[60] = {};
+  int value = 0, y = 0, z = 0;
+  char rest[52] = {};
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 

@@ -23,7 +23,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/messages.h"
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/timing.h"
 
 namespace tegula {

@@ -186,11 +186,12 @@ TEST(Kernels, RmsNorm) {
       expect_near(y, norm_reference<T>(x, nullptr, &weight, nullptr, false, false, 1e-6), "rms_norm");
       rms_norm(device(), y.view(), x.view(), weight.vector(), {.eps = 1e-3f, .residual = r.view()});
       expect_near(y, norm_reference<T>(x, &r, &weight, nullptr, false, false, 1e-3), "rms_norm of a sum", 1);
-      rms_norm(device(), y.view(), x.view(), weight.vector(), {.residual = r.view(), .sum = h.view(), .silu = true});
+      rms_norm(device(), y.view(), x.view(), weight.vector(),
+               {.residual = r.view(), .sum = h.view(), .activation = Activation::Silu});
       expect_near(y, norm_reference<T>(x, &r, &weight, nullptr, false, true, 1e-6), "silu(rms_norm) of a sum", 1);
       expect_near(
           h, [&](int64_t row, int64_t col) { return x(row, col) + r(row, col); }, "the sum");
-      rms_norm(device(), y.view(), x.view(), {}, {.silu = true});
+      rms_norm(device(), y.view(), x.view(), {}, {.activation = Activation::Silu});
       expect_near(y, norm_reference<T>(x, nullptr, nullptr, nullptr, false, true, 1e-6), "without weight");
     }
   });
@@ -322,6 +323,7 @@ void check_configs(const std::string& file, const std::string& name, Shape shape
     LaunchOptions options{.constexprs = config.constexprs};
     for (const ConstexprArg& flag : flags) options.constexprs.push_back(flag);
     options.num_warps = config.num_warps.value_or(4);
+    options.num_ctas = config.num_ctas.value_or(1);
     int64_t tiles = (shape.rows + config["ROWS"] - 1) / config["ROWS"];
     if (config.find("COLS")) tiles *= (shape.cols + config["COLS"] - 1) / config["COLS"];
     if (config.find("STAGES") && config["STAGES"] > 0 && config["PIECE"] == 0) tiles = std::min<int64_t>(tiles, 2);
@@ -332,7 +334,7 @@ void check_configs(const std::string& file, const std::string& name, Shape shape
 }
 
 TEST(Kernels, EveryConfigurationOfSoftmax) {
-  for (Shape shape : {Shape{5, 500}, Shape{1, 16500}}) {
+  for (Shape shape : {Shape{5, 500}, Shape{1, 16500}, Shape{2, 50000}}) {
     TestMatrix<float> x(shape, 1), y(shape, 2);
     check_configs(
         "softmax.py", "softmax", shape, {},
@@ -340,24 +342,24 @@ TEST(Kernels, EveryConfigurationOfSoftmax) {
           expect_near(y, softmax_reference(x), "softmax");
           y.buffer.fill(0);
         },
-        y.buffer.as<float>(), x.buffer.as<float>(), nullptr, int(y.stride), int(x.stride), int(shape.rows),
-        int(shape.cols), 1.0f, 0);
+        y.buffer.as<float>(), x.buffer.as<float>(), nullptr, nullptr, int(y.stride), int(x.stride), 0, int(shape.rows),
+        int(shape.cols), 1, 0, 1.0f, 0);
   }
 }
 
 TEST(Kernels, EveryConfigurationOfNorm) {
-  for (Shape shape : {Shape{5, 500}, Shape{1, 7168}, Shape{1, 16500}}) {
+  for (Shape shape : {Shape{5, 500}, Shape{1, 7168}, Shape{1, 16500}, Shape{2, 50000}}) {
     TestMatrix<bfloat16> x(shape, 1), y(shape, 2), r(shape, 3), h(shape, 4), w({1, shape.cols}, 5),
         b({1, shape.cols}, 6);
     check_configs(
-        "norm.py", "norm", shape, {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(true)}},
+        "norm.py", "norm", shape, {{"CENTER", Constexpr(true)}, {"ACTIVATION", Constexpr("silu")}},
         [&] {
           expect_near(y, norm_reference<bfloat16>(x, &r, &w, &b, true, true, 1e-5), "norm", 2);
           y.buffer.fill(0);
         },
-        y.buffer.as<bfloat16>(), x.buffer.as<bfloat16>(), r.buffer.as<bfloat16>(), h.buffer.as<bfloat16>(),
-        w.buffer.as<bfloat16>(), b.buffer.as<bfloat16>(), int(y.stride), int(x.stride), int(r.stride), int(h.stride),
-        int(shape.rows), int(shape.cols), 1e-5f, 0);
+        y.buffer.as<bfloat16>(), x.buffer.as<bfloat16>(), r.buffer.as<bfloat16>(), h.buffer.as<bfloat16>(), nullptr,
+        nullptr, w.buffer.as<bfloat16>(), b.buffer.as<bfloat16>(), int(y.stride), int(x.stride), int(r.stride),
+        int(h.stride), int(shape.rows), int(shape.cols), 1e-5f, 0);
   }
 }
 
@@ -430,7 +432,8 @@ TEST(Kernels, Refuses) {
       << small;
   const std::string strides =
       refusal([&] { softmax(device(), Matrix<float>(a.buffer, 2, 4, 8), Matrix<float>(a.buffer, 2, 4, 4)); });
-  EXPECT_NE(strides.find("works in place only with equal row strides, found 8 and 4"), std::string::npos) << strides;
+  EXPECT_NE(strides.find("softmax: out is x in place, which needs equal types and strides"), std::string::npos)
+      << strides;
   const std::string negative = refusal([&] { softmax(device(), Matrix<float>(a.buffer, -1, 4), a.view()); });
   EXPECT_NE(negative.find("out is -1 x 4, expected extents from 0 to 2^31 - 1"), std::string::npos) << negative;
   const std::string norm = refusal([&] { rms_norm(device(), a.view(), a.view(), {}, {.residual = b.view()}); });
@@ -438,7 +441,7 @@ TEST(Kernels, Refuses) {
   const std::string weight = refusal([&] { layer_norm(device(), a.view(), a.view(), b.vector(), {}); });
   EXPECT_NE(weight.find("layer_norm: weight has 9 elements, but out is 4 x 8"), std::string::npos) << weight;
   const std::string sum = refusal([&] { rms_norm(device(), a.view(), a.view(), {}, {.sum = a.view()}); });
-  EXPECT_NE(sum.find("rms_norm: out and sum are the same matrix"), std::string::npos) << sum;
+  EXPECT_NE(sum.find("rms_norm: out and sum are the same memory"), std::string::npos) << sum;
   const std::string offset = refusal([&] { affine(device(), a.view(), a.view(), {.offset = b.vector()}); });
   EXPECT_NE(offset.find("affine: offset has 9 elements, but out is 4 x 8"), std::string::npos) << offset;
   const std::string up = refusal([&] { swiglu(device(), a.view(), a.view(), b.view()); });

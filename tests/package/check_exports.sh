@@ -17,7 +17,7 @@ needed=$(readelf --dynamic "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 for name in $needed; do
   case $name in
     libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | ld-linux-x86-64.so.2 | libstdc++.so.6 | \
-      libgcc_s.so.1 | libasan.so.* | libubsan.so.*) ;;
+      libgcc_s.so.1 | libtegula_runtime.so.* | libasan.so.* | libubsan.so.*) ;;
     *) echo "$library needs $name at run time"; exit 1 ;;
   esac
 done

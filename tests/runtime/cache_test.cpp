@@ -11,7 +11,7 @@
 #include <iterator>
 #include <thread>
 
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/image_format.h"
 
 namespace tegula {

@@ -347,6 +347,57 @@ TEST_F(DriverTest, LaunchesOverlapWhereTheCodeWaitsAndTheDriverCan) {
   EXPECT_EQ(plain_launches(), 1);
 }
 
+TEST_F(DriverTest, Clusters) {
+  KernelImage image = softmax_image();
+  image.num_ctas = 8;
+  {
+    auto device = open();
+    auto kernel = device->load(image);
+    EXPECT_TRUE(driver_.set_attributes.empty());
+    kernel->launch({7, 8, 9}, nullptr, nullptr);
+    EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{56u, 8u, 9u}));
+    ASSERT_EQ(driver_.attributes.size(), 1u);
+    EXPECT_EQ(int(driver_.attributes[0].id), 4);  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    EXPECT_EQ(driver_.attributes[0].value, 8);
+    EXPECT_EQ(driver_.attributes[0].y, 1);
+    EXPECT_EQ(driver_.attributes[0].z, 1);
+    EXPECT_EQ(message_of<DeviceError>([&] { kernel->launch({1u << 28}, nullptr, nullptr); }),
+              "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE (the driver's words)\n  note: kernel 'softmax', grid "
+              "268435456 x 1 x 1, 8 blocks a program, 256 threads and 1024 bytes of shared memory a block");
+
+    image.num_ctas = 16;
+    image.dependent_launch = true;
+    kernel = device->load(image);
+    EXPECT_EQ(driver_.set_attributes.at(cuda::FunctionAttribute::NonPortableClusterSizeAllowed), 1);
+    kernel->launch({2}, nullptr, nullptr);
+    ASSERT_EQ(driver_.attributes.size(), 2u);
+    EXPECT_EQ(int(driver_.attributes[0].id), 6);
+    EXPECT_EQ(driver_.attributes[1].value, 16);
+
+    driver_.blocks_at_once = 15;
+    EXPECT_EQ(
+        message_of<DeviceError>([&] { device->load(image); }),
+        "kernel 'softmax': Fake GPU has no room for a cluster of 16 blocks, each of 256 threads with 77 registers "
+        "and 1024 bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles");
+    driver_.blocks_at_once = 200;
+    image.cooperative = true;
+    kernel = device->load(image);
+    driver_.fail["cuLaunchKernelEx"] = Result::CooperativeLaunchTooLarge;
+    EXPECT_EQ(message_of<LaunchError>([&] { kernel->launch({13}, nullptr, nullptr); }),
+              "kernel 'softmax': a cooperative grid of 13 x 1 x 1 programs, all of which run at once; Fake GPU runs 12 "
+              "such programs at once\n  hint: start fewer programs that take the work in turns, or make them smaller: "
+              "fewer warps, registers or bytes of shared memory");
+  }
+  EXPECT_EQ(driver_.modules_open, 0);
+  driver_.fail.clear();
+  driver_.absent = {"cuOccupancyMaxActiveClusters"};
+  auto device = open();
+  EXPECT_EQ(
+      message_of<DeviceError>([&] { device->load(image); }),
+      "kernel 'softmax': the driver has no clusters of thread blocks\n  hint: install one of CUDA 12 or later, or "
+      "use num_ctas=1");
+}
+
 TEST_F(DriverTest, CooperativeLaunches) {
   KernelImage together = softmax_image();
   together.cooperative = true;

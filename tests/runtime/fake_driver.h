@@ -38,6 +38,7 @@ struct State {
   cuda::Stream stream = nullptr;
   void** params = nullptr;
   std::vector<LaunchAttribute> attributes;
+  int blocks_at_once = 200;  ///< of clusters
 
   /// What a tensor map was made of; the map's first number counts the calls.
   struct EncodedMap {
@@ -342,6 +343,14 @@ inline void* lookup(const char* symbol) {
     put(table.occupancy, [](int* programs, Function, int, size_t) {
       ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
       *programs = 2;
+      return Result::Success;
+    });
+    put(table.occupancy_of_clusters, [](int* clusters, Function, const LaunchConfig* c) {
+      ENTER("cuOccupancyMaxActiveClusters");
+      *clusters = 0;
+      for (unsigned i = 0; i < c->attribute_count; ++i)
+        if (c->attributes[i].id == LaunchAttributeId::ClusterDimension)
+          *clusters = state->blocks_at_once / c->attributes[i].value;
       return Result::Success;
     });
     put(table.launch_kernel_ex, [](const LaunchConfig* c, Function, void** params, void**) {

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
 #include "dsl/launch_options.h"
+#include "runtime/base/files.h"
 
 namespace tegula::cli {
 
@@ -200,7 +204,7 @@ std::vector<ArgType> parse_type(const std::string& text, std::string value) {
                     "descriptor's *f16[64,32] or a tuple (*f32, i32)",
                     text, value));
   type.elem = *elem;
-  type.divisible_by = type.pointer || type.elem == Elem::I32 ? 16 : 1;
+  type.divisible_by = type.pointer ? 16 : 1;
   if (colon != std::string::npos) {
     auto divisor = parse_int(std::string_view(value).substr(colon + 1));
     if (!divisor || *divisor < 1 || !std::has_single_bit(uint64_t(*divisor)))
@@ -238,8 +242,7 @@ std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std
   for (const KernelParam& p : kernel.params()) {
     if (p.is_constexpr) continue;
     names.push_back(p.name);
-    const Elem elem = p.annotated.value_or(Elem::I32);
-    types.push_back({{.elem = elem, .divisible_by = elem == Elem::I32 ? 16 : 1}});
+    types.push_back({{.elem = p.annotated.value_or(Elem::I32)}});
   }
   for (const std::string& text : texts) {
     auto [name, value] = split_assignment(text, "--arg");
@@ -269,7 +272,32 @@ Program load_program(const std::string& file, const std::vector<std::string>& gl
     for (std::string folder; std::getline(parts, folder, ':');)
       if (!folder.empty()) folders.push_back(folder);
   }
+  if (file == "-") return Program::parse(read_text(file), "<stdin>", std::move(values), std::move(folders));
   return Program::load(file, std::move(values), std::move(folders));
+}
+
+std::vector<std::string> split_words(const std::string& line) {
+  std::vector<std::string> words;
+  bool inside = false;  // of a word
+  char quote = 0;
+  for (char c : line) {
+    if (!quote && std::isspace(static_cast<unsigned char>(c))) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (quote ? c == quote : c == '\'' || c == '"')
+      quote = quote ? 0 : c;
+    else
+      words.back() += c;
+  }
+  if (quote) throw UsageError(fmt::format("the quote {} has no end", quote));
+  return words;
+}
+
+std::string read_text(const std::string& file) {
+  return file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(file);
 }
 
 bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, LaunchOptions& options) {
@@ -300,7 +328,6 @@ bool complete_options(const Kernel& kernel, const std::vector<ArgType>& types, L
 
 void add_launch_options(CLI::App& app, LaunchOptions& options) {
   for (const dsl::LaunchOption& option : dsl::launch_options()) {
-    if (!option.info.is_choice()) continue;
     std::string flag = fmt::format("--{}", option.info.name);
     std::replace(flag.begin(), flag.end(), '_', '-');
     app.add_option(flag, options.*option.launch, option.info.doc)->capture_default_str();

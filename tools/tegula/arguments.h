@@ -40,17 +40,26 @@ std::optional<Arg> parse_scalar(const std::string& text);
 void check_argument_name(const Kernel& kernel, const std::string& name);
 
 /// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
-/// is int32; pointers and int32 are multiples of 16 unless a divisor is given; "n=1" makes the value 1 a constant;
-/// "d=*f16[64,32]" and "d=tensordesc<f16[64,32]>" are descriptors; of "xs=(*f32, i32)" the options get the form.
+/// is int32, of any value; pointers are multiples of 16 unless another divisor is given, "n=i32:16" is one; "n=1" makes
+/// the value 1 a constant; "d=*f16[64,32]" and "d=tensordesc<f16[64,32]>" are descriptors; of "xs=(*f32, i32)" the
+/// options get the form.
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts,
                                      LaunchOptions& options);
 
-/// The file's program with values of module-level names from "--global NAME=VALUE"; packages that it imports from are
-/// looked up in the folders of PYTHONPATH too.
+/// The words of a command line as a shell takes them apart: blanks between them, '...' and "..." around what is one.
+/// Nothing is expanded. Throws UsageError for a quote without its end.
+std::vector<std::string> split_words(const std::string& line);
+
+/// All of a file; of "-", of standard input. Throws FileError.
+std::string read_text(const std::string& file);
+
+/// The file's program ("-": standard input) with values of module-level names from "--global NAME=VALUE"; packages that
+/// it imports from are looked up in the folders of PYTHONPATH too.
 Program load_program(const std::string& file, const std::vector<std::string>& globals);
 inline constexpr const char* kGlobalHelp = "NAME=VALUE of a module-level name, in place of what the files give it";
 
-/// What integers without a value are taken to be where heuristics and pruning ask; one more if no multiple of 16.
+/// What integers without a value are taken to be where heuristics and pruning ask: this if they are multiples of 16,
+/// else one more.
 inline constexpr int64_t kAssumedInteger = 4096;
 /// Gives constexprs that are left open the values of the kernel's first configuration and of its heuristics. False if
 /// there was nothing to give.

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "runtime/base/error.h"
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/tuning/tuning_store.h"
 #include "tools/tegula/commands.h"
 

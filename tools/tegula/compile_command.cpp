@@ -48,8 +48,9 @@ void write_output(const std::string& path, std::string_view data) {
 
 /// Prints what is known of the code; `assembled` may be null, then `why` says why.
 void report(const KernelImage& image, const Assembled* assembled, const std::string& why) {
-  fmt::print(stderr, "{} for {}: {} warps{}, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
-             image.copy_warps ? fmt::format(" and {} that copy", image.copy_warps) : "", image.shared_bytes);
+  fmt::print(stderr, "{} for {}: {} warps{}{}, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
+             image.copy_warps ? fmt::format(" and {} that copy", image.copy_warps) : "",
+             image.num_ctas > 1 ? fmt::format(" in each of {} blocks", image.num_ctas) : "", image.shared_bytes);
   if (assembled) {
     fmt::print(stderr, ", {} registers a thread, {} bytes spilled (by {})\n", assembled->registers,
                assembled->spill_bytes, assembled->by);
@@ -116,8 +117,10 @@ int compile_command(const Options& o) {
   std::vector<ArgType> types = parse_arg_types(kernel, o.args, launch);
   launch.dependent_launch = !o.no_dependent_launch;
   if (complete_options(kernel, types, launch)) {
-    fmt::print(stderr, "{}: {} (what is not given: the first configuration, and heuristics for integers of {})\n",
-               kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger);
+    fmt::print(stderr,
+               "{}: {} (what is not given: the first configuration, and heuristics for integers of {}, for "
+               "multiples of 16 of {})\n",
+               kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger + 1, kAssumedInteger);
   }
   // Who loads machine code by itself makes no tensor maps for it.
   if (o.emit == "cubin" && launch.bulk_copies == 0) launch.bulk_copies = 1;
@@ -175,8 +178,9 @@ Command add_compile(CLI::App& parent) {
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(
       "A kernel with @triton.autotune whose constexprs are not given is compiled with its first configuration.\n"
-      "An argument without --arg is int32. Pointers and int32 are taken as multiples of 16 (bytes, for a pointer);\n"
-      "another power of two stands behind a colon: x='*f32:4', n=i32:1. A number is compiled in: stride=1.\n"
+      "An argument without --arg is int32. Pointers are taken as multiples of 16 bytes, integers as any; another "
+      "power\n"
+      "of two stands behind a colon: x='*f32:4', n=i32:16. A number is compiled in: stride=1.\n"
       "Shared memory, and registers and spills if ptxas or a GPU is there, are printed to standard error.\n\n"
       "Examples:\n"
       "  tegula compile softmax.py::softmax --arg out_ptr='*f32' --arg x_ptr='*f32' --constexpr BLOCK=1024\n"

@@ -92,4 +92,28 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   worker.abandon(fault);
 }
 
+/// The host address of a store to shared memory of some block of the cluster.
+inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
+  const Fiber& fiber = this_worker->fiber();
+  const Cluster& cluster = *fiber.program->cluster;
+  Fault fault;
+  fault.bytes = bytes;
+  for (const Program* block : cluster.blocks) {
+    const uint32_t offset = address - block->shared_base;
+    if (offset >= SharedArena::kAlignment) continue;
+    fault.address = block->block;
+    if (block->running == 0)
+      misuse("a store to shared memory of block {address} of the cluster, which has ended", {site}, fault);
+    if (block != fiber.program && cluster.barriers == 0)
+      misuse(
+          "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a "
+          "barrier of the cluster is missing before",
+          {site}, fault);
+    const Fiber& there = *block->fibers[fiber.thread];
+    return shared_access(there, address, bytes, Access::Write, site);
+  }
+  fault.address = address;
+  misuse("a store of {bytes} bytes at address {address}, which lies in no block's shared memory", {site}, fault);
+}
+
 }  // namespace tegula::emulator

@@ -168,6 +168,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (image.shared_bytes < 0 || image.shared_bytes > info_.shared_per_program)
       throw DeviceError(fmt::format("kernel '{}' needs {} bytes of shared memory; a program of {} has {}", image.kernel,
                                     image.shared_bytes, target_.name, info_.shared_per_program));
+    if (image.num_ctas > 1 && !target_.has(Feature::Cluster))
+      throw DeviceError(fmt::format("kernel '{}' runs in clusters of {} blocks, which {} does not have", image.kernel,
+                                    image.num_ctas, target_.name));
     for (const ImageTensorMap& map : image.tensor_maps.maps)
       if (std::string why = why_invalid(map); !why.empty())
         throw DeviceError(fmt::format("kernel '{}' cannot copy in bulk: {}", image.kernel, why));
@@ -185,10 +188,11 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   /// the arguments allow no tensor map.
   bool launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
-    if (grid.x > kMostProgramsX || grid.y > kMostProgramsYZ || grid.z > kMostProgramsYZ)
+    if (grid.x > kMostProgramsX / unsigned(code->image.num_ctas) || grid.y > kMostProgramsYZ ||
+        grid.z > kMostProgramsYZ)
       throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; at most {} x {} x {} can be",
-                                    code->image.kernel, grid.x, grid.y, grid.z, kMostProgramsX, kMostProgramsYZ,
-                                    kMostProgramsYZ));
+                                    code->image.kernel, grid.x, grid.y, grid.z,
+                                    kMostProgramsX / unsigned(code->image.num_ctas), kMostProgramsYZ, kMostProgramsYZ));
     if (const int64_t most = most_at_once(*code);
         code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
@@ -273,19 +277,19 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   /// How many programs can wait for each other.
   int64_t most_at_once(const Code& code) const {
-    return int64_t(kMostTogether / (unsigned(code.image.threads()))) * pool_.size();
+    return int64_t(kMostTogether / unsigned(code.image.threads() * code.image.num_ctas)) * pool_.size();
   }
 
   /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
   unsigned resident(const Code& code, uint64_t programs) const {
-    unsigned threads = unsigned(code.image.threads());
+    unsigned threads = unsigned(code.image.threads() * code.image.num_ctas);
     uint64_t wanted = 1;
     if (code.image.cooperative)
       wanted = programs;
     else if (options_.resident_programs > 0)
       wanted = uint64_t(options_.resident_programs);
     else if (code.jit->may_spin)
-      wanted = std::min(kMostResident, kMostFibers / threads);
+      wanted = std::clamp(kMostFibers / threads, 1u, kMostResident);
     const uint64_t workers = check_races_ ? 1 : pool_.size();
     uint64_t share = (programs + workers - 1) / workers;
     return unsigned(std::min(wanted, share));
@@ -302,6 +306,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.tensor_maps = maps;
     launch.grid = grid;
     launch.programs = uint64_t(grid.x) * grid.y * grid.z;
+    launch.blocks = unsigned(code.image.num_ctas);
     launch.threads = unsigned(code.image.threads());
     launch.resident_programs = resident(code, launch.programs);
     launch.shared_bytes = uint32_t(code.image.shared_bytes);

@@ -37,10 +37,11 @@ class Describer {
 
   std::string text() const {
     std::string what = fmt::format("kernel '{}': {}", image_.kernel, happened());
+    std::string program = fmt::format("program ({}, {}, {})", fault_.x, fault_.y, fault_.z);
+    if (image_.num_ctas > 1) program += fmt::format(", block {}", fault_.block);
     std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock || fault_.kind == Fault::Stopped
-                         ? fmt::format("\n  in program ({}, {}, {})", fault_.x, fault_.y, fault_.z)
-                         : fmt::format("\n  at {}, program ({}, {}, {}), thread {}", source(fault_.where), fault_.x,
-                                       fault_.y, fault_.z, fault_.thread);
+                         ? fmt::format("\n  in {}", program)
+                         : fmt::format("\n  at {}, {}, thread {}", source(fault_.where), program, fault_.thread);
     const bool race = fault_.kind == Fault::GlobalRace || fault_.kind == Fault::SharedRace;
     return what + at + (race ? race_hint() : std::string());
   }

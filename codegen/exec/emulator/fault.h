@@ -52,6 +52,7 @@ struct Fault {
   Access access = Access::Read;
   uint32_t x = 0, y = 0, z = 0;  ///< the program
   uint64_t program = 0;          ///< its number, x running fastest
+  uint32_t block = 0;            ///< of the program's, where they are several
   uint32_t thread = 0;
   /// Misuse: the message, in which {address}, {bytes} and {other} stand for members and for the place other_where.
   /// Proxy: who uses shared memory, and how.

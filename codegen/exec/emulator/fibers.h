@@ -62,13 +62,15 @@ struct AsyncCopy {
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   Program* program = nullptr;
-  uint32_t thread = 0;           ///< in the program
-  bool finished = true;          ///< has left the kernel
-  Where where;                   ///< the latest rendezvous that it had to wait in, or loop that it is in
-  bool waits = false;            ///< in a rendezvous
-  AsyncQueue<AsyncCopy> copies;  ///< that it issued
-  uint32_t order = 0;            ///< of its next atomic operation or volatile load (MemoryOrder)
-  uint32_t prints = 0;           ///< print statements that it has begun
+  uint32_t thread = 0;              ///< in the program
+  bool finished = true;             ///< has left the kernel
+  bool at_cluster_barrier = false;  ///< has arrived, and not waited yet
+  uint64_t cluster_barrier = 0;     ///< its number
+  Where where;                      ///< the latest rendezvous that it had to wait in, or loop that it is in
+  bool waits = false;               ///< in a rendezvous
+  AsyncQueue<AsyncCopy> copies;     ///< that it issued
+  uint32_t order = 0;               ///< of its next atomic operation or volatile load (MemoryOrder)
+  uint32_t prints = 0;              ///< print statements that it has begun
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
   [[no_unique_address]] StackNote stack;
 };

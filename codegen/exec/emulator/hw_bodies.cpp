@@ -178,12 +178,20 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
 // ---- The bodies, in the order of hw.def
 
 uint32_t emu_thread_id() { return this_worker->fiber().thread; }
-uint32_t emu_program_id_x() { return this_worker->fiber().program->x; }
-uint32_t emu_program_id_y() { return this_worker->fiber().program->y; }
-uint32_t emu_program_id_z() { return this_worker->fiber().program->z; }
-uint32_t emu_num_programs_x() { return this_worker->launch().grid.x; }
-uint32_t emu_num_programs_y() { return this_worker->launch().grid.y; }
-uint32_t emu_num_programs_z() { return this_worker->launch().grid.z; }
+uint32_t emu_cluster_id_x() { return this_worker->fiber().program->x; }
+uint32_t emu_cluster_id_y() { return this_worker->fiber().program->y; }
+uint32_t emu_cluster_id_z() { return this_worker->fiber().program->z; }
+uint32_t emu_num_clusters_x() { return this_worker->launch().grid.x; }
+uint32_t emu_num_clusters_y() { return this_worker->launch().grid.y; }
+uint32_t emu_num_clusters_z() { return this_worker->launch().grid.z; }
+uint32_t emu_block_of_cluster() { return this_worker->fiber().program->block; }
+// The blocks of a cluster lie along x.
+uint32_t emu_program_id_x() { return emu_cluster_id_x() * this_worker->launch().blocks + emu_block_of_cluster(); }
+uint32_t emu_program_id_y() { return emu_cluster_id_y(); }
+uint32_t emu_program_id_z() { return emu_cluster_id_z(); }
+uint32_t emu_num_programs_x() { return emu_num_clusters_x() * this_worker->launch().blocks; }
+uint32_t emu_num_programs_y() { return emu_num_clusters_y(); }
+uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }
 uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
@@ -195,6 +203,8 @@ void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});
 }
 void emu_barrier_of(uint32_t threads, uint32_t site, uint32_t place) { this_worker->barrier(threads, {site, place}); }
+void emu_cluster_arrive(uint32_t site, uint32_t place) { this_worker->cluster_arrive({site, place}); }
+void emu_cluster_wait(uint32_t site, uint32_t place) { this_worker->cluster_wait({site, place}); }
 void emu_warp_barrier(uint32_t place) {
   this_worker->meet(this_worker->warp(), {Where::kNone, place}, [] {});
 }
@@ -338,6 +348,34 @@ constexpr auto emu_st_shared_b32 = store_shared<uint32_t>;
 constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
 constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
 constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
+uint32_t emu_address_in_block(uint32_t address, uint32_t block) {
+  const Program& own = *this_worker->fiber().program;
+  if (block >= own.cluster->blocks.size()) {
+    Fault fault;
+    fault.address = block;
+    fault.bytes = uint32_t(own.cluster->blocks.size());
+    misuse("an address in block {address} of the cluster, which has {bytes}", {}, fault);
+  }
+  return own.cluster->blocks[block]->shared_base + (address - own.shared_base);
+}
+template <class T>
+void store_cluster(uint32_t address, T value, uint32_t predicate, uint32_t site) {
+  if (predicate) std::memcpy(cluster_access(address, sizeof(T), site), &value, sizeof(T));
+}
+template <int n>
+void store_cluster_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
+  if (predicate) std::memcpy(cluster_access(address, 4 * n, site), values, 4 * n);
+}
+void emu_st_cluster_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_cluster(address, uint8_t(value), predicate, site);
+}
+void emu_st_cluster_b16(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  store_cluster(address, uint16_t(value), predicate, site);
+}
+constexpr auto emu_st_cluster_b32 = store_cluster<uint32_t>;
+constexpr auto emu_st_cluster_b64 = store_cluster<uint64_t>;
+constexpr auto emu_st_cluster_v2b32 = store_cluster_vector<2>;
+constexpr auto emu_st_cluster_v4b32 = store_cluster_vector<4>;
 void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
   void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);

@@ -13,10 +13,9 @@ namespace tegula::emulator {
 
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kAllocationAlignment = 256;
 constexpr size_t kRedZone = 256;  ///< after each allocation, so that a short overrun never reaches the next one
 constexpr size_t kFreedRemembered = 64;
-constexpr size_t kArenaAlignment = 256 << 10;
 constexpr uint64_t kNear = 64 << 20;  ///< farther from any allocation than this, a message names none
 
 constexpr size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
@@ -76,7 +75,7 @@ GlobalMemory::~GlobalMemory() {
 
 uint64_t GlobalMemory::allocate(size_t bytes) {
   void* memory = nullptr;
-  if (bytes < SIZE_MAX / 2) memory = std::aligned_alloc(kAlignment, round_up(bytes, kAlignment) + kRedZone);
+  if (bytes < SIZE_MAX / 2) memory = std::aligned_alloc(kAllocationAlignment, round_up(bytes, kAllocationAlignment) + kRedZone);
   if (!memory)
     throw DeviceError(fmt::format("the emulator cannot allocate {} bytes: the host has no memory left", bytes));
   std::memset(memory, kPoison, bytes);
@@ -166,19 +165,19 @@ std::string GlobalMemory::describe(uint64_t address, uint64_t bytes, Range* near
   return fmt::format("{} bytes past the end of a {}-byte allocation", address - best->end, size);
 }
 
-SharedArena::SharedArena(size_t bytes) : bytes_(round_up(std::max<size_t>(bytes, 1), kArenaAlignment)) {
+SharedArena::SharedArena(size_t bytes) : bytes_(round_up(std::max<size_t>(bytes, 1), kAlignment)) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   constexpr int kAccess = PROT_READ | PROT_WRITE;
   // The kernel's own search for low addresses first; it covers only a part of them, so then all that are aligned.
-  size_t wanted = bytes_ + kArenaAlignment;
+  size_t wanted = bytes_ + kAlignment;
   if (void* memory = mmap(nullptr, wanted, kAccess, kFlags | MAP_32BIT, -1, 0); memory != MAP_FAILED) {
-    uint64_t begin = reinterpret_cast<uint64_t>(memory), base = round_up(begin, kArenaAlignment);
+    uint64_t begin = reinterpret_cast<uint64_t>(memory), base = round_up(begin, kAlignment);
     if (base > begin) munmap(memory, base - begin);
     if (size_t rest = begin + wanted - (base + bytes_)) munmap(reinterpret_cast<void*>(base + bytes_), rest);
     base_ = uint32_t(base);
     return;
   }
-  for (uint64_t base = kArenaAlignment; base + bytes_ <= uint64_t(1) << 32; base += kArenaAlignment) {
+  for (uint64_t base = kAlignment; base + bytes_ <= uint64_t(1) << 32; base += kAlignment) {
     void* memory = mmap(reinterpret_cast<void*>(base), bytes_, kAccess, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory == MAP_FAILED) continue;
     if (reinterpret_cast<uint64_t>(memory) == base) {

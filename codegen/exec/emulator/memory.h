@@ -76,6 +76,7 @@ class GlobalMemory {
 /// Shared memory of one resident program: below 4 GiB, because shared addresses have 32 bits, and aligned to 256 KiB.
 class SharedArena {
  public:
+  static constexpr size_t kAlignment = 256 << 10;
   /// Throws DeviceError if no memory below 4 GiB is left.
   explicit SharedArena(size_t bytes);
   ~SharedArena();

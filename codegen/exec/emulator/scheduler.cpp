@@ -68,7 +68,8 @@ Fiber* Worker::pop() {
     for (int i = 0; i < kCandidates; ++i) {
       const size_t at = head_ + random() % (tail_ - head_);
       const Fiber& fiber = *ready_[at & ready_mask_];
-      const uint64_t warp = fiber.program->number + fiber.thread / kLanes + 1;
+      const uint64_t block = fiber.program->number * launch_->blocks + fiber.program->block;
+      const uint64_t warp = block + fiber.thread / kLanes + 1;
       const uint64_t favour = ((warp * 0x9E3779B97F4A7C15) ^ launch_->seed) * 0xD6E8FEB86659FD93 | 1;
       if (favour > most) best = at, most = favour;
     }
@@ -133,6 +134,7 @@ void Worker::abandon(const Fault& fault) {
   fault_ = fault;
   fault_.x = program.x, fault_.y = program.y, fault_.z = program.z;
   fault_.program = program.number;
+  fault_.block = program.block;
   leave();
 }
 
@@ -187,6 +189,47 @@ void Worker::barrier(uint32_t threads, Where where) {
   release(program.fibers.data(), threads);
 }
 
+void Worker::cluster_arrive(Where where) {
+  Fiber& fiber = *current_;
+  Cluster& cluster = *fiber.program->cluster;
+  if (fiber.at_cluster_barrier) {
+    Fault fault;
+    fault.kind = Fault::Misuse;
+    fault.what = "a thread arrives twice at a barrier of the cluster; a cluster_wait is missing between";
+    fault.thread = fiber.thread;
+    fault.where = where;
+    abandon(fault);
+  }
+  fiber.at_cluster_barrier = true;
+  fiber.cluster_barrier = cluster.barriers;
+  if (arrive(cluster.barrier, cluster.running, where)) end_cluster_barrier(cluster);
+}
+
+void Worker::end_cluster_barrier(Cluster& cluster) {
+  cluster.barrier.arrived = 0;
+  ++cluster.barriers;
+  for (Program* block : cluster.blocks) {
+    block->writes.barrier();
+    for (auto& [offset, barrier] : block->mbarriers) barrier.end_seen = true;
+  }
+  wake(cluster.waiting);
+}
+
+void Worker::cluster_wait(Where where) {
+  Fiber& fiber = *current_;
+  Cluster& cluster = *fiber.program->cluster;
+  if (!fiber.at_cluster_barrier) {
+    Fault fault;
+    fault.kind = Fault::Misuse;
+    fault.what = "a thread waits at a barrier of the cluster at which it has not arrived";
+    fault.thread = fiber.thread;
+    fault.where = where;
+    abandon(fault);
+  }
+  if (cluster.barriers == fiber.cluster_barrier) sleep(cluster.waiting, where);
+  fiber.at_cluster_barrier = false;
+}
+
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
   for (unsigned i = 1; i < std::size(recent_); ++i)
     if (recent_[i].contains(address, bytes)) {
@@ -227,7 +270,7 @@ void Worker::check_none_under_way(const Program& program) {
   abandon(fault);
 }
 
-/// The end of a thread. When it is the last one of its program, the next program takes over its fibers.
+/// The end of a thread. When it is the last one of its cluster, the next program takes over the fibers.
 void Worker::finish() {
   Fiber& fiber = *current_;
   Program& program = *fiber.program;
@@ -238,21 +281,45 @@ void Worker::finish() {
     if (races_ && program.clocks.unwritten.kind != Fault::None) abandon(program.clocks.unwritten);
     print(program);
   }
+  Cluster& cluster = *program.cluster;
+  if (fiber.at_cluster_barrier) {
+    Fault fault;
+    fault.kind = Fault::Misuse;
+    fault.what = "a thread ends that has arrived at a barrier of the cluster and not waited there";
+    fault.thread = fiber.thread;
+    abandon(fault);
+  }
   fiber.finished = true;
-  if (--program.running == 0 && !start_next(program)) --active_;
+  --program.running;
+  if (--cluster.running == 0) {
+    if (!start_next(cluster)) --active_;
+  } else if (cluster.barrier.arrived == cluster.running) {
+    end_cluster_barrier(cluster);
+  }
   go_on();
 }
 
-/// Takes the launch's next program, all its threads runnable; false if there is none.
-bool Worker::start_next(Program& program) {
+/// Takes the launch's next program, all threads of its blocks runnable; false if there is none.
+bool Worker::start_next(Cluster& cluster) {
   if (launch_->stop.load(std::memory_order_relaxed)) return false;
   uint64_t number = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
   if (number >= launch_->programs) return false;
+  // From seed and program alone, so that with one resident program the order does not depend on the worker.
+  if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
+  cluster.running = launch_->threads * launch_->blocks;
+  cluster.barriers = 0;
+  for (Program* block : cluster.blocks) {
+    block->number = number;
+    start(*block);
+  }
+  return true;
+}
+
+void Worker::start(Program& program) {
   const Grid& grid = launch_->grid;
-  program.number = number;
-  program.x = uint32_t(number % grid.x);
-  program.y = uint32_t(number / grid.x % grid.y);
-  program.z = uint32_t(number / grid.x / grid.y);
+  program.x = uint32_t(program.number % grid.x);
+  program.y = uint32_t(program.number / grid.x % grid.y);
+  program.z = uint32_t(program.number / grid.x / grid.y);
   program.running = launch_->threads;
   program.writes.reset(launch_->track_writes ? launch_->shared_bytes : 0, launch_->threads);
   for (Warp& warp : program.warps) {
@@ -265,24 +332,22 @@ bool Worker::start_next(Program& program) {
   if (races_) races_->begin(program);
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
-  // From seed and program alone, so that with one resident program the order does not depend on the worker.
-  if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   for (Fiber* fiber : program.fibers) {
     fiber->finished = false;
     fiber->where = {};
     fiber->waits = false;
+    fiber->at_cluster_barrier = false;
     fiber->moved = Fiber::Moved::Nothing;
     fiber->prints = 0;
     fiber->order = 0;
     fiber->copies.clear();
     push(fiber);
   }
-  return true;
 }
 
 /// Fibers, stacks and shared memory for the launch's resident programs.
 void Worker::prepare() {
-  size_t programs = launch_->resident_programs, threads = launch_->threads;
+  const size_t blocks = launch_->blocks, programs = launch_->resident_programs * blocks, threads = launch_->threads;
   stacks_.reserve(programs * threads);
   while (fibers_.size() < programs * threads) {
     fibers_.emplace_back();
@@ -301,8 +366,13 @@ void Worker::prepare() {
     }
 
   programs_.resize(programs);
+  clusters_.clear();
+  clusters_.resize(launch_->resident_programs);
   for (size_t i = 0; i < programs; ++i) {
     Program& program = programs_[i];
+    program.block = uint32_t(i % blocks);
+    program.cluster = &clusters_[i / blocks];
+    program.cluster->blocks.push_back(&program);
     program.shared_base = launch_->shared_bytes ? arenas_[i]->base() : 0;
     program.barrier.arrived = 0;
     program.warps.resize(threads / kLanes);
@@ -330,7 +400,7 @@ void Worker::run(Launch& launch) {
   if (races_) races_->begin(launch);
   prepare();
   active_ = 0;
-  for (Program& program : programs_) active_ += start_next(program);
+  for (Cluster& cluster : clusters_) active_ += start_next(cluster);
   if (active_ == 0) return;
   current_ = &main_;
   switch_to(pop());
@@ -350,6 +420,7 @@ void Worker::report_fault() {
     fault.what = fault_.what;
     fault.x = program.x, fault.y = program.y, fault.z = program.z;
     fault.program = program.number;
+    fault.block = program.block;
     for (const Fiber* fiber : program.fibers) {
       if (fiber->finished) {
         fault.finished.push_back(fiber->thread);

@@ -91,10 +91,14 @@ class Prints {
   std::vector<Line> lines_;
 };
 
-/// A program that is resident on a worker (a thread block of the GPU).
+struct Cluster;
+
+/// A program that is resident on a worker, or one of the thread blocks that run it together.
 struct Program {
   uint32_t x = 0, y = 0, z = 0;
-  uint64_t number = 0;   ///< x runs fastest
+  uint64_t number = 0;  ///< x runs fastest
+  uint32_t block = 0;   ///< in its cluster
+  Cluster* cluster = nullptr;
   uint32_t running = 0;  ///< threads that have not left the kernel
   uint32_t shared_base = 0;
   Meeting barrier;
@@ -108,13 +112,24 @@ struct Program {
   std::vector<Fiber*> fibers;
 };
 
+/// The blocks that run a program together: one where the kernel has no clusters. They begin at a time; the next program
+/// takes their fibers over when all of them have ended.
+struct Cluster {
+  std::vector<Program*> blocks;
+  uint32_t running = 0;  ///< threads that have not left the kernel
+  Meeting barrier;
+  uint64_t barriers = 0;  ///< that all threads have passed
+  std::vector<Fiber*> waiting;
+};
+
 /// One launch, shared by its workers.
 struct Launch {
   void (*entry)(void* const* args) = nullptr;  ///< the kernel
   void* const* args = nullptr;
   Grid grid;
   uint64_t programs = 0;
-  unsigned threads = 0;            ///< of a program; a multiple of 32
+  unsigned blocks = 1;             ///< of a program
+  unsigned threads = 0;            ///< of a block; a multiple of 32
   unsigned resident_programs = 1;  ///< of a worker
   uint32_t shared_bytes = 0;
   std::span<const TensorMap> tensor_maps;
@@ -177,6 +192,11 @@ class Worker {
 
   /// Waits until the first `threads` threads of the program are here.
   void barrier(uint32_t threads, Where where);
+
+  /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits
+  /// without having arrived.
+  void cluster_arrive(Where where);
+  void cluster_wait(Where where);
 
   /// The rendezvous of a warp: the last lane to arrive calls `compute`, then all go on. `exchange` has been filled by
   /// each lane, and holds the results for it until it arrives again.
@@ -292,7 +312,9 @@ class Worker {
 
   static void fiber_main(boost::context::detail::transfer_t from);
   void prepare();
-  bool start_next(Program& program);
+  bool start_next(Cluster& cluster);
+  void start(Program& program);
+  void end_cluster_barrier(Cluster& cluster);
   void finish();
   void check_none_under_way(const Program& program);
   static void print(Program& program);
@@ -314,8 +336,9 @@ class Worker {
 
   Fiber main_;
   Fault fault_;
-  size_t active_ = 0;  ///< programs that run
+  size_t active_ = 0;  ///< clusters that run
   std::deque<Program> programs_;
+  std::deque<Cluster> clusters_;
   std::deque<Fiber> fibers_;  ///< fiber i runs on stack i
   std::vector<std::unique_ptr<SharedArena>> arenas_;
   StackPool stacks_;

@@ -321,6 +321,34 @@ def kernel(outs, m, SCALE: tl.constexpr, n):
         program.add[(2, )](Wrapped(out), Wrapped(x), None, 50, BLOCK=32)
         np.testing.assert_array_equal(out, x)
 
+    def test_objects_with_an_address(self):
+        """What has dtype and data_ptr() is an array, as in Triton: classes of views by strides that torch has not."""
+
+        class Bare:
+
+            def __init__(self, array):
+                self.array, self.dtype, self.device = array, array.dtype, "cpu"
+
+            def data_ptr(self):
+                return self.array.__array_interface__["data"][0]
+
+        class Strided(Bare):
+
+            def __init__(self, array):
+                super().__init__(array)
+                self.shape = array.shape
+
+            def stride(self):
+                return [s // self.array.itemsize for s in self.array.strides]
+
+        x, out = sample("int16"), np.zeros(50, np.int16)
+        program.add[(2, )](Strided(out), Strided(x), None, 50, BLOCK=32)
+        np.testing.assert_array_equal(out, x)
+        with self.assertRaisesRegex(tegula.DeviceError, "out-of-bounds read of 2 bytes .* 80-byte allocation"):
+            program.add[(2, )](Strided(out), Strided(x[:40]), None, 50, BLOCK=32)
+        with self.assertRaisesRegex(TypeError, "Bare has neither shape nor stride\\(\\), which tell what"):
+            program.add[(2, )](Bare(out), x, None, 50, BLOCK=32)
+
     def test_device_arrays(self):
         for device in {tegula.Device.emulator(), tegula.Device.emulator("sm_80"), tegula.Device.default()}:
             x = sample("float32")
@@ -471,8 +499,11 @@ def meet(out, count):
                                                                                    num_warps=0)))
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
                          "add(): num_warps is '4', expected an int")
-        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=2)),
-                         "kernel 'add': num_ctas is 2, expected 1: Tegula launches no clusters")
+        self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=3)),
+                         "kernel 'add': num_ctas is 3, expected 1, 2, 4, 8 or 16")
+        y = np.zeros(8, np.float32)
+        self.launch(y, x + 1, x + 2, 8, BLOCK=8, num_ctas=2)()
+        np.testing.assert_array_equal(y, np.full(8, 3, np.float32))
         self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, grid=(-1, ))),
                          "the grid (-1,) has an extent that is negative or above 2147483647")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),

@@ -104,6 +104,77 @@ TEST(EmulatorFault, ReportsSharedAccessOutOfBounds) {
   EXPECT_CONTAINS(error_of_launch(*matrix, {1}), "thread 30");
 }
 
+// Of a cluster of two blocks.
+std::string error_in_cluster(const std::string& body, int64_t shared_bytes = 64) {
+  auto device = make_emulator();
+  KernelImage image = make_image({}, body, 1, shared_bytes, R"(
+declare i32 @tegula.hw.block_of_cluster()
+declare i32 @tegula.hw.address_in_block(i32, i32)
+declare void @tegula.hw.cluster_arrive(i32) convergent
+declare void @tegula.hw.cluster_wait(i32) convergent
+declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32))");
+  image.num_ctas = 2;
+  return error_of_launch(*device->load(image), {1});
+}
+
+TEST(EmulatorFault, ReportsMisuseOfClusters) {
+  constexpr const char* kBarrier =
+      "  call void @tegula.hw.cluster_arrive(i32 1)\n  call void @tegula.hw.cluster_wait(i32 2)\n";
+  auto store = [](const char* block, int offset) {
+    return fmt::format(
+        "  %base = call i32 @tegula.hw.shared_base()\n  %own = add i32 %base, {}\n"
+        "  %to = call i32 @tegula.hw.address_in_block(i32 %own, i32 {})\n"
+        "  call void @tegula.hw.st_cluster_b32(i32 %to, i32 1, i1 true, i32 3)\n",
+        offset, block);
+  };
+  EXPECT_EQ(error_in_cluster(kBarrier + store("1", 0) + kBarrier + "  ret void"), "no error");
+  EXPECT_EQ(
+      error_in_cluster(store("1", 0) + "  ret void"),
+      "kernel 'k': a store to shared memory of block 1 of the cluster, of which nobody knows that it has begun; a "
+      "barrier of the cluster is missing before\n  at k.py:3:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_CONTAINS(error_in_cluster(kBarrier + store("1", 64) + "  ret void"),
+                  "kernel 'k': out-of-bounds write of 4 bytes in shared memory at offset 64; the program has 64 bytes\n"
+                  "  at k.py:3:5, program (0, 0, 0), block ");
+  EXPECT_EQ(error_in_cluster(store("2", 0) + "  ret void"),
+            "kernel 'k': an address in block 2 of the cluster, which has 2\n"
+            "  at an unknown source place, program (0, 0, 0), block 0, thread 0");
+  EXPECT_EQ(
+      error_in_cluster("  call void @tegula.hw.cluster_arrive(i32 1)\n  call void @tegula.hw.cluster_arrive(i32 2)\n"
+                       "  ret void"),
+      "kernel 'k': a thread arrives twice at a barrier of the cluster; a cluster_wait is missing between\n"
+      "  at k.py:2:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_EQ(error_in_cluster("  call void @tegula.hw.cluster_wait(i32 2)\n  ret void"),
+            "kernel 'k': a thread waits at a barrier of the cluster at which it has not arrived\n"
+            "  at k.py:2:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_EQ(error_in_cluster("  call void @tegula.hw.cluster_arrive(i32 2)\n  ret void"),
+            "kernel 'k': a thread ends that has arrived at a barrier of the cluster and not waited there\n"
+            "  at an unknown source place, program (0, 0, 0), block 0, thread 0");
+  // Block 1 ends, block 0 goes on.
+  const std::string first = std::string(kBarrier) + R"(  %b = call i32 @tegula.hw.block_of_cluster()
+  %c = icmp eq i32 %b, 0
+  br i1 %c, label %low, label %end
+low:
+  call void @tegula.hw.barrier(i32 4)
+)";
+  EXPECT_CONTAINS(error_in_cluster(first + kBarrier + store("1", 0) + "  br label %end\nend:\n  ret void"),
+                  "kernel 'k': a store to shared memory of block 1 of the cluster, which has ended\n"
+                  "  at k.py:3:5, program (0, 0, 0), block 0, thread ");
+  // Half of block 0 waits for a phase that never ends.
+  EXPECT_EQ(error_in_cluster(R"(  %b = call i32 @tegula.hw.block_of_cluster()
+  %c = icmp eq i32 %b, 0
+  %t = call i32 @tegula.hw.thread_id()
+  %d = icmp eq i32 %t, 31
+  %e = and i1 %c, %d
+  br i1 %e, label %low, label %high
+low:
+  call void @tegula.hw.barrier(i32 4)
+  br label %end
+high:
+)" + std::string(kBarrier) + "  br label %end\nend:\n  ret void"),
+            "kernel 'k': deadlock: threads 0-30 wait in cluster_wait at k.py:2:5; thread 31 waits in barrier at "
+            "k.py:4:5\n  in program (0, 0, 0), block 0");
+}
+
 // Threads below 16 go one way, the others the other.
 std::string branch(const std::string& low, const std::string& high) {
   return fmt::format(R"(

@@ -335,18 +335,21 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
     std::set<std::string> none;  ///< arguments left out
   };
   const std::vector<LibraryCase> cases = {
-      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {"bias_ptr"}},
-      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(false)}}, {}},
-      {"softmax.py", "softmax", {{"PLUS_ONE", Constexpr(true)}}, {"bias_ptr"}},
+      {"softmax.py", "softmax", {{"KIND", "softmax"}}, {"bias_ptr", "mask_ptr"}},
+      {"softmax.py", "softmax", {{"KIND", "log_softmax"}}, {"mask_ptr"}},
+      {"softmax.py", "softmax", {{"KIND", "exp_normalize"}}, {"bias_ptr", "mask_ptr"}},
       {"norm.py",
        "norm",
-       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}},
-       {"residual_ptr", "sum_ptr", "bias_ptr"}},
+       {{"CENTER", Constexpr(false)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
+       {"residual_ptr", "sum_ptr", "bias_ptr", "scale_ptr", "scales_ptr"}},
       {"norm.py",
        "norm",
-       {{"CENTER", Constexpr(false)}, {"SILU", Constexpr(true)}, {"EVEN", Constexpr(true)}},
-       {"bias_ptr"}},
-      {"norm.py", "norm", {{"CENTER", Constexpr(true)}, {"SILU", Constexpr(false)}, {"EVEN", Constexpr(true)}}, {}},
+       {{"CENTER", Constexpr(false)}, {"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}},
+       {"bias_ptr", "scale_ptr", "scales_ptr"}},
+      {"norm.py",
+       "norm",
+       {{"CENTER", Constexpr(true)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
+       {"scale_ptr", "scales_ptr"}},
       {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
       {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
   };
@@ -368,7 +371,9 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
       for (const Config& config : tuning.prune(tuning.configs, args)) {
         std::vector<ArgType> types;
-        LaunchOptions options{.constexprs = config.constexprs, .num_warps = config.num_warps.value_or(4)};
+        LaunchOptions options{.constexprs = config.constexprs,
+                              .num_warps = config.num_warps.value_or(4),
+                              .num_ctas = config.num_ctas.value_or(1)};
         options.constexprs.insert(options.constexprs.end(), c.flags.begin(), c.flags.end());
         for (const KernelParam& p : kernel.params()) {
           if (p.name == "BLOCK") options.constexprs.emplace_back("BLOCK", cols);

@@ -42,24 +42,29 @@ constexpr Case kCases[] = {
      "SWAP=0 EVEN_M=1 EVEN_N=1 EVEN_K=1",
      4},
     {"kernels/softmax.py", "softmax",
-     "out_ptr=*f32 x_ptr=*f32 bias_ptr=*f32=0 scale=f32 BLOCK=4096 WIDTH=4 ROWS=1 STAGES=0 PIECE=0 EVICTION= "
-     "PLUS_ONE=0",
+     "out_ptr=*f32 x_ptr=*f32 mask_ptr=*i8=0 bias_ptr=*f32=0 scale=f32 BLOCK=4096 WIDTH=4 ROWS=1 STAGES=0 PIECE=0 "
+     "EVICTION= "
+     "KIND=softmax CAUSAL=0",
      4},
     {"kernels/softmax.py", "softmax",
-     "out_ptr=*bf16 x_ptr=*bf16 bias_ptr=*bf16=0 scale=f32 BLOCK=256 WIDTH=8 ROWS=16 STAGES=0 PIECE=0 EVICTION= "
-     "PLUS_ONE=0",
+     "out_ptr=*bf16 x_ptr=*bf16 mask_ptr=*i8=0 bias_ptr=*bf16=0 scale=f32 BLOCK=256 WIDTH=8 ROWS=16 STAGES=0 PIECE=0 "
+     "EVICTION= "
+     "KIND=softmax CAUSAL=0",
      4},
     {"kernels/softmax.py", "softmax",
-     "out_ptr=*f16 x_ptr=*f16 bias_ptr=*f16=0 scale=f32 BLOCK=32768 WIDTH=8 ROWS=1 STAGES=3 PIECE=4096 EVICTION= "
-     "PLUS_ONE=0",
+     "out_ptr=*f16 x_ptr=*f16 mask_ptr=*i8=0 bias_ptr=*f16=0 scale=f32 BLOCK=32768 WIDTH=8 ROWS=1 STAGES=3 PIECE=4096 "
+     "EVICTION= "
+     "KIND=softmax CAUSAL=0",
      8},
     {"kernels/norm.py", "norm",
-     "out_ptr=*f16 sum_ptr=*f16=0 x_ptr=*f16 residual_ptr=*f16=0 weight_ptr=*f16 bias_ptr=*f16=0 eps=f32 BLOCK=4096 "
-     "ROWS=1 STAGES=0 PIECE=0 EVICTION= CENTER=0 SILU=0 EVEN=1",
+     "out_ptr=*f16 sum_ptr=*f16=0 scale_ptr=*f32=0 scales_ptr=*f32=0 x_ptr=*f16 residual_ptr=*f16=0 weight_ptr=*f16 "
+     "bias_ptr=*f16=0 eps=f32 BLOCK=4096 "
+     "ROWS=1 STAGES=0 PIECE=0 EVICTION= CENTER=0 ACTIVATION=none EVEN=1",
      8},
     {"kernels/norm.py", "norm",
-     "out_ptr=*f16 sum_ptr=*f16 x_ptr=*f16 residual_ptr=*f16 weight_ptr=*f16 bias_ptr=*f16 eps=f32 BLOCK=1536 "
-     "ROWS=2 STAGES=0 PIECE=0 EVICTION= CENTER=1 SILU=1 EVEN=1",
+     "out_ptr=*f16 sum_ptr=*f16 scale_ptr=*f32=0 scales_ptr=*f32=0 x_ptr=*f16 residual_ptr=*f16 weight_ptr=*f16 "
+     "bias_ptr=*f16 eps=f32 BLOCK=1536 "
+     "ROWS=2 STAGES=0 PIECE=0 EVICTION= CENTER=1 ACTIVATION=silu EVEN=1",
      4},
     {"kernels/elementwise.py", "affine",
      "out_ptr=*f16 x_ptr=*f16 bias_ptr=*f16 scale_ptr=*f16 offset_ptr=*f16=0 ACTIVATION=silu ROWS=4 COLS=1024 "

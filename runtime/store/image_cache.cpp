@@ -1,4 +1,4 @@
-#include "runtime/image_cache.h"
+#include "runtime/store/image_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,31 @@
+// How the kernels of the library's entries are laid out on a device. Not for users.
+#pragma once
+
+#include "dsl/config.h"
+#include "kernels/entry.h"
+
+namespace tegula::kernels {
+
+struct LaunchRule {
+  /// Programs of a launch with a configuration.
+  Grid (*grid)(const BoundCall& call, const Config& config, int num_sms);
+  /// Bytes that the kernel's partials_ptr needs at most, whatever the configuration; null: it has none.
+  size_t (*partial_bytes)(const BoundCall& call, int num_sms) = nullptr;
+};
+
+namespace rules {
+
+/// A program for each ROWS rows (and each COLS columns) of the extents `rows` and `cols`, or, with STAGES above 0 and
+/// no PIECE, as many programs as the device runs at a time.
+extern const LaunchRule tiles;
+
+/// PROGRAMS programs a multiprocessor, or one for each ROWS rows if these are fewer; each leaves a row of sums for each
+/// column, of weight and bias.
+extern const LaunchRule weight_gradients;
+
+}  // namespace rules
+
+/// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
+int rows_class(int num_sms, int64_t rows);
+
+}  // namespace tegula::kernels

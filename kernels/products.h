@@ -1,0 +1,10 @@
+// The entries of matrix products, whose arguments do not follow from the kernel's parameters alone. Not for users.
+#pragma once
+
+#include "kernels/entry.h"
+
+namespace tegula::kernels {
+
+void run_gemm(Device& device, const BoundCall& call, StreamHandle stream);
+
+}  // namespace tegula::kernels

@@ -1,0 +1,217 @@
+"""Sums, means, maxima and minima along the rows or the columns of matrices.
+
+reduce_columns takes `outer` matrices of rows x cols, one behind the other, to cols results each. A program takes COLS columns
+and a share of the rows, ROWS at a time; PARTS programs share the columns' rows. Each leaves its results as a row of
+partials, and the one that comes last puts them together in the order of the shares: results are the same in every run.
+counters: an int32 for each group of COLS columns, zero before and after each launch.
+
+reduce_rows takes each row to one result, and with INDEX to the first place where it stands. Arithmetic is fp32; a NaN
+is the maximum and minimum of whatever it stands among.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def larger(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def smaller(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def combined(a, b, KIND: tl.constexpr):
+    if KIND == "max":
+        return larger(a, b)
+    elif KIND == "min":
+        return smaller(a, b)
+    else:
+        return a + b
+
+
+@triton.jit
+def reduced(x, axis: tl.constexpr, KIND: tl.constexpr):
+    if KIND == "max":
+        return tl.reduce(x, axis, larger)
+    elif KIND == "min":
+        return tl.reduce(x, axis, smaller)
+    else:
+        return tl.sum(x, axis=axis)
+
+
+@triton.jit
+def neutral(KIND: tl.constexpr):
+    if KIND == "max":
+        return float("-inf")
+    elif KIND == "min":
+        return float("inf")
+    else:
+        return 0.0
+
+
+def column_configs():
+    found = []
+    for rows, cols, warps in [(16, 256, 4), (8, 512, 4), (32, 128, 4), (32, 256, 8), (16, 512, 8), (64, 128, 8),
+                              (64, 64, 4), (8, 256, 4), (128, 32, 4), (32, 512, 8), (64, 256, 8), (16, 128, 4), (4, 1024, 8)]:
+        for programs in [2, 4, 8]:
+            for stages in [1, 2]:
+                how = {"ROWS": rows, "COLS": cols, "PROGRAMS": programs, "STAGES": stages}
+                found.append(triton.Config(how, num_warps=warps))
+    return found
+
+
+def fitting_columns(configs, named_args, **kwargs):
+    """Groups of columns that are filled to more than a half, and no taller than there are rows."""
+    kept = []
+    for config in configs:
+        cols = config.kwargs["COLS"]
+        if triton.cdiv(named_args["cols"], cols) * cols < 2 * named_args["cols"] and config.kwargs["ROWS"] <= named_args["rows"]:
+            kept.append(config)
+    if len(kept) == 0:
+        return [c for c in configs if c.kwargs["COLS"] == 32][:1]
+    return kept
+
+
+@triton.autotune(configs=column_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.jit
+def reduce_columns(out_ptr, x_ptr, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
+                   counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
+                   STAGES: tl.constexpr):
+    groups = tl.cdiv(cols, COLS)
+    columns = outer * groups
+    parts = tl.num_programs(0) // columns
+    group = tl.program_id(0) % columns
+    part = tl.program_id(0) // columns
+    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
+    x_ptr += (group // groups).to(tl.int64) * x_stride
+    none: tl.constexpr = neutral(KIND)
+    acc = tl.full([ROWS, COLS], none, tl.float32)
+    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
+        row = (first + tl.arange(0, ROWS))[:, None]
+        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none)
+        acc = combined(acc, x.to(tl.float32), KIND)
+    result = reduced(acc, 0, KIND)[None, :]
+    last = True
+    if parts > 1:
+        place = partials_ptr + group.to(tl.int64) * parts * COLS + tl.arange(0, COLS)[None, :]
+        tl.store(place + part * COLS, result)
+        tl.debug_barrier()
+        last = tl.atomic_add(counters_ptr + group, 1) == parts - 1
+        if last:
+            result = tl.full([1, COLS], none, tl.float32)
+            for first in range(0, parts, 8):
+                other = first + tl.arange(0, 8)[:, None]
+                share = tl.load(place + other * COLS, mask=other < parts, other=none, cache_modifier=".cg")
+                result = combined(result, reduced(share, 0, KIND)[None, :], KIND)
+            tl.store(counters_ptr + group, 0)
+    if last:
+        if KIND == "mean":
+            result = result / rows
+        out_row = out_ptr + (group // groups).to(tl.int64) * out_stride
+        tl.store(out_row + col, result.to(out_ptr.dtype.element_ty), mask=col < cols)
+
+
+def row_configs():
+    found = []
+    for rows, cols, warps in [(1, 1024, 4), (1, 2048, 4), (1, 4096, 8), (1, 8192, 8), (2, 1024, 4), (4, 512, 4), (8, 256, 4),
+                              (16, 128, 4), (32, 64, 4), (1, 512, 2), (1, 4096, 4), (1, 8192, 16)]:
+        for stages in [1, 3]:
+            found.append(triton.Config({"ROWS": rows, "WIDTH": cols, "STAGES": stages}, num_warps=warps))
+    return found
+
+
+def fitting_rows(configs, named_args, **kwargs):
+    kept = []
+    for config in configs:
+        width = config.kwargs["WIDTH"]
+        if triton.cdiv(named_args["cols"], width) * width < 2 * named_args["cols"]:
+            kept.append(config)
+    if len(kept) == 0:
+        return [c for c in configs if c.kwargs["WIDTH"] == 64][:1]
+    return kept
+
+
+@triton.jit
+def first_of(value_a, index_a, value_b, index_b, SIGN: tl.constexpr):
+    """The one that is larger (SIGN 1) or smaller (-1), of equal ones the first; a NaN before all."""
+    a_is_nan = value_a != value_a
+    b_is_nan = value_b != value_b
+    better = (value_a * SIGN > value_b * SIGN) | (a_is_nan & (b_is_nan == 0))
+    equal = (value_a == value_b) | (a_is_nan & b_is_nan)
+    take_a = better | (equal & (index_a < index_b))
+    return tl.where(take_a, value_a, value_b), tl.where(take_a, index_a, index_b)
+
+
+@triton.jit
+def first_larger(value_a, index_a, value_b, index_b):
+    return first_of(value_a, index_a, value_b, index_b, 1)
+
+
+@triton.jit
+def first_smaller(value_a, index_a, value_b, index_b):
+    return first_of(value_a, index_a, value_b, index_b, -1)
+
+
+@triton.autotune(configs=row_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_rows})
+@triton.jit
+def reduce_rows(out_ptr, index_ptr, x_ptr, x_stride, rows, cols, rows_class, KIND: tl.constexpr, ROWS: tl.constexpr,
+                WIDTH: tl.constexpr, STAGES: tl.constexpr):
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    x_row = x_ptr + row.to(tl.int64) * x_stride
+    none: tl.constexpr = neutral(KIND)
+    acc = tl.full([ROWS, WIDTH], none, tl.float32)
+    at = tl.full([ROWS, WIDTH], 2147483647, tl.int32)
+    for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
+        col = first + tl.arange(0, WIDTH)[None, :]
+        mask = (row < rows) & (col < cols)
+        x = tl.load(x_row + col, mask=mask, other=none).to(tl.float32)
+        if index_ptr is not None:
+            place = tl.where(mask, tl.broadcast_to(col, [ROWS, WIDTH]), 2147483647)
+            if KIND == "max":
+                acc, at = first_larger(acc, at, x, place)
+            else:
+                acc, at = first_smaller(acc, at, x, place)
+        else:
+            acc = combined(acc, x, KIND)
+    out = row
+    if index_ptr is not None:
+        if KIND == "max":
+            result, found = tl.reduce((acc, at), 1, first_larger)
+        else:
+            result, found = tl.reduce((acc, at), 1, first_smaller)
+        tl.store(index_ptr + row, found[:, None].to(index_ptr.dtype.element_ty), mask=row < rows)
+    else:
+        result = reduced(acc, 1, KIND)
+    if KIND == "mean":
+        result = result / cols
+    if out_ptr is not None:
+        tl.store(out_ptr + row, result[:, None].to(out_ptr.dtype.element_ty), mask=row < rows)
+
+
+@triton.autotune(configs=row_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_rows})
+@triton.jit
+def row_variance(out_ptr, mean_ptr, x_ptr, x_stride, rows, cols, correction, rows_class, ROWS: tl.constexpr,
+                 WIDTH: tl.constexpr, STAGES: tl.constexpr):
+    """Variance of each row, and its mean: the mean square of what is left after the mean is subtracted, whose rows are
+    read again from a cache."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    x_row = x_ptr + row.to(tl.int64) * x_stride
+    total = tl.zeros([ROWS, WIDTH], tl.float32)
+    for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
+        col = first + tl.arange(0, WIDTH)[None, :]
+        total += tl.load(x_row + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
+    mean = (tl.sum(total, axis=1) / cols)[:, None]
+    squares = tl.zeros([ROWS, WIDTH], tl.float32)
+    for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
+        col = first + tl.arange(0, WIDTH)[None, :]
+        mask = (row < rows) & (col < cols)
+        left = tl.where(mask, tl.load(x_row + col, mask=mask, other=0.0).to(tl.float32) - mean, 0.0)
+        squares += left * left
+    variance = tl.sum(squares, axis=1)[:, None] / tl.maximum(cols - correction, 0)
+    tl.store(out_ptr + row, variance.to(out_ptr.dtype.element_ty), mask=row < rows)
+    if mean_ptr is not None:
+        tl.store(mean_ptr + row, mean.to(mean_ptr.dtype.element_ty), mask=row < rows)

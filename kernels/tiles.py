@@ -1,0 +1,124 @@
+"""What the texts of the kernel library have in common: extents of tiles, masks, activations, quantised results."""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+# Blocks of a cluster, warps of each and registers a thread at most, for rows that one block cannot keep or keeps alone on a
+# multiprocessor.
+CLUSTERS = [(2, 8, None), (2, 16, None), (2, 16, 64), (2, 32, None), (4, 8, None), (4, 8, 128), (4, 16, None), (4, 16, 64),
+            (4, 32, None), (8, 4, None), (8, 8, None), (8, 8, 128), (8, 16, None), (8, 16, 64), (8, 32, None), (16, 4, None),
+            (16, 8, None), (16, 8, 128), (16, 16, None), (16, 16, 64)]
+# Elements of a row in each of their blocks, at least.
+LEAST_OF_BLOCK = 6144
+
+
+def extent(cols, size, warps, rows):
+    """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
+    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
+    count = triton.cdiv(cols, shared)
+    step = 1
+    while count > 15 * step:
+        step *= 2
+    return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
+
+
+@triton.jit
+def inside(at, count, EVEN: tl.constexpr):
+    """Whether an element is one of the matrix; EVEN: all are."""
+    if EVEN:
+        return tl.full(at.shape, True, tl.int1)
+    else:
+        return at < count
+
+
+@triton.jit
+def load_vector(ptr, col, mask):
+    """Elements of an argument that may be left out; then what is returned is not used."""
+    if ptr is not None:
+        return tl.load(ptr + col, mask=mask, other=0.0)
+    else:
+        return 0.0
+
+
+@triton.jit
+def activate(y, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        y = tl.where(y < 0, 0.0, y)
+    if ACTIVATION == "leaky_relu":
+        y = tl.where(y < 0, 0.01 * y, y)
+    if ACTIVATION == "silu":
+        y = y * tl.sigmoid(y)
+    if ACTIVATION == "gelu":
+        y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
+    if ACTIVATION == "gelu_tanh":  # 0.5 (1 + tanh(u)) is sigmoid(2 u)
+        y = y * tl.sigmoid(y * (1.5957691216057308 + 0.07135481627260025 * y * y))
+    if ACTIVATION == "gelu_tanh_fast":
+        y = 0.5 * y * (1.0 + tl.tanh(y * (0.7978845608028654 + 0.035677408136300125 * y * y), approx=True))
+    return y
+
+
+@triton.jit
+def slope(y, ACTIVATION: tl.constexpr):
+    """The derivative of activate() at y."""
+    if ACTIVATION == "relu":
+        return tl.where(y <= 0, 0.0, 1.0)
+    elif ACTIVATION == "leaky_relu":
+        return tl.where(y <= 0, 0.01, 1.0)
+    elif ACTIVATION == "silu":
+        s = tl.sigmoid(y)
+        return s * (1.0 + y * (1.0 - s))
+    elif ACTIVATION == "gelu":
+        return 0.5 * (1.0 + tl.erf(y * 0.7071067811865476)) + y * (0.3989422804014327 * tl.exp(-0.5 * y * y))
+    elif ACTIVATION == "gelu_tanh" or ACTIVATION == "gelu_tanh_fast":
+        s = tl.sigmoid(y * (1.5957691216057308 + 0.07135481627260025 * y * y))
+        return s + y * s * (1.0 - s) * (1.5957691216057308 + 0.21406444881780074 * y * y)
+    else:
+        return tl.full(y.shape, 1.0, tl.float32)
+
+
+@triton.jit
+def quantised(y, ELEMENT: tl.constexpr):
+    """y, already divided by its scale, as an element of a type: int8 is rounded to nearest even and clamped; what is
+    too large for a float8 becomes its largest number."""
+    if ELEMENT == tl.int8:
+        y = tl.clamp(libdevice.rint(y), -128.0, 127.0)
+    return y.to(ELEMENT)
+
+
+@triton.jit
+def largest(ELEMENT: tl.constexpr):
+    """The largest number of a type that quantised values are scaled to."""
+    if ELEMENT == tl.int8:
+        return 127.0
+    elif ELEMENT == tl.float8e5:
+        return 57344.0
+    else:
+        return 448.0
+
+
+@triton.jit
+def divide(y, scale_ptr):
+    """y divided by the one scale of a tensor, if there is one."""
+    if scale_ptr is not None:
+        y = y / tl.load(scale_ptr)
+    return y
+
+
+@triton.jit
+def row_scale(magnitude, ELEMENT: tl.constexpr):
+    """The scale that brings rows' largest magnitudes to a type's largest number; what it divides is 0 where it is 0."""
+    top: tl.constexpr = largest(ELEMENT)
+    return magnitude / top
+
+
+@triton.jit
+def divide_rows(y, row, mask, scales_ptr, ELEMENT: tl.constexpr):
+    """y divided by a scale for each row, which is stored, if scales are wanted."""
+    if scales_ptr is not None:
+        scale = row_scale(tl.max(tl.where(mask, tl.abs(y), 0.0), axis=1), ELEMENT)[:, None]
+        tl.store(scales_ptr + row, scale, mask=tl.max(mask.to(tl.int32), axis=1)[:, None] > 0)
+        y = tl.where(scale > 0, y / scale, 0.0)
+    return y

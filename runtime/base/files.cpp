@@ -1,0 +1,51 @@
+#include "runtime/base/files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "runtime/base/error.h"
+
+namespace tegula {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string last_error() { return std::generic_category().message(errno ? errno : EIO); }
+
+}  // namespace
+
+std::string read_file(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw FileError(fmt::format("cannot read '{}': it is a folder", file.string()));
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes;
+  if (in) bytes.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in) throw FileError(fmt::format("cannot read '{}': {}", file.string(), last_error()));
+  return bytes;
+}
+
+void replace_file(const fs::path& file, std::string_view bytes) {
+  const fs::path temporary = fs::path(file) += fmt::format(".{}.tmp", getpid());
+  errno = 0;
+  std::ofstream out(temporary, std::ios::binary);
+  out.write(bytes.data(), std::streamsize(bytes.size()));
+  out.close();
+  std::error_code error;
+  std::string why;
+  if (!out)
+    why = last_error();
+  else if (fs::rename(temporary, file, error); error)
+    why = error.message();
+  if (why.empty()) return;
+  fs::remove(temporary, error);
+  throw FileError(fmt::format("cannot write '{}': {}", file.string(), why));
+}
+
+}  // namespace tegula

@@ -1,0 +1,17 @@
+// Whole files as bytes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace tegula {
+
+/// All of a file. Throws FileError that says why it cannot be read.
+std::string read_file(const std::filesystem::path& file);
+
+/// Writes the file anew under another name and renames it: a reader sees all of the old file or all of the new one, and
+/// a writer that is killed or finds no room leaves the old one. Throws FileError.
+void replace_file(const std::filesystem::path& file, std::string_view bytes);
+
+}  // namespace tegula

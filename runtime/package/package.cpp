@@ -1,0 +1,244 @@
+#include "runtime/package/package.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/base/byte_stream.h"
+#include "runtime/base/files.h"
+#include "runtime/image_format.h"
+
+namespace tegula {
+
+namespace {
+
+// A file: the magic, the version, XXH3-64 of what follows, the kernels.
+constexpr std::string_view kMagic = "TegulaPackage\r\n";
+constexpr uint32_t kVersion = 1;
+
+uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+bool same_specialisation(const PackagedKernel& a, const PackagedKernel& b) {
+  if (a.name != b.name || a.config != b.config) return false;
+  if (a.codes.empty() || b.codes.empty()) return a.codes.empty() && b.codes.empty();
+  const KernelImage &left = a.codes.front().image, &right = b.codes.front().image;
+  return left.params == right.params && left.constants == right.constants;
+}
+
+bool for_emulator(const KernelImage& image) { return !image.bitcode.empty(); }
+
+struct Architecture {
+  int sm = 0;
+  bool this_one_alone = false;  // "sm_90a": code that runs on no other
+};
+
+Architecture architecture_of(const KernelImage& image) {
+  Architecture a;
+  const std::string_view text = image.target;
+  if (!text.starts_with("sm_")) return a;
+  const auto [end, error] = std::from_chars(text.data() + 3, text.data() + text.size(), a.sm);
+  a.this_one_alone = error == std::errc() && end != text.data() + text.size();
+  return a;
+}
+
+// 0: the code does not run there; else the more, the better.
+int rank(const KernelImage& image, const DeviceInfo& device) {
+  const Architecture a = architecture_of(image);
+  if (for_emulator(image) != device.emulator) return 0;
+  if (a.sm > device.sm || (a.this_one_alone && a.sm != device.sm)) return 0;
+  if (device.emulator) return a.sm == device.sm ? 1 : 0;
+  const bool same_generation = a.sm / 10 == device.sm / 10;
+  if (!image.cubin.empty() && same_generation) return 100000 + 2 * a.sm + a.this_one_alone;
+  if (image.ptx.empty()) return 0;
+  return 1 + 2 * a.sm + a.this_one_alone;
+}
+
+// How much a specialisation assumes of its arguments.
+int assumptions(const KernelImage& image) {
+  int sum = 64 * int(image.constants.size());
+  for (const ImageParam& p : image.params) sum += std::bit_width(uint64_t(std::max<int64_t>(p.divisible_by, 1)));
+  return sum;
+}
+
+LaunchHandle make_ready(Device& device, const PackagedCode& code) {
+  std::shared_ptr<LoadedKernel> kernel = device.load(code.image);
+  if (!code.without_bulk_copies) return LaunchHandle(std::move(kernel));
+  return LaunchHandle(std::move(kernel), [&device, other = *code.without_bulk_copies] {
+    return std::shared_ptr<LoadedKernel>(device.load(other));
+  });
+}
+
+std::string why_not(const LaunchHandle& handle, std::span<const Arg> args) {
+  try {
+    refuse_args(handle.image(), args);
+  } catch (const LaunchError& error) {
+    return error.what();
+  }
+}
+
+std::string known_names(const Package& package) {
+  std::vector<std::string> names;
+  for (const PackagedKernel& k : package.kernels())
+    if (std::find(names.begin(), names.end(), k.name) == names.end()) names.push_back(k.name);
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "no kernels" : text;
+}
+
+std::string targets_text(std::span<const PackagedKernel* const> kernels) {
+  std::vector<std::string> texts;
+  for (const PackagedKernel* k : kernels)
+    for (const PackagedCode& code : k->codes) {
+      std::string text = for_emulator(code.image) ? "the emulator of " + code.image.target : code.image.target;
+      if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
+    }
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
+  return out;
+}
+
+}  // namespace
+
+std::string Package::to_bytes() const {
+  ByteWriter w;
+  w.number(uint64_t(kernels_.size()));
+  for (const PackagedKernel& k : kernels_) {
+    w.bytes(k.name);
+    w.bytes(k.config);
+    w.number(uint64_t(k.codes.size()));
+    for (const PackagedCode& code : k.codes) {
+      w.bytes(tegula::to_bytes(code.image));
+      w.bytes(code.without_bulk_copies ? tegula::to_bytes(*code.without_bulk_copies) : std::string());
+    }
+  }
+  const std::string payload = w.take();
+  ByteWriter file;
+  file.number(kVersion);
+  file.number(digest_of(payload));
+  return std::string(kMagic) + file.take() + payload;
+}
+
+Package Package::from_bytes(std::string_view bytes, std::string_view name) {
+  auto wrong = [&](std::string_view why) { return FileError(fmt::format("'{}' {}", name, why)); };
+  if (!bytes.starts_with(kMagic)) throw wrong("is no package of kernels\n  hint: `tegula build` makes one");
+  bytes.remove_prefix(kMagic.size());
+  ByteReader head(bytes);
+  const uint32_t version = head.number<uint32_t>();
+  const uint64_t digest = head.number<uint64_t>();
+  if (!head.good()) throw wrong("is cut short");
+  if (version != kVersion)
+    throw wrong(
+        fmt::format("is a package of format {}, this library reads format {}\n  hint: build it again with the "
+                    "`tegula` command of this version",
+                    version, kVersion));
+  bytes.remove_prefix(sizeof version + sizeof digest);
+  if (digest_of(bytes) != digest) throw wrong("is damaged: its digest does not match\n  hint: copy or build it again");
+
+  ByteReader r(bytes);
+  Package package;
+  package.kernels_.resize(r.count());
+  for (PackagedKernel& k : package.kernels_) {
+    k.name = r.bytes<std::string>();
+    k.config = r.bytes<std::string>();
+    k.codes.resize(r.count());
+    for (PackagedCode& code : k.codes) {
+      auto image = image_from_bytes(r.bytes<std::string>());
+      const std::string other = r.bytes<std::string>();
+      if (!image)
+        throw wrong(
+            "was built by another version of Tegula\n  hint: build it again with the `tegula` command of this "
+            "version");
+      code.image = std::move(*image);
+      if (!other.empty()) code.without_bulk_copies = image_from_bytes(other);
+    }
+  }
+  if (!r.good() || !r.at_end()) throw wrong("is damaged\n  hint: copy or build it again");
+  return package;
+}
+
+Package Package::read(const std::filesystem::path& file) { return from_bytes(read_file(file), file.string()); }
+
+void Package::write(const std::filesystem::path& file) const { replace_file(file, to_bytes()); }
+
+void Package::add(PackagedKernel kernel) {
+  for (PackagedKernel& have : kernels_) {
+    if (!same_specialisation(have, kernel)) continue;
+    for (PackagedCode& code : kernel.codes) {
+      auto same = std::find_if(have.codes.begin(), have.codes.end(), [&](const PackagedCode& other) {
+        return other.image.target == code.image.target && for_emulator(other.image) == for_emulator(code.image);
+      });
+      if (same == have.codes.end())
+        have.codes.push_back(std::move(code));
+      else
+        *same = std::move(code);
+    }
+    return;
+  }
+  kernels_.push_back(std::move(kernel));
+}
+
+std::string signature_text(const KernelImage& image) {
+  std::string text;
+  size_t param = 0;
+  for (size_t i = 0; i < image.params.size() + image.constants.size(); ++i) {
+    auto constant = std::find_if(image.constants.begin(), image.constants.end(),
+                                 [&](const ImageConstant& c) { return size_t(c.position) == i; });
+    if (!text.empty()) text += ", ";
+    if (constant != image.constants.end()) {
+      text += constant->pointer ? constant->name + " = None" : fmt::format("{} = {}", constant->name, constant->value);
+      continue;
+    }
+    const ImageParam& p = image.params[param++];
+    text += fmt::format("{}: {}{}", p.name, p.pointer ? "*" : "", elem_info(p.elem).text);
+    if (p.divisible_by > 1) text += fmt::format(" a multiple of {}", p.divisible_by);
+  }
+  return "(" + text + ")";
+}
+
+const PackagedCode* code_for(const PackagedKernel& kernel, const DeviceInfo& device) {
+  const PackagedCode* best = nullptr;
+  for (const PackagedCode& code : kernel.codes)
+    if (const int r = rank(code.image, device); r > (best ? rank(best->image, device) : 0)) best = &code;
+  return best;
+}
+
+PackagedLaunch::PackagedLaunch(const Package& package, std::string_view name, Device& device, std::string_view config)
+    : name_(name) {
+  std::vector<const PackagedKernel*> named, chosen;
+  for (const PackagedKernel& k : package.kernels())
+    if (k.name == name && (config.empty() || k.config == config)) named.push_back(&k);
+  if (named.empty())
+    throw LaunchError(fmt::format("the package has no kernel '{}'{}; it has {}", name,
+                                  config.empty() ? "" : fmt::format(" with '{}'", config), known_names(package)));
+  for (const PackagedKernel* k : named)
+    if (code_for(*k, device.info())) chosen.push_back(k);
+  if (chosen.empty())
+    throw LaunchError(fmt::format(
+        "kernel '{}' of the package does not run on {} (compute capability {}.{}); it is built "
+        "for {}\n  hint: `tegula build --target sm_{}` adds it",
+        name, device.info().name, device.info().sm / 10, device.info().sm % 10, targets_text(named), device.info().sm));
+  std::stable_sort(chosen.begin(), chosen.end(), [](const PackagedKernel* a, const PackagedKernel* b) {
+    return assumptions(a->codes.front().image) > assumptions(b->codes.front().image);
+  });
+  for (const PackagedKernel* k : chosen) handles_.push_back(make_ready(device, *code_for(*k, device.info())));
+}
+
+void PackagedLaunch::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
+  if (handles_.size() == 1) return handles_.front().launch(stream, grid, args);
+  for (const LaunchHandle& handle : handles_)
+    if (handle.fits(args)) return handle.launch(stream, grid, args);
+  std::string text =
+      fmt::format("kernel '{}': none of its {} specialisations takes these arguments", name_, handles_.size());
+  for (const LaunchHandle& handle : handles_)
+    text += fmt::format("\n  {}\n    {}", signature_text(handle.image()), why_not(handle, in_parts(args)));
+  throw LaunchError(text);
+}
+
+}  // namespace tegula

@@ -1,0 +1,79 @@
+// tegula build: what stands in a package, and that a program launches it as it is.
+// label: device
+#include <gtest/gtest.h>
+
+#ifdef TEGULA_COMMAND
+
+#include "codegen/exec/emulator.h"
+#include "runtime/memory.h"
+#include "runtime/package/package.h"
+#include "tests/tools/command_fixture.h"
+
+namespace tegula {
+namespace {
+
+TEST_F(Command, BuildsAPackageThatRuns) {
+  const CommandResult r = tegula(
+      "build add.py::add --constexpr BLOCK=32 --num-warps 1 --target sm_80 --target sm_90a --emulator -o add.tgp" +
+      kTypes);
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.err,
+             "add (x: *f32 a multiple of 16, y: *f32 a multiple of 16, out: *f32 a multiple of 16, n: i32) "
+             "[BLOCK=32 num_warps=1");
+  EXPECT_HAS(r.err, "  sm_80: PTX, 32 threads, 0 bytes of shared memory\n");
+  EXPECT_HAS(r.err, "  sm_90a: for the emulator, 32 threads");
+  EXPECT_HAS(r.err,
+             "without machine code: the driver assembles the PTX when a program first loads it (ptxas is not in PATH");
+
+  const Package package = Package::read(folder_ / "add.tgp");
+  const auto device = make_emulator({.target = "sm_90a"});
+  const PackagedLaunch add(package, "add", *device);
+  std::vector<float> x(50), y(50, 0.5f);
+  for (int i = 0; i < 50; ++i) x[size_t(i)] = float(i);
+  const Buffer dx(*device, x), dy(*device, y);
+  const Buffer out(*device, 200);
+  add(nullptr, {2}, dx, dy, out, 50);  // 50 is no multiple of 16
+  const std::vector<float> sums = out.download<float>();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(sums[size_t(i)], float(i) + 0.5f);
+}
+
+TEST_F(Command, BuildsFromAList) {
+  write("app.list",
+        "# what the program launches\n\n"
+        "add.py::add --name add32 --constexpr BLOCK=32" +
+            kTypes +
+            "\n"
+            "add.py::add --constexpr BLOCK=64 --arg n=i32:16" +
+            kTypes + "\n");
+  CommandResult r = tegula("build --from app.list --target sm_80 -o app.tgp");
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.err, "app.tgp: 2 kernels, ");
+  const Package package = Package::read(folder_ / "app.tgp");
+  ASSERT_EQ(package.kernels().size(), 2u);
+  EXPECT_EQ(package.kernels()[0].name, "add32");
+  EXPECT_EQ(package.kernels()[1].codes[0].image.params[3].divisible_by, 16);
+
+  write("wrong.list", "add.py::add --constexpr\n");
+  r = tegula("build --from wrong.list -o app.tgp");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_HAS(r.err, "wrong.list:1: ");
+  write("open.list", "add.py::add --arg 'x=*f32\n");
+  EXPECT_EQ(tegula("build --from open.list -o app.tgp").err,
+            "error: open.list:1: the quote ' has no end\n  add.py::add --arg 'x=*f32\n");
+  EXPECT_EQ(tegula("build -o app.tgp").err, "error: nothing to build: name a FILE::KERNEL, or a list with --from\n");
+}
+
+TEST_F(Command, BuildWithWrongTypesLeavesThePackageAlone) {
+  write("app.tgp", "as it was");
+  EXPECT_EQ(tegula("build add.py::add --constexpr BLOCK=32 --target sm_80 -o app.tgp").status, 1);
+  EXPECT_EQ(file("app.tgp"), "as it was");
+}
+
+}  // namespace
+}  // namespace tegula
+
+#else
+
+TEST(Command, IsNotBuilt) { GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)"; }
+
+#endif
