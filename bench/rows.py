@@ -241,7 +241,7 @@ class Norm(Case):
 
     @property
     def fixed(self):
-        return {"CENTER": self.center, "ACTIVATION": "silu" if self.silu else "none"}
+        return {"CENTER": self.center, "ACTIVATION": "silu" if self.silu else "none", "L2": False}
 
     def torch(self, inputs, weight, bias):
         v = inputs[0] + inputs[1] if self.residual else inputs[0]
@@ -267,7 +267,7 @@ class Norm(Case):
 
 
 class SwiGlu(Case):
-    file, function, inputs = "elementwise", "swiglu", 2
+    file, function, inputs, fixed = "elementwise", "glu", 2, {"ACTIVATION": "silu"}
 
     def torch(self, inputs, weight, bias):
         return F.silu(inputs[0]) * inputs[1]

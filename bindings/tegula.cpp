@@ -1,5 +1,6 @@
 // The C interface: handles around the C++ ones, exceptions turned into statuses.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include "codegen/target/target.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel.h"
+#include "dsl/kernel_source.h"
 #include "dsl/launch_options.h"
 #include "dsl/program.h"
 #include "runtime/base/internal_error.h"
@@ -62,7 +64,10 @@ struct tegula_kernel {
 };
 
 struct tegula_image {
+  explicit tegula_image(KernelImage given)
+      : image(std::move(given)), transfers(fmt::format("{}", fmt::join(dsl::transfer_lines(image), "\n"))) {}
   KernelImage image;
+  std::string transfers;
 };
 
 namespace {
@@ -562,6 +567,7 @@ tegula_status tegula_image_describe(const tegula_image* image, tegula_image_fact
 }
 
 const char* tegula_image_ptx(const tegula_image* image) { return image ? image->image.ptx.c_str() : ""; }
+const char* tegula_image_transfers(const tegula_image* image) { return image ? image->transfers.c_str() : ""; }
 void tegula_image_release(tegula_image* image) { delete image; }
 
 }  // extern "C"

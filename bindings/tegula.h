@@ -325,10 +325,11 @@ tegula_status tegula_kernel_launch_with(const tegula_kernel* kernel, tegula_devi
 
 /* An entry. The texts live as long as the process. */
 typedef struct tegula_entry_facts {
-  size_t struct_size;    /* sizeof(tegula_entry_facts), set by the caller */
-  const char* name;      /* "rms_norm" */
-  const char* formula;   /* what it computes */
-  const char* signature; /* "&out: T[rows, cols], x: T[rows, cols], eps: float = 1e-6": kernels/kernels.def explains it */
+  size_t struct_size;  /* sizeof(tegula_entry_facts), set by the caller */
+  const char* name;    /* "rms_norm" */
+  const char* formula; /* what it computes */
+  const char*
+      signature; /* "&out: T[rows, cols], x: T[rows, cols], eps: float = 1e-6": kernels/kernels.def explains it */
   size_t num_operands;
 } tegula_entry_facts;
 typedef struct tegula_operand_facts {
@@ -351,8 +352,8 @@ typedef struct tegula_operand {
 /* Checks the operands, in any order, and runs an entry of the library on the stream, after compiling, loading or tuning
  * what it needs, if that has not been done before. Does not wait for the GPU. Operands that are left out, or
  * TEGULA_NONE, have their defaults. TEGULA_LAUNCH_ERROR for operands that do not fit. */
-tegula_status tegula_call(tegula_device* device, const char* entry, tegula_stream stream, const tegula_operand* operands,
-                          size_t num_operands);
+tegula_status tegula_call(tegula_device* device, const char* entry, tegula_stream stream,
+                          const tegula_operand* operands, size_t num_operands);
 
 /* ---- Compiled kernels, to look at */
 
@@ -383,6 +384,9 @@ tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* 
 tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts);
 /* Assembly text; empty for an image of the emulator. */
 const char* tegula_image_ptx(const tegula_image* image);
+/* How pipelined loops copy and results of products are stored, a line each ("gemm.py:240:5: bulk copies, issued by warps
+ * of their own"), and why not in bulk where they are not. It lives as long as the image. */
+const char* tegula_image_transfers(const tegula_image* image);
 void tegula_image_release(tegula_image* image);
 
 /* ---- Values, made short */

@@ -77,6 +77,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   image.sites = std::move(code->sites);
   image.asserts = std::move(code->asserts);
   image.fewer_stages = std::move(context.fewer_stages);
+  image.transfers = std::move(context.transfers);
   return image;
 }
 

@@ -21,8 +21,8 @@
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
-#include "runtime/store/image_cache.h"
 #include "runtime/launch.h"
+#include "runtime/store/image_cache.h"
 #include "runtime/tuning/tuning_store.h"
 
 namespace tegula {
@@ -44,8 +44,9 @@ struct LaunchOptions {
   /// Whether warps of their own issue the copies of loops around a tl.dot (GPUs from sm_90a on): 1 never, 2 wherever it
   /// is possible, 0 where it is expected to pay.
   int warp_specialize = 0;
-  /// Whether loops around a tl.dot copy whole boxes of arrays by tensor maps (GPUs from sm_90 on): 1 never, 2 wherever
-  /// it is possible, 0 where it is expected to pay. A launch whose arguments allow no tensor map takes other code.
+  /// Whether loops around a tl.dot copy whole boxes of arrays by tensor maps, and results of products are stored so
+  /// (GPUs from sm_90 on): 1 never, 2 wherever it is possible, 0 where it is expected to pay. A launch whose arguments
+  /// allow no tensor map takes other code.
   int bulk_copies = 0;
   /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
   /// is set to another value than 0.

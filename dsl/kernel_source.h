@@ -48,6 +48,9 @@ std::string warning_text(const Diag& warning, Diagnostics list);
 /// not known); empty for others.
 std::string spill_warning(std::string_view kernel, int bytes, int num_warps);
 
+/// A line for each of the image's transfers: where, by what, and why not in bulk.
+std::vector<std::string> transfer_lines(const KernelImage& image);
+
 /// What to tell of loops that run with fewer stages than asked for; empty if there are none.
 std::string stages_warning(const KernelImage& image);
 

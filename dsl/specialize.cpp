@@ -76,6 +76,14 @@ std::string stages_warning(const KernelImage& image) {
   return text;
 }
 
+std::vector<std::string> transfer_lines(const KernelImage& image) {
+  std::vector<std::string> lines;
+  for (const Transfer& transfer : image.transfers)
+    lines.push_back(fmt::format("{}{}{}", transfer.loc ? transfer.loc.to_string() + ": " : "", transfer.by,
+                                transfer.why_not.empty() ? "" : fmt::format("; not in bulk: {}", transfer.why_not)));
+  return lines;
+}
+
 namespace {
 
 bool debug_from_environment() {

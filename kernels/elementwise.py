@@ -1,4 +1,4 @@
-"""Elementwise work on matrices in one pass: affine maps with an activation, and SwiGLU.
+"""Elementwise work on matrices in one pass: affine maps with an activation, gated units, dropout.
 
 A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
 is fp32. A program takes a tile of ROWS rows and COLS columns, so that what belongs to a column is loaded once for ROWS
@@ -10,7 +10,7 @@ rows.
 import triton
 import triton.language as tl
 
-from tiles import activate, inside
+from tiles import activate, inside, slope
 
 
 def configs():
@@ -76,9 +76,9 @@ def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride
                          args["up_stride"] == args["cols"],
 })
 @triton.jit
-def swiglu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ROWS: tl.constexpr,
-           COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr, FLAT: tl.constexpr):
-    """silu(gate) * up. FLAT: the matrices have no gaps, so that a tile may be any run of their elements."""
+def glu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ACTIVATION: tl.constexpr,
+        ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr, FLAT: tl.constexpr):
+    """activation(gate) * up. FLAT: the matrices have no gaps, so that a tile may be any run of their elements."""
     if FLAT:
         local = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
         gate_at = tl.program_id(0).to(tl.int64) * (ROWS * COLS) + local
@@ -92,5 +92,36 @@ def swiglu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, 
         out_at = row * out_stride + col
     gate = tl.load(gate_ptr + gate_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     up = tl.load(up_ptr + up_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    y = activate(gate, "silu") * up
+    y = activate(gate, ACTIVATION) * up
     tl.store(out_ptr + out_at, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.jit
+def glu_backward(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_stride, dup_stride, dout_stride, gate_stride, up_stride,
+                 rows, cols, rows_class, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+                 EVICTION: tl.constexpr, EVEN: tl.constexpr):
+    """dgate = dout * up * activation'(gate), dup = dout * activation(gate)."""
+    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+    dout = tl.load(dout_ptr + row * dout_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    up = tl.load(up_ptr + row * up_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    dgate = dout * up * slope(gate, ACTIVATION)
+    dup = dout * activate(gate, ACTIVATION)
+    tl.store(dgate_ptr + row * dgate_stride + col, dgate.to(dgate_ptr.dtype.element_ty), mask=mask)
+    tl.store(dup_ptr + row * dup_stride + col, dup.to(dup_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.jit
+def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_class, ROWS: tl.constexpr, COLS: tl.constexpr,
+            EVICTION: tl.constexpr, EVEN: tl.constexpr):
+    """x / (1 - p), or 0 with probability p. The random number of an element is tl.rand(seed, row * cols + column), so that
+    the same call on a gradient drops the same elements. Salmon et al.: Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
+    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+    x = tl.load(x_ptr + row * x_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    kept = tl.rand(seed, row * cols + col) >= p
+    y = tl.where(kept, x / (1.0 - p), 0.0)
+    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)

@@ -12,8 +12,11 @@
 #include "kernels/elementwise.h"
 #include "kernels/entry.h"
 #include "kernels/gemm_kernel.h"
+#include "kernels/loss.h"
 #include "kernels/matrix.h"
 #include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "kernels/reduce.h"
 #include "kernels/softmax.h"
 
 namespace tegula::kernels {

@@ -28,23 +28,65 @@ Grid tiles_grid(const BoundCall& call, const Config& config, int num_sms) {
   return {unsigned(std::min(tiles, num_sms * resident_programs(*config.num_warps, tile_rows * cols)))};
 }
 
-constexpr int64_t kMostPrograms = 4;  // a multiprocessor, of kernels that sum up over rows
+Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
+  return {unsigned(ceil_div(call.extent("rows"), config["ROWS"]))};
+}
+
+Grid persistent_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t programs = config["PROGRAMS"] * num_sms / config.num_ctas.value_or(1);
+  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), constexpr_or(config, "ROWS", 1)), 1, programs))};
+}
+
+// Programs that leave sums of weight and bias: as many as 256 MB hold at most.
+int64_t most_programs(int64_t cols, int num_sms) {
+  constexpr int64_t kMostBytes = 256 << 20;
+  return std::clamp<int64_t>(kMostBytes / (2 * int64_t(sizeof(float)) * std::max<int64_t>(cols, 1)), 1, 4 * num_sms);
+}
 
 Grid weight_gradients_grid(const BoundCall& call, const Config& config, int num_sms) {
-  const int64_t programs = std::min(config["PROGRAMS"], kMostPrograms) * num_sms;
-  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), config["ROWS"]), 1, programs))};
+  Grid grid = persistent_grid(call, config, num_sms);
+  grid.x = std::min(grid.x, unsigned(most_programs(call.extent("cols"), num_sms)));
+  return grid;
 }
 
 size_t weight_gradients_bytes(const BoundCall& call, int num_sms) {
-  return size_t(2 * kMostPrograms * num_sms * call.extent("cols")) * sizeof(float);
+  const int64_t cols = call.extent("cols");
+  return size_t(2 * most_programs(cols, num_sms) * cols) * sizeof(float);
 }
+
+constexpr int64_t kMostParts = 8;  // PROGRAMS of reduce.py
+
+Grid columns_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]);
+  const int64_t programs = std::min(config["PROGRAMS"], kMostParts) * num_sms;
+  const int64_t parts = std::clamp<int64_t>(programs / groups, 1, ceil_div(call.extent("rows") + 1, config["ROWS"]));
+  return {unsigned(groups * parts)};
+}
+
+size_t columns_bytes(const BoundCall&, int num_sms) {
+  constexpr int64_t kMostCols = 1024;
+  return size_t(kMostParts * num_sms * kMostCols) * sizeof(float);
+}
+
+Grid tokens_grid(const BoundCall& call, const Config& config, int) {
+  return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
+}
+
+Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("chunks"))}; }
+
+size_t chunks_bytes(const BoundCall& call, int) { return size_t(call.extent("chunks")) * sizeof(float); }
 
 }  // namespace
 
 namespace rules {
 
 const LaunchRule tiles{tiles_grid};
+const LaunchRule row_tiles{row_tiles_grid};
+const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
+const LaunchRule columns{columns_grid, columns_bytes};
+const LaunchRule tokens{tokens_grid};
+const LaunchRule chunks{chunks_grid, chunks_bytes};
 
 }  // namespace rules
 

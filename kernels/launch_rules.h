@@ -19,9 +19,25 @@ namespace rules {
 /// no PIECE, as many programs as the device runs at a time.
 extern const LaunchRule tiles;
 
-/// PROGRAMS programs a multiprocessor, or one for each ROWS rows if these are fewer; each leaves a row of sums for each
-/// column, of weight and bias.
+/// A program for each ROWS rows.
+extern const LaunchRule row_tiles;
+
+/// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
+/// cluster's programs one counts.
+extern const LaunchRule persistent;
+
+/// The same, but each program leaves sums over its rows for each column, of weight and bias, which bounds their number.
 extern const LaunchRule weight_gradients;
+
+/// For each COLS columns of each of `outer` matrices as many programs as together are PROGRAMS a multiprocessor, no
+/// more than one for ROWS rows. They leave COLS partial results each.
+extern const LaunchRule columns;
+
+/// A program for each TOKENS tokens.
+extern const LaunchRule tokens;
+
+/// A program for each row of operand `chunks`; each leaves a number.
+extern const LaunchRule chunks;
 
 }  // namespace rules
 

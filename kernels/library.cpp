@@ -74,7 +74,18 @@ Kernel restoring(const Kernel& kernel, const Entry& entry) {
   return kernel.autotune(std::move(tuning));
 }
 
+bool is_flag(const OperandInfo& info) {
+  return info.kind == OperandInfo::Kind::Bool || info.kind == OperandInfo::Kind::Choice;
+}
+
 size_t flag_values(const OperandInfo& info) { return info.kind == OperandInfo::Kind::Bool ? 2 : info.choices.size(); }
+
+// A choice as the kernel's constexpr: an element type if it names one, None, else a text.
+Constexpr choice_value(const std::string& choice) {
+  if (choice == "None") return std::monostate();
+  if (const std::optional<Elem> elem = elem_from_text(choice)) return *elem;
+  return choice;
+}
 
 size_t flag_value(const Operand& operand) {
   if (const bool* flag = std::get_if<bool>(&operand.value)) return *flag;
@@ -88,7 +99,7 @@ Arg pointer(const Tensor* t) {
 
 Arg value(const Operand& operand) {
   if (const int64_t* n = std::get_if<int64_t>(&operand.value)) return integer(*n);
-  if (const double* d = std::get_if<double>(&operand.value)) return float(*d);
+  if (const double* d = std::get_if<double>(&operand.value)) return *d;
   return std::get<bool>(operand.value);
 }
 
@@ -105,7 +116,7 @@ LibraryKernel::LibraryKernel(const Entry& entry)
       continue;
     }
     for (size_t i = 0; i < entry.operands.size(); ++i)
-      if (upper(entry.operands[i].name) == param.name) flags_.push_back(i);
+      if (is_flag(entry.operands[i]) && upper(entry.operands[i].name) == param.name) flags_.push_back(i);
   }
 }
 
@@ -184,7 +195,7 @@ LaunchOptions& LibraryKernel::options_for(const BoundCall& call) const {
     if (info.kind == OperandInfo::Kind::Bool)
       options.constexprs.emplace_back(upper(info.name), value != 0);
     else
-      options.constexprs.emplace_back(upper(info.name), info.choices[value].c_str());
+      options.constexprs.emplace_back(upper(info.name), choice_value(info.choices[value]));
   }
   return options;
 }

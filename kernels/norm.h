@@ -1,4 +1,5 @@
-// RMSNorm and LayerNorm with what stands around them. The kernels stand in norm.py.
+// RMSNorm, LayerNorm and the norm by length with what stands around them, and their gradients. The kernels stand in
+// norm.py and norm_backward.py.
 //
 // Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32. `out` may be `x` or
 // the residual itself, and `sum` may too, but not both the same; they must not overlap otherwise. A matrix without rows
@@ -51,6 +52,49 @@ void layer_norm(Device& device, Matrix<Out> out, Matrix<T> x, VectorIn<T> weight
                 StreamHandle stream = nullptr) {
   run<EntryId::layer_norm>(device, stream, out, x, weight, bias, options.eps, options.residual, options.sum,
                            options.activation, options.scale, options.scales);
+}
+
+/// out[r, c] = h[r, c] / max(sqrt(sum over c of h[r, c]^2), eps). Of the options `activation` is left out.
+template <Element Out, Floating T>
+void l2_norm(Device& device, Matrix<Out> out, Matrix<T> x,
+             const std::type_identity_t<NormOptions<std::remove_const_t<T>>>& options = {.eps = 1e-12f},
+             StreamHandle stream = nullptr) {
+  if (options.activation != Activation::None)
+    throw LaunchError("l2_norm: has no activation; expected Activation::None");
+  run<EntryId::l2_norm>(device, stream, out, x, options.eps, options.residual, options.sum, options.scale,
+                        options.scales);
+}
+
+/// What the gradient of a norm may take in or leave out.
+template <Floating T>
+struct NormBackwardOptions {
+  float eps = 1e-6f;          ///< that of the norm
+  Matrix<const T> dsum = {};  ///< the gradient of the sum, which is added to dx
+};
+
+/// The gradients of rms_norm() without residual and activation: dx, and dweight unless it is none, from dy and what the
+/// norm had (with a residual: the sum). With n = x r, r = 1 / sqrt(mean(x^2) + eps), g = dy weight: dx = r (g - n
+/// mean(g n)), dweight[c] = sum over r of dy n. `dx` may be `dy` or `x` itself.
+///
+/// dweight is of type T or float, and the same in every run. Traffic: 3 rows cols sizeof(T) bytes in one launch (rows
+/// that do not fit the registers are read again, from a cache). Error below 4e-6 of the largest terms, plus the
+/// rounding.
+template <Floating T, Floating W = T>
+void rms_norm_backward(Device& device, Matrix<T> dx, Vector<W> dweight, MatrixIn<T> dy, MatrixIn<T> x,
+                       VectorIn<T> weight, const std::type_identity_t<NormBackwardOptions<T>>& options = {},
+                       StreamHandle stream = nullptr) {
+  run<EntryId::rms_norm_backward>(device, stream, dx, dweight, dy, x, weight, options.eps, options.dsum);
+}
+
+/// The gradients of layer_norm(), as rms_norm_backward() otherwise: with n = (x - mean(x)) r, r = 1 / sqrt(variance(x)
+/// + eps), g = dy weight: dx = r (g - mean(g) - n mean(g n)), dweight[c] = sum over r of dy n, dbias[c] = sum over r of
+/// dy.
+template <Floating T, Floating W = T>
+void layer_norm_backward(Device& device, Matrix<T> dx, Vector<W> dweight, Vector<W> dbias, MatrixIn<T> dy,
+                         MatrixIn<T> x, VectorIn<T> weight,
+                         const std::type_identity_t<NormBackwardOptions<T>>& options = {},
+                         StreamHandle stream = nullptr) {
+  run<EntryId::layer_norm_backward>(device, stream, dx, dweight, dbias, dy, x, weight, options.eps, options.dsum);
 }
 
 }  // namespace tegula::kernels

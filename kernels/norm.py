@@ -3,6 +3,7 @@
     h = x + residual            (residual may be None; h is written to sum_ptr unless that is None)
     RMSNorm:    y = h / sqrt(mean(h * h) + eps)
     LayerNorm:  y = (h - mean(h)) / sqrt(mean((h - mean(h))**2) + eps)
+    L2:         y = h / max(sqrt(sum(h * h)), eps)
     out = y * weight + bias     (each may be None), then the activation
 
 The result may be quantised: divided by scale[0], or by a scale for each row, which is written to scales.
@@ -101,10 +102,18 @@ def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, ACTIVATION
 
 
 @triton.jit
+def row_factor(squares, cols, eps, L2: tl.constexpr):
+    if L2:
+        return 1.0 / tl.maximum(tl.sqrt(squares), eps)
+    else:
+        return tl.rsqrt(squares / cols + eps)
+
+
+@triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride, x_stride,
                residual_stride, sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
-               BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-               EVICTION: tl.constexpr, EVEN: tl.constexpr):
+               BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr, BLOCK: tl.constexpr,
+               ROWS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     mask = inside(col, cols, EVEN)
@@ -116,7 +125,7 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
         tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
     if CENTER:
         h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
-    y = h * tl.rsqrt(tl.sum(h * h, axis=1) / cols + eps)[:, None]
+    y = h * row_factor(tl.sum(h * h, axis=1), cols, eps, L2)[:, None]
     y = divide(finish(y, weight, bias, WEIGHT, BIAS, ACTIVATION), scale_ptr)
     y = divide_rows(y, row, mask, scales_ptr, out_ptr.dtype.element_ty)
     tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
@@ -125,7 +134,7 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
 @triton.jit
 def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
                   x_stride, residual_stride, sum_stride, cols, eps, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
-                  PIECE: tl.constexpr, STAGES: tl.constexpr):
+                  L2: tl.constexpr, PIECE: tl.constexpr, STAGES: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     x_row = row * x_stride
     residual_row = row * residual_stride
@@ -143,7 +152,7 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
         if CENTER:
             h = tl.where(col < cols, h - mean, 0.0)
         squares += h * h
-    factor = tl.rsqrt(tl.sum(squares, axis=0) / cols + eps)
+    factor = row_factor(tl.sum(squares, axis=0), cols, eps, L2)
     scale = 1.0
     if scales_ptr is not None:
         magnitude = tl.zeros([PIECE], tl.float32)
@@ -183,11 +192,11 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride, x_stride,
          residual_stride, sum_stride, rows, cols, eps, rows_class, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
          BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr,
-         EVEN: tl.constexpr):
-    """RMSNorm, or with CENTER LayerNorm."""
+         EVEN: tl.constexpr, L2: tl.constexpr = False):
+    """RMSNorm, with CENTER LayerNorm, with L2 the norm by length."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
-                      x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, PIECE, STAGES)
+                      x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, L2, PIECE, STAGES)
     else:
         col = tl.arange(0, BLOCK)[None, :]
         mask = inside(col, cols, EVEN)
@@ -198,9 +207,9 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_pt
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tl.program_id(0),
                        out_stride, x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS,
-                       ACTIVATION, BLOCK, ROWS, EVICTION, EVEN)
+                       ACTIVATION, L2, BLOCK, ROWS, EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride,
-                           x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, ACTIVATION,
+                           x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, ACTIVATION, L2,
                            BLOCK, ROWS, EVICTION, EVEN)

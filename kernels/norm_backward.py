@@ -7,7 +7,9 @@ With n = (h - mean(h)) * r, r = 1 / sqrt(variance(h) + eps) (RMSNorm: mean 0, th
 
 Mean and r are computed again from h, which is read anyway. A program takes every num_programs(0)-th tile of ROWS rows,
 the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for its rows in registers; it leaves them as a
-row of partials. Programs that have seen all programs start then wait until all are done; whoever is there adds up
+row of partials. With RELOAD it reads rows again, from the first-level cache, once their sums are known, which leaves
+registers for wider ones. With PIECE > 0 a row is taken in pieces of so many elements, twice, and the sums stand in the
+row of partials, where the second-level cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
 columns of the partials, COLS at a time, taken by a counter, in the order of the programs: results are the same in every
 run. Nobody waits for a program that has not begun: what others left undone the last one does.
 
@@ -27,8 +29,14 @@ def configs():
                                    (2, 16, 64), (1, 32, 64), (1, 4, None), (2, 32, 32), (3, 4, None), (3, 8, 80)]:
         for rows in [1, 2, 4, 8, 16, 32]:
             for stages in [2, 1, 3]:
-                how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": stages}
+                how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": stages, "RELOAD": False, "PIECE": 0}
                 found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
+        if programs * warps >= 16:
+            how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": True, "PIECE": 0}
+            found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
+    for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
+        how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
+        found.append(triton.Config(how, num_warps=warps))
     return found
 
 
@@ -48,13 +56,15 @@ def fitting(configs, named_args, **kwargs):
         registers = 65536 // (threads * config.kwargs["PROGRAMS"])
         ahead = config.kwargs["STAGES"] - 1
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
-        if 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
+        if config.kwargs["RELOAD"]:
+            needed = each * (sums + 0.5) + 24
+        if config.kwargs["PIECE"] > 0:
+            if cols >= 8192:
+                kept.append(config)
+        elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
             kept.append(config)
     if len(kept) == 0:
-        narrow = [c for c in configs if c.kwargs["ROWS"] == 1 and c.kwargs["STAGES"] == 1]
-        if cols <= 64:
-            return [c for c in narrow if c.num_warps == 4][:1]
-        return [c for c in narrow if c.num_warps == 32][:1]
+        return [c for c in configs if c.kwargs["ROWS"] == 1 and c.kwargs["STAGES"] == 1 and c.num_warps == 4][:1]
     return kept
 
 
@@ -95,6 +105,97 @@ def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COL
             tl.store(counters_ptr + i, 0)
 
 
+@triton.jit
+def load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT: tl.constexpr):
+    """x, dy, and g = dy * weight."""
+    x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=0.0).to(tl.float32)
+    dy = tl.load(dy_ptr + row * dy_stride + col, mask=mask, other=0.0).to(tl.float32)
+    g = dy
+    if WEIGHT:
+        g = dy * weight.to(tl.float32)
+    return x, dy, g
+
+
+@triton.jit
+def store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride):
+    dx = (g - mean_g - n * along) * r
+    if dsum_ptr is not None:
+        dx += tl.load(dsum_ptr + row * dsum_stride + col, mask=mask, other=0.0).to(tl.float32)
+    tl.store(dx_ptr + row * dx_stride + col, dx.to(dx_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, mask, dx_stride, dy_stride, x_stride,
+               dsum_stride, cols, eps, CENTER: tl.constexpr, RELOAD: tl.constexpr):
+    """Writes dx; returns dy and n."""
+    WEIGHT: tl.constexpr = weight_ptr is not None
+    x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
+    mean = 0.0
+    mean_g = 0.0
+    if CENTER:
+        mean = (tl.sum(x, axis=1) / cols)[:, None]
+        mean_g = (tl.sum(g, axis=1) / cols)[:, None]
+        x = tl.where(mask, x - mean, 0.0)
+    r = tl.rsqrt(tl.sum(x * x, axis=1) / cols + eps)[:, None]
+    along = (tl.sum(g * x, axis=1) / cols)[:, None] * r
+    if RELOAD:
+        tl.debug_barrier()
+        x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
+        if CENTER:
+            x = tl.where(mask, x - mean, 0.0)
+    n = x * r
+    store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride)
+    return dy, n
+
+
+@triton.jit
+def row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row, is_first, dx_stride, dy_stride,
+                  x_stride, dsum_stride, cols, eps, CENTER: tl.constexpr, DWEIGHT: tl.constexpr, DBIAS: tl.constexpr,
+                  PIECE: tl.constexpr):
+    WEIGHT: tl.constexpr = weight_ptr is not None
+    mean = 0.0
+    mean_g = 0.0
+    if CENTER:
+        total = tl.zeros([1, PIECE], tl.float32)
+        total_g = tl.zeros([1, PIECE], tl.float32)
+        for start in range(0, cols, PIECE):
+            col = start + tl.arange(0, PIECE)[None, :]
+            weight = load_vector(weight_ptr, col, col < cols)
+            x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
+            total += x
+            total_g += g
+        mean = (tl.sum(total, axis=1) / cols)[:, None]
+        mean_g = (tl.sum(total_g, axis=1) / cols)[:, None]
+    squares = tl.zeros([1, PIECE], tl.float32)
+    products = tl.zeros([1, PIECE], tl.float32)
+    for start in range(0, cols, PIECE):
+        col = start + tl.arange(0, PIECE)[None, :]
+        weight = load_vector(weight_ptr, col, col < cols)
+        x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
+        if CENTER:
+            x = tl.where(col < cols, x - mean, 0.0)
+        squares += x * x
+        products += g * x
+    r = tl.rsqrt(tl.sum(squares, axis=1) / cols + eps)[:, None]
+    along = (tl.sum(products, axis=1) / cols)[:, None] * r
+    for start in range(0, cols, PIECE):
+        col = start + tl.arange(0, PIECE)[None, :]
+        mask = col < cols
+        known = mask & (is_first == 0)
+        weight = load_vector(weight_ptr, col, mask)
+        x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
+        n = x * r
+        if CENTER:
+            n = tl.where(mask, x - mean, 0.0) * r
+        store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride)
+        if DWEIGHT:
+            before = tl.load(dweight_row + col, mask=known, other=0.0, cache_modifier=".cg")
+            tl.store(dweight_row + col, before + dy * n, mask=mask)
+        if DBIAS:
+            before = tl.load(dbias_row + col, mask=known, other=0.0, cache_modifier=".cg")
+            tl.store(dbias_row + col, before + dy, mask=mask)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
@@ -104,47 +205,39 @@ def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COL
 def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride,
                   dsum_stride, rows, cols, eps, rows_class, partials_ptr, counters_ptr, CENTER: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PROGRAMS: tl.constexpr,
-                  EVEN: tl.constexpr, COLS: tl.constexpr = 32):
-    col = tl.arange(0, BLOCK)[None, :]
-    weight = load_vector(weight_ptr, col, inside(col, cols, EVEN))
-    SUMS: tl.constexpr = dweight_ptr is not None or dbias_ptr is not None
-    if SUMS:
+                  RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, COLS: tl.constexpr = 32):
+    DWEIGHT: tl.constexpr = dweight_ptr is not None
+    DBIAS: tl.constexpr = dbias_ptr is not None
+    dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
+    dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
+    if DWEIGHT or DBIAS:
         tl.atomic_add(counters_ptr, 1, sem="relaxed")
-    dweight = tl.zeros([ROWS, BLOCK], tl.float32)
-    dbias = tl.zeros([ROWS, BLOCK], tl.float32)
-    for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-        if EVEN:
-            mask = tl.full([ROWS, BLOCK], True, tl.int1)
-        else:
-            mask = (row < rows) & (col < cols)
-        row = row.to(tl.int64)
-        x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=0.0).to(tl.float32)
-        dy = tl.load(dy_ptr + row * dy_stride + col, mask=mask, other=0.0).to(tl.float32)
-        g = dy
-        if weight_ptr is not None:
-            g = dy * weight.to(tl.float32)
-        if CENTER:
-            x = tl.where(mask, x - (tl.sum(x, axis=1) / cols)[:, None], 0.0)
-        r = tl.rsqrt(tl.sum(x * x, axis=1) / cols + eps)[:, None]
-        along = (tl.sum(g * x, axis=1) / cols)[:, None] * r
-        n = x * r
-        dx = g - n * along
-        if CENTER:
-            dx = dx - (tl.sum(g, axis=1) / cols)[:, None]
-        dx = dx * r
-        if dsum_ptr is not None:
-            dx += tl.load(dsum_ptr + row * dsum_stride + col, mask=mask, other=0.0).to(tl.float32)
-        tl.store(dx_ptr + row * dx_stride + col, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-        if dweight_ptr is not None:
-            dweight += dy * n
-        if dbias_ptr is not None:
-            dbias += dy
-    if SUMS:
-        place = tl.program_id(0).to(tl.int64) * cols + col
-        if dweight_ptr is not None:
-            tl.store(partials_ptr + place, tl.sum(dweight, axis=0)[None, :], mask=inside(col, cols, EVEN))
-        if dbias_ptr is not None:
-            bias_ptr = partials_ptr + tl.num_programs(0).to(tl.int64) * cols
-            tl.store(bias_ptr + place, tl.sum(dbias, axis=0)[None, :], mask=inside(col, cols, EVEN))
+    if PIECE > 0:
+        for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+            row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row.to(tl.int64),
+                          row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride, cols, eps, CENTER,
+                          DWEIGHT, DBIAS, PIECE)
+    else:
+        col = tl.arange(0, BLOCK)[None, :]
+        in_row = inside(col, cols, EVEN)
+        weight = load_vector(weight_ptr, col, in_row)
+        dweight = tl.zeros([ROWS, BLOCK], tl.float32)
+        dbias = tl.zeros([ROWS, BLOCK], tl.float32)
+        for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
+            row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+            if EVEN:
+                mask = tl.full([ROWS, BLOCK], True, tl.int1)
+            else:
+                mask = (row < rows) & (col < cols)
+            dy, n = whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row.to(tl.int64), col, mask, dx_stride,
+                               dy_stride, x_stride, dsum_stride, cols, eps, CENTER, RELOAD)
+            if DWEIGHT:
+                dweight += dy * n
+            if DBIAS:
+                dbias += dy
+        if DWEIGHT:
+            tl.store(dweight_row + col, tl.sum(dweight, axis=0)[None, :], mask=in_row)
+        if DBIAS:
+            tl.store(dbias_row + col, tl.sum(dbias, axis=0)[None, :], mask=in_row)
+    if DWEIGHT or DBIAS:
         finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS)

@@ -31,9 +31,9 @@ def chunk_of(chunks_ptr, sizes_ptr, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def adamw(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1, beta2, eps, decay, correction1, correction2,
-          PARAMETER: tl.constexpr, GRADIENT: tl.constexpr, MOMENT: tl.constexpr, ALIGNED: tl.constexpr,
-          WHOLE: tl.constexpr, CHUNK: tl.constexpr = 2048):
+def adamw(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1: tl.float64, beta2: tl.float64, eps, decay,
+          correction1: tl.float64, correction2: tl.float64, PARAMETER: tl.constexpr, GRADIENT: tl.constexpr,
+          MOMENT: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr, CHUNK: tl.constexpr = 2048):
     """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
     p = p (1 - rate decay) - rate (m / correction1) / (sqrt(v / correction2) + eps). g is the gradient times clip[0], if
     that is given. Loshchilov, Hutter: Decoupled Weight Decay Regularization, 2019."""
@@ -46,31 +46,36 @@ def adamw(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1, beta
     factor = 1.0
     if clip_ptr is not None:
         factor = tl.load(clip_ptr)
+    rest1 = (1.0 - beta1).to(tl.float32)  # which fp32 would round much coarser than beta1
+    rest2 = (1.0 - beta2).to(tl.float32)
+    step = (rate / correction1).to(tl.float32)
+    root = (1.0 / tl.sqrt(correction2)).to(tl.float32)
     if WHOLE and left >= CHUNK:
-        adamw_of(p_ptr + at, g_ptr + at, m_ptr + at, v_ptr + at, tl.full([CHUNK], True, tl.int1), factor, rate, beta1, beta2,
-                 eps, decay, correction1, correction2)
+        adamw_of(p_ptr + at, g_ptr + at, m_ptr + at, v_ptr + at, tl.full([CHUNK], True, tl.int1), factor, rate, rest1, rest2,
+                 eps, decay, step, root)
     else:
-        adamw_of(p_ptr + at, g_ptr + at, m_ptr + at, v_ptr + at, at < left, factor, rate, beta1, beta2, eps, decay,
-                 correction1, correction2)
+        adamw_of(p_ptr + at, g_ptr + at, m_ptr + at, v_ptr + at, at < left, factor, rate, rest1, rest2, eps, decay, step,
+                 root)
 
 
 @triton.jit
-def adamw_of(p_ptr, g_ptr, m_ptr, v_ptr, mask, factor, rate, beta1, beta2, eps, decay, correction1, correction2):
+def adamw_of(p_ptr, g_ptr, m_ptr, v_ptr, mask, factor, rate, rest1, rest2, eps, decay, step, root):
     g = tl.load(g_ptr, mask=mask, other=0.0).to(tl.float32) * factor
     m = tl.load(m_ptr, mask=mask, other=0.0).to(tl.float32)
     v = tl.load(v_ptr, mask=mask, other=0.0).to(tl.float32)
     p = tl.load(p_ptr, mask=mask, other=0.0).to(tl.float32)
-    m += (1.0 - beta1) * (g - m)
-    v = beta2 * v + (1.0 - beta2) * g * g
-    p = p * (1.0 - rate * decay) - rate * (m / correction1) / (tl.sqrt(v / correction2) + eps)
+    m += rest1 * (g - m)
+    v += rest2 * (g * g - v)
+    p = p * (1.0 - rate * decay) - step * m / (tl.sqrt(v) * root + eps)
     tl.store(m_ptr, m.to(m_ptr.dtype.element_ty), mask=mask)
     tl.store(v_ptr, v.to(v_ptr.dtype.element_ty), mask=mask)
     tl.store(p_ptr, p.to(p_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def lion(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1, beta2, decay, PARAMETER: tl.constexpr,
-         GRADIENT: tl.constexpr, MOMENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr = 2048):
+def lion(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1: tl.float64, beta2: tl.float64, decay,
+         PARAMETER: tl.constexpr, GRADIENT: tl.constexpr, MOMENT: tl.constexpr, ALIGNED: tl.constexpr,
+         CHUNK: tl.constexpr = 2048):
     """p = p (1 - rate decay) - rate sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g. Chen et al.: Symbolic
     Discovery of Optimization Algorithms, 2023."""
     tensor, first, left = chunk_of(chunks_ptr, sizes_ptr, CHUNK)
@@ -84,10 +89,10 @@ def lion(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1, beta2
         g = g * tl.load(clip_ptr)
     m = tl.load(m_ptr, mask=mask, other=0.0).to(tl.float32)
     p = tl.load(p_ptr, mask=mask, other=0.0).to(tl.float32)
-    step = m + (1.0 - beta1) * (g - m)
+    step = m + (1.0 - beta1).to(tl.float32) * (g - m)
     sign = tl.where(step > 0, 1.0, tl.where(step < 0, -1.0, step))
     p = p * (1.0 - rate * decay) - rate * sign
-    m += (1.0 - beta2) * (g - m)
+    m += (1.0 - beta2).to(tl.float32) * (g - m)
     tl.store(p_ptr, p.to(PARAMETER), mask=mask)
     tl.store(m_ptr, m.to(MOMENT), mask=mask)
 

@@ -1,4 +1,4 @@
-// Softmax and its kin. The kernels stand in softmax.py.
+// Softmax and its kin, and their gradients. The kernels stand in softmax.py and softmax_backward.py.
 //
 // Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32. `out` may be `x`
 // itself, and must not overlap it otherwise. A matrix without rows or columns launches nothing. The first launch for a
@@ -54,6 +54,21 @@ void softmax_scale_bias(Device& device, Matrix<T> out, MatrixIn<T> x, float scal
 template <Floating T>
 void exp_normalize(Device& device, Matrix<T> out, MatrixIn<T> x, StreamHandle stream = nullptr) {
   run<EntryId::exp_normalize>(device, stream, out, x);
+}
+
+/// dx = out (dout - sum over c of dout out), the gradient of x in out = softmax(x). `dx` may be `dout` or `out` itself.
+///
+/// Traffic: 3 rows cols sizeof(T) bytes.
+template <Floating T>
+void softmax_backward(Device& device, Matrix<T> dx, MatrixIn<T> dout, MatrixIn<T> out, StreamHandle stream = nullptr) {
+  run<EntryId::softmax_backward>(device, stream, dx, dout, out);
+}
+
+/// dx = dout - exp(out) sum over c of dout, the gradient of x in out = log_softmax(x); as softmax_backward() otherwise.
+template <Floating T>
+void log_softmax_backward(Device& device, Matrix<T> dx, MatrixIn<T> dout, MatrixIn<T> out,
+                          StreamHandle stream = nullptr) {
+  run<EntryId::log_softmax_backward>(device, stream, dx, dout, out);
 }
 
 }  // namespace tegula::kernels

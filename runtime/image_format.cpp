@@ -67,6 +67,18 @@ TensorMaps read_tensor_maps(ByteReader& r) {
   return maps;
 }
 
+void write(ByteWriter& w, const Loc& loc) {
+  w.bytes(loc.file ? *loc.file : std::string());
+  for (int number : {loc.line, loc.column, loc.end_column}) w.number(int32_t(number));
+}
+
+Loc read_loc(ByteReader& r) {
+  Loc loc;
+  if (const auto file = r.bytes<std::string>(); !file.empty()) loc.file = intern_file(file);
+  for (int* number : {&loc.line, &loc.column, &loc.end_column}) *number = r.number<int32_t>();
+  return loc;
+}
+
 }  // namespace
 
 std::string to_bytes(const KernelImage& image) {
@@ -117,9 +129,14 @@ std::string to_bytes(const KernelImage& image) {
   w.number(int32_t(image.spill_bytes));
   w.number(uint64_t(image.fewer_stages.size()));
   for (const FewerStages& loop : image.fewer_stages) {
-    w.bytes(loop.loc.file ? *loop.loc.file : std::string());
-    for (int number : {loop.loc.line, loop.loc.column, loop.loc.end_column, loop.asked, loop.given})
-      w.number(int32_t(number));
+    write(w, loop.loc);
+    for (int number : {loop.asked, loop.given}) w.number(int32_t(number));
+  }
+  w.number(uint64_t(image.transfers.size()));
+  for (const Transfer& transfer : image.transfers) {
+    write(w, transfer.loc);
+    w.bytes(transfer.by);
+    w.bytes(transfer.why_not);
   }
   w.number(uint64_t(image.asserts.size()));
   for (const ImageAssert& assert : image.asserts) {
@@ -181,9 +198,14 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   image.spill_bytes = r.number<int32_t>();
   image.fewer_stages.resize(r.count());
   for (FewerStages& loop : image.fewer_stages) {
-    if (const auto file = r.bytes<std::string>(); !file.empty()) loop.loc.file = intern_file(file);
-    for (int* number : {&loop.loc.line, &loop.loc.column, &loop.loc.end_column, &loop.asked, &loop.given})
-      *number = r.number<int32_t>();
+    loop.loc = read_loc(r);
+    for (int* number : {&loop.asked, &loop.given}) *number = r.number<int32_t>();
+  }
+  image.transfers.resize(r.count());
+  for (Transfer& transfer : image.transfers) {
+    transfer.loc = read_loc(r);
+    transfer.by = r.bytes<std::string>();
+    transfer.why_not = r.bytes<std::string>();
   }
   image.asserts.resize(r.count());
   for (ImageAssert& assert : image.asserts) {

@@ -55,6 +55,14 @@ struct ImageAssert {
   bool operator==(const ImageAssert&) const = default;
 };
 
+/// By what a loop's copies to shared memory, or a store behind products, move data.
+struct Transfer {
+  Loc loc;
+  std::string by;       ///< "bulk copies by a thread of their own", "bulk stores", "the threads' copies", ...
+  std::string why_not;  ///< why it is not done in bulk; empty where it is
+  bool operator==(const Transfer&) const = default;
+};
+
 struct KernelImage {
   std::string kernel;                    ///< the user's name of the kernel, and the entry symbol
   std::string target;                    ///< "sm_90a"
@@ -75,6 +83,7 @@ struct KernelImage {
   int spill_bytes = -1;           ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
   std::vector<ImageAssert> asserts;                              ///< by their numbers in the code
+  std::vector<Transfer> transfers;
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a block
   bool operator==(const KernelImage&) const = default;
 };

@@ -295,6 +295,7 @@ def _declare(lib):
     function("call", i32, p, text, p, p, size)
     function("image_describe", i32, p, p)
     function("image_ptx", text, p)
+    function("image_transfers", text, p)
     function("image_release", None, p)
     return lib
 
@@ -927,13 +928,15 @@ class Param:
 
 class Image:
     """A compiled kernel: target, num_warps, registers and spill_bytes (a thread; -1 where no GPU's driver has assembled
-    it), shared_bytes, ptx, and for what a launch runs its config: constexprs and options by name."""
+    it), shared_bytes, ptx, transfers (lines: how pipelined loops copy and results of products are stored, and why not in bulk
+    where they are not), and for what a launch runs its config: constexprs and options by name."""
 
     def __init__(self, handle, config=None):
         facts = _ImageStruct(ctypes.sizeof(_ImageStruct))
         try:
             _check(_lib.tegula_image_describe(handle, ctypes.byref(facts)))
             self.ptx = _lib.tegula_image_ptx(handle).decode()
+            self.transfers = _lib.tegula_image_transfers(handle).decode().splitlines()
             self.target, self.num_warps = facts.target.decode(), facts.num_warps
             self.registers, self.spill_bytes, self.shared_bytes = facts.registers, facts.spill_bytes, facts.shared_bytes
         finally:

@@ -9,6 +9,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/register_pressure.h"
@@ -110,7 +111,8 @@ class Estimator {
     (reads ? read_ : written_) += total;
     (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
     if (reads && !values_.depends_on_program(ptr)) shared_ += total;
-    double instructions = double(held_elements(value)) / width * times;
+    const int64_t held = op.opcode == ir::Opcode::Load && type.layout ? loaded_elements(op) : held_elements(value);
+    double instructions = double(held) / width * times;
     steps_ += instructions;
     slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
   }
@@ -139,6 +141,16 @@ class Estimator {
     if (!step) return;
     step->copied += bytes;
     step->ahead = copies_ahead(op);
+  }
+
+  // Threads store to shared memory 16 bytes at a time.
+  void bulk_store(const ir::Type& value, double times) {
+    const double bytes = double(value.num_elements() * element_bytes(value)) * times;
+    written_ += bytes;
+    write_traffic_ += bytes;
+    const double instructions = double(held_elements(value) * element_bytes(value)) / 16 * times;
+    steps_ += instructions;
+    slots_ += instructions * warps_ * 4;
   }
 
   // What warps of their own copy for a product.
@@ -179,6 +191,9 @@ class Estimator {
         case Opcode::BulkCopy:
           bulk_copy(op, times, step);
           loads |= !step;
+          continue;
+        case Opcode::BulkStore:
+          bulk_store(op.operand(0)->type, times);
           continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);

@@ -77,6 +77,8 @@ bool orders_memory(const Op& op, std::vector<const Value*>& written) {
   bool ordered = false;
   if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw)
     written.push_back(pointer_base(op.operands[0]));
+  else if (op.opcode == Opcode::BulkStore)
+    written.push_back(pointer_base(op.operands[1]->def->operands[0]));
   else if (op.has(WritesGlobal))  // a barrier, or an op that nothing is known of here
     ordered = true;
   ordered |= op.opcode == Opcode::AtomicRmw && op.get(attr::sem) != "relaxed";

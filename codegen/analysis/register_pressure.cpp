@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/ir/flow.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -91,6 +93,7 @@ RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<c
   find_streamed(func_.body);
   ir::walk(func_.body, [&](const ir::Op& op) {
     if (ir::is_product(op)) fragments_.insert({op.operand(0), op.operand(1)});
+    if (op.opcode == Opcode::MmaStart && op.get(ir::attr::waves)) find_waves(op);
   });
   peak_ = {};
   Live live(*this);
@@ -108,12 +111,23 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
   if (!v->def) {
     const ir::Op* loop = ir::for_of(v);
     bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
+    auto is_loaded = [](const ir::Value* x) { return x->def && x->def->opcode == Opcode::Load; };
+    if (loop)
+      if (auto i = ir::ForLoop(*loop).number(v); i && is_loaded(ir::ForLoop(*loop).init(*i)))
+        n = variety(ir::ForLoop(*loop).init(*i));  // what was loaded ahead
     if (loop && index)
       if (auto i = ir::ForLoop(*loop).number(v)) n = variety(ir::ForLoop(*loop).init(*i));
     return variety_[v] = n;
   }
   const ir::Op& op = *v->def;
+  if (op.opcode == Opcode::Load && v->type.layout) return variety_[v] = loaded_elements(op);
   auto of = [&](int i) { return variety(op.operand(i)); };
+  const auto is_float = [](const ir::Value* x) { return x && x->type.is_float() && !x->type.pointer; };
+  if (op.has(ir::Elementwise) && std::all_of(op.operands.begin(), op.operands.end(), is_float)) {
+    n = 1;  // what is really different, as scales of rows and columns are
+    for (int i = 0; i < int(op.operands.size()) && n < all; ++i) n = std::min(all, n * of(i));
+    return variety_[v] = n;
+  }
   switch (op.opcode) {
     case Opcode::Constant:
     case Opcode::Arange:
@@ -149,12 +163,25 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
       bool both = op.operand(0)->def && op.operand(1)->def && op.operand(0)->def->opcode == Opcode::Splat &&
                   op.operand(1)->def->opcode == Opcode::Splat;
       if (constant || both) n = std::min(all, of(0) * of(1));
+      n = std::min(n, different(v));
       break;
     }
+    case Opcode::Div:
+    case Opcode::Rem:
+    case Opcode::Shr:
+      n = different(v);
+      break;
     default:
       break;
   }
   return variety_[v] = n;
+}
+
+// The elements of a thread, those of a run of equal ones counted once.
+int64_t RegisterPressure::different(const ir::Value* v) const {
+  const ir::Ints& runs = axis_.info(v).constancy;
+  const bool any = std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; });
+  return any && v->type.layout ? count_different(v->type, runs) : held_elements(v->type);
 }
 
 // Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole,
@@ -180,9 +207,26 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
   }
 }
 
+// The sums of a product that goes in waves, and what follows from them up to what is kept.
+void RegisterPressure::find_waves(const ir::Op& product) {
+  const int registers = family_of(product).registers(plan_of(product));
+  wave_[product.result()] = registers;
+  for (const auto& op : product.parent->ops) {
+    if (op->results.size() != 1) continue;
+    const bool follows =
+        std::any_of(op->operands.begin(), op->operands.end(), [&](const ir::Value* v) { return wave_.contains(v); });
+    const bool kept = product.parent->terminator() && uses_[op->result()] == 1 &&
+                      std::count(product.parent->terminator()->operands.begin(),
+                                 product.parent->terminator()->operands.end(), op->result()) > 0;
+    if (follows && !kept && (op->opcode == Opcode::MmaWait || op->has(ir::Elementwise)))
+      wave_[op->result()] = registers;
+  }
+}
+
 int RegisterPressure::registers(const ir::Value* v) {
   const ir::Type& type = v->type;
   if (streamed_.contains(v)) return 0;
+  if (auto wave = wave_.find(v); wave != wave_.end()) return wave->second;
   if (!type.is_tile()) {
     bool param = !v->def && v->block == &func_.body;  // stays in constant memory
     return param ? 0 : words(type, 1);

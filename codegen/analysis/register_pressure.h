@@ -38,7 +38,9 @@ class RegisterPressure {
  private:
   class Live;
 
+  int64_t different(const ir::Value* v) const;
   void find_streamed(const ir::Block& block);
+  void find_waves(const ir::Op& product);
   int registers(const ir::Value* v);
   const ir::Value* variable(const ir::Value* v) const;
   void note_peak(int words, double times);
@@ -51,6 +53,7 @@ class RegisterPressure {
   std::unordered_map<const ir::Value*, int> uses_;
   std::unordered_set<const ir::Value*> streamed_, fragments_;
   std::unordered_map<const ir::Value*, int64_t> variety_;
+  std::unordered_map<const ir::Value*, int> wave_;  // registers of values that are there wave by wave
   Peak peak_;
 };
 

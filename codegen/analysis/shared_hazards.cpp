@@ -197,6 +197,8 @@ class HazardWalk {
         state.written.insert(room_of(op.operand(1)));
         state.unfenced.insert(room_of(op.operand(1)));
         return;
+      case Opcode::BulkStore:  // nobody but the warps that hold a box uses its part of the place from here on
+        return write(op, room_of(op.operand(2)), false, state);
       case Opcode::SharedRead:
         read(op, room_of(op.operand(0)), false, state);
         state.read.insert(room_of(op.operand(0)));

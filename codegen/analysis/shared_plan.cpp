@@ -175,6 +175,7 @@ class RoomPlan {
       keep_until(room, &op);
       if (op.opcode == ir::Opcode::MmaStart) keep_until_complete(room, op.result());
     }
+    if (op.opcode == ir::Opcode::BulkStore) keep_until(rooms[room_of_.at(alloc_of(op.operand(2)))], nullptr);
     if (op.opcode == ir::Opcode::AsyncCopy || op.opcode == ir::Opcode::BulkCopy) {
       const ir::Op* commit = commit_of(op);
       keep_until_complete(rooms[room_of_.at(alloc_of(op.operand(1)))], commit ? commit->result() : nullptr);

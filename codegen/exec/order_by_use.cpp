@@ -1,8 +1,11 @@
 #include "codegen/exec/order_by_use.h"
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/DenseSet.h>
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
+
+#include "codegen/lower/hw.h"
 
 namespace tegula {
 
@@ -19,6 +22,66 @@ bool stays(const llvm::Instruction& i) {
 bool separates(const llvm::Instruction& i) {
   auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
   return i.isTerminator() || (call && call->isConvergent() && !call->doesNotAccessMemory());
+}
+
+// Brings computations from the results of one wave of a product up to behind it, where they need nothing that comes
+// later but other computations.
+class WaveUsers {
+ public:
+  WaveUsers(llvm::BasicBlock& block, llvm::Instruction& wave) : block_(block), at_(wave.getNextNode()) {
+    unsigned place = 0;
+    for (llvm::Instruction& i : block) {
+      if (at_ == &i) first_ = place;
+      places_[&i] = place++;
+    }
+    follows_.insert(&wave);
+  }
+
+  void bring_up() {
+    llvm::SmallVector<llvm::Instruction*> later;
+    for (auto it = at_->getIterator(); it != block_.end(); ++it) later.push_back(&*it);
+    for (llvm::Instruction* i : later) {
+      if (stays(*i)) continue;
+      const bool follows = llvm::any_of(i->operand_values(), [&](llvm::Value* v) { return follows_.contains(v); });
+      if (follows && may_come_up(*i)) move(*i), follows_.insert(i);
+    }
+  }
+
+ private:
+  bool is_above(const llvm::Value* v) const {
+    const auto* i = llvm::dyn_cast<llvm::Instruction>(v);
+    if (!i || i->getParent() != &block_) return true;
+    return places_.lookup(i) < first_ || moved_.contains(i);
+  }
+  bool may_come_up(const llvm::Instruction& i) const {
+    return llvm::all_of(i.operand_values(), [&](const llvm::Value* v) {
+      return is_above(v) ||
+             (!stays(*llvm::cast<llvm::Instruction>(v)) && may_come_up(*llvm::cast<llvm::Instruction>(v)));
+    });
+  }
+  void move(llvm::Instruction& i) {
+    for (llvm::Value* v : i.operand_values())
+      if (!is_above(v)) move(*llvm::cast<llvm::Instruction>(v));
+    moved_.insert(&i);
+    if (&i == at_)
+      at_ = at_->getNextNode();
+    else
+      i.moveBefore(at_->getIterator());
+  }
+
+  llvm::BasicBlock& block_;
+  llvm::Instruction* at_;  // they come before it
+  unsigned first_ = 0;
+  llvm::DenseMap<const llvm::Instruction*, unsigned> places_;  // before anything was moved
+  llvm::DenseSet<const llvm::Instruction*> moved_;
+  llvm::DenseSet<const llvm::Value*> follows_;
+};
+
+void use_up_waves(llvm::BasicBlock& block) {
+  llvm::SmallVector<llvm::Instruction*> waves;
+  for (llvm::Instruction& i : block)
+    if (i.hasMetadata(lower::kWaveMetadata)) waves.push_back(&i);
+  for (llvm::Instruction* wave : waves) WaveUsers(block, *wave).bring_up();
 }
 
 void order(llvm::BasicBlock& block) {
@@ -63,7 +126,10 @@ void order(llvm::BasicBlock& block) {
 }  // namespace
 
 void order_by_use(llvm::Function& function) {
-  for (llvm::BasicBlock& block : function) order(block);
+  for (llvm::BasicBlock& block : function) {
+    use_up_waves(block);
+    order(block);
+  }
 }
 
 }  // namespace tegula

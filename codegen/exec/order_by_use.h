@@ -10,7 +10,7 @@ namespace tegula {
 /// Brings each computation down to where it is first used. Tile ops are lowered one after the other, each for all of a
 /// thread's elements; by use, a store's elements are computed right before it, so that fewer are alive at a time and
 /// units of different kinds work side by side. Memory accesses and other effects keep their order, and
-/// nothing crosses barriers and their like.
+/// nothing crosses barriers and their like: but what follows from one wave of a product comes before the next one.
 void order_by_use(llvm::Function& function);
 
 }  // namespace tegula

@@ -451,6 +451,8 @@ void OpRules::semantics() {
       return tensor_map();
     case Opcode::BulkCopy:
       return bulk_copy();
+    case Opcode::BulkStore:
+      return bulk_store();
     case Opcode::AsyncWait:
       want(!op.operands.empty(), "async_wait without a token");
       for (size_t i = 0; i < op.operands.size(); ++i)

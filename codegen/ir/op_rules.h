@@ -56,6 +56,8 @@ class OpRules {
   void copy_warps();
   void tensor_map();
   void bulk_copy();
+  void bulk_store();
+  bool coordinates(const Type& map, size_t first);
   // The copy_warps that the op stands in has one thread.
   void want_one_thread(std::string_view what);
   // What is handed on has the types of what receives it.

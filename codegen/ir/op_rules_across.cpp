@@ -57,6 +57,11 @@ void OpRules::asynchronous_product() {
   const int64_t columns = op_->get(attr::columns);
   want(columns % 8 == 0 && out().shape.back() % columns == 0,
        fmt::format("attribute 'columns' is {}, expected a multiple of 8 that divides {}", columns, out().shape.back()));
+  const int64_t first = op_->get(attr::first), depth = op_->get(attr::depth), k = in(0).shape.back();
+  want(first < k && first + depth <= k,
+       fmt::format("attributes 'first' and 'depth' are {} and {}, expected a part of K, {}", first, depth, k));
+  if (op_->get(attr::waves))
+    want(op_->operand(3) && constant_integer(op_->operand(3)) == 0, "a product in waves begins with sums of its own");
 }
 
 void OpRules::parts_of_product() {

@@ -5,13 +5,19 @@
 #include "codegen/ir/host_values.h"
 #include "codegen/ir/op_rules.h"
 #include "codegen/layout/shared_boxes.h"
+#include "codegen/layout/warp_boxes.h"
 
 namespace tegula::ir {
 
 namespace {
 
 constexpr int kMaxMapRank = 5;
-constexpr int kFirstCoordinate = 4;  // among the operands of bulk_copy
+constexpr size_t kFirstCoordinate = 4, kFirstCoordinateOfStore = 3;  // among the operands of bulk copies
+
+// Of the shared_alloc that gives the place; 0: another op does.
+int64_t alloc_slots(const Value& place) {
+  return place.def && place.def->opcode == Opcode::SharedAlloc ? place.def->get(attr::slots) : 0;
+}
 
 }  // namespace
 
@@ -48,6 +54,12 @@ void OpRules::memory() {
 // As many elements lie side by side in registers, and one access moves 16 bytes at most. (Whether they do in memory is
 // for the analysis of the pointers to say.)
 void OpRules::vector_of_access() {
+  if (op_->opcode == Opcode::Load && op_->has(attr::repeats)) {
+    const Ints repeats = op_->get(attr::repeats);
+    auto power = [](int64_t n) { return (n & (n - 1)) == 0; };
+    want(int(repeats.size()) == in(0).rank() && std::all_of(repeats.begin(), repeats.end(), power),
+         fmt::format("attribute 'repeats' is {}, expected a power of two for each axis", shape_to_string(repeats)));
+  }
   const int64_t vector = op_->get(attr::vector);
   if (vector == 1) return;
   const Type& ptr = in(0);
@@ -222,6 +234,16 @@ void OpRules::tensor_map() {
   if (swizzle) want(row == swizzle, fmt::format("rows of a box of {} bytes, expected {} as 'swizzle'", row, swizzle));
 }
 
+// The operands from `first` on, and the attribute 'axes': one for each dimension of the map.
+bool OpRules::coordinates(const Type& map, size_t first) {
+  want(op_->operands.size() == first + size_t(map.rank()),
+       fmt::format("{} coordinates, expected {}", op_->operands.size() - first, map.rank()));
+  for (size_t i = first; i < op_->operands.size(); ++i)
+    want_same(op_->operands[i]->type, Type::scalar(Elem::I32), operand_name(i));
+  const size_t axes = op_->get(attr::axes).size();
+  return want(int(axes) == map.rank(), fmt::format("attribute 'axes' has {} numbers, expected {}", axes, map.rank()));
+}
+
 void OpRules::bulk_copy() {
   const Type &map = in(0), &place = in(1);
   if (!want(map.is_map(), fmt::format("operand 'map' is {}, expected a tensor map", map.to_string())) ||
@@ -231,15 +253,8 @@ void OpRules::bulk_copy() {
   want(in(2).is_place() && in(2).elem == Elem::I64,
        fmt::format("operand 'barrier' is {}, expected i64 in shared memory", in(2).to_string()));
   if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'exists'");
-  want(int(op_->operands.size()) == kFirstCoordinate + map.rank(),
-       fmt::format("{} coordinates, expected {}", op_->operands.size() - kFirstCoordinate, map.rank()));
-  for (size_t i = kFirstCoordinate; i < op_->operands.size(); ++i)
-    want_same(op_->operands[i]->type, Type::scalar(Elem::I32), operand_name(i));
+  if (!coordinates(map, kFirstCoordinate) || !place.layout || stage_ == Stage::Tile) return;
   const Ints axes = op_->get(attr::axes);
-  if (!want(int(axes.size()) == map.rank(),
-            fmt::format("attribute 'axes' has {} numbers, expected {}", axes.size(), map.rank())))
-    return;
-  if (!place.layout || stage_ == Stage::Tile) return;
   const auto boxes = boxes_of(*place.layout, place.bits());
   std::vector<int> order;  // of the axes that a box is longer than 1 along, the fastest first
   Shape box(place.shape.size(), 1);
@@ -253,6 +268,31 @@ void OpRules::bulk_copy() {
   const bool same = boxes && boxes->extents == box && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
                     boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
   want(same, fmt::format("boxes of {} do not make up {}", map.to_string(), place.to_string()));
+}
+
+void OpRules::bulk_store() {
+  const Type &value = in(0), &map = in(1), &place = in(2);
+  if (!want(map.is_map() && map.elem == value.elem && !value.pointer,
+            fmt::format("operand 'map' is {}, expected one for {}", map.to_string(), value.to_string())) ||
+      !want(place.is_place() && place.elem == value.elem && place.rank() == value.rank(),
+            fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), value.to_string())))
+    return;
+  if (!coordinates(map, kFirstCoordinateOfStore) || !value.layout || stage_ == Stage::Tile) return;
+  const Ints axes = op_->get(attr::axes);
+  const auto boxes = axes.back() < 0 ? std::nullopt : warp_boxes(*value.layout, int(axes.back()), value.bits());
+  Shape box(size_t(value.rank()), 1);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] >= value.rank() || (axes[i] < 0 && map.shape[i] != 1))
+      return report(fmt::format("attribute 'axes' has {} for an extent of {}", axes[i], map.shape[i]));
+    if (axes[i] >= 0) box[size_t(axes[i])] = map.shape[i];
+  }
+  want(boxes && boxes->extents == box && boxes->swizzle == op_->operands[1]->def->get(attr::swizzle),
+       fmt::format("the warps hold no boxes of {}", map.to_string()));
+  if (!boxes) return;
+  want(alloc_slots(*op_->operands[2]) == int64_t(boxes->pieces.size()),
+       fmt::format("the place has {} slots, expected one for each of {} pieces", alloc_slots(*op_->operands[2]),
+                   boxes->pieces.size()));
+  want(place.layout && *place.layout == boxes->shared, "the place is not laid out as the warps' boxes");
 }
 
 }  // namespace tegula::ir

@@ -238,8 +238,9 @@ class Verifier : private OpRules {
                                    op_->info().text));
   }
   bool map_use(const Value& v, size_t operand) {
-    return !v.type.is_map() || op_->opcode == Opcode::BulkCopy ||
-           want(false, fmt::format("{} is a tensor map, which only bulk_copy takes", operand_name(operand)));
+    return !v.type.is_map() || op_->opcode == Opcode::BulkCopy || op_->opcode == Opcode::BulkStore ||
+           want(false,
+                fmt::format("{} is a tensor map, which only bulk_copy and bulk_store take", operand_name(operand)));
   }
   static bool takes_places(Opcode opcode) {
     switch (opcode) {
@@ -248,6 +249,7 @@ class Verifier : private OpRules {
       case Opcode::AsyncCopy:
       case Opcode::AsyncCommit:
       case Opcode::BulkCopy:
+      case Opcode::BulkStore:
       case Opcode::SharedStore:
       case Opcode::SharedRead:
       case Opcode::SharedFree:

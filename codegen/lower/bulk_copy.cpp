@@ -1,5 +1,6 @@
-// Bulk copies, and the maps of arrays that they read.
+// Bulk copies, the maps of arrays that they take, and bulk stores.
 #include "codegen/layout/shared_boxes.h"
+#include "codegen/layout/warp_boxes.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/tensor_maps.h"
 
@@ -159,5 +160,91 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
     l.hw(row, args);
   });
 }
+
+namespace {
+
+constexpr int kFirstOfBarriers = 2;  // those that groups of warps have; 0 and 1 are the program's
+
+// The boxes that the groups of warps write, one piece of the tile after the other.
+class BoxWriter {
+ public:
+  BoxWriter(Lowering& l, const ir::Op& op)
+      : l_(l),
+        op_(op),
+        value_(op.operand(0)->type),
+        axes_(op.get(ir::attr::axes)),
+        boxes_(*warp_boxes(*value_.layout, int(axes_.back()), value_.bits())) {}
+
+  void write() {
+    // What was written there before is not to come later.
+    l_.hw("bulk_store_wait_all", {});
+    meet();
+    for (size_t i = 0; i < boxes_.pieces.size(); ++i) fill(boxes_.pieces[i], slot(i));
+    l_.hw("fence_async_shared", {});
+    meet();
+    for (size_t i = 0; i < boxes_.pieces.size(); ++i) issue(boxes_.pieces[i], slot(i));
+    l_.hw("bulk_store_commit", {});
+  }
+
+ private:
+  // The warps that hold a box together wait for each other.
+  void meet() {
+    if (boxes_.warps == 1) return void(l_.hw("warp_barrier", {}));
+    const int threads = 32 * boxes_.warps;
+    llvm::Value* group = l_.b.CreateUDiv(l_.first_thread_of_warp(), l_.i32(threads));
+    l_.hw("barrier_between", {l_.b.CreateAdd(group, l_.i32(kFirstOfBarriers)), l_.site(op_.loc)},
+          fmt::format(".{}", threads));
+  }
+
+  llvm::Value* slot(size_t number) {
+    const ir::Type& place = op_.operand(2)->type;
+    return l_.b.CreateAdd(l_.scalar(op_.operand(2)), l_.i32(int64_t(number) * place.num_elements() * place.bits() / 8));
+  }
+
+  void fill(const WarpBoxes::Piece& piece, llvm::Value* base) {
+    const Regs& all = l_.get(op_.operand(0));
+    Regs regs;
+    for (int r : piece.registers) regs.push_back(all[size_t(r)]);
+    l_.store_to_place(regs, value_.element(), boxes_.piece, boxes_.shared, base, op_);
+  }
+
+  // Where the box of the thread's group begins: the first lane of its first warp holds the first element.
+  llvm::Value* address(llvm::Value* base) {
+    LinearLayout::In warps{Dim::Warp, {}};
+    for (int bit = 0; bit < boxes_.piece.in_bits(Dim::Warp); ++bit)
+      warps.bases.push_back(1 << bit < boxes_.warps ? LinearLayout::Basis(size_t(value_.rank()), 0)
+                                                    : boxes_.piece.basis(Dim::Warp, bit));
+    const LinearLayout first({std::move(warps)}, boxes_.piece.outs());
+    return l_.element_address(base, first.invert_and_compose(boxes_.shared), 0, value_.bits() / 8);
+  }
+
+  void issue(const WarpBoxes::Piece& piece, llvm::Value* base) {
+    const int rank = int(axes_.size());
+    llvm::SmallVector<llvm::Value*> args{address(base), l_.scalar(op_.operand(1))};
+    for (int d = rank - 1; d >= 0; --d) {
+      llvm::Value* at = l_.scalar(op_.operand(3 + d));
+      if (const int64_t axis = axes_[size_t(d)]; axis >= 0) {
+        at = l_.b.CreateAdd(at, l_.thread_part(boxes_.groups, tile_dim(int(axis))));
+        at = l_.b.CreateAdd(at, l_.i32(piece.first[size_t(axis)]));
+      }
+      args.push_back(at);
+    }
+    args.push_back(l_.is_elected_of(boxes_.warps));
+    args.push_back(l_.site(op_.loc));
+    l_.hw(fmt::format("bulk_store_{}d", rank), args);
+  }
+
+  Lowering& l_;
+  const ir::Op& op_;
+  const ir::Type& value_;
+  const ir::Ints axes_;
+  const WarpBoxes boxes_;
+};
+
+}  // namespace
+
+void lower_BulkStore(Lowering& l, const ir::Op& op) { BoxWriter(l, op).write(); }
+
+void lower_BulkStoreWait(Lowering& l, const ir::Op&) { l.hw("bulk_store_wait", {}, ".0"); }
 
 }  // namespace tegula::lower

@@ -425,10 +425,14 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
   TEGULA_UNREACHABLE("route");
 }
 
+void Lowering::store_to_place(const Regs& regs, const ir::Type& element, const LinearLayout& from,
+                              const LinearLayout& shared, llvm::Value* base, const ir::Op& op) {
+  SharedExchange(*this, op, element, base).write_place(regs, from, shared);
+}
+
 void lower_SharedStore(Lowering& l, const ir::Op& op) {
   const ir::Type &type = op.operand(0)->type, &place = op.operand(1)->type;
-  SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(1)));
-  exchange.write_place(l.get(op.operand(0)), *type.layout, *place.layout);
+  l.store_to_place(l.get(op.operand(0)), type.element(), *type.layout, *place.layout, l.scalar(op.operand(1)), op);
 }
 
 void lower_SharedRead(Lowering& l, const ir::Op& op) {

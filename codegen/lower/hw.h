@@ -46,6 +46,10 @@ const HwInfo* find_hw(std::string_view name);
 /// Prefix of all hardware functions in a module. A function's name is the prefix, the row's name, and the modifiers if
 /// there are any, e.g. "tegula.hw.ld_global_b32.ca".
 inline constexpr std::string_view kHwPrefix = "tegula.hw.";
+/// Metadata of a call whose results are to be used up before the next such call of its block: registers have no room
+/// for both.
+inline constexpr const char* kWaveMetadata = "tegula.wave";
+
 /// The row of a hardware function; its modifiers (".ca" or empty) in `modifiers` if not null. Null: not one.
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers = nullptr);
 

@@ -142,9 +142,9 @@ int64_t bytes_moved(const ir::Block& block) {
       const ir::Type& pointers = op->operand(0)->type;
       bytes += pointers.num_elements() * elem_bytes(pointers.elem);
     }
-    if (op->opcode == ir::Opcode::BulkCopy) {
-      const ir::Type& place = op->operand(1)->type;
-      bytes += place.num_elements() * elem_bytes(place.elem);
+    if (op->opcode == ir::Opcode::BulkCopy || op->opcode == ir::Opcode::BulkStore) {
+      const ir::Type& moved = op->operand(op->opcode == ir::Opcode::BulkCopy ? 1 : 0)->type;
+      bytes += moved.num_elements() * elem_bytes(moved.elem);
     }
     const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
     if (op->info().isolates()) continue;
@@ -236,7 +236,7 @@ void Lowering::lower_copy_warps() {
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
   const WarpRole program =
-      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, nullptr, {}});
+      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, nullptr, {}, {}});
   b.SetInsertPoint(body);
   wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
@@ -388,6 +388,18 @@ llvm::Value* Lowering::is_elected() {
     warps_.elected = b.CreateAnd(hw("elect_lane", {}), b.CreateICmpEQ(first, i32(0)));
   }
   return warps_.elected;
+}
+
+llvm::Value* Lowering::is_elected_of(int warps) {
+  llvm::Value* first = first_thread_of_warp();
+  llvm::Value*& elected = warps_.elected_of[warps];
+  if (!elected) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(warps_.begin);
+    elected = hw("elect_lane", {});
+    if (warps > 1) elected = b.CreateAnd(elected, b.CreateICmpEQ(b.CreateAnd(first, i32(32 * warps - 1)), i32(0)));
+  }
+  return elected;
 }
 
 llvm::Value* Lowering::shared_address(int64_t offset) {

@@ -100,6 +100,8 @@ class Lowering {
   bool precedes_parting(const ir::Op& op) const;
   /// True in the one thread of the group of warps that does what one thread does.
   llvm::Value* is_elected();
+  /// True in one thread of each so many consecutive warps, a power of two.
+  llvm::Value* is_elected_of(int warps);
 
   // ---- Layout to index arithmetic
   /// The part of `layout`'s coordinate `out` that lane, warp and block give; registers add (xor) constants to it.
@@ -149,6 +151,9 @@ class Lowering {
   llvm::Value* next_turn();
   /// Who stores for an exchange.
   llvm::Value* exchange_owner(const ir::Op& op, const LinearLayout* layout);
+  /// Puts registers laid out as `from` into shared memory at `base`, which is laid out as `shared`, for the op.
+  void store_to_place(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& shared,
+                      llvm::Value* base, const ir::Op& op);
   /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.
   void store_in_order(const ir::Value* tile, const ir::Op& op);
   /// Moves a tile between layouts over the same coordinates.
@@ -173,6 +178,7 @@ class Lowering {
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
     llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr, *block = nullptr;
     std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
+    std::map<int, llvm::Value*> elected_of;
   };
 
   void lower_body();

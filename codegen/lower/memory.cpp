@@ -1,4 +1,5 @@
 // Global and shared memory.
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -180,8 +181,10 @@ void lower_Load(Lowering& l, const ir::Op& op) {
   const Regs& pointers = l.get(op.operand(0));
   int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
   Regs fallback = other ? l.get(other) : Regs(n, llvm::Constant::getNullValue(l.element_type(type))), out(n, nullptr);
+  std::vector<int> firsts;
+  if (const ir::Ints repeats = op.get(ir::attr::repeats); !repeats.empty()) firsts = first_registers(type, repeats);
   for (int r = 0; r < n; r += width) {
-    if (int first = Lowering::canonical_register(type, r); first != r) {
+    if (int first = firsts.empty() ? Lowering::canonical_register(type, r) : firsts[size_t(r)]; first != r) {
       std::copy_n(out.begin() + first, width, out.begin() + r);
       continue;
     }

@@ -516,6 +516,7 @@ class Assigner {
       if (op.operands[0]->type.is_scalar()) return;
       const LinearLayout layout = *layout_of(op.operands[0]);
       op.set(ir::attr::vector, std::min(vector_of(op, layout), most_at_once(op)));
+      if (op.opcode == Opcode::Load) note_repeats(op);
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results) r->type.layout = intern(layout);
     } else if (op.has(ir::Control)) {
@@ -543,6 +544,18 @@ class Assigner {
       best = std::max(
           best, std::min(layout.contiguous_registers(axis), axis_.vector_width(op.operands[0], mask_of(op), axis)));
     return best;
+  }
+
+  /// Runs of elements of a load that are one element of memory, as scales of blocks are.
+  void note_repeats(Op& load) const {
+    load.attrs.erase(std::string(ir::attr::repeats));
+    if (load.get(ir::attr::volatile_)) return;
+    std::vector<int64_t> runs = axis_.info(load.operands[0]).constancy;
+    for (const Value* v : {load.operand(1), load.operand(2)})
+      for (size_t axis = 0; v && axis < runs.size(); ++axis)
+        runs[axis] = std::min(runs[axis], axis_.info(v).constancy[axis]);
+    if (std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; }))
+      load.set(ir::attr::repeats, std::move(runs));
   }
 
   Func& func_;

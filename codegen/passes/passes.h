@@ -16,6 +16,8 @@ struct PassContext {
   ir::Completion completion = ir::Completion::Group;
   /// Loops that are given fewer stages than asked for.
   std::vector<FewerStages> fewer_stages = {};
+  /// How pipelined loops copy, and products' results are stored.
+  std::vector<Transfer> transfers = {};
 };
 
 namespace passes {

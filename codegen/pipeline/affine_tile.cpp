@@ -100,6 +100,8 @@ AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
       return product(in(0), minus_one);
     case Opcode::Mul:
       return product(in(0), in(1));
+    case Opcode::Rem:
+      return remainder_form(op);
     default:
       return std::nullopt;
   }
@@ -121,6 +123,28 @@ AffineTiles::MaybeForm AffineTiles::product(const MaybeForm& a, const MaybeForm&
   Form out{nullptr, a->first * b->first, a->steps};
   for (Polynomial& step : out.steps) step = step * b->first;
   return out;
+}
+
+// Rows taken modulo their number: those of a tile that begins at a multiple of its extent do not come to an end within
+// it, if their number is a multiple of that, too.
+AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
+  const Type& type = op.result()->type;
+  if (!type.is_tile()) return std::nullopt;
+  const MaybeForm x = form_of(op.operand(0)), modulus = form_of(op.operand(1));
+  if (!x || !modulus || x->base || modulus->base || !is_host(modulus->first)) return std::nullopt;
+  int64_t extent = 1;
+  for (size_t axis = 0; axis < x->steps.size(); ++axis) {
+    if (!modulus->steps[axis].is_zero()) return std::nullopt;
+    if (x->steps[axis].is_zero()) continue;
+    if (extent != 1 || !x->steps[axis].is_constant(1)) return std::nullopt;
+    extent = type.shape[axis];
+  }
+  if (!x->first.divided_by(Polynomial::constant(extent)) || !is_non_negative(x->first, if_positive_))
+    return std::nullopt;
+  const int number = int(unknowns_.size());
+  unknowns_.push_back(nullptr);
+  remainders_.emplace(number, Remainder{x->first, modulus->first, extent, type.elem});
+  return Form{nullptr, Polynomial::unknown(number), x->steps};
 }
 
 // The form of what the op makes of an operand of that form.
@@ -232,17 +256,41 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
 
 // ---------------------------------------------------------------------------------------------------------- tiles
 
+// Calls act(scalar) for each scalar that the polynomial follows from.
+void AffineTiles::for_each_scalar(const Polynomial& p, const std::function<void(const Value*)>& act) const {
+  for (const auto& term : p.terms())
+    for (int number : term.first)
+      if (const Remainder* r = remainder(number))
+        for_each_scalar(r->of, act), for_each_scalar(r->modulus, act);
+      else
+        act(unknown(number));
+}
+
+// What the launch has to see to for the polynomial's remainders.
+void AffineTiles::add_multiples(const Polynomial& p, std::vector<Multiple>& out) const {
+  for (const auto& term : p.terms())
+    for (int number : term.first) {
+      const Remainder* r = remainder(number);
+      if (!r) continue;
+      add_multiples(r->of, out);
+      const Multiple multiple{r->modulus, r->multiple_of};
+      if (std::find(out.begin(), out.end(), multiple) == out.end()) out.push_back(multiple);
+    }
+}
+
 bool AffineTiles::is_host(const Polynomial& p) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return std::all_of(term.first.begin(), term.first.end(),
-                       [&](int number) { return is_host_computable(unknown(number), func_); });
+                       [&](int number) { return !remainder(number) && is_host_computable(unknown(number), func_); });
   });
 }
 
 bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
-    return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(),
-                                           [&](int number) { return axes.info(unknown(number)).non_negative; });
+    return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), [&](int number) {
+             const Remainder* r = remainder(number);
+             return r ? is_non_negative(r->of, axes) : axes.info(unknown(number)).non_negative;
+           });
   });
 }
 
@@ -252,8 +300,11 @@ int64_t AffineTiles::divisor(const Polynomial& p) const {
   int64_t all = kMost;
   for (const auto& [factors, coefficient] : p.terms()) {
     int64_t of_term = std::min(kMost, coefficient & -coefficient);
-    for (int number : factors)
-      of_term = std::min(kMost, of_term * std::min(kMost, axes_.info(unknown(number)).divisibility[0]));
+    for (int number : factors) {
+      const Remainder* r = remainder(number);
+      const int64_t of_factor = r ? r->multiple_of & -r->multiple_of : axes_.info(unknown(number)).divisibility[0];
+      of_term = std::min(kMost, of_term * std::min(kMost, of_factor));
+    }
     all = std::min(all, of_term);
   }
   return all;
@@ -376,12 +427,14 @@ void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& p
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
 std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
   for (const AffineDim& dim : tile.dims) {
-    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower) continue;
+    const size_t multiples = tile.multiples.size();
+    add_multiples(dim.start, tile.multiples);
+    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && tile.multiples.size() == multiples) continue;
     const bool plainly = is_non_negative(dim.start, axes_);
     if (!plainly && !is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
-    for (const auto& term : dim.start.terms())
-      for (int number : term.first)
-        (plainly ? add_parameters_of_divisors : add_parameters)(unknown(number), tile.not_negative);
+    for_each_scalar(dim.start, [&](const Value* scalar) {
+      (plainly ? add_parameters_of_divisors : add_parameters)(scalar, tile.not_negative);
+    });
   }
   return {};
 }
@@ -390,7 +443,7 @@ std::variant<AffineTile, std::string> AffineTiles::tile_of(const Value* pointers
   const MaybeForm& form = form_of(pointers);
   if (!form) return "its addresses are no sums of products";
   if (!form->base || form->base->block != &func_.body) return "its addresses do not begin at a parameter";
-  AffineTile tile{form->base, {}, {}, {}, {}};
+  AffineTile tile{form->base, {}, {}, {}, {}, {}};
   Bounds bounds;
   if (!add_bounds(mask, bounds)) return "its mask does not bound one axis at a time";
   tile.conditions = bounds.conditions;

@@ -1,6 +1,7 @@
 // Tiles of pointers that are boxes of an array: what bulk copies can bring.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +23,13 @@ struct AffineDim {
   bool bounded = false;              ///< the mask says where it begins or ends
 };
 
+/// A number that the host computes, positive and a multiple of another one.
+struct Multiple {
+  Polynomial number;
+  int64_t of;
+  bool operator==(const Multiple&) const = default;
+};
+
 /// The tile whose element (i, j, ...) is at base + sum of (start + i) * stride, where it exists as start + i < extent
 /// and all conditions hold, which are scalars. The host can compute base, strides and extents from parameters.
 struct AffineTile {
@@ -31,6 +39,15 @@ struct AffineTile {
       dims;  ///< one for each axis whose extent is not 1, the contiguous one last; before them others
   std::vector<const ir::Value*> conditions;
   std::vector<const ir::Value*> not_negative;  ///< parameters: if one is, starts may be negative
+  std::vector<Multiple> multiples;             ///< else elements may lie elsewhere
+};
+
+/// of % modulus, an unknown in place of a tile's (of + i) % modulus: it is that remainder + i where `multiple_of`, the
+/// number of i's, divides both.
+struct Remainder {
+  Polynomial of, modulus;
+  int64_t multiple_of;
+  Elem elem;  ///< that the program computes it in
 };
 
 /// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
@@ -41,8 +58,13 @@ class AffineTiles {
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
   /// strides, the base and the start in a row are multiples of 16 bytes.
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
-  /// The scalar that an unknown stands for.
+  /// The scalar that an unknown stands for; null: a remainder.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
+  /// The remainder that an unknown stands for; null: a scalar.
+  const Remainder* remainder(int number) const {
+    const auto at = remainders_.find(number);
+    return at == remainders_.end() ? nullptr : &at->second;
+  }
 
  private:
   // The integers, or pointers from `base` on, first + sum of i * steps[axis].
@@ -68,6 +90,7 @@ class AffineTiles {
   MaybeForm form_of_op(const ir::Op& op);
   MaybeForm sum(const MaybeForm& a, const MaybeForm& b) const;
   MaybeForm product(const MaybeForm& a, const MaybeForm& b) const;
+  MaybeForm remainder_form(const ir::Op& op);
   static Form reshaped(const ir::Op& op, Form form);
   Form unknown_scalar(const ir::Value* v);
 
@@ -81,6 +104,8 @@ class AffineTiles {
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
 
+  void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
+  void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
   bool is_host(const Polynomial& p) const;
   bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
   int64_t divisor(const Polynomial& p) const;
@@ -91,6 +116,7 @@ class AffineTiles {
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;
+  std::unordered_map<int, Remainder> remainders_;
 };
 
 }  // namespace tegula

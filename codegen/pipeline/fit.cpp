@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/pipeline/edit.h"
@@ -25,7 +26,7 @@ int64_t bytes_per_thread(const Type& type) { return held_elements(type) * std::m
 
 int64_t bytes_of(const std::vector<Op*>& loads) {
   int64_t bytes = 0;
-  for (const Op* load : loads) bytes += bytes_per_thread(load->result()->type);
+  for (const Op* load : loads) bytes += loaded_elements(*load) * std::max(1, load->result()->type.bits() / 8);
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/pipeline/loop_values.h"
 
@@ -37,6 +38,13 @@ std::unordered_set<const Op*> feeding_products(const Block& body) {
 
 }  // namespace
 
+bool is_small_load(const Op& op) {
+  constexpr int64_t kRegisters = 4;
+  if (op.opcode != Opcode::Load) return false;
+  const Type& type = op.result()->type;
+  return !type.pointer && (type.is_scalar() || type.layout) && loaded_elements(op) * type.bits() <= 32 * kRegisters;
+}
+
 int64_t stages_of(const Op& loop, const Func& func) {
   if (loop.has(attr::num_stages)) return loop.get(attr::num_stages);
   const auto& ops = loop.regions[0]->ops;
@@ -58,7 +66,9 @@ std::vector<Op*> loads_ahead(const Op& loop) {
   }
   if (loop.has(attr::num_stages)) return loads;
   const std::unordered_set<const Op*> feeding = feeding_products(body);
-  std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load); });
+  const bool beside =
+      std::any_of(body.ops.begin(), body.ops.end(), [](auto& op) { return op->opcode == Opcode::MmaStart; });
+  std::erase_if(loads, [&](const Op* load) { return !feeding.contains(load) && !(beside && is_small_load(*load)); });
   return loads;
 }
 

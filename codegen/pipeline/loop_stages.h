@@ -13,8 +13,13 @@ int64_t stages_of(const ir::Op& loop, const ir::Func& func);
 /// before the loop, the induction variable and carried values that only grow by an invariant step, and no store of the
 /// loop can reach their memory (pointers of different parameters are taken not to overlap). None in a loop with a
 /// barrier, a volatile access or an atomic that orders memory. Without an attribute num_stages of its own, only those
-/// that products of the body follow from. Copies to shared memory count as loads.
+/// that products of the body follow from, and beside products that run beside the program small ones. Copies to shared
+/// memory count as loads.
 std::vector<ir::Op*> loads_ahead(const ir::Op& loop);
+
+/// Whether it is a laid-out load of a few registers a thread, as of scales of an iteration's sums: a warpgroup would
+/// wait for these longer than for its product.
+bool is_small_load(const ir::Op& op);
 
 /// Whether warps of their own are to issue the loop's copies, as the option warp_specialize: what the loop says, or
 /// else the next one around it that does, or the function.

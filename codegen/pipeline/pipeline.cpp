@@ -16,6 +16,8 @@
 // Where the program's warps would wait for each other for long, warps of their own issue a loop's copies (`partition`).
 //
 // Afterwards the loop's number of stages is 1. Runs behind layouts, since then shared memory and registers are known.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -33,6 +35,7 @@
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
+#include "codegen/pipeline/waves.h"
 
 namespace tegula {
 
@@ -57,9 +60,12 @@ class LoopPipeliner {
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
-    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, stages_ - 1, all);
+    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.product) schedule.stores.clear();
+    if (!schedule.product)
+      schedule.stores.clear();
+    else
+      multiply_in_waves(loop_, *schedule.product);
     if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
@@ -68,6 +74,13 @@ class LoopPipeliner {
   }
 
  private:
+  // Small loads alone need not be as far ahead as copies.
+  int64_t wanted_ahead(const std::vector<Op*>& loads, bool all) const {
+    const bool small =
+        !all && std::all_of(loads.begin(), loads.end(), [](const Op* load) { return is_small_load(*load); });
+    return std::min<int64_t>(stages_ - 1, small ? 2 : stages_);
+  }
+
   // 0: where it is expected to pay; 1: not; 2: where it is possible.
   bool divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
@@ -76,15 +89,38 @@ class LoopPipeliner {
 
   // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.
   int pipeline_copies(LoopSchedule& schedule) {
-    // Measured for products that run beside the program alone.
-    const int option = func_.num_ctas() > 1 ? 1 : func_.bulk_copies();
-    if (context_.target.has(Feature::Tma) && (option == 2 || (option == 0 && schedule.product))) {
+    std::string why_not = no_bulk_copies(schedule);
+    if (why_not.empty()) {
       BulkForm form(func_, schedule.copies);
-      if (form.why_not().empty())
-        if (const int ahead = issue_copies(schedule)) return ahead;
+      why_not = form.why_not();
+      if (why_not.empty()) {
+        if (const int ahead = issue_copies(schedule)) {
+          report_copies("bulk copies", "");
+          return ahead;
+        }
+        why_not = "no two slots of what it copies fit shared memory";
+      }
       form.undo(schedule.copies);
     }
-    return issue_copies(schedule);
+    const int ahead = issue_copies(schedule);
+    report_copies(ahead ? "copies by threads" : "loads and stores", why_not);
+    return ahead;
+  }
+
+  // Why bulk copies are not tried; measured for products that run beside the program alone.
+  std::string no_bulk_copies(const LoopSchedule& schedule) const {
+    const int option = func_.bulk_copies();
+    if (!context_.target.has(Feature::Tma)) return fmt::format("{} has none", context_.target.name);
+    if (option == 1) return "the option bulk_copies forbids it";
+    if (func_.num_ctas() > 1) return "a cluster runs the program";
+    if (option == 0 && !schedule.product)
+      return "its products do not run beside the program (bulk_copies=2 asks for it)";
+    return {};
+  }
+
+  void report_copies(const char* by, const std::string& why_not) {
+    context_.transfers.push_back(
+        {loop_.loc, fmt::format("{}{}", by, divided_ ? ", issued by warps of their own" : ""), why_not});
   }
 
   // Takes copies out of the body, with what commits them and waits for them.
@@ -95,7 +131,8 @@ class LoopPipeliner {
   // How many iterations ahead they are; 0: nothing is changed.
   int issue_copies(const LoopSchedule& schedule) {
     const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
-    if (divide(schedule)) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
+    divided_ = divide(schedule);
+    if (divided_) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
@@ -124,7 +161,7 @@ class LoopPipeliner {
   const bool may_join_;
   const int64_t stages_;
   const std::vector<Op*> later_;
-  bool never_negative_ = false;
+  bool never_negative_ = false, divided_ = false;
   std::vector<std::unique_ptr<Op>> detached_;
 };
 

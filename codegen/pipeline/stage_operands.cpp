@@ -262,21 +262,39 @@ class ProductStager {
 
   void start(Op& dot) {
     Builder here = before(dot, dot.loc);
-    Value *a = dot.operands[0], *acc = dot.operands[2];
-    if (operand_form(dot, 0) != OperandForm::Fragment) a = place_of(dot, 0, here);
-    Value* b = place_of(dot, 1, here);
+    Value* a = operand_form(dot, 0) == OperandForm::Fragment ? dot.operands[0] : place_of(dot, 0, here);
+    Value *b = place_of(dot, 1, here), *acc = dot.operands[2];
+    const int64_t depth = a->type.shape.back(), imprecise = dot.get(attr::imprecise);
+    if (!imprecise) {
+      acc = multiply(here, dot, a, b, acc, {0, 0});
+    } else {
+      for (int64_t first = 0; first < depth; first += imprecise) {
+        const int64_t size = std::min(imprecise, depth - first);
+        Value* sums = multiply(here, dot, a, b, nullptr, {first, size == depth ? 0 : size});
+        acc = is_zero(acc) ? sums : here.add(acc, sums);
+      }
+    }
+    acc->name = dot.result()->name;
+    replace_uses(func_.body, dot.result(), acc);
+  }
+
+  // acc, or 0 if it is null, + the product of a part of K: where it begins and how long it is.
+  Value* multiply(Builder& here, const Op& dot, Value* a, Value* b, Value* acc, std::pair<int64_t, int64_t> part) {
+    const Type& tile = dot.result()->type;
     Value* accumulate = nullptr;
-    if (is_zero(acc)) {  // the instructions leave it out, and no register is set to zero
-      acc = here.create(Opcode::Unset, {}, {acc->type})->result();
+    if (!acc || is_zero(acc)) {  // the instructions leave it out, and no register is set to zero
+      acc = here.create(Opcode::Unset, {}, {tile})->result();
       accumulate = here.constant(Type::scalar(Elem::I1), 0);
     }
-    Op* start =
-        here.create(Opcode::MmaStart, {a, b, acc, accumulate}, {acc->type.with_kind(Kind::InFlight)}, dot.attrs);
-    Value* sums = here.create(Opcode::MmaWait, {start->result()}, {acc->type},
-                              {{attr::instruction, dot.get(attr::instruction)}, {attr::pending, int64_t(0)}})
-                      ->result();
-    sums->name = dot.result()->name;
-    replace_uses(func_.body, dot.result(), sums);
+    Attrs attrs = dot.attrs;
+    attrs.erase(std::string(attr::imprecise));
+    if (part.first) attrs[attr::first] = part.first;
+    if (part.second) attrs[attr::depth] = part.second;
+    Op* start = here.create(Opcode::MmaStart, {a, b, acc, accumulate}, {tile.with_kind(Kind::InFlight)}, attrs);
+    return here
+        .create(Opcode::MmaWait, {start->result()}, {tile},
+                {{attr::instruction, dot.get(attr::instruction)}, {attr::pending, int64_t(0)}})
+        ->result();
   }
 
   // The place that an operand is read from, seen transposed as the operand is.

@@ -33,6 +33,8 @@ struct MmaInstruction {
   int row() const;
   /// The types of its operands, with `separator` between them where they differ.
   std::string types(std::string_view separator) const;
+  /// Whether the hardware sums up in fewer bits than the sums have: Hopper does so with products of float8.
+  bool sums_in_few_bits() const { return feature == Feature::Wgmma && is_float8(a); }
   /// Family and types, which no two rows share: mma_sync.f16.
   std::string name() const;
 };

@@ -106,8 +106,15 @@ bool multiplies_asynchronously(const Target& target) {
   });
 }
 
+DepthRange depth_of(const Op& product) {
+  const int64_t k = product.operand(0)->type.shape.back();
+  if (product.opcode != Opcode::MmaStart) return {0, k};
+  const int64_t first = product.get(attr::first), depth = product.get(attr::depth);
+  return {first, depth ? first + depth : k};
+}
+
 double flops_of(const Op& product) {
-  return 2.0 * double(product.result()->type.num_elements()) * double(product.operand(0)->type.shape.back());
+  return 2.0 * double(product.result()->type.num_elements()) * double(depth_of(product).size());
 }
 
 }  // namespace tegula

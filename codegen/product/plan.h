@@ -109,6 +109,12 @@ class ProductPlanner {
 
 /// Whether the target has instructions that run beside the program.
 bool multiplies_asynchronously(const Target& target);
+/// The part of K that is multiplied: of a dot all.
+struct DepthRange {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+DepthRange depth_of(const ir::Op& product);
 /// 2 M N K.
 double flops_of(const ir::Op& product);
 

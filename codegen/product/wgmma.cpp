@@ -215,6 +215,22 @@ std::string row_name(const MmaInstruction& x, int columns) {
   return fmt::format("wgmma_m64n{}k{}_{}", columns, x.k, x.types("_"));
 }
 
+// The sums, once all products but the last `pending` are over. As many at a time as an instruction has at most: more
+// registers than a thread has cannot pass at once. `wave`: what follows from them is to come before the next wave.
+Regs wait_for(Lowering& l, llvm::ArrayRef<llvm::Value*> sums, bool is_float, int64_t pending, bool wave = false) {
+  Regs out;
+  while (!sums.empty()) {
+    llvm::ArrayRef<llvm::Value*> some = sums.take_front(std::min(sums.size(), kMostSums));
+    const std::string row = fmt::format("wgmma_wait_{}n{}", is_float ? "" : "i32_", some.size());
+    llvm::Value* done = l.hw(row, some, fmt::format(".{}", pending));
+    if (wave)
+      llvm::cast<llvm::Instruction>(done)->setMetadata(lower::kWaveMetadata, llvm::MDNode::get(l.b.getContext(), {}));
+    for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
+    sums = sums.drop_front(some.size());
+  }
+  return out;
+}
+
 // The instructions of one mma_start.
 class Product {
  public:
@@ -233,27 +249,43 @@ class Product {
 
   void run() {
     Regs sums = l_.get(op_.operand(2));
-    llvm::Value* accumulate = op_.operand(3) ? l_.scalar(op_.operand(3)) : l_.b.getTrue();
-    l_.hw("wgmma_fence", {});
+    const bool waves = op_.get(ir::attr::waves);
+    if (!waves) l_.hw("wgmma_fence", {});
+    Regs done;  // the sums of the wave before, in whose registers the next one's come
     for (int r = 0; r < int(sums.size()); ++r) {
       const std::vector<int32_t> origin = acc_.apply({{Dim::Register, r}});
       if (origin[0] % kRows || origin[1] % columns_) continue;
       const std::vector<int> registers = instruction_registers(acc_, origin[0], origin[1], columns_);
-      for (int64_t k = 0; k < op_.operand(0)->type.shape[1]; k += instruction_.k) {
-        llvm::SmallVector<llvm::Value*> args = a_(origin[0], k);
-        args.push_back(b_.at(k, origin[1]));
-        for (int i : registers) args.push_back(sums[i]);
-        args.push_back(k == 0 ? accumulate : l_.b.getTrue());
-        args.push_back(l_.site(op_.loc));
-        llvm::Value* d = l_.hw(row_, args, orders_);
-        for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l_.b.CreateExtractValue(d, unsigned(i));
-      }
+      if (waves) l_.hw("wgmma_fence", {});
+      for (size_t i = 0; i < done.size(); ++i) sums[registers[i]] = done[i];
+      multiply(sums, registers, origin[0], origin[1]);
+      if (!waves) continue;
+      l_.hw("wgmma_commit", {});
+      done.clear();
+      for (int i : registers) done.push_back(sums[i]);
+      done = wait_for(l_, done, op_.result()->type.is_float(), 0, true);
+      for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = done[i];
     }
-    l_.hw("wgmma_commit", {});
+    if (!waves) l_.hw("wgmma_commit", {});
     l_.set(op_.result(), std::move(sums));
   }
 
  private:
+  // The instructions along K for the sums in `registers`, which begin at (m, n).
+  void multiply(Regs& sums, const std::vector<int>& registers, int32_t m, int32_t n) {
+    const DepthRange depth = depth_of(op_);
+    llvm::Value* accumulate = op_.operand(3) ? l_.scalar(op_.operand(3)) : l_.b.getTrue();
+    for (int64_t k = depth.begin; k < depth.end; k += instruction_.k) {
+      llvm::SmallVector<llvm::Value*> args = a_(m, k);
+      args.push_back(b_.at(k, n));
+      for (int i : registers) args.push_back(sums[i]);
+      args.push_back(k == depth.begin ? accumulate : l_.b.getTrue());
+      args.push_back(l_.site(op_.loc));
+      llvm::Value* d = l_.hw(row_, args, orders_);
+      for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l_.b.CreateExtractValue(d, unsigned(i));
+    }
+  }
+
   void find_place() {
     row_ += "_ss";
     auto place = std::make_shared<Descriptor>(l_, op_.operand(0), 0);
@@ -270,7 +302,7 @@ class Product {
     RowFragments fragments(l_, a);
     for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r)
       if (int32_t m = acc_.apply({{Dim::Register, r}})[0]; m % kRows == 0)
-        for (int64_t k = 0; k < a->type.shape[1]; k += instruction_.k)
+        for (int64_t k = depth_of(op_).begin; k < depth_of(op_).end; k += instruction_.k)
           if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction_.k);
     a_ = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
   }
@@ -391,7 +423,7 @@ class Wgmma final : public ProductFamily {
   ProductCost cost(const ir::Op& product, const Target&) const override {
     const ProductPlan plan = plan_of(product);
     const ir::Type &a = product.operand(0)->type, &sums = product.result()->type;
-    const double m = double(sums.shape[0]), n = double(sums.shape[1]), k = double(a.shape[1]);
+    const double m = double(sums.shape[0]), n = double(sums.shape[1]), k = double(depth_of(product).size());
     // Each instruction reads its rows of A, if they are in shared memory, and its columns of B.
     const double rows = a.is_place() ? kRows : 0, columns = plan.columns;
     const double instructions = m * n / (kRows * columns);
@@ -406,17 +438,10 @@ class Wgmma final : public ProductFamily {
   void lower(Lowering& l, const ir::Op& product) const override { Product(l, product).run(); }
 
   void lower_wait(Lowering& l, const ir::Op& wait) const override {
-    // As many at a time as an instruction has sums at most: more registers than a thread has cannot pass at once.
-    llvm::ArrayRef<llvm::Value*> left = l.get(wait.operand(0));
-    Regs out;
-    while (!left.empty()) {
-      llvm::ArrayRef<llvm::Value*> some = left.take_front(std::min(left.size(), kMostSums));
-      std::string row = fmt::format("wgmma_wait_{}n{}", wait.result()->type.is_float() ? "" : "i32_", some.size());
-      llvm::Value* done = l.hw(row, some, fmt::format(".{}", wait.get(ir::attr::pending)));
-      for (unsigned i = 0; i < some.size(); ++i) out.push_back(l.b.CreateExtractValue(done, i));
-      left = left.drop_front(some.size());
-    }
-    l.set(wait.result(), std::move(out));
+    const Regs& sums = l.get(wait.operand(0));
+    const ir::Op* start = wait.operand(0)->def;
+    const bool there = start && start->opcode == ir::Opcode::MmaStart && start->get(ir::attr::waves);
+    l.set(wait.result(), there ? sums : wait_for(l, sums, wait.result()->type.is_float(), wait.get(ir::attr::pending)));
   }
 
   /// With S the type of sums and N = 8, 16 .. 256:

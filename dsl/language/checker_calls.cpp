@@ -116,12 +116,14 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
                                     : make_named_tuple(*type, args, e.loc);
   const auto* f = callee.get_if<FunctionRef>();
   if (!f) {
-    // A launch passes a kernel function of the file by its name.
+    // A launch passes a kernel function by its name in the file, which may import it.
     const auto* by_name = callee.get_if<std::string>();
     if (by_name && !host_)
-      for (const SourceFile* file : {file_, &root_})
-        if (const Function* function = in_file(file, [&] { return find_jit(*by_name); }))
-          return call_jit({Kind::Jit, function->name, function, file}, std::move(args), e.loc);
+      for (const SourceFile* file : {file_, &root_}) {
+        const auto value = in_file(file, [&] { return module_name(*by_name, e); });
+        const auto* function = value ? value->get_if<FunctionRef>() : nullptr;
+        if (function && function->kind == Kind::Jit) return call_jit(*function, std::move(args), e.loc);
+      }
     std::string name = dotted_name(*e.children[0]);
     std::vector<std::string> known;
     if (by_name && !host_)

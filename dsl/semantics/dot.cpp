@@ -161,9 +161,6 @@ Val fn_dot(Sema& s, Args args) {
   if (a->type.elem == Elem::F32 && precision->starts_with("bf16"))
     return product_in_bfloat16(s, a, b, acc, *precision == "bf16x6");
   if (a->type.elem == Elem::F32 && *precision != "ieee") attrs[ir::attr::precision] = *precision;
-  // Tensor cores may keep few bits of the sums of float8 products. At most max_num_imprecise_acc of them are summed so
-  // (Triton's default is no limit): here all of one dot, whose sum is then added to the accumulator in its own
-  // precision.
   if (float8 && !args[5].is<None>()) {
     auto limit = to_int(s, args[5], "the max_num_imprecise_acc of dot");
     if (!limit) return {};
@@ -171,7 +168,9 @@ Val fn_dot(Sema& s, Args args) {
     if (*limit < 0 || *limit > k)
       return s.error(fmt::format("max_num_imprecise_acc of dot is {}, expected 0 to {}", *limit, k),
                      "it is a number of products along K, all of which the dot has at most");
-    return s.builder.add(acc, product(s, a, b, s.builder.constant_float(type, 0)));
+    constexpr int64_t kOfInstruction = 32;
+    attrs[ir::attr::imprecise] =
+        std::max(kOfInstruction, (*limit + kOfInstruction - 1) / kOfInstruction * kOfInstruction);
   }
   return product(s, a, b, acc, std::move(attrs));
 }

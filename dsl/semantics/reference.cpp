@@ -237,9 +237,10 @@ of float32, round to nearest even and give the largest finite number where the v
 or infinity there); a NaN stays one.
 
 `tl.dot` takes either kind with either. Where the GPU's tensor cores lack them, operands are multiplied as float16, which is
-exact. Hopper's tensor cores keep about 14 bits of the sums of float8 products; `max_num_imprecise_acc` (at most the dot's
-K) has the products of one dot summed by themselves and then added to the accumulator in float32, once a dot whatever the
-number. Without it, as with Triton's default, all of a loop's products are summed so.
+exact. Hopper's tensor cores (sm_90a) keep about 14 bits of the sums of float8 products. `max_num_imprecise_acc` (at most
+the dot's K) says how many products along K may be summed so, in steps of 32, before they are added to the accumulator in
+float32. Without it, as with Triton's default, all of a loop's products are summed so in `acc = tl.dot(a, b, acc)`, and
+those of one dot in `acc += tl.dot(a, b)`. The emulator sums in as few bits.
 
 Three kinds more are converted on their bits, and multiplied as float16: `tl.float8e4b15` (4 and 3, a half's exponents, neither
 infinities nor NaNs; by way of float16 towards zero, then to nearest, ties away from zero; beyond 1.75, NaNs too, 1.75),

@@ -46,6 +46,7 @@ KernelImage sample(const std::string& name = "softmax", size_t code_bytes = 3000
   image.cooperative = true;
   image.spill_bytes = 0;
   image.fewer_stages = {{{file, 9, 5, 0}, 5, 3}, {{}, 2, 1}};
+  image.transfers = {{{file, 9, 5, 0}, "bulk copies", ""}, {{}, "the threads' copies", "its rows go backwards"}};
   return image;
 }
 

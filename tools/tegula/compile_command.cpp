@@ -63,6 +63,7 @@ void report(const KernelImage& image, const Assembled* assembled, const std::str
     fmt::print(stderr,
                "  {} tensor map{} behind the arguments, which a launch by Tegula makes (--bulk-copies 1: none)\n", maps,
                maps == 1 ? "" : "s");
+  for (const std::string& line : dsl::transfer_lines(image)) fmt::print(stderr, "  {}\n", line);
   if (std::string text = dsl::stages_warning(image); !text.empty()) fmt::print(stderr, "tegula: warning: {}\n", text);
 }
 

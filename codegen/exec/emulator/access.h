@@ -35,7 +35,7 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
   this_worker->abandon(fault);
 }
 
-/// That no bulk copy under way writes these bytes of shared memory.
+/// That no bulk copy under way writes these bytes of shared memory, nor a bulk store reads what is to be written.
 inline void check_under_way(const Program& program, uint32_t offset, uint32_t bytes, Access access, Where where) {
   for (const BulkCopy& copy : program.bulk_copies)
     if (copy.touches(offset, bytes)) [[unlikely]] {
@@ -48,6 +48,17 @@ inline void check_under_way(const Program& program, uint32_t offset, uint32_t by
                  : "a write to shared memory at offset {address}, which a bulk copy issued at {other} "
                    "writes as well; a wait for its phase is missing",
              where, fault);
+    }
+  if (access == Access::Read) return;
+  for (const BulkStore& store : program.bulk_stores)
+    if (!store.released && store.touches(offset, bytes)) [[unlikely]] {
+      Fault fault;
+      fault.address = std::max(offset, store.offset);
+      fault.other_where = store.where;
+      misuse(
+          "a write to shared memory at offset {address}, which a bulk store issued at {other} reads; a wait for it is "
+          "missing",
+          where, fault);
     }
 }
 

@@ -32,7 +32,7 @@ struct Row {
 
 /// Calls act(Row) for each row of the box; of those outside of the array, begin and end are 0.
 template <class Act>
-void for_each_row(const BulkCopy& copy, const Act& act) {
+void for_each_row(const Box& copy, const Act& act) {
   const TensorMap& map = *copy.map;
   const MappedArray& array = map.array;
   const int64_t first = copy.coordinates[0];
@@ -54,8 +54,8 @@ void for_each_row(const BulkCopy& copy, const Act& act) {
   }
 }
 
-/// That the box begins at a multiple of 16 bytes of a row, and that the array's part of it may be read.
-void check_source(const BulkCopy& copy) {
+/// That the box begins at a multiple of 16 bytes of a row, and that the array's part of it may be accessed.
+void check_array(const Box& copy, Access access) {
   Worker& worker = *this_worker;
   if (int64_t(copy.coordinates[0]) * copy.map->element_bytes % int64_t(kChunk)) {
     Fault start;
@@ -68,6 +68,7 @@ void check_source(const BulkCopy& copy) {
     if (bytes == 0 || worker.may_access(row.address, bytes)) return;
     Fault fault;
     fault.kind = Fault::GlobalBounds;
+    fault.access = access;
     fault.thread = worker.fiber().thread;
     fault.where = copy.where;
     fault.address = row.address;
@@ -77,7 +78,7 @@ void check_source(const BulkCopy& copy) {
 }
 
 /// That the box may lie there, that nothing else is under way there, and that what was stored there is seen.
-void check_target(const Program& program, const BulkCopy& copy) {
+void check_place(const Program& program, const Box& copy, Access access, const char* who) {
   const uint32_t swizzle = uint32_t(copy.map->swizzle);
   const uint32_t alignment = std::max(kLeastAlignment, swizzle * kSwizzledRows);
   Fault fault;
@@ -88,15 +89,28 @@ void check_target(const Program& program, const BulkCopy& copy) {
   const uint32_t size = this_worker->launch().shared_bytes;
   if (copy.offset > size || size - copy.offset < copy.bytes) {
     fault.kind = Fault::SharedBounds;
-    fault.access = Access::Write;
+    fault.access = access;
     fault.bytes = copy.bytes;
     fault.where = copy.where;
     fault.thread = this_worker->fiber().thread;
     this_worker->abandon(fault);
   }
-  check_under_way(program, copy.offset, copy.bytes, Access::Write, copy.where);
-  for (uint32_t at = 0; at < copy.bytes; at += kChunk)
-    check_proxy(program, copy.offset + at, "a bulk copy writes", copy.where);
+  check_under_way(program, copy.offset, copy.bytes, access, copy.where);
+  for (uint32_t at = 0; at < copy.bytes; at += kChunk) check_proxy(program, copy.offset + at, who, copy.where);
+}
+
+/// The box that a thread names.
+Box box_of(uint32_t shared, uint64_t map, const uint32_t* coordinates, int rank, Where where) {
+  Worker& worker = *this_worker;
+  const TensorMap* of = worker.launch().tensor_map(map);
+  if (!of) misuse("a bulk copy takes a tensor map that is none of the launch's", where);
+  Fault ranks;
+  ranks.bytes = uint32_t(rank), ranks.address = uint64_t(of->rank);
+  if (of->rank != rank) misuse("a bulk copy of {bytes} dimensions by a tensor map of {address}", where, ranks);
+  Box box{of, {}, shared - worker.fiber().program->shared_base, of->row_bytes(), worker.fiber().thread, where};
+  for (int d = 0; d < rank; ++d) box.coordinates[size_t(d)] = int32_t(coordinates[d]);
+  for (int d = 1; d < rank; ++d) box.bytes *= uint32_t(of->box[size_t(d)]);
+  return box;
 }
 
 }  // namespace
@@ -123,17 +137,9 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   Worker& worker = *this_worker;
   Program& program = *worker.fiber().program;
   worker.keep_pace(Fiber::Moved::In);
-  const TensorMap* of = worker.launch().tensor_map(map);
-  if (!of) misuse("a bulk copy takes a tensor map that is none of the launch's", where);
-  Fault ranks;
-  ranks.bytes = uint32_t(rank), ranks.address = uint64_t(of->rank);
-  if (of->rank != rank) misuse("a bulk copy of {bytes} dimensions by a tensor map of {address}", where, ranks);
-  BulkCopy copy{
-      of, {}, to - program.shared_base, of->row_bytes(), barrier - program.shared_base, worker.fiber().thread, where};
-  for (int d = 0; d < rank; ++d) copy.coordinates[size_t(d)] = int32_t(coordinates[d]);
-  for (int d = 1; d < rank; ++d) copy.bytes *= uint32_t(of->box[size_t(d)]);
-  check_target(program, copy);
-  check_source(copy);
+  BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - program.shared_base};
+  check_place(program, copy, Access::Write, "a bulk copy writes");
+  check_array(copy, Access::Read);
   count_bulk_copy(copy, barrier);
   if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, where);
   copy.done = worker.flip();
@@ -155,6 +161,68 @@ void perform(Program& program, const BulkCopy& copy) {
                   bytes.data() + at, kChunk);
   });
   if (program.writes.tracks()) program.writes.forget(copy.offset, copy.bytes);
+}
+
+namespace {
+
+void read_box(Program& program, BulkStore& store) {
+  const auto* shared = reinterpret_cast<const uint8_t*>(uint64_t(program.shared_base));
+  store.data.resize(store.bytes);
+  for (uint32_t at = 0; at < store.bytes; at += kChunk)
+    std::memcpy(store.data.data() + at, shared + swizzled(store.offset + at, uint32_t(store.map->swizzle)), kChunk);
+}
+
+void write_array(const BulkStore& store) {
+  const int64_t size = store.map->element_bytes;
+  for_each_row(store, [&](const Row& row) {
+    std::memcpy(reinterpret_cast<void*>(row.address),
+                store.data.data() + row.number * store.map->row_bytes() + row.begin * size,
+                size_t((row.end - row.begin) * size));
+  });
+}
+
+}  // namespace
+
+void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank, Where where) {
+  Worker& worker = *this_worker;
+  Program& program = *worker.fiber().program;
+  worker.keep_pace(Fiber::Moved::Out);
+  BulkStore store{box_of(from, map, coordinates, rank, where), worker.fiber().bulk_groups, false, {}};
+  check_place(program, store, Access::Read, "a bulk store reads");
+  check_array(store, Access::Write);
+  if (worker.flip()) read_box(program, store);
+  program.bulk_stores.push_back(std::move(store));
+}
+
+void commit_bulk_stores() { ++this_worker->fiber().bulk_groups; }
+
+void wait_for_bulk_stores(uint32_t pending, bool written) {
+  const Fiber& fiber = this_worker->fiber();
+  Program& program = *fiber.program;
+  std::erase_if(program.bulk_stores, [&](BulkStore& store) {
+    if (store.thread != fiber.thread || store.group + pending >= fiber.bulk_groups) return false;
+    if (store.data.empty()) read_box(program, store);
+    store.released = true;
+    if (written) write_array(store);
+    return written;
+  });
+}
+
+void end_bulk_stores(Program& program) {
+  for (const BulkStore& store : program.bulk_stores) {
+    if (store.released) continue;
+    Fault fault;
+    fault.kind = Fault::Misuse;
+    fault.what =
+        "a bulk store may still read shared memory at offset {address} when the program ends; a wait for it is missing";
+    fault.address = store.offset;
+    fault.thread = store.thread;
+    fault.where = store.where;
+    this_worker->abandon(fault);
+  }
+  this_worker->shuffle(program.bulk_stores.begin(), program.bulk_stores.end());
+  for (const BulkStore& store : program.bulk_stores) write_array(store);
+  program.bulk_stores.clear();
 }
 
 }  // namespace tegula::emulator

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/exec/emulator/fibers.h"
 #include "runtime/tensor_map.h"
@@ -36,19 +37,28 @@ struct alignas(64) TensorMap {
 /// Why no device takes such a map, or empty.
 std::string why_invalid(const ImageTensorMap& map);
 
-/// A box under way.
-struct BulkCopy {
+/// A box of an array, and where it lies in shared memory.
+struct Box {
   const TensorMap* map;
   std::array<int32_t, kMaxMapRank> coordinates;
   uint32_t offset, bytes;  ///< in shared memory
-  uint32_t barrier;        ///< the mbarrier's offset
-  uint32_t thread;         ///< that issued it
+  uint32_t thread;         ///< that issued the copy
   Where where;
-  bool done = false;  ///< though its phase has not ended
 
   bool touches(uint32_t other_offset, uint32_t other_bytes) const {
     return offset < other_offset + other_bytes && other_offset < offset + bytes;
   }
+};
+
+struct BulkCopy : Box {
+  uint32_t barrier;   ///< the mbarrier's offset
+  bool done = false;  ///< though its phase has not ended
+};
+
+struct BulkStore : Box {
+  uint32_t group;             ///< the thread's first one is 0
+  bool released = false;      ///< a wait has said that shared memory is read
+  std::vector<uint8_t> data;  ///< of the box once it is read, row by row
 };
 
 /// The body of the rows: coordinates as many as the row says, the fastest dimension first.
@@ -56,5 +66,16 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
 
 /// Writes the box.
 void perform(Program& program, const BulkCopy& copy);
+
+// Bulk stores (the other way): boxes in shared memory, written to arrays. A box is read, with a seed, when it is
+// issued, otherwise as late as the waits allow, and written to the array when a wait says so or the program ends. A
+// fault ends the launch where the map, the box's place or the array's memory are not as above, where threads or copies
+// write to its place before a wait has released it, and where the program ends before that.
+void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank, Where where);
+void commit_bulk_stores();
+/// `written`: also until the arrays are.
+void wait_for_bulk_stores(uint32_t pending, bool written);
+/// That all are released; then those left are written.
+void end_bulk_stores(Program& program);
 
 }  // namespace tegula::emulator

@@ -71,6 +71,7 @@ struct Fiber {
   AsyncQueue<AsyncCopy> copies;     ///< that it issued
   uint32_t order = 0;               ///< of its next atomic operation or volatile load (MemoryOrder)
   uint32_t prints = 0;              ///< print statements that it has begun
+  uint32_t bulk_groups = 0;         ///< of bulk stores that it committed
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
   [[no_unique_address]] StackNote stack;
 };

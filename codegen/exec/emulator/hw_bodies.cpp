@@ -205,6 +205,9 @@ void emu_barrier(uint32_t site, uint32_t place) {
 void emu_barrier_of(uint32_t threads, uint32_t site, uint32_t place) { this_worker->barrier(threads, {site, place}); }
 void emu_cluster_arrive(uint32_t site, uint32_t place) { this_worker->cluster_arrive({site, place}); }
 void emu_cluster_wait(uint32_t site, uint32_t place) { this_worker->cluster_wait({site, place}); }
+void emu_barrier_between(uint32_t number, uint32_t threads, uint32_t site, uint32_t place) {
+  this_worker->barrier_between(number, threads, {site, place});
+}
 void emu_warp_barrier(uint32_t place) {
   this_worker->meet(this_worker->warp(), {Where::kNone, place}, [] {});
 }
@@ -429,6 +432,18 @@ constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
 constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;
 constexpr auto emu_bulk_copy_4d = emu_bulk_copy<4>;
 constexpr auto emu_bulk_copy_5d = emu_bulk_copy<5>;
+template <int rank>
+void emu_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, uint32_t predicate, uint32_t site) {
+  if (predicate) issue_bulk_store(from, map, coordinates, rank, {site});
+}
+constexpr auto emu_bulk_store_1d = emu_bulk_store<1>;
+constexpr auto emu_bulk_store_2d = emu_bulk_store<2>;
+constexpr auto emu_bulk_store_3d = emu_bulk_store<3>;
+constexpr auto emu_bulk_store_4d = emu_bulk_store<4>;
+constexpr auto emu_bulk_store_5d = emu_bulk_store<5>;
+void emu_bulk_store_commit() { commit_bulk_stores(); }
+void emu_bulk_store_wait(uint32_t pending) { wait_for_bulk_stores(pending, false); }
+void emu_bulk_store_wait_all() { wait_for_bulk_stores(0, true); }
 uint32_t emu_elect_lane(uint32_t) { return this_worker->fiber().thread % kLanes == 0; }
 void emu_prefetch_tensor_map(uint64_t, uint32_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {

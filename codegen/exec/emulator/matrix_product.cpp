@@ -1,6 +1,8 @@
 #include "codegen/exec/emulator/matrix_product.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <memory>
 
 #include "runtime/base/float8.h"
@@ -56,6 +58,40 @@ struct Room {
   Sum a[kWarpRows][kMostDepth], b[kMostDepth][kColumns], d[kWarpRows][kColumns];
 };
 
+// Hopper's tensor cores add up products of float8 in few bits: the products of an instruction and the accumulator, each
+// cut off 13 bits below the largest one's leading bit, and so is their sum (DeepSeek-V3, arXiv 2412.19437, 3.5.2: about
+// 14 bits). d += a b for a row of `n` columns.
+template <uint32_t kColumns>
+[[gnu::always_inline]] inline void add_in_few_bits(const float* a, const float (*b)[kColumns], float* d, uint32_t depth,
+                                                   uint32_t n) {
+  constexpr uint32_t kExponent = 0x7F800000, kFraction = 13, kCutOff = 23 - kFraction, kSmallest = 64u << 23;
+  float largest[kColumns], scale[kColumns], back[kColumns];
+  int32_t sums[kColumns];
+  for (uint32_t j = 0; j < n; ++j) largest[j] = std::fabs(d[j]);
+  for (uint32_t k = 0; k < depth; ++k)
+    for (uint32_t j = 0; j < n; ++j) {
+      const float product = std::fabs(a[k] * b[k][j]);
+      largest[j] = largest[j] < product ? product : largest[j];
+    }
+  for (uint32_t j = 0; j < n; ++j) {
+    const uint32_t exponent = std::max(std::bit_cast<uint32_t>(largest[j]) & kExponent, kSmallest);
+    scale[j] = std::bit_cast<float>((254u << 23) - exponent + (kFraction << 23));
+    back[j] = std::bit_cast<float>(exponent - (kFraction << 23));
+    sums[j] = int32_t(d[j] * scale[j]);
+  }
+  for (uint32_t k = 0; k < depth; ++k)
+    for (uint32_t j = 0; j < n; ++j) sums[j] += int32_t(a[k] * b[k][j] * scale[j]);
+  for (uint32_t j = 0; j < n; ++j) {
+    const float sum = float(sums[j]) * back[j];
+    d[j] = std::bit_cast<float>(std::bit_cast<uint32_t>(sum) & ~((1u << kCutOff) - 1));
+  }
+}
+
+// Whether all numbers are finite and far from the largest ones: integers stand for them then.
+bool is_moderate(const float* x, uint32_t count) {
+  return std::all_of(x, x + count, [](float v) { return std::fabs(v) < 0x1p100f; });
+}
+
 template <class Sum, uint32_t kColumns>
 [[gnu::always_inline]] inline void multiply(Room<Sum, kColumns>& x, const MmaInstruction& instruction, uint32_t n,
                                             const uint8_t* a, const uint8_t* b, uint32_t* sums, bool accumulate) {
@@ -65,9 +101,20 @@ template <class Sum, uint32_t kColumns>
   for (uint32_t lane = 0; lane < kLanes; ++lane)
     for (uint32_t r = 0; r < registers; ++r)
       x.d[row_of(lane, r)][column_of(lane, r)] = accumulate ? std::bit_cast<Sum>(sums[lane * registers + r]) : Sum(0);
-  for (uint32_t i = 0; i < kWarpRows; ++i)
+  bool few_bits = false;
+  if constexpr (std::is_same_v<Sum, float>) {
+    few_bits = instruction.sums_in_few_bits() && is_moderate(&x.a[0][0], kWarpRows * depth);
+    for (uint32_t k = 0; few_bits && k < depth; ++k) few_bits = is_moderate(x.b[k], n);
+  }
+  for (uint32_t i = 0; i < kWarpRows; ++i) {
+    if constexpr (std::is_same_v<Sum, float>)
+      if (few_bits && is_moderate(x.d[i], n)) {
+        add_in_few_bits(x.a[i], x.b, x.d[i], depth, n);
+        continue;
+      }
     for (uint32_t k = 0; k < depth; ++k)
       for (uint32_t j = 0; j < n; ++j) x.d[i][j] += x.a[i][k] * x.b[k][j];
+  }
   for (uint32_t lane = 0; lane < kLanes; ++lane)
     for (uint32_t r = 0; r < registers; ++r)
       sums[lane * registers + r] = std::bit_cast<uint32_t>(x.d[row_of(lane, r)][column_of(lane, r)]);

@@ -231,6 +231,17 @@ void Worker::cluster_wait(Where where) {
   fiber.at_cluster_barrier = false;
 }
 
+void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
+  Program& program = *current_->program;
+  Meeting& meeting = program.meetings[number];
+  if (!arrive(meeting, threads, where)) return wait(where);
+  meeting.arrived = 0;
+  const uint32_t first = current_->thread / threads * threads, time = program.writes.end_phase();
+  if (program.writes.tracks())
+    for (uint32_t thread = first; thread < first + threads; ++thread) program.writes.acquire(thread, time);
+  release(program.fibers.data() + first, threads);
+}
+
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
   for (unsigned i = 1; i < std::size(recent_); ++i)
     if (recent_[i].contains(address, bytes)) {
@@ -279,6 +290,7 @@ void Worker::finish() {
     fiber.copies.complete(fiber.copies.issued(), [&](const AsyncCopy& copy) { perform(fiber, copy); });
   if (program.running == 1) {
     check_none_under_way(program);
+    end_bulk_stores(program);
     if (races_ && program.clocks.unwritten.kind != Fault::None) abandon(program.clocks.unwritten);
     print(program);
   }
@@ -331,6 +343,8 @@ void Worker::start(Program& program) {
   program.mbarriers.clear();
   program.bulk_copies.clear();
   if (races_) races_->begin(program);
+  program.bulk_stores.clear();
+  program.meetings.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   for (Fiber* fiber : program.fibers) {
@@ -342,6 +356,7 @@ void Worker::start(Program& program) {
     fiber->prints = 0;
     fiber->order = 0;
     fiber->copies.clear();
+    fiber->bulk_groups = 0;
     push(fiber);
   }
 }
@@ -451,6 +466,8 @@ void Worker::reset_fibers() {
     program.running = 0;
     program.mbarriers.clear();
     program.bulk_copies.clear();
+    program.bulk_stores.clear();
+    program.meetings.clear();
   }
 }
 

@@ -109,6 +109,8 @@ struct Program {
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
   Prints prints;
   ProgramClocks clocks;  ///< where races are looked for
+  std::vector<BulkStore> bulk_stores;      ///< those that are not over
+  std::map<uint32_t, Meeting> meetings;    ///< of some warps, by the barriers' numbers
   std::vector<Fiber*> fibers;
 };
 
@@ -192,6 +194,8 @@ class Worker {
 
   /// Waits until the first `threads` threads of the program are here.
   void barrier(uint32_t threads, Where where);
+  /// Waits until all of the `threads` threads, a multiple of which come before them, are at the barrier of that number.
+  void barrier_between(uint32_t number, uint32_t threads, Where where);
 
   /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits
   /// without having arrived.

@@ -629,7 +629,7 @@ class Looking(unittest.TestCase):
                          program.add.ptx("*f32", "*f32", None, "i32:256", BLOCK=64, target="sm_80"))
         self.assertNotEqual(ptx, program.add.ptx("*f32:1", "*f32", None, "i32", BLOCK=64, target="sm_80"))
         image = program.add.compile("*bf16", "*bf16", None, "i32", BLOCK=64, num_warps=2)
-        self.assertEqual((image.num_warps, image.shared_bytes), (2, 0))
+        self.assertEqual((image.num_warps, image.shared_bytes, image.transfers), (2, 0, []))
         with self.assertRaisesRegex(tegula.LaunchError, "unknown target 'sm_9'"):
             program.add.ptx("*f32", "*f32", None, "i32", BLOCK=64, target="sm_9")
         with self.assertRaisesRegex(TypeError,

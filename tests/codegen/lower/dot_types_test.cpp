@@ -1,6 +1,9 @@
 // label: device
-// heavy: DotTypes.TensorCores DotTypes.LongSums
+// heavy: DotTypes.TensorCores DotTypes.LongSums DotTypes.ScaledBlocks
 // Dots of every type and extent against sums in double.
+#include <algorithm>
+
+#include "codegen/target/target.h"
 #include "runtime/base/float8.h"
 #include "tests/codegen/lower/dot_support.h"
 
@@ -180,6 +183,77 @@ TEST(DotTypes, InfinityInParts) {
     const auto found = dc.download<float>();
     EXPECT_EQ(found[0], INFINITY);
     EXPECT_EQ(found[255], 16);
+  }
+}
+
+// Where tensor cores sum up float8 in few bits, 2^-6 is lost beside 256: from instruction to instruction unless it is
+// said otherwise.
+TEST(DotTypes, SumsOfFloat8InFewBits) {
+  const int m = 64, n = 16, k = 256, block_k = 64;
+  auto operand = [&](int rows) {
+    std::vector<float8e4nv> values(size_t(rows) * k, float8e4nv(0.125f));
+    for (int i = 0; i < rows; ++i) values[size_t(i) * k] = float8e4nv(16.0f);
+    return values;
+  };
+  for (auto& device : devices()) {
+    const bool few_bits = target_for_sm(device->info().sm).has(Feature::Wgmma);
+    auto found = [&](bool add, ConstexprArg limit) {
+      Buffer a(*device, operand(m)), b(*device, operand(n)), c(*device, m * n * sizeof(float));
+      program()
+          .kernel("float8_sums")
+          .launch(*device, {1},
+                  {.constexprs = {{"M", m}, {"N", n}, {"BLOCK_K", block_k}, {"ADD", add}, limit}, .num_warps = 4},
+                  a.as<float8e4nv>(), b.as<float8e4nv>(), c.as<float>(), k);
+      const auto sums = c.download<float>();
+      EXPECT_EQ(std::count(sums.begin(), sums.end(), sums[0]), m * n);
+      return sums[0];
+    };
+    SCOPED_TRACE(device->info().name);
+    const float all = 256 + 255.0f / 64;
+    EXPECT_EQ(found(false, {"LIMIT", Constexpr(std::monostate())}), few_bits ? 256 : all);
+    EXPECT_EQ(found(true, {"LIMIT", Constexpr(std::monostate())}), few_bits ? 259 : all);
+    EXPECT_EQ(found(false, {"LIMIT", 64}), few_bits ? 259 : all);
+    EXPECT_EQ(found(false, {"LIMIT", 33}), few_bits ? 259 : all);
+    EXPECT_EQ(found(false, {"LIMIT", 32}), few_bits ? 259.5f : all);
+    EXPECT_EQ(found(false, {"LIMIT", 0}), few_bits ? 259.5f : all);
+  }
+}
+
+struct ScaledBlocks {
+  int m, n, k, block_m, block_n, group, num_warps;
+};
+
+// Scales of blocks along K: with rows and columns that wrap around, and in waves of 64 rows.
+TEST(DotTypes, ScaledBlocks) {
+  constexpr int kBlock = 128;
+  for (const ScaledBlocks& x : {ScaledBlocks{50, 96, 320, 64, 64, 32, 4}, {128, 128, 256, 128, 128, 128, 4}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} by {} x {}, {} warps", x.m, x.n, x.k, x.block_m, x.block_n, x.num_warps));
+    const int steps = (x.k + kBlock - 1) / kBlock;
+    const auto a = random_values<float8e4nv>(size_t(x.m) * x.k, 1), b = random_values<float8e4nv>(size_t(x.n) * x.k, 2);
+    const auto a_scale = random_values<float>(size_t(x.m) * steps, 3);
+    const auto b_scale = random_values<float>(size_t(x.n / x.group + 1) * steps, 4);
+    std::vector<double> exact;
+    for (int i = 0; i < x.m; ++i)
+      for (int j = 0; j < x.n; ++j) {
+        double sum = 0;
+        for (int l = 0; l < x.k; ++l)
+          sum += number(a[size_t(i) * x.k + l]) * number(b[size_t(j) * x.k + l]) *
+                 number(a_scale[size_t(i) * steps + l / kBlock]) *
+                 number(b_scale[size_t(j / x.group) * steps + l / kBlock]);
+        exact.push_back(sum);
+      }
+    for (auto& device : devices()) {
+      Buffer da(*device, a), db(*device, b), das(*device, a_scale), dbs(*device, b_scale);
+      Buffer c(*device, exact.size() * sizeof(float));
+      program()
+          .kernel("scaled_blocks")
+          .launch(
+              *device, {unsigned((x.m + x.block_m - 1) / x.block_m), unsigned((x.n + x.block_n - 1) / x.block_n)},
+              {.constexprs = {{"BLOCK_M", x.block_m}, {"BLOCK_N", x.block_n}, {"BLOCK_K", kBlock}, {"GROUP", x.group}},
+               .num_warps = x.num_warps},
+              da.as<float8e4nv>(), db.as<float8e4nv>(), das.as<float>(), dbs.as<float>(), c.as<float>(), x.m, x.n, x.k);
+      EXPECT_LE(relative_error(c.download<float>(), exact), 1e-3) << device->info().name;
+    }
   }
 }
 

@@ -174,6 +174,16 @@ constexpr Case kCases[] = {
      "a_ptr=*f8e5m2 b_ptr=*f8e4m3 c_ptr=*f32 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
      "BLOCK_K=128 GROUP_M=8 OUT=f32",
      4},
+    {"tests/kernels/dot_types.py", "float8_sums",
+     "a_ptr=*f8e4m3 b_ptr=*f8e4m3 c_ptr=*f32 M=64 N=128 BLOCK_K=128 ADD=0 LIMIT=32", 4},
+    {"tests/kernels/dot_types.py", "scaled_blocks",
+     "a_ptr=*f8e4m3 b_ptr=*f8e4m3 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=128 BLOCK_N=128 BLOCK_K=128 "
+     "GROUP=128",
+     8},
+    {"tests/kernels/dot_types.py", "scaled_blocks",
+     "a_ptr=*f8e4m3 b_ptr=*f8e4m3 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=128 BLOCK_K=128 "
+     "GROUP=128",
+     4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "scale", "x_ptr=*f8e4m3 out_ptr=*f8e5m2 factor=f32 BLOCK=4096", 4},
@@ -351,7 +361,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
        {{"CENTER", Constexpr(true)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
        {"scale_ptr", "scales_ptr"}},
       {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
-      {"elementwise.py", "swiglu", {{"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
+      {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
   };
   struct Compilation {
     std::string label;

@@ -108,6 +108,13 @@ def wrapping(p, q, M, N, K, stride, wide):
     tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def wrapping_between(p, q, M, N, K, stride, wide):
+    n = (tl.program_id(0) * 32 + tl.arange(0, 64)) % M
+    d = tl.arange(0, 32)
+    x = tl.load(p + n[:, None] * stride + d[None, :])
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def backwards(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -186,7 +193,11 @@ class AffineTile : public testing::Test {
     std::string out;
     for (const auto& [factors, coefficient] : p.terms()) {
       out += fmt::format("{}{}", out.empty() ? "" : " + ", coefficient);
-      for (int factor : factors) out += " " + name(*tiles.unknown(factor));
+      for (int factor : factors) {
+        const Remainder* r = tiles.remainder(factor);
+        out += r ? fmt::format(" ({} % {})", text(tiles, r->of), text(tiles, r->modulus))
+                 : " " + name(*tiles.unknown(factor));
+      }
     }
     return out.empty() ? "0" : out;
   }
@@ -198,6 +209,8 @@ class AffineTile : public testing::Test {
           fmt::format("; {}: from {} to {} by {}", dim.axis < 0 ? "-" : fmt::format("{}", dim.axis),
                       text(tiles, dim.start), dim.extent ? text(tiles, *dim.extent) : "any", text(tiles, dim.stride));
     for (const ir::Value* condition : tile.conditions) out += "; if " + name(*condition);
+    for (const Multiple& multiple : tile.multiples)
+      out += fmt::format("; if {} is a multiple of {}", text(tiles, multiple.number), multiple.of);
     return out;
   }
 
@@ -215,11 +228,13 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("below_alone"),
             "p + 0; -: from 16 pid0 to any by 1 stride; 0: from -16 pid0 to any by 1 stride; 1: from 0 to any by 1");
   EXPECT_EQ(tile("far"), "p + 0; -: from 1 pid0 to any by 131072; 0: from 0 to 1 M by 64; 1: from 0 to any by 1");
+  EXPECT_EQ(tile("wrapping"),
+            "p + 0; 0: from 1 (64 pid0 % 1 M) to any by 1 stride; 1: from 0 to any by 1; if 1 M is a multiple of 64");
   EXPECT_EQ(tile("chosen"), "p + 0; 0: from 0 to any by 1 stride; 1: from 0 to any by 1; if lt");
 }
 
 TEST_F(AffineTile, OthersAreNone) {
-  EXPECT_EQ(tile("wrapping"), "its addresses are no sums of products");
+  EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
   EXPECT_EQ(tile("backwards"), "it may begin before its array");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("lengths"), "it may begin before its array");

@@ -661,8 +661,12 @@ TEST_F(SemanticsFunctions, Float8Dot) {
   EXPECT_EQ(ops(), "dot");
   EXPECT_EQ(type_of(call("dot", {a, b}, {{"out_dtype", type(Elem::F16)}})), "tile<32x16xf16>");
   ops();
-  EXPECT_EQ(type_of(call("dot", {a, b, acc}, {{"max_num_imprecise_acc", Int(32)}})), "tile<32x16xf32>");
-  EXPECT_EQ(ops(), "constant dot add");
+  EXPECT_EQ(last().get(ir::attr::imprecise), 0);
+  for (auto [limit, products] : {std::pair(0, 32), {1, 32}, {32, 32}, {33, 64}, {64, 64}}) {
+    EXPECT_EQ(type_of(call("dot", {a, b, acc}, {{"max_num_imprecise_acc", Int(limit)}})), "tile<32x16xf32>");
+    EXPECT_EQ(last().get(ir::attr::imprecise), products);
+    EXPECT_EQ(ops(), "dot");
+  }
   call("dot", {tile(Elem::F16, {32, 64}), tile(Elem::F16, {64, 16}), acc}, {{"max_num_imprecise_acc", Int(32)}});
   EXPECT_EQ(ops(), "dot");
   EXPECT_EQ(errors(), "");

@@ -1,0 +1,444 @@
+#!/usr/bin/env python3
+"""Kernels of training steps: gradients of norms, cross entropy, sums of columns, optimiser steps. Tegula, Triton on the same
+text, torch, torch.compile and a copy of as many bytes, on the same tensors in one process.
+
+    bench/training.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER] [--triton N] [--check]
+
+Tegula's kernels are those of kernels/ over all configurations of their files, checked against double precision; Triton
+runs the same texts over the N configurations that Tegula found best, with rows padded to powers of two. Interleaved
+rounds with a flushed cache (harness.py). Figures are GB/s of the bytes that the computation has to move. With --check small
+shapes run on the CPU, by the emulator, and nothing is timed.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+import traceback
+
+import torch
+import torch._functorch.config
+import torch.nn.functional as F
+
+import harness
+import side_by_side
+from side_by_side import ROOT, jit_function, load_module, tegula
+
+EPS = 1e-5
+DEVICE = "cuda"
+torch._functorch.config.donated_buffer = False  # so that a gradient can be taken again and again
+
+
+class Case:
+    """`bytes` to move, tensors, and how each side works on them. Subclasses give file, function, arguments(), fixed,
+    results(), exact(), peers()."""
+
+    tolerance = 8e-3
+    fixed = {}
+
+    def configs(self):
+        module = load_module(self.file)
+        for c in self.fitting(module):
+            how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps}
+            if getattr(c, "maxnreg", None):
+                how["maxnreg"] = c.maxnreg
+            if getattr(c, "num_ctas", 1) > 1:
+                how["num_ctas"] = c.num_ctas
+            label = " ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())
+            yield label, how
+
+    def kernel(self):
+        return tegula.load(str(ROOT / "kernels" / f"{self.file}.py"))[self.function]
+
+    def prepare(self):
+        """Sets back what the kernel works on in place."""
+
+    def check(self, work):
+        self.prepare()
+        work()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        errors = [harness.relative_error(found, exact) for found, exact in zip(self.results(), self.exact())]
+        if not max(errors) < self.tolerance:
+            raise RuntimeError(f"WRONG RESULT: {errors}")
+        return max(errors)
+
+
+def matrix(rows, cols, dtype=torch.bfloat16):
+    return torch.randn(rows, cols, device=DEVICE, dtype=dtype)
+
+
+class Rows(Case):
+    """With an extent for each tile's rows."""
+
+    def heuristics(self, how, power_of_two):
+        module = load_module("tiles")
+        rows = how.get("ROWS", 1)
+        block = module.extent(self.cols, 2, how["num_warps"], rows)
+        return how | {"BLOCK": 1 << (self.cols - 1).bit_length() if power_of_two else block}
+
+
+class NormBackward(Rows):
+    file = function = "norm_backward"
+
+    def __init__(self, center, rows, cols):
+        self.center, self.rows, self.cols = center, rows, cols
+        self.bytes = 3 * rows * cols * 2
+
+    def __str__(self):
+        return f"{'LayerNorm' if self.center else 'RMSNorm'} backward {self.rows}x{self.cols} bf16"
+
+    def make(self):
+        self.x, self.dy = matrix(self.rows, self.cols), matrix(self.rows, self.cols)
+        self.weight = matrix(1, self.cols)[0]
+        self.dx, self.dweight = torch.empty_like(self.x), torch.empty_like(self.weight)
+        self.dbias = torch.empty_like(self.weight) if self.center else None
+        self.partials = torch.empty(8 * SMS * self.cols, device=DEVICE)
+        self.counters = torch.zeros(16, dtype=torch.int32, device=DEVICE)
+
+    def fitting(self, module):
+        return module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.x, "dbias_ptr": self.dbias})
+
+    def complete(self, how, power_of_two=False):
+        how = self.heuristics(how | {"CENTER": self.center}, power_of_two)
+        return how | {"EVEN": how["BLOCK"] == self.cols and self.rows % how["ROWS"] == 0}
+
+    def grid(self, how):
+        return min(-(-self.rows // how["ROWS"]), how["PROGRAMS"] * SMS)
+
+    def arguments(self):
+        n = self.cols
+        return (self.dx, self.dweight, self.dbias, self.dy, self.x, self.weight, None, n, n, n, 0, self.rows, n, EPS, 2,
+                self.partials, self.counters)
+
+    def results(self):
+        return [r for r in (self.dx, self.dweight, self.dbias) if r is not None]
+
+    def norm(self, x, weight, bias):
+        if self.center:
+            return F.layer_norm(x, (self.cols,), weight, bias, EPS)
+        return F.rms_norm(x, (self.cols,), weight, EPS)
+
+    def exact(self):
+        if not hasattr(self, "known"):
+            x, w = self.x.double().requires_grad_(), self.weight.double().requires_grad_()
+            b = torch.zeros_like(w).requires_grad_()
+            wanted = [x, w, b] if self.center else [x, w]
+            self.known = [g.float() for g in torch.autograd.grad(self.norm(x, w, b), wanted, self.dy.double())]
+        return self.known
+
+    def peers(self):
+        x, w = self.x.clone().requires_grad_(), self.weight.clone().requires_grad_()
+        b = torch.zeros_like(w).requires_grad_()
+        wanted = [x, w, b] if self.center else [x, w]
+        for name, function in (("torch", self.norm), ("torch.compile", torch.compile(self.norm, dynamic=False))):
+            y = function(x, w, b)
+            yield name, lambda y=y: torch.autograd.grad(y, wanted, self.dy, retain_graph=True)
+
+
+class CrossEntropy(Rows):
+    file = function = "cross_entropy"
+
+    def __init__(self, rows, cols):
+        self.rows, self.cols = rows, cols
+        self.bytes = 2 * rows * cols * 2
+
+    def __str__(self):
+        return f"cross entropy forward + backward {self.rows}x{self.cols} bf16"
+
+    def make(self):
+        self.logits = matrix(self.rows, self.cols)
+        self.work = self.logits.clone()
+        self.targets = torch.randint(0, self.cols, (self.rows,), device=DEVICE)
+        self.losses = torch.empty(self.rows, device=DEVICE)
+
+    def prepare(self):
+        self.work.copy_(self.logits)
+
+    def fitting(self, module):
+        return module.fitting(module.configs(), {"cols": self.cols, "logits_ptr": self.work})
+
+    def complete(self, how, power_of_two=False):
+        flags = {"MEAN": True, "GRADIENT": True, "WIDTH": 8, "CAP": False, "SMOOTH": False, "SQUARE": False}
+        return self.heuristics(how | flags, power_of_two)
+
+    def grid(self, how):
+        return min(self.rows, how["PROGRAMS"] * SMS // how.get("num_ctas", 1))
+
+    def arguments(self):
+        n = self.cols
+        return self.losses, self.work, self.targets, None, n, self.rows, n, -100, 0.0, 0.0, 0.0, 1.0, 2
+
+    def results(self):
+        return [self.losses.sum(), self.work]
+
+    def exact(self):
+        if not hasattr(self, "known"):
+            grads, loss = torch.empty_like(self.logits, dtype=torch.float32), 0.0
+            for part in torch.arange(self.rows).split(256):
+                x = self.logits[part].double().requires_grad_()
+                one = F.cross_entropy(x, self.targets[part], reduction="sum") / self.rows
+                one.backward()
+                grads[part], loss = x.grad.float(), loss + one.detach()
+            self.known = [loss, grads]
+        return self.known
+
+    def peers(self):
+        x = self.logits.clone().requires_grad_()
+
+        def step(x):
+            return F.cross_entropy(x.float(), self.targets)
+
+        for name, function in (("torch", lambda x: F.cross_entropy(x, self.targets)), ("torch.compile", torch.compile(step, dynamic=False))):
+            yield name, lambda function=function: torch.autograd.grad(function(x), x)
+
+
+class ColumnSums(Case):
+    file, function = "reduce", "reduce_columns"
+    fixed = {"KIND": "sum"}
+
+    def __init__(self, rows, cols):
+        self.rows, self.cols, self.bytes = rows, cols, rows * cols * 2
+
+    def __str__(self):
+        return f"sums of columns {self.rows}x{self.cols} bf16"
+
+    def make(self):
+        self.x, self.out = matrix(self.rows, self.cols), torch.empty(self.cols, device=DEVICE, dtype=torch.bfloat16)
+        self.partials = torch.empty(1 << 22, device=DEVICE)
+        self.counters = torch.zeros(1 << 14, dtype=torch.int32, device=DEVICE)
+
+    def fitting(self, module):
+        return module.fitting_columns(module.column_configs(), {"cols": self.cols, "rows": self.rows})
+
+    def complete(self, how, power_of_two=False):
+        return how
+
+    def grid(self, how):
+        groups = -(-self.cols // how["COLS"])
+        return groups * max(1, min(how["PROGRAMS"] * SMS // groups, -(-self.rows // how["ROWS"])))
+
+    def arguments(self):
+        return (self.out, self.x, self.cols, self.rows * self.cols, self.cols, 1, self.rows, self.cols, 2, self.partials,
+                self.counters)
+
+    def results(self):
+        return [self.out]
+
+    def exact(self):
+        return [self.x.sum(0, dtype=torch.float64)]
+
+    def peers(self):
+        compiled = torch.compile(lambda x: x.sum(0), dynamic=False)
+        yield "torch", lambda: self.x.sum(0)
+        yield "torch.compile", lambda: compiled(self.x)
+
+
+class AdamW(Case):
+    """A step over tensors of a Llama-like model: `layers` of width `width`."""
+    file, function = "optimizer", "adamw"
+    tolerance = 1e-5
+    rate, decay = 1e-3, 0.1
+
+    def __init__(self, layers, width):
+        self.layers, self.width = layers, width
+
+    def __str__(self):
+        return f"AdamW {self.layers} layers of {self.width} fp32"
+
+    def make(self):
+        w, f = self.width, self.width * 11 // 4
+        shapes = [(w, w), (w, w // 4), (w, w // 4), (w, w), (w, f), (w, f), (f, w), (w,), (w,)] * self.layers
+        new = lambda scale=1.0: [torch.randn(s, device=DEVICE) * scale for s in shapes]
+        self.start = [new(), new(0.1), new(0.01), [t.abs() for t in new(0.01)]]
+        self.lists = [[t.clone() for t in tensors] for tensors in self.start]
+        self.bytes = 7 * 4 * sum(t.numel() for t in self.lists[0])
+        self.table = torch.tensor([t.data_ptr() for tensors in self.lists for t in tensors], device=DEVICE)
+        self.sizes = torch.tensor([t.numel() for t in self.lists[0]], device=DEVICE)
+        self.chunks = {}
+        if DEVICE == "cpu":
+            device = tegula.Device.emulator()._handle
+            for t in (t for tensors in self.lists for t in tensors):
+                tegula._lib.tegula_device_register_host(device, t.data_ptr(), t.numel() * 4)
+
+    def prepare(self):
+        for tensors, start in zip(self.lists, self.start):
+            torch._foreach_copy_(tensors, start)
+
+    def configs(self):
+        for chunk, warps in [(1024, 4), (2048, 4), (2048, 8), (4096, 8), (4096, 16), (512, 4), (1024, 8), (4096, 4)]:
+            for whole in (True, False):
+                how = {"PARAMETER": tegula.float32, "GRADIENT": tegula.float32, "MOMENT": tegula.float32, "ALIGNED": True,
+                       "WHOLE": whole, "CHUNK": chunk, "num_warps": warps}
+                yield f"CHUNK={chunk} WHOLE={whole} w={warps}", how
+
+    def complete(self, how, power_of_two=False):
+        return how
+
+    def chunk_table(self, chunk):
+        if chunk not in self.chunks:
+            pieces = [torch.stack([torch.full((-(-t.numel() // chunk),), i), torch.arange(-(-t.numel() // chunk))], 1)
+                      for i, t in enumerate(self.lists[0])]
+            self.chunks[chunk] = torch.cat(pieces).to(torch.int32).to(DEVICE)
+        return self.chunks[chunk]
+
+    def grid(self, how):
+        return len(self.chunk_table(how["CHUNK"]))
+
+    def arguments(self, how=None):
+        return (self.table, self.chunk_table((how or {"CHUNK": 1024})["CHUNK"]), self.sizes, None, len(self.sizes), self.rate, 0.9,
+                0.999, 1e-8, self.decay, 1 - 0.9**3, 1 - 0.999**3)
+
+    def results(self):
+        return [torch.cat([t.flatten() for t in self.lists[0]])]
+
+    def exact(self):
+        found = []
+        for p, g, m, v in zip(*self.start):
+            p, g, m, v = p.double(), g.double(), m.double(), v.double()
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            p = p * (1 - self.rate * self.decay) - self.rate * (m / (1 - 0.9**3)) / ((v / (1 - 0.999**3)).sqrt() + 1e-8)
+            found.append(p.float().flatten())
+        return [torch.cat(found)]
+
+    def peers(self):
+        params = [torch.nn.Parameter(t) for t in self.lists[0]]
+        for p, g in zip(params, self.lists[1]):
+            p.grad = g
+        for name, how in (("torch fused", {"fused": True}), ("torch foreach", {"foreach": True})):
+            optimizer = torch.optim.AdamW(params, lr=self.rate, weight_decay=self.decay, **how)
+            for p, m, v in zip(params, *self.lists[2:]):  # the same memory, so that it is there once
+                optimizer.state[p] = {"step": torch.tensor(3.0, device=DEVICE), "exp_avg": m, "exp_avg_sq": v}
+            yield name, optimizer.step
+
+
+SHAPES = [(16384, 4096), (8192, 8192), (4096, 16384), (131072, 128)]
+CASES = [*(NormBackward(center, *shape) for shape in SHAPES for center in (False, True)), CrossEntropy(4096, 131072),
+         CrossEntropy(8192, 32000), ColumnSums(65536, 4096), AdamW(22, 2048)]
+SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
+         ColumnSums(300, 257), AdamW(1, 64)]
+
+
+def candidates(case):
+    """(label, how, launching function) of each configuration that compiles and does not spill."""
+    kernel = case.kernel()
+
+    def build(item):
+        label, how = item
+        arguments = case.arguments(how) if isinstance(case, AdamW) else case.arguments()
+        how = case.complete(how)
+        try:
+            facts = kernel.facts(*arguments, **how) if DEVICE == "cuda" else None
+        except tegula.Error as error:
+            print(f"  {label}: {error}")
+            return None
+        if facts and facts.spill_bytes > 0:
+            print(f"  {label}: {facts.spill_bytes} bytes spilled")
+            return None
+        launch = kernel[(case.grid(how),)]
+        registers = f" ({facts.registers} regs)" if facts else ""
+        return label + registers, how, lambda: launch(*arguments, **how)
+
+    with side_by_side.ThreadPoolExecutor(16) as pool:
+        return [found for found in pool.map(build, list(case.configs())) if found]
+
+
+def timer_of(launches):
+    flush = max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
+    return harness.Interleaved("flush", 1, flush, launches)
+
+
+def fastest(works, count, rounds=5):
+    """The labels of the fastest ones, with their microseconds."""
+    timer = timer_of(2)
+    figures = timer.rounds({label: timer.prepare([work]) for label, work in works.items()}, rounds)
+    return sorted(((statistics.median(f), label) for label, f in figures.items()))[:count]
+
+
+def triton_arms(case, hows):
+    function = jit_function(getattr(load_module(case.file), case.function))
+    for label, how in hows:
+        arguments = case.arguments(how) if isinstance(case, AdamW) else case.arguments()
+        how = case.complete({k: v for k, v in how.items() if k not in ("BLOCK", "EVEN")}, power_of_two=True)
+        how = {k: getattr(load_module("tiles").tl, v.name) if isinstance(v, tegula.dtype) else v for k, v in how.items()}
+        launch = function[(case.grid(how),)]
+        work = lambda launch=launch, arguments=arguments, how=how: launch(*arguments, **how)
+        try:
+            case.check(work)
+            yield label, work
+        except Exception as error:
+            print(f"  triton {label}: {str(error)[:300]}")
+
+
+def compare(case, options):
+    works, hows = {}, {}
+    for label, how, work in candidates(case):
+        try:
+            error = case.check(work)
+            works[label], hows[label] = work, how
+        except Exception as wrong:
+            print(f"  {label}: {str(wrong)[:300]}")
+    best = fastest(works, 8)
+    print("  tegula: " + "; ".join(f"{label} {us:.1f}" for us, label in best), flush=True)
+    arms = {"tegula": works[best[0][1]]}
+    arms["tegula again"] = arms["tegula"]
+    if options.triton:
+        found = dict(triton_arms(case, [(label, hows[label]) for _, label in best[:options.triton]]))
+        if found:
+            ((us, label),) = fastest(found, 1)
+            print(f"  triton: {label} {us:.1f}", flush=True)
+            arms["triton"] = found[label]
+    try:
+        for name, work in case.peers():
+            arms[name] = work
+    except Exception:
+        traceback.print_exc()
+    source = torch.empty(case.bytes // 4, dtype=torch.int16, device=DEVICE)
+    target = torch.empty_like(source)
+    arms["copy"] = lambda: target.copy_(source)
+    timer = timer_of(3)
+    prepared = {name: timer.prepare([work]) for name, work in arms.items()}
+    timer.rounds(prepared, 2)
+    figures = timer.rounds(prepared, options.pairs)
+    for name, f in figures.items():
+        us = statistics.median(f)
+        ratio = harness.ratio(f, figures["tegula"])["median"]
+        print(f"  {name:14} {us:9.1f} us {case.bytes / us / 1e3:8.0f} GB/s  time / Tegula's {ratio:.3f}", flush=True)
+
+
+def main():
+    global DEVICE, SMS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")
+    parser.add_argument("--pairs", type=int, default=21, help="interleaved rounds")
+    parser.add_argument("--budget", type=float, default=400, help="seconds after which no further case is begun")
+    parser.add_argument("--triton", type=int, default=0, help="configurations that Triton runs")
+    parser.add_argument("--check", action="store_true", help="small shapes on the emulator, results alone")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    torch.manual_seed(0)
+    DEVICE = "cpu" if options.check else "cuda"
+    SMS = 4 if options.check else torch.cuda.get_device_properties(0).multi_processor_count
+    for case in SMALL if options.check else CASES:
+        if options.only and not any(text in str(case) for text in options.only):
+            continue
+        if time.perf_counter() - start > options.budget:
+            print(f"{case}: no time")
+            continue
+        print(f"{case} [{time.perf_counter() - start:.0f} s]", flush=True)
+        case.make()
+        if options.check:
+            print("  worst error", max(case.check(work) for _, _, work in candidates(case)))
+            continue
+        try:
+            compare(case, options)
+        except Exception:
+            traceback.print_exc()
+        case.__dict__.clear()
+        torch.cuda.empty_cache()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

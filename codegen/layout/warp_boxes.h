@@ -1,0 +1,32 @@
+// Tiles in registers as bulk stores write them to arrays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/layout/linear_layout.h"
+
+namespace tegula {
+
+/// The boxes that warps hold of a tile. A box belongs to `warps` consecutive warps together; a piece of the tile is one
+/// box of each such group.
+struct WarpBoxes {
+  struct Piece {
+    std::vector<int> registers;  ///< of the tile, those of the piece in order
+    std::vector<int64_t> first;  ///< coordinates of the first group's box
+  };
+  int warps;                     ///< 1, 2 or 4
+  std::vector<int64_t> extents;  ///< of a box, for each dimension of the tile: powers of two
+  int swizzle;                   ///< bytes of a box's row
+  LinearLayout piece;            ///< (Register, Lane, Warp) -> coordinates in a piece
+  LinearLayout shared;           ///< Offset -> coordinates in a piece: rows swizzled, each box in one piece
+  LinearLayout groups;           ///< (Warp) -> coordinates of the group's box in the tile, from the piece's first ones
+  std::vector<Piece> pieces;
+};
+
+/// The boxes of a tile of elements of `bits` bits, their rows along dimension `fast`: the longest ones up to 128 bytes.
+/// None where rows have less than 32 bytes or boxes fewer than eight rows, or where threads hold copies.
+std::optional<WarpBoxes> warp_boxes(const LinearLayout& tile, int fast, int bits);
+
+}  // namespace tegula

@@ -1,0 +1,184 @@
+// Stores of products' results become bulk stores:
+//
+//   store pointers, value, mask     ->     bulk_store value, map, place, coordinates
+//
+// where pointers and mask make a tile of an array (AffineTiles) and warps hold boxes of it (WarpBoxes). No thread
+// computes addresses, and no data goes between lanes: a warp puts its registers into shared memory as they lie, and
+// goes on while the boxes are on their way. In a persistent program they are under way during the next tile's products.
+//
+// The array is the function's own as long as it runs: nothing else of it reads or writes there, and it orders memory
+// for no other program, as the asynchronous proxy's writes would take a fence for that.
+//
+// Runs behind the loops' pipelines, which take the shared memory that they want. Where that leaves no room for a whole
+// tile, threads store: to wait until pieces are read takes longer, as measured.
+#include <algorithm>
+#include <optional>
+
+#include "codegen/analysis/occupancy.h"
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/flow.h"
+#include "codegen/layout/warp_boxes.h"
+#include "codegen/passes/passes.h"
+#include "codegen/pipeline/edit.h"
+#include "codegen/pipeline/mapped_tile.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+// What of the function's code may touch global memory, and whose.
+class GlobalAccesses {
+ public:
+  explicit GlobalAccesses(const Func& func) {
+    walk(func.body, [&](const Op& op) { visit(op); });
+  }
+
+  // Whether nothing but the store itself uses what it writes.
+  bool has_alone(const Op& store) const {
+    const Value* base = pointer_base(store.operand(0));
+    return base && !unknown_ && std::count(bases_.begin(), bases_.end(), nullptr) == 0 &&
+           std::count(bases_.begin(), bases_.end(), base) == 1;
+  }
+
+ private:
+  void visit(const Op& op) {
+    switch (op.opcode) {
+      case Opcode::AtomicRmw:
+        unknown_ |= op.get(attr::sem) != "relaxed";
+        break;
+      case Opcode::Barrier:  // the pipeline's own have async_proxy
+        unknown_ |= !op.get(attr::async_proxy);
+        return;
+      case Opcode::BulkCopy:
+        return add(op.operand(0)->def->operand(0));
+      case Opcode::BulkStore:
+        return add(op.operand(1)->def->operand(0));
+      case Opcode::CopyWarps:
+        return;
+      case Opcode::Load:
+      case Opcode::Store:
+      case Opcode::AsyncCopy:
+        break;
+      default:
+        unknown_ |= op.has(ReadsGlobal) || op.has(WritesGlobal);
+        return;
+    }
+    unknown_ |= op.has(attr::volatile_) && op.get(attr::volatile_);
+    add(op.operand(0));
+  }
+  void add(const Value* pointer) { bases_.push_back(pointer_base(pointer)); }
+
+  std::vector<const Value*> bases_;
+  bool unknown_ = false;
+};
+
+constexpr int kMostGroups = 14;  // of warps that wait for each other: by a barrier each of the hardware's 16
+
+bool has_products_beside(const Func& func) {
+  bool found = false;
+  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart; });
+  return found;
+}
+
+// The value before its layout was converted for the store, if warps hold boxes of that; else the value itself.
+struct Source {
+  Value* value;
+  WarpBoxes boxes;
+};
+std::optional<Source> source_of(const Op& store, int fast) {
+  Value* value = store.operand(1);
+  std::vector<Value*> candidates{value};
+  if (value->def && value->def->opcode == Opcode::ConvertLayout)
+    candidates.insert(candidates.begin(), value->def->operand(0));
+  for (Value* candidate : candidates)
+    if (auto boxes = warp_boxes(*candidate->type.layout, fast, candidate->type.bits()))
+      return Source{candidate, std::move(*boxes)};
+  return std::nullopt;
+}
+
+class BulkStores {
+ public:
+  BulkStores(Func& func, PassContext& context) : func_(func), context_(context) {}
+
+  void run() {
+    std::vector<Op*> stores;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::Store && op.operand(0)->type.is_tile()) stores.push_back(&op);
+    });
+    const GlobalAccesses accesses(func_);
+    bool replaced = false;
+    for (Op* store : stores) {
+      const Loc loc = store->loc;
+      const std::string why_not = func_.bulk_copies() == 1      ? "the option bulk_copies forbids it"
+                                  : !accesses.has_alone(*store) ? kNotAlone
+                                                                : replace(*store);
+      context_.transfers.push_back({loc, why_not.empty() ? "bulk stores" : "stores by threads", why_not});
+      replaced |= why_not.empty();
+    }
+    if (replaced) wait_at_the_end();
+    if (tried_) passes::canonicalize(func_, context_);  // what nobody uses any more
+  }
+
+ private:
+  static constexpr const char* kNotAlone =
+      "the kernel reads the array, writes it elsewhere too, or orders memory for other programs";
+
+  // Why not, or empty.
+  std::string replace(Op& store) {
+    AffineTiles tiles(func_);
+    auto found = tiles.tile_of(store.operand(0), store.operand(2));
+    if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
+    AffineTile& tile = std::get<AffineTile>(found);
+    auto source = source_of(store, tile.dims.back().axis);
+    if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
+      return "warps hold no boxes of it with rows of 32 bytes or more";
+    tried_ = true;
+    const int64_t bytes_before = plan_shared(func_).bytes;
+    const MappedTile mapped{std::move(tile), source->boxes.extents, source->boxes.swizzle};
+    const Type& type = source->value->type;
+    Builder begin = where_maps_stand(func_, store.loc), here = before(store);
+    Type place = Type::place(type.elem, source->boxes.shared.tile_shape());
+    place.layout = std::make_shared<LinearLayout>(source->boxes.shared);
+    Op* alloc = begin.create(Opcode::SharedAlloc, {}, {place}, {{attr::slots, int64_t(source->boxes.pieces.size())}});
+    std::vector<Value*> operands{source->value, make_map(begin, tiles, mapped), alloc->result()};
+    for (Value* coordinate : make_coordinates(here, tiles, mapped, type.shape)) operands.push_back(coordinate);
+    Op* bulk = here.create(Opcode::BulkStore, std::move(operands), {}, {{attr::axes, axes_of(mapped)}});
+    std::unique_ptr<Op> taken = take(store);
+    if (launch_makes_maps(func_) && fits(bytes_before)) return {};
+    before(*bulk).insert(std::move(taken));
+    erase(*bulk);
+    erase(*alloc);
+    return "shared memory has no room for it, or the kernel has more arrays than a launch makes maps of";
+  }
+
+  // Whether there is room for it beside as many programs as before.
+  bool fits(int64_t bytes_before) const {
+    const int64_t bytes = plan_shared(func_).bytes;
+    return bytes <= context_.target.shared_per_program &&
+           programs_by_room(func_, context_.target, bytes) >= programs_by_room(func_, context_.target, bytes_before);
+  }
+
+  // The room of places goes when the program ends.
+  void wait_at_the_end() {
+    Op* last = func_.body.terminator();
+    for (auto& op : func_.body.ops)
+      if (op->opcode == Opcode::CopyWarps) last = op.get();
+    before(*last).create(Opcode::BulkStoreWait, {});
+  }
+
+  Func& func_;
+  PassContext& context_;
+  bool tried_ = false;
+};
+
+}  // namespace
+
+void passes::bulk_stores(Func& func, PassContext& context) {
+  if (!context.target.has(Feature::Tma) || func.num_ctas() > 1 || (func.bulk_copies() != 2 && !has_products_beside(func))) return;
+  BulkStores(func, context).run();
+}
+
+}  // namespace tegula

@@ -1,0 +1,86 @@
+"""Gradients of softmax and log_softmax along the rows of a matrix, from their results.
+
+    softmax:      dx = out * (dout - sum(dout * out))
+    log_softmax:  dx = dout - exp(out) * sum(dout)
+
+A program takes ROWS rows, which stay in registers, or with PIECE > 0 one row in pieces, which are read twice.
+"""
+
+import triton
+import triton.language as tl
+
+from tiles import extent
+
+
+def configs():
+    found = []
+    for warps in [4, 8, 16, 32, 2, 1]:
+        for rows in [1, 2, 4, 8, 16]:
+            found.append(triton.Config({"ROWS": rows, "PIECE": 0}, num_warps=warps))
+    for warps, piece in [(8, 4096), (16, 8192), (16, 4096), (32, 8192)]:
+        found.append(triton.Config({"ROWS": 1, "PIECE": piece}, num_warps=warps))
+    return found
+
+
+def fitting(configs, named_args, **kwargs):
+    """Whole rows where a thread has 4 to 32 elements of two of them."""
+    cols = named_args["cols"]
+    size = named_args["dx_ptr"].element_size()
+    kept = []
+    for config in configs:
+        rows = config.kwargs["ROWS"]
+        piece = config.kwargs["PIECE"]
+        each = rows * extent(cols, size, config.num_warps, rows) / (32 * config.num_warps)
+        if piece > 0:
+            if cols > 2 * piece:
+                kept.append(config)
+        elif (each >= 4 or config.num_warps == 1) and 2 * each + 24 <= min(200, 52000 // (32 * config.num_warps)):
+            kept.append(config)
+    return kept
+
+
+@triton.jit
+def term(dout, out, LOG: tl.constexpr):
+    if LOG:
+        return dout
+    else:
+        return dout * out
+
+
+@triton.jit
+def gradient(dout, out, total, LOG: tl.constexpr):
+    if LOG:
+        return dout - tl.exp(out) * total
+    else:
+        return out * (dout - total)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"], args["ROWS"])})
+@triton.jit
+def softmax_backward(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, rows_class,
+                     LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr):
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    inside = row < rows
+    row = row.to(tl.int64)
+    if PIECE > 0:
+        terms = tl.zeros([1, PIECE], tl.float32)
+        for start in range(0, cols, PIECE):
+            col = start + tl.arange(0, PIECE)[None, :]
+            dout = tl.load(dout_ptr + row * dout_stride + col, mask=col < cols, other=0.0).to(tl.float32)
+            out = tl.load(out_ptr + row * out_stride + col, mask=col < cols, other=0.0).to(tl.float32)
+            terms += term(dout, out, LOG)
+        total = tl.sum(terms, axis=1)[:, None]
+        for start in range(0, cols, PIECE):
+            col = start + tl.arange(0, PIECE)[None, :]
+            dout = tl.load(dout_ptr + row * dout_stride + col, mask=col < cols, other=0.0).to(tl.float32)
+            out = tl.load(out_ptr + row * out_stride + col, mask=col < cols, other=0.0).to(tl.float32)
+            dx = gradient(dout, out, total, LOG)
+            tl.store(dx_ptr + row * dx_stride + col, dx.to(dx_ptr.dtype.element_ty), mask=col < cols)
+    else:
+        col = tl.arange(0, BLOCK)[None, :]
+        mask = inside & (col < cols)
+        dout = tl.load(dout_ptr + row * dout_stride + col, mask=mask, other=0.0).to(tl.float32)
+        out = tl.load(out_ptr + row * out_stride + col, mask=mask, other=0.0).to(tl.float32)
+        dx = gradient(dout, out, tl.sum(term(dout, out, LOG), axis=1)[:, None], LOG)
+        tl.store(dx_ptr + row * dx_stride + col, dx.to(dx_ptr.dtype.element_ty), mask=mask)

@@ -1,0 +1,238 @@
+// label: device
+// Bulk stores: results of products that reach their arrays box by box, and what the emulator says of mistakes.
+#include <random>
+
+#include "codegen/layout/makers.h"
+#include "codegen/layout/warp_boxes.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+// ---- Which boxes warps hold
+
+// A fragment of wgmma: four warps have 16 rows each, a quad of lanes eight elements of a row.
+LinearLayout fragment(int columns, int groups) {
+  std::string text = "register=[[0,1],[8,0]";
+  for (int at = 8; at < columns; at *= 2) text += fmt::format(",[0,{}]", at);
+  text += "], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0]";
+  if (groups == 2) text += ",[64,0]";
+  std::string why;
+  auto layout = LinearLayout::parse(fmt::format("{}] -> dim0:{}, dim1:{}", text, 64 * groups, columns), &why);
+  EXPECT_TRUE(layout) << why;
+  return *layout;
+}
+
+TEST(WarpBoxes, OfFragments) {
+  const auto rows = warp_boxes(fragment(256, 2), 1, 16);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->warps, 1);
+  EXPECT_EQ(rows->extents, (std::vector<int64_t>{16, 64}));
+  EXPECT_EQ(rows->swizzle, 128);
+  EXPECT_EQ(rows->pieces.size(), 4u);
+  EXPECT_EQ(rows->pieces[3].first, (std::vector<int64_t>{0, 192}));
+  EXPECT_EQ(rows->pieces[1].registers.size(), 32u);
+  EXPECT_EQ(rows->shared.tile_shape(), (std::vector<int64_t>{128, 64}));
+  // By columns four warps make rows of 128 bytes.
+  const auto columns = warp_boxes(fragment(128, 2), 0, 16);
+  ASSERT_TRUE(columns);
+  EXPECT_EQ(columns->warps, 4);
+  EXPECT_EQ(columns->extents, (std::vector<int64_t>{64, 128}));
+  EXPECT_EQ(columns->pieces.size(), 1u);
+  EXPECT_EQ(columns->shared.tile_shape(), (std::vector<int64_t>{128, 128}));
+  EXPECT_EQ(warp_boxes(fragment(64, 1), 1, 32)->extents, (std::vector<int64_t>{16, 32}));
+  EXPECT_FALSE(warp_boxes(fragment(8, 1), 1, 16)) << "rows of 16 bytes";
+  EXPECT_FALSE(warp_boxes(coalesced_layout({64, 64}, {1, 0}, 8, 4), 1, 16)) << "a warp has four rows at a time";
+}
+
+// ---- Products
+
+constexpr const char* kProduct = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LOOP: tl.constexpr, SWAP: tl.constexpr, WRAP: tl.constexpr):
+    depth = tl.arange(0, 64)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tiles_n if LOOP else tl.program_id(0) + 1, tl.num_programs(0)):
+        row = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
+        col = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
+        acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, K, 64):
+            if WRAP:
+                a = tl.load(a_ptr + (row % M)[:, None] * K + (k + depth)[None, :])
+                b = tl.load(b_ptr + (col % N)[:, None] * K + (k + depth)[None, :])
+            else:
+                a = tl.load(a_ptr + row[:, None] * K + (k + depth)[None, :], mask=row[:, None] < M, other=0.0)
+                b = tl.load(b_ptr + col[:, None] * K + (k + depth)[None, :], mask=col[:, None] < N, other=0.0)
+            acc = tl.dot(b, a.T, acc) if SWAP else tl.dot(a, b.T, acc)
+        if SWAP:
+            acc = acc.T
+        tl.store(c_ptr + row[:, None] * stride_c + col[None, :], acc.to(c_ptr.dtype.element_ty), mask=(row[:, None] < M) & (col[None, :] < N))
+)";
+
+struct Product {
+  int m = 136, n = 200, k = 64;
+  int block_m = 64, block_n = 128, warps = 4;
+  bool loop = true, swap = false, wrap = false;
+};
+
+// A product of small whole numbers, each sum exact, and what surrounds it in memory, for some seeds of the emulator.
+template <class T>
+void check(const Product& p, int bulk_copies, const std::string& by, const std::vector<uint64_t>& seeds = {0}) {
+  SCOPED_TRACE(fmt::format("{}x{}x{} in tiles of {}x{}{}{}", p.m, p.n, p.k, p.block_m, p.block_n,
+                           p.loop ? ", persistent" : "", p.swap ? ", transposed" : ""));
+  std::mt19937 random(3);
+  std::vector<float16> a(size_t(p.m * p.k)), b(size_t(p.n * p.k));
+  for (auto* values : {&a, &b})
+    for (float16& x : *values) x = float16(float(int(random() % 9) - 4));
+  const int stride = p.n + 16;
+  std::vector<T> expected(size_t(p.m * stride), T(-99.0f));
+  for (int i = 0; i < p.m; ++i)
+    for (int j = 0; j < p.n; ++j) {
+      float sum = 0;
+      for (int k = 0; k < p.k; ++k) sum += float(a[size_t(i * p.k + k)]) * float(b[size_t(j * p.k + k)]);
+      expected[size_t(i * stride + j)] = T(sum);
+    }
+  const Kernel kernel = Program::parse(kProduct, "product.py").kernel("product");
+  const LaunchOptions options{.constexprs = {{"BLOCK_M", p.block_m},
+                                             {"BLOCK_N", p.block_n},
+                                             {"LOOP", p.loop},
+                                             {"SWAP", p.swap},
+                                             {"WRAP", p.wrap}},
+                              .num_warps = p.warps,
+                              .bulk_copies = bulk_copies};
+  ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32, .divisible_by = 8};
+  ArgType result = matrix;
+  result.elem = elem_of<T>().value();
+  const std::vector<ArgType> types{result, matrix, matrix, number, number, number, number};
+  const KernelImage image = kernel.compile(types, options, "sm_90a", true);
+  ASSERT_FALSE(image.transfers.empty());
+  EXPECT_EQ(image.transfers.back().by, by) << image.transfers.back().why_not;
+  if (bulk_copies == 0) EXPECT_EQ(image.transfers[0].why_not, "");
+  const unsigned tiles = unsigned((p.m + p.block_m - 1) / p.block_m * ((p.n + p.block_n - 1) / p.block_n));
+  for (uint64_t seed : seeds) {
+    auto device = make_emulator({.threads = 1, .seed = seed});
+    Buffer da(*device, a), db(*device, b), dc(*device, std::vector<T>(expected.size(), T(-99.0f)));
+    kernel.launch(*device, {p.loop ? std::min(tiles, 2u) : tiles}, options, dc.as<T>(), da.as<float16>(),
+                  db.as<float16>(), p.m, p.n, p.k, stride);
+    const std::vector<T> out = dc.download<T>();
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(float(out[i]), float(expected[i])) << i << ", seed " << seed;
+  }
+}
+
+TEST(BulkStore, ResultsOfProducts) {
+  check<float16>({}, 0, "bulk stores", {0, 1, 2});              // tiles in part outside
+  check<float>({.loop = false}, 0, "bulk stores", {0, 1});      // the place is where operands were
+  check<float16>({.n = 96, .block_n = 192}, 0, "bulk stores");  // three pieces, one of them outside
+  check<float16>({.m = 72, .n = 136, .block_m = 96, .block_n = 128, .warps = 8, .loop = false, .swap = true}, 0,
+                 "bulk stores", {0, 1});  // four warps fill a box together
+  check<bfloat16>({.m = 64, .n = 136}, 1, "stores by threads");
+  // Rows modulo their number: a launch with whole tiles takes bulk copies, the other one code without.
+  check<float16>({.m = 128, .n = 256, .wrap = true}, 0, "bulk stores");
+  check<float16>({.m = 72, .wrap = true}, 0, "bulk stores");
+}
+
+// ---- Mistakes by hand: one thread stores words to a place, and copies a box of 16 x 8 of them to an array.
+
+const char* const kRows = R"(
+declare void @tegula.hw.bulk_store_2d(i32, i64, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_store_commit()
+declare void @tegula.hw.bulk_store_wait.0()
+declare void @tegula.hw.bulk_store_wait.1()
+declare void @tegula.hw.bulk_store_wait_all()
+declare void @tegula.hw.fence_async_shared()
+)";
+constexpr int kRowsOfArray = 12, kColumns = 20;
+
+std::string put(int word, int value) {
+  return fmt::format(
+      "  %a{0} = add i32 %place, {1}\n  call void @tegula.hw.st_shared_b32(i32 %a{0}, i32 {2}, i1 true, i32 1)\n",
+      value, 4 * word, value);
+}
+std::string store(int x, int y, int site = 2) {
+  return fmt::format("  call void @tegula.hw.bulk_store_2d(i32 %place, i64 %map, i32 {}, i32 {}, i1 true, i32 {})\n", x,
+                     y, site);
+}
+std::string call(const char* row) { return fmt::format("  call void @tegula.hw.{}()\n", row); }
+
+// The array afterwards, or what the emulator says.
+std::string run(const std::string& steps, std::vector<int>* out = nullptr, uint64_t seed = 0,
+                int allocated = kRowsOfArray * kColumns) {
+  TensorMaps maps;
+  maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0},
+                {LaunchStep::Constant, Elem::I32, {}, kColumns},
+                {LaunchStep::Constant, Elem::I32, {}, kRowsOfArray}};
+  maps.maps = {{Elem::I32, 0, {16, 8}, 0, {1, 2}, {1}}};
+  const KernelImage image = make_image({pointer("x", Elem::I32)},
+                                       fmt::format(R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %first = icmp eq i32 %t, 0
+  %place = call i32 @tegula.hw.shared_base()
+  %map = ptrtoint ptr %map0 to i64
+  br i1 %first, label %one, label %end
+one:
+{}  br label %end
+end:
+  ret void)",
+                                                   steps),
+                                       1, 1024, kRows, std::move(maps));
+  auto device = make_emulator({.threads = 1, .seed = seed});
+  return error_of([&] {
+    auto kernel = device->load(image);
+    Array<int> x(*device, std::vector<int>(size_t(allocated), -1));
+    launch(*kernel, {1}, x.address());
+    if (out) *out = x.values();
+  });
+}
+
+TEST(BulkStore, WritesWhatIsInside) {
+  for (uint64_t seed : {0, 1, 2}) {
+    std::vector<int> x;
+    const std::string stored =
+        put(0, 5) + put(16 * 3 + 2, 7) + call("fence_async_shared") + store(8, 8) + call("bulk_store_commit");
+    EXPECT_EQ(run(stored + call("bulk_store_wait.0") + put(0, 6), &x, seed), "no error");
+    EXPECT_EQ(x[8 * kColumns + 8], 5);
+    EXPECT_EQ(x[11 * kColumns + 10], 7);
+    EXPECT_EQ(x[7 * kColumns + 19], -1);
+    EXPECT_EQ(x[9 * kColumns], -1) << "what is behind the end of a row is not the next row's";
+    EXPECT_EQ(run(stored + call("bulk_store_wait_all") + put(0, 6), &x, seed), "no error");
+    EXPECT_EQ(x[8 * kColumns + 8], 5);
+    EXPECT_EQ(run(put(0, 5) + call("fence_async_shared") + store(-4, -8) + call("bulk_store_commit") +
+                      call("bulk_store_wait.0"),
+                  &x, seed),
+              "no error");
+    EXPECT_EQ(std::count(x.begin(), x.end(), -1), kRowsOfArray * kColumns) << "a box outside";
+  }
+}
+
+TEST(BulkStore, Faults) {
+  const std::string commit = call("bulk_store_commit"), wait = call("bulk_store_wait.0");
+  const std::string written =
+      "kernel 'k': a write to shared memory at offset 16, which a bulk store issued at k.py:2:5 reads; a wait for it "
+      "is "
+      "missing\n  at k.py:1:5, program (0, 0, 0), thread 0";
+  for (uint64_t seed : {0, 1, 2}) {
+    EXPECT_EQ(run(put(0, 5) + store(0, 0) + commit + wait, nullptr, seed),
+              "kernel 'k': a bulk store reads shared memory at offset 0 that thread 0 stored at k.py:1:5, and no "
+              "fence_async_shared lies between: neither of that thread after the store nor of this one after a barrier "
+              "after it\n  at k.py:2:5, program (0, 0, 0), thread 0");
+    const std::string issued = put(0, 5) + call("fence_async_shared") + store(0, 0);
+    EXPECT_EQ(run(issued + commit + put(4, 6), nullptr, seed), written);
+    EXPECT_EQ(run(issued + commit + call("bulk_store_wait.1") + put(4, 6), nullptr, seed), written);
+    EXPECT_EQ(run(issued + wait + put(4, 6), nullptr, seed), written) << "it is in no group";
+    EXPECT_EQ(run(issued + commit, nullptr, seed),
+              "kernel 'k': a bulk store may still read shared memory at offset 0 when the program ends; a wait for it "
+              "is missing\n  at k.py:2:5, program (0, 0, 0), thread 0");
+    EXPECT_CONTAINS(run(issued + commit + wait, nullptr, seed, 100), "kernel 'k': out-of-bounds write of 64 bytes at ");
+    EXPECT_EQ(run(put(0, 5) + call("fence_async_shared") + store(2, 0), nullptr, seed),
+              "kernel 'k': a bulk copy from element 2 of rows on, which is not a multiple of 4\n  at k.py:2:5, program "
+              "(0, 0, 0), thread 0");
+  }
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,151 @@
+// label: device
+// Every typed function of the kernel library reaches its entry with its operands in their places: one call each,
+// against values that can be told by hand. tests/kernels/test_library.py has shapes, types and extreme values.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "dsl/tegula.h"
+#include "kernels/kernels.h"
+
+namespace tegula::kernels {
+namespace {
+
+Device& device() {
+  static const std::shared_ptr<Device> found = default_device();
+  return *found;
+}
+
+/// A 2 x 2 matrix, or a vector of the first elements.
+struct Values {
+  explicit Values(std::vector<float> values) : buffer(device(), values) {}
+  Matrix<float> matrix() const { return {buffer, 2, 2}; }
+  Vector<float> vector() const { return {buffer, 2}; }
+  Vector<float> number() const { return {buffer, 1}; }
+  std::vector<float> now() const { return buffer.download<float>(); }
+
+  Buffer buffer;
+};
+
+void expect_near(const Values& found, const std::vector<double>& exact) {
+  const std::vector<float> values = found.now();
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(values[i], exact[i], 2e-5) << "element " << i;
+}
+
+struct TypedEntries : testing::Test {
+  Values x{{3, 4, -1, 1}}, y{{0, 0, 0, 0}}, z{{0, 0, 0, 0}}, ones{{1, 1, 1, 1}}, v{{0, 0}}, w{{0, 0}};
+  const double r1 = 1 / std::sqrt(12.5);
+};
+
+TEST_F(TypedEntries, Softmax) {
+  const double p = 1 / (1 + std::exp(1.0)), q = 1 / (1 + std::exp(2.0));
+  log_softmax(device(), y.matrix(), x.matrix());
+  expect_near(y, {std::log(p), std::log(1 - p), std::log(q), std::log(1 - q)});
+  softmax(device(), y.matrix(), x.matrix(), {.causal = true});
+  expect_near(y, {1, 0, q, 1 - q});
+  softmax(device(), y.matrix(), x.matrix());
+  softmax_backward(device(), z.matrix(), x.matrix(), y.matrix());
+  expect_near(z, {-p * (1 - p), p * (1 - p), -2 * q * (1 - q), 2 * q * (1 - q)});
+  log_softmax(device(), y.matrix(), x.matrix());
+  log_softmax_backward(device(), z.matrix(), ones.matrix(), y.matrix());
+  expect_near(z, {1 - 2 * p, 2 * p - 1, 1 - 2 * q, 2 * q - 1});
+}
+
+TEST_F(TypedEntries, Norms) {
+  l2_norm(device(), y.matrix(), x.matrix());
+  expect_near(y, {0.6, 0.8, -std::sqrt(0.5), std::sqrt(0.5)});
+  rms_norm_backward(device(), y.matrix(), v.vector(), ones.matrix(), x.matrix(), {}, {.eps = 0, .dsum = x.matrix()});
+  const double along = 3.5 * r1;
+  expect_near(y, {3 + r1 * (1 - 3 * r1 * along), 4 + r1 * (1 - 4 * r1 * along), 0, 2});
+  expect_near(v, {3 * r1 - 1, 4 * r1 + 1});
+  layer_norm_backward(device(), y.matrix(), v.vector(), w.vector(), x.matrix(), x.matrix(), {}, {.eps = 0});
+  expect_near(y, {0, 0, 0, 0});
+  expect_near(v, {-3 + 1, 4 + 1});
+  expect_near(w, {2, 5});
+  std::vector<int8_t> q(4);
+  Buffer quantised(device(), q);
+  rms_norm(device(), Matrix<int8_t>(quantised, 2, 2), x.matrix(), {}, {.scales = v.vector()});
+  EXPECT_EQ(quantised.download<int8_t>(), (std::vector<int8_t>{95, 127, -127, 127}));
+  expect_near(v, {4 * r1 / 127, 1.0 / 127});
+}
+
+TEST_F(TypedEntries, Losses) {
+  Buffer targets(device(), std::vector<int64_t>{1, -100});
+  Values logits{{0, 0, 5, 7}};
+  cross_entropy(device(), v.vector(), logits.matrix(), Vector<int64_t>(targets, 2), {.lse = w.vector(), .mean = true});
+  expect_near(v, {std::log(2.0), 0});
+  expect_near(w, {std::log(2.0), 0});
+  expect_near(logits, {0.5, -0.5, 0, 0});
+  const float half = std::log(0.5f), quarter = std::log(0.25f), rest = std::log(0.75f);
+  Values input{{half, half, quarter, rest}}, target{{quarter, rest, quarter, rest}};
+  js_divergence(device(), v.vector(), input.matrix(), target.matrix(), 0.5f, 1, false);
+  expect_near(v, {0.5 * (0.25 * std::log(0.25 / 0.375) + 0.75 * std::log(0.75 / 0.625) + 0.5 * std::log(0.5 / 0.375) +
+                         0.5 * std::log(0.5 / 0.625)),
+                  0});
+  kl_divergence(device(), v.vector(), input.matrix(), target.matrix(), 2);
+  expect_near(v, {2 * (0.25 * std::log(0.5) + 0.75 * std::log(1.5)), 0});
+  expect_near(input, {-0.5, -1.5, -0.5, -1.5});
+}
+
+TEST_F(TypedEntries, Reductions) {
+  reduce_rows(device(), v.vector(), x.matrix(), Reduction::Mean);
+  expect_near(v, {3.5, 0});
+  reduce_columns(device(), v.vector(), x.matrix(), Reduction::Max);
+  expect_near(v, {3, 4});
+  Buffer index(device(), std::vector<int32_t>{7, 7});
+  arg_extreme(device(), Vector<int32_t>(index, 2), x.matrix(), Extreme::Min, v.vector());
+  EXPECT_EQ(index.download<int32_t>(), (std::vector<int32_t>{0, 0}));
+  expect_near(v, {3, -1});
+  variance(device(), v.vector(), x.matrix(), 1, w.vector());
+  expect_near(v, {0.5, 2});
+  expect_near(w, {3.5, 0});
+}
+
+TEST_F(TypedEntries, Elementwise) {
+  glu(device(), y.matrix(), x.matrix(), x.matrix(), Activation::Relu);
+  expect_near(y, {9, 16, 0, 1});
+  glu_backward(device(), y.matrix(), z.matrix(), ones.matrix(), x.matrix(), x.matrix(), Activation::LeakyRelu);
+  expect_near(y, {3, 4, -0.01, 1});
+  expect_near(z, {3, 4, -0.01, 1});
+  dropout(device(), y.matrix(), x.matrix(), 0, 1);
+  expect_near(y, {3, 4, -1, 1});
+  Values cos{{0, 1}}, sin{{1, 0}};
+  rope(device(), Tensor(y.buffer.as<float>(), {2, 1, 2}), Tensor(x.buffer.as<float>(), {2, 1, 2}),
+       Tensor(cos.buffer.as<float>(), {2, 1}), Tensor(sin.buffer.as<float>(), {2, 1}));
+  expect_near(y, {-4, 3, -1, 1});
+}
+
+TEST_F(TypedEntries, Optimisers) {
+  Values p{{1, 2}}, g{{3, 4}}, m{{0, 0}}, s{{0, 0}}, norm{{0}}, clip{{0}};
+  auto list = [](const Values& values) { return std::vector<Tensor>{values.vector()}; };
+  gradient_norm(device(), norm.number(), TensorLists(device(), {list(p), list(g)}), clip.number(), 2.5f);
+  expect_near(norm, {5});
+  expect_near(clip, {0.5});
+  adamw(device(), TensorLists(device(), {list(p), list(g), list(m), list(s)}), 1,
+        {.rate = 0.5f, .decay = 0.1f, .clip = clip.number()});
+  expect_near(p, {1 * 0.95 - 0.5, 2 * 0.95 - 0.5});
+  expect_near(m, {0.15, 0.2});
+  lion(device(), TensorLists(device(), {list(p), list(g), list(m)}), {.rate = 1});
+  expect_near(p, {-0.55, 0.4});
+  sgd(device(), TensorLists(device(), {list(p), list(g)}), {.rate = 0.1f});
+  expect_near(p, {-0.85, 0});
+  sgd(device(), TensorLists(device(), {list(p), list(g), list(m)}), {.rate = 0.1f, .momentum = 0.9f, .first = true});
+  expect_near(m, {3, 4});
+  try {
+    TensorLists(device(), {list(p), {}});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const LaunchError& error) {
+    EXPECT_STREQ(error.what(), "list 1 has 0 tensors, but list 0 has 1");
+  }
+  try {
+    lion(device(), TensorLists(device(), {list(p), list(g)}));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const LaunchError& error) {
+    EXPECT_STREQ(error.what(), "lion takes 3 lists of tensors, found 2");
+  }
+}
+
+}  // namespace
+}  // namespace tegula::kernels
