@@ -150,6 +150,11 @@ whose result is used, all threads see what was released. Three things have no or
 
 Programs of a launch have no order but that of atomic operations and volatile loads.
 
+The emulator finds accesses without an order, and reads of what nobody has written: `tegula run --check FILE::KERNEL ...`,
+`TEGULA_EMULATOR_CHECK=1`, or `EmulatorOptions::check_races`. The error names both accesses, what is missing between them, and
+what to write. Stores of what stands there already are no races. `TEGULA_EMULATOR_LIMIT=10s`, or a number of steps, ends
+a launch that does not end, as Ctrl-C does, and says where its threads are.
+
 ## Decorators
 
 `@triton.autotune` (configs, key, reset_to_zero, restore_value, warmup, rep, prune_configs_by with early_config_prune and an integer top_k) and

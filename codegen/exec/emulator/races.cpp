@@ -48,6 +48,13 @@ void Races::threads_met(Program& program, uint32_t threads) {
   for (uint32_t w = 0; w < threads / kLanes; ++w) known[w] = all;
 }
 
+void Races::blocks_met(std::span<Program* const> blocks, uint32_t threads) {
+  for (Program* block : blocks) threads_met(*block, threads);
+  for (Program* block : blocks)
+    for (const Program* other : blocks)
+      if (other != block) join(block->clocks.others[other->clocks.id], other->clocks.known[0]);
+}
+
 void Races::arrive(Program& program, uint32_t warp, Clock& told) {
   Clock& known = program.clocks.known[warp];
   ++known[warp];

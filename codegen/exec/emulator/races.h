@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -66,6 +67,9 @@ class Races {
 
   static void warp_met(Program& program, uint32_t warp);
   static void threads_met(Program& program, uint32_t threads);
+  /// All threads of the blocks of a cluster. (What one of them stores to another's shared memory counts as stored by
+  /// the thread of the same number there.)
+  static void blocks_met(std::span<Program* const> blocks, uint32_t threads);
   /// The warp arrives at a barrier of which others will learn, by `told`.
   static void arrive(Program& program, uint32_t warp, Clock& told);
   static void wait(Program& program, uint32_t warp, const Clock& told) { join_known(program, warp, told); }

@@ -212,6 +212,7 @@ void Worker::end_cluster_barrier(Cluster& cluster) {
     block->writes.barrier();
     for (auto& [offset, barrier] : block->mbarriers) barrier.end_seen = true;
   }
+  if (races_) Races::blocks_met(cluster.blocks, launch_->threads);
   wake(cluster.waiting);
 }
 

@@ -121,9 +121,9 @@ void check(const std::vector<Case>& cases) {
 TEST(Races, OfSharedMemory) {
   check({
       {"read of another warp's store", store("%mine", 1) + load("%other", 2),
-       "race: read of 4 bytes in shared memory at offset\nand write by thread\nat k.py:1:5, and no barrier lies "
-       "between\n"
-       "at k.py:2:5, program (0, 0, 0)\nhint: tl.debug_barrier() between the two"},
+       "race: write of 4 bytes in shared memory at offset 192, and read by thread 31 of warp 0 at k.py:2:5, and no "
+       "barrier "
+       "lies between\n  at k.py:1:5, program (0, 0, 0), thread 32\n  hint: tl.debug_barrier() between the two"},
       {"... behind a barrier", store("%mine", 1) + sync() + load("%other", 2), ""},
       {"... behind a barrier of each warp alone", store("%mine", 1) + sync_warp() + load("%other", 2),
        "race:\nk.py:1:5\nand no barrier lies between\nk.py:2:5"},
@@ -166,8 +166,10 @@ TEST(Races, OfCopiesAndMemoryBarriers) {
       {"a phase that the other warp waits for",
        init(32) + store("%mine", 1, "%t", "%low") + arrive("%low") + kWait + load("%word", 2), ""},
       {"a store behind the arrival",
-       init(32) + arrive("%low") + store("%mine", 1, "%unique", "%low") + kWait + sync_warp() + load("%word", 2),
+       init(1) + arrive("%first") + store("%mine", 1, "%unique", "%low") + kWait + load("%word", 2),
        "k.py:1:5\nk.py:2:5"},
+      {"... ahead of it",
+       init(1) + store("%mine", 1, "%unique", "%low") + sync_warp() + arrive("%first") + kWait + load("%word", 2), ""},
       {"a warp that does not arrive", init(32) + store("%mine", 1) + arrive("%low") + kWait + load("%other", 2),
        "k.py:1:5\nk.py:2:5"},
   });
@@ -202,7 +204,7 @@ TEST(Races, OfGlobalMemory) {
       {"... and a load",
        "%a = call i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1) %p0, i32 1, i1 %zero, i32 1)\n" +
            load_global("%p0", 2, "%one"),
-       "and atomic operation by\nk.py:1:5\nk.py:2:5", 1, 2},
+       "race:\nk.py:1:5\nk.py:2:5", 1, 2},
   });
 }
 
@@ -283,7 +285,7 @@ TEST(Races, OfKernels) {
     unsigned programs = 1;
   };
   const std::vector<KernelCase> cases = {
-      {"tl.store(x, tl.load(x) + 1)", "k.py:6:14", 2},
+      {"tl.store(x, tl.load(x) + 1)", "k.py:6:5", 2},
       {"tl.atomic_add(x, 1)", nullptr, 4},
       {"tl.store(x + i, i)\ntl.store(y + i, tl.load(x + 255 - i))", nullptr},
       // z is x: of other parameters nobody knows.
