@@ -41,6 +41,8 @@ class AffineTiles {
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
   /// strides, the base and the start in a row are multiples of 16 bytes.
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
+  /// What an integer scalar comes down to; none where that is not followed.
+  std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
   /// The scalar that an unknown stands for.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
 
@@ -80,6 +82,7 @@ class AffineTiles {
   void place_term(const Polynomial& term, AffineTile& out) const;
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+  std::string shift(AffineTile& tile, const std::vector<AffineDim*>& dims) const;
 
   bool is_host(const Polynomial& p) const;
   bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
