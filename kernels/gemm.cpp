@@ -26,13 +26,12 @@ bool may_be_divided(int64_t m, int64_t n, int64_t k) {
   return m * n <= 16 * kProcessors * kLargestTile && k >= 64 * 32 && k <= 1 << 24;
 }
 
-// Stands for M where tuning tells problems apart, as row_class in gemm.py.
+}  // namespace
+
 int64_t row_class(int64_t m) {
   const auto above = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(m, 16))));
   return above >= 64 && m <= above / 4 * 3 ? above / 4 * 3 : above;
 }
-
-}  // namespace
 
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options, StreamHandle stream) {

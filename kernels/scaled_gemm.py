@@ -1,4 +1,4 @@
-"""C = epilogue(A B + bias) for float8 operands with scales, which stand for A times its scales and B times its scales.
+"""C = activation(A B + bias) for float8 operands with scales, which stand for A times its scales and B times its scales.
 
 A is M x K, B is K x N, both float8 of either kind; `bias` has N elements or is None. Scales are fp32, and each operand has
 
@@ -18,7 +18,8 @@ number of rows of A.
 import triton
 import triton.language as tl
 
-from gemm import even, inside, none, place, row_class
+from gemm import even, place, row_class
+from tiles import activate, inside
 
 # Elements along K, and columns of B, that share a scale.
 SCALED = tl.constexpr(128)
@@ -92,7 +93,7 @@ def outer(x, y, SWAP: tl.constexpr):
 
 @triton.jit
 def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                   stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE: tl.constexpr, BLOCKS: tl.constexpr,
+                   stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                    PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
                    SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """One tile of C."""
@@ -136,7 +137,7 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + first_col + col, mask=col_mask, other=0.0).to(tl.float32)[None, :]
     c_ptrs = c_ptr + first_row * stride_cm + first_col + row[:, None] * stride_cm + col[None, :]
-    tl.store(c_ptrs, EPILOGUE(acc).to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+    tl.store(c_ptrs, activate(acc, ACTIVATION).to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 10})
@@ -147,16 +148,16 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
 })
 @triton.jit
 def scaled_gemm(c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, EPILOGUE: tl.constexpr, BLOCKS: tl.constexpr,
+                stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                 PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
                 PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """A program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from tile to tile."""
     if PROGRAMS == 0:
         scaled_product(tl.program_id(0), c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                       stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
+                       stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
                        EVEN_N, EVEN_K)
     else:
         for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
             scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                           stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
+                           stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
                            EVEN_N, EVEN_K)
