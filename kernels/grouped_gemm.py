@@ -21,12 +21,14 @@ def tile(m, n, k, warps, stages, swap=False):
 
 
 def configs():
-    found = [tile(128, 256, 64, 8, 4), tile(128, 256, 64, 8, 3), tile(128, 128, 64, 8, 5), tile(128, 128, 64, 4, 3), tile(128, 128, 64, 4, 4),
+    found = [tile(128, 192, 64, 8, 4), tile(128, 256, 64, 8, 4), tile(128, 256, 64, 8, 3), tile(128, 128, 64, 8, 5), tile(128, 128, 64, 4, 3), tile(128, 128, 64, 4, 4),
              tile(64, 256, 64, 4, 4), tile(64, 128, 64, 4, 4), tile(64, 128, 64, 4, 6), tile(64, 64, 64, 4, 6), tile(64, 128, 128, 4, 4),
              tile(32, 32, 32, 1, 3)]
     for m in [16, 32, 48]:
         for n, k, stages in [(64, 64, 8), (64, 128, 6), (128, 64, 5), (128, 64, 7), (128, 128, 4)]:
             found.append(tile(m, n, k, 4, stages, True))
+    for m in [80, 96]:
+        found.append(tile(m, 128, 64, 4, 5, True))
     return found
 
 
@@ -38,9 +40,9 @@ def fitting(configs, named_args, **kwargs):
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["BLOCK_N"] > max(32, triton.next_power_of_2(named_args["N"])):
             continue
-        if m >= 64 and mean > 48 and m <= 2 * triton.next_power_of_2(mean):
-            kept.append(config)
-        elif config.kwargs["SWAP"] and mean <= 64 and m <= max(16, 2 * triton.next_power_of_2(mean)):
+        if m > max(16, 2 * triton.next_power_of_2(mean)):
+            continue
+        if (config.kwargs["SWAP"] and mean <= 96) or (m >= 64 and mean > 48 and not config.kwargs["SWAP"]):
             kept.append(config)
     if len(kept) == 0:
         kept = [tile(32, 32, 32, 1, 3)]

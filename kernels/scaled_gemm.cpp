@@ -17,9 +17,9 @@ int64_t blocks(int64_t elements) { return (elements + kScaledBlock - 1) / kScale
 
 bool has_shape(const Tensor& t, int64_t rows, int64_t cols) { return t.shape[0] == rows && t.shape[1] == cols; }
 
-// 0 where one element stands for all.
-Arg stride(const Tensor& t, int axis) {
-  return detail::integer(t.shape[size_t(axis)] == 1 ? 0 : t.strides[size_t(axis)]);
+// None where one element stands for all.
+Arg stride(const Tensor& t, int axis, bool of_blocks) {
+  return of_blocks || t.shape[size_t(axis)] > 1 ? detail::integer(t.strides[size_t(axis)]) : Arg(nullptr);
 }
 
 // Whether the scales are of blocks.
@@ -84,10 +84,10 @@ void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream)
                                  integer(b.strides[0]),
                                  integer(b.strides[1]),
                                  integer(c.strides[0]),
-                                 stride(scale_a, 0),
-                                 stride(scale_a, 1),
-                                 stride(scale_b, 1),
-                                 stride(scale_b, 0),
+                                 stride(scale_a, 0, of_blocks),
+                                 stride(scale_a, 1, of_blocks),
+                                 stride(scale_b, 1, of_blocks),
+                                 stride(scale_b, 0, of_blocks),
                                  integer(detail::row_class(m))};
   const auto grid = [&](const Config& config) {
     const int64_t block_m = config["BLOCK_M"], block_n = config["BLOCK_N"];

@@ -88,14 +88,14 @@ void lower_DevicePrint(Lowering& l, const ir::Op& op) {
     llvm::SmallVector<llvm::Value*> args{address_of_text(l, format_of(op, 0, "")), l.i32(0)};
     args.append(kMostCoordinates, l.i32(0));
     args.push_back(l.b.getInt64(0));
-    args.push_back(l.is_owner(nullptr));
+    args.push_back(l.is_owner_in_cluster(nullptr));
     l.hw("print", args, fmt::format(".0.0.{}", kNothing));
     return;
   }
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const ir::Type& type = op.operands[i]->type;
     llvm::Value* format = address_of_text(l, format_of(op, i, printed_as(type, op.get(ir::attr::hex)).directive));
-    llvm::Value* owner = l.is_owner(type.layout);
+    llvm::Value* owner = l.is_owner_in_cluster(type.layout.get());
     for (int r = 0; r < Lowering::num_registers(type); ++r)
       if (Lowering::canonical_register(type, r) == r) print_element(l, op, i, r, format, owner);
   }

@@ -113,6 +113,16 @@ Box box_of(uint32_t shared, uint64_t map, const uint32_t* coordinates, int rank,
   return box;
 }
 
+/// Where races are looked for: the rows of the array, as the thread's own accesses.
+void note_rows(Fiber& fiber, const Box& box, Access access) {
+  Races* races = this_worker->races();
+  if (!races) return;
+  for_each_row(box, [&](const Row& row) {
+    const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(box.map->element_bytes);
+    if (bytes) races->global(fiber, row.address, bytes, access, box.where, nullptr);
+  });
+}
+
 }  // namespace
 
 TensorMap::TensorMap(const ImageTensorMap& map, const MappedArray& array)
@@ -142,6 +152,7 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   check_array(copy, Access::Read);
   count_bulk_copy(copy, barrier);
   if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, where);
+  note_rows(worker.fiber(), copy, Access::Read);
   copy.done = worker.flip();
   if (copy.done) perform(program, copy);
   program.bulk_copies.push_back(copy);
@@ -172,7 +183,8 @@ void read_box(Program& program, BulkStore& store) {
     std::memcpy(store.data.data() + at, shared + swizzled(store.offset + at, uint32_t(store.map->swizzle)), kChunk);
 }
 
-void write_array(const BulkStore& store) {
+void write_array(const Program& program, const BulkStore& store) {
+  note_rows(*program.fibers[store.thread], store, Access::Write);
   const int64_t size = store.map->element_bytes;
   for_each_row(store, [&](const Row& row) {
     std::memcpy(reinterpret_cast<void*>(row.address),
@@ -190,6 +202,8 @@ void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, 
   BulkStore store{box_of(from, map, coordinates, rank, where), worker.fiber().bulk_groups, false, {}};
   check_place(program, store, Access::Read, "a bulk store reads");
   check_array(store, Access::Write);
+  if (Races* races = worker.races())
+    races->shared(worker.fiber(), store.offset, store.bytes, Access::Read, where, nullptr);
   if (worker.flip()) read_box(program, store);
   program.bulk_stores.push_back(std::move(store));
 }
@@ -203,7 +217,7 @@ void wait_for_bulk_stores(uint32_t pending, bool written) {
     if (store.thread != fiber.thread || store.group + pending >= fiber.bulk_groups) return false;
     if (store.data.empty()) read_box(program, store);
     store.released = true;
-    if (written) write_array(store);
+    if (written) write_array(program, store);
     return written;
   });
 }
@@ -221,7 +235,7 @@ void end_bulk_stores(Program& program) {
     this_worker->abandon(fault);
   }
   this_worker->shuffle(program.bulk_stores.begin(), program.bulk_stores.end());
-  for (const BulkStore& store : program.bulk_stores) write_array(store);
+  for (const BulkStore& store : program.bulk_stores) write_array(program, store);
   program.bulk_stores.clear();
 }
 
