@@ -95,7 +95,7 @@ void lower_DevicePrint(Lowering& l, const ir::Op& op) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const ir::Type& type = op.operands[i]->type;
     llvm::Value* format = address_of_text(l, format_of(op, i, printed_as(type, op.get(ir::attr::hex)).directive));
-    llvm::Value* owner = l.is_owner(type.layout);
+    llvm::Value* owner = l.is_owner(type.layout.get());
     for (int r = 0; r < Lowering::num_registers(type); ++r)
       if (Lowering::canonical_register(type, r) == r) print_element(l, op, i, r, format, owner);
   }
