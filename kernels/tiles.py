@@ -7,9 +7,10 @@ from triton.language.extra import libdevice
 
 # Blocks of a cluster, warps of each and registers a thread at most, for rows that one block cannot keep or keeps alone on a
 # multiprocessor.
-CLUSTERS = [(2, 8, 80), (2, 8, 128), (2, 16, None), (2, 16, 64), (2, 32, None), (4, 8, 80), (4, 8, 128), (4, 16, None),
-            (4, 16, 64), (4, 32, None), (8, 4, None), (8, 8, 80), (8, 8, 128), (8, 16, None), (8, 16, 64), (8, 32, None),
-            (16, 4, None), (16, 8, 80), (16, 8, 128), (16, 16, None), (16, 16, 64)]
+CLUSTERS = [(2, 8, 80), (2, 8, 128), (2, 16, None), (2, 16, 64), (2, 32, None), (4, 8, 64), (4, 8, 80), (4, 8, 128),
+            (4, 16, None), (4, 16, 64), (4, 32, None), (8, 4, None), (8, 8, 64), (8, 8, 80), (8, 8, 128), (8, 16,
+            None), (8, 16, 64), (8, 32, None), (16, 4, None), (16, 8, 64), (16, 8, 80), (16, 8, 128), (16, 16, None),
+            (16, 16, 64)]
 # Elements of a row in each of their blocks, at least.
 LEAST_OF_BLOCK = 6144
 
