@@ -31,8 +31,8 @@ def configs():
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    for blocks, warps, limit in CLUSTERS:
-        divided = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+    for blocks, warps, stages, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
         found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
@@ -62,7 +62,8 @@ def fitting(configs, named_args, **kwargs):
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:
-            if cols >= LEAST_OF_BLOCK * blocks and 16 * threads <= block <= min(64, registers) * threads:
+            held = block * (4 + max(stages - 1, 0) * size)
+            if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             ahead = max(stages - 1, 0)
