@@ -180,7 +180,7 @@ high:
 }
 
 TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {
-  // The last thread of each block stores to block 1, whose barrier at offset 0 expects `expected` bytes.
+  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects `expected` bytes.
   auto body = [](int expected, int to, const char* more) {
     return fmt::format(R"(  %base = call i32 @tegula.hw.shared_base()
   %t = call i32 @tegula.hw.thread_id()
@@ -188,7 +188,9 @@ TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {
   %b = call i32 @tegula.hw.block_of_cluster()
   %second = icmp eq i32 %b, 1
   %there = call i32 @tegula.hw.address_in_block(i32 %base, i32 1)
-  %to = add i32 %there, {}
+  %from = mul i32 %b, 4
+  %first = add i32 %there, {}
+  %to = add i32 %first, %from
   %own = add i32 %base, {}
   call void @tegula.hw.mbarrier_init(i32 %base, i32 1, i1 %last, i32 1)
   call void @tegula.hw.cluster_arrive(i32 2)
