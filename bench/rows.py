@@ -77,7 +77,10 @@ class Case(side_by_side.Case):
         tiles = -(-self.rows // how["ROWS"])
         if "COLS" in how:
             return tiles * -(-self.cols // how["COLS"])
-        return min(tiles, self.sms * per_sm) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
+        at_once = self.sms * per_sm // how.get("num_ctas", 1)
+        if how.get("num_ctas", 1) >= 8:
+            at_once = max(1, at_once * 15 // 16)  # as kernels/launch_rules.cpp has it
+        return min(tiles, at_once) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
 
     def configs(self, extent=None):
         """Those that the library's file leaves for this shape, with what its heuristics say. `extent`: of a row in a tile; by

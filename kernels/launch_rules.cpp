@@ -25,7 +25,11 @@ Grid tiles_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = ceil_div(call.extent("rows"), tile_rows);
   if (config.find("COLS")) return {unsigned(tiles * ceil_div(cols, config["COLS"]))};
   if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
-  return {unsigned(std::min(tiles, num_sms * resident_programs(*config.num_warps, tile_rows * cols)))};
+  const int64_t blocks = config.num_ctas.value_or(1);
+  int64_t at_once = num_sms * resident_programs(*config.num_warps, tile_rows * cols / blocks) / blocks;
+  // Clusters lie within parts of a GPU, which hold no whole number of large ones.
+  if (blocks >= 8) at_once = std::max<int64_t>(1, at_once * 15 / 16);
+  return {unsigned(std::min(tiles, at_once))};
 }
 
 Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {

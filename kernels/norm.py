@@ -44,8 +44,8 @@ def configs():
             for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
                 several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
                 found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
-    for blocks, warps, limit in CLUSTERS:
-        divided = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+    for blocks, warps, stages, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
         found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
@@ -75,7 +75,8 @@ def fitting(configs, named_args, **kwargs):
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:
-            if cols >= LEAST_OF_BLOCK * blocks and 16 * threads <= block <= min(64, registers) * threads:
+            held = block * (4 + stages * size)
+            if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             fits = rows * block * (1 + 2 * stages) <= registers * threads

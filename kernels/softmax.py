@@ -31,8 +31,8 @@ def configs():
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    for blocks, warps, limit in CLUSTERS:
-        divided = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
+    for blocks, warps, stages, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
         found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     for piece in [4096, 8192]:
         for warps in WARPS:
@@ -62,7 +62,8 @@ def fitting(configs, named_args, **kwargs):
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:
-            if cols >= LEAST_OF_BLOCK * blocks and 16 * threads <= block <= min(64, registers) * threads:
+            held = block * (4 + max(stages - 1, 0) * size)
+            if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             ahead = max(stages - 1, 0)
@@ -85,11 +86,43 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
 
 
 @triton.jit
+def columns(BLOCK: tl.constexpr, PARTS: tl.constexpr):
+    """Those of a tile: of rows, or of a row whose parts lie below each other, one for each block of a cluster."""
+    if PARTS > 1:
+        return tl.arange(0, PARTS)[:, None] * (BLOCK // PARTS) + tl.arange(0, BLOCK // PARTS)[None, :]
+    else:
+        return tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def join_sums(top, total, other_top, other_total):
+    """Of two parts of a row: the greatest x, and the sum of exponentials relative to it."""
+    both = tl.maximum(top, other_top)
+    return both, total * tl.exp(top - both) + other_total * tl.exp(other_top - both)
+
+
+@triton.jit
+def row_in_parts(x, mask, KIND: tl.constexpr):
+    """Each part has exponentials of its own; then all exchange their greatest x and their sums, at once."""
+    if KIND == "exp_normalize":
+        numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
+        return numerator / tl.sum(tl.sum(numerator, axis=1), axis=0)
+    top = tl.maximum(tl.max(x, axis=1), -1e38)
+    x = x - top[:, None]
+    numerator = tl.exp(x)
+    row_top, total = tl.reduce((top, tl.sum(numerator, axis=1)), 0, join_sums)
+    if KIND == "log_softmax":
+        return x + (top - row_top - tl.log(total))[:, None]
+    else:
+        return numerator * (tl.exp(top - row_top) / total)[:, None]
+
+
+@triton.jit
 def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries,
                scale, AFFINE: tl.constexpr, KIND: tl.constexpr, CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr, EVICTION: tl.constexpr):
+               ROWS: tl.constexpr, PARTS: tl.constexpr, EVICTION: tl.constexpr):
     row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-    col = tl.arange(0, BLOCK)[None, :]
+    col = columns(BLOCK, PARTS)
     mask = col < cols
     if ROWS > 1:
         mask = mask & (row < rows)
@@ -98,15 +131,18 @@ def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride
     wide = row.to(tl.int64)
     x = load_scores(x_ptr, mask_ptr, wide * x_stride, mask_row, row, col, cols, queries, mask, CAUSAL, EVICTION)
-    if KIND == "exp_normalize":
-        numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
+    if PARTS > 1:
+        y = row_in_parts(x, mask, KIND)
     else:
-        x = x - tl.max(x, axis=1)[:, None]
-        numerator = tl.exp(x)
-    if KIND == "log_softmax":
-        y = x - tl.log(tl.sum(numerator, axis=1))[:, None]
-    else:
-        y = numerator / tl.sum(numerator, axis=1)[:, None]
+        if KIND == "exp_normalize":
+            numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
+        else:
+            x = x - tl.max(x, axis=1)[:, None]
+            numerator = tl.exp(x)
+        if KIND == "log_softmax":
+            y = x - tl.log(tl.sum(numerator, axis=1))[:, None]
+        else:
+            y = numerator / tl.sum(numerator, axis=1)[:, None]
     if AFFINE:
         y = y * scale + bias
     tl.store(out_ptr + wide * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
@@ -162,11 +198,13 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
                                  args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
+    "PARTS": lambda args: args["num_ctas"],
 })
 @triton.jit
 def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
             rows_class, BLOCK: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
-            PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False):
+            PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False,
+            PARTS: tl.constexpr = 1):
     """softmax(x), with a bias softmax(x) * scale + bias. KIND "log_softmax": its logarithm; "exp_normalize": the
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
@@ -178,12 +216,12 @@ def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_strid
         AFFINE: tl.constexpr = bias_ptr is not None
         bias = 0.0
         if AFFINE:
-            col = tl.arange(0, BLOCK)[None, :]
+            col = columns(BLOCK, PARTS)
             bias = tl.load(bias_ptr + col, mask=col < cols, other=0.0).to(tl.float32)
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, mask_ptr, bias, tl.program_id(0), out_stride, x_stride, mask_stride, rows, cols,
-                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, EVICTION)
+                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, EVICTION)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows,
-                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, EVICTION)
+                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, EVICTION)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/layout/axis_order.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -123,9 +124,7 @@ bool crosses_blocks(const ir::Op& op, int num_ctas) {
   const ir::Type& to = op.result()->type;
   switch (op.opcode) {
     case ir::Opcode::Reduce:
-      for (int bit = 0; from.layout && bit < from.layout->in_bits(Dim::Block); ++bit)
-        if (from.layout->basis(Dim::Block, bit, tile_dim(int(op.get(ir::attr::axis))))) return true;
-      return false;
+      return from.layout && !bits_along(*from.layout, Dim::Block, int(op.get(ir::attr::axis))).empty();
     case ir::Opcode::AtomicRmw:
       return !to.layout || !to.layout->in_bits(Dim::Block) || to.layout->free_mask(Dim::Block);
     case ir::Opcode::ExpandDims:

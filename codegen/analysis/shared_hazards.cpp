@@ -8,6 +8,7 @@
 
 #include "codegen/analysis/global_order.h"
 #include "codegen/ir/flow.h"
+#include "codegen/layout/axis_order.h"
 
 namespace tegula {
 
@@ -263,8 +264,11 @@ class HazardWalk {
 
   // Threads exchange data through scratch, with barriers of their own behind each write.
   void exchange(const Op& op, State& state) {
-    if (plan_.across.contains(&op))
-      return barrier(state, false);  // blocks wait for each other, and the scratch is its own
+    if (plan_.across.contains(&op)) {                                 // its scratch is its own
+      if (op.opcode != Opcode::Reduce) return barrier(state, false);  // all blocks wait for each other
+      // Warps meet to reduce among each other; then threads wait for data alone.
+      if (bits_along(*op.operand(0)->type.layout, Dim::Warp, int(op.get(attr::axis))).empty()) return;
+    }
     write(op, {&op}, false, state);
     barrier(state, false);
     state.read.insert({&op});

@@ -17,7 +17,7 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kAlignment = 128;
-constexpr int64_t kBarrierAlignment = 8;
+constexpr int64_t kBarrierAlignment = 8, kBarrierBytes = 8;
 constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
 /// Up to this many bytes in all, every op has its own area; larger ones share.
 constexpr int64_t kPrivateBytes = 16 << 10;
@@ -28,20 +28,16 @@ int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8
 int64_t combine_scratch(const ir::Op& op) {
   const ir::Type& in = op.operand(0)->type;
   const int axis = int(op.get(ir::attr::axis));
-  auto partials = [&](Dim dim) {
-    int64_t count = 1;
-    for (int bit = 0; bit < in.layout->in_bits(dim); ++bit)
-      if (in.layout->basis(dim, bit, tile_dim(axis))) count *= 2;
-    return count;
-  };
+  auto partials = [&](Dim dim) { return int64_t(1) << bits_along(*in.layout, dim, axis).size(); };
   int64_t warps = partials(Dim::Warp), blocks = partials(Dim::Block);
   if (op.opcode == ir::Opcode::Scan && warps > 1) warps *= axis_order(*in.layout, axis)->rounds;
   const int64_t elements = in.num_elements() / in.shape[size_t(axis)];
   int64_t bytes = 0;
   for (const ir::Value* x : op.operands) {
     if (warps > 1) bytes += elements * warps * element_bytes(x->type) + 16;
-    if (blocks > 1) bytes += exchange_slots(op) * (elements * blocks * element_bytes(x->type) + 16);
+    if (blocks > 1) bytes += exchange_slots(op) * (elements * blocks * bytes_in_other_block(x->type) + 16);
   }
+  if (blocks > 1) bytes += exchange_slots(op) * kBarrierBytes;
   return bytes;
 }
 
@@ -229,6 +225,8 @@ const ir::Op* alloc_of(const ir::Value* place) {
   while (op->opcode != ir::Opcode::SharedAlloc) op = op->operand(0)->def;
   return op;
 }
+
+int64_t bytes_in_other_block(const ir::Type& type) { return std::max<int64_t>(4, element_bytes(type)); }
 
 int exchange_slots(const ir::Op& op) {
   for (const ir::Op* around = op.parent->parent; around; around = around->parent->parent)

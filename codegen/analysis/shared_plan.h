@@ -17,6 +17,9 @@ int64_t place_bytes(const ir::Type& type);
 /// Bytes of shared memory that lowering `op` needs for exchanging data between warps or blocks; 0 for most ops.
 int64_t scratch_bytes(const ir::Op& op);
 
+/// Bytes of an element where another block of the cluster stores it, one by one.
+int64_t bytes_in_other_block(const ir::Type& type);
+
 /// How many areas an op takes in turn that exchanges data between the blocks of a cluster: two in a loop.
 int exchange_slots(const ir::Op& op);
 

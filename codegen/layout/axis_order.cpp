@@ -31,6 +31,13 @@ std::optional<std::vector<Place>> find_places(const LinearLayout& layout, int ax
 
 }  // namespace
 
+std::vector<int> bits_along(const LinearLayout& layout, Dim in, int axis) {
+  std::vector<int> bits;
+  for (int bit = 0; bit < layout.in_bits(in); ++bit)
+    if (layout.basis(in, bit, tile_dim(axis))) bits.push_back(bit);
+  return bits;
+}
+
 std::optional<AxisOrder> axis_order(const LinearLayout& layout, int axis) {
   const auto places = find_places(layout, axis);
   if (!places) return std::nullopt;

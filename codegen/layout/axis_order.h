@@ -8,6 +8,9 @@
 
 namespace tegula {
 
+/// The bits of an input that move along tile dimension `axis`.
+std::vector<int> bits_along(const LinearLayout& layout, Dim in, int axis);
+
 /// Consecutive elements lie in a run of a thread's registers, the runs of lanes side by side, those of warps behind
 /// them, and all that again in further registers: element number ((round * warps + warp) * lanes + lane) * run +
 /// register.

@@ -60,24 +60,14 @@ llvm::Value* Combining::element_index(const Key& key) {
   return index;
 }
 
-std::vector<int64_t> Combining::areas(int64_t partials, int64_t begin) const {
+std::vector<int64_t> Combining::areas(int64_t partials) const {
   std::vector<int64_t> out;
-  int64_t area = l_.shared.offset.at(&op_) + begin;
+  int64_t area = l_.shared.offset.at(&op_);
   for (const ir::Value* x : op_.operands) {
     out.push_back(area);
-    area += area_bytes_of(x, partials);
+    area += (in_.num_elements() / in_.shape[axis_] * partials * element_bytes(x) + 15) / 16 * 16;
   }
   return out;
-}
-
-int64_t Combining::area_bytes(int64_t partials) const {
-  int64_t bytes = 0;
-  for (const ir::Value* x : op_.operands) bytes += area_bytes_of(x, partials);
-  return bytes;
-}
-
-int64_t Combining::area_bytes_of(const ir::Value* x, int64_t partials) const {
-  return (in_.num_elements() / in_.shape[size_t(axis_)] * partials * element_bytes(x) + 15) / 16 * 16;
 }
 
 llvm::Value* Combining::address(int64_t area, llvm::Value* index, int64_t bytes) {

@@ -40,10 +40,8 @@ class Combining {
 
   // Partial results in shared memory, `partials` side by side for each element along the other axes.
   static int64_t element_bytes(const ir::Value* x) { return std::max(1, x->type.bits() / 8); }
-  /// Where the partials of each operand begin, from `begin` on in the op's scratch; and the bytes of all of them.
-  std::vector<int64_t> areas(int64_t partials, int64_t begin = 0) const;
-  int64_t area_bytes(int64_t partials) const;
-  int64_t area_bytes_of(const ir::Value* x, int64_t partials) const;
+  /// Where the partials of each operand begin.
+  std::vector<int64_t> areas(int64_t partials) const;
   llvm::Value* address(int64_t area, llvm::Value* index, int64_t bytes);
   /// As many partials as one access may cover.
   int partials_together(int partials) const;

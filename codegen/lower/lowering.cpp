@@ -172,7 +172,10 @@ void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
   if (!copy_warps_) prefetch_maps();
   find_first_exchange();
-  if (first_exchange_) hw("cluster_arrive", {site(func.loc)});
+  if (first_exchange_) {
+    set_up_exchanges();
+    hw("cluster_arrive", {site(func.loc)});
+  }
   for (auto& op : func.body.ops) {
     const bool shared_barrier = precedes_parting(*op);
     if (!parted && !shared_barrier) {
@@ -202,6 +205,17 @@ void Lowering::find_first_exchange() {
     first_exchange_ = op.get();
     return;
   }
+}
+
+void Lowering::set_up_exchanges() {
+  llvm::Value* first = nullptr;
+  ir::walk(func.body, [&](const ir::Op& op) {
+    if (op.opcode != ir::Opcode::Reduce || !shared.across.contains(&op)) return;
+    if (!first) first = b.CreateICmpEQ(thread(), i32(0));
+    for (int slot = 0; slot < exchange_slots(op); ++slot)
+      hw("mbarrier_init", {shared_address(barriers_of_reduction(*this, op) + 8 * slot), i32(1), first, site(op.loc)});
+  });
+  if (first) hw("fence_mbarrier_init", {});
 }
 
 // The first copy would wait for its map otherwise.
@@ -514,7 +528,7 @@ llvm::Value* Lowering::next_turn() {
     b.CreateStore(i32(0), turn);
   }
   llvm::Value* now = b.CreateLoad(b.getInt32Ty(), turn);
-  b.CreateStore(b.CreateXor(now, i32(1)), turn);
+  b.CreateStore(b.CreateAnd(b.CreateAdd(now, i32(1)), i32(3)), turn);
   return now;
 }
 

@@ -147,7 +147,7 @@ class Lowering {
   void store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
                           llvm::Value* owner);
   void exchange_barrier(const ir::Op& op);
-  /// 0 and 1 in turn, each time that a thread comes here.
+  /// 0, 1, 2 and 3 in turn, each time that a thread comes here.
   llvm::Value* next_turn();
   /// Who stores for an exchange.
   llvm::Value* exchange_owner(const ir::Op& op, const LinearLayout* layout);
@@ -184,6 +184,8 @@ class Lowering {
   void lower_body();
   void wait_for_earlier();
   void find_first_exchange();
+  // The barriers that reductions over the blocks of a cluster wait at.
+  void set_up_exchanges();
   // Parts the copying warps from those of the program, which go on here, behind the set-up of the barriers that they
   // share.
   void begin_copy_warps();
@@ -206,6 +208,9 @@ class Lowering {
   llvm::Instruction* entry_end_ = nullptr;
   std::unique_ptr<DebugInfo> debug_;
 };
+
+/// Where the barriers stand that a reduction over the blocks of a cluster waits at, exchange_slots() of them.
+int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op);
 
 #define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);
 #include "codegen/ir/ops.def"

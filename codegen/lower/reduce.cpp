@@ -1,20 +1,51 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
 // memory with one barrier, after which every warp combines the warps' partial results itself. Where the blocks of a
-// cluster divide what is reduced, each then writes its partial result to the shared memory of all of them, and there is
-// a second barrier, of the cluster. (What goes from block to block is costly by the piece: no warp writes for itself.)
+// cluster divide what is reduced, each then stores its partial result to the shared memory of all of them,
+// asynchronously: threads wait until as many bytes as are expected have come. (What goes from block to block is costly
+// by the piece: no warp stores for itself.)
+#include <bit>
+
+#include "codegen/layout/axis_order.h"
 #include "codegen/lower/combine.h"
 
 namespace tegula::lower {
 
 namespace {
 
+// Where the blocks' partial results of a reduction stand in its scratch: an area for each operand, as often as slots
+// are used in turn, and the barriers of these behind.
+struct BlockAreas {
+  BlockAreas(const Lowering& l, const ir::Op& op) : in(op.operand(0)->type), axis(op.get(ir::attr::axis)) {
+    const int64_t warps = int64_t(1) << bits_along(*in.layout, Dim::Warp, int(axis)).size();
+    begin = l.shared.offset.at(&op);
+    for (const ir::Value* x : op.operands) {
+      if (warps > 1) begin += aligned(warps * std::max(1, x->type.bits() / 8));
+      slot_bytes += bytes_of(x);
+    }
+    barriers = begin + exchange_slots(op) * slot_bytes;
+  }
+
+  int64_t bytes_of(const ir::Value* x) const {
+    return aligned(bytes_in_other_block(x->type) << bits_along(*in.layout, Dim::Block, int(axis)).size());
+  }
+
+  int64_t begin = 0, slot_bytes = 0, barriers = 0;
+
+ private:
+  // Of so many bytes for each element along the other axes.
+  int64_t aligned(int64_t bytes) const { return (in.num_elements() / in.shape[size_t(axis)] * bytes + 15) / 16 * 16; }
+
+  const ir::Type& in;
+  const int64_t axis;
+};
+
 class Reduction : Combining {
  public:
   Reduction(Lowering& l, const ir::Op& op)
       : Combining(l, op),
         out_(op.result()->type),
-        warps_(bits_along_axis(Dim::Warp)),
-        blocks_(bits_along_axis(Dim::Block)) {}
+        warps_(bits_along(layout_, Dim::Warp, axis_)),
+        blocks_(bits_along(layout_, Dim::Block, axis_)) {}
 
   void run() {
     reduce_registers();
@@ -70,17 +101,10 @@ class Reduction : Combining {
     }
   }
 
-  std::vector<int> bits_along_axis(Dim dim) const {
-    std::vector<int> bits;
-    for (int bit = 0; bit < layout_.in_bits(dim); ++bit)
-      if (moves_along_axis(dim, bit)) bits.push_back(bit);
-    return bits;
-  }
-
   // Bits of the thread's index that do not tell partial results apart: of copies, and of lanes that have reduced.
   uint32_t idle_bits() const {
     uint32_t idle = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
-    for (int bit : bits_along_axis(Dim::Lane)) idle |= 1u << bit;
+    for (int bit : bits_along(layout_, Dim::Lane, axis_)) idle |= 1u << bit;
     return idle;
   }
 
@@ -88,12 +112,13 @@ class Reduction : Combining {
   struct Partials {
     int count;                   // of an element
     std::vector<int64_t> areas;  // of each operand
+    std::vector<int64_t> bytes;  // of an element of each
     llvm::Value* shift;          // of all areas, in bytes; null: none
   };
 
   // Where number `index` of the partials of operand i stands.
   llvm::Value* address_of(const Partials& partials, size_t i, llvm::Value* index) {
-    llvm::Value* at = address(partials.areas[i], index, element_bytes(op_.operand(int(i))));
+    llvm::Value* at = address(partials.areas[i], index, partials.bytes[i]);
     return partials.shift ? l_.b.CreateAdd(at, partials.shift) : at;
   }
 
@@ -109,7 +134,8 @@ class Reduction : Combining {
 
   // One warp for each partial stores it: the thread whose idle bits are 0.
   void reduce_warps() {
-    const Partials partials{1 << warps_.size(), areas(int64_t(1) << warps_.size()), nullptr};
+    Partials partials{1 << warps_.size(), areas(int64_t(1) << warps_.size()), {}, nullptr};
+    for (const ir::Value* x : op_.operands) partials.bytes.push_back(element_bytes(x));
     std::vector<int> of_thread;  // the thread's warp bits along the axis
     for (int bit : warps_) of_thread.push_back(5 + bit);
     llvm::Value* writer = is_thread(idle_bits(), 0);
@@ -119,33 +145,71 @@ class Reduction : Combining {
     combine_partials(partials);
   }
 
-  // In a loop two areas are used in turn: who writes to one again has met all blocks since they read it.
+  // In a loop two areas are used in turn, with a barrier each. Who stores to one again knows from the other one that
+  // all blocks have read it: each has stored there behind a barrier of its threads.
   void reduce_blocks() {
-    Partials partials{1 << blocks_.size(), {}, nullptr};
-    const int64_t begin = warps_.empty() ? 0 : area_bytes(int64_t(1) << warps_.size());
-    partials.areas = areas(partials.count, begin);
-    if (exchange_slots(op_) > 1) partials.shift = l_.b.CreateMul(l_.next_turn(), l_.i32(area_bytes(partials.count)));
+    Partials partials{1 << blocks_.size(), {}, {}, nullptr};
+    const BlockAreas room(l_, op_);
+    int64_t area = room.begin, expected = 0;
+    for (const ir::Value* x : op_.operands) {
+      partials.areas.push_back(area);
+      partials.bytes.push_back(bytes_in_other_block(x->type));
+      area += room.bytes_of(x);
+      expected += partials.count * partials.bytes.back() * int64_t(partial_.size());
+    }
+    llvm::Value *barrier = l_.shared_address(room.barriers), *parity = l_.i32(0);
+    if (exchange_slots(op_) > 1) {
+      llvm::Value *turn = l_.next_turn(), *slot = l_.b.CreateAnd(turn, l_.i32(1));
+      partials.shift = l_.b.CreateMul(slot, l_.i32(room.slot_bytes));
+      barrier = l_.b.CreateAdd(barrier, l_.b.CreateMul(slot, l_.i32(8)));
+      parity = l_.b.CreateLShr(turn, uint64_t(1));
+      if (warps_.empty()) l_.barrier(op_.loc);
+    }
     uint32_t idle = idle_bits();
     for (int bit : warps_) idle |= 1u << (5 + bit);
-    // As many idle lanes as there are write to one block each, at the same time.
+    const int threads = 32 * l_.num_warps();
+    expected *= threads >> std::popcount(idle);
+    // As many idle lanes as there are store to one block each, at the same time.
     std::vector<int> lanes;
     for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && lanes.size() < blocks_.size(); ++bit)
       if (idle >> bit & 1) lanes.push_back(bit), idle &= ~(1u << bit);
     llvm::Value* writer = is_thread(idle, 0);
+    l_.hw("mbarrier_arrive_expect",
+          {barrier, l_.i32(expected), l_.b.CreateICmpEQ(l_.thread(), l_.i32(0)), l_.site(op_.loc)});
     store_partials(partials, bits_of(l_.block_of_cluster(), blocks_), [&](llvm::Value* at, llvm::Value* value) {
       for (int high = 0; high < 1 << (blocks_.size() - lanes.size()); ++high) {
-        llvm::Value* reader = l_.b.CreateOr(bits_of_thread(lanes), l_.i32(int64_t(high) << lanes.size()));
-        l_.store_in_block(block_along_axis(reader), at, {value}, writer, op_.loc);
+        llvm::Value* number = l_.b.CreateOr(bits_of_thread(lanes), l_.i32(int64_t(high) << lanes.size()));
+        llvm::Value* reader = block_along_axis(number);
+        store_async(l_.hw("address_in_block", {at, reader}), value, l_.hw("address_in_block", {barrier, reader}),
+                    writer);
       }
     });
-    l_.cluster_barrier(op_.loc);
+    l_.hw("mbarrier_wait_cluster", {barrier, parity, l_.site(op_.loc)});
     combine_partials(partials);
+  }
+
+  void store_async(llvm::Value* at, llvm::Value* value, llvm::Value* barrier, llvm::Value* writer) {
+    const bool wide = value->getType()->isPointerTy() || value->getType()->getPrimitiveSizeInBits() == 64;
+    llvm::Value* word = l_.pack({value}, wide ? 64 : 32)[0];
+    l_.hw(wide ? "st_async_b64" : "st_async_b32",
+          {at, word, barrier, writer ? writer : l_.b.getTrue(), l_.site(op_.loc)});
+  }
+
+  // As many elements side by side as have these bytes each.
+  Regs load_elements(llvm::Value* at, llvm::Type* element, int64_t bytes, int count) {
+    const int64_t own = element->isPointerTy() ? 8 : std::max<int64_t>(1, element->getPrimitiveSizeInBits() / 8);
+    if (own == bytes) return l_.load_shared(at, element, count, op_.loc);
+    Regs out;
+    for (llvm::Value* word : l_.load_shared(at, l_.b.getInt32Ty(), count, op_.loc))
+      out.push_back(l_.unpack({word}, element, 1)[0]);
+    return out;
   }
 
   // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
   // are few), then they combine among each other. That takes few registers, whatever the number of partials.
   void combine_partials(const Partials& partials) {
-    const int width = partials_together(partials.count);
+    int width = partials.count;
+    for (int64_t bytes : partials.bytes) width = int(std::min<int64_t>(width, 16 / bytes));
     std::vector<int> sharing;
     for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && width << sharing.size() < partials.count; ++bit) {
       bool copy = layout_.free_mask(Dim::Lane) >> bit & 1;
@@ -159,8 +223,8 @@ class Reduction : Combining {
       for (size_t i = 0; i < g.size(); ++i)
         for (size_t p = 0; p < groups.size(); p += size_t(width)) {
           llvm::Value* at = l_.b.CreateAdd(index, l_.i32(int64_t(p << sharing.size())));
-          Regs read =
-              l_.load_shared(address_of(partials, i, at), l_.element_type(op_.operand(int(i))->type), width, op_.loc);
+          Regs read = load_elements(address_of(partials, i, at), l_.element_type(op_.operand(int(i))->type),
+                                    partials.bytes[i], width);
           for (int k = 0; k < width; ++k) groups[p + size_t(k)][i] = read[k];
         }
       g = combine_all(std::move(groups));
@@ -187,6 +251,8 @@ class Reduction : Combining {
 };
 
 }  // namespace
+
+int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op) { return BlockAreas(l, op).barriers; }
 
 void lower_Reduce(Lowering& l, const ir::Op& op) { Reduction(l, op).run(); }
 

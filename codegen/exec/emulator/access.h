@@ -103,15 +103,14 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   worker.abandon(fault);
 }
 
-/// The host address of a store to shared memory of some block of the cluster.
-inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
+/// The block of the cluster in whose shared memory a store goes; does not return if it may not.
+inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site) {
   const Fiber& fiber = this_worker->fiber();
   const Cluster& cluster = *fiber.program->cluster;
   Fault fault;
   fault.bytes = bytes;
-  for (const Program* block : cluster.blocks) {
-    const uint32_t offset = address - block->shared_base;
-    if (offset >= SharedArena::kAlignment) continue;
+  for (Program* block : cluster.blocks) {
+    if (address - block->shared_base >= SharedArena::kAlignment) continue;
     fault.address = block->block;
     if (block->running == 0)
       misuse("a store to shared memory of block {address} of the cluster, which has ended", {site}, fault);
@@ -120,11 +119,16 @@ inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
           "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a "
           "barrier of the cluster is missing before",
           {site}, fault);
-    const Fiber& there = *block->fibers[fiber.thread];
-    return shared_access(there, address, bytes, Access::Write, site);
+    return *block;
   }
   fault.address = address;
   misuse("a store of {bytes} bytes at address {address}, which lies in no block's shared memory", {site}, fault);
+}
+
+/// The host address of such a store.
+inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
+  const Fiber& there = *block_of(address, bytes, site).fibers[this_worker->fiber().thread];
+  return shared_access(there, address, bytes, Access::Write, site);
 }
 
 }  // namespace tegula::emulator

@@ -150,7 +150,7 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - program.shared_base};
   check_place(program, copy, Access::Write, "a bulk copy writes");
   check_array(copy, Access::Read);
-  count_bulk_copy(copy, barrier);
+  count_bulk_copy(program, copy, barrier);
   if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, where);
   note_rows(worker.fiber(), copy, Access::Read);
   copy.done = worker.flip();
@@ -158,9 +158,38 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   program.bulk_copies.push_back(copy);
 }
 
+void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where) {
+  Worker& worker = *this_worker;
+  Program& program = block_of(to, bytes, where.site);
+  if (&block_of(barrier, sizeof(uint64_t), where.site) != &program)
+    misuse("an asynchronous store counts for an mbarrier of another block than that which it writes to", where);
+  const Box box{nullptr, {}, to - program.shared_base, bytes, worker.fiber().thread, where};
+  if (box.offset + bytes > worker.launch().shared_bytes) {
+    Fault fault;
+    fault.kind = Fault::SharedBounds;
+    fault.access = Access::Write;
+    fault.address = box.offset;
+    fault.bytes = bytes;
+    fault.where = where;
+    fault.thread = box.thread;
+    worker.abandon(fault);
+  }
+  check_under_way(program, box.offset, bytes, Access::Write, where);
+  BulkCopy store{box, barrier - program.shared_base, value};
+  count_bulk_copy(program, store, barrier);
+  if (Races* races = worker.races()) races->bulk_copy(program, box.offset, bytes, where);
+  store.done = worker.flip();
+  if (store.done) perform(program, store);
+  program.bulk_copies.push_back(store);
+}
+
 void perform(Program& program, const BulkCopy& copy) {
-  const TensorMap& map = *copy.map;
   auto* shared = reinterpret_cast<uint8_t*>(uint64_t(program.shared_base));
+  if (!copy.map) {
+    std::memcpy(shared + copy.offset, &copy.value, copy.bytes);
+    return;
+  }
+  const TensorMap& map = *copy.map;
   std::array<uint8_t, kMostBoxExtent * sizeof(uint64_t)> bytes;
   for_each_row(copy, [&](const Row& row) {
     const size_t size = size_t(map.element_bytes);

@@ -1,6 +1,7 @@
 // Bulk copies (cp.async.bulk.tensor): boxes of arrays in global memory, copied to shared memory as tensor maps say. A
 // copy counts for the phase of an mbarrier, and is done as late as the waits allow: when that phase ends
 // (Worker::end_late_phase). The boxes of a phase come in any order, and with a seed half of them when they are issued.
+// Stores to other blocks of a cluster that count for an mbarrier there (st.async) are treated likewise.
 //
 // A fault ends the launch where
 // - a copy takes another map than those of the launch, or one of another rank;
@@ -50,9 +51,11 @@ struct Box {
   }
 };
 
+/// A box under way, or, where there is no map, a store to the shared memory of another block.
 struct BulkCopy : Box {
-  uint32_t barrier;   ///< the mbarrier's offset
-  bool done = false;  ///< though its phase has not ended
+  uint32_t barrier;    ///< the mbarrier's offset
+  uint64_t value = 0;  ///< of a store
+  bool done = false;   ///< though its phase has not ended
 };
 
 struct BulkStore : Box {
@@ -64,7 +67,10 @@ struct BulkStore : Box {
 /// The body of the rows: coordinates as many as the row says, the fastest dimension first.
 void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, Where where);
 
-/// Writes the box.
+/// The body of st_async.
+void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where);
+
+/// Writes the box, or the value.
 void perform(Program& program, const BulkCopy& copy);
 
 // Bulk stores (the other way): boxes in shared memory, written to arrays. A box is read, with a seed, when it is

@@ -379,6 +379,12 @@ constexpr auto emu_st_cluster_b32 = store_cluster<uint32_t>;
 constexpr auto emu_st_cluster_b64 = store_cluster<uint64_t>;
 constexpr auto emu_st_cluster_v2b32 = store_cluster_vector<2>;
 constexpr auto emu_st_cluster_v4b32 = store_cluster_vector<4>;
+void emu_st_async_b32(uint32_t address, uint32_t value, uint32_t barrier, uint32_t predicate, uint32_t site) {
+  if (predicate) issue_async_store(address, value, sizeof value, barrier, {site});
+}
+void emu_st_async_b64(uint32_t address, uint64_t value, uint32_t barrier, uint32_t predicate, uint32_t site) {
+  if (predicate) issue_async_store(address, value, sizeof value, barrier, {site});
+}
 void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
   void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);
@@ -449,6 +455,10 @@ void emu_prefetch_tensor_map(uint64_t, uint32_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
   wait_for_mbarrier(address, parity, {site, place});
 }
+void emu_mbarrier_wait_cluster(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
+  wait_for_mbarrier(address, parity, {site, place});
+}
+void emu_fence_mbarrier_init() {}
 
 void emu_fence_async_shared() {
   const Fiber& fiber = this_worker->fiber();

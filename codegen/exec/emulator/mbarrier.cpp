@@ -40,10 +40,9 @@ struct Named {
   void* bytes;
 };
 
-Named find(uint32_t address, Where where) {
-  const Fiber& fiber = this_worker->fiber();
-  Program& program = *fiber.program;
-  void* bytes = shared_access(fiber, address, sizeof(uint64_t), Access::Atomic, where.site);
+Named find(Program& program, uint32_t address, Where where) {
+  const Fiber& there = *program.fibers[this_worker->fiber().thread];
+  void* bytes = shared_access(there, address, sizeof(uint64_t), Access::Atomic, where.site);
   const uint32_t offset = address - program.shared_base;
   auto it = program.mbarriers.find(offset);
   if (it == program.mbarriers.end())
@@ -59,6 +58,8 @@ Named find(uint32_t address, Where where) {
         where, fault_at(offset, 0, it->second.site));
   return {&it->second, offset, bytes};
 }
+
+Named find(uint32_t address, Where where) { return find(*this_worker->fiber().program, address, where); }
 
 void end_phase(Program& program, MBarrier& barrier) {
   ++barrier.phase;
@@ -174,10 +175,10 @@ void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site) {
   arrive(named, {site});
 }
 
-void count_bulk_copy(const BulkCopy& copy, uint32_t address) {
-  const Named named = find(address, copy.where);
+void count_bulk_copy(Program& program, const BulkCopy& copy, uint32_t address) {
+  const Named named = find(program, address, copy.where);
   MBarrier& barrier = *named.barrier;
-  check_proxy(*this_worker->fiber().program, named.offset, "a bulk copy counts for the mbarrier in", copy.where);
+  if (copy.map) check_proxy(program, named.offset, "a bulk copy counts for the mbarrier in", copy.where);
   if (!barrier.end_seen)
     misuse(
         "a bulk copy counts for a phase of the mbarrier at offset {address} of shared memory of which nobody knows "

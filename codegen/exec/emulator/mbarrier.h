@@ -70,8 +70,8 @@ void arrive_after_copies(uint32_t address, uint32_t site);
 void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site);
 void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where);
 
-/// Has the bulk copy count for the current phase of the mbarrier at the address.
-void count_bulk_copy(const BulkCopy& copy, uint32_t address);
+/// Has the bulk copy count for the current phase of the mbarrier at the address, which is the program's.
+void count_bulk_copy(Program& program, const BulkCopy& copy, uint32_t address);
 
 /// Its copies have arrivals to make.
 bool is_to_arrive(const Fiber& fiber);

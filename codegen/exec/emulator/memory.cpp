@@ -75,7 +75,8 @@ GlobalMemory::~GlobalMemory() {
 
 uint64_t GlobalMemory::allocate(size_t bytes) {
   void* memory = nullptr;
-  if (bytes < SIZE_MAX / 2) memory = std::aligned_alloc(kAllocationAlignment, round_up(bytes, kAllocationAlignment) + kRedZone);
+  if (bytes < SIZE_MAX / 2)
+    memory = std::aligned_alloc(kAllocationAlignment, round_up(bytes, kAllocationAlignment) + kRedZone);
   if (!memory)
     throw DeviceError(fmt::format("the emulator cannot allocate {} bytes: the host has no memory left", bytes));
   std::memset(memory, kPoison, bytes);

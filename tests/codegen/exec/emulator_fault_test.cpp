@@ -112,7 +112,11 @@ declare i32 @tegula.hw.block_of_cluster()
 declare i32 @tegula.hw.address_in_block(i32, i32)
 declare void @tegula.hw.cluster_arrive(i32) convergent
 declare void @tegula.hw.cluster_wait(i32) convergent
-declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32))");
+declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_wait_cluster(i32, i32, i32) convergent
+declare void @tegula.hw.st_async_b32(i32, i32, i32, i1, i32))");
   image.num_ctas = 2;
   return error_of_launch(*device->load(image), {1});
 }
@@ -173,6 +177,45 @@ high:
 )" + std::string(kBarrier) + "  br label %end\nend:\n  ret void"),
             "kernel 'k': deadlock: threads 0-30 wait in cluster_wait at k.py:2:5; thread 31 waits in barrier at "
             "k.py:4:5\n  in program (0, 0, 0), block 0");
+}
+
+TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {
+  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects `expected` bytes.
+  auto body = [](int expected, int to, const char* more) {
+    return fmt::format(R"(  %base = call i32 @tegula.hw.shared_base()
+  %t = call i32 @tegula.hw.thread_id()
+  %last = icmp eq i32 %t, 31
+  %b = call i32 @tegula.hw.block_of_cluster()
+  %second = icmp eq i32 %b, 1
+  %there = call i32 @tegula.hw.address_in_block(i32 %base, i32 1)
+  %from = mul i32 %b, 4
+  %first = add i32 %there, {}
+  %to = add i32 %first, %from
+  %own = add i32 %base, {}
+  call void @tegula.hw.mbarrier_init(i32 %base, i32 1, i1 %last, i32 1)
+  call void @tegula.hw.cluster_arrive(i32 2)
+  call void @tegula.hw.cluster_wait(i32 2)
+  call void @tegula.hw.mbarrier_arrive_expect(i32 %base, i32 {}, i1 %last, i32 3)
+  call void @tegula.hw.st_async_b32(i32 %to, i32 7, i32 %there, i1 %last, i32 4)
+{}  br i1 %second, label %wait, label %end
+wait:
+  call void @tegula.hw.mbarrier_wait_cluster(i32 %base, i32 0, i32 5)
+  br label %end
+end:
+  ret void)",
+                       to, to, expected, more);
+  };
+  EXPECT_EQ(error_in_cluster(body(8, 16, "")), "no error");
+  EXPECT_CONTAINS(error_in_cluster(body(4, 16, "")),
+                  "bring more than the 4 bytes that the phase of the mbarrier at offset 0 of shared memory expects");
+  EXPECT_CONTAINS(
+      error_in_cluster(body(12, 16, "")),
+      "wait in mbarrier_wait_cluster at k.py:5:5 for parity 0 of the mbarrier at offset 0, whose phase has 1 "
+      "of 1 arrivals and 8 of 12 bytes");
+  EXPECT_CONTAINS(error_in_cluster(body(8, 16, "  call i32 @tegula.hw.ld_shared_b32(i32 %own, i32 6)\n")),
+                  "a read of shared memory at offset 16, which a bulk copy issued at k.py:4:5 writes; a wait for its "
+                  "phase is missing\n  at k.py:6:5, program (0, 0, 0), block 1");
+  EXPECT_CONTAINS(error_in_cluster(body(8, 64, "")), "out-of-bounds write of 4 bytes in shared memory at offset 64");
 }
 
 // Threads below 16 go one way, the others the other.

@@ -301,9 +301,10 @@ TEST(Clusters, ExchangeOnceForEachReduction) {
   const std::string ptx =
       Program::parse(text_of(c), "kernel.py").kernel("kernel").compile(types, {.num_ctas = 8}, "sm_90a").ptx;
   using kernel_texts::count;
-  EXPECT_EQ(count(ptx, R"(barrier\.cluster\.arrive)"), 3);
-  EXPECT_EQ(count(ptx, R"(barrier\.cluster\.wait)"), 3);
-  EXPECT_EQ(count(ptx, R"(st\.shared::cluster)"), 2);
+  EXPECT_EQ(count(ptx, R"(barrier\.cluster\.arrive)"), 1);
+  EXPECT_EQ(count(ptx, R"(barrier\.cluster\.wait)"), 1);
+  EXPECT_EQ(count(ptx, R"(st\.async\.)"), 2);
+  EXPECT_EQ(count(ptx, R"(mbarrier\.try_wait)"), 2);
   EXPECT_EQ(count(ptx, R"(bar\.sync)"), 2);
 }
 
