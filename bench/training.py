@@ -27,6 +27,7 @@ from side_by_side import ROOT, jit_function, load_module, tegula
 
 EPS = 1e-5
 DEVICE = "cuda"
+TILES = load_module("tiles")
 torch._functorch.config.donated_buffer = False  # so that a gradient can be taken again and again
 
 
@@ -73,9 +74,8 @@ class Rows(Case):
     """With an extent for each tile's rows."""
 
     def heuristics(self, how, power_of_two):
-        module = load_module("tiles")
         rows = how.get("ROWS", 1)
-        block = module.extent(self.cols, 2, how["num_warps"], rows)
+        block = TILES.extent(self.cols, 2, how["num_warps"] * how.get("num_ctas", 1), rows)
         return how | {"BLOCK": 1 << (self.cols - 1).bit_length() if power_of_two else block}
 
 
@@ -105,7 +105,7 @@ class NormBackward(Rows):
         return how | {"EVEN": how["BLOCK"] == self.cols and self.rows % how["ROWS"] == 0}
 
     def grid(self, how):
-        return min(-(-self.rows // how["ROWS"]), how["PROGRAMS"] * SMS)
+        return min(-(-self.rows // how["ROWS"]), max(1, how["PROGRAMS"] * SMS // how.get("num_ctas", 1)))
 
     def arguments(self):
         n = self.cols
@@ -164,7 +164,7 @@ class CrossEntropy(Rows):
         return self.heuristics(how | flags, power_of_two)
 
     def grid(self, how):
-        return min(self.rows, how["PROGRAMS"] * SMS // how.get("num_ctas", 1))
+        return min(self.rows, max(1, how["PROGRAMS"] * SMS // how.get("num_ctas", 1)))
 
     def arguments(self):
         n = self.cols
@@ -316,7 +316,7 @@ class AdamW(Case):
 SHAPES = [(16384, 4096), (8192, 8192), (4096, 16384), (131072, 128)]
 CASES = [*(NormBackward(center, *shape) for shape in SHAPES for center in (False, True)), CrossEntropy(4096, 131072),
          CrossEntropy(8192, 32000), ColumnSums(65536, 4096), AdamW(22, 2048)]
-SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
+SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(True, 9, 16384), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
          ColumnSums(300, 257), AdamW(1, 64)]
 
 
@@ -361,7 +361,7 @@ def triton_arms(case, hows):
     for label, how in hows:
         arguments = case.arguments(how) if isinstance(case, AdamW) else case.arguments()
         how = case.complete({k: v for k, v in how.items() if k not in ("BLOCK", "EVEN")}, power_of_two=True)
-        how = {k: getattr(load_module("tiles").tl, v.name) if isinstance(v, tegula.dtype) else v for k, v in how.items()}
+        how = {k: getattr(TILES.tl, v.name) if isinstance(v, tegula.dtype) else v for k, v in how.items()}
         launch = function[(case.grid(how),)]
         work = lambda launch=launch, arguments=arguments, how=how: launch(*arguments, **how)
         try:

@@ -187,7 +187,7 @@ typedef struct tegula_options {
   int32_t warp_specialize;  /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
                                it is expected to pay, or as the configuration says */
   int32_t bulk_copies;      /* copies of loops by tensor maps: the same numbers */
-  int32_t debug;             /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
+  int32_t debug;            /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;
 
 /* ---- Devices */
@@ -384,8 +384,8 @@ tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* 
 tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts);
 /* Assembly text; empty for an image of the emulator. */
 const char* tegula_image_ptx(const tegula_image* image);
-/* How pipelined loops copy and results of products are stored, a line each ("gemm.py:240:5: bulk copies, issued by warps
- * of their own"), and why not in bulk where they are not. It lives as long as the image. */
+/* How pipelined loops copy and results of products are stored, a line each ("gemm.py:240:5: bulk copies, issued by
+ * warps of their own"), and why not in bulk where they are not. It lives as long as the image. */
 const char* tegula_image_transfers(const tegula_image* image);
 void tegula_image_release(tegula_image* image);
 

@@ -26,10 +26,19 @@ def configs():
     for warps in [16, 32, 8, 4]:
         for programs in [1, 2, 4]:
             if warps * programs <= 64:
-                found.append(triton.Config({"PIECE": 0, "PROGRAMS": programs}, num_warps=warps))
+                found.append(triton.Config({"PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
+    for blocks, warps, limit in [(2, 8, None), (2, 16, None), (2, 16, 64), (2, 32, None), (4, 8, None), (4, 16, None), (4, 32, None),
+                                 (8, 8, None), (8, 16, None), (8, 16, 64), (16, 8, None), (16, 16, None), (16, 16, 64)]:
+        for programs in [1, 2, 4]:
+            if warps * programs <= 64:
+                how = {"PIECE": 0, "PROGRAMS": programs, "STAGES": 1}
+                found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
     for warps, programs, piece in [(32, 1, 8192), (16, 1, 4096), (16, 2, 4096), (32, 1, 16384), (16, 1, 8192), (16, 2, 8192),
-                                   (32, 2, 8192), (8, 4, 2048), (8, 2, 4096), (4, 4, 1024)]:
-        found.append(triton.Config({"PIECE": piece, "PROGRAMS": programs}, num_warps=warps))
+                                   (32, 2, 8192), (8, 4, 2048), (8, 2, 4096), (32, 1, 32768), (4, 4, 1024)]:
+        for stages in [1, 2, 3]:
+            if stages * piece <= 1024 * warps:
+                how = {"PIECE": piece, "PROGRAMS": programs, "STAGES": stages}
+                found.append(triton.Config(how, num_warps=warps))
     return found
 
 
@@ -42,7 +51,11 @@ def fitting(configs, named_args, **kwargs):
         threads = 32 * config.num_warps
         piece = config.kwargs["PIECE"]
         if piece == 0:
-            each = extent(cols, size, config.num_warps, 1) / threads
+            threads *= config.num_ctas
+            each = extent(cols, size, config.num_warps * config.num_ctas, 1) / threads
+            threads = threads // config.num_ctas
+            if config.num_ctas > 1 and cols < 6144 * config.num_ctas:
+                continue
             if (each >= 4 or config.num_warps == 4) and each + 32 <= min(255, 65536 // (threads * config.kwargs["PROGRAMS"])):
                 kept.append(config)
         elif cols >= 2 * piece or cols > 65536:
@@ -115,15 +128,15 @@ def whole_row(logits_row, target, at_target, cols, cap, smoothing, z_loss, facto
 
 @triton.jit
 def row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE: tl.constexpr,
-                  WIDTH: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr,
-                  GRADIENT: tl.constexpr):
+                  STAGES: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr,
+                  SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
     """The same of one that is read twice. The first pass keeps a maximum, and a sum relative to it, for each WIDTH
     elements."""
     offsets = tl.arange(0, PIECE // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
     tops = tl.full([PIECE // WIDTH], -1e38, tl.float32)
     sums = tl.zeros([PIECE // WIDTH], tl.float32)
     totals = tl.zeros([PIECE // WIDTH], tl.float32)
-    for start in tl.range(0, cols, PIECE):
+    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
         col = start + offsets
         z = load_logits(logits_row + col, col < cols, cap, CAP, "evict_last")
         higher = tl.maximum(tops, tl.max(z, axis=1))
@@ -134,7 +147,7 @@ def row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, f
     top = tl.max(tops, axis=0)
     lse = top + tl.log(tl.sum(sums * tl.exp(tops - top), axis=0))
     if GRADIENT:
-        for start in tl.range(0, cols, PIECE):
+        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
             col = start + offsets
             z = load_logits(logits_row + col, col < cols, cap, CAP, "evict_first")
             g = gradient(z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP, SMOOTH, SQUARE)
@@ -153,7 +166,7 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], restore_value=["logits_ptr"],
                  prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"], 1),
+    "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"] * args["num_ctas"], 1),
     "WIDTH": lambda args: 16 // args["logits_ptr"].element_size(),
     "CAP": lambda args: args["cap"] > 0,
     "SMOOTH": lambda args: args["smoothing"] != 0,
@@ -162,7 +175,7 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 @triton.jit
 def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
                   factor, rows_class, MEAN: tl.constexpr, GRADIENT: tl.constexpr, PIECE: tl.constexpr,
-                  PROGRAMS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
+                  PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
                   SMOOTH: tl.constexpr, SQUARE: tl.constexpr):
     if MEAN:
         factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
@@ -180,7 +193,7 @@ def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, r
             at_target = tl.where(is_column, at_target, float("nan"))
             if PIECE > 0:
                 loss, lse = row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE,
-                                          WIDTH, CAP, SMOOTH, SQUARE, GRADIENT)
+                                          STAGES, WIDTH, CAP, SMOOTH, SQUARE, GRADIENT)
             else:
                 loss, lse = whole_row(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, BLOCK, CAP,
                                       SMOOTH, SQUARE, GRADIENT)

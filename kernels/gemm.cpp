@@ -26,13 +26,12 @@ bool may_be_divided(int64_t m, int64_t n, int64_t k) {
   return m * n <= 16 * kProcessors * kLargestTile && k >= 64 * 32 && k <= 1 << 24;
 }
 
-// Stands for M where tuning tells problems apart, as row_class in gemm.py.
+}  // namespace
+
 int64_t row_class(int64_t m) {
   const auto above = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(m, 16))));
   return above >= 64 && m <= above / 4 * 3 ? above / 4 * 3 : above;
 }
-
-}  // namespace
 
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options, StreamHandle stream) {
@@ -194,7 +193,9 @@ Tile hand_over(const GemmParams& p, const Tile& acc, const Tile& share, const Ti
         Tile part = arange(0, p.PARTS);
         atomic_or(counters + 1, sum(where(part % splits == share, 1 << part, 0), 0));
       },
-      [&] { while_([&] { return seen % 65536 < splits; }, [&] { seen = atomic_add(counters, 0); }); });
+      [&] {
+        while_([&] { return seen % 65536 < splits; }, [&] { seen = atomic_add(counters, 0, "sem"_a = "acquire"); });
+      });
   return alone;
 }
 
@@ -214,16 +215,18 @@ Tile leave(const Tile& alone, const Tile& splits, const Tile& counters) {
   return undone;
 }
 
-Tile add_shares(const GemmParams& p, const Tile& partials, const Tile& splits, const Tile& row, int64_t rows) {
-  const int64_t ahead = std::clamp<int64_t>(16384 / (rows * p.BLOCK_N), 1, 8);
-  Tile col = arange(0, p.BLOCK_N);
-  Tile there = partials + row[{all, none}] * p.BLOCK_N + col[{none, all}];
-  Tile acc = zeros(list({rows, p.BLOCK_N}), tl::float32);
-  for (Tile first : range(0, splits, ahead))
-    for (int64_t s = 0; s < ahead; ++s) {
-      Tile given = full(list({rows, p.BLOCK_N}), first + s < splits, tl::int1);
-      acc += load(there + (first + s) * (p.BLOCK_M * p.BLOCK_N), given, 0.0, "cache_modifier"_a = ".cg");
-    }
+Tile load_shares(const GemmParams& p, const Tile& partials, const Tile& first, const Tile& end, const Tile& row,
+                 int64_t ahead) {
+  Tile share = first + arange(0, ahead), col = arange(0, p.BLOCK_N);
+  Tile there = partials + share[{all, none, none}] * (p.BLOCK_M * p.BLOCK_N) + row[{none, all, none}] * p.BLOCK_N +
+               col[{none, none, all}];
+  Tile given = broadcast_to((share < end)[{all, none, none}], there.attribute("shape"));
+  return load(there, given, 0.0, "cache_modifier"_a = ".cg");
+}
+
+Tile add_shares(const GemmParams& p, Tile acc, const Tile& first, const Tile& partials, const Tile& splits,
+                const Tile& row, int64_t ahead) {
+  for (Tile begin : range(first, splits, ahead)) acc += sum(load_shares(p, partials, begin, splits, row, ahead), 0);
   return acc;
 }
 
@@ -262,29 +265,33 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile acc = multiply(p, no_sums(p), tile_m, tile_n, begin, end);
 
   const int64_t rows = p.BLOCK_M / p.PARTS;
-  auto finish_part = [&, &tile_m = tile_m, &tile_n = tile_n](const Tile& sums, const Tile& shares, const Tile& part) {
+  auto sum_part = [&, &tile_m = tile_m, &tile_n = tile_n](const Tile& part, const Tile& partials, const Tile& shares,
+                                                          int64_t ahead) {
     Tile row = part * rows + arange(0, rows);
-    finish(p, add_shares(p, sums, shares, row, rows), tile_m, tile_n, row, epilogue);
+    Tile sums = add_shares(p, zeros(list({rows, p.BLOCK_N}), tl::float32), 0, partials, shares, row, ahead);
+    finish(p, sums, tile_m, tile_n, row, epilogue);
   };
   if (p.ATOMIC) {
     Tile sums = p.partials + program.to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
     if_(add_up(p, acc, splits, sums, counters), [&] {
-      for (Tile part : range(0, p.PARTS)) finish_part(sums, 1, part);
+      for (Tile part : range(0, p.PARTS)) sum_part(part, sums, 1, 1);
     });
     return;
   }
   Tile partials = p.partials + (program * splits).to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
   Tile alone = hand_over(p, acc, share, splits, partials, counters);
-  Tile first = where(alone, p.PARTS, share), step = splits, chosen = -1;
-  for (Tile turn : range(0, 2)) {
-    for (Tile part : range(first, p.PARTS, step))
-      if_((chosen >> part) % 2 != 0, [&] { finish_part(partials, splits, part); });
-    if_(turn == 0, [&] {
-      chosen = leave(alone, splits, counters);
-      first = 0;
-      step = 1;
-    });
-  }
+  const int64_t ahead = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(16384 / (rows * p.BLOCK_N), 1, 16))));
+  Tile waited = (share < p.PARTS) & ~alone;
+  Tile row = share * rows + arange(0, rows);
+  Tile shares = load_shares(p, partials, 0, where(waited, splits, 0), row, ahead);
+  Tile undone = leave(alone, splits, counters);
+  if_(waited, [&] {
+    Tile sums = add_shares(p, sum(shares, 0) + 0.0, ahead, partials, splits, row, ahead);
+    finish(p, sums, tile_m, tile_n, row, epilogue);
+    for (Tile part : range(share + splits, p.PARTS, splits)) sum_part(part, partials, splits, ahead);
+  });
+  for (Tile part : range(0, where(undone != 0, p.PARTS, 0)))
+    if_((undone >> part) % 2 != 0, [&] { sum_part(part, partials, splits, ahead); });
 }
 
 void streamed_product(const GemmParams& p, const Epilogue& epilogue) {

@@ -10,7 +10,7 @@ tuned anew.
 
 A product with few tiles leaves most of the GPU idle. With PARTS its tiles are divided along K: `splits` programs work on
 a tile, each on a share of K, and leave their sums in `partials_ptr`. Whoever has seen all programs of its tile start
-waits for them and then adds up its parts of the tile's rows, in the order of the shares: results are the same in every
+waits for them and then adds up its parts of the tile's rows, in an order that is fixed: results are the same in every
 run. What others left undone, as they did not see all start, is done by the program that leaves last; so nobody waits for
 a program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
 `counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
@@ -289,7 +289,7 @@ def hand_over(acc, share, splits, partials, counters, BLOCK_M: tl.constexpr, BLO
         tl.atomic_or(counters + 1, tl.sum(tl.where(part % splits == share, 1 << part, 0), axis=0))
     else:
         while seen % 65536 < splits:
-            seen = tl.atomic_add(counters, 0)
+            seen = tl.atomic_add(counters, 0, sem="acquire")
     return alone
 
 
@@ -311,17 +311,31 @@ def leave(alone, splits, counters):
 
 
 @triton.jit
-def add_shares(partials, splits, row, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The sums of some rows over all shares, in their order. Loads of AHEAD shares are under way at a time."""
-    AHEAD: tl.constexpr = max(1, min(8, 16384 // (row.shape[0] * BLOCK_N)))
+def load_shares(partials, first, end, row, AHEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The sums of some rows over AHEAD shares from `first` on; zeros from share `end` on."""
+    share = first + tl.arange(0, AHEAD)
     col = tl.arange(0, BLOCK_N)
-    there = partials + row[:, None] * BLOCK_N + col[None, :]
-    acc = tl.zeros(there.shape, dtype=tl.float32)
-    for first in range(0, splits, AHEAD):
-        for s in tl.static_range(0, AHEAD):
-            given = tl.full(there.shape, first + s < splits, tl.int1)
-            acc += tl.load(there + (first + s) * (BLOCK_M * BLOCK_N), mask=given, other=0.0, cache_modifier=".cg")
+    there = partials + share[:, None, None] * (BLOCK_M * BLOCK_N) + row[None, :, None] * BLOCK_N + col[None, None, :]
+    given = tl.broadcast_to((share < end)[:, None, None], there.shape)
+    return tl.load(there, mask=given, other=0.0, cache_modifier=".cg")
+
+
+@triton.jit
+def add_shares(acc, first, partials, splits, row, AHEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Adds the sums of some rows over the shares from `first` on, in an order that is the same in every run."""
+    for begin in range(first, splits, AHEAD):
+        acc += tl.sum(load_shares(partials, begin, splits, row, AHEAD, BLOCK_M, BLOCK_N), axis=0)
     return acc
+
+
+@triton.jit
+def sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, ROWS: tl.constexpr, AHEAD: tl.constexpr, EVEN_M: tl.constexpr,
+             EVEN_N: tl.constexpr):
+    """Stores a part of a tile's rows, summed over all shares."""
+    row = part * ROWS + tl.arange(0, ROWS)
+    acc = add_shares(tl.zeros((ROWS, BLOCK_N), dtype=tl.float32), 0, partials, splits, row, AHEAD, BLOCK_M, BLOCK_N)
+    finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
 
 
 @triton.jit
@@ -374,26 +388,29 @@ def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M
         sums = partials_ptr + program.to(tl.int64) * (BLOCK_M * BLOCK_N)
         if add_up(acc, splits, sums, counters, BLOCK_M, BLOCK_N):
             for part in range(0, PARTS):
-                row = part * ROWS + tl.arange(0, ROWS)
-                finish(add_shares(sums, 1, row, BLOCK_M, BLOCK_N), tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn,
-                       EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+                sum_part(part, tile_m, tile_n, sums, 1, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, ROWS, 1,
+                         EVEN_M, EVEN_N)
     else:
         partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
         alone = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
-        # First this program's parts, then what others left undone.
-        first = PARTS if alone else share
-        step = splits
-        chosen = -1
-        for turn in range(0, 2):
-            for part in range(first, PARTS, step):
-                if (chosen >> part) % 2 != 0:
-                    row = part * ROWS + tl.arange(0, ROWS)
-                    finish(add_shares(partials, splits, row, BLOCK_M, BLOCK_N), tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm,
-                           stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
-            if turn == 0:
-                chosen = leave(alone, splits, counters)
-                first = 0
-                step = 1
+        # This program's parts; the sums of the first one are under way while it leaves.
+        AT_ONCE: tl.constexpr = 16384 // (ROWS * BLOCK_N)
+        AHEAD: tl.constexpr = 16 if AT_ONCE >= 16 else 8 if AT_ONCE >= 8 else 4 if AT_ONCE >= 4 else 2 if AT_ONCE >= 2 else 1
+        waited = (share < PARTS) & (not alone)
+        row = share * ROWS + tl.arange(0, ROWS)
+        shares = load_shares(partials, 0, splits if waited else 0, row, AHEAD, BLOCK_M, BLOCK_N)
+        undone = leave(alone, splits, counters)
+        if waited:
+            acc = add_shares(tl.sum(shares, axis=0) + 0.0, AHEAD, partials, splits, row, AHEAD, BLOCK_M, BLOCK_N)
+            finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+            for part in range(share + splits, PARTS, splits):
+                sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
+                         ROWS, AHEAD, EVEN_M, EVEN_N)
+        # What others left undone.
+        for part in range(0, PARTS if undone != 0 else 0):
+            if (undone >> part) % 2 != 0:
+                sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
+                         ROWS, AHEAD, EVEN_M, EVEN_N)
 
 
 @triton.jit

@@ -29,6 +29,9 @@ struct GemmCall {
   }
 };
 
+/// Stands for M where tuning tells problems apart, as row_class in gemm.py.
+int64_t row_class(int64_t m);
+
 /// None if there is nothing to do. Throws LaunchError for shapes that do not fit.
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options, StreamHandle stream);

@@ -12,11 +12,13 @@
 #include "kernels/elementwise.h"
 #include "kernels/entry.h"
 #include "kernels/gemm_kernel.h"
+#include "kernels/grouped_gemm.h"
 #include "kernels/loss.h"
 #include "kernels/matrix.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/reduce.h"
+#include "kernels/scaled_gemm.h"
 #include "kernels/softmax.h"
 
 namespace tegula::kernels {

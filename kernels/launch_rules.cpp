@@ -32,6 +32,20 @@ Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("rows"), config["ROWS"]))};
 }
 
+Grid each_row_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("rows"))}; }
+
+Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
+  const int64_t groups = call.integer("groups"), channels = call.extent("channels");
+  if (groups < 1 || channels % groups)
+    call.refuse(fmt::format("{} channels cannot be divided into {} groups", channels, groups));
+  return {unsigned(call.extent("batch") * groups)};
+}
+
+Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
+  const int64_t pieces = ceil_div(call.extent("spatial"), config["BLOCK"]);
+  return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
+}
+
 Grid persistent_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t programs = config["PROGRAMS"] * num_sms / config.num_ctas.value_or(1);
   return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), constexpr_or(config, "ROWS", 1)), 1, programs))};
@@ -82,6 +96,9 @@ namespace rules {
 
 const LaunchRule tiles{tiles_grid};
 const LaunchRule row_tiles{row_tiles_grid};
+const LaunchRule each_row{each_row_grid};
+const LaunchRule groups_of_channels{groups_of_channels_grid};
+const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
 const LaunchRule columns{columns_grid, columns_bytes};

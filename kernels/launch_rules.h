@@ -19,8 +19,12 @@ namespace rules {
 /// no PIECE, as many programs as the device runs at a time.
 extern const LaunchRule tiles;
 
-/// A program for each ROWS rows.
-extern const LaunchRule row_tiles;
+/// A program for each ROWS rows; for each row.
+extern const LaunchRule row_tiles, each_row;
+
+/// A program for each of the operand `groups`' groups of each image; for each BLOCK elements of each channel of each
+/// image.
+extern const LaunchRule groups_of_channels, channels_of_images;
 
 /// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
 /// cluster's programs one counts.

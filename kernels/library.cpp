@@ -92,11 +92,6 @@ size_t flag_value(const Operand& operand) {
   return size_t(std::get<Operand::Choice>(operand.value).index);
 }
 
-Arg pointer(const Tensor* t) {
-  if (!t || !t->address) return nullptr;
-  return Arg::pointer(t->address, t->elem, size_t(t->bytes()));
-}
-
 Arg value(const Operand& operand) {
   if (const int64_t* n = std::get_if<int64_t>(&operand.value)) return integer(*n);
   if (const double* d = std::get_if<double>(&operand.value)) return *d;
@@ -285,6 +280,11 @@ Arg pointer(const AnyMatrix& m) {
 Arg pointer(const AnyVector& v) {
   if (!v.address) return nullptr;
   return Arg::pointer(v.address, v.elem, size_t(v.size * elem_info(v.elem).bits / 8));
+}
+
+Arg pointer(const Tensor* t) {
+  if (!t || !t->address) return nullptr;
+  return Arg::pointer(t->address, t->elem, size_t(t->bytes()));
 }
 
 Arg integer(int64_t value) {

@@ -92,6 +92,7 @@ class Call {
 /// Arguments as the kernels take them; null where none is given.
 Arg pointer(const AnyMatrix& m);
 Arg pointer(const AnyVector& v);
+Arg pointer(const Tensor* t);
 /// int32 where it fits, as almost always.
 Arg integer(int64_t value);
 

@@ -97,4 +97,28 @@ void layer_norm_backward(Device& device, Matrix<T> dx, Vector<W> dweight, Vector
   run<EntryId::layer_norm_backward>(device, stream, dx, dweight, dbias, dy, x, weight, options.eps, options.dsum);
 }
 
+/// What norms of images may leave out.
+struct ChannelNormOptions {
+  Tensor weight = {}, bias = {};  ///< one element a channel
+  float eps = 1e-5f;
+  Activation activation = Activation::None;
+};
+
+/// out[n, c, s] = (x[n, c, s] - m) / sqrt(v + eps) * weight[c] + bias[c], and its activation, with mean m and variance
+/// v of the channels of c's group in image n, over all of space. `out` and `x` are batch x channels x spatial, elements
+/// of space side by side; the channels are divided into `groups` of equally many. Wu, He: Group Normalization, 2018.
+inline void group_norm(Device& device, const Tensor& out, const Tensor& x, int64_t groups,
+                       const ChannelNormOptions& options = {}, StreamHandle stream = nullptr) {
+  run<EntryId::group_norm>(device, stream, out, x, groups, options.weight, options.bias, options.eps,
+                           options.activation);
+}
+
+/// out[n, c, s] = (x[n, c, s] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c], and its activation. Shapes as
+/// for group_norm(). Traffic: 2 elements for each of x. Ioffe, Szegedy: Batch Normalization, 2015.
+inline void batch_norm(Device& device, const Tensor& out, const Tensor& x, const Tensor& mean, const Tensor& variance,
+                       const ChannelNormOptions& options = {}, StreamHandle stream = nullptr) {
+  run<EntryId::batch_norm>(device, stream, out, x, mean, variance, options.weight, options.bias, options.eps,
+                           options.activation);
+}
+
 }  // namespace tegula::kernels

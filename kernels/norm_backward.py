@@ -34,6 +34,14 @@ def configs():
         if programs * warps >= 16:
             how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": True, "PIECE": 0}
             found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
+    for blocks, warps, limit in [(2, 8, 128), (2, 8, None), (2, 16, 128), (4, 8, 128), (4, 8, None), (4, 16, 128), (8, 8, 128),
+                                 (8, 16, 128), (16, 8, 128), (16, 16, 128)]:
+        for stages in [2, 1, 3]:
+            how = {"PROGRAMS": 1, "ROWS": 1, "STAGES": stages, "RELOAD": False, "PIECE": 0}
+            found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
+            if limit == 128 and warps == 8:
+                how = {"PROGRAMS": 2, "ROWS": 1, "STAGES": stages, "RELOAD": False, "PIECE": 0}
+                found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
     for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
         how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps))
@@ -51,8 +59,8 @@ def fitting(configs, named_args, **kwargs):
     for config in configs:
         rows = config.kwargs["ROWS"]
         threads = 32 * config.num_warps
-        block = extent(cols, size, config.num_warps, rows)
-        each = rows * block / threads
+        block = extent(cols, size, config.num_warps * config.num_ctas, rows)
+        each = rows * block / (threads * config.num_ctas)
         registers = 65536 // (threads * config.kwargs["PROGRAMS"])
         ahead = config.kwargs["STAGES"] - 1
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
@@ -61,6 +69,8 @@ def fitting(configs, named_args, **kwargs):
         if config.kwargs["PIECE"] > 0:
             if cols >= 8192:
                 kept.append(config)
+        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas:
+            continue
         elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
             kept.append(config)
     if len(kept) == 0:
@@ -198,7 +208,7 @@ def row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbia
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
+    "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
 })
 @triton.jit

@@ -6,7 +6,7 @@ namespace tegula::kernels {
 
 namespace {
 
-constexpr int64_t kChunk = 2048;  // CHUNK of optimizer.py: elements of a program
+constexpr int64_t kChunk = 1024;  // CHUNK of optimizer.py: elements of a program
 
 void check(const std::vector<std::vector<Tensor>>& lists, size_t list, size_t i) {
   const Tensor& t = lists[list][i];

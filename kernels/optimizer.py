@@ -33,7 +33,7 @@ def chunk_of(chunks_ptr, sizes_ptr, CHUNK: tl.constexpr):
 @triton.jit
 def adamw(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1: tl.float64, beta2: tl.float64, eps, decay,
           correction1: tl.float64, correction2: tl.float64, PARAMETER: tl.constexpr, GRADIENT: tl.constexpr,
-          MOMENT: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr, CHUNK: tl.constexpr = 2048):
+          MOMENT: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr, CHUNK: tl.constexpr = 1024):
     """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
     p = p (1 - rate decay) - rate (m / correction1) / (sqrt(v / correction2) + eps). g is the gradient times clip[0], if
     that is given. Loshchilov, Hutter: Decoupled Weight Decay Regularization, 2019."""
@@ -75,7 +75,7 @@ def adamw_of(p_ptr, g_ptr, m_ptr, v_ptr, mask, factor, rate, rest1, rest2, eps, 
 @triton.jit
 def lion(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1: tl.float64, beta2: tl.float64, decay,
          PARAMETER: tl.constexpr, GRADIENT: tl.constexpr, MOMENT: tl.constexpr, ALIGNED: tl.constexpr,
-         CHUNK: tl.constexpr = 2048):
+         CHUNK: tl.constexpr = 1024):
     """p = p (1 - rate decay) - rate sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g. Chen et al.: Symbolic
     Discovery of Optimization Algorithms, 2023."""
     tensor, first, left = chunk_of(chunks_ptr, sizes_ptr, CHUNK)
@@ -100,7 +100,7 @@ def lion(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, beta1: tl.fl
 @triton.jit
 def sgd(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, momentum, dampening, decay, PARAMETER: tl.constexpr,
         GRADIENT: tl.constexpr, MOMENT: tl.constexpr, ALIGNED: tl.constexpr, NESTEROV: tl.constexpr, FIRST: tl.constexpr,
-        CHUNK: tl.constexpr = 2048):
+        CHUNK: tl.constexpr = 1024):
     """g += decay p; m = momentum m + (1 - dampening) g, or g at the first step; p = p - rate m, with NESTEROV
     p - rate (g + momentum m). Without moments (MOMENT None) p - rate g."""
     tensor, first, left = chunk_of(chunks_ptr, sizes_ptr, CHUNK)
@@ -130,7 +130,7 @@ def sgd(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, momentum, dam
 
 @triton.jit
 def square_sums(table_ptr, chunks_ptr, sizes_ptr, norm_ptr, clip_ptr, most, tensors, partials_ptr, counters_ptr,
-                GRADIENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr = 2048):
+                GRADIENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr = 1024):
     """norm[0] = the Euclidean norm of all gradients, and clip[0] = min(1, most / (norm + 1e-6)). Each program leaves the
     sum of its squares; the last one adds them up in order."""
     tensor, first, left = chunk_of(chunks_ptr, sizes_ptr, CHUNK)

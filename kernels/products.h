@@ -6,5 +6,7 @@
 namespace tegula::kernels {
 
 void run_gemm(Device& device, const BoundCall& call, StreamHandle stream);
+void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream);
+void run_grouped_gemm(Device& device, const BoundCall& call, StreamHandle stream);
 
 }  // namespace tegula::kernels

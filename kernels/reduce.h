@@ -1,4 +1,4 @@
-// Reductions along rows and columns. The kernels stand in reduce.py.
+// Reductions along rows and columns, and scans. The kernels stand in reduce.py and scan.py.
 //
 // Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32, in an order that
 // does not depend on the run. A NaN is the maximum and minimum of whatever it stands among. The first launch for a
@@ -15,6 +15,7 @@ namespace tegula::kernels {
 
 enum class Reduction { Sum, Mean, Max, Min };
 enum class Extreme { Max, Min };
+enum class Scan { Sum, Product };
 
 /// out[r] = the sum, mean, maximum or minimum over c of x[r, c]. `Out`: T or float.
 template <Floating Out, Floating T>
@@ -45,6 +46,14 @@ template <Floating Out, Floating T>
 void variance(Device& device, Vector<Out> out, Matrix<T> x, int64_t correction = 1, Vector<float> mean = {},
               StreamHandle stream = nullptr) {
   run<EntryId::variance>(device, stream, out, x, correction, mean);
+}
+
+/// out[r, c] = the sum or product of x[r, 0] to x[r, c]. `Out`: T or float; `out` may be x itself.
+///
+/// Traffic: 2 rows cols sizeof(T) bytes.
+template <Floating Out, Floating T>
+void scan_rows(Device& device, Matrix<Out> out, Matrix<T> x, Scan kind = Scan::Sum, StreamHandle stream = nullptr) {
+  run<EntryId::scan_rows>(device, stream, out, x, kind);
 }
 
 }  // namespace tegula::kernels

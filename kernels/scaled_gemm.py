@@ -1,9 +1,9 @@
-"""C = epilogue(A B + bias) for float8 operands with scales, which stand for A times its scales and B times its scales.
+"""C = activation(A B + bias) for float8 operands with scales, which stand for A times its scales and B times its scales.
 
 A is M x K, B is K x N, both float8 of either kind; `bias` has N elements or is None. Scales are fp32, and each operand has
 
-    one (a stride of 0 for both its axes),
-    one for each row of A and column of B (a stride along K of 0), or
+    one (strides of None),
+    one for each row of A and column of B (a stride along K of None), or
     BLOCKS: one for 1 x 128 elements of A, one for 128 x 128 of B: of A by row and block of K, of B by block of columns
     and block of K.
 
@@ -18,7 +18,8 @@ number of rows of A.
 import triton
 import triton.language as tl
 
-from gemm import even, inside, none, place, row_class
+from gemm import even, place, row_class
+from tiles import activate, inside
 
 # Elements along K, and columns of B, that share a scale.
 SCALED = tl.constexpr(128)
@@ -38,7 +39,7 @@ def configs():
         found.append(tile(128, 192, 128, 8, 5, 8, programs))
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
-    for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
+    for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (64, 128, 128, 4, 8), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
                                    (64, 64, 64, 4, 8), (32, 32, 64, 2, 4), (32, 64, 128, 4, 4)]:
         found.append(tile(m, n, k, warps, stages))
     for m in [16, 32, 48]:
@@ -91,8 +92,17 @@ def outer(x, y, SWAP: tl.constexpr):
 
 
 @triton.jit
+def scale_sums(acc, ptr, first, at, stride, mask, AXIS: tl.constexpr):
+    """The sums times one scale, or times those of the rows (AXIS 0) or columns (AXIS 1) of the tile."""
+    if stride is None:
+        return acc * tl.load(ptr)
+    else:
+        return acc * tl.expand_dims(tl.load(ptr + first * stride + at * stride, mask=mask, other=0.0), 1 - AXIS)
+
+
+@triton.jit
 def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                   stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE: tl.constexpr, BLOCKS: tl.constexpr,
+                   stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                    PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
                    SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """One tile of C."""
@@ -106,9 +116,9 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
     col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
     a_ptrs = a_ptr + first_row * stride_am + row[:, None] * stride_am + depth[None, :] * stride_ak
     b_ptrs = b_ptr + first_col * stride_bn + depth[:, None] * stride_bk + col[None, :] * stride_bn
-    scale_a_ptrs = scale_a_ptr + first_row * stride_sam + row * stride_sam
     acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     if BLOCKS:
+        scale_a_ptrs = scale_a_ptr + first_row * stride_sam + row * stride_sam
         # Columns beyond the last block are those of the last one, which leaves runs of equal scales whole.
         block = tl.minimum((tile_n * BLOCK_N + col) // SCALED, (N - 1) // SCALED)
         scale_b_ptrs = scale_b_ptr + block * stride_sbn
@@ -129,14 +139,15 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
             acc = dot(a, b, acc, SWAP, PROMOTE)
             a_ptrs += BLOCK_K * stride_ak
             b_ptrs += BLOCK_K * stride_bk
-        scale_b_ptrs = scale_b_ptr + first_col * stride_sbn + col * stride_sbn
-        acc *= outer(tl.load(scale_a_ptrs, mask=row_mask, other=0.0), tl.load(scale_b_ptrs, mask=col_mask, other=0.0), SWAP)
     if SWAP:
         acc = tl.trans(acc)
+    if not BLOCKS:
+        acc = scale_sums(acc, scale_a_ptr, first_row, row, stride_sam, row_mask, 0)
+        acc = scale_sums(acc, scale_b_ptr, first_col, col, stride_sbn, col_mask, 1)
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + first_col + col, mask=col_mask, other=0.0).to(tl.float32)[None, :]
     c_ptrs = c_ptr + first_row * stride_cm + first_col + row[:, None] * stride_cm + col[None, :]
-    tl.store(c_ptrs, EPILOGUE(acc).to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
+    tl.store(c_ptrs, activate(acc, ACTIVATION).to(c_ptr.dtype.element_ty), mask=row_mask[:, None] & col_mask[None, :])
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 10})
@@ -147,16 +158,16 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
 })
 @triton.jit
 def scaled_gemm(c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, EPILOGUE: tl.constexpr, BLOCKS: tl.constexpr,
+                stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                 PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
                 PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """A program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from tile to tile."""
     if PROGRAMS == 0:
         scaled_product(tl.program_id(0), c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                       stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
+                       stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
                        EVEN_N, EVEN_K)
     else:
         for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
             scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
-                           stride_sam, stride_sak, stride_sbn, stride_sbk, EPILOGUE, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
+                           stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
                            EVEN_N, EVEN_K)

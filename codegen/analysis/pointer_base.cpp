@@ -80,7 +80,7 @@ bool orders_memory(const Op& op, std::vector<const Value*>& written) {
   else if (op.opcode == Opcode::BulkStore)
     written.push_back(pointer_base(op.operands[1]->def->operands[0]));
   else if (op.has(WritesGlobal))  // a barrier, or an op that nothing is known of here
-    ordered = true;
+    ordered = op.opcode != Opcode::Barrier || !op.get(attr::async_proxy);  // which a pass set for shared memory alone
   ordered |= op.opcode == Opcode::AtomicRmw && op.get(attr::sem) != "relaxed";
   ordered |= op.has(attr::volatile_) && op.get(attr::volatile_);
   for (const auto& region : op.regions) ordered |= orders_memory(*region, written);

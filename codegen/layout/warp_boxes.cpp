@@ -52,7 +52,7 @@ class BoxFinder {
       for (const Basis& basis : in.bases)
         if (move_of(basis).axis < 0) return false;
     }
-    return tile_.in_bits(Dim::Lane) == 5;
+    return tile_.in_bits(Dim::Lane) == 5 && tile_.in_bits(Dim::Block) == 0;  // of one program of a cluster
   }
 
   void hold(Dim dim, int bits) {

@@ -12,6 +12,10 @@ namespace tegula {
 
 using namespace ir;
 
+namespace {
+constexpr size_t kMostDims = 5;
+}
+
 // ---------------------------------------------------------------------------------------------------------- forms
 
 const AffineTiles::MaybeForm& AffineTiles::form_of(const Value* v) {
@@ -247,9 +251,17 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
   // What is bounded below begins there, and what is added to it is none of the array's begin.
   for (AxisBounds& of : out) {
     if (!of.lower) continue;
-    if (of.upper) of.upper = *of.lower + *of.upper - *of.start;
+    if (of.upper) {
+      const Polynomial extent = *of.lower + *of.upper - *of.start;
+      const bool always_holds = is_non_negative(*of.lower, axes_);
+      if (!is_host(extent) && !always_holds) return "its mask bounds an axis in more ways than one";
+      if (!is_host(extent)) {
+        of.lower.reset();
+        continue;
+      }
+      of.upper = extent;
+    }
     of.start = of.lower;
-    if (of.upper && !is_host(*of.upper)) return "its mask bounds an axis in more ways than one";
   }
   return {};
 }
@@ -370,7 +382,6 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
 
 std::string AffineTiles::check(const AffineTile& tile) const {
   constexpr int64_t kAlignment = 16;
-  constexpr size_t kMostDims = 5;
   const int64_t bytes = elem_bits(tile.base->type.elem) / 8;
   if (bytes == 0) return "its elements are no bytes";
   if (tile.dims.size() > kMostDims) return "it lies along more than five dimensions";
@@ -425,18 +436,50 @@ void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& p
 }  // namespace
 
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
+// Dimensions that they may begin before are shifted.
 std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
-  for (const AffineDim& dim : tile.dims) {
+  std::vector<AffineDim*> shifted;
+  for (AffineDim& dim : tile.dims) {
     const size_t multiples = tile.multiples.size();
     add_multiples(dim.start, tile.multiples);
-    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && tile.multiples.size() == multiples) continue;
+    const bool wraps = tile.multiples.size() > multiples;
+    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && !wraps) continue;
     const bool plainly = is_non_negative(dim.start, axes_);
-    if (!plainly && !is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
+    if (!plainly && !is_non_negative(dim.start, if_positive_)) {
+      if (wraps) return "it may begin before its array";
+      shifted.push_back(&dim);
+      continue;
+    }
     for_each_scalar(dim.start, [&](const Value* scalar) {
       (plainly ? add_parameters_of_divisors : add_parameters)(scalar, tile.not_negative);
     });
   }
+  return shifted.empty() ? std::string() : shift(tile, shifted);
+}
+
+// Counts these dimensions from kShift on, so that no start is negative, and takes it back by one more dimension: there
+// the tile begins at kShift too, and the strides of all these sum up to kWrap bytes; kShift * kWrap bytes are 0, as
+// addresses have 64 bits. So what lies before a dimension's begin is what the pointers say, while a mask still has its
+// end, which then may follow from anything: where a mask ends at `end`, the tile begins at `start - end` of an extent
+// of 0.
+std::string AffineTiles::shift(AffineTile& tile, const std::vector<AffineDim*>& dims) const {
+  constexpr int64_t kShift = int64_t(1) << 30, kWrap = int64_t(1) << 34;
+  if (tile.dims.size() == kMostDims) return "it may begin before its array, which has five dimensions";
+  Polynomial rest = Polynomial::constant(kWrap / (elem_bits(tile.base->type.elem) / 8));
+  for (AffineDim* dim : dims) {
+    if (dim->stride.is_constant(1)) return "it may begin before its array's rows";
+    rest = rest - dim->stride;
+    dim->start = dim->start + Polynomial::constant(kShift);
+    if (dim->extent) dim->extent = *dim->extent + Polynomial::constant(kShift);
+  }
+  tile.dims.insert(tile.dims.begin(), {-1, rest, Polynomial::constant(kShift), std::nullopt, false});
   return {};
+}
+
+std::optional<Polynomial> AffineTiles::polynomial_of(const Value* scalar) {
+  const MaybeForm& form = form_of(scalar);
+  if (!form || form->base) return std::nullopt;
+  return form->first;
 }
 
 std::variant<AffineTile, std::string> AffineTiles::tile_of(const Value* pointers, const Value* mask) {

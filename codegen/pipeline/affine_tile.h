@@ -58,6 +58,8 @@ class AffineTiles {
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
   /// strides, the base and the start in a row are multiples of 16 bytes.
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
+  /// What an integer scalar comes down to; none where that is not followed.
+  std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
   /// The scalar that an unknown stands for; null: a remainder.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
   /// The remainder that an unknown stands for; null: a scalar.
@@ -103,6 +105,7 @@ class AffineTiles {
   void place_term(const Polynomial& term, AffineTile& out) const;
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+  std::string shift(AffineTile& tile, const std::vector<AffineDim*>& dims) const;
 
   void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;

@@ -33,8 +33,6 @@ std::variant<MappedTile, std::string> plan(AffineTiles& tiles, const Op& copy) {
   return MappedTile{std::move(tile), std::move(boxes->extents), boxes->swizzle};
 }
 
-}
-
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {

@@ -177,7 +177,9 @@ class BulkStores {
 }  // namespace
 
 void passes::bulk_stores(Func& func, PassContext& context) {
-  if (!context.target.has(Feature::Tma) || func.num_ctas() > 1 || (func.bulk_copies() != 2 && !has_products_beside(func))) return;
+  if (!context.target.has(Feature::Tma) || func.num_ctas() > 1 ||
+      (func.bulk_copies() != 2 && !has_products_beside(func)))
+    return;
   BulkStores(func, context).run();
 }
 

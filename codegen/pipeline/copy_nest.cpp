@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "codegen/analysis/shared_plan.h"
@@ -43,21 +44,38 @@ Value* carry_through(const std::vector<Op*>& nest, Value* init) {
   return init;
 }
 
-}  // namespace
+// The loop goes on with what another one carries.
+Value* carry_on(Value* before, Op& loop) {
+  const ForLoop other(*for_of(before));
+  const Value* left = other.result(*other.number(before));
+  Value* here = carry(loop, const_cast<Value*>(left));
+  for (Value*& v : loop.parent->terminator()->operands)
+    if (v == left) v = loop.results.back().get();
+  return here;
+}
 
-Turn carry_turn(const std::vector<Op*>& nest, Value* zero, int64_t slots) {
-  Op& loop = *nest.back();
-  Value* slot = carry_through(nest, zero);
+Turn move_turn_on(Op& loop, int64_t slots, const std::function<Value*(int)>& carried) {
+  Value* slot = carried(0);
   Value* next = rotate(loop, slot, slots);
-  Value* phase = carry_through(nest, zero);
+  Value* phase = carried(1);
   Builder top = behind(*next->def);
   loop.regions[0]->terminator()->operands.push_back(top.bit_xor(phase, top.cast(top.lt(next, slot), Elem::I32)));
   return {slot, phase};
 }
 
+}  // namespace
+
+Turn carry_turn(const std::vector<Op*>& nest, Value* zero, int64_t slots) {
+  return move_turn_on(*nest.back(), slots, [&](int) { return carry_through(nest, zero); });
+}
+
+Turn go_on_with_turn(const Turn& before, Op& loop, int64_t slots) {
+  return move_turn_on(loop, slots, [&](int part) { return carry_on(part == 0 ? before.slot : before.phase, loop); });
+}
+
 // ----------------------------------------------------------------------------------------------------------- loops
 
-bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills, int64_t slots) {
+bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const Op* before) {
   const bool bulk = fills[0].copies[0]->opcode == Opcode::BulkCopy;
   TEGULA_CHECK(bulk || nest.size() == 1, "threads copy for a loop in a loop");
   std::set<const Value*> seen;
@@ -73,7 +91,9 @@ bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills,
   open(nest, bulk);
   std::vector<Op*> copying;
   for (size_t i = 1; i < levels_.size(); ++i) copying.push_back(levels_[i].copying);
-  const Turn turn = carry_turn(copying, number(levels_[0].build, 0), slots);
+  const Turn turn = before ? go_on_with_turn(turns_.at(before), *copying.back(), slots)
+                           : carry_turn(copying, number(levels_[0].build, 0), slots);
+  turns_[nest.back()] = turn;
   bulk ? issue_in_bulk(fills, turn) : issue_by_threads(fills, turn);
   close();
   if (exchanges_) give_up();
@@ -142,6 +162,7 @@ void CopyNest::give_up() {
   Op& loop = *levels_[1].copying;
   std::erase_if(known_, [&](const auto& known) { return home(known.second) == loop.regions[0].get(); });
   copying_.erase(levels_[1].loop);
+  turns_.erase(levels_[1].loop);
   erase(loop);
   exchanges_ = false;
   const auto& ops = copy_warps_->regions[0]->ops;
@@ -169,6 +190,7 @@ void CopyNest::issue_in_bulk(const std::vector<Fill>& fills, const Turn& turn) {
     for (const Op* copy : fill.copies) {
       std::vector<Value*> operands;
       for (const Value* v : copy->operands) operands.push_back(v && v->type.is_place() ? nullptr : follow(v));
+      build.set_loc(copy->loc);
       operands[1] = slot_of(build, copy->operand(1), turn.slot);
       operands[2] = full;
       build.create(Opcode::BulkCopy, std::move(operands), {}, copy->attrs);

@@ -17,6 +17,8 @@ struct Turn {
 /// Lets the loops, of which each holds the next one, carry a turn; the innermost one moves it on. `zero` is 0 before
 /// them.
 Turn carry_turn(const std::vector<ir::Op*>& nest, ir::Value* zero, int64_t slots);
+/// Lets a loop go on with the turn of another one, which stands before it in its block.
+Turn go_on_with_turn(const Turn& before, ir::Op& loop, int64_t slots);
 
 /// Copies of a loop that go into slots of one number at a time. `full`: barriers, one a slot, that are passed once they
 /// are over; `empty`: once the program has read them.
@@ -35,7 +37,8 @@ class CopyNest {
   /// Adds the loop that copies what `nest`'s last loop does, in loops as those of the nest around it, of which each
   /// holds the next one. False, with nothing changed: the copies cannot be computed there. Bulk copies are issued by
   /// one thread, async_copies by all threads, for a nest of one loop; all loops have the one kind or all the other one.
-  bool add(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots);
+  /// `before`: a loop that was added, whose slots this one goes on to fill; null: its slots are its own.
+  bool add(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const ir::Op* before);
 
   /// Null before a loop was added.
   ir::Op* copy_warps() const { return copy_warps_; }
@@ -73,6 +76,7 @@ class CopyNest {
   ir::Func& func_;
   ir::Op* copy_warps_ = nullptr;
   std::map<const ir::Op*, ir::Op*> copying_;  // for loops of the program
+  std::map<const ir::Op*, Turn> turns_;       // of the loops that copy for these
   std::vector<Level> levels_;                 // of the nest at hand, the function's body first
   std::vector<Pending> pending_;
   ir::ValueMap known_;

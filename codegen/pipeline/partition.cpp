@@ -1,6 +1,7 @@
 #include "codegen/pipeline/partition.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
@@ -70,19 +71,36 @@ Span span_of_uses(const Block& body, const Value* place) {
   return span;
 }
 
-// Whether products of the loop read what the program has stored ahead of it.
-bool reads_stored(const Op& loop, const std::vector<Op*>& copies) {
-  bool found = false;
+// What products of the loop read that the program has stored ahead of it.
+std::set<const Op*> stored_before(const Op& loop, const std::vector<Op*>& copies) {
+  std::set<const Op*> stored;
   walk(*loop.regions[0], [&](const Op& op) {
     if (op.opcode != Opcode::MmaStart) return;
-    for (int i : {0, 1}) {
-      if (!op.operand(i)->type.is_place()) continue;
-      const Op* alloc = alloc_of(op.operand(i));
-      found |= std::none_of(copies.begin(), copies.end(),
-                            [&](const Op* copy) { return alloc_of(copy->operand(1)) == alloc; });
-    }
+    for (int i : {0, 1})
+      if (op.operand(i)->type.is_place()) stored.insert(alloc_of(op.operand(i)));
   });
-  return found;
+  for (const Op* copy : copies) stored.erase(alloc_of(copy->operand(1)));
+  return stored;
+}
+
+using Places = std::vector<std::vector<Value*>>;  // of each fill
+
+Places places_of(const std::vector<Fill>& fills) {
+  Places places;
+  for (const Fill& fill : fills)
+    for (places.emplace_back(); const Op* copy : fill.copies) places.back().push_back(copy->operand(1));
+  return places;
+}
+
+bool have_same_types(const Places& places, const Places& others) {
+  return std::ranges::equal(places, others, [](const auto& some, const auto& other) {
+    return std::ranges::equal(some, other, [](const Value* a, const Value* b) { return a->type == b->type; });
+  });
+}
+
+void replace_places(Op& loop, const Places& from, const Places& to) {
+  for (size_t i = 0; i < from.size(); ++i)
+    for (size_t k = 0; k < from[i].size(); ++k) replace_uses(*loop.regions[0], from[i][k], to[i][k]);
 }
 
 // Inline assembly may hold a barrier of all threads, which the copying warps would never come to; an assert has one.
@@ -206,44 +224,81 @@ void Partition::alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bul
   }
 }
 
-bool Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible) {
+int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible) {
   const std::vector<Op*> nest = nest_of(loop, func_);
-  if (!can_divide(schedule, nest)) return false;
+  if (!can_divide(schedule, nest)) return 0;
   std::vector<Fill> fills = fills_of(loop, schedule);
   const Op* others = nest_.copy_warps();
   const bool bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
   if (bulk ? others && !others->get(attr::one_thread) : nest.size() > 1 || (others && others->get(attr::one_thread)))
-    return false;
+    return 0;
   // The assembler compiles no instruction that takes more registers than a thread has at its start.
-  if (!products_fit(func_, share_registers(bulk).at_start)) return false;
+  if (!products_fit(func_, share_registers(bulk).at_start)) return 0;
+  if (bulk && !schedule.sums_up)
+    if (const int64_t slots = go_on(nest, schedule, fills)) return slots;
 
   MovedAllocs allocs(schedule.copies, *nest.front());
   alloc_barriers(fills, wanted, bulk);
   const int64_t slots = fit_slots(func_, target_, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
-  if (slots < 2 || !(wherever_possible || pays(schedule, slots, bulk)) || !nest_.add(nest, fills, slots)) {
+  if (slots < 2 || !(wherever_possible || pays(schedule, slots, bulk)) || !nest_.add(nest, fills, slots, nullptr)) {
     for (const Fill& fill : fills) erase(*fill.full->def), erase(*fill.empty->def);
-    return false;
+    return 0;
   }
   allocs.keep();
-  read_fills(nest, schedule, fills, slots, bulk);
-  return true;
+  Divided divided{nest, fills, places_of(fills), stored_before(loop, schedule.copies), slots, {}};
+  divided.turn = begin_fills(divided, bulk);
+  read_fills(loop, schedule, fills, slots, divided.turn);
+  divided_.push_back(std::move(divided));
+  return slots;
 }
 
-void Partition::read_fills(const std::vector<Op*>& nest, const LoopSchedule& schedule, const std::vector<Fill>& fills,
-                           int64_t slots, bool bulk) {
+// The loop goes on to use the slots of one before it; so copies for the one are under way while the program is at the
+// other.
+int64_t Partition::go_on(const std::vector<Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills) {
   Op& loop = *nest.back();
-  Block& body = *loop.regions[0];
-  Builder first = before(*nest.front()), outside = before(loop);
-  if (reads_stored(loop, schedule.copies)) outside.create(Opcode::Barrier, {}, {}, {{attr::async_proxy, true}});
+  const Places own = places_of(fills);
+  const std::set<const Op*> stored = stored_before(loop, schedule.copies);
+  auto other = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
+    const bool around =
+        std::equal(nest.begin(), std::prev(nest.end()), divided.nest.begin(), std::prev(divided.nest.end()));
+    return around && divided.nest.back()->parent == loop.parent && have_same_types(own, divided.places) &&
+           std::includes(divided.stored.begin(), divided.stored.end(), stored.begin(), stored.end());
+  });
+  if (other == divided_.end()) return 0;
+  replace_places(loop, own, other->places);
+  for (size_t i = 0; i < fills.size(); ++i)
+    fills[i].full = other->fills[i].full, fills[i].empty = other->fills[i].empty;
+  if (!nest_.add(nest, fills, other->slots, other->nest.back())) {
+    replace_places(loop, other->places, own);
+    return 0;
+  }
+  for (const auto& places : own)
+    for (const Value* place : places) erase(*place->def);
+  other->turn = go_on_with_turn(other->turn, loop, other->slots);
+  other->nest = nest;
+  read_fills(loop, schedule, fills, other->slots, other->turn);
+  return other->slots;
+}
+
+// What stands ahead of all: barriers, and the turn that the loops carry.
+Turn Partition::begin_fills(const Divided& divided, bool bulk) {
+  Op& loop = *divided.nest.back();
+  Builder first = before(*divided.nest.front()), outside = before(loop);
+  if (!divided.stored.empty()) outside.create(Opcode::Barrier, {}, {}, {{attr::async_proxy, true}});
   // The room may have been used for something else before: the copies wait until all warps are here. Behind that no
   // warp is to wait for another one.
-  for (const Fill& fill : fills)
-    for (int64_t slot = 0; slot < slots; ++slot)
+  for (const Fill& fill : divided.fills)
+    for (int64_t slot = 0; slot < divided.slots; ++slot)
       first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {},
                    bulk ? Attrs{{attr::async_proxy, true}} : Attrs{});
-  const Turn turn = carry_turn(nest, number(first, 0), slots);
+  return carry_turn(divided.nest, number(first, 0), divided.slots);
+}
+
+void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
+                           const Turn& turn) {
+  Block& body = *loop.regions[0];
   std::vector<Fill> late;
   for (const Fill& fill : fills) {
     const Span span = span_of_uses(body, fill.copies[0]->operand(1));
@@ -271,7 +326,7 @@ Partition::Registers Partition::share_registers(bool bulk) const {
   const int64_t threads = kThreadsPerWarp * func_.num_warps(), copying_threads = kThreadsPerWarp * CopyNest::kWarps;
   auto whole = [](int64_t registers) { return std::min<int64_t>(registers, 255) / 8 * 8; };
   const int64_t at_start = whole(target_.registers_per_sm / (threads + copying_threads));
-  const int64_t copying = bulk ? 40 : 72;  // for addresses of the copies of an iteration
+  const int64_t copying = bulk ? 24 : 72;  // for addresses of the copies of an iteration
   return {at_start, whole((at_start * (threads + copying_threads) - copying * copying_threads) / threads), copying};
 }
 

@@ -1,6 +1,7 @@
 // Divides pipelined loops between the program's warps, which multiply, and warps that do nothing but copy.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -28,10 +29,11 @@ class Partition {
  public:
   Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
 
-  /// Divides the loop, with 2 to `wanted` slots of each place. False, with nothing changed, where the copies do not
-  /// follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do not multiply;
-  /// or where it does not pay unless `wherever_possible`.
-  bool divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
+  /// Divides the loop, with 2 to `wanted` slots of each place, and says how many. 0, with nothing changed, where the
+  /// copies do not follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do
+  /// not multiply; or where it does not pay unless `wherever_possible`. A loop behind a divided one whose copies fill
+  /// such places, too, goes on with its slots: copies for it begin while the program is at the one before.
+  int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
 
   /// Once all loops are divided: gives the threads of copy_warps, if there are any, fewer registers than the program's,
   /// and lets two warpgroups take turns in loops with two products.
@@ -42,18 +44,30 @@ class Partition {
   struct Registers {
     int64_t at_start, program, copying;
   };
+  // A loop whose slots those behind it in its block may go on to use.
+  struct Divided {
+    std::vector<ir::Op*> nest;
+    std::vector<Fill> fills;                      // their barriers
+    std::vector<std::vector<ir::Value*>> places;  // of each
+    std::set<const ir::Op*> stored;               // what the program stored ahead of it
+    int64_t slots;
+    Turn turn;
+  };
 
   bool can_divide(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
   std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
   bool pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const;
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
-  void read_fills(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, const std::vector<Fill>& fills,
-                  int64_t slots, bool bulk);
+  int64_t go_on(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills);
+  Turn begin_fills(const Divided& divided, bool bulk);
+  void read_fills(ir::Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
+                  const Turn& turn);
   Registers share_registers(bool bulk) const;
 
   ir::Func& func_;
   const Target& target_;
   CopyNest nest_;
+  std::vector<Divided> divided_;
 };
 
 }  // namespace tegula

@@ -81,10 +81,10 @@ class LoopPipeliner {
     return std::min<int64_t>(stages_ - 1, small ? 2 : stages_);
   }
 
-  // 0: where it is expected to pay; 1: not; 2: where it is possible.
-  bool divide(const LoopSchedule& schedule) {
+  // 0: where it is expected to pay; 1: not; 2: where it is possible. The slots of each place, or 0.
+  int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
-    return option != 1 && partition_.divide(loop_, schedule, stages_, option == 2);
+    return option == 1 ? 0 : partition_.divide(loop_, schedule, stages_, option == 2);
   }
 
   // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.
@@ -130,9 +130,9 @@ class LoopPipeliner {
 
   // How many iterations ahead they are; 0: nothing is changed.
   int issue_copies(const LoopSchedule& schedule) {
-    const Op* alloc = alloc_of(schedule.copies[0]->operand(1));
-    divided_ = divide(schedule);
-    if (divided_) return int(alloc->get(attr::slots)) - (schedule.sums_up ? 2 : 1);
+    const int64_t slots = divide(schedule);
+    divided_ = slots > 0;
+    if (divided_) return int(slots) - (schedule.sums_up ? 2 : 1);
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());

@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
+#include "codegen/pipeline/affine_tile.h"
 #include "codegen/pipeline/barriers.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_values.h"
@@ -23,6 +24,13 @@ constexpr int kWarpsOfGroup = 4;
 bool may_wait(const Op& op) {
   return op.opcode == Opcode::Barrier || op.opcode == Opcode::SharedStore || op.opcode == Opcode::AtomicRmw ||
          scratch_bytes(op) > 0;
+}
+
+bool has_one_iteration(const Op& loop, AffineTiles& scalars) {
+  const ForLoop parts(loop);
+  const auto lower = scalars.polynomial_of(parts.lower()), upper = scalars.polynomial_of(parts.upper());
+  const auto step = scalars.polynomial_of(parts.step());
+  return lower && upper && step && *upper - *lower == *step;
 }
 
 // The two products of a loop whose operands copy_warps bring, in order; none where there are fewer or more, or where
@@ -62,9 +70,10 @@ void take_turns_in(Func& func, Op& loop, Op& first, Op& second) {
 
 void take_turns(Func& func) {
   if (func.num_warps() != 2 * kWarpsOfGroup) return;
+  AffineTiles scalars(func);
   std::vector<Op*> loops;
   for (auto& op : func.body.ops)
-    if (op->opcode == Opcode::For) loops.push_back(op.get());
+    if (op->opcode == Opcode::For && !has_one_iteration(*op, scalars)) loops.push_back(op.get());
   for (Op* loop : loops)
     if (auto products = two_products(*loop)) take_turns_in(func, *loop, *products->first, *products->second);
 }

@@ -230,6 +230,20 @@ class Library(unittest.TestCase):
         call(kernels.l2_norm, y, Array(np.zeros((2, 40)), "f32"))
         self.near(y, np.zeros((2, 40)))
 
+    def test_norms_of_images(self):
+        for n, c, s, groups, kind in ((2, 6, 35, 3, "f32"), (1, 4, 5000, 2, "bf16"), (3, 1, 1, 1, "f32")):
+            x, weight, bias, y = normal((n, c, s), kind), normal(c), normal(c), empty((n, c, s), kind)
+            call(kernels.group_norm, y, x, groups, weight, bias, activation="silu")
+            h = x.exact.reshape(n * groups, -1)
+            exact = norm(h, eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None] + bias.exact[:, None]
+            self.near(y, ACTIVATIONS["silu"](exact), kind)
+            mean, variance = normal(c), Array(random.uniform(0.1, 2, c), "f32")
+            call(kernels.batch_norm, y, x, mean, variance, weight, bias, activation="relu")
+            h = (x.exact - mean.exact[:, None]) / np.sqrt(variance.exact[:, None] + 1e-5)
+            self.near(y, np.maximum(h * weight.exact[:, None] + bias.exact[:, None], 0), kind, 4)
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: 1 channels cannot be divided into 2 groups"):
+            call(kernels.group_norm, y, x, 2)
+
     def norm_backward(self, shape, kind, center, with_sum=False):
         x, dy, weight = normal(shape, kind), normal(shape, kind), normal(shape[1], kind)
         dx, dweight, dbias = empty(shape, kind), empty(shape[1], "f32"), empty(shape[1], "f32")
@@ -364,6 +378,16 @@ class Library(unittest.TestCase):
         call(kernels.reduce_columns, out, x, kind="max")
         self.near(out, x.exact.max(1))
 
+    def test_scans(self):
+
+        def test(shape, kind):
+            x, y = Array(random.uniform(0.9, 1.1, shape), kind), empty(shape, "f32")
+            for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
+                call(kernels.scan_rows, y, x, kind=name)
+                self.near(y, function(x.exact, axis=1), what=name)
+
+        self.over(test, [*SHAPES, (1, 20000)])
+
     def test_arg_extreme(self):
         x = random.integers(0, 9, (6, 500)).astype(float)
         x[1, [40, 400]], x[2] = np.nan, -np.inf
@@ -465,7 +489,7 @@ class Optimisers(unittest.TestCase):
         new = lambda: [normal(n, "f32") for n in self.sizes]
         self.p, self.g, self.m, self.v = new(), new(), new(), [Array(np.abs(a.exact), "f32") for a in new()]
         addresses = [[a.memory.address for a in tensors] for tensors in (self.p, self.g, self.m, self.v)]
-        chunks = [(i, k) for i, n in enumerate(self.sizes) for k in range(-(-n // 2048))]
+        chunks = [(i, k) for i, n in enumerate(self.sizes) for k in range(-(-n // 1024))]
         self.lists = Array(np.array(addresses), "i64"), Array(np.array(chunks), "i32"), Array(np.array(self.sizes), "i64")
 
     def each(self, function, *lists):

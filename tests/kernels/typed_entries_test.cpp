@@ -71,6 +71,15 @@ TEST_F(TypedEntries, Norms) {
   expect_near(v, {4 * r1 / 127, 1.0 / 127});
 }
 
+TEST_F(TypedEntries, NormsOfImages) {
+  auto image = [](const Values& values) { return Tensor(values.buffer.as<float>(), {1, 2, 2}); };
+  group_norm(device(), image(y), image(x), 2, {.weight = x.vector(), .eps = 0});
+  expect_near(y, {-3, 3, -4, 4});
+  batch_norm(device(), image(y), image(x), x.vector(), ones.vector(),
+             {.bias = ones.vector(), .eps = 0, .activation = Activation::Relu});
+  expect_near(y, {1, 2, 0, 0});
+}
+
 TEST_F(TypedEntries, Losses) {
   Buffer targets(device(), std::vector<int64_t>{1, -100});
   Values logits{{0, 0, 5, 7}};
@@ -98,6 +107,8 @@ TEST_F(TypedEntries, Reductions) {
   arg_extreme(device(), Vector<int32_t>(index, 2), x.matrix(), Extreme::Min, v.vector());
   EXPECT_EQ(index.download<int32_t>(), (std::vector<int32_t>{0, 0}));
   expect_near(v, {3, -1});
+  scan_rows(device(), y.matrix(), x.matrix(), Scan::Product);
+  expect_near(y, {3, 12, -1, -1});
   variance(device(), v.vector(), x.matrix(), 1, w.vector());
   expect_near(v, {0.5, 2});
   expect_near(w, {3.5, 0});

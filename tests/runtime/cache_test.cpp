@@ -11,8 +11,8 @@
 #include <iterator>
 #include <thread>
 
-#include "runtime/store/image_cache.h"
 #include "runtime/image_format.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula {
 namespace {

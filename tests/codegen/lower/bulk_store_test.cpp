@@ -54,24 +54,31 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def product(c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LOOP: tl.constexpr, SWAP: tl.constexpr, WRAP: tl.constexpr):
+def one(tile, c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SWAP: tl.constexpr, WRAP: tl.constexpr):
     depth = tl.arange(0, 64)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tiles_n if LOOP else tl.program_id(0) + 1, tl.num_programs(0)):
-        row = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
-        col = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
-        for k in range(0, K, 64):
-            if WRAP:
-                a = tl.load(a_ptr + (row % M)[:, None] * K + (k + depth)[None, :])
-                b = tl.load(b_ptr + (col % N)[:, None] * K + (k + depth)[None, :])
-            else:
-                a = tl.load(a_ptr + row[:, None] * K + (k + depth)[None, :], mask=row[:, None] < M, other=0.0)
-                b = tl.load(b_ptr + col[:, None] * K + (k + depth)[None, :], mask=col[:, None] < N, other=0.0)
-            acc = tl.dot(b, a.T, acc) if SWAP else tl.dot(a, b.T, acc)
-        if SWAP:
-            acc = acc.T
-        tl.store(c_ptr + row[:, None] * stride_c + col[None, :], acc.to(c_ptr.dtype.element_ty), mask=(row[:, None] < M) & (col[None, :] < N))
+    row = tile // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col = tile % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, 64):
+        if WRAP:
+            a = tl.load(a_ptr + (row % M)[:, None] * K + (k + depth)[None, :])
+            b = tl.load(b_ptr + (col % N)[:, None] * K + (k + depth)[None, :])
+        else:
+            a = tl.load(a_ptr + row[:, None] * K + (k + depth)[None, :], mask=row[:, None] < M, other=0.0)
+            b = tl.load(b_ptr + col[:, None] * K + (k + depth)[None, :], mask=col[:, None] < N, other=0.0)
+        acc = tl.dot(b, a.T, acc) if SWAP else tl.dot(a, b.T, acc)
+    if SWAP:
+        acc = acc.T
+    mask = (row[:, None] < M) & (col[None, :] < N)
+    tl.store(c_ptr + row[:, None] * stride_c + col[None, :], acc.to(c_ptr.dtype.element_ty), mask=mask)
+
+@triton.jit
+def product(c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LOOP: tl.constexpr, SWAP: tl.constexpr, WRAP: tl.constexpr):
+    if LOOP:
+        for tile in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+            one(tile, c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M, BLOCK_N, SWAP, WRAP)
+    else:
+        one(tl.program_id(0), c_ptr, a_ptr, b_ptr, M, N, K, stride_c, BLOCK_M, BLOCK_N, SWAP, WRAP)
 )";
 
 struct Product {

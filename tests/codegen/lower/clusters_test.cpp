@@ -211,12 +211,13 @@ std::vector<int32_t> results(const Case& c, Device& on, const LaunchOptions& opt
 
 TEST(Clusters, GiveWhatOneBlockGives) {
   if (!has_clusters(device())) GTEST_SKIP() << device().info().name << " runs no clusters of thread blocks";
+  size_t i = 0;  // sizes of clusters in turn
   for (const Case& c : kCases) {
     const std::vector<int32_t> expected = results(c, device(), {.num_warps = 4});
-    for (size_t i = 0; i < std::size(kCtas); ++i) {
-      const int num_warps = next_warps();
-      SCOPED_TRACE(fmt::format("{}: {} blocks of {} warps", c.name, kCtas[i], num_warps));
-      EXPECT_EQ(results(c, device(), {.num_warps = num_warps, .num_ctas = kCtas[i]}), expected);
+    for (int size = 0; size < 2; ++size, ++i) {
+      const int num_warps = next_warps(), num_ctas = kCtas[i % std::size(kCtas)];
+      SCOPED_TRACE(fmt::format("{}: {} blocks of {} warps", c.name, num_ctas, num_warps));
+      EXPECT_EQ(results(c, device(), {.num_warps = num_warps, .num_ctas = num_ctas}), expected);
     }
   }
 }
@@ -225,7 +226,7 @@ TEST(Clusters, GiveWhatOneBlockGives) {
 TEST(Clusters, InAnyOrder) {
   for (const Case& c : kCases) {
     const std::vector<int32_t> expected = results(c, device(), {.num_warps = 4});
-    for (uint64_t seed : {1, 2, 3}) {
+    for (uint64_t seed : {1, 2}) {
       SCOPED_TRACE(fmt::format("{}: seed {}", c.name, seed));
       auto emulator = make_emulator({.seed = seed});
       EXPECT_EQ(results(c, *emulator, {.num_warps = 2, .num_ctas = 4}), expected);

@@ -1,0 +1,96 @@
+"""Norms of images, batch x channels x spatial: over groups of channels, and by statistics that are known.
+
+    group_norm:  y = (x - mean) / sqrt(variance + eps) over the channels of a group and all of space
+    batch_norm:  y = (x - mean[c]) / sqrt(variance[c] + eps)
+    out = activation(y * weight[c] + bias[c])    (each may be None)
+
+The arithmetic is fp32. A program of group_norm takes a group of an image, BLOCK elements at a time, and reads it again for
+each step, from a cache; one of batch_norm takes BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
+Ioffe, Szegedy: Batch Normalization, 2015.
+"""
+
+import triton
+import triton.language as tl
+
+from tiles import activate
+
+
+def configs():
+    found = []
+    for block, warps in [(1024, 4), (2048, 4), (4096, 8), (8192, 16), (256, 2), (64, 1)]:
+        found.append(triton.Config({"BLOCK": block}, num_warps=warps))
+    return found
+
+
+def fitting_groups(configs, named_args, **kwargs):
+    """Blocks that a group, or the first 4096 elements of it, fills to more than a half."""
+    elements = named_args["channels"] // named_args["groups"] * named_args["spatial"]
+    kept = [c for c in configs if c.kwargs["BLOCK"] < 2 * elements]
+    if len(kept) == 0:
+        return configs[-1:]
+    return kept
+
+
+def fitting_channels(configs, named_args, **kwargs):
+    kept = [c for c in configs if c.kwargs["BLOCK"] < 2 * named_args["spatial"]]
+    if len(kept) == 0:
+        return configs[-1:]
+    return kept
+
+
+@triton.jit
+def finish(y, weight_ptr, bias_ptr, channel, mask, ACTIVATION: tl.constexpr):
+    if weight_ptr is not None:
+        y = y * tl.load(weight_ptr + channel, mask=mask, other=0.0).to(tl.float32)
+    if bias_ptr is not None:
+        y = y + tl.load(bias_ptr + channel, mask=mask, other=0.0).to(tl.float32)
+    return activate(y, ACTIVATION)
+
+
+@triton.autotune(configs=configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
+@triton.jit
+def group_norm(out_ptr, x_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1, batch, channels, spatial,
+               groups, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+    each = channels // groups
+    first = tl.program_id(0) % groups * each
+    x_group = x_ptr + (tl.program_id(0) // groups).to(tl.int64) * x_stride
+    out_group = out_ptr + (tl.program_id(0) // groups).to(tl.int64) * out_stride
+    elements = each * spatial
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        place = (first + at // spatial).to(tl.int64) * x_stride_1 + at % spatial
+        total += tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
+    mean = tl.sum(total, axis=0) / elements
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        place = (first + at // spatial).to(tl.int64) * x_stride_1 + at % spatial
+        x = tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
+        left = tl.where(at < elements, x - mean, 0.0)
+        squares += left * left
+    factor = tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        mask = at < elements
+        channel = first + at // spatial
+        x = tl.load(x_group + channel.to(tl.int64) * x_stride_1 + at % spatial, mask=mask, other=0.0).to(tl.float32)
+        y = finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION)
+        tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["spatial"], prune_configs_by={"early_config_prune": fitting_channels})
+@triton.jit
+def batch_norm(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
+               batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+    pieces = tl.cdiv(spatial, BLOCK)
+    row = tl.program_id(0) // pieces
+    channel = row % channels
+    at = tl.program_id(0) % pieces * BLOCK + tl.arange(0, BLOCK)
+    image = (row // channels).to(tl.int64)
+    x = tl.load(x_ptr + image * x_stride + channel.to(tl.int64) * x_stride_1 + at, mask=at < spatial, other=0.0)
+    factor = tl.rsqrt(tl.load(variance_ptr + channel).to(tl.float32) + eps)
+    y = (x.to(tl.float32) - tl.load(mean_ptr + channel).to(tl.float32)) * factor
+    y = finish(y, weight_ptr, bias_ptr, channel, channel < channels, ACTIVATION)
+    out = out_ptr + image * out_stride + channel.to(tl.int64) * out_stride_1
+    tl.store(out + at, y.to(out_ptr.dtype.element_ty), mask=at < spatial)

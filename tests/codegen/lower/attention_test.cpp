@@ -1,0 +1,279 @@
+// label: device
+// heavy: Attention.NoSpillsAndProductsAreNotWaitedFor Attention.EachFormGetsItsEngines
+// Attention forward in the forms that users write it in (tests/kernels/attention.py): its values, and by which engines
+// each form copies and multiplies on a GPU that has warpgroups.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "codegen/exec/ptxas.h"
+#include "codegen/target/target.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/lower/ptx_support.h"
+
+namespace tegula {
+namespace {
+
+// The GPU if there is one; else an emulator, on which each copy and product happens as late as the waits allow.
+std::vector<std::shared_ptr<Device>> devices() {
+  static const auto all = [] {
+    std::vector<std::shared_ptr<Device>> list{default_device()};
+    if (list[0]->info().emulator) {
+      list.clear();
+      list.emplace_back(make_emulator({.target = "sm_90a", .seed = 1}));
+    }
+    return list;
+  }();
+  return all;
+}
+
+Program& program() {
+  static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/attention.py");
+  return p;
+}
+
+template <class T>
+std::vector<T> random_values(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<T> values(count);
+  for (T& v : values) v = T(normal(random));
+  return values;
+}
+
+// A sequence of one head in its arrays: where its rows of queries, keys and values, and of the result begin.
+struct Sequence {
+  int64_t q, k, out;
+  int length;
+};
+struct Shape {
+  int depth, depth_v, stride, stride_out;
+  bool causal = false;
+  int window = 0;  // 0: all keys
+};
+
+// The sum of squared errors of a sequence, and of the exact values.
+template <class T>
+void add_errors(const Sequence& s, const Shape& shape, const std::vector<T>& q, const std::vector<T>& k,
+                const std::vector<T>& v, const std::vector<T>& out, double& difference, double& norm) {
+  const double scale = 1 / std::sqrt(double(shape.depth));
+  std::vector<double> weights(size_t(s.length)), exact(size_t(shape.depth_v));
+  for (int i = 0; i < s.length; ++i) {
+    const int end = shape.causal ? i + 1 : s.length, begin = shape.window ? std::max(0, i + 1 - shape.window) : 0;
+    double total = 0;
+    for (int j = begin; j < end; ++j) {
+      double score = 0;
+      for (int d = 0; d < shape.depth; ++d)
+        score +=
+            double(q[size_t(s.q + int64_t(i) * shape.stride + d)]) * k[size_t(s.k + int64_t(j) * shape.stride + d)];
+      total += weights[size_t(j)] = std::exp(score * scale);
+    }
+    std::fill(exact.begin(), exact.end(), 0.0);
+    for (int j = begin; j < end; ++j)
+      for (int d = 0; d < shape.depth_v; ++d)
+        exact[size_t(d)] += weights[size_t(j)] / total * v[size_t(s.k + int64_t(j) * shape.stride + d)];
+    for (int d = 0; d < shape.depth_v; ++d) {
+      const double found = out[size_t(s.out + int64_t(i) * shape.stride_out + d)], x = exact[size_t(d)];
+      difference += (found - x) * (found - x), norm += x * x;
+    }
+  }
+}
+
+// Weights are rounded to T before the second product.
+template <class T>
+void expect_close(double difference, double norm) {
+  EXPECT_LE(std::sqrt(difference / norm), (std::is_same_v<T, bfloat16> ? 4e-3 : 6e-4));
+}
+
+struct Form {
+  const char *form, *mask;
+  int length, depth, depth_v, group = 1, window = 0, rows = 128, columns = 64, num_warps = 8, num_stages = 2;
+};
+
+template <class T>
+void check(Device& device, const Form& p) {
+  SCOPED_TRACE(fmt::format("{}: {}, {}, {} rows, depth {} and {}, group {}, window {}", device.info().name, p.form,
+                           p.mask, p.length, p.depth, p.depth_v, p.group, p.window));
+  const int heads = 2 * p.group, stride = std::max(p.depth, p.depth_v);
+  const int64_t stride_head = int64_t(stride) * (p.length + 16);
+  auto q = random_values<T>(size_t(heads * stride_head), 1);
+  auto k = random_values<T>(size_t(2 * stride_head), 2), v = random_values<T>(size_t(2 * stride_head), 3);
+  Buffer dq(device, q), dk(device, k), dv(device, v);
+  Buffer out(device, size_t(heads) * size_t(p.length) * size_t(p.depth_v) * sizeof(T));
+  program().kernel("forward").launch(device, {unsigned((p.length + p.rows - 1) / p.rows), unsigned(heads)},
+                                     {.constexprs = {{"GROUP", p.group},
+                                                     {"FORM", std::string(p.form)},
+                                                     {"MASK", std::string(p.mask)},
+                                                     {"WINDOW", p.window},
+                                                     {"ROWS", p.rows},
+                                                     {"COLS", p.columns},
+                                                     {"D", p.depth},
+                                                     {"DV", p.depth_v}},
+                                      .num_warps = p.num_warps,
+                                      .num_stages = p.num_stages,
+                                      .warp_specialize = 2},
+                                     dq.as<T>(), dk.as<T>(), dv.as<T>(), out.as<T>(), 1 / std::sqrt(float(p.depth)),
+                                     p.length, stride, stride_head);
+  const auto found = out.download<T>();
+  const Shape shape{p.depth, p.depth_v, stride, p.depth_v, std::string(p.mask) != "none", p.window};
+  double difference = 0, norm = 0;
+  for (int h = 0; h < heads; ++h)
+    add_errors({h * stride_head, h / p.group * stride_head, int64_t(h) * p.length * p.depth_v, p.length}, shape, q, k,
+               v, found, difference, norm);
+  expect_close<T>(difference, norm);
+}
+
+TEST(Attention, FormsAndMasks) {
+  for (auto& device : devices()) {
+    for (const char* form : {"pointer", "masked", "block", "descriptor"}) {
+      check<float16>(*device, {form, "none", 160, 32, 32});
+      check<float16>(*device, {form, "causal", 256, 32, 32, 1, 0, 128, 128});
+    }
+    check<bfloat16>(*device, {"pointer", "window", 384, 32, 32, 1, 96});
+    check<float16>(*device, {"descriptor", "window", 320, 32, 32, 1, 100});
+  }
+}
+
+TEST(Attention, HeadDimensionsAndGroups) {
+  for (auto& device : devices()) {
+    check<float16>(*device, {"pointer", "causal", 128, 96, 96, 1, 0, 64, 64, 4});
+    check<bfloat16>(*device, {"masked", "causal", 64, 192, 128, 1, 0, 64, 32, 4});
+    check<float16>(*device, {"descriptor", "none", 64, 256, 256, 1, 0, 64, 32, 4});
+    check<bfloat16>(*device, {"pointer", "causal", 128, 64, 64, 2});
+  }
+}
+
+TEST(Attention, LengthsFromMemory) {
+  constexpr int kHeads = 2, kDepth = 32, kStride = kHeads * kDepth;
+  const std::vector<int32_t> begins{0, 37, 37, 200, 328};
+  const auto count = size_t(begins.back()) * kStride;
+  const auto q = random_values<float16>(count, 1), k = random_values<float16>(count, 2);
+  const auto v = random_values<float16>(count, 3);
+  for (auto& device : devices())
+    for (const char* form : {"masked", "block", "descriptor"})
+      for (bool causal : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}: {}{}", device->info().name, form, causal ? ", causal" : ""));
+        Buffer dq(*device, q), dk(*device, k), dv(*device, v), db(*device, begins),
+            out(*device, count * sizeof(float16));
+        program()
+            .kernel("forward_of_lengths")
+            .launch(*device, {2, unsigned(begins.size() - 1) * kHeads},
+                    {.constexprs =
+                         {{"CAUSAL", causal}, {"FORM", std::string(form)}, {"ROWS", 128}, {"COLS", 64}, {"D", kDepth}},
+                     .num_warps = 8,
+                     .num_stages = 2,
+                     .warp_specialize = 2},
+                    dq.as<float16>(), dk.as<float16>(), dv.as<float16>(), out.as<float16>(), db.as<int32_t>(),
+                    1 / std::sqrt(float(kDepth)), kStride, kHeads);
+        const auto found = out.download<float16>();
+        double difference = 0, norm = 0;
+        for (size_t i = 0; i + 1 < begins.size(); ++i)
+          for (int h = 0; h < kHeads; ++h) {
+            const int64_t at = int64_t(begins[i]) * kStride + h * kDepth;
+            add_errors({at, at, at, begins[i + 1] - begins[i]}, {kDepth, kDepth, kStride, kStride, causal}, q, k, v,
+                       found, difference, norm);
+          }
+        expect_close<float16>(difference, norm);
+      }
+}
+
+TEST(Attention, Persistent) {
+  constexpr int kHeads = 3, kDepth = 32, kLength = 256;
+  const auto count = size_t(kHeads * kLength * kDepth);
+  const auto q = random_values<float16>(count, 1), k = random_values<float16>(count, 2);
+  const auto v = random_values<float16>(count, 3);
+  for (auto& device : devices())
+    for (bool causal : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", device->info().name, causal ? ", causal" : ""));
+      Buffer dq(*device, q), dk(*device, k), dv(*device, v), out(*device, count * sizeof(float16));
+      program()
+          .kernel("forward_persistent")
+          .launch(*device, {2},
+                  {.constexprs = {{"CAUSAL", causal}, {"ROWS", 128}, {"COLS", 64}, {"D", kDepth}},
+                   .num_warps = 8,
+                   .num_stages = 2,
+                   .warp_specialize = 2},
+                  dq.as<float16>(), dk.as<float16>(), dv.as<float16>(), out.as<float16>(), 1 / std::sqrt(float(kDepth)),
+                  kLength, kHeads);
+      const auto found = out.download<float16>();
+      double difference = 0, norm = 0;
+      for (int64_t h = 0; h < kHeads; ++h) {
+        const int64_t at = h * kLength * kDepth;
+        add_errors({at, at, at, kLength}, {kDepth, kDepth, kDepth, kDepth, causal}, q, k, v, found, difference, norm);
+      }
+      expect_close<float16>(difference, norm);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------ engines
+
+struct Engines {
+  const char *kernel, *arguments;
+  int num_warps;
+  bool copy_warps;  // a warp copies beside the program
+  bool in_bulk;     // no thread of the program copies K or V
+};
+
+// With which a text is compiled for sm_90a by default.
+constexpr Engines kEngines[] = {
+    {"forward", "GROUP=1 FORM=pointer MASK=none WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=pointer MASK=window WINDOW=512 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=masked MASK=causal WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=block MASK=none WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=block MASK=causal WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=descriptor MASK=causal WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=descriptor MASK=window WINDOW=512 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=4 FORM=pointer MASK=causal WINDOW=0 ROWS=128 COLS=128 D=128 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=64 COLS=64 D=64 DV=64", 4, false, true},
+    {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=128 COLS=128 D=96 DV=96", 8, true, true},
+    {"forward", "GROUP=1 FORM=descriptor MASK=causal WINDOW=0 ROWS=128 COLS=64 D=192 DV=128", 8, true, true},
+    {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=64 COLS=64 D=256 DV=256", 4, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=masked ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=0 FORM=block ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=descriptor ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_persistent", "CAUSAL=0 ROWS=128 COLS=128 D=128", 8, true, true},
+    {"forward_persistent", "CAUSAL=1 ROWS=128 COLS=128 D=128", 8, true, true},
+};
+
+KernelImage compiled(const Engines& e, const char* type) {
+  const std::string arguments =
+      fmt::format("q_ptr=*{0} k_ptr=*{0} v_ptr=*{0} out_ptr=*{0} scale=f32 {1}", type, e.arguments);
+  const kernel_texts::Case text{"tests/kernels/attention.py", e.kernel, arguments.c_str(), e.num_warps};
+  kernel_texts::Specialisation x = kernel_texts::specialisation(text, e.num_warps);
+  x.options.num_stages = 2;
+  return x.kernel.compile(x.types, x.options, "sm_90a");
+}
+
+TEST(Attention, EachFormGetsItsEngines) {
+  for (const Engines& e : kEngines) {
+    SCOPED_TRACE(fmt::format("{} {}", e.kernel, e.arguments));
+    const KernelImage image = compiled(e, "bf16");
+    EXPECT_EQ(image.copy_warps > 0, e.copy_warps);
+    EXPECT_EQ(image.ptx.find("cp.async.bulk.tensor") != std::string::npos, e.in_bulk);
+    EXPECT_EQ(image.ptx.find("cp.async.c") == std::string::npos, e.in_bulk) << "threads copy";
+    EXPECT_EQ(image.ptx.find("mma.sync"), std::string::npos);
+    EXPECT_NE(image.ptx.find("wgmma.mma_async"), std::string::npos);
+  }
+}
+
+TEST(Attention, NoSpillsAndProductsAreNotWaitedFor) {
+  const auto ptxas = find_ptxas();
+  if (!ptxas) GTEST_SKIP() << "no ptxas: nothing to assemble with";
+  for (const Engines& e : kEngines) {
+    SCOPED_TRACE(fmt::format("{} {}", e.kernel, e.arguments));
+    const PtxasRun run = run_ptxas(*ptxas, compiled(e, "f16").ptx, "sm_90a");
+    EXPECT_EQ(run.status, 0) << run.log;
+    EXPECT_NE(run.log.find(" 0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << run.log;
+    EXPECT_EQ(run.log.find("C75"), std::string::npos) << run.log;
+  }
+}
+
+}  // namespace
+}  // namespace tegula
