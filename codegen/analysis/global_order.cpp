@@ -30,11 +30,6 @@ std::optional<Access> access_of(const Op& op) {
   }
 }
 
-// Several threads have the same element: all of them load it, one stores it.
-bool is_replicated(const Type& type) {
-  return !type.layout || type.layout->free_mask(Dim::Lane) || type.layout->free_mask(Dim::Warp);
-}
-
 // Scalars are stored by one thread, always the same one.
 bool by_one_thread(const Access& access) { return access.writes && !access.pointers->type.is_tile(); }
 
@@ -57,6 +52,12 @@ bool is_in(const Op& loop, const Value* value) {
 void unite(GlobalAccesses& into, const GlobalAccesses& other) {
   into.since_barrier.insert(other.since_barrier.begin(), other.since_barrier.end());
   into.copying.insert(other.copying.begin(), other.copying.end());
+}
+
+// Several threads have the same element: all of them load it, one stores it.
+bool GlobalOrder::is_replicated(const Type& type) const {
+  if (!type.layout || type.layout->free_mask(Dim::Lane) || type.layout->free_mask(Dim::Warp)) return true;
+  return blocks_ > 1 && (!type.layout->in_bits(Dim::Block) || type.layout->free_mask(Dim::Block));
 }
 
 const Value* GlobalOrder::base_of(const Value* pointers) {

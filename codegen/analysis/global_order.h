@@ -36,6 +36,9 @@ void unite(GlobalAccesses& into, const GlobalAccesses& other);
 /// Answers for a function.
 class GlobalOrder {
  public:
+  /// `blocks`: that run the program together.
+  explicit GlobalOrder(int64_t blocks) : blocks_(blocks) {}
+
   /// Whether the op must not start before all threads have done what they did before.
   bool needs_barrier(const ir::Op& op, const GlobalAccesses& before);
   /// Adds what the op does.
@@ -45,10 +48,12 @@ class GlobalOrder {
 
  private:
   const ir::Value* base_of(const ir::Value* pointers);
+  bool is_replicated(const ir::Type& type) const;
   bool is_scattered(const ir::Value* pointers);
   bool varies(const ir::Op& loop, const ir::Value* value);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
 
+  const int64_t blocks_;
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
   std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;

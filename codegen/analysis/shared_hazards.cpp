@@ -161,7 +161,8 @@ class HazardWalk {
   using Barriers = decltype(SharedHazards::barrier_before);
 
  public:
-  HazardWalk(const Func& func, const SharedPlan& plan) : plan_(plan), rotations_(func) {
+  HazardWalk(const Func& func, const SharedPlan& plan)
+      : plan_(plan), cluster_(func.num_ctas() > 1), order_(func.num_ctas()), rotations_(func) {
     walk(func.body, [&](const Op& op) {
       if (op.opcode == Opcode::SharedAlloc && op.get(attr::barriers)) barriers_.push_back(&op);
     });
@@ -180,11 +181,11 @@ class HazardWalk {
   }
 
   void visit(const Op& op, State& state) {
-    if (order_.needs_barrier(op, state.global)) need_barrier(op, false, state);
+    if (order_.needs_barrier(op, state.global)) need_barrier(op, false, state, true);
     order_.add(op, state.global);
     switch (op.opcode) {
       case Opcode::Barrier:
-        return barrier(state, op.get(attr::async_proxy));
+        return barrier(state, op.get(attr::async_proxy), op.get(attr::whole_program));
       case Opcode::AsyncCopy:
       case Opcode::BulkCopy:
         return begin_copy(op, room_of(op.operand(1)), state);
@@ -264,8 +265,8 @@ class HazardWalk {
 
   // Threads exchange data through scratch, with barriers of their own behind each write.
   void exchange(const Op& op, State& state) {
-    if (plan_.across.contains(&op)) {                                 // its scratch is its own
-      if (op.opcode != Opcode::Reduce) return barrier(state, false);  // all blocks wait for each other
+    if (plan_.across.contains(&op)) {  // its scratch is its own
+      if (op.opcode != Opcode::Reduce) return barrier(state, false, true);  // all blocks wait for each other
       // Warps meet to reduce among each other; then threads wait for data alone.
       if (bits_along(*op.operand(0)->type.layout, Dim::Warp, int(op.get(attr::axis))).empty()) return;
     }
@@ -313,15 +314,17 @@ class HazardWalk {
     }
   }
 
-  void need_barrier(const Op& op, bool async_proxy, State& state) {
+  // `whole_program`: of all its blocks.
+  void need_barrier(const Op& op, bool async_proxy, State& state, bool whole_program = false) {
     if (!searching_) found_.barrier_before[&op] |= async_proxy;
-    barrier(state, async_proxy);
+    if (!searching_ && whole_program && cluster_) found_.whole_program.insert(&op);
+    barrier(state, async_proxy, whole_program);
   }
 
-  static void barrier(State& state, bool async_proxy) {
+  void barrier(State& state, bool async_proxy, bool whole_program = false) const {
     state.read.clear();
     state.written.clear();
-    state.global.since_barrier.clear();
+    if (whole_program || !cluster_) state.global.since_barrier.clear();
     if (async_proxy) state.unfenced.clear();
   }
 
@@ -362,11 +365,11 @@ class HazardWalk {
     if (inside.empty()) return;
     auto behind = [&](bool async_proxy) {
       State ordered = state;
-      barrier(ordered, async_proxy);
+      barrier(ordered, async_proxy, true);
       return barriers_inside(op, std::move(ordered));
     };
     const Barriers behind_async = behind(true);
-    if (behind_async != inside) need_barrier(op, behind(false) != behind_async, state);
+    if (behind_async != inside) need_barrier(op, behind(false) != behind_async, state, true);
   }
 
   // Those that the loop needs if it begins in that state.
@@ -446,6 +449,7 @@ class HazardWalk {
   }
 
   const SharedPlan& plan_;
+  const bool cluster_;  // several blocks run a program
   GlobalOrder order_;
   Rotations rotations_;
   std::vector<const Op*> barriers_;  // allocs of barriers in shared memory

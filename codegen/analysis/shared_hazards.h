@@ -4,6 +4,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct SharedHazards {
   /// Ops that must not start before earlier accesses of other threads have completed: they need a barrier ahead. True:
   /// one that the asynchronous proxy is ordered by too.
   std::unordered_map<const ir::Op*, bool> barrier_before;
+  /// Of these, barriers of all blocks that run the program.
+  std::unordered_set<const ir::Op*> whole_program;
   /// What no barrier mends: an access to what a copy or a product under way uses.
   std::vector<std::pair<const ir::Op*, std::string>> errors;
 };

@@ -18,6 +18,7 @@ void passes::insert_barriers(ir::Func& func, PassContext&) {
     builder.set_before(op);
     ir::Attrs attrs;
     if (hazards.barrier_before.at(op)) attrs[ir::attr::async_proxy] = true;
+    if (hazards.whole_program.contains(op)) attrs[ir::attr::whole_program] = true;
     builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
   }
 }

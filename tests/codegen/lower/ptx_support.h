@@ -22,6 +22,7 @@ struct Case {
   const char* kernel;
   const char* arguments;  ///< empty: a helper that other kernels call
   int num_warps;
+  const char* only_on = nullptr;  ///< the one target that it is meant for; null: all
 };
 
 inline std::optional<Elem> elem_of_name(const std::string& name) {
