@@ -401,12 +401,14 @@ TEST_F(Command, CompileTakesTheFirstConfiguration) {
 
 TEST_F(Command, WarningsOfKernelsThatCompile) {
   write("noisy.py",
-        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n    print(\"x\", 1)\n"
-        "    tl.store(x, 1.0)\n");
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n"
+        "    for i in range(0, 1, flatten=True):\n        tl.store(x, 1.0)\n");
   const std::string warning =
-      "tegula: warning: noisy.py:5:5: printing from a kernel is not supported: the call is skipped\n"
-      "        print(\"x\", 1)\n"
-      "        ^~~~~~~~~~~~~\n";
+      "tegula: warning: noisy.py:5:26: range ignores its argument 'flatten', as in Triton\n"
+      "        for i in range(0, 1, flatten=True):\n"
+      "                             ^~~~~~~\n"
+      "  hint: tl.range takes options\n"
+      "  see docs/language.md#statements\n";
   for (int i = 0; i < 2; ++i) {  // compiled, then found in the cache
     Result r = tegula("run noisy.py --zeros x=f32[1]");
     EXPECT_EQ(r.status, 0);
