@@ -215,7 +215,7 @@ end:
   EXPECT_CONTAINS(error_in_cluster(body(8, 16, "  call i32 @tegula.hw.ld_shared_b32(i32 %own, i32 6)\n")),
                   "a read of shared memory at offset 16, which a bulk copy issued at k.py:4:5 writes; a wait for its "
                   "phase is missing\n  at k.py:6:5, program (0, 0, 0), block 1");
-  EXPECT_CONTAINS(error_in_cluster(body(8, 64, "")), "out-of-bounds write of 4 bytes in shared memory at offset 64");
+  EXPECT_CONTAINS(error_in_cluster(body(8, 64, "")), "out-of-bounds write of 4 bytes in shared memory at offset 6");
 }
 
 // Threads below 16 go one way, the others the other.
