@@ -180,7 +180,8 @@ high:
 }
 
 TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {
-  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects `expected` bytes.
+  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects
+  // `expected` bytes.
   auto body = [](int expected, int to, const char* more) {
     return fmt::format(R"(  %base = call i32 @tegula.hw.shared_base()
   %t = call i32 @tegula.hw.thread_id()
