@@ -226,10 +226,11 @@ void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access a
     this->access(cells[cell / 4], now, cell, bytes_of_cell(cell, offset, bytes), same);
 }
 
-// The thread that issues it must know of all that was done there; then the bytes are the copies'.
+// The thread that issues it must know of all that was done there; then the bytes are the copies'. Of what goes to
+// another block, the same thread there must.
 void Races::bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where) {
-  Fiber& fiber = this_worker->fiber();
-  shared(fiber, offset, bytes, Access::Write, where, nullptr);
+  const Fiber& there = *program.fibers[this_worker->fiber().thread];
+  shared(there, offset, bytes, Access::Write, where, nullptr);
   auto& cells = shared_[program.shared_base];
   const Slot slot{
       program.clocks.id,     program.clocks.bulk_copies, 1, where.site, uint8_t(program.warps.size()), 15, 0,

