@@ -401,12 +401,12 @@ TEST_F(Command, CompileTakesTheFirstConfiguration) {
 
 TEST_F(Command, WarningsOfKernelsThatCompile) {
   write("noisy.py",
-        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n    print(\"x\", 1)\n"
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n    y = tl.full((1,), 300, tl.int8)\n"
         "    tl.store(x, 1.0)\n");
   const std::string warning =
-      "tegula: warning: noisy.py:5:5: printing from a kernel is not supported: the call is skipped\n"
-      "        print(\"x\", 1)\n"
-      "        ^~~~~~~~~~~~~\n";
+      "tegula: warning: noisy.py:5:9: the number 300 does not fit int8 and wraps, as in Triton\n"
+      "        y = tl.full((1,), 300, tl.int8)\n"
+      "            ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n  hint: take a wider dtype\n  see docs/language.md#functions\n";
   for (int i = 0; i < 2; ++i) {  // compiled, then found in the cache
     Result r = tegula("run noisy.py --zeros x=f32[1]");
     EXPECT_EQ(r.status, 0);

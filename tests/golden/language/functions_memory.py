@@ -373,7 +373,7 @@ def moved(x, n):
 #   %21 = splat %20 : tile<4xptr<f32>>
 #   %22 = addptr %21, %11 : tile<4xptr<f32>>
 #   %23 = load %22, %19 : tile<4xf32>
-#   barrier
+#   barrier {whole_program = true}
 #   %24 = arange {end = 4, start = 0} : tile<4xi32>
 #   %25 = cast %24 : tile<4xi64>
 #   %26 = splat %3 : tile<4xi64>
