@@ -486,10 +486,10 @@ CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module modul
     checked(driver.occupancy_of_clusters.symbol, driver.occupancy_of_clusters(&clusters, function_, &config));
     if (clusters == 0) {
       driver.module_unload(module_);
-      throw DeviceError(
-          fmt::format("kernel '{}': {} has no room for a cluster of {} blocks, each of {} threads with {} registers and "
-                      "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
-                      image_.kernel, device.info().name, blocks_, threads_, image_.registers, shared_bytes_));
+      throw DeviceError(fmt::format(
+          "kernel '{}': {} has no room for a cluster of {} blocks, each of {} threads with {} registers and "
+          "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
+          image_.kernel, device.info().name, blocks_, threads_, image_.registers, shared_bytes_));
     }
   }
   if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)

@@ -82,7 +82,7 @@ struct KernelImage {
   int registers = -1;             ///< per thread; -1: not known yet
   int spill_bytes = -1;           ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
-  std::vector<ImageAssert> asserts;                              ///< by their numbers in the code
+  std::vector<ImageAssert> asserts;  ///< by their numbers in the code
   std::vector<Transfer> transfers;
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a block
   bool operator==(const KernelImage&) const = default;

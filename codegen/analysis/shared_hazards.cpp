@@ -265,7 +265,7 @@ class HazardWalk {
 
   // Threads exchange data through scratch, with barriers of their own behind each write.
   void exchange(const Op& op, State& state) {
-    if (plan_.across.contains(&op)) {  // its scratch is its own
+    if (plan_.across.contains(&op)) {                                       // its scratch is its own
       if (op.opcode != Opcode::Reduce) return barrier(state, false, true);  // all blocks wait for each other
       // Warps meet to reduce among each other; then threads wait for data alone.
       if (bits_along(*op.operand(0)->type.layout, Dim::Warp, int(op.get(attr::axis))).empty()) return;

@@ -23,7 +23,7 @@ struct EmulatorOptions {
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
   /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.
   bool check_races = false;
-  bool baseline_cpu = false;      ///< use no more than x86-64's first instruction set
+  bool baseline_cpu = false;  ///< use no more than x86-64's first instruction set
   /// A launch that takes longer, or in which the threads of a worker take more steps (iterations of loops, and turns of
   /// threads that wait for others through memory), is ended with a report of where its threads are. 0: the environment
   /// variable TEGULA_EMULATOR_LIMIT ("2.5s", "1000000", or both: "10s,1000000"), or no limit.

@@ -108,9 +108,9 @@ struct Program {
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
   Prints prints;
-  ProgramClocks clocks;  ///< where races are looked for
-  std::vector<BulkStore> bulk_stores;      ///< those that are not over
-  std::map<uint32_t, Meeting> meetings;    ///< of some warps, by the barriers' numbers
+  ProgramClocks clocks;                  ///< where races are looked for
+  std::vector<BulkStore> bulk_stores;    ///< those that are not over
+  std::map<uint32_t, Meeting> meetings;  ///< of some warps, by the barriers' numbers
   std::vector<Fiber*> fibers;
 };
 

@@ -36,7 +36,8 @@ TEST(PtxInstructions, BulkCopies) {
       const std::string ptx = compile({"tests/kernels/blocks.py", "matmul", arguments.c_str(), 8}, 8, target, 2).ptx;
       const int boxes = transposed_b ? 2 : 3;
       const bool own_warps = find_target(target)->has(Feature::Wgmma);
-      EXPECT_EQ(count(ptx, "cp\\.async\\.bulk\\.tensor\\.[0-9]d\\.shared"), own_warps ? boxes : 3 * boxes) << target << ptx;
+      EXPECT_EQ(count(ptx, "cp\\.async\\.bulk\\.tensor\\.[0-9]d\\.shared"), own_warps ? boxes : 3 * boxes)
+          << target << ptx;
       EXPECT_EQ(count(ptx, "cp\\.async\\.c[ag]"), 0) << target << ptx;
     }
 }

@@ -476,7 +476,8 @@ TEST(Ptx, LineTableNamesTheUsersLines) {
     const auto found = missing.try_emplace(std::string(c.file) + "::" + c.kernel, lines_with_work(c)).first;
     std::erase_if(found->second, [&](int line) { return lines.contains(line); });
   }
-  for (const auto& [kernel, without] : missing) EXPECT_EQ(without, std::set<int>()) << kernel << ": no .loc names these";
+  for (const auto& [kernel, without] : missing)
+    EXPECT_EQ(without, std::set<int>()) << kernel << ": no .loc names these";
 }
 
 // Before a kernel touches memory it waits for those ahead of it, on GPUs where launches overlap; then the next may
