@@ -273,6 +273,12 @@ int64_t scratch_bytes(const ir::Op& op) {
 
 int64_t bytes_of_places(const ir::Func& func) { return RoomPlan(func).bytes; }
 
+// Whether several threads of the blocks that run a program hold an element.
+static bool has_copies(const ir::Type& type, int num_ctas) {
+  if (!type.layout || type.layout->free_mask(Dim::Lane) || type.layout->free_mask(Dim::Warp)) return true;
+  return type.layout->in_bits(Dim::Block) ? type.layout->free_mask(Dim::Block) != 0 : num_ctas > 1;
+}
+
 SharedPlan plan_shared(const ir::Func& func) {
   SharedPlan plan;
   const RoomPlan rooms(func);
@@ -287,7 +293,9 @@ SharedPlan plan_shared(const ir::Func& func) {
   ir::walk(func.body, [&](const ir::Op& op) {
     beside |= op.info().runs_beside();
     if (beside) return;
-    if (op.opcode == ir::Opcode::AtomicRmw && !uses.count(op.result())) return;
+    if (op.opcode == ir::Opcode::AtomicRmw &&
+        !(uses.count(op.result()) && has_copies(op.result()->type, func.num_ctas())))
+      return;
     int64_t size = scratch_bytes(op);
     if (size == 0) return;
     size = (size + kAlignment - 1) / kAlignment * kAlignment;

@@ -12,10 +12,6 @@ namespace tegula {
 
 using namespace ir;
 
-namespace {
-constexpr size_t kMostDims = 5;
-}
-
 // ---------------------------------------------------------------------------------------------------------- forms
 
 const AffineTiles::MaybeForm& AffineTiles::form_of(const Value* v) {
@@ -67,7 +63,8 @@ AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
 // Whether a cast leaves no bits out. (Unsigned numbers stand for the signed ones that they were: see add_comparison.)
 static bool keeps_bits(const Op& cast) {
   const Type &from = cast.operand(0)->type, &to = cast.result()->type;
-  return from.is_integer() && !from.is_bool() && to.is_integer() && to.bits() >= from.bits();
+  const bool wraps = to.bits() > from.bits() && !is_signed(from.elem);  // a difference below 0, say
+  return from.is_integer() && !from.is_bool() && to.is_integer() && to.bits() >= from.bits() && !wraps;
 }
 
 AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
@@ -251,17 +248,9 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
   // What is bounded below begins there, and what is added to it is none of the array's begin.
   for (AxisBounds& of : out) {
     if (!of.lower) continue;
-    if (of.upper) {
-      const Polynomial extent = *of.lower + *of.upper - *of.start;
-      const bool always_holds = is_non_negative(*of.lower, axes_);
-      if (!is_host(extent) && !always_holds) return "its mask bounds an axis in more ways than one";
-      if (!is_host(extent)) {
-        of.lower.reset();
-        continue;
-      }
-      of.upper = extent;
-    }
+    if (of.upper) of.upper = *of.lower + *of.upper - *of.start;
     of.start = of.lower;
+    if (of.upper && !is_host(*of.upper)) return "its mask bounds an axis in more ways than one";
   }
   return {};
 }
@@ -380,8 +369,17 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
   out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt, false});
 }
 
+// Whether a scalar may have more than 32 bits; what a loop counts is taken to stay within its array. Null: a remainder.
+static bool may_be_wide(const Value* scalar) {
+  if (!scalar || !scalar->def || !scalar->type.is_integer() || scalar->type.bits() <= 32) return false;
+  const Op& op = *scalar->def;
+  const bool is_no_wider = op.opcode == Opcode::Cast || op.opcode == Opcode::Div || op.opcode == Opcode::Rem;
+  return !is_no_wider || !op.operand(0)->type.is_integer() || may_be_wide(op.operand(0));
+}
+
 std::string AffineTiles::check(const AffineTile& tile) const {
   constexpr int64_t kAlignment = 16;
+  constexpr size_t kMostDims = 5;
   const int64_t bytes = elem_bits(tile.base->type.elem) / 8;
   if (bytes == 0) return "its elements are no bytes";
   if (tile.dims.size() > kMostDims) return "it lies along more than five dimensions";
@@ -390,7 +388,9 @@ std::string AffineTiles::check(const AffineTile& tile) const {
   for (const AffineDim& dim : tile.dims) {
     if (dim.stride.terms().begin()->second < 0) return "its rows go backwards";
     for (const auto& [factors, coefficient] : dim.start.terms())
-      if (coefficient != int32_t(coefficient)) return "where it begins has more than 32 bits";
+      if (coefficient != int32_t(coefficient) ||
+          std::any_of(factors.begin(), factors.end(), [&](int number) { return may_be_wide(unknown(number)); }))
+        return "where it begins may have more than 32 bits";
     if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
       return "the distance of its rows is not known to be a multiple of 16 bytes";
   }
@@ -436,43 +436,17 @@ void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& p
 }  // namespace
 
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
-// Dimensions that they may begin before are shifted.
 std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
-  std::vector<AffineDim*> shifted;
-  for (AffineDim& dim : tile.dims) {
+  for (const AffineDim& dim : tile.dims) {
     const size_t multiples = tile.multiples.size();
     add_multiples(dim.start, tile.multiples);
-    const bool wraps = tile.multiples.size() > multiples;
-    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && !wraps) continue;
+    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && tile.multiples.size() == multiples) continue;
     const bool plainly = is_non_negative(dim.start, axes_);
-    if (!plainly && !is_non_negative(dim.start, if_positive_)) {
-      if (wraps) return "it may begin before its array";
-      shifted.push_back(&dim);
-      continue;
-    }
+    if (!plainly && !is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
     for_each_scalar(dim.start, [&](const Value* scalar) {
       (plainly ? add_parameters_of_divisors : add_parameters)(scalar, tile.not_negative);
     });
   }
-  return shifted.empty() ? std::string() : shift(tile, shifted);
-}
-
-// Counts these dimensions from kShift on, so that no start is negative, and takes it back by one more dimension: there
-// the tile begins at kShift too, and the strides of all these sum up to kWrap bytes; kShift * kWrap bytes are 0, as
-// addresses have 64 bits. So what lies before a dimension's begin is what the pointers say, while a mask still has its
-// end, which then may follow from anything: where a mask ends at `end`, the tile begins at `start - end` of an extent
-// of 0.
-std::string AffineTiles::shift(AffineTile& tile, const std::vector<AffineDim*>& dims) const {
-  constexpr int64_t kShift = int64_t(1) << 30, kWrap = int64_t(1) << 34;
-  if (tile.dims.size() == kMostDims) return "it may begin before its array, which has five dimensions";
-  Polynomial rest = Polynomial::constant(kWrap / (elem_bits(tile.base->type.elem) / 8));
-  for (AffineDim* dim : dims) {
-    if (dim->stride.is_constant(1)) return "it may begin before its array's rows";
-    rest = rest - dim->stride;
-    dim->start = dim->start + Polynomial::constant(kShift);
-    if (dim->extent) dim->extent = *dim->extent + Polynomial::constant(kShift);
-  }
-  tile.dims.insert(tile.dims.begin(), {-1, rest, Polynomial::constant(kShift), std::nullopt, false});
   return {};
 }
 

@@ -60,6 +60,8 @@ class AffineTiles {
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
   /// What an integer scalar comes down to; none where that is not followed.
   std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
+  /// A number that divides it.
+  int64_t divisor(const Polynomial& p) const;
   /// The scalar that an unknown stands for; null: a remainder.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
   /// The remainder that an unknown stands for; null: a scalar.
@@ -105,13 +107,11 @@ class AffineTiles {
   void place_term(const Polynomial& term, AffineTile& out) const;
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
-  std::string shift(AffineTile& tile, const std::vector<AffineDim*>& dims) const;
 
   void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
   bool is_host(const Polynomial& p) const;
   bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
-  int64_t divisor(const Polynomial& p) const;
 
   const ir::Func& func_;
   AxisAnalysis axes_;

@@ -126,12 +126,25 @@ class BulkStores {
   static constexpr const char* kNotAlone =
       "the kernel reads the array, writes it elsewhere too, or orders memory for other programs";
 
+  // Whether a loop around may store tiles that are neither the same nor apart: a warp waits for its own boxes alone.
+  static bool overlaps_in_loop(const Op& store, const AffineTile& tile, const AffineTiles& tiles) {
+    if (!store.parent->parent) return false;
+    return std::any_of(tile.dims.begin(), tile.dims.end(), [&](const AffineDim& dim) {
+      if (dim.axis < 0) return false;
+      const int64_t extent = store.operand(0)->type.shape[size_t(dim.axis)];
+      return tiles.divisor(dim.start) % extent != 0 &&
+             std::any_of(dim.start.terms().begin(), dim.start.terms().end(),
+                         [&](const auto& term) { return term.second % extent != 0; });
+    });
+  }
+
   // Why not, or empty.
   std::string replace(Op& store) {
     AffineTiles tiles(func_);
     auto found = tiles.tile_of(store.operand(0), store.operand(2));
     if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
     AffineTile& tile = std::get<AffineTile>(found);
+    if (overlaps_in_loop(store, tile, tiles)) return "tiles of different iterations may overlap";
     auto source = source_of(store, tile.dims.back().axis);
     if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
       return "warps hold no boxes of it with rows of 32 bytes or more";

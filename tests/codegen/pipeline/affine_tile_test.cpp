@@ -233,20 +233,10 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("chosen"), "p + 0; 0: from 0 to any by 1 stride; 1: from 0 to any by 1; if lt");
 }
 
-// 2^30 of a dimension of 2^33 elements, of 2 bytes each, and of those that this takes from it are no distance at all.
-TEST_F(AffineTile, MayBeginBeforeTheArray) {
-  EXPECT_EQ(
-      tile("backwards"),
-      "p + 1 stride N; -: from 1073741824 to any by 8589934592 + -1 stride; -: from 1073741824 + -64 i to any by 1 "
-      "stride; 0: from 0 to any by 1 stride; 1: from 0 to any by 1");
-  EXPECT_EQ(
-      tile("lengths"),
-      "p + 0; -: from 1073741824 to any by 8589934592 + -2 stride; -: from 1073741824 + 1 cast to any by 1 stride; "
-      "0: from 1073741824 + -1 cast to 1073741824 by 1 stride; 1: from 0 to any by 1");
-}
-
 TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
+  EXPECT_EQ(tile("backwards"), "it may begin before its array");
+  EXPECT_EQ(tile("lengths"), "it may begin before its array");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
   EXPECT_EQ(tile("narrowed"), "its addresses are no sums of products");
