@@ -211,6 +211,42 @@ TEST(Attention, Persistent) {
     }
 }
 
+const char* const kStoringLoop = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def storing(q_ptr, k_ptr, buffer, out, n, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    r, d = tl.arange(0, R)[:, None], tl.arange(0, D)
+    q = tl.load(q_ptr + r * D + d[None, :])
+    acc = tl.zeros((R, D), tl.float32)
+    for j in range(0, n, C):
+        bias = tl.load(buffer)
+        k = tl.load(k_ptr + (j + tl.arange(0, C))[:, None] * D + d[None, :])
+        p = tl.dot(q, tl.trans(k)) + bias
+        tl.store(buffer, bias + 1.0)
+        acc = tl.dot(p.to(tl.float16), k, acc * 0.5)
+    tl.store(out + r * D + d[None, :], acc)
+)";
+
+// Threads wait for each other between the load and the store: a warpgroup that waits there must not hold the turn.
+TEST(Attention, LoopsThatStoreTakeNoTurns) {
+  constexpr int kRows = 128, kLength = 128, kStep = 64, kDepth = 32;
+  const std::vector<float16> ones(size_t(kLength) * kDepth, float16(1.0f / 8));
+  LaunchOptions options{.constexprs = {{"R", kRows}, {"C", kStep}, {"D", kDepth}}, .num_warps = 8, .num_stages = 2};
+  options.warp_specialize = 2;
+  for (auto& device : devices()) {
+    const Buffer q(*device, ones), k(*device, ones), buffer(*device, std::vector<float>{0});
+    const Buffer out(*device, kRows * kDepth * sizeof(float));
+    Program::parse(kStoringLoop, "storing.py")
+        .kernel("storing")
+        .launch(*device, {1}, options, q.as<float16>(), k.as<float16>(), buffer.as<float>(), out.as<float>(), kLength);
+    EXPECT_EQ(buffer.download<float>()[0], 2.0f);
+    // Scores are 1/2 and, with the bias, 3/2; each iteration adds 64 of them times 1/8.
+    for (float x : out.download<float>()) ASSERT_EQ(x, 0.5f * 64 * 0.5f / 8 + 64 * 1.5f / 8);
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ engines
 
 struct Engines {

@@ -130,6 +130,14 @@ def loaded(p, q, M, N, K, stride, wide):
     tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def distant(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    begin = tl.abs(tl.load(q).to(tl.int64))
+    x = tl.load(p + (begin + n)[:, None] * stride + d[None, :])
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def lengths(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -237,6 +245,7 @@ TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
   EXPECT_EQ(tile("backwards"), "it may begin before its array");
   EXPECT_EQ(tile("lengths"), "it may begin before its array");
+  EXPECT_EQ(tile("distant"), "where it begins may have more than 32 bits");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
   EXPECT_EQ(tile("narrowed"), "its addresses are no sums of products");
