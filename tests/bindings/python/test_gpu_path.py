@@ -1,4 +1,4 @@
-"""How bindings/python/tegula.py launches on a GPU, where there is none: a stand-in for torch's tensors, and the emulator
+"""How bindings/python/tegula launches on a GPU, where there is none: a stand-in for torch's tensors, and the emulator
 in the place of GPU 0."""
 
 import pathlib
@@ -29,7 +29,7 @@ TorchType.__name__, TorchType.__module__ = "dtype", "torch"
 
 
 class Tensor:
-    """As much of torch.Tensor as tegula.py asks for, over a numpy array that tells shape and strides."""
+    """As much of torch.Tensor as the package asks for, over a numpy array that tells shape and strides."""
     layout = "strided"
 
     def __init__(self, array, address=None, device="cuda", dtype=None):
