@@ -1,11 +1,13 @@
 """Kernels: launched, tuned with hooks, looked at."""
 
 import ctypes
+from functools import partial
 
 from .devices import lent
 from .dtypes import BOOL, DOUBLE, DOUBLE_STRUCT, DTYPES, INT, NONE, STRING, TUPLE, WORD_STRUCT
 from .grids import grid_callback, grid_extents, pending_calls, tokens
 from .image import Image
+from .launcher import launcher_of
 from .library import check, kernel_launch, lib, make, messages
 from .plans import OPTIONS
 from .signature import Signature
@@ -15,6 +17,10 @@ from .structs import ConstexprStruct
 class Kernel(Signature):
     """A kernel of a file. kernel[grid](*args, **constexprs_and_options) launches it."""
 
+    def __init__(self, handle, name):
+        super().__init__(handle, name)
+        self._launcher = launcher_of(self)
+
     def __del__(self, release=lib.tegula_kernel_release):
         release(self._handle)
 
@@ -22,7 +28,7 @@ class Kernel(Signature):
         return f"<tegula.Kernel {self.name}({', '.join(map(repr, self.params))})>"
 
     def __getitem__(self, grid):
-        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+        return partial(self._launcher, self, grid)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(f"{self.name} is a kernel and needs a grid: {self.name}[grid](...)")
