@@ -1,4 +1,4 @@
-"""bindings/python/tegula.py: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
+"""bindings/python/tegula: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
 and torch, also Tegula, Triton and torch on the same tensors."""
 
 import contextlib
@@ -489,7 +489,7 @@ def meet(out, count):
 
     def test_options_are_those_of_the_table(self):
         table = pathlib.Path(__file__).parents[3] / "codegen" / "ir" / "options.def"
-        self.assertEqual(tegula._OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
+        self.assertEqual(tegula.plans.OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
 
     def test_options_and_grids(self):
         x = np.zeros(8, np.float32)
