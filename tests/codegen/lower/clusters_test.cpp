@@ -5,9 +5,9 @@
 
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
+#include "tests/assembler.h"
 #include "tests/codegen/lower/ops_support.h"
 #include "tests/codegen/lower/ptx_support.h"
-#include "tests/run_command.h"
 
 namespace tegula::ops {
 namespace {
@@ -270,10 +270,7 @@ def kernel(out, x, n, BLOCK: tl.constexpr):
 }
 
 TEST(Clusters, AssemblersTakeThem) {
-  const std::string path = "PATH=$PATH:/usr/local/cuda/bin ", file = testing::TempDir() + "/cluster.ptx";
-  int status = 0;
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
+  SKIP_WITHOUT_PTXAS();
   const std::vector<ArgType> types = {{.elem = Elem::I32, .pointer = true, .divisible_by = 16},
                                       {.elem = Elem::I32, .pointer = true, .divisible_by = 16},
                                       {.elem = Elem::I32}};
@@ -283,11 +280,9 @@ TEST(Clusters, AssemblersTakeThem) {
                                     [&](const Case& c) { return c.name == std::string(name); });
       const std::string ptx =
           Program::parse(text_of(c), "kernel.py").kernel("kernel").compile(types, {.num_ctas = 4}, target).ptx;
-      std::ofstream(file) << ptx;
-      const std::string log =
-          run_command(fmt::format("{} ptxas -v -arch={} {} -o {}.cubin", path, target, file, file), &status);
-      EXPECT_EQ(status, 0) << name << " for " << target << ": " << log;
-      EXPECT_NE(log.find(" 0 bytes spill stores"), log.npos) << log;
+      const PtxasRun run = assemble(ptx, target);
+      EXPECT_EQ(run.status, 0) << name << " for " << target << ": " << run.log;
+      EXPECT_FALSE(spills(run)) << run.log;
     }
 }
 
