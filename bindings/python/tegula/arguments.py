@@ -122,17 +122,17 @@ def words_of(x):
 
 
 class Reinterpreted:
-    """An array, taken as elements of another dtype."""
+    """An array (`array`), taken as elements of another dtype (`dtype`)."""
 
     def __init__(self, array, as_dtype):
-        self._array, self.dtype = array, as_dtype
+        self.array, self.dtype = array, as_dtype
 
     def _words(self):
-        _, address, place = words_of(self._array)
+        _, address, place = words_of(self.array)
         return self.dtype._pointer, address, place
 
     def _elements(self):
-        return elements_of(self._array)
+        return elements_of(self.array)
 
 
 def reinterpret(array, as_dtype):

@@ -62,7 +62,7 @@ def extent_of(x):
 def is_read_only(x):
     """Whether an array says of its memory on the host that it must not be written to."""
     x = array_of(x)
-    x = getattr(x, "_array", x)
+    x = getattr(x, "array", x)
     if is_tensor(x):
         return False
     interface = getattr(x, "__array_interface__", None)
