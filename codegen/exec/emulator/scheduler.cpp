@@ -184,7 +184,7 @@ void Worker::barrier(uint32_t threads, Where where) {
   if (!arrive(program.barrier, threads, where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
-  if (races_) Races::threads_met(program, threads);
+  if (races_) Races::threads_met(program, 0, threads);
   for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
   release(program.fibers.data(), threads);
 }
@@ -237,6 +237,7 @@ void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
   if (!arrive(meeting, threads, where)) return wait(where);
   meeting.arrived = 0;
   const uint32_t first = current_->thread / threads * threads, time = program.writes.end_phase();
+  if (races_) Races::threads_met(program, first, threads);
   if (program.writes.tracks())
     for (uint32_t thread = first; thread < first + threads; ++thread) program.writes.acquire(thread, time);
   release(program.fibers.data() + first, threads);
