@@ -122,7 +122,7 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   if (bulk_copies == 0) EXPECT_EQ(image.transfers[0].why_not, "");
   const unsigned tiles = unsigned((p.m + p.block_m - 1) / p.block_m * ((p.n + p.block_n - 1) / p.block_n));
   for (uint64_t seed : seeds) {
-    auto device = make_emulator({.threads = 1, .seed = seed});
+    auto device = make_emulator({.threads = 1, .seed = seed, .check_races = p.swap});
     Buffer da(*device, a), db(*device, b), dc(*device, std::vector<T>(expected.size(), T(-99.0f)));
     kernel.launch(*device, {p.loop ? std::min(tiles, 2u) : tiles}, options, dc.as<T>(), da.as<float16>(),
                   db.as<float16>(), p.m, p.n, p.k, stride);
