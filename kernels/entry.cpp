@@ -12,6 +12,8 @@
 
 namespace tegula::kernels {
 
+using detail::shape_text;
+
 namespace {
 
 std::vector<Entry> read_entries() {
@@ -25,12 +27,6 @@ std::vector<Entry> read_entries() {
   };
   for (Entry& entry : all) detail::read_signature(entry);
   return all;
-}
-
-// "is 4 x 9", "has 9 elements"
-std::string shape_text(const Tensor& t) {
-  if (t.rank == 1) return fmt::format("has {} elements", t.shape[0]);
-  return fmt::format("is {}", fmt::join(t.shape.begin(), t.shape.begin() + t.rank, " x "));
 }
 
 std::string elems_text(const OperandInfo& info) {
@@ -63,6 +59,11 @@ void add_leading(Tensor& t) {
 }
 
 }  // namespace
+
+std::string detail::shape_text(const Tensor& t) {
+  if (t.rank <= 1) return fmt::format("has {} elements", t.elements());
+  return fmt::format("is {}", fmt::join(t.shape.begin(), t.shape.begin() + t.rank, " x "));
+}
 
 Tensor::Tensor(uint64_t address, Elem elem, std::initializer_list<int64_t> extents) : address(address), elem(elem) {
   if (extents.size() > kMaxRank)

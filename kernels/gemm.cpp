@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "dsl/embedded/trace.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
 #include "kernels/products.h"
+#include "kernels/recording.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -104,19 +104,12 @@ namespace detail {
 
 namespace {
 
-// Reports an epilogue whose result is no tile of the accumulator's shape, which would be broadcast to it, at the place
-// where the kernel is made.
+// Reports an epilogue whose result is no tile of the accumulator's shape, which would be broadcast to it.
 void check_epilogue(const Tile& result, const Tile& acc) {
-  using tegula::detail::Access;
-  using tegula::detail::Trace;
-  Trace& trace = Trace::current();
-  const dsl::Val found = trace.read(Access::slot(result).get()), expected = trace.read(Access::slot(acc).get());
-  if (!expected.is_value() || found.is_poison()) return;
-  if (found.is_value() && found.value()->type.shape == expected.value()->type.shape) return;
-  trace.sema().at(trace.func().loc);
-  trace.sema().error(
-      fmt::format("the epilogue of '{}' gives {}, expected the accumulator's shape: {}", trace.func().name,
-                  dsl::describe(found), dsl::describe(expected)),
+  const std::optional<ir::Type> found = recorded_type(result), expected = recorded_type(acc);
+  if (!expected || (found && found->shape == expected->shape)) return;
+  refuse_result(
+      "the epilogue", result, "the accumulator's shape: " + described(acc),
       "it maps the accumulator element by element: what a whole row gives, such as a sum, takes a kernel of its own; a "
       "vector is brought to the shape by broadcast_to(x[{all, none}], ...)");
 }
@@ -124,10 +117,6 @@ void check_epilogue(const Tile& result, const Tile& acc) {
 using Epilogue = std::function<Tile(Tile, const GemmTile&)>;
 
 // What follows is the text of gemm.py, which explains it, function by function.
-
-Tile inside(const Tile& at, const Tile& extent, bool even) {
-  return even ? full(at.attribute("shape"), true, tl::int1) : at < extent;
-}
 
 std::pair<Tile, Tile> place(const GemmParams& p, const Tile& program) {
   Tile group = p.GROUP_M * cdiv(p.N, p.BLOCK_N);
@@ -365,16 +354,6 @@ Tile GemmTile::of_matrix(const Tile& matrix, const Tile& stride) const {
   return load(matrix + rows.to(tl::int64)[{all, none}] * stride + cols[{none, all}],
               row_mask[{all, none}] & col_mask[{none, all}], 0.0)
       .to(tl::float32);
-}
-
-Tile relu(const Tile& x) { return where(x < 0, 0.0, x); }
-Tile leaky_relu(const Tile& x, double slope) { return where(x < 0, slope * x, x); }
-Tile silu(const Tile& x) { return x * sigmoid(x); }
-Tile gelu(const Tile& x) { return 0.5 * x * (1.0 + erf(x * 0.7071067811865476)); }
-Tile gelu_tanh(const Tile& x) { return x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)); }
-Tile gelu_tanh_fast(const Tile& x) {
-  Tile half = 0.5 * x;
-  return half + half * fast_tanhf(x * (0.7978845608028654 + 0.035677408136300125 * x * x));
 }
 
 }  // namespace tegula::kernels

@@ -21,6 +21,7 @@
 #include "dsl/cpp_kernel.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_call.h"
+#include "kernels/tile_functions.h"
 
 namespace tegula::kernels {
 
@@ -34,14 +35,6 @@ struct GemmTile {
   /// Elements of a matrix of C's shape whose rows lie `stride` elements apart, in fp32: a residual.
   Tile of_matrix(const Tile& matrix, const Tile& stride) const;
 };
-
-// The activations of gemm.py, for use in epilogues.
-Tile relu(const Tile& x);
-Tile leaky_relu(const Tile& x, double slope = 0.01);
-Tile silu(const Tile& x);
-Tile gelu(const Tile& x);
-Tile gelu_tanh(const Tile& x);
-Tile gelu_tanh_fast(const Tile& x);
 
 namespace detail {
 

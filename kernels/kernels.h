@@ -10,6 +10,7 @@
 
 #include "dsl/program.h"
 #include "kernels/elementwise.h"
+#include "kernels/elementwise_kernel.h"
 #include "kernels/entry.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/grouped_gemm.h"
@@ -18,6 +19,7 @@
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/reduce.h"
+#include "kernels/row_kernel.h"
 #include "kernels/scaled_gemm.h"
 #include "kernels/softmax.h"
 

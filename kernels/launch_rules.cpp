@@ -21,15 +21,7 @@ int64_t resident_programs(int warps, int64_t elements) {
 }
 
 Grid tiles_grid(const BoundCall& call, const Config& config, int num_sms) {
-  const int64_t tile_rows = config["ROWS"], cols = call.extent("cols");
-  const int64_t tiles = ceil_div(call.extent("rows"), tile_rows);
-  if (config.find("COLS")) return {unsigned(tiles * ceil_div(cols, config["COLS"]))};
-  if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
-  const int64_t blocks = config.num_ctas.value_or(1);
-  int64_t at_once = num_sms * resident_programs(*config.num_warps, tile_rows * cols / blocks) / blocks;
-  // Clusters lie within parts of a GPU, which hold no whole number of large ones.
-  if (blocks >= 8) at_once = std::max<int64_t>(1, at_once * 15 / 16);
-  return {unsigned(std::min(tiles, at_once))};
+  return grid_of_tiles(call.extent("rows"), call.extent("cols"), config, num_sms);
 }
 
 Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
@@ -110,6 +102,17 @@ const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
 
 }  // namespace rules
+
+Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms) {
+  const int64_t tile_rows = config["ROWS"], tiles = ceil_div(rows, tile_rows);
+  if (config.find("COLS")) return {unsigned(tiles * ceil_div(cols, config["COLS"]))};
+  if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
+  const int64_t blocks = config.num_ctas.value_or(1);
+  int64_t at_once = num_sms * resident_programs(*config.num_warps, tile_rows * cols / blocks) / blocks;
+  // Clusters lie within parts of a GPU, which hold no whole number of large ones.
+  if (blocks >= 8) at_once = std::max<int64_t>(1, at_once * 15 / 16);
+  return {unsigned(std::min(tiles, at_once))};
+}
 
 int rows_class(int num_sms, int64_t rows) { return rows <= num_sms ? 0 : rows <= 16 * num_sms ? 1 : 2; }
 

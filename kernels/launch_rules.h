@@ -45,6 +45,9 @@ extern const LaunchRule chunks;
 
 }  // namespace rules
 
+/// Programs of the rule `tiles` for a matrix.
+Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms);
+
 /// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
 int rows_class(int num_sms, int64_t rows);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "kernels/matrix.h"
 
@@ -57,5 +58,10 @@ struct Tensor {
   /// Equal places of all elements.
   bool same_layout(const Tensor& other) const;
 };
+
+namespace detail {
+/// "is 4 x 9", "has 9 elements"
+std::string shape_text(const Tensor& t);
+}  // namespace detail
 
 }  // namespace tegula::kernels

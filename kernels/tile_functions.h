@@ -1,0 +1,15 @@
+// Activations as functions of Tiles, for the C++ functions that kernels of the library take.
+#pragma once
+
+#include "dsl/tile.h"
+
+namespace tegula::kernels {
+
+Tile relu(const Tile& x);
+Tile leaky_relu(const Tile& x, double slope = 0.01);
+Tile silu(const Tile& x);
+Tile gelu(const Tile& x);
+Tile gelu_tanh(const Tile& x);
+Tile gelu_tanh_fast(const Tile& x);
+
+}  // namespace tegula::kernels
