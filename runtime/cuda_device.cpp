@@ -14,6 +14,7 @@
 #include "runtime/base/check.h"
 #include "runtime/cuda_tensor_maps.h"
 #include "runtime/driver/link.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 
@@ -420,6 +421,11 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
                                image.target, info_.name, info_.sm / 10, info_.sm % 10));
     if (result == Result::Success) return std::make_unique<CudaKernel>(*this, std::move(image), module);
   }
+  if (!may_compile())
+    throw DeviceError(fmt::format(
+        "kernel '{}' is there as PTX alone, which the driver would have to assemble, and the process is sealed\n"
+        "  hint: make it ready before seal(), or build the package where ptxas is",
+        image.kernel));
   cuda::Linked linked = cuda::link_ptx(driver_, image.ptx, image.kernel);
   if (options_.on_assembled) options_.on_assembled(image.kernel, linked.log);
   image.cubin = std::move(linked.cubin);
