@@ -377,6 +377,8 @@ std::optional<PyObject*> try_launch(Launcher& launcher, PyObject* const* given, 
     }
   });
   if (raised) return nullptr;
+  // What is refused was not started; the general way reports it, or finds another compiler.
+  if (status == TEGULA_COMPILE_ERROR || status == TEGULA_LAUNCH_ERROR) return std::nullopt;
   if (status || py->PyList_Size(shared->messages.get())) {
     const Ref number = Ref::owned(py->PyLong_FromLongLong(status));
     if (!Ref::owned(py->PyObject_CallFunctionObjArgs(shared->check.get(), number.get(), nullptr))) return nullptr;

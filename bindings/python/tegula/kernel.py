@@ -16,6 +16,7 @@ from .structs import ConstexprStruct
 
 class Kernel(Signature):
     """A kernel of a file. kernel[grid](*args, **constexprs_and_options) launches it."""
+    _learns = True  # whether the launcher is to recognise calls like those that are launched
 
     def __init__(self, handle, name):
         super().__init__(handle, name)

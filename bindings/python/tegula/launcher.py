@@ -17,7 +17,7 @@ NUMBERS = (int, float, bool, type(None))
 def general(kernel, grid, *args, **kwargs):
     """Launches in the general way, and describes the call to the kernel's launcher, which recognises the next one."""
     kernel._launch(grid, args, kwargs)
-    if kernel._launcher is not general:
+    if kernel._launcher is not general and kernel._learns:
         learn(kernel, args, kwargs)
 
 
