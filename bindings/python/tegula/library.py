@@ -21,7 +21,8 @@ def candidates():
         yield named, "TEGULA_LIBRARY"
         return
     here = pathlib.Path(__file__).resolve().parent
-    yield here / "libtegula.so", "in the package"
+    for name in ("libtegula.so.0", "libtegula.so"):
+        yield here / name, "in the package"
     source = here.parents[2]
     if (source / "CMakeLists.txt").exists():  # a source tree: the build that was made last
         builds = glob.glob(str(source / "build*" / "libtegula.so"))
