@@ -194,6 +194,26 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
   EXPECT_EQ(driver_.link_options.back(), cuda::JitOption::GenerateLineInfo);
 }
 
+// The linker's code is relocatable, in which registers cannot move.
+TEST_F(DriverTest, PtxThatMovesRegistersIsNoPartOfALink) {
+  driver_.info_log = "info    : Used 168 registers, used 1 barriers\n";
+  KernelImage moving = softmax_image();
+  moving.ptx += "// setmaxnreg.inc.sync.aligned.u32 240;\n";
+  auto device = open();
+  auto kernel = device->load(moving);
+  EXPECT_EQ(driver_.linked_ptx, moving.ptx);
+  EXPECT_EQ(kernel->image().registers, 168);
+  EXPECT_TRUE(kernel->image().cubin.empty());
+  EXPECT_EQ(count("cuModuleLoadDataEx"), 1);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 0);
+  driver_.fail["cuModuleLoadDataEx"] = Result::InvalidPtx;
+  driver_.error_log = "ptxas fatal   : aborted\n";
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(moving); }),
+            "cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
+            "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
+            "    ptxas fatal   : aborted");
+}
+
 TEST_F(DriverTest, AsksTheFunctionWhereTheReportIsSilent) {
   auto device = open();
   auto kernel = device->load(softmax_image());

@@ -136,7 +136,7 @@ TEST(Attention, HeadDimensionsAndGroups) {
 }
 
 TEST(Attention, LengthsFromMemory) {
-  constexpr int kHeads = 2, kDepth = 32, kStride = kHeads * kDepth;
+  constexpr int kHeads = 4, kDepth = 32, kStride = kHeads * kDepth;
   const std::vector<int32_t> begins{0, 37, 37, 200, 328};
   const auto count = size_t(begins.back()) * kStride;
   const auto q = random_values<float16>(count, 1), k = random_values<float16>(count, 2);
@@ -258,10 +258,11 @@ constexpr Engines kEngines[] = {
     {"forward", "GROUP=1 FORM=descriptor MASK=causal WINDOW=0 ROWS=128 COLS=64 D=192 DV=128", 8, true, true},
     {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=64 COLS=64 D=256 DV=256", 4, false, true},
     {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=128 COLS=64 D=256 DV=256", 8, false, true},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=masked ROWS=128 COLS=128 D=128", 8, false, false},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=0 FORM=block ROWS=128 COLS=128 D=128", 8, false, false},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=descriptor ROWS=128 COLS=128 D=128", 8, false, false},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=masked ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=0 FORM=block ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=descriptor ROWS=128 COLS=128 D=128", 8, false, true},
     {"forward_persistent", "CAUSAL=0 ROWS=128 COLS=128 D=128", 8, true, true},
+    {"forward_persistent", "CAUSAL=1 ROWS=128 COLS=128 D=128", 8, true, true},
 };
 
 KernelImage compiled(const Engines& e, const char* type) {
