@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
@@ -112,7 +113,7 @@ class LoopPipeliner {
     const int option = func_.bulk_copies();
     if (!context_.target.has(Feature::Tma)) return fmt::format("{} has none", context_.target.name);
     if (option == 1) return "the option bulk_copies forbids it";
-    if (func_.num_ctas() > 1) return "a cluster runs the program";
+    if (func_.num_ctas() > 1 && !is_divided(func_)) return "each block of the cluster computes the whole program";
     if (option == 0 && !schedule.product)
       return "its products do not run beside the program (bulk_copies=2 asks for it)";
     return {};
