@@ -272,7 +272,7 @@ void OpRules::bulk_copy() {
   bool same = boxes.has_value();
   for (size_t axis = 0; axis < box.size(); ++axis) same = same && fits(axis);
   same = same && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
-                    boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
+         boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
   if (const int64_t axis = op_->get(attr::multicast); axis >= 0) {
     want(axis < place.rank(), fmt::format("attribute 'multicast' is {} for {}", axis, place.to_string()));
     want_one_thread("a multicast");

@@ -158,7 +158,8 @@ int axis_of_parts(const LinearLayout& shared, SharedBoxes& boxes, int64_t blocks
     const int64_t part = shape[axis] / blocks;
     if (boxes.extents[axis] == 1) continue;
     smaller.extents[axis] = std::gcd(part, boxes.extents[axis]);
-    if (shape[axis] % blocks || smaller.extents[axis] < kRowsOfSwizzle || !are_alike(shared, smaller, axis, part, blocks))
+    if (shape[axis] % blocks || smaller.extents[axis] < kRowsOfSwizzle ||
+        !are_alike(shared, smaller, axis, part, blocks))
       return -1;
     boxes = std::move(smaller);
     return int(axis);

@@ -45,9 +45,9 @@ bool is_free(const Value* v, std::unordered_map<const Value*, bool>& known) {
   const bool computed = op.has(Elementwise) || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange ||
                         op.opcode == Opcode::Constant || op.opcode == Opcode::Unset ||
                         op.opcode == Opcode::ExpandDims || op.opcode == Opcode::Broadcast || op.opcode == Opcode::Trans;
-  const bool found = computed && op.has(Pure) && op.results.size() == 1 &&
-                     std::all_of(op.operands.begin(), op.operands.end(),
-                                 [&](const Value* x) { return !x || is_free(x, known); });
+  const bool found =
+      computed && op.has(Pure) && op.results.size() == 1 &&
+      std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* x) { return !x || is_free(x, known); });
   return known[v] = found;
 }
 
@@ -211,7 +211,8 @@ class AxisClasses {
         break;
     }
     if (op.has(Control) || op.has(Terminator)) return;
-    const bool packed = (op.opcode == Opcode::InlineAsm || op.opcode == Opcode::MapElementwise) && op.get(attr::pack) > 1;
+    const bool packed =
+        (op.opcode == Opcode::InlineAsm || op.opcode == Opcode::MapElementwise) && op.get(attr::pack) > 1;
     const bool same = op.has(Elementwise) || op.opcode == Opcode::MapElementwise || op.opcode == Opcode::Load ||
                       op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
     if (same && !packed) return add_same(op);
@@ -256,9 +257,8 @@ class Divider {
     const int rank = tile->type.rank();
     std::vector<int> axes;
     for (int axis = std::max(0, rank - 2); axis < rank; ++axis) axes.push_back(axis);
-    std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
-      return tile->type.shape[size_t(a)] > tile->type.shape[size_t(b)];
-    });
+    std::stable_sort(axes.begin(), axes.end(),
+                     [&](int a, int b) { return tile->type.shape[size_t(a)] > tile->type.shape[size_t(b)]; });
     for (const int axis : axes)
       if (divide(classes, classes.find({tile, axis}), axis + 1 == rank ? kLeastExtent : least)) return true;
     return false;

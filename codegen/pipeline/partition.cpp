@@ -167,9 +167,7 @@ void read_slot(Block& body, Value* place, Value* slot) {
 }
 
 // Of the arrivals that say that a slot is empty.
-Attrs readers_of(const Fill& fill) {
-  return fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{};
-}
+Attrs readers_of(const Fill& fill) { return fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{}; }
 
 // The sums of the loop's product stay in flight: slots are empty once the next product has begun and this one is over.
 void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const Turn& turn) {
@@ -192,8 +190,8 @@ void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const T
   for (const Fill& fill : fills) {
     inside.create(Opcode::PhaseArrive, {slot_of(inside, fill.empty, slot), begun}, {}, readers_of(fill));
     after.create(Opcode::PhaseArrive,
-                 {slot_of(after, fill.empty, parts.result(*parts.number(slot))), parts.result(*parts.number(begun))}, {},
-                 readers_of(fill));
+                 {slot_of(after, fill.empty, parts.result(*parts.number(slot))), parts.result(*parts.number(begun))},
+                 {}, readers_of(fill));
   }
 }
 

@@ -26,9 +26,9 @@ namespace tegula {
 /// iteration later. A loop in another one, as in a persistent program, goes on copying for the next iteration of that
 /// one meanwhile; only bulk copies do.
 ///
-/// Blocks of a cluster that want the same tile copy parts of it for each other (multicast). Such a slot is empty when the
-/// warps of all blocks have read it, which arrive at the barrier of each; it is full when all bytes of the parts have
-/// come. All blocks meet before the first copy and behind the last arrival.
+/// Blocks of a cluster that want the same tile copy parts of it for each other (multicast). Such a slot is empty when
+/// the warps of all blocks have read it, which arrive at the barrier of each; it is full when all bytes of the parts
+/// have come. All blocks meet before the first copy and behind the last arrival.
 class Partition {
  public:
   Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}

@@ -95,8 +95,12 @@ class LoopPipeliner {
       BulkForm form(func_, schedule.copies);
       why_not = form.why_not();
       if (why_not.empty()) {
+        const bool multicast = std::any_of(schedule.copies.begin(), schedule.copies.end(),
+                                           [](const Op* copy) { return copy->has(attr::multicast); });
         if (const int ahead = issue_copies(schedule)) {
-          report_copies("bulk copies", "");
+          report_copies(
+              multicast && divided_ ? "bulk copies, to all blocks of the cluster what all of them want" : "bulk copies",
+              "");
           return ahead;
         }
         why_not = "no two slots of what it copies fit shared memory";

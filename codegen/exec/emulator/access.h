@@ -112,14 +112,15 @@ inline constexpr ClusterAccess kStore{
     "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a barrier of "
     "the cluster is missing before",
     "a store of {bytes} bytes at address {address}, which lies in no block's shared memory"};
-inline constexpr ClusterAccess kArrival{
-    "an arrival at an mbarrier of block {address} of the cluster, which has ended",
-    "an arrival at an mbarrier of block {address} of the cluster, of which nobody knows that it has begun; a barrier of "
-    "the cluster is missing before",
-    "an arrival at address {address}, which lies in no block's shared memory"};
+inline constexpr ClusterAccess kArrival{"an arrival at an mbarrier of block {address} of the cluster, which has ended",
+                                        "an arrival at an mbarrier of block {address} of the cluster, of which nobody "
+                                        "knows that it has begun; a barrier of "
+                                        "the cluster is missing before",
+                                        "an arrival at address {address}, which lies in no block's shared memory"};
 inline constexpr ClusterAccess kMulticast{
     "a bulk copy to shared memory of block {address} of the cluster, which has ended",
-    "a bulk copy to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a barrier "
+    "a bulk copy to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a "
+    "barrier "
     "of the cluster is missing before",
     "a bulk copy to block {address}, which is none of the cluster"};
 

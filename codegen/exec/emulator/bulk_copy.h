@@ -69,8 +69,8 @@ struct BulkStore : Box {
 void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, Where where);
 
 /// The same to the blocks of the cluster that are bits of `blocks`, to the same offset in each, for its own mbarrier.
-void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, uint32_t blocks,
-                     Where where);
+void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank,
+                     uint32_t blocks, Where where);
 
 /// The body of st_async.
 void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where);
