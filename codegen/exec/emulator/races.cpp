@@ -36,6 +36,14 @@ void Races::begin(Program& program) {
   if (cells.size() < (launch_->shared_bytes + 3) / 4) cells.resize((launch_->shared_bytes + 3) / 4);
 }
 
+void Races::learn_all(Program& program, uint32_t warp) {
+  auto& known = program.clocks.known;
+  for (uint32_t w = 0; w < known.size(); ++w) {
+    ++known[w][w];
+    join(known[warp], known[w]);
+  }
+}
+
 void Races::warp_met(Program& program, uint32_t warp) { ++program.clocks.known[warp][warp]; }
 
 void Races::threads_met(Program& program, uint32_t first, uint32_t threads) {
