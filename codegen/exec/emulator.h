@@ -23,6 +23,10 @@ struct EmulatorOptions {
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
   /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.
   bool check_races = false;
+  /// The first operations on numbers whose results are NaNs are warned of; implies check_races, which warns of integer
+  /// arithmetic: sums and products of int32 in addresses that do not fit, divisions by 0, shifts by too much. Also
+  /// where TEGULA_EMULATOR_CHECK is "nan".
+  bool check_nans = false;
   bool baseline_cpu = false;  ///< use no more than x86-64's first instruction set
   /// A launch that takes longer, or in which the threads of a worker take more steps (iterations of loops, and turns of
   /// threads that wait for others through memory), is ended with a report of where its threads are. 0: the environment

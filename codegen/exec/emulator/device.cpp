@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -17,6 +20,7 @@
 #include "codegen/exec/emulator/tiered_code.h"
 #include "codegen/target/target.h"
 #include "runtime/base/error.h"
+#include "runtime/base/messages.h"
 
 namespace tegula {
 
@@ -53,9 +57,24 @@ std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
   return out;
 }
 
-bool races_in_environment() {
+std::string_view checks_in_environment() {
   const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
-  return value && *value && std::string_view(value) != "0";
+  return value && std::string_view(value) != "0" ? value : "";
+}
+bool wants_nans(const EmulatorOptions& options) { return options.check_nans || checks_in_environment() == "nan"; }
+bool wants_checks(const EmulatorOptions& options) {
+  return options.check_races || options.check_nans || !checks_in_environment().empty();
+}
+
+/// Tells of each line once: registers of a thread are many places.
+void tell_warnings(const Launch& launch, const KernelImage& image, const std::vector<Place>& places) {
+  std::set<std::string> told;
+  for (const auto& [at, who] : launch.warnings) {
+    const std::string where = places[at.second].loc.to_string();
+    if (!told.insert(fmt::format("{}{}", int(at.first), where)).second) continue;
+    tell(MessageKind::Warning, fmt::format("{}: warning: kernel '{}', program ({}, {}, {}), thread {}: {}", where,
+                                           image.kernel, who.x, who.y, who.z, who.thread, text_of(at.first)));
+  }
 }
 
 struct Graph {
@@ -100,9 +119,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
-        check_races_(options.check_races || races_in_environment()),
+        check_races_(wants_checks(options)),
         target_(target),
-        jit_(options.baseline_cpu, check_races_),
+        jit_(options.baseline_cpu, check_races_, wants_nans(options)),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);
@@ -209,12 +228,22 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   // ---- Streams, events, graphs
 
-  StreamHandle create_stream() override { return new Stream; }
+  StreamHandle create_stream() override {
+    auto stream = std::make_unique<Stream>();
+    const StreamHandle handle = stream.get();
+    std::lock_guard lock(streams_mutex_);
+    streams_[handle] = std::move(stream);
+    return handle;
+  }
   void destroy_stream(StreamHandle stream) noexcept override {
     drop_workspace(stream);
-    delete static_cast<Stream*>(stream);
+    std::lock_guard lock(streams_mutex_);
+    streams_.erase(stream);
   }
-  uint64_t stream_id(StreamHandle stream) override { return stream ? static_cast<Stream*>(stream)->id : 0; }
+  uint64_t stream_id(StreamHandle stream) override {
+    const Stream* known = find(stream);
+    return known ? known->id : 0;
+  }
   void synchronize(StreamHandle stream) override { refuse_in_capture("synchronize", stream); }
 
   EventHandle create_event() override { return new Event; }
@@ -232,11 +261,13 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void begin_capture(StreamHandle stream) override {
     if (!stream) throw DeviceError("the default stream cannot capture a graph; create a stream for it");
     if (capturing(stream)) throw DeviceError("the stream captures a graph already");
-    static_cast<Stream*>(stream)->capture = std::make_unique<Graph>();
+    Stream* known = find(stream);
+    if (!known) throw DeviceError("a stream that is none of the emulator's cannot capture a graph");
+    known->capture = std::make_unique<Graph>();
   }
   GraphHandle end_capture(StreamHandle stream) override {
     if (!capturing(stream)) throw DeviceError("end of a capture that did not begin");
-    return static_cast<Stream*>(stream)->capture.release();
+    return find(stream)->capture.release();
   }
   bool is_capturing(StreamHandle stream) override { return capturing(stream); }
   void launch_graph(GraphHandle graph, StreamHandle stream) override {
@@ -246,16 +277,26 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void destroy_graph(GraphHandle graph) noexcept override { delete static_cast<Graph*>(graph); }
 
  private:
-  static bool capturing(StreamHandle stream) { return stream && static_cast<Stream*>(stream)->capture; }
+  /// Null for the default stream, which others than the emulator's own stand for.
+  Stream* find(StreamHandle stream) {
+    if (!stream) return nullptr;
+    std::lock_guard lock(streams_mutex_);
+    auto it = streams_.find(stream);
+    return it == streams_.end() ? nullptr : it->second.get();
+  }
+  bool capturing(StreamHandle stream) {
+    const Stream* known = find(stream);
+    return known && known->capture;
+  }
 
-  static void refuse_in_capture(const char* what, StreamHandle stream) {
+  void refuse_in_capture(const char* what, StreamHandle stream) {
     if (capturing(stream)) throw DeviceError(fmt::format("{} on a stream that captures a graph", what));
   }
 
   template <class Node>
   void run_or_capture(StreamHandle stream, Node node) {
     if (capturing(stream))
-      static_cast<Stream*>(stream)->capture->nodes.push_back(std::move(node));
+      find(stream)->capture->nodes.push_back(std::move(node));
     else
       node();
   }
@@ -321,6 +362,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     const auto begin = std::chrono::steady_clock::now();
     pool_.run(launch);
     code.tiers.add_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    tell_warnings(launch, code.image, code.tiers.facts().places);
     const char* stopped = launch.stopped;
     if (!launch.fault && !stopped) return;
     std::vector<uint64_t> addresses;
@@ -335,6 +377,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     throw DeviceError(message);
   }
 
+  std::mutex streams_mutex_;
+  std::map<StreamHandle, std::unique_ptr<Stream>> streams_;
   EmulatorOptions options_;
   const bool check_races_;
   Target target_;

@@ -191,6 +191,21 @@ class Describer {
 
 }  // namespace
 
+const char* text_of(Warning what) {
+  switch (what) {
+    case Warning::IndexOverflow:
+      return "the address of an access follows from a sum or product of int32 that does not fit; .to(tl.int64) of an "
+             "operand gives the exact number";
+    case Warning::DivisionByZero:
+      return "integer division by 0; the result means nothing";
+    case Warning::WideShift:
+      return "a shift by the width of the type or more, or by a negative number";
+    case Warning::NanIsBorn:
+      return "the result is a NaN, of operands that are none";
+  }
+  return "";
+}
+
 std::string describe(const Fault& fault, const KernelImage& image, const std::vector<Place>& places,
                      const GlobalMemory& memory, void* const* args) {
   return Describer(fault, image, places, memory, args).text();

@@ -72,7 +72,13 @@ struct Fault {
   std::vector<uint32_t> finished;  ///< Deadlock, Stopped: threads that left the kernel
 };
 
-/// A call in the code that threads of a warp or program do together.
+/// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h).
+enum class Warning : uint32_t { IndexOverflow, DivisionByZero, WideShift, NanIsBorn };
+
+/// The warning without its place.
+const char* text_of(Warning what);
+
+/// A call in the code that threads of a warp or program do together, or arithmetic that may be warned of.
 struct Place {
   std::string operation;  ///< row of hw.def
   Loc loc;                ///< from the debug information; of use where the row has no `site`

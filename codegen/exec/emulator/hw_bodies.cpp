@@ -661,6 +661,10 @@ const std::vector<HwBody>& hw_bodies() {
 
 void emu_yield() { this_worker->yield(); }
 void emu_order(uint32_t bits) { this_worker->fiber().order = bits; }
+void emu_warn(uint32_t condition, uint32_t what, uint32_t place) {
+  if (condition) [[unlikely]]
+    this_worker->warn(Warning(what), place);
+}
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 
 }  // namespace tegula::emulator

@@ -75,6 +75,8 @@ void emu_yield();
 /// Called before an atomic operation or a volatile load, with the bits of its MemoryOrder, and with 0 behind it, where
 /// races are looked for.
 void emu_order(uint32_t bits);
+/// Warns of what is at that place (Warning) if the condition holds.
+void emu_warn(uint32_t condition, uint32_t what, uint32_t place);
 /// Called in each iteration of a loop, which ends at that place.
 void emu_tick(uint32_t place);
 

@@ -25,6 +25,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "codegen/exec/emulator/arithmetic_checks.h"
 #include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
@@ -282,7 +283,7 @@ struct Jit::Impl {
   llvm::orc::JITDylib* host = nullptr;                           ///< the bodies and runtime functions
   std::mutex mutex;
   uint64_t count = 0;
-  bool tell_order = false;
+  bool checks = false, nans = false;
 
   void define_host_functions() {
     llvm::orc::SymbolMap symbols;
@@ -295,6 +296,7 @@ struct Jit::Impl {
     define(kYieldName, reinterpret_cast<void*>(&emu_yield));
     define(kAsmName, reinterpret_cast<void*>(&ptx::run_block));
     define(kOrderName, reinterpret_cast<void*>(&emu_order));
+    define(kWarnName, reinterpret_cast<void*>(&emu_warn));
     define(kTickName, reinterpret_cast<void*>(&emu_tick));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
@@ -327,8 +329,8 @@ std::unique_ptr<llvm::Module> read_module(const KernelImage& image, llvm::LLVMCo
 
 }  // namespace
 
-Jit::Jit(bool baseline_cpu, bool tell_order) : impl_(std::make_unique<Impl>()) {
-  impl_->tell_order = tell_order;
+Jit::Jit(bool baseline_cpu, bool checks, bool nans) : impl_(std::make_unique<Impl>()) {
+  impl_->checks = checks, impl_->nans = nans;
   throw_fatal_errors();
   llvm::orc::JITTargetMachineBuilder machine = host_machine(baseline_cpu);
   for (auto [tier, level] : {std::pair(Tier::Quick, llvm::CodeGenOptLevel::None),
@@ -359,7 +361,8 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages, frame_bytes));
   std::unique_ptr<llvm::Module> module = read_module(image, context, messages);
   retarget(*module, machine, image);
-  link_bodies(*module, image, target, *kernel, impl_->tell_order);
+  if (impl_->checks) check_arithmetic(*module, *kernel, impl_->nans);
+  link_bodies(*module, image, target, *kernel, impl_->checks);
   count_iterations(*module, image, *kernel);
   add_entry(*module, image);
   set_attributes(*module, machine);

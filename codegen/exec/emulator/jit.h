@@ -38,8 +38,8 @@ class JitKernel {
 class Jit {
  public:
   /// `baseline_cpu`: only x86-64's first instruction set. Throws DeviceError if LLVM cannot serve this host.
-  /// `tell_order`: code tells what its atomic operations order (emu_order).
-  Jit(bool baseline_cpu, bool tell_order);
+  /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic; `nans`: of NaNs too.
+  Jit(bool baseline_cpu, bool checks, bool nans);
   ~Jit();
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on

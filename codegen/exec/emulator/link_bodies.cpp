@@ -29,12 +29,6 @@ std::string to_text(const Type* type) {
   return text;
 }
 
-Loc loc_of(const llvm::Instruction& at) {
-  const llvm::DILocation* loc = at.getDebugLoc().get();
-  if (!loc || !loc->getLine()) return {};
-  return {intern_file(loc->getFilename().str()), int(loc->getLine()), int(loc->getColumn()), 0};
-}
-
 /// See link_bodies.
 class Bodies {
  public:
@@ -357,6 +351,12 @@ class Bodies {
 
 void refuse(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));
+}
+
+Loc loc_of(const llvm::Instruction& at) {
+  const llvm::DILocation* loc = at.getDebugLoc().get();
+  if (!loc || !loc->getLine()) return {};
+  return {intern_file(loc->getFilename().str()), int(loc->getLine()), int(loc->getColumn()), 0};
 }
 
 void link_bodies(llvm::Module& module, const KernelImage& image, const Target& target, JitKernel& kernel,

@@ -6,19 +6,23 @@
 #include "codegen/exec/emulator/jit.h"
 
 namespace llvm {
+class Instruction;
 class Module;
-}
+}  // namespace llvm
 
 namespace tegula::emulator {
 
 /// Functions of the emulator that generated code calls beside the bodies (hw_bodies.h, ptx_run.cpp).
 inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
-                            *kOrderName = "emu_order";
+                            *kOrderName = "emu_order", *kWarnName = "emu_warn";
 /// What stands before the name of a row in that of its body.
 inline constexpr const char* kBodyPrefix = "emu_";
 
 /// Throws DeviceError: the kernel cannot run here.
 [[noreturn]] void refuse(const KernelImage& image, const std::string& message);
+
+/// The source of an instruction, by its debug information.
+Loc loc_of(const llvm::Instruction& at);
 
 /// Replaces all calls of hardware functions and of blocks of inline PTX. Notes the places, the blocks and what the code
 /// does in `kernel`. `tell_order`: the code tells what its atomic operations order.

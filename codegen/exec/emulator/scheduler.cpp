@@ -22,6 +22,11 @@ void Launch::record(Fault found) {
   stop.store(true, std::memory_order_relaxed);
 }
 
+void Launch::warn(Warning what, uint32_t place, const Warned& who) {
+  std::lock_guard lock(mutex_);
+  warnings.try_emplace({what, place}, who);
+}
+
 // ---- Prints
 
 void Prints::add(uint32_t statement, uint32_t position, uint32_t index, std::string line) {

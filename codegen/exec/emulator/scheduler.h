@@ -159,6 +159,12 @@ struct Launch {
       if (reinterpret_cast<uint64_t>(&map) == address) return &map;
     return nullptr;
   }
+  /// The first thread that was warned, by what it was warned of and where.
+  struct Warned {
+    uint32_t x = 0, y = 0, z = 0, thread = 0;
+  };
+  std::map<std::pair<Warning, uint32_t>, Warned> warnings;
+  void warn(Warning what, uint32_t place, const Warned& who);
   /// Keeps the fault of the lowest program number.
   void record(Fault fault);
   std::optional<Fault> fault;
@@ -249,6 +255,11 @@ class Worker {
   }
   /// A number that grows.
   uint64_t tick() { return ++ticks_; }
+
+  void warn(Warning what, uint32_t place) {
+    const Program& program = *current_->program;
+    launch_->warn(what, place, {program.x, program.y, program.z, current_->thread});
+  }
 
   /// Counts an iteration of a loop, at whose end that place is.
   void tick_loop(uint32_t place) {

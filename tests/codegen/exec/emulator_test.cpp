@@ -350,6 +350,17 @@ TEST(Emulator, FramesMustFitTheStack) {
 
 // ---- Streams, events, graphs
 
+TEST(Emulator, StreamsOfOthersAreTheDefaultOne) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  Array<float> x(*device, iota(128)), z(*device, 128);
+  const auto stream = reinterpret_cast<StreamHandle>(uint64_t(5));
+  launch_on(*kernel, stream, {1}, x.address(), x.address(), z.address(), 128);
+  device->synchronize(stream);
+  EXPECT_EQ(z.values()[5], 10);
+  EXPECT_CONTAINS(error_of([&] { device->begin_capture(stream); }), "none of the emulator's cannot capture");
+}
+
 TEST(Emulator, CapturesAndReplays) {
   auto device = make_emulator();
   auto kernel = device->load(make_image(kAddParams, kAdd, 4));

@@ -1,0 +1,20 @@
+// Arithmetic that is defined, and hardly ever meant: told of in warnings, where checks are asked for.
+#pragma once
+
+#include "codegen/exec/emulator/jit.h"
+
+namespace llvm {
+class Module;
+}
+
+namespace tegula::emulator {
+
+/// Has the code call emu_warn with the place, noted in `kernel`, of
+/// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none),
+/// - integer divisions by 0,
+/// - shifts by the width of the type or more,
+/// - with `nans`, operations on numbers alone whose result is a NaN.
+/// Called before the hardware functions get their bodies.
+void check_arithmetic(llvm::Module& module, JitKernel& kernel, bool nans);
+
+}  // namespace tegula::emulator
