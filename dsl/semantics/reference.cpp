@@ -152,7 +152,10 @@ Programs of a launch have no order but that of atomic operations and volatile lo
 
 The emulator finds accesses without an order, and reads of what nobody has written: `tegula run --check FILE::KERNEL ...`,
 `TEGULA_EMULATOR_CHECK=1`, or `EmulatorOptions::check_races`. The error names both accesses, what is missing between them, and
-what to write. Stores of what stands there already are no races. `TEGULA_EMULATOR_LIMIT=10s`, or a number of steps, ends
+what to write. Stores of what stands there already are no races. With these checks arithmetic is warned of too, once a place:
+sums and products of int32 in the address of an access (a masked one is none) that do not fit, integer divisions by 0 and
+shifts by the width or more (also where the result is not used), and with `TEGULA_EMULATOR_CHECK=nan` operations on numbers
+that make a NaN. `TEGULA_EMULATOR_LIMIT=10s`, or a number of steps, ends
 a launch that does not end, as Ctrl-C does, and says where its threads are.
 
 ## Decorators

@@ -72,8 +72,8 @@ void tell_warnings(const Launch& launch, const KernelImage& image, const std::ve
   for (const auto& [at, who] : launch.warnings) {
     const std::string where = places[at.second].loc.to_string();
     if (!told.insert(fmt::format("{}{}", int(at.first), where)).second) continue;
-    tell(MessageKind::Warning, fmt::format("{}: warning: kernel '{}', program ({}, {}, {}), thread {}: {}", where,
-                                           image.kernel, who.x, who.y, who.z, who.thread, text_of(at.first)));
+    tell(MessageKind::Warning, fmt::format("{}: kernel '{}', program ({}, {}, {}), thread {}: {}", where, image.kernel,
+                                           who.x, who.y, who.z, who.thread, text_of(at.first)));
   }
 }
 

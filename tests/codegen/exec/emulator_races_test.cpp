@@ -364,7 +364,7 @@ std::string warnings_of(const std::string& body, int n, bool nans = false) {
 
 TEST(Warnings, OfIntegerArithmetic) {
   const std::string overflow =
-      "warning: kernel 'kernel', program (0, 0, 0), thread 0: the address of an access follows from a sum or product "
+      "kernel 'kernel', program (0, 0, 0), thread 0: the address of an access follows from a sum or product "
       "of "
       "int32 that does not fit; .to(tl.int64) of an operand gives the exact number\n";
   // 65536 * 65536 is 0 in 32 bits, where the store is allowed.
@@ -372,7 +372,7 @@ TEST(Warnings, OfIntegerArithmetic) {
   EXPECT_EQ(warnings_of("tl.store(x + n * n + i, 2)", 3), "");
   EXPECT_EQ(warnings_of("tl.store(x + n * n + i, 2, mask=i < 0)", 65536), "");
   EXPECT_EQ(warnings_of("tl.store(x + i, 7 // (tl.load(x + i) - n))", 1),
-            "k.py:6:21: warning: kernel 'kernel', program (0, 0, 0), thread 0: integer division by 0; the result means "
+            "k.py:6:21: kernel 'kernel', program (0, 0, 0), thread 0: integer division by 0; the result means "
             "nothing\n");
   EXPECT_EQ(warnings_of("tl.store(x + i, 7 // (tl.load(x + i) + n))", 1), "");
   EXPECT_CONTAINS(warnings_of("tl.store(x + i, 7 % (tl.load(x + i) - n))", 1), "integer division by 0");
@@ -387,10 +387,9 @@ TEST(Warnings, OfNansWhereTheyAreBorn) {
   const char* const kBody = "v = tl.load(y + i)\n    w = tl.sqrt(v - n)\n    tl.store(y + i, w + 1)";
   EXPECT_EQ(warnings_of(kBody, 1), "");
   EXPECT_EQ(warnings_of(kBody, 0, true), "");
-  EXPECT_EQ(
-      warnings_of(kBody, 1, true),
-      "k.py:7:9: warning: kernel 'kernel', program (0, 0, 0), thread 0: the result is a NaN, of operands that are "
-      "none\n");
+  EXPECT_EQ(warnings_of(kBody, 1, true),
+            "k.py:7:9: kernel 'kernel', program (0, 0, 0), thread 0: the result is a NaN, of operands that are "
+            "none\n");
 }
 
 }  // namespace
