@@ -348,6 +348,40 @@ TEST(Emulator, FramesMustFitTheStack) {
                   "bytes of stack a thread on the emulator, which gives 65536");
 }
 
+// Code that is optimised while its launch runs, or between launches, computes the same bits; products and sums are
+// contracted as the flags say, not as a code generator likes.
+TEST(Emulator, LongLaunchesAreOptimisedOnTheWay) {
+  const char* const kBody = R"(
+entry:
+  %t = call i32 @tegula.hw.thread_id()
+  %f = sitofp i32 %t to float
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %v = phi float [ %f, %entry ], [ %w, %loop ]
+  %m = fmul contract float %v, 0x3FEFAE1480000000
+  %w = fsub contract float %m, 0x3FB99999A0000000
+  %next = add i32 %i, 1
+  %more = icmp slt i32 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  %p = getelementptr float, ptr addrspace(1) %x, i32 %t
+  %bits = bitcast float %w to i32
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %bits, i1 true, i32 1)
+  ret void)";
+  auto device = make_emulator({.threads = 2});
+  auto kernel = device->load(make_image({pointer("x"), scalar("n")}, kBody));
+  Array<float> x(*device, 32);
+  for (unsigned programs : {1u, 20u, 5000u, 1u}) {  // the third one runs for longer than the code's optimisation takes
+    launch(*kernel, {programs}, x.address(), 150);
+    for (int t = 0; t < 32; ++t) {
+      float v = float(t);
+      for (int i = 0; i < 150; ++i) v = std::fma(v, 0x1.FAE148p-1f, -0x1.99999Ap-4f);
+      EXPECT_EQ(x.values()[size_t(t)], v) << programs << " programs, thread " << t;
+    }
+  }
+}
+
 // ---- Streams, events, graphs
 
 TEST(Emulator, StreamsOfOthersAreTheDefaultOne) {
