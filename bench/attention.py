@@ -20,37 +20,44 @@ import harness
 import side_by_side
 from side_by_side import HERE, tegula, tune
 
-TOKENS = 16384  # of all sequences together
+HEADS = 64  # 16 of each of 4 sequences
+BACKWARD_TOKENS = 16384  # of all sequences together
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
 
 class Attention(side_by_side.Case):
-    """One kernel over `heads` heads of S rows with D elements, fp16."""
+    """One kernel over `heads` heads of S rows with D elements. fp8: V has the keys of a dimension side by side, and the
+    result is fp16."""
 
-    tolerance = {"f16": 4e-3}
-    dtype_name, dtype = "f16", torch.float16
+    tolerance = {"f16": 4e-3, "bf16": 2e-2, "fp8": 4e-2}
 
-    def __init__(self, kernel, d, causal, s):
+    def __init__(self, kernel, d, causal, s, dtype="f16"):
         self.kernel, self.d, self.causal, self.s = kernel, d, causal, s
-        self.heads = max(1, TOKENS // s) * (2048 // d)
+        self.dtype_name, self.dtype = dtype, DTYPES[dtype]
+        self.heads = HEADS if kernel == "forward" else max(1, BACKWARD_TOKENS // s) * (2048 // d)
         products = {"forward": 2, "backward_dkdv": 4, "backward_dq": 3}[kernel]
         self.flops = 2 * products * self.heads * s * s * d // (2 if causal else 1)
         moved = 2 * 4 * self.heads * s * d
 
         def make_set():
             def tensor():
-                return torch.randn(self.heads, s, d, device="cuda", dtype=self.dtype)
+                return torch.randn(self.heads, s, d, device="cuda").to(self.dtype)
 
-            inputs = [tensor() for _ in range(4)]
-            out = tensor() if kernel == "forward" else torch.empty(2 if "dkdv" in kernel else 1, self.heads, s, d, device="cuda", dtype=self.dtype)
-            return inputs, out
+            if kernel == "forward":
+                return [tensor() for _ in range(3)], torch.empty(self.heads, s, d, device="cuda", dtype=torch.float16 if dtype == "fp8" else self.dtype)
+            return [tensor() for _ in range(4)], torch.empty(2 if "dkdv" in kernel else 1, self.heads, s, d, device="cuda", dtype=self.dtype)
 
         self.prepare(moved, max(moved / 4e6, self.flops / 500e6), make_set)
         self.scale = d**-0.5
-        self.rows = [self.statistics(*inputs) for inputs, _ in self.sets]
+        if kernel == "forward":
+            self.by_keys = [inputs[2].transpose(1, 2).contiguous() if dtype == "fp8" else inputs[2] for inputs, _ in self.sets]
+            self.lse = torch.empty(self.heads, s, device="cuda")
+        else:
+            self.rows = [self.statistics(*inputs) for inputs, _ in self.sets]
         self.known = {}
 
     def __str__(self):
-        return f"{self.kernel} hd{self.d} {'causal' if self.causal else 'full'} S {self.s} x {self.heads} heads"
+        return f"{self.kernel} hd{self.d} {'causal' if self.causal else 'full'} S {self.s} x {self.heads} heads {self.dtype_name}"
 
     def chunks(self):
         return range(0, self.heads, max(1, (1 << 28) // self.s**2))
@@ -75,8 +82,9 @@ class Attention(side_by_side.Case):
     def exact(self, index):
         if index in self.known:
             return self.known[index]
-        q, k, v, do = self.sets[index][0]
-        delta = self.rows[index][1]
+        q, k, v, *do = self.sets[index][0]
+        if do:
+            do, delta = do[0], self.rows[index][1]
         out, step = torch.empty(self.sets[index][1].shape, device="cuda", dtype=torch.float64), self.chunks().step
         for h in self.chunks():
             p = torch.softmax(self.probabilities(q[h:h + step], k[h:h + step]), 2)
@@ -103,10 +111,11 @@ class Attention(side_by_side.Case):
             yield {"BLOCK_M": m, "BLOCK_N": n, "num_warps": warps, "num_stages": stages}
 
     def arguments(self, i):
-        (q, k, v, do), out = self.sets[i]
-        lse, delta = self.rows[i]
+        inputs, out = self.sets[i]
         if self.kernel == "forward":
-            return out, lse, q, k, v, self.scale, self.s
+            return out, self.lse, *inputs[:2], self.by_keys[i], self.scale, self.s
+        q, k, v, do = inputs
+        lse, delta = self.rows[i]
         outs = (out[0], out[1]) if "dkdv" in self.kernel else (out[0],)
         return (*outs, q, k, v, do, lse, delta, self.scale, self.s)
 
@@ -117,7 +126,7 @@ class Attention(side_by_side.Case):
             label = f"{how['BLOCK_M']}x{how['BLOCK_N']} w{how['num_warps']} s{how['num_stages']}"
             if value:
                 how, label = dict(how, warp_specialize=value), label + (" copy warps" if value == 2 else "")
-            how = dict(how, D=self.d, CAUSAL=self.causal)
+            how = dict(how, D=self.d, CAUSAL=self.causal, **({"V_BY_KEYS": True} if self.dtype_name == "fp8" else {}))
             if side == "tegula":
                 function = tegula.load(str(HERE / "attention_kernels.py"))[self.kernel]
                 facts = None
@@ -135,8 +144,10 @@ class Attention(side_by_side.Case):
 
 
 def cases():
-    out = [("forward", d, causal, s) for d in (64, 128, 256) for causal in (False, True) for s in (2048, 4096, 8192, 16384)]
-    return out + [(kernel, d, causal, 4096) for kernel in ("backward_dkdv", "backward_dq") for d in (64, 128) for causal in (False, True)]
+    lengths = (2048, 4096, 8192, 16384)
+    out = [("forward", d, causal, s, dtype) for dtype in ("f16", "bf16") for d in (64, 128, 256) for causal in (False, True) for s in lengths]
+    out += [("forward", 128, causal, s, "fp8") for causal in (False, True) for s in lengths]
+    return out + [(kernel, d, causal, 4096, "f16") for kernel in ("backward_dkdv", "backward_dq") for d in (64, 128) for causal in (False, True)]
 
 
 def attend(backend, case, i):
@@ -150,7 +161,7 @@ def compare(case, pairs):
         best[side] = tune(case, side, case.candidates(side, failures), failures)
         arms[side] = best[side][1]
     arms["tegula again"] = arms["tegula"]
-    if case.kernel == "forward":
+    if case.kernel == "forward" and case.dtype_name != "fp8":  # torch has none of fp8
         for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
             arms[name] = case.over_sets(lambda i, backend=backend: attend(backend, case, i))
     figures = side_by_side.measure(case, arms, pairs)
@@ -167,7 +178,7 @@ def compare(case, pairs):
 
 def main():
     start, options = time.perf_counter(), side_by_side.options(__doc__)
-    labelled = [(f"{k} hd{d} {'causal' if c else 'full'} S {s}", lambda a=(k, d, c, s): Attention(*a)) for k, d, c, s in cases()]
+    labelled = [(f"{k} hd{d} {'causal' if c else 'full'} S {s} {t}", lambda a=(k, d, c, s, t): Attention(*a)) for k, d, c, s, t in cases()]
     result = side_by_side.run("attention", labelled, compare, options, start)
     text = "\n".join(row["line"] for row in result["rows"]) + "\n" + result["end"]
     side_by_side.write("attention", text, text, options)

@@ -5,7 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def step(acc, l_i, m_i, q, k_base, v_base, start_n, offs_m, qk_scale, MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr):
+def step(acc, l_i, m_i, q, k_base, v_base, start_n, offs_m, qk_scale, S, MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr, V_BY_KEYS: tl.constexpr):
     offs_n = start_n + tl.arange(0, BLOCK_N)
     offs_d = tl.arange(0, D)
     k = tl.load(k_base + offs_n[None, :] * D + offs_d[:, None])
@@ -20,14 +20,18 @@ def step(acc, l_i, m_i, q, k_base, v_base, start_n, offs_m, qk_scale, MASKED: tl
     alpha = tl.math.exp2(m_i - m_ij)
     l_i = l_i * alpha + tl.sum(p, 1)
     acc = acc * alpha[:, None]
-    v = tl.load(v_base + offs_n[:, None] * D + offs_d[None, :])
+    if V_BY_KEYS:
+        v = tl.load(v_base + offs_n[:, None] + offs_d[None, :] * S)
+    else:
+        v = tl.load(v_base + offs_n[:, None] * D + offs_d[None, :])
     acc = tl.dot(p.to(v.dtype), v, acc)
     return acc, l_i, m_ij
 
 
 @triton.jit
-def forward(out, lse, Q, K, V, scale, S, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """out[h] = softmax(scale Q[h] K[h]^T) V[h] for each head h, all (heads, S, D); lse: base-2 logarithms of the sums."""
+def forward(out, lse, Q, K, V, scale, S, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, V_BY_KEYS: tl.constexpr = False):
+    """out[h] = softmax(scale Q[h] K[h]^T) V[h] for each head h, all (heads, S, D); lse: base-2 logarithms of the sums.
+    V_BY_KEYS: V is (heads, D, S), as products of fp8 read it."""
     start_m = tl.program_id(0)
     base = tl.program_id(1).to(tl.int64) * S * D
     offs_m = start_m * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -39,10 +43,10 @@ def forward(out, lse, Q, K, V, scale, S, D: tl.constexpr, CAUSAL: tl.constexpr, 
     qk_scale = scale * 1.44269504
     whole = start_m * BLOCK_M if CAUSAL else S
     for start_n in range(0, whole, BLOCK_N):
-        acc, l_i, m_i = step(acc, l_i, m_i, q, K + base, V + base, start_n, offs_m, qk_scale, False, BLOCK_N, D)
+        acc, l_i, m_i = step(acc, l_i, m_i, q, K + base, V + base, start_n, offs_m, qk_scale, S, False, BLOCK_N, D, V_BY_KEYS)
     if CAUSAL:
         for start_n in range(whole, whole + BLOCK_M, BLOCK_N):
-            acc, l_i, m_i = step(acc, l_i, m_i, q, K + base, V + base, start_n, offs_m, qk_scale, True, BLOCK_N, D)
+            acc, l_i, m_i = step(acc, l_i, m_i, q, K + base, V + base, start_n, offs_m, qk_scale, S, True, BLOCK_N, D, V_BY_KEYS)
     acc = acc / l_i[:, None]
     tl.store(lse + tl.program_id(1) * S + offs_m, m_i + tl.math.log2(l_i))
     tl.store(out + base + offs_m[:, None] * D + offs_d[None, :], acc.to(out.dtype.element_ty))

@@ -441,7 +441,6 @@ void OpRules::semantics() {
     case Opcode::SharedSlot:
     case Opcode::PhaseArrive:
     case Opcode::PhaseWait:
-    case Opcode::TurnWait:
     case Opcode::TurnPass:
     case Opcode::AsyncCopy:
     case Opcode::AsyncCommit:

@@ -137,14 +137,12 @@ void OpRules::shared_memory() {
       }
       break;
     case Opcode::PhaseWait:
-    case Opcode::TurnWait:
       barrier(in(0));
       want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
       break;
     case Opcode::TurnPass:
-      barrier(in(0));
-      want_same(in(1), Type::scalar(Elem::I1), "operand 'others'");
-      want_same(in(2), Type::scalar(Elem::I1), "operand 'last'");
+      want_same(in(0), Type::scalar(Elem::I1), "operand 'first'");
+      want_same(in(1), Type::scalar(Elem::I1), "operand 'second'");
       break;
     case Opcode::AsyncCopy: {
       const Type& ptr = in(0);

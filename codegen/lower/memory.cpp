@@ -271,8 +271,13 @@ llvm::Value* is_first_lane(Lowering& l) { return l.b.CreateICmpEQ(l.b.CreateAnd(
 // The thread's warpgroup, the same number in all lanes.
 llvm::Value* warpgroup(Lowering& l) { return l.b.CreateLShr(l.first_thread_of_warp(), l.i32(7)); }
 
-llvm::Value* turn_of(Lowering& l, const ir::Op& op, llvm::Value* group) {
-  return l.b.CreateAdd(l.scalar(op.operand(0)), l.b.CreateMul(group, l.i32(kBarrierBytes)));
+// The number of the barrier at which a warpgroup waits for its turn, the last ones of 16; stores of boxes take the
+// first.
+llvm::Value* turn_of(Lowering& l, llvm::Value* group) { return l.b.CreateAdd(group, l.i32(14)); }
+
+std::string two_groups(Lowering& l) {
+  TEGULA_CHECK(l.num_warps() == 8, "turns of {} warps", l.num_warps());
+  return ".256";
 }
 
 }  // namespace
@@ -312,15 +317,13 @@ void lower_PhaseWait(Lowering& l, const ir::Op& op) {
 }
 
 void lower_TurnWait(Lowering& l, const ir::Op& op) {
-  l.hw("mbarrier_wait", {turn_of(l, op, warpgroup(l)), l.scalar(op.operand(1)), l.site(op.loc)});
+  l.hw("turn_wait", {turn_of(l, warpgroup(l)), l.site(op.loc)}, two_groups(l));
 }
 
 void lower_TurnPass(Lowering& l, const ir::Op& op) {
-  llvm::Value *group = warpgroup(l), *last = l.b.CreateICmpEQ(group, l.i32(l.num_warps() / 4 - 1));
-  llvm::Value* next = l.b.CreateSelect(last, l.i32(0), l.b.CreateAdd(group, l.i32(1)));
-  llvm::Value* passes = l.b.CreateSelect(last, l.scalar(op.operand(2)), l.scalar(op.operand(1)));
-  l.hw("warp_barrier", {});
-  l.hw("mbarrier_arrive", {turn_of(l, op, next), l.b.CreateAnd(passes, is_first_lane(l)), l.site(op.loc)});
+  llvm::Value *group = warpgroup(l), *last = l.b.CreateICmpEQ(group, l.i32(1));
+  llvm::Value* passes = l.b.CreateSelect(last, l.scalar(op.operand(1)), l.scalar(op.operand(0)));
+  l.hw("turn_pass", {turn_of(l, l.b.CreateXor(group, l.i32(1))), passes, l.site(op.loc)}, two_groups(l));
 }
 
 void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered behind the program, which it stands beside

@@ -76,7 +76,7 @@ class GlobalAccesses {
   bool unknown_ = false;
 };
 
-constexpr int kMostGroups = 14;  // of warps that wait for each other: by a barrier each of the hardware's 16
+constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
 
 bool has_products_beside(const Func& func) {
   bool found = false;

@@ -51,19 +51,14 @@ std::optional<std::pair<Op*, Op*>> two_products(const Op& loop) {
 }
 
 // A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
-// is computed while the other warpgroup multiplies. The first one has the first turn.
-void take_turns_in(Func& func, Op& loop, Op& first, Op& second) {
-  Value* turns = alloc_barriers(func, func.num_warps() / kWarpsOfGroup, kWarpsOfGroup);
-  Builder outside = before(loop);
-  Value* phase = carry(loop, number(outside, 0));
-  Builder wait = before(second);
-  wait.create(Opcode::TurnWait, {turns, phase});
-  loop.regions[0]->terminator()->operands.push_back(wait.bit_xor(phase, number(wait, 1)));
-  Builder pass = behind(first);
+// is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
+// as the other one waits for it, and so leaves the barriers behind the loop as they were.
+void take_turns_in(Op& loop, Op& first, Op& second) {
+  before(second).create(Opcode::TurnWait, {});
+  Builder pass = behind(first), after = behind(loop);
   const ForLoop parts(loop);
-  pass.create(Opcode::TurnPass, {turns, pass.ne(parts.induction(), parts.lower()), truth(pass, true)});
-  Builder after = behind(loop);
-  after.create(Opcode::TurnPass, {turns, truth(after, true), truth(after, false)});
+  pass.create(Opcode::TurnPass, {pass.ne(parts.induction(), parts.lower()), truth(pass, true)});
+  after.create(Opcode::TurnPass, {after.lt(parts.lower(), parts.upper()), truth(after, false)});
 }
 
 }  // namespace
@@ -75,7 +70,7 @@ void take_turns(Func& func) {
   for (auto& op : func.body.ops)
     if (op->opcode == Opcode::For && !has_one_iteration(*op, scalars)) loops.push_back(op.get());
   for (Op* loop : loops)
-    if (auto products = two_products(*loop)) take_turns_in(func, *loop, *products->first, *products->second);
+    if (auto products = two_products(*loop)) take_turns_in(*loop, *products->first, *products->second);
 }
 
 }  // namespace tegula

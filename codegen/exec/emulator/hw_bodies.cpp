@@ -208,6 +208,12 @@ void emu_cluster_wait(uint32_t site, uint32_t place) { this_worker->cluster_wait
 void emu_barrier_between(uint32_t number, uint32_t threads, uint32_t site, uint32_t place) {
   this_worker->barrier_between(number, threads, {site, place});
 }
+void emu_turn_wait(uint32_t number, uint32_t threads, uint32_t site, uint32_t place) {
+  this_worker->wait_for_turn(number, threads, {site, place});
+}
+void emu_turn_pass(uint32_t number, uint32_t predicate, uint32_t threads, uint32_t site, uint32_t place) {
+  if (predicate) this_worker->pass_turn(number, threads, {site, place});
+}
 void emu_warp_barrier(uint32_t place) {
   this_worker->meet(this_worker->warp(), {Where::kNone, place}, [] {});
 }

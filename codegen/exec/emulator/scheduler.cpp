@@ -248,6 +248,28 @@ void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
   release(program.fibers.data() + first, threads);
 }
 
+void Worker::wait_for_turn(uint32_t number, uint32_t threads, Where where) {
+  TurnBarrier& turn = current_->program->turns[number];
+  if (turn.waiting.size() + turn.passed + 1 < threads) return sleep(turn.waiting, where);
+  turn.passed = 0;
+  wake(turn.waiting);
+}
+
+void Worker::pass_turn(uint32_t number, uint32_t threads, Where where) {
+  TurnBarrier& turn = current_->program->turns[number];
+  if (turn.passed == threads / 2) {
+    Fault fault;
+    fault.kind = Fault::Misuse;
+    fault.what = "a turn is passed on twice before anybody took it";
+    fault.thread = current_->thread;
+    fault.where = where;
+    abandon(fault);
+  }
+  if (turn.waiting.size() + ++turn.passed < threads) return;
+  turn.passed = 0;
+  wake(turn.waiting);
+}
+
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {
   for (unsigned i = 1; i < std::size(recent_); ++i)
     if (recent_[i].contains(address, bytes)) {
@@ -351,6 +373,7 @@ void Worker::start(Program& program) {
   if (races_) races_->begin(program);
   program.bulk_stores.clear();
   program.meetings.clear();
+  program.turns.clear();
   if (launch_->shared_bytes)
     std::memset(reinterpret_cast<void*>(uint64_t(program.shared_base)), kPoison, launch_->shared_bytes);
   for (Fiber* fiber : program.fibers) {
@@ -474,6 +497,7 @@ void Worker::reset_fibers() {
     program.bulk_copies.clear();
     program.bulk_stores.clear();
     program.meetings.clear();
+    program.turns.clear();
   }
 }
 

@@ -58,6 +58,12 @@ struct Meeting {
   Where where;
 };
 
+/// A barrier at which threads wait until as many others have come by.
+struct TurnBarrier {
+  uint32_t passed = 0;
+  std::vector<Fiber*> waiting;
+};
+
 /// The lanes of a warp that a member mask names, and the value of each in their exchange; used in turn as Exchange.
 struct LaneGroup {
   Meeting meeting;
@@ -112,6 +118,7 @@ struct Program {
   ProgramClocks clocks;                  ///< where races are looked for
   std::vector<BulkStore> bulk_stores;    ///< those that are not over
   std::map<uint32_t, Meeting> meetings;  ///< of some warps, by the barriers' numbers
+  std::map<uint32_t, TurnBarrier> turns;
   std::vector<Fiber*> fibers;
 };
 
@@ -205,6 +212,11 @@ class Worker {
   void barrier(uint32_t threads, Where where);
   /// Waits until all of the `threads` threads, a multiple of which come before them, are at the barrier of that number.
   void barrier_between(uint32_t number, uint32_t threads, Where where);
+
+  /// Half of the `threads` threads wait for their turn, which the others pass on to them. What one has written is not
+  /// for the other by that. Fault: it is passed on twice.
+  void wait_for_turn(uint32_t number, uint32_t threads, Where where);
+  void pass_turn(uint32_t number, uint32_t threads, Where where);
 
   /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits
   /// without having arrived.

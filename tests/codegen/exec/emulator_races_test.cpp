@@ -91,11 +91,14 @@ std::string error_of_case(const Case& c) {
   %high_word = add i32 %t, 2000
   %warp = lshr i32 %t, 5
   %number = add i32 %warp, 2
+  %others = xor i32 %number, 1
 )";
   static const char* declarations = R"(
 declare void @tegula.hw.warp_barrier() convergent
 declare void @tegula.hw.barrier_between.32(i32, i32) convergent
 declare void @tegula.hw.barrier_between.64(i32, i32) convergent
+declare void @tegula.hw.turn_wait.64(i32, i32) convergent
+declare void @tegula.hw.turn_pass.64(i32, i1, i32) convergent
 declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
@@ -122,6 +125,10 @@ void check(const std::vector<Case>& cases) {
     }
   }
 }
+
+// Each of two warps passes the turn on to the other one and waits for it.
+const std::string kPassed = "call void @tegula.hw.turn_pass.64(i32 %others, i1 true, i32 6)\n";
+const std::string kTurns = kPassed + "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n";
 
 TEST(Races, OfSharedMemory) {
   check({
@@ -157,6 +164,12 @@ TEST(Races, OfSharedMemory) {
       {"... of each of them alone",
        store("%mine", 1) + "call void @tegula.hw.barrier_between.32(i32 %number, i32 9)\n" + load("%other", 2),
        "race:\nk.py:1:5\nk.py:2:5"},
+      {"turns of two warps, which order nothing", store("%mine", 1) + kTurns + load("%other", 2),
+       "race:\nk.py:1:5\nk.py:2:5"},
+      {"... and do not end early", kTurns + kTurns, ""},
+      {"a turn that is passed on twice", kPassed + kPassed,
+       "a turn is passed on twice before anybody took it\nk.py:6:5"},
+      {"a turn that nobody passes on", "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n", "k.py:7:5"},
       {"sums by atomic operations", "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n", ""},
       {"... read without a barrier",
        "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n" + load("%word", 2),
