@@ -67,7 +67,8 @@ Turn move_turn_on(Op& loop, int64_t slots, const std::function<Value*(int)>& car
 Value* left_by_nest(const Value* carried) {
   const ForLoop inner(*for_of(carried));
   Value* left = inner.result(*inner.number(carried));
-  for (Op* around = inner.op().parent->parent; around && around->opcode == Opcode::For; around = around->parent->parent) {
+  for (Op* around = inner.op().parent->parent; around && around->opcode == Opcode::For;
+       around = around->parent->parent) {
     const ForLoop loop(*around);
     size_t i = 0;
     while (loop.next(i) != left) ++i;
@@ -177,9 +178,8 @@ void CopyNest::wait_for_readers(const Op& loop, const std::vector<Fill>& fills, 
   Block& body = *waits->regions[0];
   body.add_arg(Type::scalar(Elem::I32));
   at_end(body).create(Opcode::Yield, {});
-  const Turn left = move_turn_on(*waits, slots, [&](int part) {
-    return carry(*waits, left_by_nest(part == 0 ? turn.slot : turn.phase));
-  });
+  const Turn left = move_turn_on(
+      *waits, slots, [&](int part) { return carry(*waits, left_by_nest(part == 0 ? turn.slot : turn.phase)); });
   Builder inside = before(*body.terminator());
   for (const Fill& fill : fills)
     inside.create(Opcode::PhaseWait, {slot_of(inside, fill.empty, left.slot), left.phase}, {},
