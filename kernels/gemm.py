@@ -67,11 +67,10 @@ def gelu_tanh_fast(acc):
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False, ctas=1):
-    """A configuration. `ctas` blocks of a cluster divide the tile, each with as many warps and stages."""
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False):
     blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
               "STREAM": stream}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages, num_ctas=ctas)
+    return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
 def configs():

@@ -25,9 +25,9 @@ from tiles import activate, inside
 SCALED = tl.constexpr(128)
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, swap=False, ctas=1):
+def tile(m, n, k, warps, stages, group=8, programs=0, swap=False):
     blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages, num_ctas=ctas)
+    return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
 def configs():
@@ -36,7 +36,6 @@ def configs():
         for group in [8, 16]:
             found.append(tile(256, 128, 128, 8, 4, group, programs))
             found.append(tile(128, 256, 128, 8, 4, group, programs))
-            found.append(tile(256, 256, 128, 8, 4, group, programs, False, 2))
         found.append(tile(128, 192, 128, 8, 5, 8, programs))
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
