@@ -82,16 +82,16 @@ class ScaledGemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"])
+            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"]) + f" {c.num_ctas} blocks" * (c.num_ctas > 1)
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"ACTIVATION": "none", "BLOCKS": self.scales == "block", "PROMOTE": promote,
-                                  "num_warps": c.num_warps, "num_stages": c.num_stages}
+                                  "num_warps": c.num_warps, "num_stages": c.num_stages, "num_ctas": c.num_ctas}
         kernel = tegula.load(str(ROOT / "kernels" / "scaled_gemm.py")).scaled_gemm
         return side_by_side.tegula_candidates(self, kernel, found, lambda how, ready: self.programs(how), failures)
 
     def programs(self, how):
         tiles = triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
-        return min(tiles, how["PROGRAMS"] * self.sms) if how["PROGRAMS"] else tiles
+        return min(tiles, how["PROGRAMS"] * self.sms // how["num_ctas"]) if how["PROGRAMS"] else tiles
 
     def torch(self, fast):
         def product(i):

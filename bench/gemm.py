@@ -128,7 +128,8 @@ class Gemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k, "partials_ptr": self.partials}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " transposed" * how["SWAP"]
+            label += " transposed" * how["SWAP"] + f" {c.num_ctas} blocks" * (c.num_ctas > 1)
+            how["num_ctas"] = c.num_ctas
             label += f" divided by {self.tiles(how) // self.tiles(how, False)}" if how["PARTS"] else " stream" if how["STREAM"] else " persistent" * bool(how["PROGRAMS"])
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
@@ -140,7 +141,7 @@ class Gemm(side_by_side.Case):
         tiles = triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
         if not programs or not how.get("PROGRAMS"):
             return tiles
-        at_once = how["PROGRAMS"] * self.sms
+        at_once = how["PROGRAMS"] * self.sms // how.get("num_ctas", 1)
         if how["PARTS"]:
             return tiles * max(1, min(at_once // tiles, triton.cdiv(self.k, how["BLOCK_K"]) // 2))
         return min(tiles, at_once)

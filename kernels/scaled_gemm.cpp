@@ -92,7 +92,7 @@ void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream)
   const auto grid = [&](const Config& config) {
     const int64_t block_m = config["BLOCK_M"], block_n = config["BLOCK_N"];
     const int64_t tiles = (m + block_m - 1) / block_m * ((n + block_n - 1) / block_n);
-    const int64_t programs = config["PROGRAMS"] * device.info().num_sms;
+    const int64_t programs = config["PROGRAMS"] * device.info().num_sms / config.num_ctas.value_or(1);
     return Grid{unsigned(programs ? std::min(tiles, programs) : tiles)};
   };
   const auto& by_activation = kernels.of_kind[of_blocks][!of_blocks && call.flag("promote")];

@@ -236,7 +236,8 @@ void Lowering::begin_copy_warps() {
   if (copy_warps_->get(ir::attr::one_thread)) hw("fence_async_shared", {});  // bulk copies count on the barriers
   if (func.num_ctas() > 1) {  // whose blocks arrive at each other's barriers
     hw("fence_mbarrier_init", {});
-    cluster_barrier(func.loc);
+    hw("cluster_arrive_relaxed", {site(func.loc)});
+    hw("cluster_wait", {site(func.loc)});
   } else {
     hw("barrier", {site(func.loc)});
   }

@@ -312,8 +312,7 @@ void lower_PhaseArrive(Lowering& l, const ir::Op& op) {
 }
 
 void lower_PhaseWait(Lowering& l, const ir::Op& op) {
-  l.hw(op.get(ir::attr::whole_program) ? "mbarrier_wait_cluster" : "mbarrier_wait",
-       {l.scalar(op.operand(0)), l.scalar(op.operand(1)), l.site(op.loc)});
+  l.hw("mbarrier_wait", {l.scalar(op.operand(0)), l.scalar(op.operand(1)), l.site(op.loc)});
 }
 
 void lower_TurnWait(Lowering& l, const ir::Op& op) {

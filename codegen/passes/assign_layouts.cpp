@@ -16,9 +16,9 @@
 //    axis in order.
 //
 // The blocks of a cluster divide a tile as warps do: rows, if there are enough of them, so that reductions along rows
-// stay inside a block; else what is reduced, so that a row may be as wide as the registers of all blocks. Products,
-// scans along what would be divided, sorts and lookups want tiles whole in each block; programs with products are
-// computed by each block as if it were alone, and one of them stores.
+// stay inside a block; else what is reduced, so that a row may be as wide as the registers of all blocks. Scans along
+// what would be divided, sorts and lookups want tiles whole in each block. Programs with products are those of one
+// block already (divide_blocks).
 #include <fmt/format.h>
 
 #include <algorithm>

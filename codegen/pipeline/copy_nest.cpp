@@ -63,6 +63,20 @@ Turn move_turn_on(Op& loop, int64_t slots, const std::function<Value*(int)>& car
   return {slot, phase};
 }
 
+// What a loop's carried value is behind all loops around.
+Value* left_by_nest(const Value* carried) {
+  const ForLoop inner(*for_of(carried));
+  Value* left = inner.result(*inner.number(carried));
+  for (Op* around = inner.op().parent->parent; around && around->opcode == Opcode::For;
+       around = around->parent->parent) {
+    const ForLoop loop(*around);
+    size_t i = 0;
+    while (loop.next(i) != left) ++i;
+    left = loop.result(i);
+  }
+  return left;
+}
+
 }  // namespace
 
 Turn carry_turn(const std::vector<Op*>& nest, Value* zero, int64_t slots) {
@@ -155,6 +169,21 @@ void CopyNest::close() {
     levels_[pending.level].copying->regions[0]->terminator()->operands[pending.operand] = next;
   }
   pending_.clear();
+}
+
+void CopyNest::wait_for_readers(const Op& loop, const std::vector<Fill>& fills, int64_t slots) {
+  const Turn& turn = turns_.at(&loop);
+  Builder end = before(*copy_warps_->regions[0]->terminator());
+  Op* waits = end.create(Opcode::For, {number(end, 0), number(end, slots), number(end, 1)}, {});
+  Block& body = *waits->regions[0];
+  body.add_arg(Type::scalar(Elem::I32));
+  at_end(body).create(Opcode::Yield, {});
+  const Turn left = move_turn_on(
+      *waits, slots, [&](int part) { return carry(*waits, left_by_nest(part == 0 ? turn.slot : turn.phase)); });
+  Builder inside = before(*body.terminator());
+  for (const Fill& fill : fills)
+    inside.create(Opcode::PhaseWait, {slot_of(inside, fill.empty, left.slot), left.phase}, {},
+                  {{attr::whole_program, true}});
 }
 
 // Takes back what was made for the one loop of the nest; what was computed for it outside is dead without it.

@@ -41,6 +41,9 @@ class CopyNest {
   /// `before`: a loop that was added, whose slots this one goes on to fill; null: its slots are its own.
   bool add(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const ir::Op* before);
 
+  /// At the end waits until the slots that a loop was added for, the last one to fill them, are empty again.
+  void wait_for_readers(const ir::Op& loop, const std::vector<Fill>& fills, int64_t slots);
+
   /// Null before a loop was added.
   ir::Op* copy_warps() const { return copy_warps_; }
 

@@ -385,16 +385,11 @@ void Partition::balance() {
   if (!copy_warps) return;
   const Registers registers = share_registers(copy_warps->get(attr::one_thread));
   if (registers.program > registers.at_start) copy_warps->set(attr::registers, {registers.program, registers.copying});
-  if (std::any_of(divided_.begin(), divided_.end(), [](const Divided& divided) {
-        return std::any_of(divided.fills.begin(), divided.fills.end(), [](const Fill& fill) { return fill.multicast; });
-      }))
-    meet_at_the_end(*copy_warps);
+  // No block may end while warps of others arrive at its barriers.
+  for (const Divided& divided : divided_)
+    if (std::any_of(divided.fills.begin(), divided.fills.end(), [](const Fill& fill) { return fill.multicast; }))
+      nest_.wait_for_readers(*divided.nest.back(), divided.fills, divided.slots);
   take_turns(func_);
-}
-
-// No block may end while warps of others arrive at its barriers.
-void Partition::meet_at_the_end(Op& copy_warps) {
-  before(copy_warps).create(Opcode::Barrier, {}, {}, {{attr::async_proxy, true}, {attr::whole_program, true}});
 }
 
 }  // namespace tegula

@@ -28,7 +28,7 @@ namespace tegula {
 ///
 /// Blocks of a cluster that want the same tile copy parts of it for each other (multicast). Such a slot is empty when
 /// the warps of all blocks have read it, which arrive at the barrier of each; it is full when all bytes of the parts
-/// have come. All blocks meet before the first copy and behind the last arrival.
+/// have come. All blocks meet before the first copy; at the end each waits until all have arrived at its barriers.
 class Partition {
  public:
   Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
@@ -68,7 +68,6 @@ class Partition {
                   const Turn& turn);
   Registers share_registers(bool bulk) const;
   bool copies_pass_others(const ir::Op& nest) const;
-  void meet_at_the_end(ir::Op& copy_warps);
 
   ir::Func& func_;
   const Target& target_;

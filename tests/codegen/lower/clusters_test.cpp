@@ -463,7 +463,7 @@ TEST(Clusters, BringSharedOperandsToAllBlocks) {
     const std::string ptx =
         Program::parse(text_of(c), "kernel.py").kernel("kernel").compile(types, {.num_ctas = 2}, "sm_90a").ptx;
     EXPECT_EQ(count(ptx, R"(multicast::cluster)") > 0, c.multicast);
-    EXPECT_EQ(count(ptx, R"(mbarrier\.arrive\.release\.cluster)") > 0, c.multicast);
+    EXPECT_EQ(count(ptx, R"(mbarrier\.arrive\.shared::cluster)") > 0, c.multicast);
   }
 }
 
