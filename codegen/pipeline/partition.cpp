@@ -389,7 +389,7 @@ void Partition::balance() {
         return std::any_of(divided.fills.begin(), divided.fills.end(), [](const Fill& fill) { return fill.multicast; });
       }))
     meet_at_the_end(*copy_warps);
-  take_turns(func_);
+  schedule_chained_products(func_, registers.program);
 }
 
 // No block may end while warps of others arrive at its barriers.
