@@ -119,15 +119,6 @@ bool can_copy(const Op& copy, const Target& target) {
   return target.has(Feature::CpAsync) && copy.get(attr::vector) * bytes >= 4;
 }
 
-// The most columns of an instruction that multiplies.
-int widest_product(const Func& func) {
-  int columns = 0;
-  walk(func.body, [&](const Op& op) {
-    if (is_product(op)) columns = std::max(columns, plan_of(op).columns);
-  });
-  return columns;
-}
-
 // The allocs of what the copies fill stand before an op of another block, unless it is taken back.
 class MovedAllocs {
  public:
@@ -369,13 +360,12 @@ Partition::Registers Partition::share_registers(bool bulk) const {
 
 // Measured on an H200. Bulk copies of a loop that only sums up cost its warps nothing then, not even a barrier; threads
 // that copy keep no more of them under way than the warps themselves. Of other loops two warpgroups or more gain that
-// share an SM with no other program: one computes while the other one multiplies. With wider products (a head dimension
-// of 256) they lose half.
+// share an SM with no other program: one computes while the other one multiplies.
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
-  constexpr int kLeastWarps = 2 * kWarpsOfGroup, kMostColumns = 128;
+  constexpr int kLeastWarps = 2 * kWarpsOfGroup;
   if (expected_registers(func_) > share_registers(bulk).program) return false;
   if (schedule.sums_up) return bulk;
-  if (func_.num_warps() < kLeastWarps || widest_product(func_) > kMostColumns) return false;
+  if (func_.num_warps() < kLeastWarps) return false;
   return func_.num_warps() > kLeastWarps ||
          programs_by_room(func_, target_, shared_bytes_with(func_, schedule.copies, slots)) <= 1;
 }
@@ -389,7 +379,7 @@ void Partition::balance() {
   for (const Divided& divided : divided_)
     if (std::any_of(divided.fills.begin(), divided.fills.end(), [](const Fill& fill) { return fill.multicast; }))
       nest_.wait_for_readers(*divided.nest.back(), divided.fills, divided.slots);
-  take_turns(func_);
+  schedule_chained_products(func_, registers.program);
 }
 
 }  // namespace tegula

@@ -1,12 +1,15 @@
-// Two warpgroups that take turns at the tensor cores.
+// Loops with two products: the two overlap, and two warpgroups take turns at the tensor cores.
 #pragma once
+
+#include <cstdint>
 
 #include "codegen/ir/ir.h"
 
 namespace tegula {
 
-/// Lets two warpgroups take turns in the loops with two products whose operands copy_warps bring: one multiplies while
-/// the other one computes what comes between the products. A loop of one iteration has no turns.
-void take_turns(ir::Func& func);
+/// Loops with two products whose operands copy_warps bring: the second product runs beside the next iteration
+/// (overlap_products) where a thread's `registers` suffice, and of two warpgroups one multiplies while the other one
+/// computes what comes between the products.
+void schedule_chained_products(ir::Func& func, int64_t registers);
 
 }  // namespace tegula
