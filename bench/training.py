@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kernels of training steps: gradients of norms, cross entropy, sums of columns, optimiser steps. Tegula, Triton on the same
+"""Kernels of training steps: gradients of norms, cross entropy, sums of columns, quantisation, optimiser steps. Tegula, Triton on the same
 text, torch, torch.compile and a copy of as many bytes, on the same tensors in one process.
 
     bench/training.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER] [--triton N] [--check]
@@ -235,6 +235,70 @@ class ColumnSums(Case):
         yield "torch.compile", lambda: compiled(self.x)
 
 
+class Quantise(Rows):
+    """To int8 by rows, to mxfp8 by groups."""
+    file = "quantise"
+
+    def __init__(self, rows, cols, groups=False):
+        self.rows, self.cols, self.groups = rows, cols, groups
+        self.function = "quantise_groups" if groups else "quantise_rows"
+        self.fixed = {"PACKED": "int4"} | ({"GROUP": 32, "TALL": 1} if groups else {})
+        self.bytes = rows * cols * 3
+
+    def __str__(self):
+        return f"quantise {'mxfp8' if self.groups else 'int8 by rows'} {self.rows}x{self.cols} bf16"
+
+    def make(self):
+        self.x = matrix(self.rows, self.cols)
+        self.out = torch.empty(self.rows, self.cols, device=DEVICE, dtype=torch.float8_e4m3fn if self.groups else torch.int8)
+        self.scales = (torch.empty(self.rows, -(-self.cols // 32), device=DEVICE, dtype=torch.uint8) if self.groups else
+                       torch.empty(self.rows, device=DEVICE))
+
+    def fitting(self, module):
+        if self.groups:
+            return module.fitting_groups(module.configs(), {"cols": self.cols, "rows": self.rows, "TALL": 1, "GROUP": 32})
+        return module.fitting_rows(module.row_configs(), {"cols": self.cols, "x_ptr": self.x})
+
+    def complete(self, how, power_of_two=False):
+        if self.groups:
+            return how
+        how = self.heuristics(how, power_of_two)
+        return how | {"EVEN": how["BLOCK"] == self.cols}
+
+    def grid(self, how):
+        if self.groups:
+            return -(-self.rows // how["ROWS"]) * -(-self.cols // how["COLS"])
+        tiles = -(-self.rows // how["ROWS"])
+        persistent = how["STAGES"] > 0 and how["PIECE"] == 0
+        return min(tiles, 8 * SMS // how.get("num_ctas", 1)) if persistent else tiles
+
+    def arguments(self):
+        n = self.cols
+        strides = (n, self.scales.stride(0), n) if self.groups else (n, n)
+        return self.out, self.scales, self.x, *strides, self.rows, n, 2
+
+    def quantise(self, x):
+        x = x.float()
+        if not self.groups:
+            scales = x.abs().amax(1, keepdim=True) / 127
+            return (x / scales).round().to(torch.int8), scales[:, 0]
+        parts = x.view(self.rows, -1, 32)
+        exponents = (parts.abs().amax(2).view(torch.int32) >> 23) - 8
+        factor = ((254 - exponents) << 23).view(torch.float32)
+        y = (parts * factor[:, :, None]).clamp(-448, 448).view(self.rows, self.cols)
+        return y.to(torch.float8_e4m3fn), exponents.to(torch.uint8)
+
+    def results(self):
+        return [self.out.float(), self.scales.float()]
+
+    def exact(self):
+        return [t.float() for t in self.quantise(self.x)]
+
+    def peers(self):
+        compiled = torch.compile(self.quantise, dynamic=False)
+        yield "torch.compile", lambda: compiled(self.x)
+
+
 class AdamW(Case):
     """A step over tensors of a Llama-like model: `layers` of width `width`."""
     file, function = "optimizer", "adamw"
@@ -315,9 +379,10 @@ class AdamW(Case):
 
 SHAPES = [(16384, 4096), (8192, 8192), (4096, 16384), (131072, 128)]
 CASES = [*(NormBackward(center, *shape) for shape in SHAPES for center in (False, True)), CrossEntropy(4096, 131072),
-         CrossEntropy(8192, 32000), ColumnSums(65536, 4096), AdamW(22, 2048)]
+         CrossEntropy(8192, 32000), ColumnSums(65536, 4096), Quantise(16384, 4096),
+         Quantise(16384, 4096, groups=True), Quantise(2048, 65536), AdamW(22, 2048)]
 SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(True, 9, 16384), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
-         ColumnSums(300, 257), AdamW(1, 64)]
+         ColumnSums(300, 257), Quantise(7, 500), Quantise(5, 640, groups=True), AdamW(1, 64)]
 
 
 def candidates(case):

@@ -1,6 +1,9 @@
 #include "kernels/launch_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 
 namespace tegula::kernels {
 
@@ -86,6 +89,51 @@ Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(c
 
 size_t chunks_bytes(const BoundCall& call, int) { return size_t(call.extent("chunks")) * sizeof(float); }
 
+// Checks how many elements a row of numbers of 8 or 4 bits has.
+void check_width(const BoundCall& call, const char* operand, const char* dim) {
+  const int64_t cols = call.extent("cols"), found = call.extent(dim);
+  const bool packed = call.tensor(operand)->elem == Elem::U8;
+  const int64_t expected = packed ? ceil_div(cols, 2) : cols;
+  if (found != expected)
+    call.refuse(fmt::format("{} has {} columns, expected {}{}", operand, found, expected,
+                            packed ? fmt::format(": two of {} columns in a uint8", cols) : std::string()));
+}
+
+// A choice of numbers, as the number.
+int64_t chosen(const BoundCall& call, const char* operand) {
+  const OperandInfo& info = call.entry().operands[size_t(call.entry().find_operand(operand))];
+  return std::stoll(info.choices[size_t(call.choice(operand))]);
+}
+
+void check_scales(const BoundCall& call) {
+  auto count = [](int64_t extent, int64_t each) { return each > 0 ? ceil_div(extent, each) : 1; };
+  const int64_t groups = count(call.extent("cols"), chosen(call, "group"));
+  const int64_t rows = count(call.extent("rows"), chosen(call, "tall"));
+  if (call.extent("scale_rows") != rows || call.extent("groups") != groups)
+    call.refuse(fmt::format("scales is {} x {}, expected {} x {}: one for each group", call.extent("scale_rows"),
+                            call.extent("groups"), rows, groups));
+}
+
+Grid quantised_grid(const BoundCall& call, const Config& config, int num_sms) {
+  check_width(call, "out", "out_cols");
+  return tiles_grid(call, config, num_sms);
+}
+
+Grid quantised_groups_grid(const BoundCall& call, const Config& config, int num_sms) {
+  check_scales(call);
+  return quantised_grid(call, config, num_sms);
+}
+
+Grid dequantised_grid(const BoundCall& call, const Config& config, int num_sms) {
+  check_width(call, "x", "x_cols");
+  check_scales(call);
+  return tiles_grid(call, config, num_sms);
+}
+
+Grid tensor_scale_grid(const BoundCall&, const Config&, int num_sms) { return {unsigned(std::min(4 * num_sms, 4096))}; }
+
+size_t tensor_scale_bytes(const BoundCall&, int) { return 4096 * sizeof(float); }
+
 }  // namespace
 
 namespace rules {
@@ -100,6 +148,10 @@ const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes}
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
+const LaunchRule quantised{quantised_grid};
+const LaunchRule quantised_groups{quantised_groups_grid};
+const LaunchRule dequantised{dequantised_grid};
+const LaunchRule tensor_scale{tensor_scale_grid, tensor_scale_bytes};
 
 }  // namespace rules
 

@@ -43,6 +43,11 @@ extern const LaunchRule tokens;
 /// A program for each row of operand `chunks`; each leaves a number.
 extern const LaunchRule chunks;
 
+/// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
+extern const LaunchRule quantised, quantised_groups, dequantised;
+/// Four programs a multiprocessor, each of which leaves a number.
+extern const LaunchRule tensor_scale;
+
 }  // namespace rules
 
 /// Programs of the rule `tiles` for a matrix.

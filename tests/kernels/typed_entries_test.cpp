@@ -128,6 +128,27 @@ TEST_F(TypedEntries, Elementwise) {
   expect_near(y, {-4, 3, -1, 1});
 }
 
+TEST_F(TypedEntries, Quantisation) {
+  Buffer bytes(device(), std::vector<int8_t>(4)), halves(device(), std::vector<uint8_t>(2)),
+      powers = Buffer(device(), 2);
+  const Matrix<int8_t> q(bytes, 2, 2);
+  const Matrix<uint8_t> packed(halves, 2, 1), exponents(powers, 2, 1);
+  const Matrix<float> scales(v.buffer, 2, 1), one(w.buffer, 1, 1);
+  quantise_rows(device(), q, v.vector(), x.matrix());
+  EXPECT_EQ(bytes.download<int8_t>(), (std::vector<int8_t>{95, 127, -127, 127}));
+  expect_near(v, {4.0 / 127, 1.0 / 127});
+  quantise_groups(device(), packed, exponents, x.matrix(), Group::Of32, Tall::One, Packed::E2M1);
+  EXPECT_EQ(halves.download<uint8_t>(), (std::vector<uint8_t>{0x65, 0x6e}));
+  EXPECT_EQ(powers.download<uint8_t>(), (std::vector<uint8_t>{127, 125}));
+  dequantise(device(), y.matrix(), packed, exponents, GroupRead::Of32, TallRead::One, Packed::E2M1);
+  expect_near(y, {3, 4, -1, 1});
+  tensor_scale(device(), w.number(), x.matrix(), Quantised::Int4);
+  expect_near(w, {4.0 / 7});
+  quantise_tensor(device(), packed, x.matrix(), w.number());
+  dequantise(device(), y.matrix(), packed, one, GroupRead::All, TallRead::All);
+  expect_near(y, {5 * 4.0 / 7, 4, -2 * 4.0 / 7, 2 * 4.0 / 7});
+}
+
 TEST_F(TypedEntries, Optimisers) {
   Values p{{1, 2}}, g{{3, 4}}, m{{0, 0}}, s{{0, 0}}, norm{{0}}, clip{{0}};
   auto list = [](const Values& values) { return std::vector<Tensor>{values.vector()}; };
