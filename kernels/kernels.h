@@ -18,6 +18,7 @@
 #include "kernels/matrix.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/order.h"
 #include "kernels/quantise.h"
 #include "kernels/reduce.h"
 #include "kernels/row_kernel.h"

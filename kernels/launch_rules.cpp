@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
+
+#include "runtime/workspace.h"
 
 namespace tegula::kernels {
 
@@ -114,25 +117,64 @@ void check_scales(const BoundCall& call) {
                             call.extent("groups"), rows, groups));
 }
 
-Grid quantised_grid(const BoundCall& call, const Config& config, int num_sms) {
-  check_width(call, "out", "out_cols");
-  return tiles_grid(call, config, num_sms);
-}
+void check_quantised(const BoundCall& call) { check_width(call, "out", "out_cols"); }
 
-Grid quantised_groups_grid(const BoundCall& call, const Config& config, int num_sms) {
+void check_quantised_groups(const BoundCall& call) {
+  check_quantised(call);
   check_scales(call);
-  return quantised_grid(call, config, num_sms);
 }
 
-Grid dequantised_grid(const BoundCall& call, const Config& config, int num_sms) {
+void check_dequantised(const BoundCall& call) {
   check_width(call, "x", "x_cols");
   check_scales(call);
-  return tiles_grid(call, config, num_sms);
 }
 
-Grid tensor_scale_grid(const BoundCall&, const Config&, int num_sms) { return {unsigned(std::min(4 * num_sms, 4096))}; }
+constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale
 
-size_t tensor_scale_bytes(const BoundCall&, int) { return 4096 * sizeof(float); }
+Grid counted_grid(const BoundCall&, const Config&, int num_sms) {
+  return {unsigned(std::min<int64_t>(4 * num_sms, kMostNumbers))};
+}
+
+size_t tensor_scale_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
+
+void check_bins(const BoundCall& call) {
+  constexpr int64_t kMostBins = 4096;
+  if (call.extent("bins") > kMostBins)
+    call.refuse(fmt::format("counts has {} elements, expected {} at most", call.extent("bins"), kMostBins));
+}
+
+constexpr int64_t kLargestRow = 8192;  // elements that a program of order.py sorts
+
+void check_sorted(const BoundCall& call) {
+  if (call.extent("cols") > kLargestRow)
+    call.refuse(fmt::format("rows of {} elements, expected {} at most\n  hint: topk_rows takes rows of any width",
+                            call.extent("cols"), kLargestRow));
+}
+
+void check_topk(const BoundCall& call) {
+  const int64_t k = call.extent("k"), cols = call.extent("cols");
+  if (k > cols) call.refuse(fmt::format("k is {}, but rows have {} elements", k, cols));
+  if (cols > kLargestRow && k > kLargestRow / 2)
+    call.refuse(
+        fmt::format("k is {}, expected {} at most for rows of more than {} elements", k, kLargestRow / 2, kLargestRow));
+}
+
+constexpr int64_t kPartsOfRows = 8;  // programs a multiprocessor at most, where rows have several
+
+Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["BLOCK"]);
+  const int64_t parts =
+      rows <= Workspace::kCounters ? std::clamp<int64_t>(kPartsOfRows * num_sms / rows, 1, pieces) : 1;
+  return {unsigned(rows * parts)};
+}
+
+size_t topk_bytes(const BoundCall& call, int num_sms) {
+  return size_t(kPartsOfRows * num_sms) * std::bit_ceil(uint64_t(call.extent("k"))) * sizeof(int64_t);
+}
+
+Grid rows_and_columns_grid(const BoundCall& call, const Config& config, int) {
+  return {unsigned(call.extent("rows") * ceil_div(call.extent("cols"), config["COLS"]))};
+}
 
 }  // namespace
 
@@ -148,10 +190,14 @@ const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes}
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
-const LaunchRule quantised{quantised_grid};
-const LaunchRule quantised_groups{quantised_groups_grid};
-const LaunchRule dequantised{dequantised_grid};
-const LaunchRule tensor_scale{tensor_scale_grid, tensor_scale_bytes};
+const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
+const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
+const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
+const LaunchRule counted{counted_grid, nullptr, check_bins};
+const LaunchRule tensor_scale{counted_grid, tensor_scale_bytes};
+const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
+const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
+const LaunchRule rows_and_columns{rows_and_columns_grid};
 
 }  // namespace rules
 

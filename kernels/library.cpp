@@ -197,6 +197,7 @@ LaunchOptions& LibraryKernel::options_for(const BoundCall& call) const {
 void LibraryKernel::launch(Device& device, const BoundCall& call, StreamHandle stream) const {
   const int num_sms = device.info().num_sms;
   const LaunchRule& rule = *entry_.rule;
+  if (rule.check) rule.check(call);
   Workspace workspace{};
   if (rule.partial_bytes) workspace = device.workspace(stream, rule.partial_bytes(call, num_sms));
   std::array<std::byte, sizeof(Arg) * kMaxArgs> memory;
