@@ -30,7 +30,7 @@ class Order(unittest.TestCase):
         return Array(x, kind)
 
     def test_sort(self):
-        for rows, cols, kind in ((1, 1, "f32"), (5, 3, "bf16"), (3, 300, "f32"), (2, 4096, "f16"), (1, 5000, "f32")):
+        for rows, cols, kind in ((1, 1, "f32"), (5, 3, "bf16"), (3, 300, "f16"), (1, 2100, "f32")):
             for descending in (False, True):
                 x, index = self.rows(rows, cols, kind), whole((rows, cols))
                 values = Array(np.full((rows, cols), 77.0), kind)
@@ -42,8 +42,8 @@ class Order(unittest.TestCase):
                 np.testing.assert_array_equal(x.now(), values.now())
 
     def test_topk(self):
-        for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (2, 20000, 64, "f32"), (1, 70001, 5, "f16"),
-                                    (40, 300, 1, "f32"), (1, 9000, 3000, "f32")):
+        for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
+                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32")):
             for largest in (True, False):
                 x, index = self.rows(rows, cols, kind), whole((rows, k), "i64")
                 values = empty((rows, k), kind)
@@ -64,7 +64,7 @@ class Order(unittest.TestCase):
             np.testing.assert_array_equal(out.now(), exact)
 
     def test_embedding_backward(self):
-        for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (3000, 40, "f32")):
+        for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (1100, 40, "f32")):
             dout, start = normal((rows, cols), kind), normal((11, cols))
             index = random.integers(0, 9, rows)
             index[-1] = -1 if rows > 1 else 2

@@ -128,6 +128,28 @@ TEST_F(TypedEntries, Elementwise) {
   expect_near(y, {-4, 3, -1, 1});
 }
 
+TEST_F(TypedEntries, OrderAndIndices) {
+  Buffer places(device(), std::vector<int32_t>(4));
+  const Matrix<int32_t> index(places, 2, 2);
+  sort_rows(device(), y.matrix(), index, x.matrix(), true);
+  expect_near(y, {4, 3, 1, -1});
+  EXPECT_EQ(places.download<int32_t>(), (std::vector<int32_t>{1, 0, 1, 0}));
+  topk_rows(device(), Matrix<float>(v.buffer, 2, 1), Matrix<int32_t>(places, 2, 1), x.matrix(), false);
+  expect_near(v, {3, -1});
+  EXPECT_EQ(places.download<int32_t>(), (std::vector<int32_t>{0, 0, 1, 0}));
+  Buffer rows(device(), std::vector<int64_t>{1, 1});
+  const Vector<int64_t> both(rows, 2);
+  embedding(device(), y.matrix(), x.matrix(), both);
+  expect_near(y, {-1, 1, -1, 1});
+  embedding_backward(device(), z.matrix(), x.matrix(), both);
+  expect_near(z, {0, 0, 2, 5});
+  index_add(device(), z.matrix(), x.matrix(), both);
+  expect_near(z, {0, 0, 4, 10});
+  Buffer counts(device(), std::vector<int32_t>(2));
+  histogram(device(), Vector<int32_t>(counts, 2), x.matrix(), 0, 4);
+  EXPECT_EQ(counts.download<int32_t>(), (std::vector<int32_t>{1, 2}));
+}
+
 TEST_F(TypedEntries, Quantisation) {
   Buffer bytes(device(), std::vector<int8_t>(4)), halves(device(), std::vector<uint8_t>(2)),
       powers = Buffer(device(), 2);
