@@ -14,6 +14,7 @@
 #include "kernels/entry.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/grouped_gemm.h"
+#include "kernels/linear_dropout.h"
 #include "kernels/loss.h"
 #include "kernels/matrix.h"
 #include "kernels/norm.h"

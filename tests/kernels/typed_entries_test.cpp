@@ -122,6 +122,14 @@ TEST_F(TypedEntries, Elementwise) {
   expect_near(z, {3, 4, -0.01, 1});
   dropout(device(), y.matrix(), x.matrix(), 0, 1);
   expect_near(y, {3, 4, -1, 1});
+  Buffer a(device(), std::vector<float16>{float16(1), float16(0), float16(0), float16(-2)});
+  const Matrix<float16> ab(a, 2, 2);
+  linear_dropout(device(), y.matrix(), z.matrix(), ab, ab, 0, 1,
+                 {.activation = Activation::Relu, .transpose_b = false});
+  expect_near(y, {1, 0, 0, 4});
+  expect_near(z, {1, 0, 0, 4});
+  linear_dropout_backward(device(), y.matrix(), x.matrix(), z.matrix(), 0, 1, Activation::Relu);
+  expect_near(y, {3, 0, 0, 1});
   Values cos{{0, 1}}, sin{{1, 0}};
   rope(device(), Tensor(y.buffer.as<float>(), {2, 1, 2}), Tensor(x.buffer.as<float>(), {2, 1, 2}),
        Tensor(cos.buffer.as<float>(), {2, 1}), Tensor(sin.buffer.as<float>(), {2, 1}));
