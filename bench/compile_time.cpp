@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "codegen/compile.h"
+#include "dsl/listing/assembler.h"
+#include "dsl/listing/texts.h"
 #include "dsl/program.h"
-#include "tools/tegula/arguments.h"
-#include "tools/tegula/assembler.h"
 
 using namespace tegula;
 namespace fs = std::filesystem;
@@ -63,7 +63,7 @@ std::vector<Case> read_list(const Options& o) {
     std::istringstream words(line);
     std::string name;
     if (!(words >> name) || name[0] == '#' || line.find(o.only) == line.npos) continue;
-    const cli::KernelName split = cli::parse_kernel_name(name);
+    const dsl::KernelName split = dsl::parse_kernel_name(name);
     Case c{line, (fs::path(o.list).parent_path() / split.file).string(), split.kernel, {}};
     for (std::string value; words >> value;) c.values.push_back(value);
     cases.push_back(std::move(c));
@@ -84,9 +84,9 @@ std::vector<ArgType> sort_values(const Kernel& kernel, const Case& c, LaunchOpti
     auto param = std::find_if(params.begin(), params.end(), [&](const KernelParam& p) { return p.name == name; });
     (param != params.end() && param->is_constexpr ? constexprs : args).push_back(value);
   }
-  options = cli::with_constexprs(options, constexprs);
-  std::vector<ArgType> types = cli::parse_arg_types(kernel, args, options);
-  cli::complete_options(kernel, types, options);
+  options = dsl::with_constexprs(options, constexprs);
+  std::vector<ArgType> types = dsl::parse_arg_types(kernel, args, options);
+  dsl::complete_options(kernel, types, options);
   return types;
 }
 
@@ -140,7 +140,7 @@ Row measure(const Case& c, const Options& o) {
   }
   if (!o.assemble) return best;
   std::string why;
-  const auto assembled = cli::assemble(image, why);
+  const auto assembled = dsl::assemble(image, why);
   if (!assembled) throw Error(why);
   best[Registers] = assembled->registers;
   best[Spilled] = assembled->spill_bytes;
@@ -229,7 +229,7 @@ Options parse(int argc, char** argv) {
     else if (auto it = texts.find(name); i + 1 < argc && it != texts.end())
       *it->second = argv[++i];
     else
-      throw cli::UsageError(fmt::format("unknown option '{}'; the head of bench/compile_time.cpp has all", name));
+      throw dsl::TextError(fmt::format("unknown option '{}'; the head of bench/compile_time.cpp has all", name));
   }
   return o;
 }

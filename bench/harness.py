@@ -1,6 +1,6 @@
 """What the side-by-side benchmarks share: Tegula's kernels on torch tensors, and interleaved timing.
 
-Tegula runs in this process through bindings/python/tegula.py, in the primary context that torch and Triton use, so all
+Tegula runs in this process through bindings/python/tegula, in the primary context that torch and Triton use, so all
 sides work on the same tensors and streams.
 """
 
@@ -166,7 +166,7 @@ class LoadedKernel:
 
 
 class TegulaKernel:
-    """A kernel of tegula.py with constexprs and options, made ready for some arguments. May be made in any thread."""
+    """A kernel of the Python package with constexprs and options, made ready for some arguments. May be made in any thread."""
 
     def __init__(self, kernel, arguments, **how):
         self.kernel, self.how = kernel, how

@@ -130,7 +130,7 @@ run_tests() {
   done
 }
 
-# with_python NAME LIMIT LOG SCRIPT...: a Python program over tegula.py, with the torch and Triton of this machine.
+# with_python NAME LIMIT LOG SCRIPT...: a Python program over the Python package, with the torch and Triton of this machine.
 with_python() {
   local library
   for library in "$where"/libtegula.so "$where"/libtegula.so.0; do [ ! -f "$library" ] || break; done

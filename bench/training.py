@@ -432,7 +432,7 @@ class AdamW(Case):
         if DEVICE == "cpu":
             device = tegula.Device.emulator()._handle
             for t in (t for tensors in self.lists for t in tensors):
-                tegula._lib.tegula_device_register_host(device, t.data_ptr(), t.numel() * 4)
+                tegula.library.lib.tegula_device_register_host(device, t.data_ptr(), t.numel() * 4)
 
     def prepare(self):
         for tensors, start in zip(self.lists, self.start):

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/common.h"
+#include "bindings/handles.h"
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
 #include "dsl/hooks.h"
@@ -37,30 +37,6 @@ struct tegula_buffer {
 struct tegula_program {
   Program program;
   std::vector<std::string> kernels;
-};
-
-struct tegula_config {
-  Config config;
-  std::string text;
-};
-
-struct tegula_kernel {
-  explicit tegula_kernel(Kernel k) : kernel(std::move(k)) {}
-
-  Kernel kernel;
-  mutable std::mutex mutex = {};
-  mutable std::vector<std::unique_ptr<tegula_config>> configs = {};  ///< those that were handed out
-
-  const tegula_config* handle_of(const Config& config) const {
-    std::lock_guard lock(mutex);
-    for (const auto& known : configs)
-      if (known->config.constexprs == config.constexprs &&
-          std::ranges::all_of(dsl::launch_options(),
-                              [&](auto& option) { return known->config.*option.config == config.*option.config; }))
-        return known.get();
-    configs.push_back(std::make_unique<tegula_config>(tegula_config{config, config.to_string()}));
-    return configs.back().get();
-  }
 };
 
 struct tegula_image {
@@ -216,21 +192,6 @@ tegula_options complete(const tegula_options& given) {
   return out;
 }
 
-LaunchOptions options_of(const tegula_options* as_given, tegula_stream stream) {
-  LaunchOptions out;
-  out.stream = stream;
-  if (!as_given) return out;
-  const tegula_options all = complete(*as_given), *options = &all;
-  out.constexprs = constexprs_of(options->constexprs, options->num_constexprs, "constexprs");
-#define TEGULA_OPTION(name, ...) \
-  if (options->name) out.name = options->name;
-#include "codegen/ir/options.def"
-  out.dependent_launch = !options->no_dependent_launch;
-  out.cooperative_grid = options->cooperative_grid != 0;
-  out.enable_fp_fusion = !options->no_fp_fusion;
-  return out;
-}
-
 tegula_device* wrap(std::shared_ptr<Device> device) {
   auto* emulator = dynamic_cast<EmulatorDevice*>(device.get());
   return new tegula_device{std::move(device), emulator};
@@ -258,6 +219,21 @@ void check_part(const Buffer& buffer, size_t offset, size_t bytes) {
 }
 
 }  // namespace
+
+LaunchOptions tegula::bindings::options_of(const tegula_options* as_given, tegula_stream stream) {
+  LaunchOptions out;
+  out.stream = stream;
+  if (!as_given) return out;
+  const tegula_options all = complete(*as_given), *options = &all;
+  out.constexprs = constexprs_of(options->constexprs, options->num_constexprs, "constexprs");
+#define TEGULA_OPTION(name, ...) \
+  if (options->name) out.name = options->name;
+#include "codegen/ir/options.def"
+  out.dependent_launch = !options->no_dependent_launch;
+  out.cooperative_grid = options->cooperative_grid != 0;
+  out.enable_fp_fusion = !options->no_fp_fusion;
+  return out;
+}
 
 extern "C" {
 

@@ -31,9 +31,9 @@ foreach(header ${public_headers})
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula/${folder})
 endforeach()
 
-# <tegula/tegula.h> is C; the Python file looks for the library from where it stands.
+# <tegula/tegula.h> is C; the Python package looks for the library from where it stands.
 install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
-install(FILES bindings/python/tegula.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python)
+install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
 
 install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -48,7 +48,7 @@ auto told_as_ours(const ir::Func& func, const Target& target, Work work) {
   }
 }
 
-std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
+std::optional<KernelImage> compiled(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
   PassContext context{options.target, diags, options.completion};
@@ -59,23 +59,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
   if (!options.emulator) check_inline_asm(func, code->ptx, options.target.name, diags);
   if (diags.has_errors()) return std::nullopt;
 
-  KernelImage image;
-  image.kernel = func.name;
-  image.target = options.target.name;
-  for (size_t i = 0; i < func.body.args.size(); ++i) {
-    const ir::Value& p = *func.body.args[i];
-    image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
-  }
-  image.tensor_maps = std::move(code->tensor_maps);
-  image.num_warps = func.num_warps();
-  image.copy_warps = code->copy_warps;
-  image.num_ctas = func.num_ctas();
-  image.shared_bytes = code->shared_bytes;
-  image.dependent_launch = code->dependent_launch;
-  image.ptx = std::move(code->ptx);
-  image.bitcode = std::move(code->bitcode);
-  image.sites = std::move(code->sites);
-  image.asserts = std::move(code->asserts);
+  KernelImage image = image_of(func, options.target, std::move(*code));
   image.fewer_stages = std::move(context.fewer_stages);
   image.transfers = std::move(context.transfers);
   return image;
@@ -84,7 +68,7 @@ std::optional<KernelImage> image_of(const ir::Func& func, const CompileOptions& 
 }  // namespace
 
 std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
-  return told_as_ours(func, options.target, [&] { return image_of(func, options, diags); });
+  return told_as_ours(func, options.target, [&] { return compiled(func, options, diags); });
 }
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {

@@ -13,9 +13,12 @@
 #include "codegen/target/target.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel_state.h"
+#include "dsl/listing/prepared.h"
+#include "dsl/listing/record.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
 #include "runtime/base/check.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 
@@ -125,7 +128,25 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   return std::move(*image);
 }
 
+LaunchHandle KernelState::handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options) {
+  std::pair key(&device, dsl::specialization_text(types, options));
+  {
+    std::lock_guard lock(mutex);
+    if (auto it = handles.find(key); it != handles.end()) return it->second;
+  }
+  LaunchHandle handle = load(device, types, options);
+  const KernelImage& image = handle.image();
+  if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
+    tell_once(MessageKind::Warning, text);
+  if (std::string text = dsl::stages_warning(image); !text.empty()) tell_once(MessageKind::Warning, text);
+  note_device(device);
+  std::lock_guard lock(mutex);
+  return handles.emplace(std::move(key), std::move(handle)).first->second;
+}
+
 LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
+  if (const auto& prepared = dsl::PreparedKernels::of_process(); !prepared.empty())
+    if (auto handle = prepared.find(device, dsl::specialization_key(*source, types, options))) return *handle;
   std::shared_ptr<LoadedKernel> kernel = load_kernel(device, types, options);
   if (kernel->image().tensor_maps.empty()) return LaunchHandle(std::move(kernel));
   // A state of its own: this one may hold the handle.
@@ -143,9 +164,22 @@ LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, c
   });
 }
 
+namespace {
+
+[[noreturn]] void refuse_to_compile(const dsl::KernelSource& source, std::span<const ArgType> types,
+                                    const LaunchOptions& options) {
+  throw LaunchError(
+      fmt::format("kernel '{}' is not ready for these arguments, and the process is sealed: nothing is compiled\n"
+                  "  hint: add this line to the list that prewarm() or `tegula build --from` takes:\n  {}",
+                  source.name(), dsl::line_of(source, {types.begin(), types.end()}, options)));
+}
+
+}  // namespace
+
 std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const ArgType> types,
                                                        const LaunchOptions& options) const {
   dsl::check_options(*source, options);
+  if (sealed()) refuse_to_compile(*source, types, options);
   const DeviceInfo& info = device.info();
   const Target& target = target_for_sm(info.sm);
   std::string spec = dsl::specialization_text(types, options);
@@ -162,6 +196,7 @@ std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
+  if (!image && !may_compile()) refuse_to_compile(*source, types, options);
   if (!image) image = compile(*func, types, options, target, info.emulator);
   image->cooperative = options.cooperative_grid;
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
@@ -211,6 +246,7 @@ const Autotune* Kernel::autotuning() const {
   return state_->autotune ? &*state_->autotune : nullptr;
 }
 
+const dsl::KernelSource& Kernel::source() const { return *state_->source; }
 const std::string& Kernel::name() const { return state_->name(); }
 const std::vector<KernelParam>& Kernel::params() const { return state_->params(); }
 void Kernel::set_cache(std::shared_ptr<ImageCache> cache) { state_->cache = std::move(cache); }
@@ -288,20 +324,24 @@ KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions&
 }
 
 LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
-  KernelState& state = *state_;
-  std::pair key(&device, dsl::specialization_text(types, options));
-  {
-    std::lock_guard lock(state.mutex);
-    if (auto it = state.handles.find(key); it != state.handles.end()) return it->second;
-  }
-  LaunchHandle handle = state.load(device, types, options);
-  const KernelImage& image = handle.image();
-  if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
-    state.tell_once(MessageKind::Warning, text);
-  if (std::string text = dsl::stages_warning(image); !text.empty()) state.tell_once(MessageKind::Warning, text);
-  state.note_device(device);
-  std::lock_guard lock(state.mutex);
-  return state.handles.emplace(std::move(key), std::move(handle)).first->second;
+  LaunchHandle handle = state_->handle_for(device, types, options);
+  if (dsl::is_recording()) dsl::record(*state_->source, {types.begin(), types.end()}, options, nullptr);
+  return handle;
+}
+
+void Kernel::prewarm(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
+  const LaunchHandle handle = state_->handle_for(device, types, options);
+  handle.prepare_other();
+  const std::string key = dsl::specialization_key(source(), types, options);
+  if (!key.empty()) dsl::PreparedKernels::of_process().put(device, key, handle);
+}
+
+void Kernel::choose(std::string_view gpu, std::string_view problem, const LaunchOptions& options) const {
+  const std::string text = dsl::options_text(options);
+  const std::string key = dsl::choice_key(*state_->source, gpu, problem);
+  if (!key.empty()) return dsl::PreparedKernels::of_process().choose(key, text);
+  std::lock_guard lock(state_->mutex);
+  state_->listed_choices[fmt::format("{}\n{}", gpu, problem)] = text;
 }
 
 TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
@@ -334,7 +374,40 @@ std::unique_ptr<HookedLaunch> call_hook(const KernelState& state, const Config& 
 Config choose_config(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
                      std::span<const Arg> args) {
   if (auto known = dsl::chosen_before(state, device, options, args)) return *known;
+  if (auto listed = dsl::listed_choice(state, device, options, args)) return *listed;
+  if (sealed())
+    throw LaunchError(fmt::format(
+        "kernel '{}' has no configuration for these arguments yet, and the process is sealed: nothing is tuned\n"
+        "  hint: run this launch once with TEGULA_RECORD=app.list, and prewarm() that list before seal()",
+        state.name()));
   return dsl::tune(state, device, grid, options, args, {}).declared;
+}
+
+// Writes the specialisation down, with what its options follow from: values of arguments that are a key of tuning or
+// that heuristics look at.
+void record_launch(const KernelState& state, const std::vector<ArgType>& types, const LaunchOptions& full,
+                   const Device& device, const LaunchOptions& options, std::span<const Arg> args) {
+  if (state.key_args.empty() && !state.autotune) return dsl::record(*state.source, types, full, nullptr);
+  if (dsl::has_tuple_arguments(options))
+    return dsl::record_missing(*state.source, "it is tuned or has heuristics, and tuples as arguments");
+  PackagedChoice choice;
+  if (state.autotune && dsl::leaves_open(state, options)) {
+    TuningProblem problem = dsl::problem_of(state, device, options, args);
+    choice.gpu = std::move(problem.gpu);
+    choice.key = std::move(problem.key);
+  }
+  const auto params = dsl::runtime_params(*state.source, options, args.size());
+  for (int position : state.key_args) {
+    const size_t i = size_t(position);
+    if (i >= args.size()) continue;
+    const Arg& arg = args[i];
+    if (arg.kind == Arg::Kind::Float)
+      return dsl::record_missing(*state.source,
+                                 fmt::format("its options may follow from the number '{}'", params[i]->name));
+    if (arg.kind != Arg::Kind::Pointer && arg.kind != Arg::Kind::Descriptor)
+      choice.when.push_back({params[i]->name, arg.i});
+  }
+  dsl::record(*state.source, types, full, &choice);
 }
 
 Found make_ready(const Kernel& kernel, KernelState& state, const dsl::LaunchKey& key, const Config& declared,
@@ -344,8 +417,9 @@ Found make_ready(const Kernel& kernel, KernelState& state, const dsl::LaunchKey&
   config.pre_hook = declared.pre_hook;
   Found found{};
   if (config.pre_hook) found.hooked = call_hook(state, config, device, options.stream, args);
-  LaunchHandle handle =
-      kernel.prepare(device, kernel.classify(found.hooked ? found.hooked->values() : args, full), full);
+  const std::vector<ArgType> types = kernel.classify(found.hooked ? found.hooked->values() : args, full);
+  LaunchHandle handle = state.handle_for(device, types, full);
+  if (dsl::is_recording()) record_launch(state, types, full, device, options, args);
   found.ready =
       state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), std::move(config)));
   return found;

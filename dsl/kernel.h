@@ -232,6 +232,15 @@ class Kernel {
   /// disk, or compiled now. Throws CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
   LaunchHandle prepare(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
+  /// The same, for all kernels of the same text in this process too, and with the code that launches whose arguments
+  /// allow no tensor maps need: after seal() such launches still work.
+  void prewarm(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
+  /// From now on launches whose problem of tuning has this key on this GPU run with these options, for all kernels of
+  /// the same text. TEGULA_RECORD writes such choices down.
+  void choose(std::string_view gpu, std::string_view problem, const LaunchOptions& options) const;
+  /// Where its code comes from, for tools.
+  const dsl::KernelSource& source() const;
+
   /// The same kernel, tuned from now on over the given configurations (which take the place of those in its source): a
   /// launch that leaves the constexprs of the configurations open picks the best one for its arguments' types and for
   /// the values of the key arguments. The first launch for new ones times the configurations on the device, with its

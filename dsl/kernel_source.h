@@ -54,6 +54,15 @@ std::vector<std::string> transfer_lines(const KernelImage& image);
 /// What to tell of loops that run with fewer stages than asked for; empty if there are none.
 std::string stages_warning(const KernelImage& image);
 
+/// The text that a kernel comes from, and what its imports were given.
+struct SourceTexts {
+  std::string file;
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> modules = {};  ///< texts in place of files, by the modules' names
+  std::vector<ConstexprArg> globals = {};
+  std::vector<std::string> import_folders = {};
+};
+
 class KernelSource {
  public:
   virtual ~KernelSource() = default;
@@ -70,6 +79,10 @@ class KernelSource {
   /// Whether what build() made so far depends on more than identity() tells of: on files that the kernel's imports
   /// from.
   virtual bool reads_others() const { return false; }
+  /// None: a C++ function.
+  virtual std::optional<SourceTexts> texts() const { return std::nullopt; }
+  /// Path and text of the files that what build() made so far read besides.
+  virtual std::vector<std::pair<std::string, std::string>> imported() const { return {}; }
   /// Compile-time values of the file that the kernel may use beside its parameters.
   virtual std::vector<ConstexprArg> globals() const { return {}; }
   /// A list that shows source lines of this kernel.

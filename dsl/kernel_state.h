@@ -40,7 +40,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
 
-  std::map<std::string, Config> chosen;  ///< configurations by GPU and key; guarded by the tuning lock
+  std::map<std::string, Config> chosen;               ///< configurations by GPU and key; guarded by the tuning lock
+  std::map<std::string, std::string> listed_choices;  ///< likewise: texts of options; guarded by `mutex`
 
   /// Held while a launch is tuned. Throws LaunchError where the holder's own grid, pruning or heuristic function
   /// launches the kernel that is being tuned, which would wait for itself.
@@ -76,8 +77,10 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
                                   bool* has_messages = nullptr) const;
   KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const LaunchOptions& launch,
                       const Target& target, bool emulator) const;
-  /// Made ready on the device: from the cache on disk, or compiled now; code without bulk copies when a launch needs
-  /// it. May be called from several threads.
+  /// The handle for these types and options: what there is, else load().
+  LaunchHandle handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options);
+  /// Made ready on the device: by prewarm(), from the cache on disk, or compiled now; code without bulk copies when a
+  /// launch needs it. May be called from several threads.
   LaunchHandle load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
  private:

@@ -16,9 +16,11 @@
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "dsl/hooks.h"
+#include "dsl/listing/prepared.h"
 #include "dsl/specialize.h"
 #include "dsl/timed_buffers.h"
 #include "runtime/memory.h"
+#include "runtime/sealing.h"
 #include "runtime/stream.h"
 #include "runtime/timing.h"
 #include "runtime/tuning/search.h"
@@ -103,7 +105,7 @@ class Tuning {
     types_ = classify(*state_.source, options_, args_);
     collect();
     report_.problem = describe_problem(state_, device_, options_, args_);
-    bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment();
+    bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment() || !may_compile();
     if (device_.info().emulator) {
       const Candidate& best = best_predicted();
       choose(best);
@@ -536,6 +538,29 @@ std::optional<Config> chosen_before(const KernelState& state, const Device& devi
   auto it = state.chosen.find(chosen_key(describe_problem(state, device, options, args)));
   if (it == state.chosen.end()) return std::nullopt;
   return it->second;
+}
+
+std::optional<Config> listed_choice(KernelState& state, const Device& device, const LaunchOptions& options,
+                                    std::span<const Arg> args) {
+  const PreparedKernels& prepared = PreparedKernels::of_process();
+  const TuningProblem problem = describe_problem(state, device, options, args);
+  std::optional<std::string> wanted;
+  if (!prepared.empty())
+    if (const std::string key = choice_key(*state.source, problem.gpu, problem.key); !key.empty())
+      wanted = prepared.choice(key);
+  {
+    std::lock_guard lock(state.mutex);
+    if (auto it = state.listed_choices.find(chosen_key(problem)); it != state.listed_choices.end()) wanted = it->second;
+  }
+  if (!wanted) return std::nullopt;
+  for (const Config& config : state.autotune->configs)
+    if (options_text(with_heuristics(state, args, options_of(config, options))) == *wanted) return config;
+  return std::nullopt;
+}
+
+TuningProblem problem_of(const KernelState& state, const Device& device, const LaunchOptions& options,
+                         std::span<const Arg> args) {
+  return describe_problem(state, device, options, args);
 }
 
 TuneReport tune(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,

@@ -33,6 +33,13 @@ LaunchOptions options_of(const Config& config, const LaunchOptions& launch);
 std::optional<Config> chosen_before(const detail::KernelState& state, const Device& device,
                                     const LaunchOptions& options, std::span<const Arg> args);
 
+/// The configuration that Kernel::choose() gave. With state.tuning held.
+std::optional<Config> listed_choice(detail::KernelState& state, const Device& device, const LaunchOptions& options,
+                                    std::span<const Arg> args);
+/// What is tuned for a launch, and where.
+TuningProblem problem_of(const detail::KernelState& state, const Device& device, const LaunchOptions& options,
+                         std::span<const Arg> args);
+
 /// With state.tuning held.
 TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,
                 std::span<const Arg> args, const TuneOptions& tuning);

@@ -14,6 +14,7 @@
 #include "runtime/base/check.h"
 #include "runtime/cuda_tensor_maps.h"
 #include "runtime/driver/link.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 
@@ -420,14 +421,24 @@ std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
                                image.target, info_.name, info_.sm / 10, info_.sm % 10));
     if (result == Result::Success) return std::make_unique<CudaKernel>(*this, std::move(image), module);
   }
-  cuda::Linked linked = cuda::link_ptx(driver_, image.ptx, image.kernel);
-  if (options_.on_assembled) options_.on_assembled(image.kernel, linked.log);
-  image.cubin = std::move(linked.cubin);
-  image.registers = linked.registers;
-  image.spill_bytes = linked.spill_bytes;
-  Result result = driver_.module_load_data(&module, image.cubin.data());
-  if (result != Result::Success)
-    driver_.fail(driver_.module_load_data.symbol, result, fmt::format("loading kernel '{}'", image.kernel));
+  if (!may_compile())
+    throw DeviceError(fmt::format(
+        "kernel '{}' is there as PTX alone, which the driver would have to assemble, and the process is sealed\n"
+        "  hint: make it ready before seal(), or build the package where ptxas is",
+        image.kernel));
+  // Only a program of its own may move registers between its warps; there is no cubin of it to keep.
+  const bool moves_registers = image.ptx.find("setmaxnreg") != std::string::npos;
+  cuda::Linked made = moves_registers ? cuda::load_ptx(driver_, image.ptx, image.kernel, module)
+                                      : cuda::link_ptx(driver_, image.ptx, image.kernel);
+  if (options_.on_assembled) options_.on_assembled(image.kernel, made.log);
+  image.cubin = std::move(made.cubin);
+  image.registers = made.registers;
+  image.spill_bytes = made.spill_bytes;
+  if (!moves_registers) {
+    const Result result = driver_.module_load_data(&module, image.cubin.data());
+    if (result != Result::Success)
+      driver_.fail(driver_.module_load_data.symbol, result, fmt::format("loading kernel '{}'", image.kernel));
+  }
   return std::make_unique<CudaKernel>(*this, std::move(image), module);
 }
 

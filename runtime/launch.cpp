@@ -274,9 +274,13 @@ void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** point
     check_access(args);
 }
 
+void LaunchHandle::prepare_other() const {
+  if (other_) std::call_once(other_->made, [&] { other_->kernel = other_->make(); });
+}
+
 void LaunchHandle::start_other(Grid grid, void* const* args, StreamHandle stream) const {
   if (!other_) return kernel_->launch(grid, args, stream);  // says why it cannot
-  std::call_once(other_->made, [&] { other_->kernel = other_->make(); });
+  prepare_other();
   other_->kernel->launch(grid, args, stream);
 }
 

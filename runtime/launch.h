@@ -159,6 +159,9 @@ class LaunchHandle {
 
   const KernelImage& image() const { return kernel_->image(); }
 
+  /// Makes ready now what the first launch that allows no tensor maps would need. Throws what making it ready throws.
+  void prepare_other() const;
+
   /// Whether a launch takes these arguments.
   bool fits(std::span<const Arg> args) const;
 

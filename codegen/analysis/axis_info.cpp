@@ -166,7 +166,8 @@ class Interpreter {
         return info;
       }
       case Opcode::ProgramId:
-      case Opcode::NumPrograms: {
+      case Opcode::NumPrograms:
+      case Opcode::BlockId: {
         AxisInfo info = unknown(result);
         info.non_negative = true;
         return info;

@@ -126,7 +126,8 @@ bool crosses_blocks(const ir::Op& op, int num_ctas) {
     case ir::Opcode::Reduce:
       return from.layout && !bits_along(*from.layout, Dim::Block, int(op.get(ir::attr::axis))).empty();
     case ir::Opcode::AtomicRmw:
-      return !to.layout || !to.layout->in_bits(Dim::Block) || to.layout->free_mask(Dim::Block);
+      return !op.get(ir::attr::per_block) &&
+             (!to.layout || !to.layout->in_bits(Dim::Block) || to.layout->free_mask(Dim::Block));
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:
     case ir::Opcode::Reshape:

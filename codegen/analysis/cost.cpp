@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/conversion.h"
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
@@ -54,7 +55,8 @@ class Estimator {
         values_(func, axis_, inputs),
         registers_(func, axis_, values_),
         warps_(func.num_warps()),
-        blocks_(func.num_ctas()) {
+        blocks_(func.num_ctas()),
+        divided_(is_divided(func)) {
     ir::walk(func.body, [&](const ir::Op& op) {
       if (op.info().runs_beside())
         ir::walk(*op.regions[0], [&](const ir::Op& copy) {
@@ -133,11 +135,12 @@ class Estimator {
   void bulk_copy(const ir::Op& op, double times, Step* step) {
     const ir::Type& place = op.operand(1)->type;
     const double bytes = double(place.num_elements() * element_bytes(place));
-    read_ += bytes * times;
-    read_traffic_ += bytes * times;
+    const double own = op.get(ir::attr::multicast) < 0 ? bytes : bytes / blocks_;
+    read_ += own * times;
+    read_traffic_ += own * times;
     if (std::none_of(op.operands.begin() + 2, op.operands.end(),
                      [&](const ir::Value* v) { return v && values_.depends_on_program(v); }))
-      shared_ += bytes * times;
+      shared_ += own * times;
     if (!step) return;
     step->copied += bytes;
     step->ahead = copies_ahead(op);
@@ -324,7 +327,8 @@ class Estimator {
     out_.programs_per_sm = int(fits);
     // From here on blocks count, which share the bytes of their program.
     double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
-    for (double* bytes : {&read_, &read_traffic_, &write_traffic_}) *bytes /= blocks_;
+    if (!divided_)
+      for (double* bytes : {&read_, &read_traffic_, &write_traffic_}) *bytes /= blocks_;
     double at_once = sms * double(fits);
     out_.waves = programs / at_once;
     double resident = std::min(double(fits), std::ceil(programs / sms));
@@ -393,6 +397,7 @@ class Estimator {
   LaunchValues values_;
   RegisterPressure registers_;
   int warps_, blocks_;  // of a block; of a program
+  bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
   // One program: bytes; slots of an SM's issue; steps of one thread; rounds of loads that wait for each other.
   double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;

@@ -35,7 +35,7 @@ bool by_one_thread(const Access& access) { return access.writes && !access.point
 
 // One thread does it for the program, and shows other programs what the program has done.
 bool releases(const Op& op) {
-  if (op.opcode != Opcode::AtomicRmw || op.operand(0)->type.is_tile()) return false;
+  if (op.opcode != Opcode::AtomicRmw || op.operand(0)->type.num_elements() > 1) return false;
   const std::string sem = op.get(attr::sem);
   return sem != "relaxed" && sem != "acquire";
 }

@@ -24,7 +24,7 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
     return it == inputs_.arguments.end() ? inputs_.extent : it->second;
   }
   const ir::Op& op = *v->def;
-  if (op.opcode == Opcode::ProgramId) return 0;
+  if (op.opcode == Opcode::ProgramId || op.opcode == Opcode::BlockId) return 0;
   if (op.opcode == Opcode::NumPrograms) return op.get(ir::attr::axis) == 0 ? inputs_.programs : 1;
   if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
   std::optional<int64_t> a = integer(op.operand(0), depth + 1);
@@ -126,7 +126,7 @@ void LaunchValues::find_dependent(const ir::Block& block) {
   for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
     ir::walk(block, [&](const ir::Op& op) {
       // What writes to memory gives other programs other values, if any.
-      bool depends = op.opcode == Opcode::ProgramId || op.has(ir::WritesGlobal);
+      bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::BlockId || op.has(ir::WritesGlobal);
       for (const ir::Value* x : op.operands) depends = depends || (x && dependent_.contains(x));
       if (op.opcode == Opcode::For && dependent_.contains(ir::ForLoop(op).lower()))
         dependent_.insert(ir::ForLoop(op).induction());

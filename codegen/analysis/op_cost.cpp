@@ -91,6 +91,7 @@ OpCost op_cost(const ir::Op& op) {
     case Opcode::Arange:
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
+    case Opcode::BlockId:
       return {0, 0};
     default:
       return {wide, 0};

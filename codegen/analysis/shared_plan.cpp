@@ -294,7 +294,7 @@ SharedPlan plan_shared(const ir::Func& func) {
     beside |= op.info().runs_beside();
     if (beside) return;
     if (op.opcode == ir::Opcode::AtomicRmw &&
-        !(uses.count(op.result()) && has_copies(op.result()->type, func.num_ctas())))
+        !(uses.count(op.result()) && has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas())))
       return;
     int64_t size = scratch_bytes(op);
     if (size == 0) return;

@@ -195,4 +195,25 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   return code;
 }
 
+KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode code) {
+  KernelImage image;
+  image.kernel = func.name;
+  image.target = target.name;
+  for (size_t i = 0; i < func.body.args.size(); ++i) {
+    const ir::Value& p = *func.body.args[i];
+    image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
+  }
+  image.tensor_maps = std::move(code.tensor_maps);
+  image.num_warps = func.num_warps();
+  image.copy_warps = code.copy_warps;
+  image.num_ctas = func.num_ctas();
+  image.shared_bytes = code.shared_bytes;
+  image.dependent_launch = code.dependent_launch;
+  image.ptx = std::move(code.ptx);
+  image.bitcode = std::move(code.bitcode);
+  image.sites = std::move(code.sites);
+  image.asserts = std::move(code.asserts);
+  return image;
+}
+
 }  // namespace tegula

@@ -27,4 +27,7 @@ std::string ptx_of_module(std::string_view ir, const Target& target);
 /// Lowers, optimises and emits `func` (stage LaidOut). Null after a diagnostic.
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags);
 
+/// The image of a function whose code this is: what a device needs to load and to launch it.
+KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode code);
+
 }  // namespace tegula

@@ -398,6 +398,7 @@ void OpRules::semantics() {
       return constant();
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
+    case Opcode::BlockId:
       want_same(out(), Type::scalar(Elem::I32), "the result");
       return;
     case Opcode::Arange: {

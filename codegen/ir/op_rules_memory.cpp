@@ -265,8 +265,18 @@ void OpRules::bulk_copy() {
     box[size_t(axes[i])] = map.shape[i];
     if (map.shape[i] > 1) order.push_back(int(axes[i]));
   }
-  const bool same = boxes && boxes->extents == box && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
-                    boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
+  auto fits = [&](size_t axis) {
+    const bool rows = int(axis) != boxes->order[0] && (boxes->extents[axis] == 1 || box[axis] % 8 == 0);
+    return boxes->extents[axis] == box[axis] || (rows && boxes->extents[axis] % box[axis] == 0);
+  };
+  bool same = boxes.has_value();
+  for (size_t axis = 0; axis < box.size(); ++axis) same = same && fits(axis);
+  same = same && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
+         boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
+  if (const int64_t axis = op_->get(attr::multicast); axis >= 0) {
+    want(axis < place.rank(), fmt::format("attribute 'multicast' is {} for {}", axis, place.to_string()));
+    want_one_thread("a multicast");
+  }
   want(same, fmt::format("boxes of {} do not make up {}", map.to_string(), place.to_string()));
 }
 

@@ -112,4 +112,59 @@ std::optional<SharedBoxes> boxes_of(const LinearLayout& shared, int bits) {
   return best;
 }
 
+int64_t offset_at(const LinearLayout& to_offset, const std::vector<int64_t>& coordinates) {
+  std::vector<std::pair<Dim, int32_t>> at;
+  for (size_t axis = 0; axis < coordinates.size(); ++axis)
+    at.emplace_back(tile_dim(int(axis)), int32_t(coordinates[axis]));
+  return to_offset.apply(at)[0];
+}
+
+namespace {
+
+// Whether what lies in the first part lies in each other one as many times a distance further.
+bool are_alike(const LinearLayout& shared, const SharedBoxes& boxes, size_t axis, int64_t part, int64_t blocks) {
+  const std::vector<int64_t> shape = shared.tile_shape();
+  const LinearLayout to_offset = shared.invert();
+  std::vector<int64_t> at(shape.size(), 0);
+  at[axis] = part;
+  const int64_t distance = offset_at(to_offset, at);
+  // Whole boxes and the swizzle's rows move together, so the boxes' first elements tell.
+  for (size_t other = 0; other < shape.size(); ++other)
+    for (int64_t first = 0; first < (other == axis ? part : shape[other]); first += boxes.extents[other])
+      for (int64_t block = 0; block < blocks; ++block) {
+        std::fill(at.begin(), at.end(), 0);
+        at[other] = first;
+        const int64_t here = offset_at(to_offset, at);
+        at[axis] += block * part;
+        if (offset_at(to_offset, at) != here + block * distance) return false;
+      }
+  return true;
+}
+
+}  // namespace
+
+int axis_of_parts(const LinearLayout& shared, SharedBoxes& boxes, int64_t blocks) {
+  constexpr int64_t kRowsOfSwizzle = 8;
+  const std::vector<int64_t> shape = shared.tile_shape();
+  for (const int axis : boxes.order) {
+    const int64_t part = shape[size_t(axis)] / blocks;
+    if (shape[size_t(axis)] % blocks == 0 && part % boxes.extents[size_t(axis)] == 0 &&
+        are_alike(shared, boxes, size_t(axis), part, blocks))
+      return axis;
+  }
+  SharedBoxes smaller = boxes;
+  for (size_t i = boxes.order.size(); i-- > 1;) {
+    const auto axis = size_t(boxes.order[i]);
+    const int64_t part = shape[axis] / blocks;
+    if (boxes.extents[axis] == 1) continue;
+    smaller.extents[axis] = std::gcd(part, boxes.extents[axis]);
+    if (shape[axis] % blocks || smaller.extents[axis] < kRowsOfSwizzle ||
+        !are_alike(shared, smaller, axis, part, blocks))
+      return -1;
+    boxes = std::move(smaller);
+    return int(axis);
+  }
+  return -1;
+}
+
 }  // namespace tegula

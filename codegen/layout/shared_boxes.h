@@ -24,4 +24,11 @@ constexpr int64_t kMaxBoxExtent = 256;
 /// otherwise. A box has rows of 128 bytes at most.
 std::optional<SharedBoxes> boxes_of(const LinearLayout& shared, int bits);
 
+/// The axis along which `blocks` blocks of a cluster can bring equal parts of the tile in boxes, which are made smaller
+/// for that along the tile's slowest axis if they must; the parts lie at equal distances. -1: none, nothing is changed.
+int axis_of_parts(const LinearLayout& shared, SharedBoxes& boxes, int64_t blocks);
+
+/// What a map from coordinates to offsets gives for these.
+int64_t offset_at(const LinearLayout& to_offset, const std::vector<int64_t>& coordinates);
+
 }  // namespace tegula

@@ -54,7 +54,7 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const bool pair = op.get(ir::attr::vector) == 2 && (type.elem == Elem::F16 || l.target.has(Feature::AtomicBf16));
   const std::string row = row_of(kind, type, pair), mods = modifiers(op);
   const Regs &pointers = l.get(op.operand(0)), &values = l.get(value);
-  llvm::Value* owner = l.is_owner_in_cluster(type.layout.get());
+  llvm::Value* owner = l.is_owner_of_access(op, type.layout.get());
   const int n = Lowering::num_registers(type), width = pair ? 2 : 1;
   Regs old(n, nullptr);
   for (int r = 0; r < n; r += width) {

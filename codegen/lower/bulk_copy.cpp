@@ -80,17 +80,15 @@ class StepWriter {
   std::unordered_map<const ir::Value*, int32_t> steps_;
 };
 
-// Calls act(offset in elements, first coordinates) for each box of a place.
+// Calls act(offset in elements, first coordinates) for each box of the first `part` of a place.
 template <class Act>
-void for_each_box(const ir::Type& place, const ir::Shape& box, const Act& act) {
+void for_each_box(const ir::Type& place, const ir::Shape& part, const ir::Shape& box, const Act& act) {
   const LinearLayout to_offset = place.layout->invert();
   ir::Shape at(place.shape.size(), 0);
   for (;;) {
-    std::vector<std::pair<Dim, int32_t>> coordinates;
-    for (size_t axis = 0; axis < at.size(); ++axis) coordinates.emplace_back(tile_dim(int(axis)), int32_t(at[axis]));
-    act(to_offset.apply(coordinates)[0], at);
+    act(offset_at(to_offset, at), at);
     size_t axis = at.size();
-    while (axis > 0 && (at[axis - 1] += box[axis - 1]) >= place.shape[axis - 1]) at[--axis] = 0;
+    while (axis > 0 && (at[axis - 1] += box[axis - 1]) >= part[axis - 1]) at[--axis] = 0;
     if (axis == 0) return;
   }
 }
@@ -144,17 +142,32 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
   ir::Shape box(place.shape.size(), 1);
   for (size_t d = 0; d < axes.size(); ++d)
     if (axes[d] >= 0) box[size_t(axes[d])] = map.shape[d];
-  const std::string row = fmt::format("bulk_copy_{}d", map.rank());
+  // Of a multicast the block's own part alone.
+  const int64_t divided = op.get(ir::attr::multicast), blocks = divided < 0 ? 1 : l.func.num_ctas();
+  llvm::Value *base = l.scalar(op.operand(1)), *own = nullptr;  // where the part begins
+  ir::Shape part = place.shape;
+  if (divided >= 0) {
+    part[size_t(divided)] /= blocks;
+    ir::Shape second(part.size(), 0);
+    second[size_t(divided)] = part[size_t(divided)];
+    own = l.b.CreateMul(l.block_of_cluster(), l.i32(part[size_t(divided)]));
+    const int64_t distance = offset_at(place.layout->invert(), second) * place.bits() / 8;
+    base = l.b.CreateAdd(base, l.b.CreateMul(l.block_of_cluster(), l.i32(distance)));
+  }
+  const std::string row = fmt::format("bulk_copy_{}{}d", divided < 0 ? "" : "multicast_", map.rank());
   llvm::Value* predicate = l.is_elected();
   if (op.operand(3)) predicate = l.b.CreateAnd(predicate, l.scalar(op.operand(3)));
-  for_each_box(place, box, [&](int64_t offset, const ir::Shape& first) {
-    llvm::Value* to = l.b.CreateAdd(l.scalar(op.operand(1)), l.i32(offset * place.bits() / 8));
+  for_each_box(place, part, box, [&](int64_t offset, const ir::Shape& first) {
+    llvm::Value* to = l.b.CreateAdd(base, l.i32(offset * place.bits() / 8));
     llvm::SmallVector<llvm::Value*> args{to, l.scalar(op.operand(0)), l.scalar(op.operand(2))};
     for (int d = map.rank() - 1; d >= 0; --d) {
       llvm::Value* at = l.scalar(op.operand(4 + d));
       const int64_t axis = axes[size_t(d)];
-      args.push_back(axis < 0 ? at : l.b.CreateAdd(at, l.i32(first[size_t(axis)])));
+      if (axis >= 0) at = l.b.CreateAdd(at, l.i32(first[size_t(axis)]));
+      if (axis >= 0 && axis == divided) at = l.b.CreateAdd(at, own);
+      args.push_back(at);
     }
+    if (divided >= 0) args.push_back(l.b.getInt16(uint16_t((1u << blocks) - 1)));
     args.push_back(predicate);
     args.push_back(l.site(op.loc));
     l.hw(row, args);

@@ -48,6 +48,17 @@ std::vector<const ir::Value*> pointers(const std::vector<std::unique_ptr<ir::Val
   return out;
 }
 
+/// Goes on in a loop's header, where the carried values have their initial registers.
+void enter_loop(Lowering& l, llvm::BasicBlock* header, Merge& carried, const std::vector<Regs>& initial) {
+  llvm::BasicBlock* before = l.b.GetInsertBlock();
+  l.b.CreateBr(header);
+  l.b.SetInsertPoint(header);
+  carried.create();
+  llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+  l.b.SetInsertPoint(before);
+  carried.add_incoming(initial);
+}
+
 llvm::BasicBlock* new_block(Lowering& l, const char* name) {
   return llvm::BasicBlock::Create(l.context, name, l.b.GetInsertBlock()->getParent());
 }
@@ -89,15 +100,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   Merge carried(l, pointers(body.args));
   std::vector<Regs> initial{Regs{lower}};
   for (size_t i = 0; i < loop.carried(); ++i) initial.push_back(l.get(loop.init(i)));
-  llvm::BasicBlock* before = l.b.GetInsertBlock();
-  l.b.CreateBr(header);
-  l.b.SetInsertPoint(header);
-  carried.create();
-  {
-    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
-    l.b.SetInsertPoint(before);
-    carried.add_incoming(initial);
-  }
+  enter_loop(l, header, carried, initial);
   llvm::Value* i = l.scalar(loop.induction());
   llvm::Value* up = sign ? l.b.CreateICmpSLT(i, upper) : l.b.CreateICmpULT(i, upper);
   llvm::Value* more = up;
@@ -130,15 +133,7 @@ void lower_While(Lowering& l, const ir::Op& op) {
                    *done = new_block(l, "while.done");
   Merge carried(l, pointers(test.args));
   std::vector<Regs> initial = registers_of(l, op.operands);
-  llvm::BasicBlock* before = l.b.GetInsertBlock();
-  l.b.CreateBr(header);
-  l.b.SetInsertPoint(header);
-  carried.create();
-  {
-    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
-    l.b.SetInsertPoint(before);
-    carried.add_incoming(initial);
-  }
+  enter_loop(l, header, carried, initial);
   l.lower_block(test);
   for (size_t i = 0; i < loop.num_passed(); ++i) {
     const Regs passed = l.get(loop.passed(i));

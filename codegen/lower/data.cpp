@@ -44,6 +44,8 @@ void grid_query(Lowering& l, const ir::Op& op, const char* what, const char* of_
 void lower_ProgramId(Lowering& l, const ir::Op& op) { grid_query(l, op, "program_id", "cluster_id"); }
 void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_programs", "num_clusters"); }
 
+void lower_BlockId(Lowering& l, const ir::Op& op) { l.set_scalar(op.result(), l.block_of_cluster()); }
+
 void lower_Arange(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   llvm::Value* start = l.i32(op.get(ir::attr::start));

@@ -195,6 +195,7 @@ void Lowering::lower_body() {
 
 // Barriers of the cluster must not come between the two steps of the one at the beginning either.
 void Lowering::find_first_exchange() {
+  if (copy_warps_) return;  // the blocks meet where these part
   auto waits = [&](const ir::Op& op) {
     return shared.across.contains(&op) || (func.num_ctas() > 1 && op.opcode == ir::Opcode::Barrier);
   };
@@ -233,7 +234,12 @@ void Lowering::wait_for_earlier() {
 
 void Lowering::begin_copy_warps() {
   if (copy_warps_->get(ir::attr::one_thread)) hw("fence_async_shared", {});  // bulk copies count on the barriers
-  hw("barrier", {site(func.loc)});
+  if (func.num_ctas() > 1) {  // whose blocks arrive at each other's barriers
+    hw("fence_mbarrier_init", {});
+    cluster_barrier(func.loc);
+  } else {
+    hw("barrier", {site(func.loc)});
+  }
   copy_block_ = llvm::BasicBlock::Create(context, "copy_warps", function_);
   auto* program = llvm::BasicBlock::Create(context, "program", function_);
   b.CreateCondBr(b.CreateICmpULT(thread(), i32(32 * num_warps())), program, copy_block_);
@@ -510,6 +516,10 @@ llvm::Value* Lowering::is_owner_in_cluster(const LinearLayout* layout) {
   if (!copies) return owner;
   llvm::Value* first = b.CreateICmpEQ(b.CreateAnd(block_of_cluster(), i32(copies)), i32(0));
   return owner ? b.CreateAnd(owner, first) : first;
+}
+
+llvm::Value* Lowering::is_owner_of_access(const ir::Op& op, const LinearLayout* layout) {
+  return op.get(ir::attr::per_block) ? is_owner(layout) : is_owner_in_cluster(layout);
 }
 
 // ------------------------------------------------------------------------------- exchanges through shared memory

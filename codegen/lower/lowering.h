@@ -118,6 +118,8 @@ class Lowering {
   llvm::Value* is_owner(const LinearLayout* layout);
   /// The same, in one thread of all blocks of the cluster.
   llvm::Value* is_owner_in_cluster(const LinearLayout* layout);
+  /// Which of them accesses memory for a store or an atomic operation on a tile laid out so.
+  llvm::Value* is_owner_of_access(const ir::Op& op, const LinearLayout* layout);
 
   // ---- float8: held as i8, computed with as half
   /// Numbers of a float8 type as half, exactly.

@@ -202,7 +202,7 @@ void lower_Store(Lowering& l, const ir::Op& op) {
   int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
   AccessShape shape = access_shape(memory_bits(l.element_type(type)), width);
   std::string row = fmt::format("st_global_{}", shape.suffix), mods = cache_modifiers(op);
-  llvm::Value* owner = l.is_owner_in_cluster(type.layout.get());
+  llvm::Value* owner = l.is_owner_of_access(op, type.layout.get());
   for (int r = 0; r < n; r += width) {
     if (Lowering::canonical_register(type, r) != r) continue;
     llvm::Value* p = predicate(l, mask, r);
@@ -277,6 +277,20 @@ llvm::Value* turn_of(Lowering& l, const ir::Op& op, llvm::Value* group) {
 
 }  // namespace
 
+namespace {
+
+// Each of the first lanes at the barrier of one block.
+void arrive_in_all_blocks(Lowering& l, const ir::Op& op) {
+  llvm::Value* lane = l.b.CreateAnd(l.thread(), l.i32(31));
+  llvm::Value* arrives = l.b.CreateICmpULT(lane, l.i32(l.func.num_ctas()));
+  if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
+  llvm::Value* block = l.b.CreateAnd(lane, l.i32(l.func.num_ctas() - 1));
+  llvm::Value* there = l.hw("address_in_block", {l.scalar(op.operand(0)), block});
+  l.hw("mbarrier_arrive_cluster", {there, arrives, l.site(op.loc)});
+}
+
+}  // namespace
+
 void lower_PhaseArrive(Lowering& l, const ir::Op& op) {
   if (const int64_t bytes = op.get(ir::attr::bytes)) {
     if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
@@ -284,15 +298,17 @@ void lower_PhaseArrive(Lowering& l, const ir::Op& op) {
     if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
     return void(l.hw("mbarrier_arrive_expect", {l.scalar(op.operand(0)), l.i32(bytes), arrives, l.site(op.loc)}));
   }
-  llvm::Value* arrives = is_first_lane(l);
-  if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
   if (op.get(ir::attr::async_proxy)) l.hw("fence_async_shared", {});
   l.hw("warp_barrier", {});
+  if (op.get(ir::attr::whole_program)) return arrive_in_all_blocks(l, op);
+  llvm::Value* arrives = is_first_lane(l);
+  if (op.operand(1)) arrives = l.b.CreateAnd(arrives, l.scalar(op.operand(1)));
   l.hw("mbarrier_arrive", {l.scalar(op.operand(0)), arrives, l.site(op.loc)});
 }
 
 void lower_PhaseWait(Lowering& l, const ir::Op& op) {
-  l.hw("mbarrier_wait", {l.scalar(op.operand(0)), l.scalar(op.operand(1)), l.site(op.loc)});
+  l.hw(op.get(ir::attr::whole_program) ? "mbarrier_wait_cluster" : "mbarrier_wait",
+       {l.scalar(op.operand(0)), l.scalar(op.operand(1)), l.site(op.loc)});
 }
 
 void lower_TurnWait(Lowering& l, const ir::Op& op) {

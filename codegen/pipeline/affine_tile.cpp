@@ -142,10 +142,15 @@ AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
   }
   if (!x->first.divided_by(Polynomial::constant(extent)) || !is_non_negative(x->first, if_positive_))
     return std::nullopt;
+  const int number = make_up(Remainder{x->first, modulus->first, extent, type.elem});
+  return Form{nullptr, Polynomial::unknown(number), x->steps};
+}
+
+int AffineTiles::make_up(std::variant<Remainder, Clamped> what) {
   const int number = int(unknowns_.size());
   unknowns_.push_back(nullptr);
-  remainders_.emplace(number, Remainder{x->first, modulus->first, extent, type.elem});
-  return Form{nullptr, Polynomial::unknown(number), x->steps};
+  made_up_.emplace(number, std::move(what));
+  return number;
 }
 
 // The form of what the op makes of an operand of that form.
@@ -240,7 +245,7 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
         const Polynomial term = Polynomial::term(factors, coefficient);
         (is_host(term) ? upper : start) = is_host(term) ? upper - term : start + term;
       }
-      of.start = start, of.upper = upper;
+      of.start = start, of.upper = upper, of.past = form.first;
     } else {
       return "its mask bounds an axis in more ways than one";
     }
@@ -248,9 +253,13 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
   // What is bounded below begins there, and what is added to it is none of the array's begin.
   for (AxisBounds& of : out) {
     if (!of.lower) continue;
-    if (of.upper) of.upper = *of.lower + *of.upper - *of.start;
-    of.start = of.lower;
-    if (of.upper && !is_host(*of.upper)) return "its mask bounds an axis in more ways than one";
+    const std::optional<Polynomial> upper = of.upper ? *of.lower + *of.upper - *of.start : of.upper;
+    if (upper && !is_host(*upper)) {
+      if (!is_non_negative(*of.lower, axes_)) return "its mask bounds an axis in more ways than one";
+      of.lower.reset();  // it always holds
+      continue;
+    }
+    of.start = of.lower, of.upper = upper;
   }
   return {};
 }
@@ -263,6 +272,8 @@ void AffineTiles::for_each_scalar(const Polynomial& p, const std::function<void(
     for (int number : term.first)
       if (const Remainder* r = remainder(number))
         for_each_scalar(r->of, act), for_each_scalar(r->modulus, act);
+      else if (const Clamped* c = clamped(number))
+        for_each_scalar(c->of, act);
       else
         act(unknown(number));
 }
@@ -282,13 +293,14 @@ void AffineTiles::add_multiples(const Polynomial& p, std::vector<Multiple>& out)
 bool AffineTiles::is_host(const Polynomial& p) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return std::all_of(term.first.begin(), term.first.end(),
-                       [&](int number) { return !remainder(number) && is_host_computable(unknown(number), func_); });
+                       [&](int number) { return unknown(number) && is_host_computable(unknown(number), func_); });
   });
 }
 
 bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), [&](int number) {
+             if (clamped(number)) return true;
              const Remainder* r = remainder(number);
              return r ? is_non_negative(r->of, axes) : axes.info(unknown(number)).non_negative;
            });
@@ -303,12 +315,22 @@ int64_t AffineTiles::divisor(const Polynomial& p) const {
     int64_t of_term = std::min(kMost, coefficient & -coefficient);
     for (int number : factors) {
       const Remainder* r = remainder(number);
-      const int64_t of_factor = r ? r->multiple_of & -r->multiple_of : axes_.info(unknown(number)).divisibility[0];
+      const int64_t of_factor = r                 ? r->multiple_of & -r->multiple_of
+                                : clamped(number) ? 1
+                                                  : axes_.info(unknown(number)).divisibility[0];
       of_term = std::min(kMost, of_term * std::min(kMost, of_factor));
     }
     all = std::min(all, of_term);
   }
   return all;
+}
+
+// Whether the polynomial has all terms of another one.
+static bool has_terms(const Polynomial& p, const Polynomial& other) {
+  return std::all_of(other.terms().begin(), other.terms().end(), [&](const auto& term) {
+    const auto own = p.terms().find(term.first);
+    return own != p.terms().end() && own->second == term.second;
+  });
 }
 
 // The axes as dimensions, with the starts that the mask tells, and what that leaves of the first pointer. The
@@ -322,17 +344,28 @@ std::string AffineTiles::place_axes(const Form& form, const Type& tile, const st
     const Polynomial& step = form.steps[axis];
     if (step.terms().size() != 1 || !is_host(step)) return "the distance of its rows does not follow from parameters";
     AffineDim dim{int(axis), step, {}, bounds[axis].upper, bounds[axis].start.has_value()};
-    if (bounds[axis].start) {
+    const bool last = step.is_constant(1);
+    if (bounds[axis].start && !last && !bounds[axis].lower && !has_terms(rest, *bounds[axis].start * step)) {
+      end_at_mask(dim, tile.shape[axis], *bounds[axis].past, out);
+    } else if (bounds[axis].start) {
       dim.start = *bounds[axis].start;
       rest = rest - dim.start * step;
     }
-    const bool last = step.is_constant(1);
     contiguous += last;
     out.dims.insert(last ? out.dims.end() : out.dims.begin(), std::move(dim));
   }
   if (contiguous != 1) return "no axis has elements that lie side by side";
   for (const auto& [factors, coefficient] : rest.terms()) place_term(Polynomial::term(factors, coefficient), out);
   return {};
+}
+
+// Where the mask ends at what the host does not know, as at a length from memory: the dimension has the tile's extent,
+// and the tile begins in it behind as many elements as the mask leaves out. Another dimension takes these back.
+void AffineTiles::end_at_mask(AffineDim& dim, int64_t extent, const Polynomial& past, AffineTile& out) {
+  const int left_out = make_up(Clamped{past + Polynomial::constant(extent), extent});
+  dim.start = Polynomial::unknown(left_out);
+  dim.extent = Polynomial::constant(extent);
+  out.dims.insert(out.dims.begin(), {-1, dim.stride, Polynomial::term({left_out}, -1), std::nullopt, false});
 }
 
 // A term of the first pointer's distance from the base is one of the base's own, moves along a dimension that no mask
@@ -437,16 +470,34 @@ void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& p
 
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
 std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
-  for (const AffineDim& dim : tile.dims) {
+  for (AffineDim& dim : tile.dims) {
     const size_t multiples = tile.multiples.size();
     add_multiples(dim.start, tile.multiples);
-    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && tile.multiples.size() == multiples) continue;
+    const bool wraps = tile.multiples.size() > multiples;
+    if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && !wraps) continue;
     const bool plainly = is_non_negative(dim.start, axes_);
-    if (!plainly && !is_non_negative(dim.start, if_positive_)) return "it may begin before its array";
+    if (!plainly && !is_non_negative(dim.start, if_positive_)) {
+      if (wraps) return "it may begin before its array";
+      if (std::string why = count_from_origin(dim, tile); !why.empty()) return why;
+      continue;
+    }
     for_each_scalar(dim.start, [&](const Value* scalar) {
       (plainly ? add_parameters_of_divisors : add_parameters)(scalar, tile.not_negative);
     });
   }
+  return {};
+}
+
+// What lies before a dimension's begin is what the pointers say, as the mask does not leave it out.
+std::string AffineTiles::count_from_origin(AffineDim& dim, AffineTile& tile) const {
+  const auto& [factors, elements] = *dim.stride.terms().begin();
+  if (factors.empty() && elements * elem_bits(tile.base->type.elem) < 8 * kLongStride)
+    return "it may begin before its array";
+  const Polynomial origin = Polynomial::constant(kOrigin);
+  dim.start = dim.start + origin;
+  if (dim.extent) dim.extent = *dim.extent + origin;
+  tile.base_offset = tile.base_offset - origin * dim.stride;
+  tile.long_strides.push_back(dim.stride);
   return {};
 }
 
@@ -460,7 +511,7 @@ std::variant<AffineTile, std::string> AffineTiles::tile_of(const Value* pointers
   const MaybeForm& form = form_of(pointers);
   if (!form) return "its addresses are no sums of products";
   if (!form->base || form->base->block != &func_.body) return "its addresses do not begin at a parameter";
-  AffineTile tile{form->base, {}, {}, {}, {}, {}};
+  AffineTile tile{form->base, {}, {}, {}, {}, {}, {}};
   Bounds bounds;
   if (!add_bounds(mask, bounds)) return "its mask does not bound one axis at a time";
   tile.conditions = bounds.conditions;

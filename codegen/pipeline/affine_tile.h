@@ -40,7 +40,12 @@ struct AffineTile {
   std::vector<const ir::Value*> conditions;
   std::vector<const ir::Value*> not_negative;  ///< parameters: if one is, starts may be negative
   std::vector<Multiple> multiples;             ///< else elements may lie elsewhere
+  std::vector<Polynomial> long_strides;  ///< of kLongStride bytes at least, or coordinates may not reach all memory
 };
+
+/// Dimensions whose starts may be negative are counted from kOrigin on, and the array begins kOrigin strides earlier;
+/// so they reach from -kOrigin to kOrigin. With strides of kLongStride bytes that is more than a GPU has.
+inline constexpr int64_t kOrigin = int64_t(1) << 30, kLongStride = 256;
 
 /// of % modulus, an unknown in place of a tile's (of + i) % modulus: it is that remainder + i where `multiple_of`, the
 /// number of i's, divides both.
@@ -48,6 +53,13 @@ struct Remainder {
   Polynomial of, modulus;
   int64_t multiple_of;
   Elem elem;  ///< that the program computes it in
+};
+
+/// `of`, but 0 where that is negative and `most` where it is more: an unknown that says how many of a tile's rows a
+/// mask leaves out. Computed in 64 bits.
+struct Clamped {
+  Polynomial of;
+  int64_t most;
 };
 
 /// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
@@ -62,13 +74,12 @@ class AffineTiles {
   std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
   /// A number that divides it.
   int64_t divisor(const Polynomial& p) const;
-  /// The scalar that an unknown stands for; null: a remainder.
+  /// The scalar that an unknown stands for; null: a remainder or what is clamped.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
-  /// The remainder that an unknown stands for; null: a scalar.
-  const Remainder* remainder(int number) const {
-    const auto at = remainders_.find(number);
-    return at == remainders_.end() ? nullptr : &at->second;
-  }
+  /// The remainder that an unknown stands for; null: something else.
+  const Remainder* remainder(int number) const { return made_up<Remainder>(number); }
+  /// What is clamped that an unknown stands for; null: something else.
+  const Clamped* clamped(int number) const { return made_up<Clamped>(number); }
 
  private:
   // The integers, or pointers from `base` on, first + sum of i * steps[axis].
@@ -82,9 +93,10 @@ class AffineTiles {
     std::vector<Form> below;
     std::vector<const ir::Value*> conditions;
   };
-  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above.
+  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above. `past`:
+  // the first element is so many before the end that the mask sets, if that is negative.
   struct AxisBounds {
-    std::optional<Polynomial> start, upper, lower;
+    std::optional<Polynomial> start, upper, lower, past;
   };
   using MaybeForm = std::optional<Form>;
 
@@ -97,6 +109,12 @@ class AffineTiles {
   MaybeForm remainder_form(const ir::Op& op);
   static Form reshaped(const ir::Op& op, Form form);
   Form unknown_scalar(const ir::Value* v);
+  int make_up(std::variant<Remainder, Clamped> what);
+  template <class T>
+  const T* made_up(int number) const {
+    const auto at = made_up_.find(number);
+    return at == made_up_.end() ? nullptr : std::get_if<T>(&at->second);
+  }
 
   bool add_bounds(const ir::Value* mask, Bounds& bounds);
   bool add_comparison(const ir::Op& op, Bounds& bounds);
@@ -105,8 +123,10 @@ class AffineTiles {
   std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
                          AffineTile& out);
   void place_term(const Polynomial& term, AffineTile& out) const;
+  void end_at_mask(AffineDim& dim, int64_t extent, const Polynomial& past, AffineTile& out);
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+  std::string count_from_origin(AffineDim& dim, AffineTile& tile) const;
 
   void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
@@ -119,7 +139,7 @@ class AffineTiles {
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;
-  std::unordered_map<int, Remainder> remainders_;
+  std::unordered_map<int, std::variant<Remainder, Clamped>> made_up_;  // unknowns that are no scalars of the function
 };
 
 }  // namespace tegula

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
@@ -33,6 +34,19 @@ std::variant<MappedTile, std::string> plan(AffineTiles& tiles, const Op& copy) {
   return MappedTile{std::move(tile), std::move(boxes->extents), boxes->swizzle};
 }
 
+// Where all blocks of a cluster want the same tile at a time: the axis along which they share its copying; the boxes
+// are made as small as that takes. -1: each copies for itself.
+int multicast_axis(const Func& func, const Op& copy, const std::vector<Value*>& coordinates, MappedTile& mapped) {
+  if (!is_divided(func) || !runs_alike_in_blocks(copy) ||
+      !std::all_of(coordinates.begin(), coordinates.end(), [](const Value* v) { return same_in_blocks(v); }))
+    return -1;
+  const Type& place = copy.operand(1)->type;
+  auto boxes = boxes_of(*place.layout, place.bits());
+  const int axis = axis_of_parts(*place.layout, *boxes, func.num_ctas());
+  if (axis >= 0) mapped.box = std::move(boxes->extents);
+  return axis;
+}
+
 }  // namespace
 
 BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
@@ -60,10 +74,13 @@ BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
   for (size_t i = 0; i < copies.size(); ++i) {
     Op& copy = *copies[i];
     Builder begin = where_maps_stand(func, copy.loc), here = before(copy);
+    const std::vector<Value*> coordinates = make_coordinates(here, tiles, plans[i], copy.operand(1)->type.shape);
+    Attrs attrs{{attr::axes, axes_of(plans[i])}};
+    if (const int axis = multicast_axis(func, copy, coordinates, plans[i]); axis >= 0)
+      attrs[attr::multicast] = int64_t(axis);
     std::vector<Value*> operands{make_map(begin, tiles, plans[i]), copy.operand(1), nullptr, nullptr};
-    for (Value* coordinate : make_coordinates(here, tiles, plans[i], copy.operand(1)->type.shape))
-      operands.push_back(coordinate);
-    copies[i] = here.create(Opcode::BulkCopy, std::move(operands), {}, {{attr::axes, axes_of(plans[i])}});
+    operands.insert(operands.end(), coordinates.begin(), coordinates.end());
+    copies[i] = here.create(Opcode::BulkCopy, std::move(operands), {}, std::move(attrs));
     replaced_.push_back(take(copy));
   }
   if (launch_makes_maps(func)) return;

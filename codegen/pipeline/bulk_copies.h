@@ -15,8 +15,9 @@ namespace tegula {
 ///   async_copy pointers, place, mask     ->     bulk_copy map, place, _, _, coordinates
 ///
 /// where the pointers and the mask make a tile of an array (AffineTiles) and boxes of the array make up the place. The
-/// map stands at the function's begin. A bulk copy gets its barrier, and slots of the place, when the loop is
-/// pipelined.
+/// map stands at the function's begin. What all blocks of a cluster want is marked as a multicast, which needs warps of
+/// its own (Partition): where the loop gets none, each block copies for itself. A bulk copy gets its barrier, and slots
+/// of the place, when the loop is pipelined.
 class BulkForm {
  public:
   /// Replaces all of the laid-out async_copies, or none: then why_not() tells why.

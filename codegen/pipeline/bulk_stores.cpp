@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
@@ -114,6 +115,7 @@ class BulkStores {
       const Loc loc = store->loc;
       const std::string why_not = func_.bulk_copies() == 1      ? "the option bulk_copies forbids it"
                                   : !accesses.has_alone(*store) ? kNotAlone
+                                  : is_of_all_blocks(*store)    ? "one block of the cluster stores for all"
                                                                 : replace(*store);
       context_.transfers.push_back({loc, why_not.empty() ? "bulk stores" : "stores by threads", why_not});
       replaced |= why_not.empty();
@@ -125,6 +127,8 @@ class BulkStores {
  private:
   static constexpr const char* kNotAlone =
       "the kernel reads the array, writes it elsewhere too, or orders memory for other programs";
+
+  bool is_of_all_blocks(const Op& store) const { return func_.num_ctas() > 1 && !store.get(attr::per_block); }
 
   // Whether a loop around may store tiles that are neither the same nor apart: a warp waits for its own boxes alone.
   static bool overlaps_in_loop(const Op& store, const AffineTile& tile, const AffineTiles& tiles) {
@@ -190,7 +194,7 @@ class BulkStores {
 }  // namespace
 
 void passes::bulk_stores(Func& func, PassContext& context) {
-  if (!context.target.has(Feature::Tma) || func.num_ctas() > 1 ||
+  if (!context.target.has(Feature::Tma) || (func.num_ctas() > 1 && !is_divided(func)) ||
       (func.bulk_copies() != 2 && !has_products_beside(func)))
     return;
   BulkStores(func, context).run();

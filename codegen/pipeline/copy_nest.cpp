@@ -184,7 +184,8 @@ void CopyNest::issue_in_bulk(const std::vector<Fill>& fills, const Turn& turn) {
       bytes += place_bytes(copy->operand(1)->type);
     }
     build.set_loc(fill.copies[0]->loc);
-    build.create(Opcode::PhaseWait, {slot_of(build, fill.empty, turn.slot), turn.phase});
+    const Attrs where = fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{};
+    build.create(Opcode::PhaseWait, {slot_of(build, fill.empty, turn.slot), turn.phase}, {}, where);
     Value* full = slot_of(build, fill.full, turn.slot);
     build.create(Opcode::PhaseArrive, {full}, {}, {{attr::bytes, bytes}});
     for (const Op* copy : fill.copies) {

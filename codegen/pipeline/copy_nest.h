@@ -25,6 +25,7 @@ Turn go_on_with_turn(const Turn& before, ir::Op& loop, int64_t slots);
 struct Fill {
   std::vector<ir::Op*> copies;  ///< async_copy or bulk_copy
   ir::Value *full, *empty;
+  bool multicast = false;  ///< blocks of a cluster copy some of it for each other
 };
 
 /// Writes the region.

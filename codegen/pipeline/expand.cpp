@@ -171,7 +171,9 @@ class CopyExpander {
       const int64_t row = place->type.shape[size_t(op.get(attr::axes).back())];
       operands.back() = build.select(exists.iteration, operands.back(), number(build, -row));
     }
-    build.create(Opcode::BulkCopy, std::move(operands), {}, op.attrs);
+    Attrs attrs = op.attrs;
+    attrs.erase(std::string(attr::multicast));
+    build.create(Opcode::BulkCopy, std::move(operands), {}, std::move(attrs));
   }
 
   Value* commit(Builder& build) {

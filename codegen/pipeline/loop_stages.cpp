@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/pipeline/loop_values.h"
@@ -73,7 +74,7 @@ std::vector<Op*> loads_ahead(const Op& loop) {
 }
 
 int64_t warp_specialize_of(const Op& loop, const Func& func) {
-  if (func.num_ctas() > 1) return 1;  // all threads of a cluster wait for each other
+  if (func.num_ctas() > 1 && !is_divided(func)) return 1;  // all threads of a cluster wait for each other
   for (const Op* around = &loop; around; around = around->parent->parent)
     if (around->opcode == Opcode::For)
       if (const int64_t says = around->get(attr::warp_specialize)) return says;

@@ -78,6 +78,8 @@ Value* make_map(Builder& build, const AffineTiles& tiles, const MappedTile& mapp
     want_not_negative(counted, number(build, Elem::I64, 1));
     want_not_negative(number(build, Elem::I64, 0), build.rem(counted, number(build, Elem::I64, multiple.of)));
   }
+  for (const Polynomial& stride : mapped.tile.long_strides)
+    want_not_negative(evaluated(stride), number(build, Elem::I64, kLongStride * 8 / elem_bits(base->type.elem)));
   Attrs attrs;
   if (mapped.swizzle) attrs[attr::swizzle] = int64_t(mapped.swizzle);
   return build
@@ -89,9 +91,13 @@ Value* make_map(Builder& build, const AffineTiles& tiles, const MappedTile& mapp
 std::vector<Value*> make_coordinates(Builder& build, const AffineTiles& tiles, const MappedTile& mapped,
                                      const Shape& shape) {
   std::function<Value*(int)> unknown = [&](int i) {
-    const Remainder* r = tiles.remainder(i);
-    return r ? build.rem(evaluate(build, r->of, r->elem, unknown), evaluate(build, r->modulus, r->elem, unknown))
-             : const_cast<Value*>(tiles.unknown(i));
+    if (const Remainder* r = tiles.remainder(i))
+      return build.rem(evaluate(build, r->of, r->elem, unknown), evaluate(build, r->modulus, r->elem, unknown));
+    if (const Clamped* c = tiles.clamped(i)) {
+      Value* of = build.maximum(evaluate(build, c->of, Elem::I64, unknown), number(build, Elem::I64, 0));
+      return build.cast(build.minimum(of, number(build, Elem::I64, c->most)), Elem::I32);
+    }
+    return const_cast<Value*>(tiles.unknown(i));
   };
   std::vector<Value*> coordinates;
   for (const AffineDim& dim : mapped.tile.dims) coordinates.push_back(evaluate(build, dim.start, Elem::I32, unknown));

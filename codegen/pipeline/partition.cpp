@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
@@ -165,6 +166,9 @@ void read_slot(Block& body, Value* place, Value* slot) {
       }
 }
 
+// Of the arrivals that say that a slot is empty.
+Attrs readers_of(const Fill& fill) { return fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{}; }
+
 // The sums of the loop's product stay in flight: slots are empty once the next product has begun and this one is over.
 void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const Turn& turn) {
   Builder outside = before(loop);
@@ -184,9 +188,10 @@ void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const T
   TEGULA_CHECK(over, "nobody waits for the sums of a loop");
   Builder after = behind(*over);
   for (const Fill& fill : fills) {
-    inside.create(Opcode::PhaseArrive, {slot_of(inside, fill.empty, slot), begun});
+    inside.create(Opcode::PhaseArrive, {slot_of(inside, fill.empty, slot), begun}, {}, readers_of(fill));
     after.create(Opcode::PhaseArrive,
-                 {slot_of(after, fill.empty, parts.result(*parts.number(slot))), parts.result(*parts.number(begun))});
+                 {slot_of(after, fill.empty, parts.result(*parts.number(slot))), parts.result(*parts.number(begun))},
+                 {}, readers_of(fill));
   }
 }
 
@@ -202,11 +207,26 @@ bool Partition::can_divide(const LoopSchedule& schedule, const std::vector<Op*>&
   if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return false;
   // The copying warps begin with the program: they wait neither for what it stores nor for what it acquires.
   if (follows_order(*nest.front())) return false;
+  if (func_.num_ctas() > 1 && copies_pass_others(*nest.front())) return false;
   written = written_by(func_);
   return std::all_of(schedule.copies.begin(), schedule.copies.end(), [&](const Op* copy) {
     const bool in_bulk = copy->opcode == Opcode::BulkCopy;
     return can_copy(*copy, target_) && (in_bulk || apart(copy->operand(0), written));
   });
+}
+
+// Whether all threads of a cluster would have to meet before the copies are over: those that copy do not come there.
+bool Partition::copies_pass_others(const Op& nest) const {
+  const auto uses = count_uses(func_.body);
+  for (const auto& op : func_.body.ops) {
+    bool meets = meets_other_blocks(*op, uses);
+    for (const auto& region : op->regions)
+      walk(*region, [&](const Op& inner) { meets |= meets_other_blocks(inner, uses); });
+    std::vector<const Value*> written;
+    if (meets || (op.get() == &nest && orders_memory(*op, written))) return true;
+    if (op.get() == &nest) return false;
+  }
+  return false;
 }
 
 // Copies that the loop begins to read at one op, and is done with at one op, fill slots together.
@@ -224,13 +244,17 @@ std::vector<Fill> Partition::fills_of(Op& loop, const LoopSchedule& schedule) co
       fills[size_t(same - spans.begin())].copies.push_back(copy);
     }
   }
+  for (Fill& fill : fills)
+    fill.multicast = std::any_of(fill.copies.begin(), fill.copies.end(), [](const Op* copy) {
+      return copy->opcode == Opcode::BulkCopy && copy->has(attr::multicast);
+    });
   return fills;
 }
 
 void Partition::alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk) {
   for (Fill& fill : fills) {
     fill.full = tegula::alloc_barriers(func_, slots, bulk ? 1 : CopyNest::kWarps);
-    fill.empty = tegula::alloc_barriers(func_, slots, func_.num_warps());
+    fill.empty = tegula::alloc_barriers(func_, slots, func_.num_warps() * (fill.multicast ? func_.num_ctas() : 1));
   }
 }
 
@@ -274,7 +298,8 @@ int64_t Partition::go_on(const std::vector<Op*>& nest, const LoopSchedule& sched
     const bool around =
         std::equal(nest.begin(), std::prev(nest.end()), divided.nest.begin(), std::prev(divided.nest.end()));
     return around && divided.nest.back()->parent == loop.parent && have_same_types(own, divided.places) &&
-           std::includes(divided.stored.begin(), divided.stored.end(), stored.begin(), stored.end());
+           std::includes(divided.stored.begin(), divided.stored.end(), stored.begin(), stored.end()) &&
+           std::ranges::equal(fills, divided.fills, {}, &Fill::multicast, &Fill::multicast);
   });
   if (other == divided_.end()) return 0;
   replace_places(loop, own, other->places);
@@ -300,9 +325,11 @@ Turn Partition::begin_fills(const Divided& divided, bool bulk) {
   // The room may have been used for something else before: the copies wait until all warps are here. Behind that no
   // warp is to wait for another one.
   for (const Fill& fill : divided.fills)
-    for (int64_t slot = 0; slot < divided.slots; ++slot)
-      first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {},
-                   bulk ? Attrs{{attr::async_proxy, true}} : Attrs{});
+    for (int64_t slot = 0; slot < divided.slots; ++slot) {
+      Attrs how = readers_of(fill);
+      if (bulk) how[attr::async_proxy] = true;
+      first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {}, std::move(how));
+    }
   return carry_turn(divided.nest, number(first, 0), divided.slots);
 }
 
@@ -318,7 +345,7 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
       late.push_back(fill);
     } else {
       Builder end = behind(*span.last);
-      end.create(Opcode::PhaseArrive, {slot_of(end, fill.empty, turn.slot)});
+      end.create(Opcode::PhaseArrive, {slot_of(end, fill.empty, turn.slot)}, {}, readers_of(fill));
     }
     for (Op* copy : fill.copies) {
       Value* place = copy->operand(1);
@@ -358,7 +385,16 @@ void Partition::balance() {
   if (!copy_warps) return;
   const Registers registers = share_registers(copy_warps->get(attr::one_thread));
   if (registers.program > registers.at_start) copy_warps->set(attr::registers, {registers.program, registers.copying});
+  if (std::any_of(divided_.begin(), divided_.end(), [](const Divided& divided) {
+        return std::any_of(divided.fills.begin(), divided.fills.end(), [](const Fill& fill) { return fill.multicast; });
+      }))
+    meet_at_the_end(*copy_warps);
   take_turns(func_);
+}
+
+// No block may end while warps of others arrive at its barriers.
+void Partition::meet_at_the_end(Op& copy_warps) {
+  before(copy_warps).create(Opcode::Barrier, {}, {}, {{attr::async_proxy, true}, {attr::whole_program, true}});
 }
 
 }  // namespace tegula

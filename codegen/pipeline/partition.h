@@ -25,6 +25,10 @@ namespace tegula {
 /// another one computes. The sums of a loop that does nothing but sum up stay in flight; then a slot is empty one
 /// iteration later. A loop in another one, as in a persistent program, goes on copying for the next iteration of that
 /// one meanwhile; only bulk copies do.
+///
+/// Blocks of a cluster that want the same tile copy parts of it for each other (multicast). Such a slot is empty when
+/// the warps of all blocks have read it, which arrive at the barrier of each; it is full when all bytes of the parts
+/// have come. All blocks meet before the first copy and behind the last arrival.
 class Partition {
  public:
   Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
@@ -63,6 +67,8 @@ class Partition {
   void read_fills(ir::Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
                   const Turn& turn);
   Registers share_registers(bool bulk) const;
+  bool copies_pass_others(const ir::Op& nest) const;
+  void meet_at_the_end(ir::Op& copy_warps);
 
   ir::Func& func_;
   const Target& target_;

@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
@@ -94,8 +95,12 @@ class LoopPipeliner {
       BulkForm form(func_, schedule.copies);
       why_not = form.why_not();
       if (why_not.empty()) {
+        const bool multicast = std::any_of(schedule.copies.begin(), schedule.copies.end(),
+                                           [](const Op* copy) { return copy->has(attr::multicast); });
         if (const int ahead = issue_copies(schedule)) {
-          report_copies("bulk copies", "");
+          report_copies(
+              multicast && divided_ ? "bulk copies, to all blocks of the cluster what all of them want" : "bulk copies",
+              "");
           return ahead;
         }
         why_not = "no two slots of what it copies fit shared memory";
@@ -112,7 +117,7 @@ class LoopPipeliner {
     const int option = func_.bulk_copies();
     if (!context_.target.has(Feature::Tma)) return fmt::format("{} has none", context_.target.name);
     if (option == 1) return "the option bulk_copies forbids it";
-    if (func_.num_ctas() > 1) return "a cluster runs the program";
+    if (func_.num_ctas() > 1 && !is_divided(func_)) return "each block of the cluster computes the whole program";
     if (option == 0 && !schedule.product)
       return "its products do not run beside the program (bulk_copies=2 asks for it)";
     return {};

@@ -1,5 +1,5 @@
-// Logical lines to blocks: finds the jit functions of a file and parses them; the rest of the file is looked at only
-// for imports, decorators and global values.
+// A file as a module: finds the jit functions and parses them; the rest of the file is looked at only for imports,
+// decorators and global values.
 #include "dsl/language/parser.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "dsl/language/block_parser.h"
 #include "dsl/language/grammar.h"
 #include "dsl/language/grammar_support.h"
 #include "dsl/language/splitter.h"
@@ -16,27 +17,16 @@ namespace tegula::language {
 
 namespace {
 
-constexpr int kMaxBlocks = 100;
-constexpr const char* kPage = "docs/language.md#statements";
-constexpr int kMaxElif = 300;
-
-// Python statements that kernels cannot have; a compound one takes its block with it.
-constexpr std::string_view kForeign[] = {"del",   "global", "nonlocal", "try",   "except", "finally",
-                                         "class", "async",  "def",      "yield", "await"};
-
-bool is_foreign(std::string_view word) {
-  return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign);
-}
-
-class Parser {
+/// Reads the host side of a file: which functions are kernels, imports, globals and the conditions they stand under.
+class ModuleParser : private BlockParser {
  public:
-  Parser(std::string_view text, const std::string* file, Diagnostics& diags)
-      : diags_(diags), lines_(split(text, file)) {
+  ModuleParser(std::string_view text, const std::string* file, Diagnostics& diags)
+      : BlockParser(split(text, file), diags) {
     module_.file = file;
   }
 
   Module run() {
-    const OnPage on_page(diags_, kPage);
+    const OnPage on_page(diags_, kStatementsPage);
     find_wrapped();
     scan_host();
     return std::move(module_);
@@ -69,8 +59,7 @@ class Parser {
     }
     if (!at) return std::nullopt;
     next_ = *at;
-    host_ = true;
-    return parse_function();
+    return parse_function(/*host=*/true);
   }
 
   std::optional<Class> host_class(std::string_view name) {
@@ -102,8 +91,6 @@ class Parser {
   }
 
  private:
-  using Form = Statement::Form;
-
   /// What stands between the brackets of `class X(A, b.C, metaclass=M):`.
   static std::vector<std::string> bases_of(std::string_view head) {
     std::vector<std::string> bases;
@@ -129,11 +116,10 @@ class Parser {
   /// At the line `def` of a class.
   void add_method(Class& out) {
     const size_t before = diags_.size();
-    host_ = true;
     Method method;
     for (size_t i = next_; i-- > 0 && lines_[i].text[0] == '@' && lines_[i].indent == lines_[next_].indent;)
       method.is_static = method.is_static || lines_[i].text == "@staticmethod";
-    method.function = parse_function();
+    method.function = parse_function(/*host=*/true);
     for (size_t i = before; i < diags_.size(); ++i) method.mistakes.add(diags_.list()[i]);
     out.methods.push_back(std::move(method));
   }
@@ -275,15 +261,6 @@ class Parser {
     }
   }
 
-  static size_t word_after(const LogicalLine& line, size_t offset) {
-    offset = line.text.find_first_not_of(" \t", offset);
-    return offset == std::string::npos ? line.text.size() : offset;
-  }
-
-  static void copy_errors(const std::vector<Diag>& errors, Diagnostics& to) {
-    for (const Diag& d : errors) to.add(d).page = kPage;
-  }
-
   // ---- Conditions of the module. A block under `if` holds definitions under a condition; that of a `try` is taken to
   // run to its end, so that its `except` never runs.
 
@@ -355,7 +332,7 @@ class Parser {
     for (auto [begin, end] : line.pieces) {
       Diagnostics ignored;
       auto s = parse_statement(line, begin, end, ignored);
-      if (s && s->form != Form::Simple && s->end < end) {
+      if (s && s->form != Statement::Form::Simple && s->end < end) {
         decided = false;
         s = parse_statement(line, word_after(line, s->end), end, ignored);
       }
@@ -387,283 +364,6 @@ class Parser {
     }
   }
 
-  // ---- Functions.
-
-  /// At the line `def`. Takes the function's lines, its body included.
-  Function parse_function() {
-    LogicalLine& line = lines_[next_];
-    Head head = parse_head(line);
-    Function f;
-    if (head.statement && head.statement->function) {
-      f = std::move(*head.statement->function);
-    } else {
-      f.name = std::string(line.word(word_after(line, 3)));
-      f.loc = line.loc(0, 3);
-    }
-    f.body = parse_suite(head, line, fmt::format("function '{}'", f.name));
-    return f;
-  }
-
-  // ---- Blocks.
-
-  /// The first statement of a line, and what else stands on the line.
-  struct Head {
-    std::optional<Statement> statement;
-    size_t suite = 0;  ///< offset of what follows the ':'; 0 if nothing does
-    bool ok() const { return statement.has_value(); }
-  };
-
-  Head parse_head(LogicalLine& line) {
-    Head head;
-    if (!line.errors.empty()) {
-      copy_errors(line.errors, diags_);
-      return head;
-    }
-    auto [begin, end] = line.pieces[0];
-    head.statement = parse_statement(line, begin, end, diags_);
-    if (head.statement && head.statement->end < end) head.suite = word_after(line, head.statement->end);
-    return head;
-  }
-
-  bool more(int indent) const { return next_ < lines_.size() && lines_[next_].indent > indent; }
-
-  void skip_block(int indent) {
-    while (more(indent)) ++next_;
-  }
-
-  /// What follows a head's ':': statements on the same line, or an indented block. `next_` is at the head's line.
-  std::vector<StmtPtr> parse_suite(const Head& head, LogicalLine& line, const std::string& owner) {
-    ++next_;
-    std::vector<StmtPtr> body;
-    if (head.suite) {
-      std::vector<std::pair<size_t, size_t>> pieces = line.pieces;
-      pieces[0].first = head.suite;
-      for (auto [begin, end] : pieces) parse_simple(line, begin, end, body);
-      if (more(line.indent)) {
-        diags_.error(first_token(lines_[next_]), "unexpected indentation")
-            .with_hint(fmt::format("the block of {} stands on its own line already", owner));
-        skip_block(line.indent);
-      }
-      return body;
-    }
-    if (line.pieces.size() > 1 && head.ok()) {
-      for (size_t i = 1; i < line.pieces.size(); ++i)
-        parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
-      return body;
-    }
-    if (!more(line.indent)) {
-      // After an erroneous head nothing is known of a block.
-      if (head.ok()) {
-        Loc at = next_ < lines_.size() ? first_token(lines_[next_])
-                                       : line.loc(line.pieces.back().second - 1, line.pieces.back().second);
-        diags_.error(at, fmt::format("expected an indented block after {}", owner))
-            .with_note(first_token(line), "it begins here");
-      }
-      return body;
-    }
-    if (++depth_ > kMaxBlocks) {
-      diags_.error(first_token(lines_[next_]), fmt::format("blocks are nested more than {} deep", kMaxBlocks));
-      skip_block(line.indent);
-    } else {
-      parse_block(line, body);
-    }
-    --depth_;
-    return body;
-  }
-
-  static Loc first_token(const LogicalLine& line) {
-    std::string_view word = line.word();
-    return line.loc(0, word.empty() ? 1 : word.size());
-  }
-
-  void parse_block(const LogicalLine& head, std::vector<StmtPtr>& body) {
-    const int indent = lines_[next_].indent, narrow = lines_[next_].narrow_indent;
-    const LogicalLine& first = lines_[next_];
-    if (first.narrow_indent <= head.narrow_indent) report_tabs(first, head, false);
-    int told = -1;  // one message for a run of lines with the same wrong indentation
-    while (more(head.indent)) {
-      LogicalLine& line = lines_[next_];
-      if (line.indent == indent) {
-        if (line.narrow_indent != narrow && told != line.narrow_indent) report_tabs(line, first);
-        told = line.narrow_indent != narrow ? line.narrow_indent : -1;
-      } else if (line.indent != told) {
-        told = line.indent;
-        if (!line.tab_column != !first.tab_column) {
-          report_tabs(line, first);
-        } else if (line.indent > indent) {
-          diags_.error(first_token(line), "unexpected indentation")
-              .with_hint(fmt::format("statements of this block begin in column {}", indent + 1));
-        } else {
-          diags_.error(first_token(line), "unindent does not match any outer indentation level")
-              .with_hint(fmt::format("the block around it begins in column {}, the one outside it in column {}",
-                                     indent + 1, head.indent + 1));
-        }
-      }
-      parse_line(body);
-    }
-  }
-
-  /// A line whose tabs make it unclear whether it belongs to the block that `first` begins, or, unless `of_block`, to
-  /// the one that `first` heads.
-  void report_tabs(const LogicalLine& line, const LogicalLine& first, bool of_block = true) {
-    constexpr const char* kHint = "indent with spaces only: how wide a tab is depends on the reader";
-    Loc at = first_token(line);
-    if (line.tab_column && !first.tab_column) {
-      at.column = line.tab_column, at.end_column = line.tab_column + 1;
-      diags_.error(at, fmt::format("a tab in column {} of a line whose block is indented with spaces", at.column))
-          .with_hint(of_block ? fmt::format("statements of this block begin in column {}; {}", first.indent + 1, kHint)
-                              : kHint);
-    } else if (first.tab_column && !line.tab_column) {
-      diags_.error(at, "spaces before a line whose block is indented with tabs").with_hint(kHint);
-    } else {
-      diags_.error(at, "tabs and spaces are mixed in the indentation").with_hint(kHint);
-    }
-  }
-
-  /// Parses the statement(s) of one line and what is indented below them.
-  void parse_line(std::vector<StmtPtr>& body) {
-    LogicalLine& line = lines_[next_];
-    std::string_view word = line.word();
-    if (host_ && word == "try") return parse_try(body);
-    if (is_foreign(word) || line.text[0] == '@') {
-      std::string what = line.text[0] == '@' ? "a decorated function"
-                         : word == "def"     ? "a nested function"
-                                             : fmt::format("'{}'", word);
-      if (word == "except" || word == "finally") {
-        // Told at `try`.
-      } else {
-        diags_.error(first_token(line), what + " is not part of the kernel language");
-      }
-      bool decorator = line.text[0] == '@';
-      ++next_;
-      skip_block(line.indent);
-      // The branches of a `try` go with it.
-      auto at = [&](std::string_view keyword) {
-        return next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == keyword;
-      };
-      while ((word == "try" || word == "except") && (at("except") || at("else") || at("finally"))) {
-        ++next_;
-        skip_block(line.indent);
-      }
-      if (decorator && next_ < lines_.size() && lines_[next_].word() == "def") skip_block(lines_[next_++].indent);
-      return;
-    }
-    Head head = parse_head(line);
-    if (!head.ok()) {
-      for (size_t i = 1; line.errors.empty() && i < line.pieces.size(); ++i)
-        parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
-      // The block of a bad head is still looked at.
-      parse_suite(head, line, {});
-      return;
-    }
-    switch (head.statement->form) {
-      case Form::If:
-      case Form::Elif:
-        if (head.statement->form == Form::Elif) diags_.error(first_token(line), "'elif' without an 'if' before it");
-        body.push_back(parse_if(std::move(head)));
-        break;
-      case Form::Else:
-        diags_.error(first_token(line), "'else' without an 'if' before it");
-        parse_suite(head, line, "'else'");
-        break;
-      case Form::For:
-      case Form::While: {
-        bool is_for = head.statement->form == Form::For;
-        StmtPtr s = std::move(head.statement->stmt);
-        s->body = parse_suite(head, line, is_for ? "'for'" : "'while'");
-        if (next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == "else") {
-          LogicalLine& other = lines_[next_];
-          s->orelse = parse_suite(parse_head(other), other, "'else'");
-        }
-        body.push_back(std::move(s));
-        break;
-      }
-      case Form::With: {
-        StmtPtr s = std::move(head.statement->stmt);
-        s->body = parse_suite(head, line, "'with'");
-        body.push_back(std::move(s));
-        break;
-      }
-      default:
-        body.push_back(std::move(head.statement->stmt));
-        for (size_t i = 1; i < line.pieces.size(); ++i)
-          parse_simple(line, line.pieces[i].first, line.pieces[i].second, body);
-        ++next_;
-    }
-  }
-
-  /// `try` of a host function, which is taken to run to its end: what stands in it, in `else` and in `finally`.
-  void parse_try(std::vector<StmtPtr>& body) {
-    const int indent = lines_[next_].indent;
-    for (bool first = true; next_ < lines_.size() && lines_[next_].indent == indent; first = false) {
-      LogicalLine& line = lines_[next_];
-      const std::string_view word = line.word();
-      if (first ? word != "try" : word != "except" && word != "else" && word != "finally") return;
-      ++next_;
-      if (word == "except")
-        skip_block(indent);
-      else if (more(indent))
-        parse_block(line, body);
-    }
-  }
-
-  /// At the line of `if`: the statement with all its branches.
-  StmtPtr parse_if(Head head) {
-    StmtPtr first;
-    std::vector<StmtPtr>* into = nullptr;
-    int branches = 0;
-    while (true) {
-      LogicalLine& line = lines_[next_];
-      bool elif = head.ok() && head.statement->form == Form::Elif;
-      StmtPtr s = head.ok() && head.statement->stmt ? std::move(head.statement->stmt) : nullptr;
-      std::vector<StmtPtr> block = parse_suite(head, line, elif ? "'elif'" : into && !s ? "'else'" : "'if'");
-      std::vector<StmtPtr>* orelse = into;
-      if (s) {
-        s->body = std::move(block);
-        orelse = &s->orelse;
-        if (into) {
-          into->push_back(std::move(s));
-        } else {
-          first = std::move(s);
-        }
-      } else if (into && head.ok()) {
-        *into = std::move(block);
-        return first;
-      }
-      into = orelse;
-      if (next_ >= lines_.size() || lines_[next_].indent != line.indent) return first;
-      std::string_view word = lines_[next_].word();
-      if (word != "elif" && word != "else") return first;
-      head = parse_head(lines_[next_]);
-      if (++branches == kMaxElif) {
-        diags_.error(first_token(lines_[next_]), fmt::format("more than {} branches in one 'if'", kMaxElif));
-        head = {};
-      }
-    }
-  }
-
-  /// A piece of a line that can only hold a simple statement.
-  void parse_simple(const LogicalLine& line, size_t begin, size_t end, std::vector<StmtPtr>& body) {
-    std::string_view word = line.word(begin);
-    if (is_foreign(word)) {
-      diags_.error(line.loc(begin, begin + word.size()), fmt::format("'{}' is not part of the kernel language", word));
-      return;
-    }
-    auto s = parse_statement(line, begin, end, diags_);
-    if (!s) return;
-    if (s->form != Form::Simple) {
-      diags_.error(line.loc(begin, begin + std::max<size_t>(1, word.size())),
-                   fmt::format("'{}' must begin a line of its own", word.empty() ? line.text.substr(begin, 1) : word));
-      return;
-    }
-    body.push_back(std::move(s->stmt));
-  }
-
-  Diagnostics& diags_;
-  std::vector<LogicalLine> lines_;
-  size_t next_ = 0;
-  int depth_ = 0;
-  bool host_ = false;  ///< the function at hand is no kernel
   Module module_;
   std::vector<ImportBinding> inner_imports_;
   std::unordered_map<std::string, std::string> paths_, inner_paths_;  // of imports, by name
@@ -704,22 +404,22 @@ Module parse(std::string_view text, std::string_view file, Diagnostics& diags) {
     empty.file = name;
     return empty;
   }
-  return Parser(text, name, diags).run();
+  return ModuleParser(text, name, diags).run();
 }
 
 std::optional<Function> parse_signature(std::string_view text, std::string_view file, std::string_view name) {
   Diagnostics ignored;
-  return Parser(text, intern_file(file), ignored).signature(name);
+  return ModuleParser(text, intern_file(file), ignored).signature(name);
 }
 
 std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
                                             Diagnostics& diags) {
-  return Parser(text, intern_file(file), diags).host_function(name);
+  return ModuleParser(text, intern_file(file), diags).host_function(name);
 }
 
 std::optional<Class> parse_class(std::string_view text, std::string_view file, std::string_view name) {
   Diagnostics ignored;
-  return Parser(text, intern_file(file), ignored).host_class(name);
+  return ModuleParser(text, intern_file(file), ignored).host_class(name);
 }
 
 std::string dotted_name(const Expr& e) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "dsl/language/parser.h"
 
@@ -77,7 +78,7 @@ class ImportedFiles {
  public:
   ImportedFiles(std::vector<ConstexprArg> globals, std::vector<std::string> folders,
                 std::vector<std::pair<std::string, std::string>> modules)
-      : globals(std::move(globals)), folders_(std::move(folders)), modules_(std::move(modules)) {}
+      : globals(std::move(globals)), folders(std::move(folders)), modules(std::move(modules)) {}
 
   const SourceFile* find(const std::string& importing, std::string_view module) {
     std::lock_guard lock(mutex_);
@@ -91,13 +92,23 @@ class ImportedFiles {
     return !files_.empty();
   }
 
+  std::vector<std::pair<std::string, std::string>> from_disk() {
+    std::lock_guard lock(mutex_);
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const auto& [path, file] : files_)
+      if (file && !given_.contains(path)) all.emplace_back(path, file->text());
+    return all;
+  }
+
   const std::vector<ConstexprArg> globals;
+  const std::vector<std::string> folders;
+  const std::vector<std::pair<std::string, std::string>> modules;
 
  private:
   const SourceFile* read(const std::string& importing, std::string_view module) {
-    for (const auto& [name, text] : modules_)
+    for (const auto& [name, text] : modules)
       if (name == module) return given(importing, name, text);
-    const fs::path path = find_module(importing, module, folders_);
+    const fs::path path = find_module(importing, module, folders);
     if (path.empty()) return nullptr;
     std::unique_ptr<SourceFile>& file = files_[path.string()];
     std::error_code error;
@@ -114,15 +125,15 @@ class ImportedFiles {
   const SourceFile* given(const std::string& importing, const std::string& name, const std::string& text) {
     const std::string path = (fs::path(importing).parent_path() / (name + ".py")).string();
     std::unique_ptr<SourceFile>& file = files_[path];
+    given_.insert(path);
     if (!file) file = std::unique_ptr<SourceFile>(new SourceFile(text, path, *this));
     return file.get();
   }
 
-  const std::vector<std::string> folders_;
-  const std::vector<std::pair<std::string, std::string>> modules_;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, const SourceFile*> found_;  ///< by the file that imports and the module
   std::map<std::string, std::unique_ptr<SourceFile>> files_;                ///< by path
+  std::set<std::string> given_;                                             ///< those of `modules`
 };
 
 SourceFile::SourceFile(std::string text, std::string_view name, Diagnostics& diags, std::vector<ConstexprArg> globals,
@@ -155,6 +166,12 @@ const std::vector<ConstexprArg>& SourceFile::given() const { return files_.globa
 const SourceFile* SourceFile::imported(std::string_view module) const { return files_.find(*module_.file, module); }
 
 bool SourceFile::read_others() const { return files_.any(); }
+
+std::vector<std::pair<std::string, std::string>> SourceFile::others() const { return files_.from_disk(); }
+
+const std::vector<std::string>& SourceFile::import_folders() const { return files_.folders; }
+
+const std::vector<std::pair<std::string, std::string>>& SourceFile::modules() const { return files_.modules; }
 
 bool SourceFile::mentions(std::string_view keyword, std::string_view name) const {
   return text_.find(fmt::format("{} {}", keyword, name)) != std::string::npos;

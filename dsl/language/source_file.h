@@ -47,12 +47,17 @@ class SourceFile {
   /// The value that the user gave a name of the module; null if there is none.
   const Constexpr* given(std::string_view name) const;
   const std::vector<ConstexprArg>& given() const;
+  /// Folders and modules as they were given.
+  const std::vector<std::string>& import_folders() const;
+  const std::vector<std::pair<std::string, std::string>>& modules() const;
   /// The file of a module as an import of this one names it: "package.module", ".module", "..package". Found from the
   /// root of the package that this file belongs to, from its own folder, and from the import folders, the first that
   /// has it; parsed once. Null if there is no such file. Any thread may ask.
   const SourceFile* imported(std::string_view module) const;
   /// Whether any file but the first has been read.
   bool read_others() const;
+  /// Path and text of the files on disk that have been read besides the first.
+  std::vector<std::pair<std::string, std::string>> others() const;
   /// What is wrong with the text of an imported file.
   const Diagnostics& mistakes() const { return mistakes_; }
 

@@ -54,6 +54,11 @@ class TextSource : public dsl::KernelSource {
     return text;
   }
   bool reads_others() const override { return file_->read_others(); }
+  std::optional<dsl::SourceTexts> texts() const override {
+    return dsl::SourceTexts{*file_->module().file, file_->text(), file_->modules(), file_->given(),
+                            file_->import_folders()};
+  }
+  std::vector<std::pair<std::string, std::string>> imported() const override { return file_->others(); }
   Diagnostics diagnostics() const override { return file_->diagnostics(); }
   std::optional<Autotune> autotune() const override { return find_autotune(file_, function_); }
   std::vector<ConstexprArg> globals() const override { return constant_globals(*file_); }

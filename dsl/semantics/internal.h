@@ -67,8 +67,9 @@ Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 
 /// False after an error: `function` (reduce, ...) calls the function of this name for elements, so the ops of its
-/// region are scalar ones that touch no memory.
-bool check_elements_region(Sema& s, const ir::Block& region, std::string_view name, const char* function);
+/// region are scalar ones that touch no memory. What neither an op nor `results` need is removed first.
+bool check_elements_region(Sema& s, ir::Block& region, const std::vector<ir::Value*>& results, std::string_view name,
+                           const char* function);
 
 /// max, min or sum along an axis, as the functions of that name do it (for softmax).
 Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool keep_dims);

@@ -79,7 +79,7 @@ Val fn_map_elementwise(Sema& s, Args args) {
   auto given = elements(s, args[0].as<FunctionRef>(), *region, pack, single);
   if (given) s.builder.create(ir::Opcode::Yield, *given);
   s.builder = outside;
-  if (!given || !check_elements_region(s, *region, args[0].as<FunctionRef>().name, "map_elementwise")) return {};
+  if (!given || !check_elements_region(s, *region, {}, args[0].as<FunctionRef>().name, "map_elementwise")) return {};
   std::vector<ir::Type> types;
   for (size_t i = 0; i < given->size(); i += size_t(pack)) {
     types.push_back((*inputs)[0]->type.with_elem((*given)[i]->type.elem));

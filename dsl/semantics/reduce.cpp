@@ -1,6 +1,8 @@
 // Reductions and scans, all of them through the ops `reduce` and `scan` with their combining regions.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
@@ -118,7 +120,7 @@ Combine user_combine(Sema& s, const FunctionRef& function, const char* caller, b
     ir::walk(*b.block(), [](ir::Op& op) {
       if (op.opcode == ir::Opcode::InlineAsmEffects) op.opcode = ir::Opcode::InlineAsm;
     });
-    failed = failed || !check_elements_region(s, *b.block(), function.name, caller);
+    failed = failed || !check_elements_region(s, *b.block(), results, function.name, caller);
     return results;
   };
 }
@@ -241,7 +243,22 @@ Val reduce_named(Sema& s, std::string_view name, const Val& x, int axis, bool ke
   return call_function(s, *find_function(name), {x, Int(axis)}, {{"keep_dims", keep_dims}});
 }
 
-bool check_elements_region(Sema& s, const ir::Block& region, std::string_view name, const char* function) {
+// Functions ask for the type of a tile that they make of an element: nothing is computed with it.
+static void remove_unused(ir::Block& region, const Group& results) {
+  auto uses = ir::count_uses(region);
+  for (const ir::Value* result : results) ++uses[result];
+  for (auto it = region.ops.end(); it != region.ops.begin();) {
+    const ir::Op& op = **--it;
+    const bool used = std::ranges::any_of(op.results, [&](auto& r) { return uses[r.get()] > 0; });
+    if (used || !op.has(ir::Pure) || !op.regions.empty()) continue;
+    for (const ir::Value* operand : op.operands) --uses[operand];
+    it = region.ops.erase(it);
+  }
+}
+
+bool check_elements_region(Sema& s, ir::Block& region, const Group& results, std::string_view name,
+                           const char* function) {
+  remove_unused(region, results);
   const ir::Op* wrong = nullptr;
   ir::Value* tile = nullptr;
   ir::walk(region, [&](const ir::Op& op) {

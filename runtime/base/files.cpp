@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 
@@ -16,11 +17,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
+void refuse_if_sealed(const char* what, const fs::path& file) {
+  if (sealed())
+    throw FileError(
+        fmt::format("cannot {} '{}': the process is sealed\n  hint: do so before seal()", what, file.string()));
+}
+
 std::string last_error() { return std::generic_category().message(errno ? errno : EIO); }
 
 }  // namespace
 
 std::string read_file(const fs::path& file) {
+  refuse_if_sealed("read", file);
   std::error_code error;
   if (fs::is_directory(file, error)) throw FileError(fmt::format("cannot read '{}': it is a folder", file.string()));
   errno = 0;
@@ -32,6 +40,7 @@ std::string read_file(const fs::path& file) {
 }
 
 void replace_file(const fs::path& file, std::string_view bytes) {
+  refuse_if_sealed("write", file);
   const fs::path temporary = fs::path(file) += fmt::format(".{}.tmp", getpid());
   errno = 0;
   std::ofstream out(temporary, std::ios::binary);

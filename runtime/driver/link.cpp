@@ -92,49 +92,82 @@ void read_link_log(std::string_view log, Linked& linked) {
   }
 }
 
-Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel) {
-  std::vector<char> info(kLogBytes), errors(kLogBytes);
-  auto number = [](size_t value) { return reinterpret_cast<void*>(value); };  // the driver takes numbers as pointers
-  std::vector<JitOption> options = {JitOption::InfoLogBuffer, JitOption::InfoLogBufferSizeBytes,
-                                    JitOption::ErrorLogBuffer, JitOption::ErrorLogBufferSizeBytes,
-                                    JitOption::LogVerbose};
-  std::vector<void*> values = {info.data(), number(info.size()), errors.data(), number(errors.size()), number(1)};
-  if (ptx.find(".loc") != std::string::npos) {
-    options.push_back(JitOption::GenerateLineInfo);
-    values.push_back(number(1));
+namespace {
+
+// The options of a compilation, where the compiler reports, and what a refusal says.
+class Compilation {
+ public:
+  Compilation(const Driver& driver, const std::string& ptx, std::string_view kernel)
+      : driver_(driver), ptx_(ptx), kernel_(kernel), info_(kLogBytes), errors_(kLogBytes) {
+    auto number = [](size_t value) { return reinterpret_cast<void*>(value); };  // the driver takes numbers as pointers
+    options_ = {JitOption::InfoLogBuffer, JitOption::InfoLogBufferSizeBytes, JitOption::ErrorLogBuffer,
+                JitOption::ErrorLogBufferSizeBytes, JitOption::LogVerbose};
+    values_ = {info_.data(), number(info_.size()), errors_.data(), number(errors_.size()), number(1)};
+    if (ptx.find(".loc") == std::string::npos) return;
+    options_.push_back(JitOption::GenerateLineInfo);
+    values_.push_back(number(1));
   }
 
-  LinkStateOwner owner{driver};
-  auto checked = [&](const char* symbol, Result result) {
+  unsigned count() const { return unsigned(options_.size()); }
+  JitOption* options() { return options_.data(); }
+  void** values() { return values_.data(); }
+
+  void check(const char* symbol, Result result) const {
     if (result == Result::Success) return;
-    int version = ptx_version(ptx);
+    const int version = ptx_version(ptx_);
     if (result == Result::UnsupportedPtxVersion)
       throw DeviceError(
           fmt::format("{} failed: {}\n  note: kernel '{}' is PTX {}.{}, and the driver supports CUDA {}\n"
                       "  hint: update the NVIDIA driver to CUDA {} or later, or compile for a lower PTX version",
-                      symbol, driver.describe(result), kernel, version / 10, version % 10,
-                      cuda_version_text(driver.version), cuda_version_text(cuda_version_for_ptx(version))));
-    std::string note = fmt::format("assembling kernel '{}'", kernel);
-    std::string_view log(errors.data(), strnlen(errors.data(), errors.size()));
-    if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log) + lines_named(log, ptx);
-    driver.fail(symbol, result, note);
-  };
+                      symbol, driver_.describe(result), kernel_, version / 10, version % 10,
+                      cuda_version_text(driver_.version), cuda_version_text(cuda_version_for_ptx(version))));
+    std::string note = fmt::format("assembling kernel '{}'", kernel_);
+    const std::string_view log(errors_.data(), strnlen(errors_.data(), errors_.size()));
+    if (!log.empty()) note += "; the driver's PTX compiler says:" + indented(log) + lines_named(log, ptx_);
+    driver_.fail(symbol, result, note);
+  }
 
-  checked(driver.link_create.symbol,
-          driver.link_create(unsigned(options.size()), options.data(), values.data(), &owner.state));
-  checked(driver.link_add_data.symbol,
-          driver.link_add_data(owner.state, JitInputType::Ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
-                               std::string(kernel).c_str(), 0, nullptr, nullptr));
+  Linked reported() const {
+    Linked made;
+    made.log.assign(info_.data(), strnlen(info_.data(), info_.size()));
+    read_link_log(made.log, made);
+    return made;
+  }
+
+ private:
+  const Driver& driver_;
+  const std::string& ptx_;
+  std::string_view kernel_;
+  std::vector<char> info_, errors_;
+  std::vector<JitOption> options_;
+  std::vector<void*> values_;
+};
+
+}  // namespace
+
+Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel) {
+  Compilation compilation(driver, ptx, kernel);
+  LinkStateOwner owner{driver};
+  compilation.check(driver.link_create.symbol,
+                    driver.link_create(compilation.count(), compilation.options(), compilation.values(), &owner.state));
+  compilation.check(driver.link_add_data.symbol,
+                    driver.link_add_data(owner.state, JitInputType::Ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
+                                         std::string(kernel).c_str(), 0, nullptr, nullptr));
   void* cubin = nullptr;
   size_t bytes = 0;
-  checked(driver.link_complete.symbol, driver.link_complete(owner.state, &cubin, &bytes));
-
-  Linked linked;
+  compilation.check(driver.link_complete.symbol, driver.link_complete(owner.state, &cubin, &bytes));
+  Linked linked = compilation.reported();
   auto* first = static_cast<const uint8_t*>(cubin);  // owned by the link state
   linked.cubin.assign(first, first + bytes);
-  linked.log.assign(info.data(), strnlen(info.data(), info.size()));
-  read_link_log(linked.log, linked);
   return linked;
+}
+
+Linked load_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel, Module& module) {
+  Compilation compilation(driver, ptx, kernel);
+  compilation.check(driver.module_load_data_ex.symbol,
+                    driver.module_load_data_ex(&module, ptx.c_str(), compilation.count(), compilation.options(),
+                                               compilation.values()));
+  return compilation.reported();
 }
 
 }  // namespace tegula::cuda

@@ -1,4 +1,4 @@
-// PTX to cubin through the linker of the driver, which holds its PTX compiler.
+// PTX to machine code by the driver's PTX compiler: through its linker, which gives a cubin, or into a loaded module.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,19 @@
 namespace tegula::cuda {
 
 struct Linked {
-  std::vector<uint8_t> cubin;
-  std::string log;       ///< the compiler's verbose report, warnings included
-  int registers = -1;    ///< per thread, the most of any function in the report; -1: the report does not say
-  int spill_bytes = -1;  ///< bytes of spill stores a thread; -1: the report does not say
+  std::vector<uint8_t> cubin;  ///< none of load_ptx
+  std::string log;             ///< the compiler's verbose report, warnings included
+  int registers = -1;          ///< per thread, the most of any function in the report; -1: the report does not say
+  int spill_bytes = -1;        ///< bytes of spill stores a thread; -1: the report does not say
 };
 
 /// Compiles `ptx` for the GPU of the current context. `kernel` names it in errors. Throws DeviceError with the
 /// compiler's log if it refuses, and with both versions if the driver is older than the PTX.
 Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel);
+
+/// The same, as a program of its own that is loaded as `module`. The linker takes relocatable code alone, in which the
+/// compiler ignores setmaxnreg, so that registers do not move between warps.
+Linked load_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel, Module& module);
 
 /// Reads registers and spills out of a verbose report into `linked`.
 void read_link_log(std::string_view log, Linked& linked);

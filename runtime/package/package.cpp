@@ -21,7 +21,7 @@ namespace {
 
 // A file: the magic, the version, XXH3-64 of what follows, the kernels.
 constexpr std::string_view kMagic = "TegulaPackage\r\n";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -29,7 +29,72 @@ bool same_specialisation(const PackagedKernel& a, const PackagedKernel& b) {
   if (a.name != b.name || a.config != b.config) return false;
   if (a.codes.empty() || b.codes.empty()) return a.codes.empty() && b.codes.empty();
   const KernelImage &left = a.codes.front().image, &right = b.codes.front().image;
-  return left.params == right.params && left.constants == right.constants;
+  return left.params == right.params && left.constants == right.constants && a.key == b.key;
+}
+
+void write(ByteWriter& w, const std::vector<NamedInteger>& integers) {
+  w.number(uint64_t(integers.size()));
+  for (const NamedInteger& i : integers) {
+    w.bytes(i.name);
+    w.number(i.value);
+  }
+}
+
+std::vector<NamedInteger> read_integers(ByteReader& r) {
+  std::vector<NamedInteger> integers(r.count());
+  for (NamedInteger& i : integers) {
+    i.name = r.bytes<std::string>();
+    i.value = r.number<int64_t>();
+  }
+  return integers;
+}
+
+// What is known of a specialisation besides its code.
+void write_facts(ByteWriter& w, const PackagedKernel& k) {
+  write(w, k.constexprs);
+  w.number(uint64_t(k.choices.size()));
+  for (const PackagedChoice& choice : k.choices) {
+    w.bytes(choice.gpu);
+    w.bytes(choice.key);
+    write(w, choice.when);
+  }
+  w.bytes(k.key);
+  w.bytes(k.options);
+  w.number(uint64_t(k.imports.size()));
+  for (const PackagedImport& import : k.imports) {
+    w.bytes(import.file);
+    w.number(import.digest);
+  }
+}
+
+void read_facts(ByteReader& r, PackagedKernel& k) {
+  k.constexprs = read_integers(r);
+  k.choices.resize(r.count());
+  for (PackagedChoice& choice : k.choices) {
+    choice.gpu = r.bytes<std::string>();
+    choice.key = r.bytes<std::string>();
+    choice.when = read_integers(r);
+  }
+  k.key = r.bytes<std::string>();
+  k.options = r.bytes<std::string>();
+  k.imports.resize(r.count());
+  for (PackagedImport& import : k.imports) {
+    import.file = r.bytes<std::string>();
+    import.digest = r.number<uint64_t>();
+  }
+}
+
+// What both are chosen for; one that is for any launch stays so.
+std::vector<PackagedChoice> both(const std::vector<PackagedChoice>& a, const std::vector<PackagedChoice>& b) {
+  if (a.empty() && b.empty()) return {};
+  std::vector<PackagedChoice> all = a;
+  if (a.empty()) all.emplace_back();
+  auto add = [&](const PackagedChoice& choice) {
+    if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
+  };
+  for (const PackagedChoice& choice : b) add(choice);
+  if (b.empty()) add({});
+  return all;
 }
 
 bool for_emulator(const KernelImage& image) { return !image.bitcode.empty(); }
@@ -67,20 +132,27 @@ int assumptions(const KernelImage& image) {
   return sum;
 }
 
-LaunchHandle make_ready(Device& device, const PackagedCode& code) {
-  std::shared_ptr<LoadedKernel> kernel = device.load(code.image);
-  if (!code.without_bulk_copies) return LaunchHandle(std::move(kernel));
-  return LaunchHandle(std::move(kernel), [&device, other = *code.without_bulk_copies] {
-    return std::shared_ptr<LoadedKernel>(device.load(other));
-  });
-}
-
 std::string why_not(const LaunchHandle& handle, std::span<const Arg> args) {
+  if (handle.fits(args)) return "it was chosen for other values of the arguments";
   try {
     refuse_args(handle.image(), args);
   } catch (const LaunchError& error) {
     return error.what();
   }
+}
+
+// Positions of the named arguments among those of a launch, in parts.
+std::vector<std::pair<size_t, int64_t>> positions(const KernelImage& image, const std::vector<NamedInteger>& when) {
+  std::vector<std::pair<size_t, int64_t>> out;
+  for (const NamedInteger& condition : when) {
+    size_t param = 0, constant = 0;
+    for (size_t i = 0; i < image.params.size() + image.constants.size(); ++i) {
+      const bool compiled_in = constant < image.constants.size() && size_t(image.constants[constant].position) == i;
+      const std::string& name = compiled_in ? image.constants[constant++].name : image.params[param++].name;
+      if (name == condition.name) out.emplace_back(i, condition.value);
+    }
+  }
+  return out;
 }
 
 std::string known_names(const Package& package) {
@@ -112,6 +184,7 @@ std::string Package::to_bytes() const {
   for (const PackagedKernel& k : kernels_) {
     w.bytes(k.name);
     w.bytes(k.config);
+    write_facts(w, k);
     w.number(uint64_t(k.codes.size()));
     for (const PackagedCode& code : k.codes) {
       w.bytes(tegula::to_bytes(code.image));
@@ -147,6 +220,7 @@ Package Package::from_bytes(std::string_view bytes, std::string_view name) {
   for (PackagedKernel& k : package.kernels_) {
     k.name = r.bytes<std::string>();
     k.config = r.bytes<std::string>();
+    read_facts(r, k);
     k.codes.resize(r.count());
     for (PackagedCode& code : k.codes) {
       auto image = image_from_bytes(r.bytes<std::string>());
@@ -170,6 +244,7 @@ void Package::write(const std::filesystem::path& file) const { replace_file(file
 void Package::add(PackagedKernel kernel) {
   for (PackagedKernel& have : kernels_) {
     if (!same_specialisation(have, kernel)) continue;
+    have.choices = both(have.choices, kernel.choices);
     for (PackagedCode& code : kernel.codes) {
       auto same = std::find_if(have.codes.begin(), have.codes.end(), [&](const PackagedCode& other) {
         return other.image.target == code.image.target && for_emulator(other.image) == for_emulator(code.image);
@@ -202,6 +277,27 @@ std::string signature_text(const KernelImage& image) {
   return "(" + text + ")";
 }
 
+uint64_t text_digest(std::string_view text) { return digest_of(text); }
+
+LaunchHandle make_ready(Device& device, const PackagedCode& code) {
+  std::shared_ptr<LoadedKernel> kernel = device.load(code.image);
+  if (!code.without_bulk_copies) return LaunchHandle(std::move(kernel));
+  return LaunchHandle(std::move(kernel), [&device, other = *code.without_bulk_copies] {
+    return std::shared_ptr<LoadedKernel>(device.load(other));
+  });
+}
+
+int64_t PackagedConfig::operator[](std::string_view name) const {
+  std::vector<std::string> known;
+  for (const NamedInteger& c : constexprs) {
+    if (c.name == name) return c.value;
+    known.push_back(c.name);
+  }
+  const auto near = nearest_name(name, known);
+  throw LaunchError(fmt::format("the specialisation has no integer '{}' compiled in{}", name,
+                                near ? fmt::format("\n  hint: did you mean '{}'?", *near) : ""));
+}
+
 const PackagedCode* code_for(const PackagedKernel& kernel, const DeviceInfo& device) {
   const PackagedCode* best = nullptr;
   for (const PackagedCode& code : kernel.codes)
@@ -227,17 +323,49 @@ PackagedLaunch::PackagedLaunch(const Package& package, std::string_view name, De
   std::stable_sort(chosen.begin(), chosen.end(), [](const PackagedKernel* a, const PackagedKernel* b) {
     return assumptions(a->codes.front().image) > assumptions(b->codes.front().image);
   });
-  for (const PackagedKernel* k : chosen) handles_.push_back(make_ready(device, *code_for(*k, device.info())));
+  for (const PackagedKernel* k : chosen) {
+    handles_.push_back(make_ready(device, *code_for(*k, device.info())));
+    configs_.push_back({k->config, k->constexprs});
+  }
+  // A choice for this GPU before one for any, and that before one for another; then those for more values.
+  struct Ranked {
+    int gpu;
+    Candidate candidate;
+  };
+  std::vector<Ranked> ranked;
+  for (size_t form = 0; form < chosen.size(); ++form) {
+    const std::vector<PackagedChoice> any(1);
+    for (const PackagedChoice& choice : chosen[form]->choices.empty() ? any : chosen[form]->choices)
+      ranked.push_back({choice.gpu == device.info().name ? 2 : choice.gpu.empty(),
+                        {form, positions(handles_[form].image(), choice.when)}});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return std::pair(a.gpu, a.candidate.when.size()) > std::pair(b.gpu, b.candidate.when.size());
+  });
+  for (Ranked& r : ranked) candidates_.push_back(std::move(r.candidate));
 }
 
-void PackagedLaunch::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
-  if (handles_.size() == 1) return handles_.front().launch(stream, grid, args);
-  for (const LaunchHandle& handle : handles_)
-    if (handle.fits(args)) return handle.launch(stream, grid, args);
+void PackagedLaunch::prewarm() const {
+  for (const LaunchHandle& handle : handles_) handle.prepare_other();
+}
+
+size_t PackagedLaunch::find(std::span<const Arg> args) const {
+  if (candidates_.size() == 1 && candidates_.front().when.empty()) return 0;  // which says itself what does not fit
+  std::vector<Arg> parts;
+  if (std::any_of(args.begin(), args.end(), [](const Arg& a) { return a.kind == Arg::Kind::Descriptor; })) {
+    parts = in_parts(args);
+    args = parts;
+  }
+  auto holds = [&](const std::pair<size_t, int64_t>& c) {
+    return c.first < args.size() && args[c.first].i == c.second;
+  };
+  for (const Candidate& candidate : candidates_)
+    if (std::all_of(candidate.when.begin(), candidate.when.end(), holds) && handles_[candidate.form].fits(args))
+      return candidate.form;
   std::string text =
       fmt::format("kernel '{}': none of its {} specialisations takes these arguments", name_, handles_.size());
   for (const LaunchHandle& handle : handles_)
-    text += fmt::format("\n  {}\n    {}", signature_text(handle.image()), why_not(handle, in_parts(args)));
+    text += fmt::format("\n  {}\n    {}", signature_text(handle.image()), why_not(handle, args));
   throw LaunchError(text);
 }
 

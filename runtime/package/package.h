@@ -24,13 +24,44 @@ struct PackagedCode {
   bool operator==(const PackagedCode&) const = default;
 };
 
+/// A named integer: a compile-time value, or the value of an argument.
+struct NamedInteger {
+  std::string name;
+  int64_t value = 0;
+  bool operator==(const NamedInteger&) const = default;
+};
+
+/// What a specialisation was chosen for, by tuning or by heuristics.
+struct PackagedChoice {
+  std::string gpu;                 ///< "NVIDIA H200"; empty: any
+  std::string key;                 ///< of the tuning problem, for programs that compile
+  std::vector<NamedInteger> when;  ///< values that arguments of a launch must have
+  bool operator==(const PackagedChoice&) const = default;
+};
+
+/// A file that the kernel's text imports from.
+struct PackagedImport {
+  std::string file;
+  uint64_t digest = 0;  ///< of its text
+  bool operator==(const PackagedImport&) const = default;
+};
+
 /// One specialisation of a kernel: types and assumptions of its arguments, compile-time values and options are settled.
 struct PackagedKernel {
   std::string name;    ///< by which programs ask for it; several specialisations may share one
   std::string config;  ///< what is compiled in, as text: "BLOCK=1024 num_warps=8"
   std::vector<PackagedCode> codes;
+  std::vector<NamedInteger> constexprs = {};  ///< those of `config` that are integers
+  /// Launches take it for one of these alone; empty: for any.
+  std::vector<PackagedChoice> choices = {};
+  std::string key = {};                      ///< of text, types and options, for programs that compile; may be empty
+  std::string options = {};                  ///< text of the options, likewise
+  std::vector<PackagedImport> imports = {};  ///< likewise
   bool operator==(const PackagedKernel&) const = default;
 };
+
+/// XXH3-64.
+uint64_t text_digest(std::string_view text);
 
 class Package {
  public:
@@ -60,6 +91,17 @@ std::string signature_text(const KernelImage& image);
 /// one of the same generation, PTX that its driver assembles. Null: none of them runs there.
 const PackagedCode* code_for(const PackagedKernel& kernel, const DeviceInfo& device);
 
+/// The code made ready on the device, which must outlive it. Throws DeviceError.
+LaunchHandle make_ready(Device& device, const PackagedCode& code);
+
+/// What a specialisation of a package has compiled in, for grids.
+struct PackagedConfig {
+  std::string text;  ///< "BLOCK=1024 num_warps=8"
+  std::vector<NamedInteger> constexprs;
+  /// The value of an integer among them: `config["BLOCK"]`. Throws LaunchError for other names.
+  int64_t operator[](std::string_view name) const;
+};
+
 /// A kernel of a package made ready on a device, which must outlive it. May be called from any thread.
 class PackagedLaunch {
  public:
@@ -67,23 +109,54 @@ class PackagedLaunch {
   /// options compiled in alone. Throws LaunchError if there is none, DeviceError if the device refuses one.
   PackagedLaunch(const Package& package, std::string_view name, Device& device, std::string_view config = {});
 
-  /// Launches the specialisation that assumes most of what these arguments fulfil. Throws LaunchError that says for
-  /// each specialisation why it does not take them.
-  void launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const;
+  /// Launches the specialisation that assumes most of what these arguments fulfil; of those that tuning chose for some
+  /// values of arguments on some GPU, the one for these. Throws LaunchError that says for each specialisation why it
+  /// does not take them.
+  void launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {
+    handles_[find(args)].launch(stream, grid, args);
+  }
+  /// The same with a grid that follows from what the specialisation has compiled in:
+  /// `[&](const PackagedConfig& c) { return Grid{cdiv(n, c["BLOCK"])}; }`
+  template <class F>
+  requires std::is_invocable_r_v<Grid, const F&, const PackagedConfig&>
+  void launch(StreamHandle stream, const F& grid, std::span<const Arg> args) const {
+    const size_t form = find(args);
+    handles_[form].launch(stream, grid(configs_[form]), args);
+  }
 
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void operator()(StreamHandle stream, Grid grid,
                                                                        const Args&... values) const {
     const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
-    launch(stream, grid, args);
+    launch(stream, grid, std::span<const Arg>(args));
+  }
+  template <class F, class... Args>
+  requires(std::is_invocable_r_v<Grid, const F&, const PackagedConfig&> &&
+           (std::convertible_to<const Args&, Arg> && ...)) void
+  operator()(StreamHandle stream, const F& grid, const Args&... values) const {
+    const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
+    launch(stream, grid, std::span<const Arg>(args));
   }
 
-  /// The specialisations, in the order in which they are tried.
+  /// The specialisations, those that assume most first.
   std::span<const LaunchHandle> handles() const { return handles_; }
+  /// Makes ready what launches may need besides: code for arguments that allow no tensor maps. Throws DeviceError.
+  void prewarm() const;
 
  private:
+  /// A specialisation and what it is chosen for; `when` by position among the arguments.
+  struct Candidate {
+    size_t form;
+    std::vector<std::pair<size_t, int64_t>> when;
+  };
+
+  /// The specialisation for these arguments. Throws LaunchError.
+  size_t find(std::span<const Arg> args) const;
+
   std::string name_;
   std::vector<LaunchHandle> handles_;
+  std::vector<PackagedConfig> configs_;  ///< of the handles
+  std::vector<Candidate> candidates_;    ///< in the order in which they are tried
 };
 
 }  // namespace tegula

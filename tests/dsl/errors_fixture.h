@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsl/tegula.h"
+#include "tests/message_of.h"
 
 namespace tegula {
 
@@ -23,16 +24,6 @@ inline const std::string kAdd = R"(def add(out, x, n, size, BLOCK: tl.constexpr)
     v = tl.load(x + i, mask=i < size)
     tl.store(out + i, v + n, mask=i < size)
 )";
-
-template <class E = Error, class Fn>
-std::string message_of(Fn fn) {
-  try {
-    fn();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 /// A program of one or more kernels; the first line of `text` is line 5 of k.py.
 inline Program program_of(const std::string& text) { return Program::parse(kHead + text, "k.py"); }

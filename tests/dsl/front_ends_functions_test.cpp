@@ -39,7 +39,7 @@ TEST(FrontEndsFunctions, OperatorsOfIntegers) {
     r -= (a & 255) | (b << 2);
     r *= 2;
     r |= 1;
-    r = where((a < b) & (a != 3) | ~(b >= 4), r, -r);
+    r = where(((a < b) & (a != 3)) | ~(b >= 4), r, -r);
     r = where(logical_not(a == b), r, a >> 1);
     store(out + i, r + (1 - a) + (5 | b) + (100 ^ a));
   });

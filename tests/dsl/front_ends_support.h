@@ -6,6 +6,7 @@
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/ops_support.h"
+#include "tests/message_of.h"
 
 namespace tegula::front_ends {
 
@@ -99,17 +100,6 @@ void expect_agree(const std::string& body, const Kernel& cpp, const LaunchOption
   } catch (const Error& error) {
     ADD_FAILURE() << error.what() << "\n" << body;
   }
-}
-
-/// What a call throws.
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 }  // namespace tegula::front_ends

@@ -11,6 +11,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
+#include "tests/message_of.h"
 #include "tests/runtime/fake_gpu.h"
 
 namespace tegula {
@@ -25,16 +26,6 @@ def scale(out, x, n, BLOCK: tl.constexpr, FACTOR: tl.constexpr = 2):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
 )";
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 

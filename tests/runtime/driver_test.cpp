@@ -1,5 +1,4 @@
-// The driver table, the CUDA device and what stands on it, over a driver that fails on demand. The last tests use the
-// machine's GPU and are skipped without one.
+// The driver table, the CUDA device and what stands on it, over a driver that fails on demand.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +12,9 @@
 #include "runtime/stream.h"
 #include "runtime/timing.h"
 #include "runtime/workspace.h"
+#include "tests/message_of.h"
 #include "tests/runtime/fake_driver.h"
+#include "tests/runtime/lost_device.h"
 
 namespace tegula {
 namespace {
@@ -21,21 +22,6 @@ namespace {
 namespace fake = cuda::fake;
 using cuda::Driver;
 using cuda::Result;
-
-template <class E = Error, class Fn>
-std::string message_of(Fn fn) {
-  try {
-    fn();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
-
-const std::string kLost =
-    "\n  note: a kernel that ran earlier faulted and spoilt its context: every further call on this GPU fails in this "
-    "process\n  hint: restart the process; the emulator names the kernel, the line and the address of an illegal "
-    "access";
 
 KernelImage softmax_image() {
   KernelImage image;
@@ -206,6 +192,26 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
   with_lines.ptx += "\t.loc 1 2 3\n";
   device->load(with_lines);
   EXPECT_EQ(driver_.link_options.back(), cuda::JitOption::GenerateLineInfo);
+}
+
+// The linker's code is relocatable, in which registers cannot move.
+TEST_F(DriverTest, PtxThatMovesRegistersIsNoPartOfALink) {
+  driver_.info_log = "info    : Used 168 registers, used 1 barriers\n";
+  KernelImage moving = softmax_image();
+  moving.ptx += "// setmaxnreg.inc.sync.aligned.u32 240;\n";
+  auto device = open();
+  auto kernel = device->load(moving);
+  EXPECT_EQ(driver_.linked_ptx, moving.ptx);
+  EXPECT_EQ(kernel->image().registers, 168);
+  EXPECT_TRUE(kernel->image().cubin.empty());
+  EXPECT_EQ(count("cuModuleLoadDataEx"), 1);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 0);
+  driver_.fail["cuModuleLoadDataEx"] = Result::InvalidPtx;
+  driver_.error_log = "ptxas fatal   : aborted\n";
+  EXPECT_EQ(message_of<DeviceError>([&] { device->load(moving); }),
+            "cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
+            "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
+            "    ptxas fatal   : aborted");
 }
 
 TEST_F(DriverTest, AsksTheFunctionWhereTheReportIsSilent) {
@@ -518,17 +524,17 @@ TEST_F(DriverTest, IllegalAccessSpoilsEveryLaterCall) {
   Event event(*device);
   driver_.sticky = Result::IllegalAddress;
   const std::string error = " failed: CUDA_ERROR_ILLEGAL_ADDRESS (the driver's words)";
-  EXPECT_EQ(message_of<DeviceLostError>([&] { device->synchronize(); }), "cuStreamSynchronize" + error + kLost);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { device->synchronize(); }), "cuStreamSynchronize" + error + kLostDevice);
   EXPECT_EQ(message_of<DeviceLostError>([&] { kernel->launch({1}, nullptr, nullptr); }),
             "cuLaunchKernel" + error +
                 "\n  note: kernel 'softmax', grid 1 x 1 x 1, 256 threads and 1024 bytes of shared memory a program" +
-                kLost);
-  EXPECT_EQ(message_of<DeviceLostError>([&] { buffer.download<int>(); }), "cuMemcpyDtoHAsync_v2" + error + kLost);
+                kLostDevice);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { buffer.download<int>(); }), "cuMemcpyDtoHAsync_v2" + error + kLostDevice);
   EXPECT_EQ(message_of<DeviceLostError>([&] { Buffer(*device, 1); }),
-            "cuMemAlloc_v2" + error + "\n  note: asked for 1 bytes on Fake GPU" + kLost);
-  EXPECT_EQ(message_of<DeviceLostError>([&] { event.record(); }), "cuEventRecord" + error + kLost);
+            "cuMemAlloc_v2" + error + "\n  note: asked for 1 bytes on Fake GPU" + kLostDevice);
+  EXPECT_EQ(message_of<DeviceLostError>([&] { event.record(); }), "cuEventRecord" + error + kLostDevice);
   EXPECT_EQ(message_of<DeviceLostError>([&] { device->load(softmax_image()); }),
-            "cuLinkCreate_v2" + error + "\n  note: assembling kernel 'softmax'" + kLost);
+            "cuLinkCreate_v2" + error + "\n  note: assembling kernel 'softmax'" + kLostDevice);
 }  // and what is given back now makes no noise
 
 TEST_F(DriverTest, Capture) {
@@ -596,144 +602,6 @@ TEST_F(DriverTest, HandleRefusesHostMemoryOnce) {
   driver_.pageable_access = 1;  // a GPU that reaches all of it
   auto another = open();
   LaunchHandle(another->load(softmax_image()))(nullptr, {1}, host, 5);
-}
-
-// A kernel that adds 1 to the float at its first argument and writes beyond it when its second is large.
-constexpr const char* kIncrement = R"(.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry increment(.param .u64 p, .param .u32 n) {
-  .reg .b64 %d<4>; .reg .b32 %r<2>; .reg .f32 %f<2>;
-  ld.param.u64 %d0, [p];
-  ld.param.u32 %r0, [n];
-  mul.wide.u32 %d1, %r0, 1073741824;
-  add.s64 %d2, %d0, %d1;
-  ld.global.f32 %f0, [%d2];
-  add.f32 %f0, %f0, 0f3F800000;
-  st.global.f32 [%d2], %f0;
-  ret;
-})";
-
-class GpuTest : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      device_ = open_cuda_device();
-    } catch (const DeviceError& error) {
-      GTEST_SKIP() << "no GPU: " << error.what();
-    }
-  }
-  KernelImage increment() {
-    KernelImage image;
-    image.kernel = "increment";
-    image.target = "sm_75";
-    image.num_warps = 1;
-    image.params = {{"p", Elem::F32, true, 16}, {"n", Elem::I32, false, 1}};
-    image.ptx = kIncrement;
-    return image;
-  }
-  std::unique_ptr<Device> device_;
-};
-
-TEST_F(GpuTest, RunsFromPtxThenFromItsCubin) {
-  auto first = device_->load(increment());
-  EXPECT_GT(first->image().registers, 0);
-  EXPECT_EQ(first->image().spill_bytes, 0);
-  ASSERT_FALSE(first->image().cubin.empty());
-  Stream stream(*device_);
-  Buffer x(*device_, std::vector<float>(32, 1.0f), stream);
-  KernelImage image = first->image();
-  image.ptx.clear();
-  LaunchHandle handle(device_->load(image));
-  handle(stream, {1}, x, 0);
-  EXPECT_EQ(x.download<float>(stream)[0], 2.0f);
-}
-
-TEST_F(GpuTest, GraphAndTiming) {
-  LaunchHandle handle(device_->load(increment()));
-  Stream stream(*device_);
-  Buffer x(*device_, 128);
-  x.fill(0, stream);
-  Graph graph = capture(*device_, stream, [&] { handle(stream, {1}, x, 0); });
-  EXPECT_EQ(x.download<float>(stream)[0], 0.0f);
-  graph.launch(stream);
-  graph.launch(stream);
-  EXPECT_EQ(x.download<float>(stream)[0], 2.0f);
-  tegula::Timing timing =
-      time_on_device(*device_, [&] { handle(stream, {1}, x, 0); }, {.flush_l2 = true, .stream = stream});
-  EXPECT_GT(timing.median_ms, 0);
-  EXPECT_LT(timing.median_ms, 1);
-}
-
-TEST_F(GpuTest, BadPtxIsRefused) {
-  KernelImage bad = increment();
-  bad.ptx += "nonsense";
-  std::string message = message_of<DeviceError>([&] { device_->load(bad); });
-  EXPECT_NE(message.find("CUDA_ERROR_INVALID_PTX"), std::string::npos) << message;
-  EXPECT_NE(message.find("the driver's PTX compiler says:"), std::string::npos) << message;
-  bad.ptx = increment().ptx;
-  bad.ptx.replace(bad.ptx.find("7.0"), 3, "99.0");
-  message = message_of<DeviceError>([&] { device_->load(bad); });
-  EXPECT_NE(message.find("is PTX 99.0, and the driver supports CUDA "), std::string::npos) << message;
-}
-
-// In a child process: the fault spoils the whole process.
-TEST_F(GpuTest, IllegalAccess) {
-  device_.reset();
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  EXPECT_EXIT(
-      {
-        auto device = open_cuda_device();
-        LaunchHandle handle(device->load(increment()));
-        Buffer x(*device, 128);
-        handle(nullptr, {1}, x, 1000);
-        std::string first = message_of<DeviceLostError>([&] { device->synchronize(); });
-        std::string second = message_of<DeviceLostError>([&] { Buffer(*device, 16); });
-        std::string third = message_of<DeviceLostError>([&] { handle(nullptr, {1}, x, 0); });
-        std::fprintf(stderr, "%s\n%s\n%s\n", first.c_str(), second.c_str(), third.c_str());
-        bool good = first.find("ILLEGAL_ADDRESS") != first.npos && first.ends_with(kLost) && second.ends_with(kLost) &&
-                    third.ends_with(kLost);
-        _exit(good ? 0 : 1);  // the context is lost: leave it as it is
-      },
-      testing::ExitedWithCode(0), "ILLEGAL_ADDRESS");
-}
-
-// The median of paired rounds: the handle's host time against the bare driver call's, same kernel, same arguments.
-TEST_F(GpuTest, LaunchAddsLittle) {
-  Driver driver = Driver::open();
-  LaunchHandle handle(device_->load(increment()));
-  cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
-  driver.call(driver.module_load_data, &module, static_cast<const void*>(handle.image().cubin.data()));
-  driver.call(driver.module_get_function, &function, module, "increment");
-  Stream stream(*device_);
-  Buffer x(*device_, 128);
-  uint64_t address = x.address();
-  int n = 0;
-  void* params[] = {&address, &n};
-  auto time = [&](auto launch) {
-    constexpr int kLaunches = 200;  // fewer than the driver queues without waiting
-    stream.synchronize();
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kLaunches; ++i) launch();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kLaunches;
-  };
-  auto bare = [&] {
-    driver.launch_kernel(function, 1, 1, 1, 32, 1, 1, 0, static_cast<cuda::Stream>(stream.get()), params, nullptr);
-  };
-  auto ours = [&] { handle(stream, {1}, x, n); };
-  time(bare), time(ours);
-  std::vector<double> ratios, same, bare_us;
-  for (int i = 0; i < 31; ++i) {
-    double a = time(bare), b = time(ours), c = time(bare);
-    ratios.push_back(b / a);
-    same.push_back(c / a);
-    bare_us.push_back(a);
-  }
-  driver.module_unload(module);
-  std::printf("bare launch %.2f us, handle / bare %.3f, bare / bare %.3f\n", median(bare_us), median(ratios),
-              median(same));
-  EXPECT_LE(median(ratios), 1.15);
 }
 
 }  // namespace

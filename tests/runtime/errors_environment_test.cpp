@@ -81,7 +81,7 @@ TEST_F(ErrorsEnvironmentTest, NoGpuOrNoDriverForIt) {
     Buffer buffer(*gpu, 64);
     Program program = program_of(kAdd);
     program.set_cache(nullptr);
-    EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "(no error)");
+    EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "no error");
     EXPECT_EQ(fake.state.count("cuLaunchKernelEx"), 1);
     EXPECT_EQ(fake.state.block[0], 128u);
   }
@@ -121,7 +121,7 @@ TEST_F(ErrorsEnvironmentTest, TheDriverRefuses) {
             "  hint: the kernel needs more registers or shared memory than one program may have: try fewer warps, "
             "smaller tiles or fewer stages");
   fake.state.fail.clear();
-  EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "(no error)");
+  EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "no error");
   EXPECT_EQ(cache->stats().images, 1);
   EXPECT_TRUE(warnings_.empty());
 }
@@ -134,7 +134,7 @@ TEST_F(ErrorsEnvironmentTest, IllegalAccessInAnEarlierLaunch) {
   Program program = program_of(kAdd);
   auto cache = cache_at(root_);
   program.set_cache(cache);
-  EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "(no error)");
+  EXPECT_EQ(launch_on_fake(program, *gpu, buffer, 2), "no error");
   fake.state.sticky = cuda::Result::IllegalAddress;
   const std::string lost =
       " failed: CUDA_ERROR_ILLEGAL_ADDRESS (the driver's words)\n"
@@ -284,7 +284,7 @@ TEST_F(ErrorsCacheTest, FullDisk) {
   size_t found = cache->stats().images;
   setrlimit(RLIMIT_FSIZE, &before);
   signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(message, "(no error)");
+  EXPECT_EQ(message, "no error");
   EXPECT_EQ(y.download<float>()[0], 2);
   EXPECT_EQ(found, 1u);  // the entry that was there, and no part of a new one
   EXPECT_EQ(warnings_, std::vector<std::string>{"compiled kernels are not kept on disk: folder " + root_.string() +

@@ -296,6 +296,20 @@ inline void* lookup(const char* symbol) {
       ++state->modules_open;
       return *m = handle<cuda::Module>(0x40), Result::Success;
     });
+    put(table.module_load_data_ex,
+        [](cuda::Module* m, const void* image, unsigned n, JitOption* options, void** values) {
+          for (unsigned i = 0; i < n; ++i) {
+            if (options[i] == JitOption::InfoLogBuffer)
+              std::strcpy(static_cast<char*>(values[i]), state->info_log.c_str());
+            if (options[i] == JitOption::ErrorLogBuffer)
+              std::strcpy(static_cast<char*>(values[i]), state->error_log.c_str());
+          }
+          ENTER("cuModuleLoadDataEx");
+          state->linked_ptx = static_cast<const char*>(image);
+          state->link_options.assign(options, options + n);
+          ++state->modules_open;
+          return *m = handle<cuda::Module>(0x41), Result::Success;
+        });
     put(table.module_unload, [](cuda::Module) { return --state->modules_open, Result::Success; });
     put(table.module_get_function, [](Function* f, cuda::Module, const char*) {
       ENTER("cuModuleGetFunction");

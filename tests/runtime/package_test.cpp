@@ -6,6 +6,7 @@
 
 #include "runtime/base/files.h"
 #include "runtime/base/float16.h"
+#include "tests/message_of.h"
 #include "tests/runtime/fake_gpu.h"
 
 namespace tegula {
@@ -25,15 +26,6 @@ KernelImage image_for(std::string target,
 
 PackagedKernel kernel_of(KernelImage image, std::string config = "BLOCK=64") {
   return {image.kernel, std::move(config), {{std::move(image), {}}}};
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(none)";
 }
 
 class Packages : public testing::Test {
@@ -77,7 +69,7 @@ TEST_F(Packages, ThatAreNoneOrDamagedAreRefused) {
   Package package;
   package.add(kernel_of(image_for("sm_80")));
   const std::string good = package.to_bytes();
-  auto why = [](const std::string& bytes) { return error_of([&] { Package::from_bytes(bytes, "p.tgp"); }); };
+  auto why = [](const std::string& bytes) { return message_of([&] { Package::from_bytes(bytes, "p.tgp"); }); };
   EXPECT_EQ(why("text"), "'p.tgp' is no package of kernels\n  hint: `tegula build` makes one");
   EXPECT_EQ(why(good.substr(0, 18)), "'p.tgp' is cut short");
   for (size_t at = 30; at < good.size(); at += 7) {
@@ -89,18 +81,18 @@ TEST_F(Packages, ThatAreNoneOrDamagedAreRefused) {
   std::string other = good;
   other[15] = 99;
   EXPECT_EQ(why(other),
-            "'p.tgp' is a package of format 99, this library reads format 1\n  hint: build it again with the `tegula` "
+            "'p.tgp' is a package of format 99, this library reads format 2\n  hint: build it again with the `tegula` "
             "command of this version");
-  EXPECT_EQ(error_of([&] { Package::read(folder_ / "none.tgp"); }),
+  EXPECT_EQ(message_of([&] { Package::read(folder_ / "none.tgp"); }),
             "cannot read '" + (folder_ / "none.tgp").string() + "': No such file or directory");
-  EXPECT_EQ(error_of([&] { Package::read(folder_); }), "cannot read '" + folder_.string() + "': it is a folder");
+  EXPECT_EQ(message_of([&] { Package::read(folder_); }), "cannot read '" + folder_.string() + "': it is a folder");
 }
 
 TEST_F(Packages, AreReplacedAsAWhole) {
   Package package;
   package.add(kernel_of(image_for("sm_80")));
   package.write(folder_ / "p.tgp");
-  EXPECT_EQ(error_of([&] { package.write(folder_ / "none" / "p.tgp"); }),
+  EXPECT_EQ(message_of([&] { package.write(folder_ / "none" / "p.tgp"); }),
             "cannot write '" + (folder_ / "none" / "p.tgp").string() + "': No such file or directory");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);  // nothing else is left
 }
@@ -156,7 +148,7 @@ TEST(PackagedLaunch, TakesTheSpecialisationThatAssumesMost) {
   std::vector<int> warps;
   for (const FakeGpu::Launch& launch : gpu.launches()) warps.push_back(launch.num_warps);
   EXPECT_EQ(warps, (std::vector{1, 2, 4, 8}));
-  EXPECT_EQ(error_of([&] { k(nullptr, {1}, reinterpret_cast<double*>(x), 7); }),
+  EXPECT_EQ(message_of([&] { k(nullptr, {1}, reinterpret_cast<double*>(x), 7); }),
             "kernel 'k': none of its 4 specialisations takes these arguments\n"
             "  (x: *f32 a multiple of 16, n = 1)\n"
             "    kernel 'k', argument 'x': expected *f32, found a pointer to f64\n"
@@ -172,13 +164,14 @@ TEST(PackagedLaunch, SaysWhatThePackageLacks) {
   Package package;
   package.add(kernel_of(image_for("sm_100a")));
   FakeGpu gpu;
-  EXPECT_EQ(error_of([&] { PackagedLaunch(package, "soft", gpu); }), "the package has no kernel 'soft'; it has k");
-  EXPECT_EQ(error_of([&] { PackagedLaunch(package, "k", gpu, "BLOCK=7"); }),
+  EXPECT_EQ(message_of([&] { PackagedLaunch(package, "soft", gpu); }), "the package has no kernel 'soft'; it has k");
+  EXPECT_EQ(message_of([&] { PackagedLaunch(package, "k", gpu, "BLOCK=7"); }),
             "the package has no kernel 'k' with 'BLOCK=7'; it has k");
-  EXPECT_EQ(error_of([&] { PackagedLaunch(package, "k", gpu); }),
+  EXPECT_EQ(message_of([&] { PackagedLaunch(package, "k", gpu); }),
             "kernel 'k' of the package does not run on Fake GPU (compute capability 9.0); it is built for sm_100a\n"
             "  hint: `tegula build --target sm_90` adds it");
-  EXPECT_EQ(error_of([&] { PackagedLaunch(Package(), "k", gpu); }), "the package has no kernel 'k'; it has no kernels");
+  EXPECT_EQ(message_of([&] { PackagedLaunch(Package(), "k", gpu); }),
+            "the package has no kernel 'k'; it has no kernels");
 }
 
 }  // namespace

@@ -55,12 +55,25 @@ TEST_F(Command, BuildsFromAList) {
 
   write("wrong.list", "add.py::add --constexpr\n");
   r = tegula("build --from wrong.list -o app.tgp");
-  EXPECT_EQ(r.status, 2);
-  EXPECT_HAS(r.err, "wrong.list:1: ");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "wrong.list:1: '--constexpr' takes a value\n");
   write("open.list", "add.py::add --arg 'x=*f32\n");
   EXPECT_EQ(tegula("build --from open.list -o app.tgp").err,
             "error: open.list:1: the quote ' has no end\n  add.py::add --arg 'x=*f32\n");
   EXPECT_EQ(tegula("build -o app.tgp").err, "error: nothing to build: name a FILE::KERNEL, or a list with --from\n");
+}
+
+TEST_F(Command, RecordsWhatARunNeeds) {
+  setenv("TEGULA_RECORD", "app.list", 1);
+  const CommandResult run = tegula(
+      "run add.py::add --grid 1 --random x=f32[32] --random y=f32[32] --zeros out=f32[32] --arg n=30 --constexpr "
+      "BLOCK=32");
+  unsetenv("TEGULA_RECORD");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(file("app.list"),
+            "add.py::add --arg 'x=*f32' --arg 'y=*f32' --arg 'out=*f32' --arg n=i32 --constexpr BLOCK=32\n");
+  const CommandResult r = tegula("build --from app.list --target sm_80 -o app.tgp");
+  EXPECT_EQ(r.status, 0) << r.err;
 }
 
 TEST_F(Command, BuildWithWrongTypesLeavesThePackageAlone) {

@@ -12,10 +12,10 @@
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "dsl/kernel_source.h"
+#include "dsl/listing/assembler.h"
 #include "dsl/program.h"
 #include "dsl/tuner.h"
 #include "tools/tegula/arguments.h"
-#include "tools/tegula/assembler.h"
 #include "tools/tegula/commands.h"
 
 namespace tegula::cli {
@@ -30,7 +30,6 @@ struct Options {
   std::vector<std::string> constexprs;
   std::vector<std::string> globals;
   LaunchOptions launch;
-  bool no_dependent_launch = false;
   std::string output;
   bool times = false;
 };
@@ -47,7 +46,7 @@ void write_output(const std::string& path, std::string_view data) {
 }
 
 /// Prints what is known of the code; `assembled` may be null, then `why` says why.
-void report(const KernelImage& image, const Assembled* assembled, const std::string& why) {
+void report(const KernelImage& image, const dsl::Assembled* assembled, const std::string& why) {
   fmt::print(stderr, "{} for {}: {} warps{}{}, {} bytes of shared memory", image.kernel, image.target, image.num_warps,
              image.copy_warps ? fmt::format(" and {} that copy", image.copy_warps) : "",
              image.num_ctas > 1 ? fmt::format(" in each of {} blocks", image.num_ctas) : "", image.shared_bytes);
@@ -116,7 +115,6 @@ int compile_command(const Options& o) {
   Kernel kernel = find_kernel(program, name);
   LaunchOptions launch = with_constexprs(o.launch, o.constexprs);
   std::vector<ArgType> types = parse_arg_types(kernel, o.args, launch);
-  launch.dependent_launch = !o.no_dependent_launch;
   if (complete_options(kernel, types, launch)) {
     fmt::print(stderr,
                "{}: {} (what is not given: the first configuration, and heuristics for integers of {}, for "
@@ -147,7 +145,7 @@ int compile_command(const Options& o) {
   if (o.times) print_times(times);
 
   std::string why;
-  std::optional<Assembled> assembled = assemble(*image, why);
+  std::optional<dsl::Assembled> assembled = dsl::assemble(*image, why);
   if (o.emit == "cubin") {
     if (!assembled) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
     write_output(o.output, {reinterpret_cast<const char*>(assembled->cubin.data()), assembled->cubin.size()});
@@ -173,8 +171,6 @@ Command add_compile(CLI::App& parent) {
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
   app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
   add_launch_options(*app, o->launch);
-  app->add_flag("--no-dependent-launch", o->no_dependent_launch,
-                "The code does not wait for earlier kernels itself: launches cannot overlap");
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(

@@ -103,26 +103,49 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   worker.abandon(fault);
 }
 
+/// What is said of an access to the shared memory of a block of the cluster that may not be accessed.
+struct ClusterAccess {
+  const char *ended, *unknown, *nowhere;
+};
+inline constexpr ClusterAccess kStore{
+    "a store to shared memory of block {address} of the cluster, which has ended",
+    "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a barrier of "
+    "the cluster is missing before",
+    "a store of {bytes} bytes at address {address}, which lies in no block's shared memory"};
+inline constexpr ClusterAccess kArrival{"an arrival at an mbarrier of block {address} of the cluster, which has ended",
+                                        "an arrival at an mbarrier of block {address} of the cluster, of which nobody "
+                                        "knows that it has begun; a barrier of "
+                                        "the cluster is missing before",
+                                        "an arrival at address {address}, which lies in no block's shared memory"};
+inline constexpr ClusterAccess kMulticast{
+    "a bulk copy to shared memory of block {address} of the cluster, which has ended",
+    "a bulk copy to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a "
+    "barrier "
+    "of the cluster is missing before",
+    "a bulk copy to block {address}, which is none of the cluster"};
+
+/// That other blocks may access the block's shared memory.
+inline void check_block(const Program& block, uint32_t site, const ClusterAccess& access) {
+  const Program& own = *this_worker->fiber().program;
+  Fault fault;
+  fault.address = block.block;
+  if (block.running == 0) misuse(access.ended, {site}, fault);
+  if (&block != &own && own.cluster->barriers == 0) misuse(access.unknown, {site}, fault);
+}
+
 /// The block of the cluster in whose shared memory a store goes; does not return if it may not.
-inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site) {
+inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site, const ClusterAccess& access = kStore) {
   const Fiber& fiber = this_worker->fiber();
   const Cluster& cluster = *fiber.program->cluster;
-  Fault fault;
-  fault.bytes = bytes;
   for (Program* block : cluster.blocks) {
     if (address - block->shared_base >= SharedArena::kAlignment) continue;
-    fault.address = block->block;
-    if (block->running == 0)
-      misuse("a store to shared memory of block {address} of the cluster, which has ended", {site}, fault);
-    if (block != fiber.program && cluster.barriers == 0)
-      misuse(
-          "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a "
-          "barrier of the cluster is missing before",
-          {site}, fault);
+    check_block(*block, site, access);
     return *block;
   }
+  Fault fault;
+  fault.bytes = bytes;
   fault.address = address;
-  misuse("a store of {bytes} bytes at address {address}, which lies in no block's shared memory", {site}, fault);
+  misuse(access.nowhere, {site}, fault);
 }
 
 /// The host address of such a store.

@@ -143,19 +143,53 @@ std::string why_invalid(const ImageTensorMap& map) {
   return {};
 }
 
+namespace {
+
+// Has a copy come to a block's shared memory.
+void bring(Program& program, BulkCopy copy) {
+  Worker& worker = *this_worker;
+  check_place(program, copy, Access::Write, "a bulk copy writes");
+  count_bulk_copy(program, copy, program.shared_base + copy.barrier);
+  if (Races* races = worker.races()) {
+    if (&program != worker.fiber().program) Races::learn_all(program, copy.thread / kLanes);
+    races->bulk_copy(program, copy.offset, copy.bytes, copy.where);
+  }
+  copy.done = worker.flip();
+  if (copy.done) perform(program, copy);
+  program.bulk_copies.push_back(copy);
+}
+
+}  // namespace
+
 void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, Where where) {
   Worker& worker = *this_worker;
   Program& program = *worker.fiber().program;
   worker.keep_pace(Fiber::Moved::In);
-  BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - program.shared_base};
-  check_place(program, copy, Access::Write, "a bulk copy writes");
+  const BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - program.shared_base};
   check_array(copy, Access::Read);
-  count_bulk_copy(program, copy, barrier);
-  if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, where);
   note_rows(worker.fiber(), copy, Access::Read);
-  copy.done = worker.flip();
-  if (copy.done) perform(program, copy);
-  program.bulk_copies.push_back(copy);
+  bring(program, copy);
+}
+
+void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank,
+                     uint32_t blocks, Where where) {
+  Worker& worker = *this_worker;
+  const Program& own = *worker.fiber().program;
+  worker.keep_pace(Fiber::Moved::In);
+  const std::vector<Program*>& all = own.cluster->blocks;
+  std::vector<Program*> to_blocks;
+  for (uint32_t block = 0; blocks >> block; ++block) {
+    if (!(blocks >> block & 1)) continue;
+    Fault fault;
+    fault.address = block;
+    if (block >= all.size()) misuse(kMulticast.nowhere, where, fault);
+    check_block(*all[block], where.site, kMulticast);
+    to_blocks.push_back(all[block]);
+  }
+  const BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - own.shared_base};
+  check_array(copy, Access::Read);
+  note_rows(worker.fiber(), copy, Access::Read);
+  for (Program* block : to_blocks) bring(*block, copy);
 }
 
 void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where) {

@@ -11,7 +11,8 @@
 // - shared memory that it writes, or its mbarrier, was stored by threads without a fence_async_shared since;
 // - threads, products or other copies touch the bytes that it writes before its phase has ended;
 // - it counts for a phase that nobody knows to have begun, or that expects fewer bytes (mbarrier.h);
-// - the program ends before the copy does.
+// - the program ends before the copy does;
+// - it goes to a block of the cluster that has ended, or that nobody knows to have begun.
 #pragma once
 
 #include <array>
@@ -66,6 +67,10 @@ struct BulkStore : Box {
 
 /// The body of the rows: coordinates as many as the row says, the fastest dimension first.
 void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank, Where where);
+
+/// The same to the blocks of the cluster that are bits of `blocks`, to the same offset in each, for its own mbarrier.
+void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank,
+                     uint32_t blocks, Where where);
 
 /// The body of st_async.
 void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where);

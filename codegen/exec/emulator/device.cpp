@@ -14,6 +14,7 @@
 #include "codegen/exec/emulator/jit.h"
 #include "codegen/exec/emulator/memory.h"
 #include "codegen/exec/emulator/scheduler.h"
+#include "codegen/exec/emulator/tiered_code.h"
 #include "codegen/target/target.h"
 #include "runtime/base/error.h"
 
@@ -26,7 +27,6 @@ constexpr unsigned kMostThreads = 1024;   ///< of a program
 constexpr unsigned kMostResident = 8;     ///< programs of a worker where they may wait for each other
 constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
 constexpr unsigned kMostTogether = 8192;  ///< of a worker, where all programs of a launch run at once
-constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
 
 /// Seconds and steps of a launch at most; 0: no limit.
@@ -78,8 +78,10 @@ class EmulatorDeviceImpl;
 
 /// A kernel's code with its image; a captured graph shares it with the LoadedKernel.
 struct Code {
-  KernelImage image;
-  std::unique_ptr<JitKernel> jit;
+  Code(KernelImage of, Jit& jit, const Target& target, uint64_t stack_bytes)
+      : image(std::move(of)), tiers(jit, image, target, stack_bytes) {}
+  const KernelImage image;
+  mutable TieredCode tiers;
 };
 
 class EmulatedKernel : public LoadedKernel {
@@ -174,14 +176,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (const ImageTensorMap& map : image.tensor_maps.maps)
       if (std::string why = why_invalid(map); !why.empty())
         throw DeviceError(fmt::format("kernel '{}' cannot copy in bulk: {}", image.kernel, why));
-    auto code = std::make_shared<Code>();
-    code->image = std::move(image);
-    code->jit = jit_.compile(code->image, target_);
-    if (code->jit->frame_bytes + kBodyStack > options_.stack_bytes)
-      throw DeviceError(fmt::format(
-          "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {} (EmulatorOptions::stack_bytes)",
-          code->image.kernel, code->jit->frame_bytes + kBodyStack, options_.stack_bytes));
-    return std::make_unique<EmulatedKernel>(*this, std::move(code));
+    return std::make_unique<EmulatedKernel>(
+        *this, std::make_shared<Code>(std::move(image), jit_, target_, options_.stack_bytes));
   }
 
   /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures. False where
@@ -288,7 +284,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       wanted = programs;
     else if (options_.resident_programs > 0)
       wanted = uint64_t(options_.resident_programs);
-    else if (code.jit->may_spin)
+    else if (code.tiers.facts().may_spin)
       wanted = std::clamp(kMostFibers / threads, 1u, kMostResident);
     const uint64_t workers = check_races_ ? 1 : pool_.size();
     uint64_t share = (programs + workers - 1) / workers;
@@ -301,7 +297,11 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     std::vector<void*> parameters(args, args + code.image.params.size());
     for (TensorMap& map : maps) parameters.push_back(&map);
     Launch launch;
-    launch.entry = code.jit->entry;
+    launch.entry = code.tiers.entry();
+    launch.goes_on = [&](double seconds) {
+      code.tiers.optimise_if_due(seconds);
+      launch.entry = code.tiers.entry();
+    };
     launch.args = parameters.data();
     launch.tensor_maps = maps;
     launch.grid = grid;
@@ -315,9 +315,12 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.check_races = check_races_;
     launch.written = &written_;
     std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
-    launch.track_writes = code.jit->async_proxy;
+    launch.track_writes = code.tiers.facts().async_proxy;
     launch.ranges = memory_.table();
+    launch.goes_on(0);
+    const auto begin = std::chrono::steady_clock::now();
     pool_.run(launch);
+    code.tiers.add_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     const char* stopped = launch.stopped;
     if (!launch.fault && !stopped) return;
     std::vector<uint64_t> addresses;
@@ -325,8 +328,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (size_t i = 0; i < params.size(); ++i)
       if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
     reset_counters(addresses);
-    const std::string message = launch.fault ? describe(*launch.fault, code.image, code.jit->places, memory_, args)
-                                             : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    const std::string message = launch.fault
+                                    ? describe(*launch.fault, code.image, code.tiers.facts().places, memory_, args)
+                                    : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
     if (launch.report_to_stderr) fmt::print(stderr, "{}\n", message);
     throw DeviceError(message);
   }

@@ -424,6 +424,9 @@ void emu_mbarrier_inval(uint32_t address, uint32_t predicate, uint32_t site) {
 void emu_mbarrier_arrive(uint32_t address, uint32_t predicate, uint32_t site) {
   if (predicate) arrive_on_mbarrier(address, site);
 }
+void emu_mbarrier_arrive_cluster(uint32_t address, uint32_t predicate, uint32_t site) {
+  if (predicate) arrive_in_cluster(address, site);
+}
 void emu_cp_async_mbarrier_arrive(uint32_t address, uint32_t site) { arrive_after_copies(address, site); }
 void emu_mbarrier_arrive_expect(uint32_t address, uint32_t bytes, uint32_t predicate, uint32_t site) {
   if (predicate) arrive_expecting(address, bytes, site);
@@ -433,6 +436,16 @@ void emu_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* 
                    uint32_t site) {
   if (predicate) issue_bulk_copy(to, map, barrier, coordinates, rank, {site});
 }
+template <int rank>
+void emu_bulk_copy_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, uint32_t blocks,
+                             uint32_t predicate, uint32_t site) {
+  if (predicate) issue_multicast(to, map, barrier, coordinates, rank, blocks & 0xffff, {site});
+}
+constexpr auto emu_bulk_copy_multicast_1d = emu_bulk_copy_multicast<1>;
+constexpr auto emu_bulk_copy_multicast_2d = emu_bulk_copy_multicast<2>;
+constexpr auto emu_bulk_copy_multicast_3d = emu_bulk_copy_multicast<3>;
+constexpr auto emu_bulk_copy_multicast_4d = emu_bulk_copy_multicast<4>;
+constexpr auto emu_bulk_copy_multicast_5d = emu_bulk_copy_multicast<5>;
 constexpr auto emu_bulk_copy_1d = emu_bulk_copy<1>;
 constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
 constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;

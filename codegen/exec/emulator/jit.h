@@ -11,6 +11,9 @@
 
 namespace tegula::emulator {
 
+/// How code is made: at once, or so that it runs fast, which takes several times as long. Both compute the same bits.
+enum class Tier { Quick, Optimised };
+
 /// A kernel as code of this process.
 class JitKernel {
  public:
@@ -28,6 +31,8 @@ class JitKernel {
   bool async_proxy = false;
   /// Stack that its functions' frames take together.
   uint64_t frame_bytes = 0;
+  /// What it took to make it.
+  double compile_seconds = 0;
 };
 
 class Jit {
@@ -39,7 +44,7 @@ class Jit {
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on
   /// the target. The result must not outlive the Jit.
-  std::unique_ptr<JitKernel> compile(const KernelImage& image, const Target& target);
+  std::unique_ptr<JitKernel> compile(const KernelImage& image, const Target& target, Tier tier);
 
  private:
   struct Impl;

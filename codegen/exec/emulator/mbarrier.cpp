@@ -109,17 +109,15 @@ void check_bytes(const Named& named, Where where) {
       where, fault_at(named.offset, barrier.expected_bytes));
 }
 
-/// An arrival of the thread itself.
-void arrive(const Named& named, Where where) {
+/// An arrival of the thread itself at an mbarrier of the block `program`. What it knows of another block counts there
+/// as known by the thread of the same number.
+void arrive(Program& program, const Named& named, Where where) {
   MBarrier& barrier = *named.barrier;
-  if (this_worker->races()) {
-    const Fiber& fiber = this_worker->fiber();
-    Races::arrive(*fiber.program, fiber.thread / kLanes, barrier.arriving);
-  }
+  if (this_worker->races()) Races::arrive(program, this_worker->fiber().thread / kLanes, barrier.arriving);
   --barrier.pending;
   check_bytes(named, where);
   const bool over = barrier.pending == 0 && barrier.expected_bytes == 0;
-  if (over) end_phase(*this_worker->fiber().program, barrier);
+  if (over) end_phase(program, barrier);
   set_word(barrier, named.bytes);
 }
 
@@ -159,7 +157,14 @@ void inval_mbarrier(uint32_t address, uint32_t site) {
 void arrive_on_mbarrier(uint32_t address, uint32_t site) {
   const Named named = find(address, {site});
   check_expected(named, {site});
-  arrive(named, {site});
+  arrive(*this_worker->fiber().program, named, {site});
+}
+
+void arrive_in_cluster(uint32_t address, uint32_t site) {
+  Program& program = block_of(address, sizeof(uint64_t), site, kArrival);
+  const Named named = find(program, address, {site});
+  check_expected(named, {site});
+  arrive(program, named, {site});
 }
 
 void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site) {
@@ -172,7 +177,7 @@ void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site) {
         "1048575 can be",
         {site}, fault_at(named.offset, bytes));
   barrier.expected_bytes += bytes;
-  arrive(named, {site});
+  arrive(*this_worker->fiber().program, named, {site});
 }
 
 void count_bulk_copy(Program& program, const BulkCopy& copy, uint32_t address) {

@@ -66,6 +66,8 @@ struct MBarrier {
 void init_mbarrier(uint32_t address, uint32_t count, uint32_t site);
 void inval_mbarrier(uint32_t address, uint32_t site);
 void arrive_on_mbarrier(uint32_t address, uint32_t site);
+/// At one in the shared memory of any block of the cluster.
+void arrive_in_cluster(uint32_t address, uint32_t site);
 void arrive_after_copies(uint32_t address, uint32_t site);
 void arrive_expecting(uint32_t address, uint32_t bytes, uint32_t site);
 void wait_for_mbarrier(uint32_t address, uint32_t parity, Where where);

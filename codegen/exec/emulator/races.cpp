@@ -36,23 +36,38 @@ void Races::begin(Program& program) {
   if (cells.size() < (launch_->shared_bytes + 3) / 4) cells.resize((launch_->shared_bytes + 3) / 4);
 }
 
+void Races::learn_all(Program& program, uint32_t warp) {
+  auto& known = program.clocks.known;
+  for (uint32_t w = 0; w < known.size(); ++w) {
+    ++known[w][w];
+    join(known[warp], known[w]);
+  }
+}
+
 void Races::warp_met(Program& program, uint32_t warp) { ++program.clocks.known[warp][warp]; }
 
-void Races::threads_met(Program& program, uint32_t threads) {
+void Races::threads_met(Program& program, uint32_t first, uint32_t threads) {
   auto& known = program.clocks.known;
+  const uint32_t begin = first / kLanes, end = (first + threads) / kLanes;
   Clock all;
-  for (uint32_t w = 0; w < threads / kLanes; ++w) {
+  for (uint32_t w = begin; w < end; ++w) {
     ++known[w][w];
     join(all, known[w]);
   }
-  for (uint32_t w = 0; w < threads / kLanes; ++w) known[w] = all;
+  for (uint32_t w = begin; w < end; ++w) known[w] = all;
 }
 
 void Races::blocks_met(std::span<Program* const> blocks, uint32_t threads) {
-  for (Program* block : blocks) threads_met(*block, threads);
-  for (Program* block : blocks)
-    for (const Program* other : blocks)
-      if (other != block) join(block->clocks.others[other->clocks.id], other->clocks.known[0]);
+  std::map<uint32_t, Clock> all;  // that any of them knows, of each other and of programs before
+  for (Program* block : blocks) {
+    threads_met(*block, 0, threads);
+    join(all[block->clocks.id], block->clocks.known[0]);
+    for (const auto& [id, clock] : block->clocks.others) join(all[id], clock);
+  }
+  for (Program* block : blocks) {
+    block->clocks.others = all;
+    block->clocks.others.erase(block->clocks.id);
+  }
 }
 
 void Races::arrive(Program& program, uint32_t warp, Clock& told) {

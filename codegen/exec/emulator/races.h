@@ -65,8 +65,12 @@ class Races {
   /// The box of a bulk copy, when it is issued.
   void bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where);
 
+  /// The warp is taken to know all that was done in the program: another block of the cluster acts for it.
+  static void learn_all(Program& program, uint32_t warp);
+
   static void warp_met(Program& program, uint32_t warp);
-  static void threads_met(Program& program, uint32_t threads);
+  /// The threads [first, first + threads) of the program.
+  static void threads_met(Program& program, uint32_t first, uint32_t threads);
   /// All threads of the blocks of a cluster. (What one of them stores to another's shared memory counts as stored by
   /// the thread of the same number there.)
   static void blocks_met(std::span<Program* const> blocks, uint32_t threads);

@@ -184,7 +184,7 @@ void Worker::barrier(uint32_t threads, Where where) {
   if (!arrive(program.barrier, threads, where)) return wait(where);
   program.barrier.arrived = 0;
   program.writes.barrier();
-  if (races_) Races::threads_met(program, threads);
+  if (races_) Races::threads_met(program, 0, threads);
   for (auto& [offset, barrier] : program.mbarriers) barrier.end_seen = true;
   release(program.fibers.data(), threads);
 }
@@ -237,6 +237,7 @@ void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
   if (!arrive(meeting, threads, where)) return wait(where);
   meeting.arrived = 0;
   const uint32_t first = current_->thread / threads * threads, time = program.writes.end_phase();
+  if (races_) Races::threads_met(program, first, threads);
   if (program.writes.tracks())
     for (uint32_t thread = first; thread < first + threads; ++thread) program.writes.acquire(thread, time);
   release(program.fibers.data() + first, threads);
@@ -262,7 +263,7 @@ void Worker::fiber_main(transfer_t from) {
   Worker& worker = *this_worker;
   entered(worker.fiber(), from);
   for (;;) {
-    worker.launch_->entry(worker.launch_->args);
+    worker.launch_->entry.load(std::memory_order_relaxed)(worker.launch_->args);
     worker.finish();
   }
 }
@@ -528,9 +529,7 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
   constexpr auto kShort = milliseconds(100), kBetween = milliseconds(20);
   const auto begin = steady_clock::now();
   auto ended = [&] { return left_ == 0; };
-  auto past_limit = [&] {
-    return launch.limit_s > 0 && duration<double>(steady_clock::now() - begin).count() > launch.limit_s;
-  };
+  auto seconds = [&] { return duration<double>(steady_clock::now() - begin).count(); };
   auto stop = [&](const char* why) {
     const char* none = nullptr;
     launch.stopped.compare_exchange_strong(none, why);
@@ -538,12 +537,28 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
   };
   if (done_.wait_for(lock, kShort, ended)) return;
   Interrupts interrupts;
+  auto tell = [&] {
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      launch.goes_on(seconds());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error) return;
+    launch.host_error = error;
+    launch.stop.store(true, std::memory_order_relaxed);
+  };
   while (!done_.wait_for(lock, kBetween, ended)) {
     if (interrupted.load(std::memory_order_relaxed)) {
       launch.report_to_stderr = Interrupts::is_for_program();
       stop("by Ctrl-C");
     }
-    if (past_limit()) stop("at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
+    if (launch.limit_s > 0 && seconds() > launch.limit_s)
+      stop("at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
+    else if (!launch.stop)
+      tell();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -126,7 +127,9 @@ struct Cluster {
 
 /// One launch, shared by its workers.
 struct Launch {
-  void (*entry)(void* const* args) = nullptr;  ///< the kernel
+  std::atomic<void (*)(void* const* args)> entry = nullptr;  ///< the kernel
+  /// Told now and then, while the launch runs, for how many seconds it has; may set another `entry`.
+  std::function<void(double)> goes_on;
   void* const* args = nullptr;
   Grid grid;
   uint64_t programs = 0;

@@ -1,4 +1,4 @@
-"""How bindings/python/tegula.py launches on a GPU, where there is none: a stand-in for torch's tensors, and the emulator
+"""How bindings/python/tegula launches on a GPU, where there is none: a stand-in for torch's tensors, and the emulator
 in the place of GPU 0."""
 
 import pathlib
@@ -29,7 +29,7 @@ TorchType.__name__, TorchType.__module__ = "dtype", "torch"
 
 
 class Tensor:
-    """As much of torch.Tensor as tegula.py asks for, over a numpy array that tells shape and strides."""
+    """As much of torch.Tensor as the package asks for, over a numpy array that tells shape and strides."""
     layout = "strided"
 
     def __init__(self, array, address=None, device="cuda", dtype=None):
@@ -123,6 +123,98 @@ class GpuPath(unittest.TestCase):
             with self.assertRaises(TypeError) as raised:
                 program.add[(2, )](self.out_tensor, wrong, None, 50, BLOCK=32)
             self.assertIn(text, str(raised.exception))
+
+    def general_launches(self, kernel):
+        """Counts the launches of a kernel that its launcher does not recognise."""
+        counted, launch = [], type(kernel)._launch
+        kernel._launch = lambda *args: (counted.append(args), launch(kernel, *args))
+        self.addCleanup(vars(kernel).pop, "_launch")
+        return counted
+
+    def test_calls_are_recognised(self):
+        add = tegula.load(HERE / "kernels.py").add
+        general = self.general_launches(add)
+        for n in (50, 20, 1, 50):
+            for grid in ((2, ), 2, lambda meta: [2, meta["BLOCK"] // 32], lambda meta: 2 if meta["n"] == n else 1):
+                add[grid](self.out_tensor, self.tensor, self.tensor, n, BLOCK=32)
+            np.testing.assert_array_equal(self.out.numpy()[:n], 2 * self.x[:n])
+        self.assertEqual(len(general), 1)
+        add[(2, )](self.out_tensor, self.tensor, n=50, y_ptr=None, BLOCK=32)  # in other words
+        add[(2, )](self.out_tensor, self.tensor, self.tensor, np.int64(50), BLOCK=32)  # another type
+        add[(4, )](self.out_tensor, self.tensor, self.tensor, 50, BLOCK=16)  # another constexpr
+        self.assertEqual(len(general), 4)
+        add[(4, )](self.out_tensor, self.tensor, None, 50, BLOCK=16)
+        np.testing.assert_array_equal(self.out.numpy(), self.x)
+        add[(2, )](self.out_tensor, self.tensor, n=50, y_ptr=self.tensor, BLOCK=32)
+        np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
+        self.assertEqual(len(general), 4)
+
+    def test_values_that_python_calls_equal_are_told_apart(self):
+        text = ('import triton\nimport triton.language as tl\n@triton.jit\ndef put(out, x, V: tl.constexpr):\n'
+                '    tl.store(out, 1.0 / V if V == 0 else (2.0 if V is True else 3.0))\n')
+        put = tegula.parse(text).put
+        for _ in range(2):
+            for value, expected in ((0.0, np.inf), (-0.0, -np.inf), (1, 3), (True, 2), (1.0, 3)):
+                with np.errstate(all="ignore"):
+                    try:
+                        put[(1, )](self.out_tensor, self.tensor, value)
+                    except tegula.CompileError:  # division of constants by zero
+                        continue
+                self.assertEqual(self.out.numpy()[0], expected)
+
+    def test_errors_of_recognised_calls(self):
+        add = program.add
+        for _ in range(2):
+            with self.assertRaisesRegex(ZeroDivisionError, "of the grid"):
+                add[lambda meta: self.fail_with(ZeroDivisionError("of the grid"))](self.out_tensor, self.tensor, None,
+                                                                                   50, BLOCK=32)
+            with self.assertRaisesRegex(ValueError, "has an extent that is negative"):
+                add[(-1, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+            with self.assertRaisesRegex(TypeError, "misses argument 'n'"):
+                add[(1, )](self.out_tensor, self.tensor, None, BLOCK=32)
+            add[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+        with self.assertRaisesRegex(tegula.DeviceError, "kernel 'add': out-of-bounds read of 4 bytes"):
+            add[(4, )](self.out_tensor, self.tensor, None, 100, BLOCK=32)
+
+    def fail_with(self, error):
+        raise error
+
+    def test_tuned_calls_are_recognised(self):
+        double = tegula.load(HERE / "kernels.py").tuned_double
+        general = self.general_launches(double)
+        for _ in range(3):
+            double[lambda meta: (tegula.cdiv(meta["n"], meta["BLOCK"]), )](self.out_tensor, self.tensor, 50)
+        np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
+        self.assertEqual(len(general), 1)
+        with self.assertRaisesRegex(ZeroDivisionError, "of the grid"):
+            double[lambda meta: self.fail_with(ZeroDivisionError("of the grid"))](self.out_tensor, self.tensor, 50)
+
+    def test_streams_of_recognised_calls(self):
+        used = []
+        torch._C._cuda_getCurrentRawStream = lambda ordinal: used.append(ordinal) or 0
+        self.addCleanup(setattr, torch._C, "_cuda_getCurrentRawStream", lambda ordinal: 0)
+        program.add[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+        tegula.launcher.tell_torch()
+        used.clear()
+        self.addCleanup(tegula.launcher.tell_torch)
+        for _ in range(3):
+            program.add[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+            program.add[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32, stream=0)
+        self.assertEqual(used, [0] * 3)
+        np.testing.assert_array_equal(self.out.numpy(), self.x)
+
+    def test_nothing_leaks(self):
+        objects = [self.tensor, self.out_tensor, torch.float32, None, 12345, "BLOCK"]
+
+        def launch(count):
+            for _ in range(count):
+                program.add[lambda meta: (2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+
+        launch(2)
+        before = [sys.getrefcount(x) for x in objects]
+        launch(300)
+        after = [sys.getrefcount(x) for x in objects]
+        self.assertLess(max(b - a for a, b in zip(before, after)), 50)
 
     def test_memory_that_tuning_touches(self):
         text = ('import triton\nimport triton.language as tl\n'

@@ -1,4 +1,4 @@
-"""bindings/python/tegula.py: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
+"""bindings/python/tegula: arguments, errors and results. Numpy and torch's CPU tensors on the emulator; with a GPU
 and torch, also Tegula, Triton and torch on the same tensors."""
 
 import contextlib
@@ -74,6 +74,20 @@ class Numpy(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "the kernel writes into it"):
             program.copy_blocks[(1, )](like_triton, like_triton, 5, 4)
         self.assertIn(".entry copy_blocks", program.copy_blocks.ptx("*f16[64,64]", "*f16[64,64]", "i32", "i32"))
+
+    def test_combine_functions_that_ask_for_types(self):
+        """Of a tile that such a function makes of an element, and computes nothing with."""
+        text = ("import triton\nimport triton.language as tl\n@triton.jit\ndef is_float(x):\n"
+                "    return (x + tl.zeros((1,), tl.int1)).dtype.is_floating()\n@triton.jit\ndef largest(a, b):\n"
+                "    wins = a > b\n    if is_float(a):\n        wins |= a != a\n    return tl.where(wins, a, b)\n"
+                "@triton.jit\ndef rows(out, x, B: tl.constexpr):\n    i = tl.arange(0, B)\n"
+                "    v = tl.load(x + i[:, None] * B + i[None, :])\n    tl.store(out + i, tl.reduce(v, 1, largest))\n")
+        x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+        x[3, 5] = np.nan
+        for given in (x, (x[:, ::-1].copy() * 100).astype(np.int32)):
+            out = np.zeros(16, given.dtype)
+            tegula.parse(text).rows[(1, )](out, given, B=16)
+            np.testing.assert_array_equal(out, given.max(1))
 
     def test_softmax(self):
         x = np.random.default_rng(0).standard_normal((37, 781)).astype(np.float32)
@@ -489,7 +503,7 @@ def meet(out, count):
 
     def test_options_are_those_of_the_table(self):
         table = pathlib.Path(__file__).parents[3] / "codegen" / "ir" / "options.def"
-        self.assertEqual(tegula._OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
+        self.assertEqual(tegula.plans.OPTIONS, tuple(re.findall(r"^TEGULA_OPTION\((\w+)", table.read_text(), re.M)))
 
     def test_options_and_grids(self):
         x = np.zeros(8, np.float32)

@@ -16,7 +16,7 @@
 #include "codegen/compile.h"
 #include "codegen/product/plan.h"
 #include "dsl/tegula.h"
-#include "tests/run_command.h"
+#include "tests/assembler.h"
 
 namespace tegula {
 namespace {
@@ -347,12 +347,7 @@ TEST(Cost, DeviceRates) {
 }
 
 TEST(Cost, RegistersAreThoseOfTheAssembler) {
-  int status = 0;
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to compare with";
-  std::string folder = (std::filesystem::temp_directory_path() / "tegula-cost-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
+  SKIP_WITHOUT_PTXAS();
   const Launch launches[] = {softmax(Elem::F32, 1024, 1),
                              softmax(Elem::F32, 4096, 4),
                              softmax(Elem::BF16, 8192, 4),
@@ -363,13 +358,10 @@ TEST(Cost, RegistersAreThoseOfTheAssembler) {
                              layer_norm(4096, 8),
                              matmul(64, 64, 32, 4)};
   for (const Launch& launch : launches) {
-    std::ofstream(folder + "/k.ptx") << kernel_of(launch).compile(launch.types, launch.options, "sm_90a").ptx;
-    std::string log =
-        run_command(fmt::format("{}ptxas -v -arch=sm_90a {}/k.ptx -o {}/k.cubin", path, folder, folder), &status);
+    const PtxasRun run = assemble(kernel_of(launch).compile(launch.types, launch.options, "sm_90a").ptx, "sm_90a");
+    if (knows_not_the_target(run)) GTEST_SKIP() << "this ptxas does not know sm_90a";
     std::smatch match;
-    if (status && log.find("is not defined for option 'gpu-name'") != std::string::npos)
-      GTEST_SKIP() << "this ptxas does not know sm_90a";
-    ASSERT_TRUE(std::regex_search(log, match, std::regex("Used (\\d+) registers"))) << log;
+    ASSERT_TRUE(std::regex_search(run.log, match, std::regex("Used (\\d+) registers"))) << run.log;
     double used = std::stod(match[1]);
     CostEstimate e = estimate(launch, {.programs = 1});
     // Behind dots what is computed is ordered by use, which takes fewer than all elements of a tile at once.
@@ -377,7 +369,6 @@ TEST(Cost, RegistersAreThoseOfTheAssembler) {
         << launch.kernel << " with " << launch.options.num_warps << " warps";
     EXPECT_GT(e.registers, used / 2) << launch.kernel << " with " << launch.options.num_warps << " warps";
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -116,7 +116,9 @@ declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait_cluster(i32, i32, i32) convergent
-declare void @tegula.hw.st_async_b32(i32, i32, i32, i1, i32))");
+declare void @tegula.hw.st_async_b32(i32, i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive_cluster(i32, i1, i32)
+declare void @tegula.hw.bulk_copy_multicast_2d(i32, i64, i32, i32, i32, i16, i1, i32))");
   image.num_ctas = 2;
   return error_of_launch(*device->load(image), {1});
 }
@@ -163,6 +165,37 @@ low:
   EXPECT_CONTAINS(error_in_cluster(first + kBarrier + store("1", 0) + "  br label %end\nend:\n  ret void"),
                   "kernel 'k': a store to shared memory of block 1 of the cluster, which has ended\n"
                   "  at k.py:3:5, program (0, 0, 0), block 0, thread ");
+  // Arrivals at the barrier of a block, and bulk copies to it.
+  auto arrive = [](const char* block) {
+    return fmt::format(
+        "  %base = call i32 @tegula.hw.shared_base()\n"
+        "  %to = call i32 @tegula.hw.address_in_block(i32 %base, i32 {})\n"
+        "  call void @tegula.hw.mbarrier_arrive_cluster(i32 %to, i1 true, i32 3)\n",
+        block);
+  };
+  EXPECT_EQ(error_in_cluster(arrive("1") + "  ret void"),
+            "kernel 'k': an arrival at an mbarrier of block 1 of the cluster, of which nobody knows that it has begun; "
+            "a barrier of the cluster is missing before\n  at k.py:3:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_CONTAINS(error_in_cluster(first + kBarrier + arrive("1") + "  br label %end\nend:\n  ret void"),
+                  "kernel 'k': an arrival at an mbarrier of block 1 of the cluster, which has ended\n  at k.py:3:5");
+  EXPECT_CONTAINS(error_in_cluster(kBarrier + arrive("1") + kBarrier + "  ret void"),
+                  "the mbarrier at offset 0 of shared memory is used, but not initialised");
+  auto multicast = [](int blocks) {
+    return fmt::format(
+        "  %base = call i32 @tegula.hw.shared_base()\n  call void @tegula.hw.bulk_copy_multicast_2d(i32 %base, i64 0, "
+        "i32 %base, i32 0, i32 0, i16 {}, i1 true, i32 3)\n",
+        blocks);
+  };
+  EXPECT_EQ(error_in_cluster(multicast(3) + "  ret void"),
+            "kernel 'k': a bulk copy to shared memory of block 1 of the cluster, of which nobody knows that it has "
+            "begun; a barrier of the cluster is missing before\n"
+            "  at k.py:3:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_CONTAINS(error_in_cluster(first + kBarrier + multicast(2) + "  br label %end\nend:\n  ret void"),
+                  "kernel 'k': a bulk copy to shared memory of block 1 of the cluster, which has ended\n  at k.py:3:5");
+  EXPECT_CONTAINS(error_in_cluster(kBarrier + multicast(4) + "  ret void"),
+                  "kernel 'k': a bulk copy to block 2, which is none of the cluster\n  at k.py:3:5");
+  EXPECT_CONTAINS(error_in_cluster(kBarrier + multicast(3) + "  ret void"),
+                  "a bulk copy takes a tensor map that is none of the launch's");
   // Half of block 0 waits for a phase that never ends.
   EXPECT_EQ(error_in_cluster(R"(  %b = call i32 @tegula.hw.block_of_cluster()
   %c = icmp eq i32 %b, 0

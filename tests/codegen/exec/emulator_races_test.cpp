@@ -88,9 +88,13 @@ std::string error_of_case(const Case& c) {
   %unique = add i32 %t, 1000
   %by_program = add i32 %pid, 7
   %high_word = add i32 %t, 2000
+  %warp = lshr i32 %t, 5
+  %number = add i32 %warp, 2
 )";
   static const char* declarations = R"(
 declare void @tegula.hw.warp_barrier() convergent
+declare void @tegula.hw.barrier_between.32(i32, i32) convergent
+declare void @tegula.hw.barrier_between.64(i32, i32) convergent
 declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
@@ -147,6 +151,11 @@ TEST(Races, OfSharedMemory) {
        store("%mine", 1) + sync() + load("%other", 2) + sync() + store("%mine", 3, "%unique") + sync() +
            load("%other", 4),
        ""},
+      {"a barrier between two warps",
+       store("%mine", 1) + "call void @tegula.hw.barrier_between.64(i32 2, i32 9)\n" + load("%other", 2), ""},
+      {"... of each of them alone",
+       store("%mine", 1) + "call void @tegula.hw.barrier_between.32(i32 %number, i32 9)\n" + load("%other", 2),
+       "race:\nk.py:1:5\nk.py:2:5"},
       {"sums by atomic operations", "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n", ""},
       {"... read without a barrier",
        "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n" + load("%word", 2),
@@ -259,7 +268,7 @@ TEST(Races, UnwrittenMemory) {
 
 // ---- Kernels of the language
 
-std::string error_of_kernel(const std::string& body, unsigned programs, int num_warps = 4) {
+std::string error_of_kernel(const std::string& body, unsigned programs, int num_ctas = 1) {
   auto device = make_emulator({.check_races = true});
   Array<int32_t> x(*device, 512), y(*device, 512);
   const std::string text =
@@ -274,7 +283,8 @@ std::string error_of_kernel(const std::string& body, unsigned programs, int num_
     auto* px = reinterpret_cast<int32_t*>(x.address());
     Program::parse("import triton\n" + text + indented, "k.py")
         .kernel("kernel")
-        .launch(*device, {programs}, {.num_warps = num_warps}, px, reinterpret_cast<int32_t*>(y.address()), px);
+        .launch(*device, {programs}, {.num_warps = 4, .num_ctas = num_ctas}, px,
+                reinterpret_cast<int32_t*>(y.address()), px);
   });
 }
 
@@ -283,7 +293,18 @@ TEST(Races, OfKernels) {
     const char* body;
     const char* found;  ///< parts; null: no race
     unsigned programs = 1;
+    int num_ctas = 1;
   };
+  // The last program of two to come loads what both have stored.
+  const auto ticket = [](const char* arrive) {
+    return fmt::format(
+        "tl.store(x + tl.program_id(0) * 256 + i, i)\nif {} == 1:\n"
+        "    tl.store(y + 256 + i, tl.load(x + (i ^ 255)) + tl.load(x + 256 + i))\n",
+        arrive);
+  };
+  const std::string last = ticket("tl.atomic_add(y, 1)"),
+                    of_one = ticket("tl.max(tl.atomic_add(y + tl.arange(0, 1), 1), 0)"),
+                    unordered = ticket("tl.atomic_add(y, 1, sem='relaxed')");
   const std::vector<KernelCase> cases = {
       {"tl.store(x, tl.load(x) + 1)", "k.py:6:5", 2},
       {"tl.atomic_add(x, 1)", nullptr, 4},
@@ -303,10 +324,15 @@ TEST(Races, OfKernels) {
        "tl.store(x + i, tl.load(x + i) + pid + 1)\ntl.atomic_xchg(y, 0, sem='relaxed')",
        "nothing orders the two programs", 4},
       {"tl.store(x + i, tl.histogram(tl.load(x + i), 256))", nullptr},
+      {last.c_str(), nullptr, 2},
+      {last.c_str(), nullptr, 2, 2},
+      {of_one.c_str(), nullptr, 2},
+      {unordered.c_str(), "nothing orders the two programs", 2},
+      {unordered.c_str(), "nothing orders the two programs", 2, 2},
   };
   for (const KernelCase& c : cases) {
     SCOPED_TRACE(c.body);
-    const std::string error = error_of_kernel(c.body, c.programs);
+    const std::string error = error_of_kernel(c.body, c.programs, c.num_ctas);
     if (c.found)
       EXPECT_CONTAINS(error, c.found);
     else

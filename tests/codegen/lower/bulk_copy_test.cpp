@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <tuple>
 
@@ -15,14 +14,12 @@
 #include "codegen/layout/shared_boxes.h"
 #include "dsl/kernel.h"
 #include "runtime/base/float16.h"
+#include "tests/assembler.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
-#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
-
-namespace fs = std::filesystem;
 
 const Target& hopper() {
   static const Target target = *find_target("sm_90a");
@@ -551,21 +548,11 @@ TEST(BulkCopy, PtxTakesTheMapFromTheParameters) {
 }
 
 TEST(BulkCopy, AcceptedByTheAssembler) {
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  int status = 0;
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
-  std::string folder = (fs::temp_directory_path() / "tegula-bulk-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
-  const std::string file = folder + "/k.ptx";
+  SKIP_WITHOUT_PTXAS();
   for (const char* target : {"sm_90a", "sm_100a", "sm_120a"}) {
-    std::ofstream(file) << ptx_of_image(all_rows(), target);
-    int failed = 0;
-    const std::string log =
-        run_command(fmt::format("{} ptxas -arch={} {} -o {}.cubin", path, target, file, file), &failed);
-    EXPECT_FALSE(failed) << target << log;
+    const PtxasRun run = assemble(ptx_of_image(all_rows(), target), target);
+    EXPECT_EQ(run.status, 0) << target << run.log;
   }
-  fs::remove_all(folder);
 }
 
 }  // namespace

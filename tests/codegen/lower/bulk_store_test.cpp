@@ -1,5 +1,6 @@
 // label: device
 // Bulk stores: results of products that reach their arrays box by box, and what the emulator says of mistakes.
+#include <limits>
 #include <random>
 
 #include "codegen/layout/makers.h"
@@ -122,7 +123,7 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   if (bulk_copies == 0) EXPECT_EQ(image.transfers[0].why_not, "");
   const unsigned tiles = unsigned((p.m + p.block_m - 1) / p.block_m * ((p.n + p.block_n - 1) / p.block_n));
   for (uint64_t seed : seeds) {
-    auto device = make_emulator({.threads = 1, .seed = seed});
+    auto device = make_emulator({.threads = 1, .seed = seed, .check_races = p.swap});
     Buffer da(*device, a), db(*device, b), dc(*device, std::vector<T>(expected.size(), T(-99.0f)));
     kernel.launch(*device, {p.loop ? std::min(tiles, 2u) : tiles}, options, dc.as<T>(), da.as<float16>(),
                   db.as<float16>(), p.m, p.n, p.k, stride);
@@ -213,6 +214,70 @@ TEST(BulkStore, WritesWhatIsInside) {
                   &x, seed),
               "no error");
     EXPECT_EQ(std::count(x.begin(), x.end(), -1), kRowsOfArray * kColumns) << "a box outside";
+  }
+}
+
+// ---- Ends that follow from memory
+
+constexpr const char* kWindow = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def window(c_ptr, a_ptr, b_ptr, ends_ptr, K, stride):
+    begin, end = tl.load(ends_ptr), tl.load(ends_ptr + 1)
+    row, depth = begin + tl.arange(0, 64), tl.arange(0, 64)
+    acc = tl.zeros((64, 64), dtype=tl.float32)
+    for k in range(0, K, 64):
+        a = tl.load(a_ptr + row[:, None] * stride + (k + depth)[None, :], mask=row[:, None] < end, other=0.0)
+        b = tl.load(b_ptr + (k + depth)[:, None] * 64 + depth[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + row[:, None] * stride + depth[None, :], acc.to(tl.float16), mask=row[:, None] < end)
+)";
+
+// Row i of A has i everywhere in its first 64 columns and 1 behind them; B is the identity, and zeros below.
+TEST(BulkStore, TilesThatEndAtNumbersFromMemory) {
+  constexpr int kBefore = 64, kRows = 256, kStride = 128;  // rows before the pointer, and all
+  constexpr int32_t kFar = std::numeric_limits<int32_t>::max();
+  std::vector<float16> a(size_t(kRows) * kStride, float16(1.0f)), b(size_t(kStride) * 64, float16(0.0f));
+  for (int i = 0; i < kRows; ++i) std::fill_n(a.begin() + i * kStride, 64, float16(float(i - kBefore)));
+  for (int i = 0; i < 64; ++i) b[size_t(i * 64 + i)] = float16(1.0f);
+  const Kernel kernel = Program::parse(kWindow, "window.py").kernel("window");
+  const LaunchOptions options{.num_warps = 4};
+  const ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
+  const ArgType number{.elem = Elem::I32, .divisible_by = 16}, ends{.elem = Elem::I32, .pointer = true};
+  const std::vector<ArgType> types{matrix, matrix, matrix, ends, number, number};
+  const KernelImage image = kernel.compile(types, options, "sm_90a", true);
+  for (const Transfer& transfer : image.transfers) EXPECT_EQ(transfer.why_not, "") << transfer.by;
+  auto device = make_emulator({.threads = 1, .seed = 1});
+  for (const auto [begin, end] : std::initializer_list<std::pair<int32_t, int32_t>>{{30, 40},
+                                                                                    {30, 94},
+                                                                                    {30, 93},
+                                                                                    {0, 1},
+                                                                                    {7, 7},
+                                                                                    {-20, 9},
+                                                                                    {-64, kFar},
+                                                                                    {30, kFar},
+                                                                                    {30, (1 << 30) - 100},
+                                                                                    {5, (1 << 30) + 4},
+                                                                                    {90, -kFar - 1},
+                                                                                    {1 << 20, 20},
+                                                                                    {(1 << 30) + 5, 3},
+                                                                                    {kFar - 100, -5},
+                                                                                    {-kFar, -kFar}}) {
+    SCOPED_TRACE(fmt::format("{} to {}", begin, end));
+    Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float16>(a.size(), float16(-99.0f)));
+    Buffer de(*device, std::vector<int32_t>{begin, end});
+    const int64_t first = int64_t(kBefore) * kStride;
+    kernel.launch(*device, {1}, options, dc.as<float16>() + first, da.as<float16>() + first, db.as<float16>(),
+                  de.as<int32_t>(), kStride, kStride);
+    const auto out = dc.download<float16>();
+    for (int row = -kBefore; row < kRows - kBefore; ++row)
+      for (int column : {0, 1, 63, 64}) {
+        const bool stored = row >= begin && row < int64_t(begin) + 64 && row < end && column < 64;
+        ASSERT_EQ(float(out[size_t((row + kBefore) * kStride + column)]), stored ? float(row) : -99.0f)
+            << row << ", " << column;
+      }
   }
 }
 

@@ -9,22 +9,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "tests/devices.h"
 
 namespace tegula {
 
 /// The GPU if there is one; else one emulator for each generation of tensor cores.
-inline std::vector<std::shared_ptr<Device>> devices() {
-  static const auto all = [] {
-    std::vector<std::shared_ptr<Device>> list{default_device()};
-    if (list[0]->info().emulator) {
-      list.clear();
-      for (const char* target : {"sm_80", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
-    }
-    return list;
-  }();
+inline const Devices& tensor_core_devices() {
+  static const Devices all = gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_90a"}});
   return all;
 }
 

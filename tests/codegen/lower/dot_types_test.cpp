@@ -24,7 +24,7 @@ struct Extents {
 
 template <class In, class Sum, class Other = In>
 void check(const Extents& e, Elem out, double tolerance, const char* precision = "ieee") {
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 4}) {
       SCOPED_TRACE(fmt::format("{}: {} x ({} x {} x {}) of {} bytes, {}, {} warps", device->info().name, e.batch, e.m,
                                e.n, e.k, sizeof(In), precision, num_warps));
@@ -103,7 +103,7 @@ TEST(DotTypes, Elementwise) {
 template <class In, class Sum>
 void check_long(int m, int n, int block_k, Elem zero, double tolerance, const char* precision = "ieee") {
   const int k = 4096;
-  for (auto& device : devices()) {
+  for (auto& device : tensor_core_devices()) {
     SCOPED_TRACE(fmt::format("{}: {} x {}, steps of {}, {} bytes, {}", device->info().name, m, n, block_k, sizeof(In),
                              precision));
     auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(n) * k, 2);
@@ -172,7 +172,7 @@ TEST(DotTypes, DefaultPrecision) {
 
 // Infinities stay what they are where operands are taken apart.
 TEST(DotTypes, InfinityInParts) {
-  for (auto& device : devices()) {
+  for (auto& device : tensor_core_devices()) {
     std::vector<float> a(16 * 16, 1), b(16 * 16, 1), c(16 * 16, 0);
     a[0] = INFINITY;
     Buffer da(*device, a), db(*device, b), dc(*device, c);
@@ -195,7 +195,7 @@ TEST(DotTypes, SumsOfFloat8InFewBits) {
     for (int i = 0; i < rows; ++i) values[size_t(i) * k] = float8e4nv(16.0f);
     return values;
   };
-  for (auto& device : devices()) {
+  for (auto& device : tensor_core_devices()) {
     const bool few_bits = target_for_sm(device->info().sm).has(Feature::Wgmma);
     auto found = [&](bool add, ConstexprArg limit) {
       Buffer a(*device, operand(m)), b(*device, operand(n)), c(*device, m * n * sizeof(float));
@@ -242,7 +242,7 @@ TEST(DotTypes, ScaledBlocks) {
                  number(b_scale[size_t(j / x.group) * steps + l / kBlock]);
         exact.push_back(sum);
       }
-    for (auto& device : devices()) {
+    for (auto& device : tensor_core_devices()) {
       Buffer da(*device, a), db(*device, b), das(*device, a_scale), dbs(*device, b_scale);
       Buffer c(*device, exact.size() * sizeof(float));
       program()

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "codegen/exec/emulator.h"
+#include "tests/devices.h"
 #include "tests/dsl/front_ends_support.h"
 
 namespace tegula {
@@ -17,15 +18,8 @@ using namespace front_ends;
 constexpr const char* kKernels = TEGULA_SOURCE_DIR "/tests/kernels/float8.py";
 
 // The default device; if that is an emulator, targets with and without the conversions.
-std::vector<std::shared_ptr<Device>> devices() {
-  static const auto all = [] {
-    std::vector<std::shared_ptr<Device>> list{default_device()};
-    if (list[0]->info().emulator) {
-      list.clear();
-      for (const char* target : {"sm_80", "sm_89", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
-    }
-    return list;
-  }();
+const Devices& devices() {
+  static const Devices all = gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_89"}, {.target = "sm_90a"}});
   return all;
 }
 
@@ -118,11 +112,14 @@ TYPED_TEST(Float8, OnTheHost) {
   for (int code = 0; code < 256; ++code) {
     const double exact = meaning<T>(uint8_t(code));
     const float value = T::of_bits(uint8_t(code));
-    if (std::isnan(exact))
+    if (std::isnan(exact)) {
       EXPECT_TRUE(std::isnan(value)) << code;
-    else
+    } else {
       EXPECT_EQ(value, exact) << code;
-    if (std::isfinite(exact) && std::fabs(exact) <= meaning<T>(kLargest<T>)) EXPECT_EQ(T(value).bits, code);
+    }
+    if (std::isfinite(exact) && std::fabs(exact) <= meaning<T>(kLargest<T>)) {
+      EXPECT_EQ(T(value).bits, code);
+    }
   }
   for (float x : interesting_floats<T>()) EXPECT_TRUE(is_nearest(T(x), x)) << x << " gives " << int(T(x).bits);
 }
@@ -167,7 +164,9 @@ TYPED_TEST(Float8, Widens) {
     const auto flags = converted<ops::Boolean>(*device, all);
     for (size_t code = 0; code < 256; ++code) {
       const double exact = meaning<T>(uint8_t(code));
-      if (std::isfinite(exact)) EXPECT_EQ(whole[code], int32_t(exact)) << code;
+      if (std::isfinite(exact)) {
+        EXPECT_EQ(whole[code], int32_t(exact)) << code;
+      }
       EXPECT_EQ(bool(flags[code]), exact != 0) << code;
     }
   }

@@ -6,6 +6,7 @@
 #include "codegen/compile.h"
 #include "codegen/target/target.h"
 #include "tests/codegen/lower/dot_support.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {
@@ -92,7 +93,7 @@ TEST(Matmul, ShapesAndTypes) {
       {128, 128, 128, 128, 64, 32, 4, true}, {65, 33, 17, 64, 64, 32, 2},
       {33, 47, 40, 16, 32, 64, 8},           {48, 24, 96, 32, 8, 16, 1},
   };
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       check_matmul<bfloat16, float>(*device, p, Elem::F32);
@@ -101,7 +102,7 @@ TEST(Matmul, ShapesAndTypes) {
 }
 
 TEST(Matmul, EveryNumberOfWarps) {
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 2, 4, 8, 16})
       for (bool transposed : {false, true}) {
         check_matmul<float16, float>(*device, {64, 96, 80, 32, 32, 32, num_warps, transposed}, Elem::F32);
@@ -111,7 +112,7 @@ TEST(Matmul, EveryNumberOfWarps) {
 
 // Loads run ahead of the dots, past the last of few iterations and up to where registers end.
 TEST(Matmul, EveryNumberOfStages) {
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_stages : {1, 2, 4, 8}) {
       check_matmul<float16, float>(*device, {32, 32, 72, 16, 16, 16, 1, false, num_stages}, Elem::F32);
       check_matmul<float16, float>(*device, {32, 32, 16, 16, 16, 16, 2, true, num_stages}, Elem::F32);
@@ -142,12 +143,7 @@ TEST(Matmul, Warpgroups) {
       problems.push_back(p);
     }
   problems.push_back({256, 256, 32, 256, 256, 16, 4});  // more sums than a thread has registers
-  std::vector<std::shared_ptr<Device>> all{default_device()};
-  if (all[0]->info().emulator) {
-    all.clear();
-    for (uint64_t seed : {0, 1}) all.emplace_back(make_emulator({.target = "sm_90a", .seed = seed}));
-  }
-  for (auto& device : all)
+  for (auto& device : gpu_or_emulators({{.target = "sm_90a"}, {.target = "sm_90a", .seed = 1}}))
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       if (p.m == 128) check_matmul<bfloat16, float>(*device, p, Elem::F32);
@@ -167,7 +163,7 @@ TEST(Matmul, BlocksOfOddMultiples) {
       {96, 48, 64, 96, 48, 32, 2},           {24, 40, 64, 24, 40, 16, 1},
       {50, 20, 24, 48, 12, 24, 2},           {192, 192, 64, 192, 192, 32, 4, true, 3, true},
   };
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (const Problem& p : problems) {
       check_matmul<float16, float16>(*device, p, Elem::F16);
       if (p.block_m == 64) check_matmul<bfloat16, float>(*device, p, Elem::F32);
@@ -181,7 +177,7 @@ TEST(Matmul, WrappedRowsAndColumns) {
       {128, 256, 64, 128, 128, 64, 8}, {200, 144, 136, 64, 64, 32, 4}, {144, 160, 80, 64, 64, 32, 4, true},
       {77, 99, 50, 32, 64, 32, 4},     {48, 16, 70, 64, 64, 32, 4},    {80, 112, 48, 32, 32, 16, 2, false, 2, true},
   };
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (Problem& p : problems) {
       p.wrapped = true;
       check_matmul<float16, float16>(*device, p, Elem::F16);
@@ -211,7 +207,7 @@ def wrapped(a_ptr, b_ptr, c_ptr, N, n, SUMS: tl.constexpr):
                             .kernel("wrapped");
   auto a = random_values<In>(16 * 32, 1), b = random_values<In>(32 * 64, 2);
   for (int columns : {48, 40, 33})
-    for (auto& device : devices())
+    for (auto& device : tensor_core_devices())
       for (int num_stages : {1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{}: {} columns, {} stages", device->info().name, columns, num_stages));
         const int n = 5;
@@ -275,7 +271,7 @@ void check_attention(Device& device, int rows, int keys, int depth, int num_warp
 }
 
 TEST(Matmul, ChainedDots) {
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 2, 4, 8}) {
       check_attention<float16>(*device, 64, 32, 64, num_warps);
       check_attention<float16>(*device, 16, 64, 16, num_warps);
@@ -299,7 +295,7 @@ void check_gram(Device& device, int r, int c, int num_warps) {
 }
 
 TEST(Matmul, TransposedOperandAndAccumulator) {
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 2, 4, 8}) {
       check_gram<float16>(*device, 16, 16, num_warps);
       check_gram<float16>(*device, 64, 32, num_warps);
@@ -344,7 +340,7 @@ void check_rounds(const F& launch) {
           for (int j = 0; j < 64; ++j)
             exact[size_t((places[size_t(t)] * 64 + i) * 64 + j)] +=
                 double(float(a[size_t((t * 64 + i) * k + l)])) * double(float(b[size_t(l * 64 + j)]));
-    for (auto& device : devices())
+    for (auto& device : tensor_core_devices())
       for (int num_stages : {1, 2, 3, 5}) {
         SCOPED_TRACE(fmt::format("{}, K = {}, {} stages", device->info().name, k, num_stages));
         Buffer da(*device, a), db(*device, b), dp(*device, places);
@@ -444,7 +440,7 @@ SHARED        acc = tl.zeros((16, 16), tl.float32)
     for (int l = 0; l < 16; ++l)
       for (int j = 0; j < 16; ++j)
         exact[size_t(i * 16 + j)] += double(float(a[size_t(i * 16 + l)])) * double(float(b[size_t(l * 16 + j)]));
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (const Kernel* kernel : {&large, &many, &apart, &joined}) {
       Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
       kernel->launch(*device, {1}, {.num_warps = 1, .num_stages = 3}, da.as<float16>(), db.as<float16>(),
@@ -499,7 +495,7 @@ def rounds(a_ptr, b_ptr, c_ptr, K, TILES):
     for (int i = 0; i < 128 * 128; ++i) sum += tile[i];
     for (int i = 0; i < 128 * 128; ++i) tile[i] += sum;
   }
-  for (auto& device : devices())
+  for (auto& device : tensor_core_devices())
     for (int num_stages : {3, 6}) {
       SCOPED_TRACE(fmt::format("{}, {} stages", device->info().name, num_stages));
       Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float>(exact.size()));
@@ -545,7 +541,7 @@ def linear_attention(q_ptr, k_ptr, v_ptr, out_ptr, n, BLOCKS: tl.constexpr):
       for (int l = 0; l < 64; ++l) product += q[size_t(row * 64 + l)] * k[size_t(other * 64 + l)];
       for (int j = 0; j < 32; ++j) exact[size_t(row * 32 + j)] += product * v[size_t(other * 32 + j)];
     }
-  for (auto& device : devices()) {
+  for (auto& device : tensor_core_devices()) {
     SCOPED_TRACE(device->info().name);
     Buffer dq(*device, q), dk(*device, k), dv(*device, v), out(*device, std::vector<float>(exact.size()));
     kernel.launch(*device, {1}, {.constexprs = {{"BLOCKS", 2}}}, dq.as<float>(), dk.as<float>(), dv.as<float>(),

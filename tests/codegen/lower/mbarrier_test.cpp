@@ -4,18 +4,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "codegen/exec/generate.h"
 #include "codegen/target/target.h"
+#include "tests/assembler.h"
 #include "tests/codegen/exec/emulator_kernels.h"
-#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kPoisoned = int(0xCDCDCDCD);
 constexpr int kShared = 4096, kData = 64;  // barriers lie at offsets 0, 8 .., words from kData on
@@ -501,21 +498,11 @@ TEST(MBarrier, PtxOfTheTarget) {
 }
 
 TEST(MBarrier, AcceptedByTheAssembler) {
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  int status = 0;
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
-  std::string folder = (fs::temp_directory_path() / "tegula-mbarrier-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
-  const std::string file = folder + "/k.ptx";
+  SKIP_WITHOUT_PTXAS();
   for (const char* target : {"sm_80", "sm_90a"}) {
-    std::ofstream(file) << ptx_for(all_rows(), target);
-    int failed = 0;
-    const std::string log =
-        run_command(fmt::format("{} ptxas -arch={} {} -o {}.cubin", path, target, file, file), &failed);
-    EXPECT_FALSE(failed) << target << log;
+    const PtxasRun run = assemble(ptx_for(all_rows(), target), target);
+    EXPECT_EQ(run.status, 0) << target << run.log;
   }
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -10,51 +10,26 @@
 #include <vector>
 
 #include "codegen/compile.h"
-#include "codegen/exec/emulator.h"
 #include "codegen/passes/passes.h"
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "tests/codegen/lower/dot_support.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {
 
 // The GPU if there is one; else emulators, on which each copy and product happens as late as the waits allow.
-std::vector<std::shared_ptr<Device>> devices() {
-  static const auto all = [] {
-    std::vector<std::shared_ptr<Device>> list{default_device()};
-    if (list[0]->info().emulator) {
-      list.clear();
-      list.emplace_back(make_emulator({.target = "sm_80"}));
-      for (uint64_t seed : {0, 1}) list.emplace_back(make_emulator({.target = "sm_90a", .seed = seed}));
-    }
-    return list;
-  }();
+const Devices& devices() {
+  static const Devices all =
+      gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_90a"}, {.target = "sm_90a", .seed = 1}});
   return all;
 }
 
 Program& program() {
   static Program p = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/operands.py");
   return p;
-}
-
-template <class T>
-std::vector<T> random_values(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<T> values(count);
-  for (T& v : values) v = T(normal(random) * (std::is_same_v<T, int8_t> ? 40 : 1));
-  return values;
-}
-
-// Frobenius norm of the difference over that of the exact result.
-double relative_error(const std::vector<float>& found, const std::vector<double>& exact) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    difference += (double(found[i]) - exact[i]) * (double(found[i]) - exact[i]);
-    norm += exact[i] * exact[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 template <class T>

@@ -23,6 +23,7 @@
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "kernels/kernels.h"
+#include "tests/assembler.h"
 #include "tests/codegen/lower/ptx_support.h"
 #include "tests/run_command.h"
 
@@ -254,13 +255,7 @@ TEST(Ptx, EveryKernelTextHasACase) {
 }
 
 TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
-  int status = 0;
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  const std::string version = run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
-  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
-
+  SKIP_WITHOUT_PTXAS();
   const std::vector<Job> list = jobs();
   std::mutex mutex;
   std::vector<std::string> problems;
@@ -271,23 +266,16 @@ TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
     std::string problem;
     try {
       const KernelImage image = compile(*job.c, job.num_warps, job.target);
-      const std::string file = fmt::format("{}/{}.ptx", folder, i);
-      std::ofstream(file) << image.ptx;
-      int failed = 0;
-      const std::string log = run_command(
-          fmt::format("{} timeout 60 ptxas -v -arch={} {} -o {}.cubin", path, job.target, file, file), &failed);
-      if (failed && log.find("is not defined for option 'gpu-name'") != std::string::npos) {
+      const PtxasRun run = assemble(image.ptx, job.target);
+      if (knows_not_the_target(run)) {
         std::lock_guard lock(mutex);
         unknown_targets.insert(job.target);
         return;
       }
-      if (failed) problem = WEXITSTATUS(failed) == 124 ? "ptxas takes more than a minute" : "ptxas refuses it: " + log;
+      if (run.status) problem = "ptxas refuses it: " + run.log;
       for (const char* code : {"C75", "serializ"})
-        if (log.find(code) != std::string::npos) problem = "products in flight are waited for: " + log;
-      if (!failed && own_warps && log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
-        problem = "spills: " + log;
-      if (!failed && own_warps && log.find(" 0 bytes stack frame") == std::string::npos)
-        problem = "uses local memory: " + log;
+        if (run.log.find(code) != std::string::npos) problem = "products in flight are waited for: " + run.log;
+      if (!run.status && own_warps && spills(run)) problem = "uses local memory: " + run.log;
     } catch (const Error& error) {
       problem = error.what();
     }
@@ -295,9 +283,8 @@ TEST(Ptx, AcceptedByTheAssemblerWithoutSpills) {
     std::lock_guard lock(mutex);
     problems.push_back(fmt::format("{} for {}: {}", label(*job.c, job.num_warps), job.target, problem));
   });
-  fs::remove_all(folder);
   EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
-  EXPECT_LT(unknown_targets.size(), std::size(kTargets)) << version;
+  EXPECT_LT(unknown_targets.size(), std::size(kTargets));
 }
 
 // The PTX of all cases for one target.
@@ -414,34 +401,24 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       }
     }
   }
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  int status = 0;
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
-  std::string folder = (fs::temp_directory_path() / "tegula-ptx-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
+  SKIP_WITHOUT_PTXAS();
   std::mutex mutex;
   std::vector<std::string> problems;
   std::vector<std::string> spilled;
   in_parallel(list.size(), [&](size_t i) {
     std::string problem;
-    bool spills = false;
+    bool spilled_here = false;
     try {
-      const std::string file = fmt::format("{}/{}.ptx", folder, i);
-      std::ofstream(file) << list[i].kernel.compile(list[i].types, list[i].options, "sm_90a").ptx;
-      int failed = 0;
-      const std::string log =
-          run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
-      spills = log.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") == std::string::npos;
-      if (failed || (spills && list[i].first)) problem = log;
+      const PtxasRun run = assemble(list[i].kernel.compile(list[i].types, list[i].options, "sm_90a").ptx, "sm_90a");
+      spilled_here = spills(run);
+      if (run.status || (spilled_here && list[i].first)) problem = run.log;
     } catch (const Error& error) {
       problem = error.what();
     }
     std::lock_guard lock(mutex);
     if (!problem.empty()) problems.push_back(list[i].label + ": " + problem);
-    if (spills) spilled.push_back(list[i].label);
+    if (spilled_here) spilled.push_back(list[i].label);
   });
-  fs::remove_all(folder);
   EXPECT_TRUE(problems.empty()) << fmt::format("{} of {}:\n{}", problems.size(), list.size(),
                                                fmt::join(problems, "\n"));
   EXPECT_LE(spilled.size(), list.size() / 50) << fmt::format("of {}:\n{}", list.size(), fmt::join(spilled, "\n"));

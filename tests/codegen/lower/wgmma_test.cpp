@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -16,13 +15,11 @@
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "tests/assembler.h"
 #include "tests/codegen/exec/emulator_kernels.h"
-#include "tests/run_command.h"
 
 namespace tegula {
 namespace {
-
-namespace fs = std::filesystem;
 
 // An operand in shared memory: rows of A or columns of B, by K.
 struct Operand {
@@ -613,21 +610,12 @@ TEST(Wgmma, Pipeline) {
 }
 
 TEST(Wgmma, AssembledWithoutSerialisation) {
-  const std::string path = "PATH=\"$PATH:/usr/local/cuda/bin\" ";
-  int status = 0;
-  run_command(path + "ptxas --version", &status);
-  if (status) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with";
-  std::string folder = (fs::temp_directory_path() / "tegula-wgmma-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
+  SKIP_WITHOUT_PTXAS();
   auto check = [&](const KernelImage& image, const std::string& what) {
-    const std::string file = folder + "/k.ptx";
-    std::ofstream(file) << ptx_of(image);
-    int failed = 0;
-    const std::string log =
-        run_command(fmt::format("{} ptxas -v -arch=sm_90a {} -o {}.cubin", path, file, file), &failed);
-    EXPECT_FALSE(failed) << what << log;
-    EXPECT_EQ(log.find("C75"), log.npos) << what << log;
-    EXPECT_NE(log.find(" 0 bytes spill stores, 0 bytes spill loads"), log.npos) << what << log;
+    const PtxasRun run = assemble(ptx_of(image), "sm_90a");
+    EXPECT_EQ(run.status, 0) << what << run.log;
+    EXPECT_EQ(run.log.find("C75"), run.log.npos) << what << run.log;
+    EXPECT_FALSE(spills(run)) << what << run.log;
   };
   for (int n : {64, 128, 192, 256})
     for (Elem elem : {Elem::F16, Elem::BF16, Elem::F32, Elem::I8, Elem::U8}) {
@@ -647,7 +635,6 @@ TEST(Wgmma, AssembledWithoutSerialisation) {
         check(image(s), fmt::format("{} n = {}\n", a_in_registers ? "rs" : "ss", n));
       }
     }
-  fs::remove_all(folder);
 }
 
 }  // namespace

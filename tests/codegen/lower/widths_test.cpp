@@ -12,19 +12,13 @@
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {
 
-std::vector<std::shared_ptr<Device>> devices() {
-  static const auto all = [] {
-    std::vector<std::shared_ptr<Device>> list{default_device()};
-    if (list[0]->info().emulator) {
-      list.clear();
-      for (const char* target : {"sm_80", "sm_90a"}) list.emplace_back(make_emulator({.target = target}));
-    }
-    return list;
-  }();
+const Devices& devices() {
+  static const Devices all = gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_90a"}});
   return all;
 }
 

@@ -22,21 +22,7 @@ inline std::optional<KernelImage> laid_out_image(const ir::Func& func, const Tar
     ADD_FAILURE() << diags.render();
     return std::nullopt;
   }
-  KernelImage image;
-  image.kernel = func.name;
-  image.target = target.name;
-  for (size_t i = 0; i < func.body.args.size(); ++i) {
-    const ir::Value& p = *func.body.args[i];
-    image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
-  }
-  image.tensor_maps = std::move(code->tensor_maps);
-  image.num_warps = func.num_warps();
-  image.copy_warps = code->copy_warps;
-  image.shared_bytes = code->shared_bytes;
-  image.ptx = std::move(code->ptx);
-  image.bitcode = std::move(code->bitcode);
-  image.sites = std::move(code->sites);
-  return image;
+  return image_of(func, target, std::move(*code));
 }
 
 inline std::optional<KernelImage> emulator_image(const ir::Func& func, const Target& target) {

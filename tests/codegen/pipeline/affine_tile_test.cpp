@@ -123,6 +123,14 @@ def backwards(p, q, M, N, K, stride, wide):
         tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def short_rows(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    begin = tl.load(q).to(tl.int32)
+    x = tl.load(p + (begin + n)[:, None] * 64 + d[None, :])
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def loaded(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -202,9 +210,12 @@ class AffineTile : public testing::Test {
     for (const auto& [factors, coefficient] : p.terms()) {
       out += fmt::format("{}{}", out.empty() ? "" : " + ", coefficient);
       for (int factor : factors) {
-        const Remainder* r = tiles.remainder(factor);
-        out += r ? fmt::format(" ({} % {})", text(tiles, r->of), text(tiles, r->modulus))
-                 : " " + name(*tiles.unknown(factor));
+        if (const Remainder* r = tiles.remainder(factor))
+          out += fmt::format(" ({} % {})", text(tiles, r->of), text(tiles, r->modulus));
+        else if (const Clamped* c = tiles.clamped(factor))
+          out += fmt::format(" ({} within 0 to {})", text(tiles, c->of), c->most);
+        else
+          out += " " + name(*tiles.unknown(factor));
       }
     }
     return out.empty() ? "0" : out;
@@ -219,6 +230,7 @@ class AffineTile : public testing::Test {
     for (const ir::Value* condition : tile.conditions) out += "; if " + name(*condition);
     for (const Multiple& multiple : tile.multiples)
       out += fmt::format("; if {} is a multiple of {}", text(tiles, multiple.number), multiple.of);
+    for (const Polynomial& stride : tile.long_strides) out += fmt::format("; if {} is long", text(tiles, stride));
     return out;
   }
 
@@ -241,10 +253,23 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("chosen"), "p + 0; 0: from 0 to any by 1 stride; 1: from 0 to any by 1; if lt");
 }
 
+TEST_F(AffineTile, MayBeginBeforeTheArray) {
+  EXPECT_EQ(tile("backwards"),
+            "p + -1073741824 stride + 1 stride N; -: from 1073741824 + -64 i to any by 1 stride; 0: from 0 to any by 1 "
+            "stride; 1: from 0 to any by 1; if 1 stride is long");
+}
+
+// The mask leaves out 64 - length rows of the tile, which begins as many rows earlier in memory.
+TEST_F(AffineTile, MayEndAtALengthFromMemory) {
+  EXPECT_EQ(
+      tile("lengths"),
+      "p + -1073741824 stride; 0: from 1 (64 + -1 cast within 0 to 64) to 64 by 1 stride; -: from 1073741824 + -1 "
+      "(64 + -1 cast within 0 to 64) to any by 1 stride; 1: from 0 to any by 1; if 1 stride is long");
+}
+
 TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
-  EXPECT_EQ(tile("backwards"), "it may begin before its array");
-  EXPECT_EQ(tile("lengths"), "it may begin before its array");
+  EXPECT_EQ(tile("short_rows"), "it may begin before its array");
   EXPECT_EQ(tile("distant"), "where it begins may have more than 32 bits");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");

@@ -9,6 +9,7 @@
 
 #include "dsl/program.h"
 #include "runtime/base/error.h"
+#include "tests/message_of.h"
 
 namespace tegula::language {
 namespace {
@@ -35,18 +36,8 @@ std::optional<Autotune> autotune(const std::string& decorators) {
   return find_autotune(file, file->module().functions.back());
 }
 
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const CompileError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 std::string autotune_error(const std::string& decorators) {
-  return error_of([&] { autotune(decorators); });
+  return message_of<CompileError>([&] { autotune(decorators); });
 }
 
 std::string configs_text(const std::vector<Config>& configs) {
@@ -373,7 +364,8 @@ TEST(Decorators, ErrorsOfHeuristics) {
   args.set("x", LaunchArgs::Value(PointerArg{Elem::F32, 256}));
   args.set("n", LaunchArgs::Value(int64_t(100)));
   auto run = [&](const std::string& lambda) {
-    return error_of([&] { heuristics("@triton.heuristics({'BLOCK': lambda args: " + lambda + "})")[0].value(args); });
+    return message_of<CompileError>(
+        [&] { heuristics("@triton.heuristics({'BLOCK': lambda args: " + lambda + "})")[0].value(args); });
   };
   EXPECT_EQ(run("args['m'] + 1"),
             "k.py:4:48: error: the arguments of the launch have no 'm'\n"
@@ -388,11 +380,11 @@ TEST(Decorators, ErrorsOfHeuristics) {
             std::string::npos);
   EXPECT_NE(run("args['n'] // 0").find("error: division by zero"), std::string::npos);
   EXPECT_EQ(run("args['n'] // 3"), "no error");
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of<CompileError>([&] {
               heuristics("@triton.heuristics({'BLOK': lambda a: 1})");
             }).find("error: kernel 'k' has no argument 'BLOK'"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of<CompileError>([&] {
               heuristics("@triton.heuristics({'BLOCK': 3})");
             }).find("error: @triton.heuristics takes names and functions of the arguments, found 'BLOCK': the int 3"),
             std::string::npos);
@@ -418,11 +410,11 @@ TEST(Decorators, PruningThatCannotBeEvaluatedIsAnError) {
       "def prune(configs, args, **kwargs):\n  return [c for c in configs if c.kwargs['BLOCK'] <= kwargs['n']]\n"
       "@triton.autotune([triton.Config({'BLOCK': 1})], ['n'], prune_configs_by={'early_config_prune': prune})");
   ASSERT_TRUE(tune && tune->prune);
-  std::string text = error_of([&] { tune->prune(tune->configs, LaunchArgs()); });
+  std::string text = message_of<CompileError>([&] { tune->prune(tune->configs, LaunchArgs()); });
   EXPECT_NE(text.find("k.py:5:54: error: unknown name 'kwargs'"), text.npos) << text;
   EXPECT_NE(text.find("or narrow them down in C++ with Autotune::prune"), text.npos) << text;
   EXPECT_NE(
-      error_of([&] {
+      message_of<CompileError>([&] {
         auto none = autotune(
             "@triton.autotune([triton.Config({'BLOCK': 1})], [], prune_configs_by={'early_config_prune': lambda c, "
             "a: []})");

@@ -7,6 +7,7 @@
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/ops_support.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {
@@ -323,11 +324,8 @@ def first_of(p, q, n):
 
 // ------------------------------------------------------------------------------------------------- pipelined loops
 
-std::vector<std::shared_ptr<Device>> devices() {
-  auto device = default_device();
-  if (!device->info().emulator) return {device};
-  std::vector<std::shared_ptr<Device>> all;
-  for (const char* target : {"sm_80", "sm_90a"}) all.emplace_back(make_emulator({.target = target}));
+const Devices& devices() {
+  static const Devices all = gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_90a"}});
   return all;
 }
 

@@ -8,7 +8,7 @@
 
 #include "runtime/kernel_image.h"
 
-namespace tegula::cli {
+namespace tegula::dsl {
 
 struct Assembled {
   std::vector<uint8_t> cubin;
@@ -21,4 +21,4 @@ struct Assembled {
 /// the assembler refuses the PTX.
 std::optional<Assembled> assemble(const KernelImage& image, std::string& why);
 
-}  // namespace tegula::cli
+}  // namespace tegula::dsl

@@ -1,4 +1,4 @@
-#include "tools/tegula/assembler.h"
+#include "dsl/listing/assembler.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "codegen/target/target.h"
 #include "runtime/cuda_device.h"
 
-namespace tegula::cli {
+namespace tegula::dsl {
 
 namespace {
 
@@ -54,4 +54,4 @@ std::optional<Assembled> assemble(const KernelImage& image, std::string& why) {
   }
 }
 
-}  // namespace tegula::cli
+}  // namespace tegula::dsl

@@ -1,0 +1,178 @@
+"""torch.compile with Triton or with Tegula below it: a Llama block and a convolutional block, forward and backward.
+
+    torch_compile.py {triton,tegula} [--blocks llama conv] [--threads N] [--rounds 20]
+
+Prints for each block: seconds of the first forward and backward, of them in kernel compilation; how many kernels of
+Inductor's ran and who compiled them; the time of a step, and of its kernels of Inductor's alone; the largest relative
+errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
+TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice).
+"""
+
+import argparse
+import collections
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bindings" / "python"))
+
+
+class LlamaBlock(nn.Module):
+
+    def __init__(self, width=2048, heads=16, hidden=5632):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+        half = width // heads // 2
+        angles = torch.outer(torch.arange(4096.0), 10000.0**(-torch.arange(half) / half))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def rotated(self, x):
+        a, b = x.float().chunk(2, -1)
+        cos, sin = self.cos[:x.shape[-2]], self.sin[:x.shape[-2]]
+        return torch.cat((a * cos - b * sin, a * sin + b * cos), -1).to(x.dtype)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        a = nn.functional.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+
+    @staticmethod
+    def example():
+        return torch.randn(4, 2048, 2048)
+
+
+class ConvBlock(nn.Module):
+
+    def __init__(self, channels=128):
+        super().__init__()
+        self.conv1, self.conv2 = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+        self.norm1, self.norm2 = nn.BatchNorm2d(channels), nn.GroupNorm(8, channels)
+
+    def forward(self, x):
+        y = nn.functional.relu(self.norm1(self.conv1(x)))
+        y = nn.functional.silu(self.norm2(self.conv2(y)) + x)
+        return nn.functional.max_pool2d(y, 2)
+
+    @staticmethod
+    def example():
+        return torch.randn(32, 128, 56, 56)
+
+
+BLOCKS = {"llama": LlamaBlock, "conv": ConvBlock}
+
+
+class Watch:
+    """Counts launches of Inductor's kernels and the time in which Triton compiles them in this process."""
+
+    def __init__(self):
+        import triton
+        from torch._inductor.runtime import triton_heuristics as heuristics
+        self.launches, self.seconds = collections.Counter(), 0.0
+        run, compile_ = heuristics.CachingAutotuner.run, triton.compile
+
+        def counted(autotuner, *args, **kwargs):
+            self.launches[autotuner.fn.__name__] += 1
+            return run(autotuner, *args, **kwargs)
+
+        def timed(*args, **kwargs):
+            begin = time.perf_counter()
+            try:
+                return compile_(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - begin
+
+        heuristics.CachingAutotuner.run, triton.compile = counted, timed
+
+
+def step(block, x, gradient):
+    block.zero_grad(set_to_none=True)
+    x.grad = None
+    out = block(x)
+    out.backward(gradient)
+    return out
+
+
+def relative_error(found, expected):
+    return ((found.float() - expected).norm() / expected.norm()).item()
+
+
+def kernel_times(work, rounds):
+    """Microseconds a round: all kernels of Inductor's together, and each by name."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(rounds):
+            work()
+        torch.cuda.synchronize()
+    times = {e.key: e.device_time_total / rounds for e in profile.key_averages() if e.key.startswith("triton_")}
+    return sum(times.values()), times
+
+
+def measure(name, arguments, watch):
+    torch.manual_seed(0)
+    block = BLOCKS[name]().cuda()
+    x = BLOCKS[name].example().cuda().requires_grad_()
+    eager = step(block, x, gradient := torch.randn_like(block(x)) / 8).detach()
+    expected = [eager, x.grad, *(p.grad for p in block.parameters())]
+    block, x = block.bfloat16(), x.detach().bfloat16().requires_grad_()
+    if name == "llama":
+        block.cos, block.sin = block.cos.float(), block.sin.float()
+    gradient = gradient.bfloat16()
+    compiled = torch.compile(block)
+    begin = time.perf_counter()
+    out = step(compiled, x, gradient)
+    torch.cuda.synchronize()
+    first = time.perf_counter() - begin
+    errors = [relative_error(a.detach(), b) for a, b in zip([out, x.grad, *(p.grad for p in block.parameters())], expected)]
+    watch.launches.clear()
+    step(compiled, x, gradient)
+    launches, kernels = sum(watch.launches.values()), len(watch.launches)
+    work = lambda: step(compiled, x, gradient)
+    times = []
+    for _ in range(arguments.rounds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    total, by_name = kernel_times(work, 10)
+    print(f"{name:6} {arguments.by:7} first step {first:6.2f} s; {kernels} kernels, {launches} launches; step "
+          f"{statistics.median(times):7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
+    for kernel, us in sorted(by_name.items(), key=lambda e: -e[1]):
+        print(f"    {us:8.2f} us  {kernel}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("by", choices=["triton", "tegula"])
+    parser.add_argument("--blocks", nargs="+", choices=list(BLOCKS), default=list(BLOCKS))
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--rounds", type=int, default=20)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        import torch._inductor.config
+        torch._inductor.config.compile_threads = arguments.threads
+    torch.set_float32_matmul_precision("high")
+    watch = Watch()
+    if arguments.by == "tegula":
+        import tegula_triton
+        tegula_triton.install()
+    for name in arguments.blocks:
+        measure(name, arguments, watch)
+        if arguments.by == "tegula":
+            print("   ", tegula_triton.report())
+        print(f"    Triton compiled for {watch.seconds:.2f} s in this process")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The fast way to launch: functions of the library's that recognise calls like those that were launched before."""
+
+import ctypes
+import sys
+import sysconfig
+
+from . import torch_support
+from .devices import Device
+from .grids import grid_extents
+from .library import check, lib, messages
+from .torch_support import torch_tags, torch_types
+from .values import kind_of
+
+NUMBERS = (int, float, bool, type(None))
+
+
+def general(kernel, grid, *args, **kwargs):
+    """Launches in the general way, and describes the call to the kernel's launcher, which recognises the next one."""
+    kernel._launch(grid, args, kwargs)
+    if kernel._launcher is not general and kernel._learns:
+        learn(kernel, args, kwargs)
+
+
+def declare():
+    """The library's functions that take Python's objects; None where the interpreter is none that they work with."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    functions = ctypes.PyDLL(lib._name, handle=lib._handle)
+    p, i32, i64, obj = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.py_object
+    for name, result, args in [("start", i32, (obj, )), ("know_torch", None, (obj, obj, obj, obj)),
+                               ("know_device", None, (i32, p)), ("launcher", obj, (p, )),
+                               ("learn", i32, (obj, i64, obj, obj, obj, i32, i32, obj, obj, p))]:
+        function = getattr(functions, "tegula_python_" + name)
+        function.restype, function.argtypes = result, args
+    return functions if functions.tegula_python_start((general, grid_extents, check, messages)) else None
+
+
+functions = declare()
+_told = [0]  # how many classes of tensors the library knows
+
+
+def launcher_of(kernel):
+    """A function launch(kernel, grid, *args, **kwargs) for this kernel alone."""
+    if functions is None or kernel._is_hooked or kernel._sized:  # these need the sizes of buffers
+        return general
+    return functions.tegula_python_launcher(kernel._handle)
+
+
+def learn(kernel, args, kwargs):
+    """Describes a call that was launched, if all of its data is in torch tensors on a GPU."""
+    plan = kernel._plans.get((len(args), *kwargs))
+    if plan is None:
+        return
+    values = (*args, *kwargs.values())
+    runtime = range(len(args)) if plan.runtime is None else plan.runtime
+    tensor = None
+    for i in runtime:
+        kind = type(values[i])
+        if kind in torch_types:
+            tensor = values[i]
+        elif kind not in NUMBERS:
+            return
+    if tensor is None or not tensor.is_cuda:
+        return
+    fixed = tuple(values[i] for i in plan.fixed)
+    try:
+        options, _ = plan.options[(*fixed, *map(kind_of, fixed))]
+    except (KeyError, TypeError):  # tuples among the arguments; what cannot be hashed
+        return
+    if _told[0] != len(torch_types):
+        tell_torch()
+    place = tensor.get_device()
+    functions.tegula_python_know_device(place, Device.cuda(place)._handle)
+    check(
+        functions.tegula_python_learn(kernel._launcher, len(args), tuple(kwargs), tuple(runtime), tuple(plan.fixed),
+                                      -1 if plan.stream is None else plan.stream, plan.open, tuple(plan.names), fixed,
+                                      options))
+
+
+def tell_torch():
+    stream = getattr(torch_support.torch._C, "_cuda_getCurrentRawStream", torch_support.current_stream)
+    numbers = tuple(tag >> 32 for tag in torch_tags.values())
+    functions.tegula_python_know_torch(tuple(torch_types), tuple(torch_tags), numbers, stream)
+    _told[0] = len(torch_types)

@@ -1,0 +1,118 @@
+"""Kernels of torch.compile: Inductor's caching autotuner gets launchers that launch by Tegula."""
+
+import time
+
+from .counts import count_refusal, count_seconds
+from .launches import REFUSALS, kernel_of
+
+_by_triton = {}  # what install() replaced
+
+
+class Binary:
+    """What Inductor asks of a compiled kernel, where nothing is known before the first launch."""
+    n_regs = n_spills = None
+    shared = 0
+
+
+def make_result_class(heuristics):
+    """A CompileResult of Inductor's that launches by Tegula, and by Triton where Tegula refuses."""
+
+    class TegulaResult(heuristics.CompileResult):
+
+        def __init__(self, autotuner, config, compile_meta):
+            super().__init__(Binary(), config, compile_meta, autotuner.inductor_meta)
+            self.autotuner = autotuner
+
+        def make_launcher(self):
+            function = self.autotuner.fn
+            call_args, def_args, _ = self._get_arg_lists(function.arg_names, heuristics.get_constexprs(function))
+            scope = {"grid_meta": self.config.kwargs, "kernel": None, "runner": None}
+            for name in ("math", "torch", "triton"):
+                scope[name] = __import__(name)
+            options = self.options()
+            scope["runner"] = FirstLaunch(self, scope)
+            runner_args = ["kernel", "(grid_0, grid_1, grid_2)", *call_args, "stream=stream",
+                           *(f"{name}={value!r}" for name, value in options.items())]
+            launcher = self._gen_launcher_code(scope, def_args, runner_args)
+            launcher.config = self.config
+            launcher.n_regs = launcher.n_spills = None
+            launcher.shared = 0
+            launcher.cache_hash = None
+            launcher.store_cubin = False
+            return launcher
+
+        def options(self):
+            """Options of a launch. Inductor asks for asserts of indices by default, as Triton's `debug`."""
+            options = self.autotuner._create_compile_options(self.config, self.compile_meta)
+            wanted = {name: int(options[name]) for name in ("num_warps", "num_stages", "debug")}
+            if options.get("launch_cooperative_grid"):
+                wanted["launch_cooperative_grid"] = True
+            if not options.get("enable_fp_fusion", True):
+                wanted["enable_fp_fusion"] = False
+            return wanted
+
+    return TegulaResult
+
+
+class FirstLaunch:
+    """The first launch of a kernel of Inductor's decides who launches it from then on."""
+
+    def __init__(self, result, scope):
+        self.result, self.scope = result, scope
+
+    def __call__(self, kernel, grid, *args, stream, **options):
+        autotuner, begin = self.result.autotuner, time.perf_counter()
+        try:
+            kernel = kernel_for(autotuner)
+            kernel[grid](*args, stream=stream, **options)
+            self.scope["kernel"], self.scope["runner"] = kernel, kernel._launcher
+            count_seconds(time.perf_counter() - begin)
+            return
+        except REFUSALS as why:
+            count_refusal(autotuner.fn.__name__, str(why))
+        count_seconds(time.perf_counter() - begin)
+        self.scope["runner"] = self.launch_by_triton()
+        self.scope["runner"](None, grid, *args, stream=stream)
+
+    def launch_by_triton(self):
+        """A function that launches what Triton compiles."""
+        compiled = _by_triton["_precompile_config"](self.result.autotuner, self.result.config).kernel
+        compiled._init_handles()
+
+        def launch(kernel, grid, *args, stream, **options):
+            compiled.run(*grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *args)
+
+        return launch
+
+
+def kernel_for(autotuner):
+    """Tegula's kernel of an autotuner's function; its configurations share it."""
+    kernel = autotuner.__dict__.get("_tegula_kernel")
+    if kernel is None:
+        kernel = autotuner.__dict__["_tegula_kernel"] = kernel_of(autotuner.fn)
+    return kernel
+
+
+def install():
+    """Replaces how Inductor compiles a configuration. Its processes that compile ahead know nothing of it: kernels are
+    made in this process, and Triton's bundles of compiled kernels are not used."""
+    import torch._inductor.config as config
+    from torch._inductor.runtime import triton_heuristics as heuristics
+    if _by_triton:
+        return
+    autotuner, result_class = heuristics.CachingAutotuner, make_result_class(heuristics)
+    _by_triton.update(_precompile_config=autotuner._precompile_config, compile_threads=config.compile_threads,
+                      use_static_triton_launcher=config.use_static_triton_launcher)
+    autotuner._precompile_config = lambda self, cfg: result_class(self, cfg, self._create_compile_meta(cfg))
+    config.compile_threads = 1
+    config.use_static_triton_launcher = False
+
+
+def uninstall():
+    if not _by_triton:
+        return
+    import torch._inductor.config as config
+    from torch._inductor.runtime import triton_heuristics as heuristics
+    heuristics.CachingAutotuner._precompile_config = _by_triton.pop("_precompile_config")
+    for name in list(_by_triton):
+        setattr(config, name, _by_triton.pop(name))

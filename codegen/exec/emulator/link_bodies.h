@@ -1,0 +1,31 @@
+// From a module that calls hardware functions to one that calls their C++ bodies.
+#pragma once
+
+#include <string>
+
+#include "codegen/exec/emulator/jit.h"
+
+namespace llvm {
+class Module;
+}
+
+namespace tegula::emulator {
+
+/// Functions of the emulator that generated code calls beside the bodies (hw_bodies.h, ptx_run.cpp).
+inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
+                            *kOrderName = "emu_order";
+/// What stands before the name of a row in that of its body.
+inline constexpr const char* kBodyPrefix = "emu_";
+
+/// Throws DeviceError: the kernel cannot run here.
+[[noreturn]] void refuse(const KernelImage& image, const std::string& message);
+
+/// Replaces all calls of hardware functions and of blocks of inline PTX. Notes the places, the blocks and what the code
+/// does in `kernel`. `tell_order`: the code tells what its atomic operations order.
+void link_bodies(llvm::Module& module, const KernelImage& image, const Target& target, JitKernel& kernel,
+                 bool tell_order);
+
+/// Calls emu_tick in each iteration of the kernel's loops, so that an endless one can be ended.
+void count_iterations(llvm::Module& module, const KernelImage& image, JitKernel& kernel);
+
+}  // namespace tegula::emulator

@@ -1,0 +1,42 @@
+// The machine code of a kernel, compiled quickly at first: most kernels run for less time than LLVM takes to optimise
+// them. One that runs for longer is compiled once more.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "codegen/exec/emulator/jit.h"
+
+namespace tegula::emulator {
+
+/// Its members may be called from any thread. It must not outlive the Jit.
+class TieredCode {
+ public:
+  using Entry = void (*)(void* const* args);
+
+  /// Throws DeviceError as Jit::compile does, and if no code fits stacks of so many bytes.
+  TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes);
+
+  /// The best code there is: all of it may run at a time, on behalf of one program too.
+  Entry entry() const { return entry_.load(std::memory_order_acquire); }
+  /// What holds for all of it.
+  const JitKernel& facts() const { return *first_; }
+
+  /// Notes that the kernel has run for that long in an earlier launch, or so far in this one.
+  void add_seconds(double seconds);
+  void optimise_if_due(double seconds_of_launch);
+
+ private:
+  Jit& jit_;
+  const KernelImage& image_;
+  const Target target_;
+  const uint64_t stack_bytes_;
+  std::unique_ptr<JitKernel> first_, optimised_;
+  std::atomic<Entry> entry_ = nullptr;
+  std::mutex mutex_;  ///< of what follows
+  double seconds_ = 0;
+  bool settled_ = false;  ///< `first_` stays, or there is something better
+};
+
+}  // namespace tegula::emulator

@@ -1,0 +1,164 @@
+"""bindings/python/tegula_triton: Triton's functions launched by Tegula, with pip's Triton and torch's CPU tensors on the
+emulator."""
+
+import logging
+import pathlib
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "bindings" / "python"))
+
+try:
+    import torch
+    import triton
+except ImportError as missing:
+    print(f"[  SKIPPED ]\ntest_triton.py: Skipped\n{missing.name} is not installed for", sys.executable)
+    sys.exit(77)
+
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import tegula
+import tegula_triton
+import triton_helpers
+import triton_kernels as kernels
+
+tegula_triton.install()
+
+
+class Launches(unittest.TestCase):
+
+    def setUp(self):
+        self.x = torch.arange(50, dtype=torch.float32)
+        self.out = torch.zeros(50)
+        tegula_triton.report(clear=True)
+
+    def check(self, expected):
+        torch.testing.assert_close(self.out, expected)
+        self.assertEqual(tegula_triton.report().refused, {})
+        self.out.zero_()
+
+    def test_plain(self):
+        for n in (50, 17, 1):
+            kernels.add[(2, )](self.out, self.x, self.x, n, BLOCK=32)
+            kernels.add[lambda meta: (triton.cdiv(n, meta["BLOCK"]), )](self.out, self.x, y=self.x, n=n, BLOCK=16, num_warps=2)
+            self.check(torch.where(torch.arange(50) < n, 2 * self.x, 0))
+        kernels.add.run(self.out, self.x, self.x, 50, 64, grid=(1, ), warmup=False)
+        self.check(2 * self.x)
+        self.assertEqual(kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64), None)
+
+    def test_helpers_and_constants_of_other_modules(self):
+        kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
+        self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))
+
+    def test_a_changed_constant_is_an_error(self):
+        kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
+        scale = triton_helpers.SCALE
+        triton_helpers.SCALE = triton.language.constexpr(4)
+        try:
+            with self.assertRaisesRegex(RuntimeError, "global variable SCALE has changed since through_helpers was compiled"):
+                kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
+        finally:
+            triton_helpers.SCALE = scale
+
+    def test_autotuners_and_heuristics(self):
+        for n, factor in ((32, 2), (50, 3)):
+            kernels.tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]), )](self.out, self.x, n)
+            self.check(torch.where(torch.arange(50) < n, factor * self.x, 0))
+        self.assertEqual(kernels.tuned.best_config.kwargs["BLOCK"], 32)  # nothing is timed on the emulator
+
+    def test_tuples(self):
+        for pair in ((self.x, self.x / 2), kernels.Pair(self.x, self.x / 2)):
+            kernels.of_tuple[(1, )](self.out, kernels.Pair(*pair), 50, BLOCK=64)
+            self.check(self.x / 2)
+
+    def test_functions_as_arguments(self):
+        for function, expected in ((kernels.squared, self.x**2), (triton_helpers.scaled, 3 * self.x)):
+            kernels.activated[(1, )](self.out, self.x, 50, ACTIVATION=function, BLOCK=64)
+            self.check(expected)
+            kernels.activated[(1, )](self.out, self.x, 50, function, 64)
+            self.check(expected)
+
+    def test_descriptors(self):
+        kernels.of_descriptor[(1, )](self.out, TensorDescriptor.from_tensor(self.x, [64]), 50, BLOCK=64)
+        self.check(self.x)
+
+    def test_reinterpreted(self):
+        bits = self.x.to(torch.bfloat16)
+        kernels.add[(2, )](self.out, triton.reinterpret(bits.view(torch.int16), triton.language.bfloat16), self.x, 50, BLOCK=32)
+        self.check(2 * self.x)
+
+    def test_closures(self):
+        one, two = kernels.closure(1.0), kernels.closure(2.0)
+        for kernel, expected in ((one, 1), (two, 2), (one, 1)):
+            kernel[(1, )](self.out)
+            self.assertEqual(self.out[0], expected)
+
+    def test_what_is_refused_goes_to_triton(self):
+        kernels.refused[(1, )](self.out, BLOCK=32)
+        self.assertEqual(self.out[0], 32)
+        for count in (1, 2):
+            if not torch.cuda.is_available():  # Triton is asked, and cannot do without a GPU
+                with self.assertRaisesRegex(RuntimeError, "active drivers"):
+                    kernels.refused[(1, )](self.out, BLOCK=64)
+            found, reason = tegula_triton.report().refused["refused"]
+            self.assertEqual(found, count)
+            self.assertIn("no_such_function", reason)
+        kernels.refused[(1, )](self.out, BLOCK=16)  # other forms of the call still go here
+        self.assertEqual(self.out[0], 16)
+        self.assertIn("refused, 2 launches by Triton: ", str(tegula_triton.report()))
+
+    def test_uninstall(self):
+        tegula_triton.uninstall()
+        try:
+            self.assertFalse(tegula_triton.installed())
+            if not torch.cuda.is_available():
+                with self.assertRaisesRegex(RuntimeError, "active drivers"):
+                    kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64)
+        finally:
+            tegula_triton.install()
+        kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64)
+        self.check(2 * self.x)
+
+    def test_text(self):
+        text, name, _ = tegula_triton.text_of(kernels.through_helpers)
+        self.assertEqual(name, "through_helpers")
+        self.assertIn("def helpers_scaled(x):", text)
+        self.assertIn("helpers_Limits_HIGH", text)
+
+
+class Inductor(unittest.TestCase):
+    """Kernels of torch.compile, as Inductor writes them, launched by its caching autotuner."""
+
+    def setUp(self):
+        import inductor_kernels
+        self.kernels = inductor_kernels
+        tegula_triton.report(clear=True)
+
+    def test_elementwise(self):
+        x = torch.randn(3000)
+        for _ in range(3):
+            out = torch.zeros(3000)
+            self.kernels.triton_poi_fused_silu_0.run(x, out, 3000, stream=0)
+            torch.testing.assert_close(out, torch.rsqrt(torch.nn.functional.silu(x).abs() + 1))
+        self.assertEqual(tegula_triton.report().refused, {})
+
+    def test_reductions_with_helpers(self):
+        x = torch.randn(40, 50)
+        x[3, 7] = float("nan")
+        for _ in range(3):
+            out = torch.zeros(40)
+            self.kernels.triton_per_fused_amax_1.run(x, out, 40, 50, stream=0)
+            torch.testing.assert_close(out, x.amax(1), equal_nan=True)
+        self.assertEqual(tegula_triton.report().refused, {})
+
+    def test_what_is_refused_goes_to_triton(self):
+        logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
+        with self.assertRaises(Exception) as raised:  # Triton says so, or that there is no GPU
+            self.kernels.triton_poi_refused_2.run(torch.zeros(1), 1, stream=0)
+        self.assertNotIsInstance(raised.exception, tegula.Error)
+        self.assertIn("no_such_function", tegula_triton.report().refused["triton_poi_refused_2"][1])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,84 @@
+"""Kernels of test_triton.py, as programs that know nothing of Tegula write them."""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+import triton_helpers as helpers
+from triton_helpers import add as add_one_more
+
+OFFSET = tl.constexpr(2)
+FACTOR: tl.constexpr = 2.0
+
+
+@triton.jit
+def add(out, x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    tl.store(out + i, tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask), mask=mask)
+
+
+@triton.jit
+def through_helpers(out, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = helpers.scaled(tl.load(x + i, mask=i < n)) + OFFSET
+    v = add_one_more(v, helpers.Limits.HIGH) * FACTOR
+    tl.store(out + i, libdevice.sqrt(v), mask=i < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64})], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def tuned(out, x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out + i, tl.load(x + i) * 2)
+    else:
+        tl.store(out + i, tl.load(x + i, mask=i < n) * 3, mask=i < n)
+
+
+class Pair(NamedTuple):
+    first: tl.tensor
+    second: tl.tensor
+
+
+@triton.jit
+def of_tuple(out, pair, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(pair.first + i, mask=i < n) - tl.load(pair.second + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def activated(out, x, n, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, ACTIVATION(tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@triton.jit
+def squared(x):
+    return x * x
+
+
+@triton.jit
+def of_descriptor(out, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, x.load([0]), mask=i < n)
+
+
+@triton.jit
+def refused(out, BLOCK: tl.constexpr):
+    if BLOCK == 64:
+        tl.store(out, tl.no_such_function(BLOCK))
+    tl.store(out, BLOCK)
+
+
+def closure(value):
+    bound = tl.constexpr(value)
+
+    @triton.jit
+    def kernel(out):
+        tl.store(out, bound)
+
+    return kernel
