@@ -232,6 +232,13 @@ struct FunctionSignature<Place, R (F::*)(Params...) const> : FunctionParams<Plac
   }
 };
 
+/// Of a function object; one that is generic has no signature, and is told so.
+template <class Place, class F>
+struct SignatureOf : FunctionSignature<Place, F> {};
+template <class Place, class F>
+requires requires { &F::operator(); }
+struct SignatureOf<Place, F> : FunctionSignature<Place, decltype(&F::operator())> {};
+
 }  // namespace detail
 
 /// A kernel that elementwise_kernel() or row_kernel() made. Copies share what was compiled and tuned.
