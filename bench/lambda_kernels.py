@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Kernels made of C++ functions (elementwise_kernel, row_kernel) beside torch.compile and a copy of as many bytes.
+"""Kernels made of C++ functions (elementwise_kernel, row_kernel, products with dropout on their epilogue) beside
+torch.compile and a copy of as many bytes.
 
     bench/lambda_kernels.py LIBRARY [--only TEXT...] [--pairs 15] [--budget SECONDS]
 
@@ -15,8 +16,10 @@ import time
 import traceback
 
 import torch
+import torch.nn.functional as F
 
 import harness
+from side_by_side import tegula
 
 BF16 = torch.bfloat16
 EPS = 1e-6
@@ -42,7 +45,7 @@ def modulated(x, branch, gate, scale, shift):
 
 
 def gated(x, y, bias):
-    return ((torch.nn.functional.silu(x.float() + bias.float())) * y.float()).to(BF16)
+    return ((F.silu(x.float() + bias.float())) * y.float()).to(BF16)
 
 
 class Case:
@@ -66,8 +69,11 @@ class Case:
 
         return launch
 
+    def peer(self):
+        compiled = torch.compile(self.function, dynamic=False)
+        return lambda: compiled(*self.inputs)
+
     def check(self):
-        torch.cuda.synchronize()
         exact = self.function(*self.inputs)
         exact = exact if isinstance(exact, tuple) else (exact,)
         for i, (found, wanted) in enumerate(zip(self.outputs, exact)):
@@ -75,6 +81,49 @@ class Case:
             allowed = {torch.int8: 1.0, torch.float8_e4m3fn: 32.0}.get(found.dtype, 8e-3 * max(1.0, wanted.float().abs().max().item()))
             if not difference.max().item() <= allowed or (found.dtype.itemsize == 1 and (difference > 0).float().mean() > 0.01):
                 raise RuntimeError(f"{self.name}: WRONG RESULT in output {i}: {difference.max().item()}")
+
+
+class TrainingStep:
+    """dropout(gelu(linear(x))), forward and backward, with gradients of x, weight and bias; checked against the mask that
+    kernels.dropout makes of the same seed."""
+    p, seed = 0.1, 1234
+
+    def __init__(self, m, n, k):
+        self.name = f"dropout(gelu(linear)) step {m}x{n}x{k} bf16"
+        self.inputs = [normal(m, k), normal(n, k) / k**0.5, normal(n)]
+        self.dout = normal(m, n)
+        self.out, self.hidden, self.dhidden = (torch.empty(m, n, device="cuda", dtype=BF16) for _ in range(3))
+        self.gradients = [torch.empty_like(t) for t in self.inputs]
+        self.bytes = 2 * (5 * m * n + 4 * m * k + 3 * n * k)
+
+    def work(self, library):
+        entries = tegula.kernels
+        (x, weight, bias), (dx, dweight, dbias) = self.inputs, self.gradients
+
+        def step():
+            entries.linear_dropout(self.out, self.hidden, x, weight, self.p, self.seed, bias)
+            entries.linear_dropout_backward(self.dhidden, self.dout, self.hidden, self.p, self.seed)
+            entries.gemm(dx, self.dhidden, weight)
+            entries.gemm(dweight, self.dhidden, x, transpose_a=True)
+            entries.reduce_columns(dbias, self.dhidden)
+
+        return step
+
+    def check(self):
+        mask = torch.ones_like(self.out, dtype=torch.float32)
+        tegula.kernels.dropout(mask, mask, p=self.p, seed=self.seed)
+        inputs = [t.float().requires_grad_() for t in self.inputs]
+        out = F.gelu(F.linear(*inputs)) * mask
+        exact = [out, *torch.autograd.grad(out, inputs, self.dout.float())]
+        for i, (found, wanted) in enumerate(zip([self.out, *self.gradients], exact)):
+            error = harness.relative_error(found, wanted)
+            if not error < 2e-2:
+                raise RuntimeError(f"{self.name}: WRONG RESULT {i}: {error}")
+
+    def peer(self):
+        inputs = [t.clone().requires_grad_() for t in self.inputs]
+        forward = torch.compile(lambda x, w, b: F.dropout(F.gelu(F.linear(x, w, b)), self.p), dynamic=False)
+        return lambda: torch.autograd.grad(forward(*inputs), inputs, self.dout)
 
 
 def chain(rows, cols):
@@ -103,7 +152,8 @@ def elementwise(rows, cols, transposed):
 CASES = [
     lambda: elementwise(8192, 8192, False), lambda: elementwise(8192, 8192, True), lambda: elementwise(16384, 2056, True),
     lambda: chain(16384, 4096), lambda: chain(8192, 8192), lambda: modulation(8, 4096, 3072), lambda: chain(65536, 1000),
-    lambda: chain(2048, 65536), lambda: modulation(16, 1024, 1152), lambda: chain(131072, 256)
+    lambda: chain(2048, 65536), lambda: modulation(16, 1024, 1152), lambda: chain(131072, 256),
+    lambda: TrainingStep(8192, 16384, 4096), lambda: TrainingStep(4096, 4096, 4096)
 ]
 
 
@@ -114,11 +164,11 @@ def compare(case, library, pairs):
     torch.cuda.synchronize()
     print(f"  tuned in {time.perf_counter() - begun:.1f} s", flush=True)
     case.check()
-    compiled = torch.compile(case.function, dynamic=False)
-    compiled(*case.inputs)
+    peer = case.peer()
+    peer()
     source = torch.empty(case.bytes // 4, dtype=torch.int16, device="cuda")
     target = torch.empty_like(source)
-    arms = {"tegula": work, "tegula again": work, "torch.compile": lambda: compiled(*case.inputs), "copy": lambda: target.copy_(source)}
+    arms = {"tegula": work, "tegula again": work, "torch.compile": peer, "copy": lambda: target.copy_(source)}
     flush = max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
     timer = harness.Interleaved("flush", 1, flush, 3)
     prepared = {name: timer.prepare([arm]) for name, arm in arms.items()}

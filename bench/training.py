@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Kernels of training steps: gradients of norms, cross entropy, sums of columns, optimiser steps. Tegula, Triton on the same
+"""Kernels of training steps: gradients of norms, cross entropy, sums of columns, quantisation, order, embeddings, optimiser
+steps. Tegula, Triton on the same
 text, torch, torch.compile and a copy of as many bytes, on the same tensors in one process.
 
     bench/training.py [--only TEXT...] [--pairs 21] [--budget SECONDS] [--out FOLDER] [--triton N] [--check]
@@ -235,6 +236,177 @@ class ColumnSums(Case):
         yield "torch.compile", lambda: compiled(self.x)
 
 
+class Quantise(Rows):
+    """To int8 by rows, to mxfp8 by groups."""
+    file = "quantise"
+
+    def __init__(self, rows, cols, groups=False):
+        self.rows, self.cols, self.groups = rows, cols, groups
+        self.function = "quantise_groups" if groups else "quantise_rows"
+        self.fixed = {"PACKED": "int4"} | ({"GROUP": 32, "TALL": 1} if groups else {})
+        self.bytes = rows * cols * 3
+
+    def __str__(self):
+        return f"quantise {'mxfp8' if self.groups else 'int8 by rows'} {self.rows}x{self.cols} bf16"
+
+    def make(self):
+        self.x = matrix(self.rows, self.cols)
+        self.out = torch.empty(self.rows, self.cols, device=DEVICE, dtype=torch.float8_e4m3fn if self.groups else torch.int8)
+        self.scales = (torch.empty(self.rows, -(-self.cols // 32), device=DEVICE, dtype=torch.uint8) if self.groups else
+                       torch.empty(self.rows, device=DEVICE))
+
+    def fitting(self, module):
+        if self.groups:
+            return module.fitting_groups(module.configs(), {"cols": self.cols, "rows": self.rows, "TALL": 1, "GROUP": 32})
+        return module.fitting_rows(module.row_configs(), {"cols": self.cols, "x_ptr": self.x})
+
+    def complete(self, how, power_of_two=False):
+        if self.groups:
+            return how
+        how = self.heuristics(how, power_of_two)
+        return how | {"EVEN": how["BLOCK"] == self.cols}
+
+    def grid(self, how):
+        if self.groups:
+            return -(-self.rows // how["ROWS"]) * -(-self.cols // how["COLS"])
+        tiles = -(-self.rows // how["ROWS"])
+        persistent = how["STAGES"] > 0 and how["PIECE"] == 0
+        return min(tiles, 8 * SMS // how.get("num_ctas", 1)) if persistent else tiles
+
+    def arguments(self):
+        n = self.cols
+        strides = (n, self.scales.stride(0), n) if self.groups else (n, n)
+        return self.out, self.scales, self.x, *strides, self.rows, n, 2
+
+    def quantise(self, x):
+        x = x.float()
+        if not self.groups:
+            scales = x.abs().amax(1, keepdim=True) / 127
+            return (x / scales).round().to(torch.int8), scales[:, 0]
+        parts = x.view(self.rows, -1, 32)
+        exponents = (parts.abs().amax(2).view(torch.int32) >> 23) - 8
+        factor = ((254 - exponents) << 23).view(torch.float32)
+        y = (parts * factor[:, :, None]).clamp(-448, 448).view(self.rows, self.cols)
+        return y.to(torch.float8_e4m3fn), exponents.to(torch.uint8)
+
+    def results(self):
+        return [self.out.float(), self.scales.float()]
+
+    def exact(self):
+        return [t.float() for t in self.quantise(self.x)]
+
+    def peers(self):
+        compiled = torch.compile(self.quantise, dynamic=False)
+        yield "torch.compile", lambda: compiled(self.x)
+
+
+class Order(Case):
+    """The k largest elements of each row and their places; rows in order where k is the number of columns."""
+    file = "order"
+    tolerance = 1e-7
+
+    def __init__(self, rows, cols, k, dtype=torch.float32):
+        self.rows, self.cols, self.k, self.dtype = rows, cols, k, dtype
+        self.function = "sort_rows" if k == cols else "topk_rows"
+        self.fixed = {"DESCENDING": True} if k == cols else {"LARGEST": True}
+        self.bytes = rows * (cols * dtype.itemsize + k * (8 + dtype.itemsize))
+
+    def __str__(self):
+        return f"{self.function} {self.k} of {self.rows}x{self.cols} {str(self.dtype)[6:]}"
+
+    def make(self):
+        self.x = matrix(self.rows, self.cols, self.dtype)
+        self.values = torch.empty(self.rows, self.k, device=DEVICE, dtype=self.dtype)
+        self.index = torch.empty(self.rows, self.k, device=DEVICE, dtype=torch.int64)
+        self.partials = torch.empty(1 << 22, device=DEVICE)
+        self.counters = torch.zeros(1 << 14, dtype=torch.int32, device=DEVICE)
+
+    def fitting(self, module):
+        known = {"cols": self.cols, "k": self.k}
+        if self.k == self.cols:
+            return module.fitting_sort(module.sort_configs(), known)
+        return module.fitting_topk(module.topk_configs(), known)
+
+    def complete(self, how, power_of_two=False):
+        return how | ({"BLOCK": 1 << (self.cols - 1).bit_length()} if self.k == self.cols else {"K": 1 << (self.k - 1).bit_length()})
+
+    def grid(self, how):
+        if self.k == self.cols:
+            return self.rows
+        return self.rows * min(max(8 * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
+
+    def arguments(self):
+        strides = (self.k, self.k, self.cols, self.rows, self.cols)
+        more = () if self.k == self.cols else (self.k, 2, self.partials, self.counters)
+        return self.values, self.index, self.x, *strides, *more
+
+    def results(self):
+        return [self.values.float(), self.x.gather(1, self.index).float()]
+
+    def exact(self):
+        values = self.torch(self.x)[0].float()
+        return [values, values]
+
+    def torch(self, x):
+        return torch.sort(x, dim=1, descending=True, stable=True) if self.k == self.cols else torch.topk(x, self.k, 1)
+
+    def peers(self):
+        compiled = torch.compile(self.torch, dynamic=False)
+        yield "torch", lambda: self.torch(self.x)
+        yield "torch.compile", lambda: compiled(self.x)
+
+
+class Embedding(Case):
+    """Rows of a table, or their gradients (into zeros, as torch makes them)."""
+    file = "indexed"
+
+    def __init__(self, tokens, table, cols, backward=False):
+        self.rows, self.table_rows, self.cols, self.backward = tokens, table, cols, backward
+        self.function = "embedding_backward" if backward else "embedding"
+        self.fixed = {"ACCUMULATE": False} if backward else {}
+        self.bytes = (tokens + (table if backward else tokens)) * cols * 2
+
+    def __str__(self):
+        return f"{self.function} {self.rows} of {self.table_rows}x{self.cols} bf16"
+
+    def make(self):
+        self.table, self.x = matrix(self.table_rows, self.cols), matrix(self.rows, self.cols)
+        self.index = torch.randint(0, self.table_rows, (self.rows,), device=DEVICE)
+
+    def fitting(self, module):
+        known = {"cols": self.cols, "rows": self.rows}
+        if self.backward:
+            return module.fitting_backward(module.backward_configs(), known)
+        return module.fitting(module.configs(), known)
+
+    def complete(self, how, power_of_two=False):
+        return how
+
+    def grid(self, how):
+        return -(-self.rows // how.get("ROWS", 1)) * -(-self.cols // how["COLS"])
+
+    def arguments(self):
+        n = self.cols
+        if self.backward:
+            return self.table, self.x, self.index, n, n, self.rows, n, self.table_rows
+        return self.x, self.table, self.index, n, n, self.rows, n, self.table_rows, 2
+
+    def results(self):
+        return [self.table[self.index] if self.backward else self.x]
+
+    def exact(self):
+        if not self.backward:
+            return [self.table[self.index]]
+        sums = torch.zeros(self.table_rows, self.cols, device=DEVICE).index_add_(0, self.index, self.x.float())
+        return [sums[self.index]]
+
+    def peers(self):
+        if not self.backward:
+            yield "torch", lambda: F.embedding(self.index, self.table)
+            return
+        yield "torch", lambda: torch.ops.aten.embedding_dense_backward(self.x, self.index, self.table_rows, -1, False)
+
+
 class AdamW(Case):
     """A step over tensors of a Llama-like model: `layers` of width `width`."""
     file, function = "optimizer", "adamw"
@@ -315,9 +487,13 @@ class AdamW(Case):
 
 SHAPES = [(16384, 4096), (8192, 8192), (4096, 16384), (131072, 128)]
 CASES = [*(NormBackward(center, *shape) for shape in SHAPES for center in (False, True)), CrossEntropy(4096, 131072),
-         CrossEntropy(8192, 32000), ColumnSums(65536, 4096), AdamW(22, 2048)]
+         CrossEntropy(8192, 32000), ColumnSums(65536, 4096), Quantise(16384, 4096),
+         Quantise(16384, 4096, groups=True), Quantise(2048, 65536), Order(64, 131072, 64),
+         Order(64, 131072, 50, torch.bfloat16), Order(4096, 4096, 4096), Order(4096, 4096, 64), Embedding(32768, 32000, 4096),
+         Embedding(8192, 32000, 4096, backward=True), AdamW(22, 2048)]
 SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(True, 9, 16384), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
-         ColumnSums(300, 257), AdamW(1, 64)]
+         ColumnSums(300, 257), Quantise(7, 500), Quantise(5, 640, groups=True), Order(2, 3000, 50), Order(3, 500, 500),
+         Embedding(30, 10, 300), Embedding(30, 10, 300, backward=True), AdamW(1, 64)]
 
 
 def candidates(case):

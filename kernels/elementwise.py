@@ -125,3 +125,18 @@ def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_clas
     kept = tl.rand(seed, row * cols + col) >= p
     y = tl.where(kept, x / (1.0 - p), 0.0)
     tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.jit
+def dropout_backward(dhidden_ptr, dout_ptr, hidden_ptr, dhidden_stride, dout_stride, hidden_stride, rows, cols, p, seed,
+                     rows_class, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr,
+                     EVEN: tl.constexpr):
+    """The gradient of hidden in dropout(activation(hidden)), whose mask is made again."""
+    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+    dout = tl.load(dout_ptr + row * dout_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    hidden = tl.load(hidden_ptr + row * hidden_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    kept = tl.rand(seed, row * cols + col) >= p
+    dhidden = tl.where(kept, dout * slope(hidden, ACTIVATION) / (1.0 - p), 0.0)
+    tl.store(dhidden_ptr + row * dhidden_stride + col, dhidden.to(dhidden_ptr.dtype.element_ty), mask=mask)

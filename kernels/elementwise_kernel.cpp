@@ -94,7 +94,7 @@ bool is_turned(const IterationSpace& space, size_t tensor, int dim) {
 class ElementwiseKernel : public SpaceKernel {
  public:
   ElementwiseKernel(const Form& form, ElementFunction function)
-      : SpaceKernel(form, form.placed, {"SAME", "FAR", "TURNED", "ROWS", "COLS", "EVEN_ROWS", "EVEN_COLS"}),
+      : SpaceKernel(form, form.placed, {"SAME", "EIGHTS", "FAR", "TURNED", "ROWS", "COLS", "EVEN_ROWS", "EVEN_COLS"}),
         function_(std::move(function)) {}
 
  protected:
@@ -125,7 +125,7 @@ class ElementwiseKernel : public SpaceKernel {
       if (i >= form().outputs)
         same |= int64_t(strides[cols] == 0) << (2 * i) | int64_t(strides[rows] == 0) << (2 * i + 1);
     }
-    return {{"SAME", same}, {"FAR", far}, {"TURNED", turned}};
+    return {{"SAME", same}, {"EIGHTS", in_eights(space)}, {"FAR", far}, {"TURNED", turned}};
   }
 
   Sizes sizes(const IterationSpace& space) const override {
@@ -146,7 +146,7 @@ class ElementwiseKernel : public SpaceKernel {
   // Runs of elements; tiles of several rows, for which vectors are loaded once; and tiles of which both sides are whole
   // sectors.
   Autotune tuning() const override {
-    static constexpr std::array<std::pair<int64_t, int64_t>, 16> kTiles{{{1, 1024},
+    static constexpr std::array<std::pair<int64_t, int64_t>, 19> kTiles{{{1, 1024},
                                                                          {1, 2048},
                                                                          {1, 512},
                                                                          {1, 4096},
@@ -161,10 +161,13 @@ class ElementwiseKernel : public SpaceKernel {
                                                                          {32, 32},
                                                                          {128, 32},
                                                                          {32, 128},
+                                                                         {64, 128},
+                                                                         {128, 64},
+                                                                         {128, 128},
                                                                          {1, 64}}};
     Autotune how;
     for (const auto& [rows, cols] : kTiles)
-      for (int warps : {4, 8, 2}) how.configs.push_back(config({{"ROWS", rows}, {"COLS", cols}}, num_warps(warps)));
+      for (int warps : {4, 8, 2, 16}) how.configs.push_back(config({{"ROWS", rows}, {"COLS", cols}}, num_warps(warps)));
     how.key = {"rows_class", "cols_class"};
     how.prune = fitting;
     return how;
@@ -196,7 +199,7 @@ class ElementwiseKernel : public SpaceKernel {
       const bool filled = (high == 1 || high < 2 * rows) && wide < 2 * cols;
       if (filled && elements >= 4 && elements <= 32 && (!turned || std::min(high, wide) >= 32)) kept.push_back(c);
     }
-    if (kept.empty()) kept.push_back(turned ? configs[3 * 12] : configs.back());
+    if (kept.empty()) kept.push_back(turned ? configs[4 * 12] : configs.back());
     return kept;
   }
 

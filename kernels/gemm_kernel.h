@@ -111,9 +111,16 @@ class GemmKernel {
                                         StreamHandle stream = nullptr, const Params&... params) const {
     if (options.epilogue != Activation::None)
       throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
+    launch_any(device, c, a, b, options, stream, params...);
+  }
+
+  /// The same with element types as values.
+  template <class... Params>
+  void launch_any(Device& device, const detail::AnyMatrix& c, const detail::AnyMatrix& a, const detail::AnyMatrix& b,
+                  const detail::AnyGemmOptions& options, StreamHandle stream, const Params&... params) const {
     const auto call = detail::gemm_call(device, c, a, b, options, stream);
     if (!call) return;
-    const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.data != nullptr}, {"ATOMIC", options.atomic_sums}},
+    const LaunchOptions how{.constexprs = {{"HAS_BIAS", options.bias.given()}, {"ATOMIC", options.atomic_sums}},
                             .stream = stream};
     std::apply([&](const auto&... args) { kernel_.launch(device, *call, how, args..., params...); }, call->args);
   }

@@ -18,10 +18,27 @@ using Kind = TracedParam::Kind;
 
 SpaceRecording::SpaceRecording(const TracedArgs& args, const std::vector<TracedParam>& params, int rank, size_t outputs,
                                size_t inputs)
-    : args_(args), params_(params), rank_(rank), outputs_(outputs), inputs_(inputs), same_(constant<int64_t>("SAME")) {}
+    : args_(args),
+      params_(params),
+      rank_(rank),
+      outputs_(outputs),
+      inputs_(inputs),
+      same_(constant<int64_t>("SAME")),
+      eights_(constant<bool>("EIGHTS")) {}
+
+namespace {
+
+// A value of the kernel is one that is not 1, which is known when it is compiled.
+Tile hinted(const Tile& x, bool eights) { return eights && recorded_type(x) ? multiple_of(x, 8) : x; }
+
+}  // namespace
+
+Tile SpaceRecording::extent(int dim) const {
+  return hinted(args_.tile(tensors() + size_t(dim)), eights_ && dim == rank_ - 1);
+}
 
 Tile SpaceRecording::stride(size_t tensor, int dim) const {
-  return args_.tile(tensors() + size_t(rank_) * (1 + tensor) + size_t(dim));
+  return hinted(args_.tile(tensors() + size_t(rank_) * (1 + tensor) + size_t(dim)), eights_);
 }
 
 Elem SpaceRecording::elem(size_t tensor) const {
@@ -38,6 +55,14 @@ size_t SpaceRecording::index_of(std::string_view name) const {
 
 SpaceKernel::SpaceKernel(Form form, bool numbered, std::vector<const char*> constants)
     : form_(std::move(form)), numbered_(numbered), constants_(std::move(constants)) {}
+
+bool SpaceKernel::in_eights(const IterationSpace& space) {
+  const size_t rank = size_t(space.rank);
+  bool all = space.extents[rank - 1] % 8 == 0;
+  for (size_t i = 0; i < space.tensors; ++i)
+    for (size_t d = 0; d < rank; ++d) all = all && (space.strides[i][d] == 1 || space.strides[i][d] % 8 == 0);
+  return all;
+}
 
 size_t SpaceKernel::first_own(int rank) const {
   const size_t tensors = form_.outputs + form_.inputs;

@@ -43,7 +43,7 @@ class SpaceRecording {
   size_t outputs() const { return outputs_; }
   size_t tensors() const { return outputs_ + inputs_; }  ///< outputs stand first
   int rank() const { return rank_; }
-  Tile extent(int dim) const { return args_.tile(tensors() + size_t(dim)); }
+  Tile extent(int dim) const;
   Tile stride(size_t tensor, int dim) const;
   Tile pointer(size_t tensor) const { return args_.tile(tensor); }
   Elem elem(size_t tensor) const;
@@ -66,6 +66,7 @@ class SpaceRecording {
   int rank_;
   size_t outputs_, inputs_;
   int64_t same_;
+  bool eights_;
 };
 
 /// Kernels of one function, one for each rank of the space that is left when extents are joined; made when first
@@ -92,12 +93,16 @@ class SpaceKernel {
  protected:
   const Form& form() const { return form_; }
   bool numbered() const { return numbered_; }
+  /// Whether the last extent, and all strides but those of 1, are multiples of 8: what else than multiples of 16 allows
+  /// accesses of 16 bytes.
+  static bool in_eights(const IterationSpace& space);
   /// Position of the function's own parameters in those of a kernel.
   size_t first_own(int rank) const;
 
   /// Checks the tensors and brings the space to the form that record() expects.
   virtual IterationSpace arranged(std::span<const Tensor> outputs, std::span<const Tensor> inputs) const = 0;
-  /// Constexprs that follow from the strides: SAME, the bits of SpaceRecording::same_along_..., and others.
+  /// Constexprs that follow from the strides: SAME, the bits of SpaceRecording::same_along_..., EIGHTS of in_eights(),
+  /// and others.
   virtual std::vector<ConstexprArg> flags(const IterationSpace& space) const = 0;
   /// The arguments `rows` and `cols`, and units of work, by which tuning tells small launches from large ones.
   struct Sizes {
@@ -226,6 +231,13 @@ struct FunctionSignature<Place, R (F::*)(Params...) const> : FunctionParams<Plac
     }());
   }
 };
+
+/// Of a function object; one that is generic has no signature, and is told so.
+template <class Place, class F>
+struct SignatureOf : FunctionSignature<Place, F> {};
+template <class Place, class F>
+requires requires { &F::operator(); }
+struct SignatureOf<Place, F> : FunctionSignature<Place, decltype(&F::operator())> {};
 
 }  // namespace detail
 

@@ -1,6 +1,12 @@
 #include "kernels/launch_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
+#include <string>
+
+#include "runtime/workspace.h"
 
 namespace tegula::kernels {
 
@@ -86,6 +92,90 @@ Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(c
 
 size_t chunks_bytes(const BoundCall& call, int) { return size_t(call.extent("chunks")) * sizeof(float); }
 
+// Checks how many elements a row of numbers of 8 or 4 bits has.
+void check_width(const BoundCall& call, const char* operand, const char* dim) {
+  const int64_t cols = call.extent("cols"), found = call.extent(dim);
+  const bool packed = call.tensor(operand)->elem == Elem::U8;
+  const int64_t expected = packed ? ceil_div(cols, 2) : cols;
+  if (found != expected)
+    call.refuse(fmt::format("{} has {} columns, expected {}{}", operand, found, expected,
+                            packed ? fmt::format(": two of {} columns in a uint8", cols) : std::string()));
+}
+
+// A choice of numbers, as the number.
+int64_t chosen(const BoundCall& call, const char* operand) {
+  const OperandInfo& info = call.entry().operands[size_t(call.entry().find_operand(operand))];
+  return std::stoll(info.choices[size_t(call.choice(operand))]);
+}
+
+void check_scales(const BoundCall& call) {
+  auto count = [](int64_t extent, int64_t each) { return each > 0 ? ceil_div(extent, each) : 1; };
+  const int64_t groups = count(call.extent("cols"), chosen(call, "group"));
+  const int64_t rows = count(call.extent("rows"), chosen(call, "tall"));
+  if (call.extent("scale_rows") != rows || call.extent("groups") != groups)
+    call.refuse(fmt::format("scales is {} x {}, expected {} x {}: one for each group", call.extent("scale_rows"),
+                            call.extent("groups"), rows, groups));
+}
+
+void check_quantised(const BoundCall& call) { check_width(call, "out", "out_cols"); }
+
+void check_quantised_groups(const BoundCall& call) {
+  check_quantised(call);
+  check_scales(call);
+}
+
+void check_dequantised(const BoundCall& call) {
+  check_width(call, "x", "x_cols");
+  check_scales(call);
+}
+
+constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale
+
+Grid counted_grid(const BoundCall&, const Config&, int num_sms) {
+  return {unsigned(std::min<int64_t>(4 * num_sms, kMostNumbers))};
+}
+
+size_t tensor_scale_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
+
+void check_bins(const BoundCall& call) {
+  constexpr int64_t kMostBins = 4096;
+  if (call.extent("bins") > kMostBins)
+    call.refuse(fmt::format("counts has {} elements, expected {} at most", call.extent("bins"), kMostBins));
+}
+
+constexpr int64_t kLargestRow = 8192;  // elements that a program of order.py sorts
+
+void check_sorted(const BoundCall& call) {
+  if (call.extent("cols") > kLargestRow)
+    call.refuse(fmt::format("rows of {} elements, expected {} at most\n  hint: topk_rows takes rows of any width",
+                            call.extent("cols"), kLargestRow));
+}
+
+void check_topk(const BoundCall& call) {
+  const int64_t k = call.extent("k"), cols = call.extent("cols");
+  if (k > cols) call.refuse(fmt::format("k is {}, but rows have {} elements", k, cols));
+  if (cols > kLargestRow && k > kLargestRow / 2)
+    call.refuse(
+        fmt::format("k is {}, expected {} at most for rows of more than {} elements", k, kLargestRow / 2, kLargestRow));
+}
+
+constexpr int64_t kPartsOfRows = 8;  // programs a multiprocessor at most, where rows have several
+
+Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["BLOCK"]);
+  const int64_t parts =
+      rows <= Workspace::kCounters ? std::clamp<int64_t>(kPartsOfRows * num_sms / rows, 1, pieces) : 1;
+  return {unsigned(rows * parts)};
+}
+
+size_t topk_bytes(const BoundCall& call, int num_sms) {
+  return size_t(kPartsOfRows * num_sms) * std::bit_ceil(uint64_t(call.extent("k"))) * sizeof(int64_t);
+}
+
+Grid rows_and_columns_grid(const BoundCall& call, const Config& config, int) {
+  return {unsigned(call.extent("rows") * ceil_div(call.extent("cols"), config["COLS"]))};
+}
+
 }  // namespace
 
 namespace rules {
@@ -100,6 +190,14 @@ const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes}
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
+const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
+const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
+const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
+const LaunchRule counted{counted_grid, nullptr, check_bins};
+const LaunchRule tensor_scale{counted_grid, tensor_scale_bytes};
+const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
+const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
+const LaunchRule rows_and_columns{rows_and_columns_grid};
 
 }  // namespace rules
 

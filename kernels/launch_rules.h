@@ -11,6 +11,8 @@ struct LaunchRule {
   Grid (*grid)(const BoundCall& call, const Config& config, int num_sms);
   /// Bytes that the kernel's partials_ptr needs at most, whatever the configuration; null: it has none.
   size_t (*partial_bytes)(const BoundCall& call, int num_sms) = nullptr;
+  /// Refuses calls that the signature of the entry does not exclude; null: there are none.
+  void (*check)(const BoundCall& call) = nullptr;
 };
 
 namespace rules {
@@ -42,6 +44,18 @@ extern const LaunchRule tokens;
 
 /// A program for each row of operand `chunks`; each leaves a number.
 extern const LaunchRule chunks;
+
+/// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
+extern const LaunchRule quantised, quantised_groups, dequantised;
+/// Four programs a multiprocessor; each leaves a number.
+extern const LaunchRule counted, tensor_scale;
+
+/// A program for each row, which it has in registers as a whole.
+extern const LaunchRule sorted_rows;
+/// Some programs for each row, each of which leaves `k` elements.
+extern const LaunchRule topk_rows;
+/// A program for COLS columns of each row.
+extern const LaunchRule rows_and_columns;
 
 }  // namespace rules
 

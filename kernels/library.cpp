@@ -80,11 +80,10 @@ bool is_flag(const OperandInfo& info) {
 
 size_t flag_values(const OperandInfo& info) { return info.kind == OperandInfo::Kind::Bool ? 2 : info.choices.size(); }
 
-// A choice as the kernel's constexpr: an element type if it names one, None, else a text.
+// A choice as the kernel's constexpr: an element type if it names one, else as read_value() has it.
 Constexpr choice_value(const std::string& choice) {
-  if (choice == "None") return std::monostate();
   if (const std::optional<Elem> elem = elem_from_text(choice)) return *elem;
-  return choice;
+  return read_value(choice);
 }
 
 size_t flag_value(const Operand& operand) {
@@ -198,6 +197,7 @@ LaunchOptions& LibraryKernel::options_for(const BoundCall& call) const {
 void LibraryKernel::launch(Device& device, const BoundCall& call, StreamHandle stream) const {
   const int num_sms = device.info().num_sms;
   const LaunchRule& rule = *entry_.rule;
+  if (rule.check) rule.check(call);
   Workspace workspace{};
   if (rule.partial_bytes) workspace = device.workspace(stream, rule.partial_bytes(call, num_sms));
   std::array<std::byte, sizeof(Arg) * kMaxArgs> memory;

@@ -176,7 +176,7 @@ int64_t block_of(const LaunchArgs& args, int64_t warps, int64_t rows) {
 class RowKernel : public SpaceKernel {
  public:
   RowKernel(const Form& form, RowFunction function)
-      : SpaceKernel(form, false, {"SAME", "FAR", "ROWS", "STAGES", "PIECE", "EVICTION", "BLOCK", "EVEN"}),
+      : SpaceKernel(form, false, {"SAME", "EIGHTS", "FAR", "ROWS", "STAGES", "PIECE", "EVICTION", "BLOCK", "EVEN"}),
         function_(std::move(function)) {}
 
  protected:
@@ -202,7 +202,7 @@ class RowKernel : public SpaceKernel {
       same |= int64_t(strides[cols] == 0) << (2 * i);
       if (i >= form().outputs) same |= int64_t(same_rows) << (2 * i + 1);
     }
-    return {{"SAME", same}, {"FAR", far}};
+    return {{"SAME", same}, {"EIGHTS", in_eights(space)}, {"FAR", far}};
   }
 
   Sizes sizes(const IterationSpace& space) const override {

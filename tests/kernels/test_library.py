@@ -425,6 +425,28 @@ class Library(unittest.TestCase):
         call(kernels.dropout, again, x, p=0.25, seed=8)
         self.assertTrue((y.now() != again.now()).any())
 
+    def test_linear_dropout(self):
+        for m, n, k, kind in ((1, 1, 1, "bf16"), (33, 70, 40, "f16"), (64, 128, 96, "bf16")):
+            a, b, bias = normal((m, k), "f16"), normal((n, k), "f16"), normal(n, "f16")
+            for activation in ("gelu", "none") if m > 1 else ("relu",):
+                out, hidden, ones, dout = empty((m, n)), empty((m, n)), Array(np.ones((m, n)), "f32"), normal((m, n))
+                call(kernels.linear_dropout, out, hidden, a, b, 0.25, 11, bias, activation=activation)
+                h = a.exact @ b.exact.T + bias.exact
+                self.near(hidden, h, scale=10)
+                call(kernels.dropout, ones, ones, p=0.25, seed=11)  # the mask
+                self.near(out, ACTIVATIONS[activation](h) * ones.now(), scale=10)
+                call(kernels.linear_dropout, out, None, a, b, 0.25, 11, bias, activation=activation)
+                self.near(out, ACTIVATIONS[activation](h) * ones.now(), scale=10)
+                dhidden = empty((m, n))
+                call(kernels.linear_dropout_backward, dhidden, dout, hidden, 0.25, 11, activation=activation)
+                if activation == "gelu" and m < 40:
+                    step = 1e-5  # it maps elements, so that one difference serves all of them
+                    slope = (ACTIVATIONS["gelu"](h + step) - ACTIVATIONS["gelu"](h - step)) / (2 * step)
+                    self.near(dhidden, dout.exact * slope * ones.now(), scale=5)
+        with self.assertRaises(tegula.LaunchError) as caught:
+            call(kernels.linear_dropout, out, None, a, normal((n, k + 1), "f16"), 0.25, 11)
+        self.assertIn("96 columns against 97 rows", str(caught.exception))
+
     def test_rope(self):
         for interleaved in (False, True):
             for tokens, heads, size, half, kind in ((5, 3, 8, 4, "f32"), (3, 1, 10, 3, "f32"), (7, 12, 64, 32, "bf16")):

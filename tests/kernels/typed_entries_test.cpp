@@ -122,10 +122,61 @@ TEST_F(TypedEntries, Elementwise) {
   expect_near(z, {3, 4, -0.01, 1});
   dropout(device(), y.matrix(), x.matrix(), 0, 1);
   expect_near(y, {3, 4, -1, 1});
+  Buffer a(device(), std::vector<float16>{float16(1), float16(0), float16(0), float16(-2)});
+  const Matrix<float16> ab(a, 2, 2);
+  linear_dropout(device(), y.matrix(), z.matrix(), ab, ab, 0, 1,
+                 {.activation = Activation::Relu, .transpose_b = false});
+  expect_near(y, {1, 0, 0, 4});
+  expect_near(z, {1, 0, 0, 4});
+  linear_dropout_backward(device(), y.matrix(), x.matrix(), z.matrix(), 0, 1, Activation::Relu);
+  expect_near(y, {3, 0, 0, 1});
   Values cos{{0, 1}}, sin{{1, 0}};
   rope(device(), Tensor(y.buffer.as<float>(), {2, 1, 2}), Tensor(x.buffer.as<float>(), {2, 1, 2}),
        Tensor(cos.buffer.as<float>(), {2, 1}), Tensor(sin.buffer.as<float>(), {2, 1}));
   expect_near(y, {-4, 3, -1, 1});
+}
+
+TEST_F(TypedEntries, OrderAndIndices) {
+  Buffer places(device(), std::vector<int32_t>(4));
+  const Matrix<int32_t> index(places, 2, 2);
+  sort_rows(device(), y.matrix(), index, x.matrix(), true);
+  expect_near(y, {4, 3, 1, -1});
+  EXPECT_EQ(places.download<int32_t>(), (std::vector<int32_t>{1, 0, 1, 0}));
+  topk_rows(device(), Matrix<float>(v.buffer, 2, 1), Matrix<int32_t>(places, 2, 1), x.matrix(), false);
+  expect_near(v, {3, -1});
+  EXPECT_EQ(places.download<int32_t>(), (std::vector<int32_t>{0, 0, 1, 0}));
+  Buffer rows(device(), std::vector<int64_t>{1, 1});
+  const Vector<int64_t> both(rows, 2);
+  embedding(device(), y.matrix(), x.matrix(), both);
+  expect_near(y, {-1, 1, -1, 1});
+  embedding_backward(device(), z.matrix(), x.matrix(), both);
+  expect_near(z, {0, 0, 2, 5});
+  index_add(device(), z.matrix(), x.matrix(), both);
+  expect_near(z, {0, 0, 4, 10});
+  Buffer counts(device(), std::vector<int32_t>(2));
+  histogram(device(), Vector<int32_t>(counts, 2), x.matrix(), 0, 4);
+  EXPECT_EQ(counts.download<int32_t>(), (std::vector<int32_t>{1, 2}));
+}
+
+TEST_F(TypedEntries, Quantisation) {
+  Buffer bytes(device(), std::vector<int8_t>(4)), halves(device(), std::vector<uint8_t>(2)),
+      powers = Buffer(device(), 2);
+  const Matrix<int8_t> q(bytes, 2, 2);
+  const Matrix<uint8_t> packed(halves, 2, 1), exponents(powers, 2, 1);
+  const Matrix<float> scales(v.buffer, 2, 1), one(w.buffer, 1, 1);
+  quantise_rows(device(), q, v.vector(), x.matrix());
+  EXPECT_EQ(bytes.download<int8_t>(), (std::vector<int8_t>{95, 127, -127, 127}));
+  expect_near(v, {4.0 / 127, 1.0 / 127});
+  quantise_groups(device(), packed, exponents, x.matrix(), Group::Of32, Tall::One, Packed::E2M1);
+  EXPECT_EQ(halves.download<uint8_t>(), (std::vector<uint8_t>{0x65, 0x6e}));
+  EXPECT_EQ(powers.download<uint8_t>(), (std::vector<uint8_t>{127, 125}));
+  dequantise(device(), y.matrix(), packed, exponents, GroupRead::Of32, TallRead::One, Packed::E2M1);
+  expect_near(y, {3, 4, -1, 1});
+  tensor_scale(device(), w.number(), x.matrix(), Quantised::Int4);
+  expect_near(w, {4.0 / 7});
+  quantise_tensor(device(), packed, x.matrix(), w.number());
+  dequantise(device(), y.matrix(), packed, one, GroupRead::All, TallRead::All);
+  expect_near(y, {5 * 4.0 / 7, 4, -2 * 4.0 / 7, 2 * 4.0 / 7});
 }
 
 TEST_F(TypedEntries, Optimisers) {

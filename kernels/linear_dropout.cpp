@@ -1,0 +1,75 @@
+#include "kernels/linear_dropout.h"
+
+#include "kernels/gemm_kernel.h"
+#include "kernels/library.h"
+#include "kernels/products.h"
+
+namespace tegula::kernels {
+
+namespace {
+
+Tile activated(const Tile& x, Activation activation) {
+  switch (activation) {
+    case Activation::None:
+      return x;
+    case Activation::Relu:
+      return relu(x);
+    case Activation::LeakyRelu:
+      return leaky_relu(x);
+    case Activation::Silu:
+      return silu(x);
+    case Activation::Gelu:
+      return gelu(x);
+    case Activation::GeluTanh:
+      return gelu_tanh(x);
+    case Activation::GeluTanhFast:
+      return gelu_tanh_fast(x);
+  }
+  return x;
+}
+
+template <Activation activation>
+const auto& dropout_kernel() {
+  static const auto kernel =
+      gemm_kernel("linear_dropout", [](Tile acc, const GemmTile& at, Float<"p"> p, Int<"seed"> seed, Int<"width"> width,
+                                       Ptr<"hidden_ptr"> hidden, Int<"hidden_stride"> stride) {
+        const Tile rows = at.rows[{all, none}], cols = at.cols[{none, all}];
+        if_(hidden != none, [&] {
+          store(hidden + rows.to(tl::int64) * stride + cols, acc.to(hidden.dtype().element_ty()),
+                at.row_mask[{all, none}] & at.col_mask[{none, all}]);
+        });
+        const Tile kept = tegula::rand(seed, rows.to(tl::int64) * width + cols) >= p;
+        return where(kept, activated(acc, activation) / (1.0f - p), 0.0f);
+      });
+  return kernel;
+}
+
+// Calls f with the kernel of an activation.
+template <size_t... I, class F>
+void with_kernel(Activation activation, std::index_sequence<I...>, const F& f) {
+  ((size_t(activation) == I ? f(dropout_kernel<Activation(I)>()) : void()), ...);
+}
+
+}  // namespace
+
+void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream) {
+  auto matrix = [&](const char* name) {
+    const Tensor& t = *call.tensor(name);
+    return detail::AnyMatrix(t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]);
+  };
+  detail::AnyGemmOptions options;
+  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
+  options.transpose_a = call.flag("transpose_a");
+  options.transpose_b = call.flag("transpose_b");
+  const Tensor* hidden = call.tensor("hidden");
+  const Arg hidden_ptr = detail::pointer(hidden), stride = detail::integer(hidden ? hidden->strides[0] : 0);
+  const Arg p = float(call.number("p")), seed = detail::integer(call.integer("seed"));
+  const Arg width = detail::integer(call.extent("n"));
+  with_kernel(Activation(call.choice("activation")), std::make_index_sequence<std::size(detail::kActivations)>(),
+              [&](const auto& kernel) {
+                kernel.launch_any(device, matrix("out"), matrix("a"), matrix("b"), options, stream, p, seed, width,
+                                  hidden_ptr, stride);
+              });
+}
+
+}  // namespace tegula::kernels

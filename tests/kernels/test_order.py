@@ -1,0 +1,114 @@
+"""Sorting, topk, embeddings and histograms of the kernel library against numpy."""
+
+import unittest
+
+import test_library
+from test_library import Array, call, empty, kernels, normal, np, random, tegula
+
+
+def whole(shape, kind="i32"):
+    return Array(np.full(shape, 77), kind)
+
+
+def order(x, descending):
+    """Places of elements in order: NaNs as the largest, equal ones as they stand."""
+    keys = np.where(np.isnan(x), np.inf, x)
+    nan = np.isnan(x).astype(int)
+    place = np.broadcast_to(np.arange(x.shape[1]), x.shape)
+    return np.lexsort((place, -keys, -nan) if descending else (place, keys, nan), axis=1)
+
+
+class Order(unittest.TestCase):
+
+    def near(self, *args, **how):
+        test_library.Library.near(self, *args, **how)
+
+    def rows(self, rows, cols, kind):
+        x = np.round(random.standard_normal((rows, cols)) * 8) / 4  # many equal ones
+        x[0, cols // 2], x[0, -1], x[-1, 0] = np.nan, -np.inf, np.inf
+        x[0, :cols // 4] = -0.0
+        return Array(x, kind)
+
+    def test_sort(self):
+        for rows, cols, kind in ((1, 1, "f32"), (5, 3, "bf16"), (3, 300, "f16"), (1, 2100, "f32")):
+            for descending in (False, True):
+                x, index = self.rows(rows, cols, kind), whole((rows, cols))
+                values = Array(np.full((rows, cols), 77.0), kind)
+                call(kernels.sort_rows, values, index, x, descending=descending)
+                exact = order(x.exact, descending)
+                np.testing.assert_array_equal(index.now(), exact)
+                np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
+                call(kernels.sort_rows, x, None, x, descending=descending)
+                np.testing.assert_array_equal(x.now(), values.now())
+
+    def test_topk(self):
+        for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
+                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32")):
+            for largest in (True, False):
+                x, index = self.rows(rows, cols, kind), whole((rows, k), "i64")
+                values = empty((rows, k), kind)
+                call(kernels.topk_rows, values, index, x, largest=largest)
+                exact = order(x.exact, largest)[:, :k]
+                np.testing.assert_array_equal(index.now(), exact, f"{rows} x {cols}, {k}, {largest}")
+                np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
+        call(kernels.topk_rows, values, index, x)  # counters were set back
+        np.testing.assert_array_equal(index.now(), order(x.exact, True)[:, :k])
+
+    def test_embedding(self):
+        for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (33, 4096, "f32")):
+            table, out = normal((11, cols), kind), empty((rows, cols), kind)
+            index = random.integers(0, 11, rows)
+            index[0] = 11 if rows > 1 else 3
+            call(kernels.embedding, out, table, Array(index, "i64"))
+            exact = np.where((index < 11)[:, None], table.exact[np.minimum(index, 10)], np.nan)
+            np.testing.assert_array_equal(out.now(), exact)
+
+    def test_embedding_backward(self):
+        for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (1100, 40, "f32")):
+            dout, start = normal((rows, cols), kind), normal((11, cols))
+            index = random.integers(0, 9, rows)
+            index[-1] = -1 if rows > 1 else 2
+            exact = np.zeros((11, cols))
+            np.add.at(exact, index[index >= 0], dout.exact[index >= 0])
+            named = np.isin(np.arange(11), index)[:, None]
+            for accumulate in (False, True):
+                dtable = Array(start.exact, "f32")
+                call(kernels.embedding_backward, dtable, dout, Array(index, "i32"), accumulate=accumulate)
+                self.near(dtable, np.where(named, exact + start.exact * accumulate, start.exact), scale=rows**0.5)
+            table = Array(start.exact, "f32")
+            call(kernels.index_add, table, dout, Array(index, "i32"))
+            if kind == "f32":
+                self.near(table, start.exact + exact, scale=rows**0.5)
+
+    def test_gradient_of_embedding(self):
+        table, dout, index = normal((4, 3)), normal((5, 3)), np.array([1, 3, 1, 0, 1])
+        dtable = Array(np.zeros((4, 3)), "f32")
+        call(kernels.embedding_backward, dtable, dout, Array(index, "i64"))
+        self.near(dtable, test_library.gradient_of(lambda t: t[index], table.exact, dout.exact), scale=3)
+
+    def test_histogram(self):
+        for shape, bins in (((1, 1), 1), ((3, 1000), 7), ((5, 5000), 100)):
+            x, counts = normal(shape), Array(np.full(bins, 5), "i32")
+            x = Array(np.where(np.arange(shape[1]) == 0, 2.0, x.exact), "f32")
+            call(kernels.histogram, counts, x, low=-1.0, high=2.0)
+            inside = x.exact[(x.exact >= -1) & (x.exact <= 2)].astype(np.float32)
+            part = np.minimum(np.floor((inside + 1) / np.float32(3) * np.float32(bins)), bins - 1).astype(int)
+            np.testing.assert_array_equal(counts.now(), 5 + np.bincount(part, minlength=bins))
+
+    def test_refusals(self):
+        wide, x = empty((2, 9000)), empty((2, 10))
+        for wrong, text in (
+            (lambda: call(kernels.sort_rows, wide, None, wide),
+             "sort_rows: rows of 9000 elements, expected 8192 at most\n  hint: topk_rows takes rows of any width"),
+            (lambda: call(kernels.topk_rows, empty((2, 11)), None, x), "topk_rows: k is 11, but rows have 10 elements"),
+            (lambda: call(kernels.topk_rows, empty((2, 5000)), None, wide),
+             "topk_rows: k is 5000, expected 4096 at most for rows of more than 8192 elements"),
+            (lambda: call(kernels.histogram, whole(5000), x), "histogram: counts has 5000 elements, expected 4096 at most"),
+        ):
+            with self.assertRaises(tegula.LaunchError) as caught:
+                wrong()
+            self.assertEqual(str(caught.exception), text)
+
+
+if __name__ == "__main__":
+    unittest.main()
