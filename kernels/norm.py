@@ -20,8 +20,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, extent, in_line, inside, load_vector,
-                   quantised, row_scale, row_sum, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, extent, in_line, inside,
+                   load_vector, quantised, row_scale, row_sum, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.

@@ -12,7 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, row_max, row_sum, to_row, warp_maxima, warp_sums
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, inside, row_max, row_sum, to_row, warp_maxima,
+                   warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -108,13 +109,14 @@ def divided_row(x, KIND: tl.constexpr):
 @triton.jit
 def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries,
                scale, AFFINE: tl.constexpr, KIND: tl.constexpr, CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr):
+               ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
+               EVEN: tl.constexpr):
     if PARTS > 1:
         row = tile
     else:
         row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
     col = columns(BLOCK, PARTS, WARPS)
-    mask = col < cols
+    mask = inside(col, cols, EVEN)
     if ROWS > 1:
         mask = mask & (row < rows)
     mask_row = 0
@@ -189,6 +191,7 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
                                  args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
+    "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
 })
@@ -196,7 +199,7 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
 def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
             rows_class, BLOCK: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
             PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False,
-            PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1):
+            PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EVEN: tl.constexpr = False):
     """softmax(x), with a bias softmax(x) * scale + bias. KIND "log_softmax": its logarithm; "exp_normalize": the
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
@@ -209,11 +212,11 @@ def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_strid
         bias = 0.0
         if AFFINE:
             col = columns(BLOCK, PARTS, WARPS)
-            bias = tl.load(bias_ptr + col, mask=col < cols, other=0.0).to(tl.float32)
+            bias = tl.load(bias_ptr + col, mask=inside(col, cols, EVEN), other=0.0).to(tl.float32)
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, mask_ptr, bias, tl.program_id(0), out_stride, x_stride, mask_stride, rows, cols,
-                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION)
+                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows,
-                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION)
+                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
