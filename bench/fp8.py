@@ -82,7 +82,7 @@ class ScaledGemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"])
+            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"]) + " late" * how["LATE"]
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"ACTIVATION": "none", "BLOCKS": self.scales == "block", "PROMOTE": promote,
                                   "num_warps": c.num_warps, "num_stages": c.num_stages}

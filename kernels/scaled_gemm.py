@@ -12,7 +12,8 @@ up in fp32. Hopper's tensor cores keep about 14 bits of sums of float8: PROMOTE 
 as those of blocks are. Without it all of K is summed in few bits, which is faster.
 
 `m_class` stands for M where tuning tells problems apart. SWAP has the transposed product computed, B^T A^T, whose instructions take any
-number of rows of A.
+number of rows of A. LATE has the sums of blocks scaled a K-step late, under the products of the next one, where all columns of a tile
+share their scale (BLOCK_N divides 128).
 """
 
 import triton
@@ -25,8 +26,8 @@ from tiles import activate, inside
 SCALED = tl.constexpr(128)
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, swap=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap}
+def tile(m, n, k, warps, stages, group=8, programs=0, swap=False, late=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap, "LATE": late}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -39,6 +40,7 @@ def configs():
         found.append(tile(128, 192, 128, 8, 5, 8, programs))
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
+        found.append(tile(128, 128, 128, 8, 5, 8, programs, False, True))
     for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (64, 128, 128, 4, 8), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
                                    (64, 64, 64, 4, 8), (32, 32, 64, 2, 4), (32, 64, 128, 4, 4)]:
         found.append(tile(m, n, k, warps, stages))

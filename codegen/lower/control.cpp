@@ -103,7 +103,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   const ir::Block& body = loop.body();
   llvm::Value *lower = l.scalar(loop.lower()), *upper = l.scalar(loop.upper()), *step = l.scalar(loop.step());
   const bool sign = tegula::is_signed(loop.lower()->type.elem);
-  llvm::BasicBlock *header = new_block(l, "for"), *done = new_block(l, "for.done");
+  llvm::BasicBlock *header = new_block(l, "for"), *done = llvm::BasicBlock::Create(l.context, "for.done");
 
   Merge carried(l, pointers(body.args)), results(l, pointers(op.results));
   std::vector<Regs> initial{Regs{lower}};
@@ -141,6 +141,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);
   if (has_inner_dots(op)) keep_invariants_inside(latch);
+  done->insertInto(header->getParent());  // behind the bodies: the assembler's code lies in this order
   l.b.SetInsertPoint(done);
 }
 
