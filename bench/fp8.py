@@ -41,7 +41,7 @@ class ScaledGemm(side_by_side.Case):
         m, n, k = self.m, self.n, self.k
 
         def numbers(*shape):
-            return torch.rand(*shape, device="cuda") + 0.5
+            return torch.rand(shape, device="cuda") + 0.5
 
         def make_scales():
             if self.scales == "tensor":
@@ -82,7 +82,8 @@ class ScaledGemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"]) + f" {c.num_ctas} blocks" * (c.num_ctas > 1)
+            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"]) + " late" * how["LATE"]
+            label += f" {c.num_ctas} blocks" * (c.num_ctas > 1)
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"ACTIVATION": "none", "BLOCKS": self.scales == "block", "PROMOTE": promote,
                                   "num_warps": c.num_warps, "num_stages": c.num_stages, "num_ctas": c.num_ctas}

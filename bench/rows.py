@@ -91,7 +91,7 @@ class Case(side_by_side.Case):
             how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps, "num_ctas": c.num_ctas}
             if self.file != "elementwise":
                 how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps * c.num_ctas, how["ROWS"])
-            if self.file == "norm":
+            if self.file in ("norm", "softmax"):
                 how["EVEN"] = self.cols == how["BLOCK"]
             if self.file == "elementwise":
                 how["EVEN"] = self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0

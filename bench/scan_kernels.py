@@ -14,11 +14,11 @@ def cumsum(out, x, cols, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def cumsum_pieces(out, x, cols, BLOCK: tl.constexpr):
+def cumsum_pieces(out, x, cols, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     """Likewise in pieces of a row, for rows of any length."""
     row = tl.program_id(0).to(tl.int64)
     before = 0.0
-    for start in range(0, cols, BLOCK):
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
         c = start + tl.arange(0, BLOCK)
         v = tl.load(x + row * cols + c, mask=c < cols, other=0.0)
         tl.store(out + row * cols + c, before + tl.cumsum(v, axis=0), mask=c < cols)

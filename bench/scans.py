@@ -68,7 +68,8 @@ class CumSum(Case):
                 yield "cumsum", {"BLOCK": whole}, warps
             for block in (1024, 2048, 4096, 8192):
                 if block < whole and 2 <= block // (32 * warps) <= 64:
-                    yield "cumsum_pieces", {"BLOCK": block}, warps
+                    for stages in (1, 2, 3):
+                        yield "cumsum_pieces", {"BLOCK": block, "STAGES": stages}, warps
 
 
 class Sort(Case):

@@ -12,6 +12,8 @@ Network, 2015; Agarwal et al.: On-Policy Distillation of Language Models, 2024.
 import triton
 import triton.language as tl
 
+from tiles import mostly_filled
+
 
 def configs():
     found = []
@@ -23,8 +25,7 @@ def configs():
 def fitting(configs, named_args, **kwargs):
     kept = []
     for config in configs:
-        width = config.kwargs["WIDTH"]
-        if triton.cdiv(named_args["cols"], width) * width < 2 * named_args["cols"]:
+        if mostly_filled(named_args["cols"], config.kwargs["WIDTH"]):
             kept.append(config)
     if len(kept) == 0:
         return configs[-1:]

@@ -10,7 +10,7 @@ rows.
 import triton
 import triton.language as tl
 
-from tiles import activate, inside, slope
+from tiles import activate, inside, mostly_filled, slope
 
 
 def configs():
@@ -29,7 +29,7 @@ def fitting(configs, named_args, **kwargs):
     for config in configs:
         width = config.kwargs["COLS"]
         elements = config.kwargs["ROWS"] * width / (32 * config.num_warps)
-        if triton.cdiv(cols, width) * width < 2 * cols and 4 <= elements <= 32:
+        if mostly_filled(cols, width) and 4 <= elements <= 32:
             kept.append(config)
     if len(kept) == 0:
         return [configs[-1]]

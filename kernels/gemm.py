@@ -22,6 +22,8 @@ programs share the last two rounds evenly, so that one goes on in the midst of a
 import triton
 import triton.language as tl
 
+from tiles import inside
+
 # ---- Epilogues.
 
 
@@ -209,12 +211,9 @@ def place(program, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: 
 
 
 @triton.jit
-def inside(at, extent, EVEN: tl.constexpr):
-    """Whether elements are of the matrix; EVEN: all are."""
-    if EVEN:
-        return tl.full(at.shape, True, tl.int1)
-    else:
-        return at < extent
+def corner(tile_m, tile_n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Row and column of a tile's first element. Its address may lie beyond 2^31 elements; within the tile 32 bits do."""
+    return (tile_m * BLOCK_M).to(tl.int64), (tile_n * BLOCK_N).to(tl.int64)
 
 
 @triton.jit
@@ -223,9 +222,7 @@ def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, 
              EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile of C. SWAP: as the transposed tile's,
     B^T A^T."""
-    # The tile's corner may lie beyond 2^31 elements; within the tile 32 bits do.
-    first_row = (tile_m * BLOCK_M).to(tl.int64)
-    first_col = (tile_n * BLOCK_N).to(tl.int64)
+    first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
@@ -258,8 +255,7 @@ def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, 
 def finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
            BLOCK_N: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
     """Stores the rows `row` of a tile of C, whose sums `acc` holds."""
-    first_row = (tile_m * BLOCK_M).to(tl.int64)
-    first_col = (tile_n * BLOCK_N).to(tl.int64)
+    first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
     col = tl.arange(0, BLOCK_N)
     row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
     col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)

@@ -20,8 +20,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, divide, divide_rows, extent, inside, load_vector, quantised,
-                   row_scale)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, extent, in_line, inside,
+                   load_vector, quantised, row_scale, row_sum, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -94,6 +94,12 @@ def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask, EVICTION: tl.c
 
 
 @triton.jit
+def store_sum(sum_ptr, at, h, mask):
+    if sum_ptr is not None:
+        tl.store(sum_ptr + at, h.to(sum_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def finish(y, weight, bias, WEIGHT: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr):
     if WEIGHT:
         y = y * weight.to(tl.float32)
@@ -111,24 +117,51 @@ def row_factor(squares, cols, eps, L2: tl.constexpr):
 
 
 @triton.jit
+def add_both(x, y, other_x, other_y):
+    return x + other_x, y + other_y
+
+
+@triton.jit
+def moments_about(reference, h, mask):
+    """Distances of a divided row's elements from a number, with their sum and that of their squares: one exchange."""
+    distance = tl.where(mask, h - reference, 0.0)
+    total, squares = tl.reduce((in_line(warp_sums(distance)), in_line(warp_sums(distance * distance))), 0, add_both)
+    return distance, total, squares
+
+
+@triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride, x_stride,
                residual_stride, sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
                BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr):
-    row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-    col = tl.arange(0, BLOCK)[None, :]
+               ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
+               EVEN: tl.constexpr):
+    if PARTS > 1:
+        row = tile
+    else:
+        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+    col = columns(BLOCK, PARTS, WARPS)
     mask = inside(col, cols, EVEN)
     if ROWS > 1:
         mask = mask & (row < rows)
     row = row.to(tl.int64)
     h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask, EVICTION)
-    if sum_ptr is not None:
-        tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
-    if CENTER:
-        h = tl.where(mask, h - (tl.sum(h, axis=1) / cols)[:, None], 0.0)
-    y = h * row_factor(tl.sum(h * h, axis=1), cols, eps, L2)[:, None]
+    if CENTER and PARTS > 1:
+        # The mean of a few elements of the row is as near to the row's mean as keeps the digits of the variance. All
+        # blocks read them: the sum, which may take their place, is stored behind the exchange.
+        few = tl.arange(0, 32)
+        first = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, few, few < cols)
+        distance, total, squares = moments_about(tl.sum(first, axis=0) / tl.minimum(cols, 32), h, mask)
+        store_sum(sum_ptr, row * sum_stride + col, h, mask)
+        offset = total / cols
+        factor = row_factor(tl.maximum(squares - offset * total, 0.0), cols, eps, L2)
+        y = distance * factor - offset * factor
+    else:
+        store_sum(sum_ptr, row * sum_stride + col, h, mask)
+        if CENTER:
+            h = tl.where(mask, h - row_sum(h, PARTS) / cols, 0.0)
+        y = h * row_factor(row_sum(h * h, PARTS), cols, eps, L2)
     y = divide(finish(y, weight, bias, WEIGHT, BIAS, ACTIVATION), scale_ptr)
-    y = divide_rows(y, row, mask, scales_ptr, out_ptr.dtype.element_ty)
+    y = divide_rows(y, row, rows, mask, scales_ptr, out_ptr.dtype.element_ty, PARTS)
     tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -171,8 +204,7 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
         col = start + tl.arange(0, PIECE)
         mask = col < cols
         h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask)
-        if sum_ptr is not None:
-            tl.store(sum_ptr + row * sum_stride + col, h.to(sum_ptr.dtype.element_ty), mask=mask)
+        store_sum(sum_ptr, row * sum_stride + col, h, mask)
         if CENTER:
             h = h - mean
         weight = load_vector(weight_ptr, col, mask)
@@ -188,18 +220,20 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
                                  args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
+    "PARTS": lambda args: args["num_ctas"],
+    "WARPS": lambda args: args["num_warps"],
 })
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride, x_stride,
          residual_stride, sum_stride, rows, cols, eps, rows_class, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
          BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr,
-         EVEN: tl.constexpr, L2: tl.constexpr = False):
+         EVEN: tl.constexpr, L2: tl.constexpr = False, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1):
     """RMSNorm, with CENTER LayerNorm, with L2 the norm by length."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
                       x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, L2, PIECE, STAGES)
     else:
-        col = tl.arange(0, BLOCK)[None, :]
+        col = columns(BLOCK, PARTS, WARPS)
         mask = inside(col, cols, EVEN)
         weight = load_vector(weight_ptr, col, mask)
         bias = load_vector(bias_ptr, col, mask)
@@ -208,9 +242,9 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_pt
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tl.program_id(0),
                        out_stride, x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS,
-                       ACTIVATION, L2, BLOCK, ROWS, EVICTION, EVEN)
+                       ACTIVATION, L2, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride,
                            x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, ACTIVATION, L2,
-                           BLOCK, ROWS, EVICTION, EVEN)
+                           BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)

@@ -12,6 +12,8 @@ is the maximum and minimum of whatever it stands among.
 import triton
 import triton.language as tl
 
+from tiles import mostly_filled
+
 
 @triton.jit
 def larger(a, b):
@@ -69,7 +71,7 @@ def fitting_columns(configs, named_args, **kwargs):
     kept = []
     for config in configs:
         cols = config.kwargs["COLS"]
-        if triton.cdiv(named_args["cols"], cols) * cols < 2 * named_args["cols"] and config.kwargs["ROWS"] <= named_args["rows"]:
+        if mostly_filled(named_args["cols"], cols) and config.kwargs["ROWS"] <= named_args["rows"]:
             kept.append(config)
     if len(kept) == 0:
         return [c for c in configs if c.kwargs["COLS"] == 32][:1]
@@ -127,8 +129,7 @@ def row_configs():
 def fitting_rows(configs, named_args, **kwargs):
     kept = []
     for config in configs:
-        width = config.kwargs["WIDTH"]
-        if triton.cdiv(named_args["cols"], width) * width < 2 * named_args["cols"]:
+        if mostly_filled(named_args["cols"], config.kwargs["WIDTH"]):
             kept.append(config)
     if len(kept) == 0:
         return [c for c in configs if c.kwargs["WIDTH"] == 64][:1]

@@ -12,21 +12,22 @@ up in fp32. Hopper's tensor cores keep about 14 bits of sums of float8: PROMOTE 
 as those of blocks are. Without it all of K is summed in few bits, which is faster.
 
 `m_class` stands for M where tuning tells problems apart. SWAP has the transposed product computed, B^T A^T, whose instructions take any
-number of rows of A.
+number of rows of A. LATE has the sums of blocks scaled a K-step late, under the products of the next one, where all columns of a tile
+share their scale (BLOCK_N divides 128).
 """
 
 import triton
 import triton.language as tl
 
-from gemm import even, place, row_class
+from gemm import corner, even, place, row_class
 from tiles import activate, inside
 
 # Elements along K, and columns of B, that share a scale.
 SCALED = tl.constexpr(128)
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, swap=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap}
+def tile(m, n, k, warps, stages, group=8, programs=0, swap=False, late=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap, "LATE": late}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -39,6 +40,7 @@ def configs():
         found.append(tile(128, 192, 128, 8, 5, 8, programs))
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
+        found.append(tile(128, 128, 128, 8, 5, 8, programs, False, True))
     for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (64, 128, 128, 4, 8), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
                                    (64, 64, 64, 4, 8), (32, 32, 64, 2, 4), (32, 64, 128, 4, 4)]:
         found.append(tile(m, n, k, warps, stages))
@@ -104,11 +106,10 @@ def scale_sums(acc, ptr, first, at, stride, mask, AXIS: tl.constexpr):
 def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                    PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-                   SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+                   SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, LATE: tl.constexpr = False):
     """One tile of C."""
     tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    first_row = (tile_m * BLOCK_M).to(tl.int64)
-    first_col = (tile_n * BLOCK_N).to(tl.int64)
+    first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
@@ -122,15 +123,28 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
         # Columns beyond the last block are those of the last one, which leaves runs of equal scales whole.
         block = tl.minimum((tile_n * BLOCK_N + col) // SCALED, (N - 1) // SCALED)
         scale_b_ptrs = scale_b_ptr + block * stride_sbn
+        if LATE:
+            # The sums of the K-step before are scaled under the products of this one.
+            sums = tl.zeros_like(acc)
+            scale = tl.zeros((BLOCK_M,), tl.float32)
+            scale_b_ptrs = scale_b_ptr + first_col // SCALED * stride_sbn
         for k in range(0, tl.cdiv(K, BLOCK_K)):
             depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
             a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
             b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
             scale_a = tl.load(scale_a_ptrs + k * BLOCK_K // SCALED * stride_sak, mask=row_mask, other=0.0)
             scale_b = tl.load(scale_b_ptrs + k * BLOCK_K // SCALED * stride_sbk)
-            acc += dot(a, b, None, SWAP, False) * outer(scale_a, scale_b, SWAP)
+            if LATE:
+                product = dot(a, b, None, SWAP, False)
+                acc += sums * (scale[None, :] if SWAP else scale[:, None])
+                sums = product
+                scale = scale_a * scale_b
+            else:
+                acc += dot(a, b, None, SWAP, False) * outer(scale_a, scale_b, SWAP)
             a_ptrs += BLOCK_K * stride_ak
             b_ptrs += BLOCK_K * stride_bk
+        if LATE:
+            acc += sums * (scale[None, :] if SWAP else scale[:, None])
     else:
         for k in range(0, tl.cdiv(K, BLOCK_K)):
             depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
@@ -160,14 +174,14 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
 def scaled_gemm(c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                 stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                 PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-                PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+                PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, LATE: tl.constexpr = False):
     """A program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from tile to tile."""
     if PROGRAMS == 0:
         scaled_product(tl.program_id(0), c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                        stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
-                       EVEN_N, EVEN_K)
+                       EVEN_N, EVEN_K, LATE)
     else:
         for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
             scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                            stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
-                           EVEN_N, EVEN_K)
+                           EVEN_N, EVEN_K, LATE)

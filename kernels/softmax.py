@@ -12,7 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import CLUSTERS, LEAST_OF_BLOCK, extent
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, inside, row_max, row_sum, to_row, warp_maxima,
+                   warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -86,15 +87,6 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
 
 
 @triton.jit
-def columns(BLOCK: tl.constexpr, PARTS: tl.constexpr):
-    """Those of a tile: of rows, or of a row whose parts lie below each other, one for each block of a cluster."""
-    if PARTS > 1:
-        return tl.arange(0, PARTS)[:, None] * (BLOCK // PARTS) + tl.arange(0, BLOCK // PARTS)[None, :]
-    else:
-        return tl.arange(0, BLOCK)[None, :]
-
-
-@triton.jit
 def join_sums(top, total, other_top, other_total):
     """Of two parts of a row: the greatest x, and the sum of exponentials relative to it."""
     both = tl.maximum(top, other_top)
@@ -102,28 +94,29 @@ def join_sums(top, total, other_top, other_total):
 
 
 @triton.jit
-def row_in_parts(x, mask, KIND: tl.constexpr):
-    """Each part has exponentials of its own; then all exchange their greatest x and their sums, at once."""
-    if KIND == "exp_normalize":
-        numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
-        return numerator / tl.sum(tl.sum(numerator, axis=1), axis=0)
-    top = tl.maximum(tl.max(x, axis=1), -1e38)
-    x = x - top[:, None]
+def divided_row(x, KIND: tl.constexpr):
+    """Each warp has exponentials of its own; then all exchange their greatest x and their sums, at once."""
+    top = tl.maximum(warp_maxima(x), -1e38)
+    x = x - to_row(top)
     numerator = tl.exp(x)
-    row_top, total = tl.reduce((top, tl.sum(numerator, axis=1)), 0, join_sums)
+    row_top, total = tl.reduce((in_line(top), in_line(warp_sums(numerator))), 0, join_sums)
     if KIND == "log_softmax":
-        return x + (top - row_top - tl.log(total))[:, None]
+        return x + to_row(top - row_top - tl.log(total))
     else:
-        return numerator * (tl.exp(top - row_top) / total)[:, None]
+        return numerator * to_row(tl.exp(top - row_top) / total)
 
 
 @triton.jit
 def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries,
                scale, AFFINE: tl.constexpr, KIND: tl.constexpr, CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
-               ROWS: tl.constexpr, PARTS: tl.constexpr, EVICTION: tl.constexpr):
-    row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-    col = columns(BLOCK, PARTS)
-    mask = col < cols
+               ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
+               EVEN: tl.constexpr):
+    if PARTS > 1:
+        row = tile
+    else:
+        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+    col = columns(BLOCK, PARTS, WARPS)
+    mask = inside(col, cols, EVEN)
     if ROWS > 1:
         mask = mask & (row < rows)
     mask_row = 0
@@ -131,18 +124,18 @@ def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride
     wide = row.to(tl.int64)
     x = load_scores(x_ptr, mask_ptr, wide * x_stride, mask_row, row, col, cols, queries, mask, CAUSAL, EVICTION)
-    if PARTS > 1:
-        y = row_in_parts(x, mask, KIND)
+    if KIND == "exp_normalize":
+        numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
+        y = numerator / row_sum(numerator, PARTS)
+    elif PARTS > 1:
+        y = divided_row(x, KIND)
     else:
-        if KIND == "exp_normalize":
-            numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
-        else:
-            x = x - tl.max(x, axis=1)[:, None]
-            numerator = tl.exp(x)
+        x = x - row_max(x, PARTS)
+        numerator = tl.exp(x)
         if KIND == "log_softmax":
-            y = x - tl.log(tl.sum(numerator, axis=1))[:, None]
+            y = x - tl.log(row_sum(numerator, PARTS))
         else:
-            y = numerator / tl.sum(numerator, axis=1)[:, None]
+            y = numerator / row_sum(numerator, PARTS)
     if AFFINE:
         y = y * scale + bias
     tl.store(out_ptr + wide * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
@@ -198,13 +191,15 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
                                  args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
+    "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
+    "WARPS": lambda args: args["num_warps"],
 })
 @triton.jit
 def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
             rows_class, BLOCK: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
             PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False,
-            PARTS: tl.constexpr = 1):
+            PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EVEN: tl.constexpr = False):
     """softmax(x), with a bias softmax(x) * scale + bias. KIND "log_softmax": its logarithm; "exp_normalize": the
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
@@ -216,12 +211,12 @@ def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_strid
         AFFINE: tl.constexpr = bias_ptr is not None
         bias = 0.0
         if AFFINE:
-            col = columns(BLOCK, PARTS)
-            bias = tl.load(bias_ptr + col, mask=col < cols, other=0.0).to(tl.float32)
+            col = columns(BLOCK, PARTS, WARPS)
+            bias = tl.load(bias_ptr + col, mask=inside(col, cols, EVEN), other=0.0).to(tl.float32)
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, mask_ptr, bias, tl.program_id(0), out_stride, x_stride, mask_stride, rows, cols,
-                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, EVICTION)
+                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows,
-                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, EVICTION)
+                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)

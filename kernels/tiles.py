@@ -8,12 +8,13 @@ from triton.language.extra import libdevice
 # Blocks of a cluster, warps of each, STAGES and registers a thread at most, for rows that one block cannot keep or keeps
 # alone on a multiprocessor.
 CLUSTERS = [
-    (2, 8, 0, 80), (2, 16, 0, 64), (2, 32, 2, None), (4, 8, 0, 64), (4, 8, 0, 80), (4, 16, 0, 64), (8, 4, 0, None),
-    (8, 4, 2, None), (8, 8, 0, 64), (8, 8, 0, 80), (8, 8, 2, 80), (8, 8, 2, None), (8, 16, 2, 64), (8, 16, 2, None),
-    (8, 32, 2, None), (16, 4, 0, None), (16, 8, 0, 64), (16, 8, 0, 80), (16, 8, 2, 80), (16, 8, 2, None), (16, 16, 1, 64),
-    (16, 16, 2, None), (16, 32, 2, None)]
+    (2, 8, 0, 80), (2, 16, 0, 64), (2, 16, 2, None), (2, 32, 2, None), (4, 8, 0, 64), (4, 8, 0, 80), (4, 16, 0, 64),
+    (8, 4, 0, None), (8, 4, 2, None), (8, 8, 0, 64), (8, 8, 0, 80), (8, 8, 2, 80), (8, 8, 2, 128), (8, 8, 2, None),
+    (8, 16, 0, 64), (8, 16, 2, 64), (8, 16, 2, None), (8, 32, 2, None), (16, 4, 0, None), (16, 4, 2, 128),
+    (16, 4, 2, 168), (16, 8, 0, 80), (16, 8, 1, 80), (16, 8, 1, None), (16, 8, 2, 80), (16, 8, 2, None),
+    (16, 16, 1, 64), (16, 16, 2, None), (16, 32, 2, None)]
 # Elements of a row in each of their blocks, at least.
-LEAST_OF_BLOCK = 6144
+LEAST_OF_BLOCK = 4096
 
 
 def extent(cols, size, warps, rows):
@@ -27,6 +28,11 @@ def extent(cols, size, warps, rows):
     return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
 
 
+def mostly_filled(cols, width):
+    """Whether pieces of `width` elements that hold `cols` have more of them than others."""
+    return triton.cdiv(cols, width) * width < 2 * cols
+
+
 @triton.jit
 def inside(at, count, EVEN: tl.constexpr):
     """Whether an element is one of the matrix; EVEN: all are."""
@@ -34,6 +40,70 @@ def inside(at, count, EVEN: tl.constexpr):
         return tl.full(at.shape, True, tl.int1)
     else:
         return at < count
+
+
+# ---- Rows divided over the warps of a cluster's blocks: tiles of PARTS blocks x steps x WARPS warps x elements. What a
+# warp holds is reduced without a barrier; one exchange of all blocks then joins the results of the warps.
+
+
+@triton.jit
+def span(BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr):
+    """Elements that a warp loads at a time: 8 a thread, or fewer if the row leaves no more."""
+    EACH: tl.constexpr = BLOCK // (32 * PARTS * WARPS)
+    return 256 if EACH % 8 == 0 else 128 if EACH % 4 == 0 else 64 if EACH % 2 == 0 else 32
+
+
+@triton.jit
+def columns(BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr):
+    """Those of a tile: 1 x BLOCK, or with PARTS > 1 of one divided row."""
+    if PARTS > 1:
+        SPAN: tl.constexpr = span(BLOCK, PARTS, WARPS)
+        STEPS: tl.constexpr = BLOCK // (PARTS * WARPS * SPAN)
+        part = tl.arange(0, PARTS)[:, None, None, None] * (STEPS * WARPS * SPAN)
+        step = tl.arange(0, STEPS)[None, :, None, None] * (WARPS * SPAN)
+        return part + step + tl.arange(0, WARPS)[None, None, :, None] * SPAN + tl.arange(0, SPAN)[None, None, None, :]
+    else:
+        return tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def warp_sums(x):
+    return tl.sum(tl.sum(x, axis=1), axis=2)
+
+
+@triton.jit
+def warp_maxima(x):
+    return tl.max(tl.max(x, axis=1), axis=2)
+
+
+@triton.jit
+def to_row(x):
+    """A value of each warp, for its elements of a divided row."""
+    return x[:, None, :, None]
+
+
+@triton.jit
+def in_line(x):
+    """Values of the warps side by side, to be joined."""
+    return tl.reshape(x, [x.shape[0] * x.shape[1]])
+
+
+@triton.jit
+def row_sum(x, PARTS: tl.constexpr):
+    """The sums of a tile's rows as a column, or of a divided row."""
+    if PARTS > 1:
+        return tl.sum(in_line(warp_sums(x)), axis=0)
+    else:
+        return tl.sum(x, axis=1)[:, None]
+
+
+@triton.jit
+def row_max(x, PARTS: tl.constexpr):
+    """Likewise the greatest elements."""
+    if PARTS > 1:
+        return tl.max(in_line(warp_maxima(x)), axis=0)
+    else:
+        return tl.max(x, axis=1)[:, None]
 
 
 @triton.jit
@@ -117,10 +187,10 @@ def row_scale(magnitude, ELEMENT: tl.constexpr):
 
 
 @triton.jit
-def divide_rows(y, row, mask, scales_ptr, ELEMENT: tl.constexpr):
+def divide_rows(y, row, rows, mask, scales_ptr, ELEMENT: tl.constexpr, PARTS: tl.constexpr):
     """y divided by a scale for each row, which is stored, if scales are wanted."""
     if scales_ptr is not None:
-        scale = row_scale(tl.max(tl.where(mask, tl.abs(y), 0.0), axis=1), ELEMENT)[:, None]
-        tl.store(scales_ptr + row, scale, mask=tl.max(mask.to(tl.int32), axis=1)[:, None] > 0)
+        scale = row_scale(row_max(tl.where(mask, tl.abs(y), 0.0), PARTS), ELEMENT)
+        tl.store(scales_ptr + row, scale, mask=row < rows)
         y = tl.where(scale > 0, y / scale, 0.0)
     return y

@@ -1,6 +1,7 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
 #include <algorithm>
 
+#include "codegen/analysis/late_sums.h"
 #include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
@@ -80,6 +81,13 @@ bool copies_ahead(const ir::Block& body) {
                      [](const auto& op) { return op->opcode == ir::Opcode::AsyncCopy; });
 }
 
+// Whether a loop gets to the iteration with the induction variable `i`.
+llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Value* step, bool sign) {
+  if (!sign) return l.b.CreateICmpULT(i, upper);
+  llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));
+  return l.b.CreateSelect(forward, l.b.CreateICmpSLT(i, upper), l.b.CreateICmpSGT(i, upper));
+}
+
 void keep_invariants_inside(llvm::Instruction* latch) {
   llvm::LLVMContext& context = latch->getContext();
   llvm::Metadata* off = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.licm.disable"));
@@ -94,36 +102,47 @@ void lower_For(Lowering& l, const ir::Op& op) {
   const ir::ForLoop loop(op);
   const ir::Block& body = loop.body();
   llvm::Value *lower = l.scalar(loop.lower()), *upper = l.scalar(loop.upper()), *step = l.scalar(loop.step());
-  bool sign = tegula::is_signed(loop.lower()->type.elem);
-  llvm::BasicBlock *header = new_block(l, "for"), *inside = new_block(l, "for.body"), *done = new_block(l, "for.done");
+  const bool sign = tegula::is_signed(loop.lower()->type.elem);
+  llvm::BasicBlock *header = new_block(l, "for"), *done = llvm::BasicBlock::Create(l.context, "for.done");
 
-  Merge carried(l, pointers(body.args));
+  Merge carried(l, pointers(body.args)), results(l, pointers(op.results));
   std::vector<Regs> initial{Regs{lower}};
   for (size_t i = 0; i < loop.carried(); ++i) initial.push_back(l.get(loop.init(i)));
+  llvm::BasicBlock* before = l.b.GetInsertBlock();
+  l.b.SetInsertPoint(done);
+  results.create();
+  l.b.SetInsertPoint(before);
   enter_loop(l, header, carried, initial);
-  llvm::Value* i = l.scalar(loop.induction());
-  llvm::Value* up = sign ? l.b.CreateICmpSLT(i, upper) : l.b.CreateICmpULT(i, upper);
-  llvm::Value* more = up;
-  if (sign) {
-    llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));
-    more = l.b.CreateSelect(forward, up, l.b.CreateICmpSGT(i, upper));
-  }
-  l.b.CreateCondBr(more, inside, done);
 
-  l.b.SetInsertPoint(inside);
-  l.lower_block(body);
-  std::vector<Regs> next = registers_of(l, body.terminator()->operands);
-  if (copies_ahead(body))
-    for (size_t r = 0; r < loop.carried(); ++r)
-      if (const ir::Type& type = loop.arg(r)->type; type.pointer && type.is_scalar())
-        next[r] = {l.hw("opaque_pointer", next[r])};
-  next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
+  // Leaves the loop, or lowers an iteration: what is carried to the next one.
+  auto iteration = [&] {
+    llvm::BasicBlock* inside = new_block(l, "for.body");
+    llvm::Value* i = l.scalar(loop.induction());
+    std::vector<Regs> carried_here;
+    for (size_t r = 0; r < loop.carried(); ++r) carried_here.push_back(l.get(loop.arg(r)));
+    results.add_incoming(carried_here);
+    l.b.CreateCondBr(goes_on(l, i, upper, step, sign), inside, done);
+    l.b.SetInsertPoint(inside);
+    l.lower_block(body);
+    std::vector<Regs> next = registers_of(l, body.terminator()->operands);
+    if (copies_ahead(body))
+      for (size_t r = 0; r < loop.carried(); ++r)
+        if (const ir::Type& type = loop.arg(r)->type; type.pointer && type.is_scalar())
+          next[r] = {l.hw("opaque_pointer", next[r])};
+    next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
+    return next;
+  };
+  std::vector<Regs> next = iteration();
+  // Sums that are used an iteration late stay in their registers if the body stands in the loop twice.
+  if (!late_sums(loop).empty()) {
+    for (size_t r = 0; r < next.size(); ++r) l.set(body.args[r].get(), next[r]);
+    next = iteration();
+  }
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);
   if (has_inner_dots(op)) keep_invariants_inside(latch);
-
+  done->insertInto(header->getParent());  // behind the bodies: the assembler's code lies in this order
   l.b.SetInsertPoint(done);
-  for (size_t r = 0; r < loop.carried(); ++r) l.set(loop.result(r), l.get(loop.arg(r)));
 }
 
 void lower_While(Lowering& l, const ir::Op& op) {

@@ -328,7 +328,7 @@ TEST(GemmKernel, EpilogueKeepsTheShape) {
   // In text the error names the function.
   std::string text = read_text("gemm.py");
   text += "\n\n@triton.jit\ndef sum_rows(acc):\n    return tl.sum(acc, 1)\n";
-  const Kernel kernel = Program::parse(text, "gemm.py").kernel("gemm");
+  const Kernel kernel = Program::parse(text, TEGULA_SOURCE_DIR "/kernels/gemm.py").kernel("gemm");
   LaunchOptions with_epilogue = blocks;
   std::erase_if(with_epilogue.constexprs, [](const ConstexprArg& arg) { return arg.name == "HAS_BIAS"; });
   with_epilogue.constexprs.emplace_back("EPILOGUE", "sum_rows");

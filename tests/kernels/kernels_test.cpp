@@ -363,6 +363,34 @@ TEST(Kernels, EveryConfigurationOfNorm) {
   }
 }
 
+// Rows divided over a cluster's blocks, far from 0, with the sum in the residual's place: each block reads the
+// beginnings of rows that another one overwrites.
+TEST(Kernels, LayerNormOfDividedRowsInPlace) {
+  const Kernel kernel = library_program("norm.py").kernel("norm");
+  for (Shape shape : {Shape{3, 12500}, Shape{2, 12301}}) {
+    TestMatrix<float> x(shape, 1, 1000, 1001), y(shape, 2), r(shape, 3, -8, -7), w({1, shape.cols}, 4);
+    for (int stages : {0, 2}) {
+      r.buffer = Buffer(device(), r.host);
+      const LaunchOptions options{.constexprs = {{"CENTER", true},
+                                                 {"ACTIVATION", "none"},
+                                                 {"ROWS", 1},
+                                                 {"STAGES", stages},
+                                                 {"PIECE", 0},
+                                                 {"EVICTION", ""}},
+                                  .num_warps = 4,
+                                  .num_ctas = 2};
+      kernel.launch(device(), {stages ? 1u : unsigned(shape.rows)}, options, y.buffer.as<float>(), x.buffer.as<float>(),
+                    r.buffer.as<float>(), r.buffer.as<float>(), nullptr, nullptr, w.buffer.as<float>(), nullptr,
+                    int(y.stride), int(x.stride), int(r.stride), int(r.stride), int(shape.rows), int(shape.cols), 1e-5f,
+                    0);
+      // What the sums are rounded to, and what that is in units of the deviation.
+      expect_near(y, norm_reference<float>(x, &r, &w, nullptr, true, false, 1e-5), "layer_norm", 150);
+      expect_near(
+          r, [&](int64_t row, int64_t col) { return x(row, col) + r(row, col); }, "the sum");
+    }
+  }
+}
+
 TEST(Kernels, EveryConfigurationOfSwiGlu) {
   for (Shape shape : {Shape{5, 60}, Shape{9, 1000}}) {
     TestMatrix<float16> gate(shape, 1), up(shape, 2), y(shape, 3);

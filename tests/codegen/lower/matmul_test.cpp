@@ -239,6 +239,61 @@ TEST(Matmul, ColumnsThatWrapAroundInALoop) {
   check_wrapped_in_loop<int8_t, int32_t>(Elem::I32);
 }
 
+// Sums that are scaled an iteration late are so under the next product, for any number of iterations.
+TEST(Matmul, SumsOfTheIterationBefore) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def late(a_ptr, b_ptr, s_ptr, c_ptr, n):
+    i, j = tl.arange(0, 64), tl.arange(0, 32)
+    acc = tl.zeros((64, 32), tl.float32)
+    sums = tl.zeros((64, 32), tl.float32)
+    scale = 0.0
+    for t in range(0, n):
+        product = tl.dot(tl.load(a_ptr + t * 2048 + i[:, None] * 32 + j[None, :]),
+                         tl.load(b_ptr + t * 1024 + j[:, None] * 32 + j[None, :]))
+        acc += sums * scale
+        sums = product
+        scale = tl.load(s_ptr + t)
+    tl.store(c_ptr + i[:, None] * 32 + j[None, :], acc + sums * scale)
+)",
+                                       "late.py")
+                            .kernel("late");
+  constexpr int kMost = 5;
+  auto a = random_values<float16>(kMost * 64 * 32, 1), b = random_values<float16>(kMost * 32 * 32, 2);
+  auto scales = random_values<float>(kMost, 3);
+  for (auto& device : tensor_core_devices())
+    for (int n : {0, 1, 2, kMost}) {
+      SCOPED_TRACE(fmt::format("{}: {} iterations", device->info().name, n));
+      std::vector<double> exact(64 * 32, 0);
+      for (int t = 0; t < n; ++t)
+        for (int i = 0; i < 64 * 32; ++i)
+          for (int k = 0; k < 32; ++k)
+            exact[size_t(i)] += double(scales[size_t(t)]) * number(a[size_t(t * 2048 + i / 32 * 32 + k)]) *
+                                number(b[size_t(t * 1024 + k * 32 + i % 32)]);
+      Buffer da(*device, a), db(*device, b), ds(*device, scales), dc(*device, exact.size() * sizeof(float));
+      kernel.launch(*device, {1}, {.num_warps = 4}, da.as<float16>(), db.as<float16>(), ds.as<float>(), dc.as<float>(),
+                    n);
+      const std::vector<float> found = dc.download<float>();
+      if (n)
+        EXPECT_LE(relative_error(found, exact), 1e-6);
+      else
+        EXPECT_EQ(found, std::vector<float>(exact.size(), 0));
+    }
+  const ArgType half{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
+  const ArgType single{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::string ptx =
+      kernel.compile(std::vector{half, half, single, single, ArgType{.elem = Elem::I32}}, {.num_warps = 4}, "sm_90a")
+          .ptx;
+  const size_t commit = ptx.find("wgmma.commit_group"), wait = ptx.find("wgmma.wait_group", commit);
+  ASSERT_NE(wait, std::string::npos);
+  const std::string under = ptx.substr(commit, wait - commit);
+  EXPECT_NE(under.find("fma.rn.f32"), std::string::npos) << "nothing runs under the product:\n" << under;
+}
+
 // Softmax's tile is the left operand of a second product.
 template <class T>
 void check_attention(Device& device, int rows, int keys, int depth, int num_warps) {
