@@ -32,7 +32,7 @@ foreach(header ${public_headers})
 endforeach()
 
 # <tegula/tegula.h> is C; the Python package looks for the library from where it stands.
-install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+install(FILES bindings/tegula.h bindings/tegula_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
 
 install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
