@@ -1,5 +1,7 @@
 #include "kernels/launch_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tegula::kernels {

@@ -119,7 +119,7 @@ class PackagedLaunch {
     handles_[find(args)].launch(stream, grid, args);
   }
   /// The same with a grid that follows from what the specialisation has compiled in:
-  /// `[&](const PackagedConfig& c) { return Grid{cdiv(n, c["BLOCK"])}; }`
+  /// `[&](const PackagedConfig& c) { return Grid{unsigned(cdiv(n, c["BLOCK"]))}; }`
   template <class F>
   requires std::is_invocable_r_v<Grid, const F&, const PackagedConfig&>
   void launch(StreamHandle stream, const F& grid, std::span<const Arg> args) const {
