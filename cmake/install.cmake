@@ -49,6 +49,7 @@ install(FILES ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake ${PROJECT_BINARY_DI
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
 
 # pkg-config: tegula for programs with the compiler, tegula-runtime for those of packages alone.
+file(RELATIVE_PATH TEGULA_PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")  # as the tree may move
 foreach(name tegula tegula_runtime)
   string(REPLACE "_" "-" TEGULA_PC_NAME ${name})
   set(TEGULA_PC_LIBRARY ${name})
