@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/common.h"
+#include "bindings/runtime/common.h"
+#include "bindings/tegula.h"
 #include "dsl/kernel.h"
 #include "dsl/launch_options.h"
 

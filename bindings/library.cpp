@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/common.h"
+#include "bindings/runtime/common.h"
+#include "bindings/tegula.h"
 #include "kernels/entry.h"
 #include "runtime/base/diag.h"
 

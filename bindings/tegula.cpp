@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings/handles.h"
+#include "bindings/runtime/arguments.h"
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
 #include "dsl/hooks.h"
@@ -23,16 +24,9 @@
 #include "dsl/program.h"
 #include "runtime/base/internal_error.h"
 #include "runtime/base/messages.h"
-#include "runtime/cuda_device.h"
-#include "runtime/memory.h"
 
 using namespace tegula;
 using namespace tegula::bindings;
-
-struct tegula_buffer {
-  std::shared_ptr<Device> device;  ///< goes after the buffer
-  Buffer buffer;
-};
 
 struct tegula_program {
   Program program;
@@ -47,65 +41,6 @@ struct tegula_image {
 };
 
 namespace {
-
-[[noreturn]] void wrong_kind(tegula_kind kind, const char* expected) {
-  throw UsageError(fmt::format("a value of tegula_kind {}, expected {}", kind, expected));
-}
-
-TensorDescriptor descriptor_of(const tegula_value& value) {
-  const tegula_descriptor& d = given(value.as.t, "as.t");
-  auto list = [&](const int64_t* numbers, const char* what) {
-    return std::vector<int64_t>(&given(numbers, what), numbers + std::clamp(d.rank, 0, 8));
-  };
-  return {Arg::pointer(d.address, elem_of(value.dtype), value.bytes), list(d.shape, "shape"),
-          list(d.strides, "strides"), list(d.block_shape, "block_shape"), d.pad_nan != 0};
-}
-
-Arg arg_of(const tegula_value& value, std::vector<std::unique_ptr<TensorDescriptor>>& descriptors) {
-  switch (value.kind) {
-    case TEGULA_NONE:
-      return Arg(nullptr);
-    case TEGULA_POINTER:
-      return Arg::pointer(value.as.u, elem_of(value.dtype), value.bytes);
-    case TEGULA_INT:
-      return Arg(value.as.i);
-    case TEGULA_UINT:
-      return Arg(value.as.u);
-    case TEGULA_DOUBLE:
-      return Arg(value.as.d);
-    case TEGULA_BOOL:
-      return Arg(value.as.i != 0);
-    case TEGULA_DESCRIPTOR:
-      return Arg(*descriptors.emplace_back(std::make_unique<TensorDescriptor>(descriptor_of(value))));
-  }
-  wrong_kind(value.kind, "an argument: none, pointer, int, uint, double, bool or descriptor");
-}
-
-/// Arguments of a launch; few of them need no memory.
-class Args {
- public:
-  Args(const tegula_value* values, size_t count) : count_(count) {
-    if (count) given(values, "args");
-    if (count > kInline) more_.reserve(count);
-    for (size_t i = 0; i < count; ++i) {
-      if (count > kInline)
-        more_.push_back(arg_of(values[i], descriptors_));
-      else
-        new (inline_ + i * sizeof(Arg)) Arg(arg_of(values[i], descriptors_));
-    }
-  }
-  std::span<const Arg> span() const {
-    return {count_ > kInline ? more_.data() : std::launder(reinterpret_cast<const Arg*>(inline_)), count_};
-  }
-
- private:
-  static constexpr size_t kInline = 24;
-  static_assert(std::is_trivially_destructible_v<Arg>);
-  alignas(Arg) std::byte inline_[kInline * sizeof(Arg)];
-  std::vector<Arg> more_;
-  std::vector<std::unique_ptr<TensorDescriptor>> descriptors_;
-  size_t count_;
-};
 
 constexpr int kMaxNestedTuples = 32;
 
@@ -213,11 +148,6 @@ auto grid_function(const tegula_kernel& kernel, tegula_grid_function function, v
   };
 }
 
-void check_part(const Buffer& buffer, size_t offset, size_t bytes) {
-  if (offset > buffer.bytes() || bytes > buffer.bytes() - offset)
-    throw UsageError(fmt::format("{} bytes at offset {} of a buffer that has {}", bytes, offset, buffer.bytes()));
-}
-
 }  // namespace
 
 LaunchOptions tegula::bindings::options_of(const tegula_options* as_given, tegula_stream stream) {
@@ -236,9 +166,6 @@ LaunchOptions tegula::bindings::options_of(const tegula_options* as_given, tegul
 }
 
 extern "C" {
-
-const char* tegula_version(void) { return TEGULA_VERSION; }
-int32_t tegula_abi(void) { return TEGULA_ABI; }
 
 void tegula_set_message_handler(tegula_message_function handler, void* user) {
   if (!handler) {
@@ -259,13 +186,6 @@ tegula_status tegula_device_default(tegula_device** device) {
   });
 }
 
-tegula_status tegula_device_cuda(int32_t ordinal, tegula_device** device) {
-  return guarded([&] {
-    given(device, "device");
-    *device = wrap(open_cuda_device(ordinal));
-  });
-}
-
 tegula_status tegula_device_emulator(const char* target, tegula_device** device) {
   return guarded([&] {
     given(device, "device");
@@ -276,18 +196,6 @@ tegula_status tegula_device_emulator(const char* target, tegula_device** device)
   });
 }
 
-tegula_status tegula_device_describe(const tegula_device* device, tegula_device_facts* facts) {
-  return guarded([&] {
-    const DeviceInfo& info = given(device, "device").device->info();
-    fill(facts, {0, info.name.c_str(), target_for_sm(info.sm).name.c_str(), info.emulator, info.sm, info.num_sms,
-                 info.driver_version, info.memory_bytes, info.l2_bytes, info.shared_per_program});
-  });
-}
-
-tegula_status tegula_device_synchronize(tegula_device* device, tegula_stream stream) {
-  return guarded([&] { given(device, "device").device->synchronize(stream); });
-}
-
 tegula_status tegula_device_register_host(tegula_device* device, const void* begin, size_t bytes) {
   return guarded([&] { emulator_of(device).register_host_range(begin, bytes); });
 }
@@ -295,43 +203,6 @@ tegula_status tegula_device_register_host(tegula_device* device, const void* beg
 tegula_status tegula_device_unregister_host(tegula_device* device, const void* begin) {
   return guarded([&] { emulator_of(device).unregister_host_range(begin); });
 }
-
-void tegula_device_release(tegula_device* device) { delete device; }
-
-// ---- Buffers
-
-tegula_status tegula_buffer_create(tegula_device* device, size_t bytes, tegula_buffer** buffer) {
-  return guarded([&] {
-    auto& owner = given(device, "device").device;
-    given(buffer, "buffer");
-    *buffer = new tegula_buffer{owner, Buffer(*owner, bytes)};
-  });
-}
-
-uint64_t tegula_buffer_address(const tegula_buffer* buffer) { return buffer ? buffer->buffer.address() : 0; }
-size_t tegula_buffer_bytes(const tegula_buffer* buffer) { return buffer ? buffer->buffer.bytes() : 0; }
-
-tegula_status tegula_buffer_upload(tegula_buffer* buffer, size_t offset, const void* host, size_t bytes,
-                                   tegula_stream stream) {
-  return guarded([&] {
-    check_part(given(buffer, "buffer").buffer, offset, bytes);
-    if (bytes) buffer->device->copy_to_device(buffer->buffer.address() + offset, host, bytes, stream);
-  });
-}
-
-tegula_status tegula_buffer_download(const tegula_buffer* buffer, size_t offset, void* host, size_t bytes,
-                                     tegula_stream stream) {
-  return guarded([&] {
-    check_part(given(buffer, "buffer").buffer, offset, bytes);
-    if (bytes) buffer->device->copy_to_host(host, buffer->buffer.address() + offset, bytes, stream);
-  });
-}
-
-tegula_status tegula_buffer_fill(tegula_buffer* buffer, uint8_t value, tegula_stream stream) {
-  return guarded([&] { given(buffer, "buffer").buffer.fill(value, stream); });
-}
-
-void tegula_buffer_release(tegula_buffer* buffer) { delete buffer; }
 
 // ---- Programs
 

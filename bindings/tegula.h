@@ -25,50 +25,11 @@
 #ifndef TEGULA_H
 #define TEGULA_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "tegula_runtime.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define TEGULA_ABI 1
-
-/* The library's version, "0.1.0", and the TEGULA_ABI that it was built with. */
-const char* tegula_version(void);
-int32_t tegula_abi(void);
-
-/* ---- Errors */
-
-typedef int32_t tegula_status;
-enum {
-  TEGULA_OK = 0,
-  TEGULA_COMPILE_ERROR = 1,     /* the kernel's text, or what it is compiled for, is wrong */
-  TEGULA_LAUNCH_ERROR = 2,      /* the arguments or options of a launch do not fit the kernel */
-  TEGULA_DEVICE_ERROR = 3,      /* a device or its driver refused */
-  TEGULA_DEVICE_LOST_ERROR = 4, /* a kernel that ran earlier faulted: the GPU cannot be used by this process any more */
-  TEGULA_FILE_ERROR = 5,        /* a file could not be read or written */
-  TEGULA_USAGE_ERROR = 6,       /* this interface was misused: a null handle, a kind that is none */
-  TEGULA_OTHER_ERROR = 7,       /* memory ran out, or the like */
-  TEGULA_INTERNAL_ERROR = 8     /* a mistake of Tegula's own: its text says what to report */
-};
-
-/* What the last function that failed on this thread has to say; valid until the next one fails. Never NULL. */
-const char* tegula_last_error(void);
-
-/* The mistakes that the last TEGULA_COMPILE_ERROR on this thread told of, one by one; 0 if the last error was another.
- */
-typedef struct tegula_diagnostic {
-  size_t struct_size;  /* sizeof(tegula_diagnostic), set by the caller */
-  const char* file;    /* NULL if there is no place */
-  int32_t line;        /* from 1; 0: not known */
-  int32_t column;      /* from 1; 0: not known */
-  const char* message; /* what was found, what was expected */
-  const char* hint;    /* what to do; empty if nothing is known */
-} tegula_diagnostic;
-size_t tegula_num_diagnostics(void);
-/* The texts live until the next function fails on this thread. */
-tegula_status tegula_get_diagnostic(size_t index, tegula_diagnostic* diagnostic);
 
 /* ---- Messages that are no errors */
 
@@ -83,90 +44,7 @@ typedef void (*tegula_message_function)(void* user, tegula_message_kind kind, co
  * environment's TEGULA_WARNINGS = off keeps warnings from both. */
 void tegula_set_message_handler(tegula_message_function handler, void* user);
 
-/* ---- Values: arguments of launches, and compile-time arguments */
-
-typedef int32_t tegula_dtype;
-enum {
-  TEGULA_INT1 = 1, /* bool; one byte in memory */
-  TEGULA_INT8 = 2,
-  TEGULA_INT16 = 3,
-  TEGULA_INT32 = 4,
-  TEGULA_INT64 = 5,
-  TEGULA_UINT8 = 6,
-  TEGULA_UINT16 = 7,
-  TEGULA_UINT32 = 8,
-  TEGULA_UINT64 = 9,
-  TEGULA_FLOAT16 = 10,
-  TEGULA_BFLOAT16 = 11,
-  TEGULA_FLOAT32 = 12,
-  TEGULA_FLOAT64 = 13,
-  TEGULA_FLOAT8E4NV = 14,  /* E4M3 without infinities */
-  TEGULA_FLOAT8E5 = 15,    /* E5M2 */
-  TEGULA_FLOAT8E4B15 = 16, /* Triton's E4M3 with a half's bias, without infinities and NaNs */
-  TEGULA_FLOAT8E4B8 = 17,  /* E4M3 with one zero and one NaN */
-  TEGULA_FLOAT8E5B16 = 18  /* E5M2 with one zero and one NaN */
-};
-
-typedef int32_t tegula_kind;
-enum {
-  TEGULA_NONE = 0,       /* None: a null pointer argument, or the constexpr None */
-  TEGULA_POINTER = 1,    /* as.u, to elements of `dtype` in memory that the device reaches */
-  TEGULA_INT = 2,        /* as.i */
-  TEGULA_UINT = 3,       /* as.u */
-  TEGULA_DOUBLE = 4,     /* as.d; passed in the type of the parameter, fp32 if it names none */
-  TEGULA_BOOL = 5,       /* as.i, 0 or 1 */
-  TEGULA_STRING = 6,     /* as.s; constexprs alone */
-  TEGULA_DTYPE = 7,      /* `dtype`; constexprs alone */
-  TEGULA_DESCRIPTOR = 8, /* as.t, of elements of `dtype`; arguments alone */
-  TEGULA_TUPLE = 9,      /* as.p; constexprs alone. For a parameter that is no constexpr, it stands for the argument. In
-                            what tegula_config_constexpr() gives as.p is NULL */
-  TEGULA_NEXT = 10,      /* items of such tuples alone: the next of the arguments */
-  TEGULA_TENSOR = 11     /* as.n, of elements of `dtype`; operands of the kernel library alone */
-};
-
-/* An array in memory for a parameter that the kernel uses as a tensor descriptor. */
-typedef struct tegula_descriptor {
-  uint64_t address;           /* of the first element */
-  int32_t rank;               /* 1 to 5: how many each of the following */
-  int32_t pad_nan;            /* 1: elements outside of the array are read as NaN; 0: as 0 */
-  const int64_t* shape;       /* extents */
-  const int64_t* strides;     /* in elements; the last one is 1 */
-  const int64_t* block_shape; /* extents of the blocks that are loaded and stored */
-} tegula_descriptor;
-
-/* An array in memory for an operand of the kernel library. */
-typedef struct tegula_tensor {
-  uint64_t address;       /* of the first element */
-  int32_t rank;           /* 0 to 5: how many each of the following */
-  const int64_t* shape;   /* extents */
-  const int64_t* strides; /* in elements; NULL: in row-major order without gaps */
-} tegula_tensor;
-
-struct tegula_value;
-
-/* A tuple of compile-time values and, where it stands for an argument of the launch, of arguments. */
-typedef struct tegula_tuple {
-  const struct tegula_value* items;
-  size_t count;
-  const char* type;  /* of a named tuple: the name of its class; else NULL */
-  const char* names; /* of a named tuple: the names of its fields, "x,y"; else NULL */
-} tegula_tuple;
-
-typedef struct tegula_value {
-  tegula_kind kind;
-  tegula_dtype dtype; /* of TEGULA_POINTER, TEGULA_DTYPE and TEGULA_DESCRIPTOR; else 0 */
-  union {
-    int64_t i;
-    uint64_t u;
-    double d;
-    const char* s;
-    const tegula_descriptor* t;
-    const tegula_tuple* p;
-    const tegula_tensor* n;
-  } as;
-  uint64_t bytes; /* of TEGULA_POINTER and TEGULA_DESCRIPTOR: what may be read and written there, for tuning
-                     (reset_to_zero, restore_value); 0: not known */
-} tegula_value;
+/* ---- Compile-time arguments, and options of launches */
 
 typedef struct tegula_constexpr {
   const char* name;
@@ -190,56 +68,16 @@ typedef struct tegula_options {
   int32_t debug;            /* 1: asserts are carried out; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;
 
-/* ---- Devices */
-
-typedef struct tegula_device tegula_device;
-typedef void* tegula_stream; /* a CUstream or cudaStream_t; NULL: the default stream. The emulator ignores it. */
-
-typedef struct tegula_device_facts {
-  size_t struct_size; /* sizeof(tegula_device_facts), set by the caller */
-  const char* name;   /* "NVIDIA H200", "emulator (sm_90a)" */
-  const char* target; /* what it compiles for: "sm_90a" */
-  int32_t emulator;   /* 1 for the emulator */
-  int32_t sm;         /* compute capability: 90 for 9.0 */
-  int32_t num_sms;
-  int32_t driver_version; /* 13000 for CUDA 13.0; 0 for the emulator */
-  int64_t memory_bytes;
-  int64_t l2_bytes;
-  int64_t shared_per_program;
-} tegula_device_facts;
+/* ---- Devices, besides those of tegula_runtime.h */
 
 /* The first GPU if there is one, else the emulator; the environment's TEGULA_DEVICE = gpu or emulator decides. */
 tegula_status tegula_device_default(tegula_device** device);
-/* GPU `ordinal` in its primary context, which other libraries of the process share: their memory and streams work. */
-tegula_status tegula_device_cuda(int32_t ordinal, tegula_device** device);
 /* The emulator, standing for a GPU ("sm_80"); NULL: TEGULA_TARGET of the environment, else sm_90a. */
 tegula_status tegula_device_emulator(const char* target, tegula_device** device);
-tegula_status tegula_device_describe(const tegula_device* device, tegula_device_facts* facts);
-/* Waits for the work on a stream. */
-tegula_status tegula_device_synchronize(tegula_device* device, tegula_stream stream);
 /* Lets kernels on the emulator access an array of the caller's, until it is unregistered (once for each time that it
  * was registered). Ranges may overlap. TEGULA_USAGE_ERROR on a GPU. */
 tegula_status tegula_device_register_host(tegula_device* device, const void* begin, size_t bytes);
 tegula_status tegula_device_unregister_host(tegula_device* device, const void* begin);
-/* Kernels made ready on the device are dropped with it. */
-void tegula_device_release(tegula_device* device);
-
-/* ---- Device memory, for those who have no other library for it */
-
-typedef struct tegula_buffer tegula_buffer;
-
-/* `bytes` of device memory, aligned to 256 bytes, contents undefined. */
-tegula_status tegula_buffer_create(tegula_device* device, size_t bytes, tegula_buffer** buffer);
-uint64_t tegula_buffer_address(const tegula_buffer* buffer);
-size_t tegula_buffer_bytes(const tegula_buffer* buffer);
-/* Copy `bytes` from and to `offset` of the buffer, ordered on the stream; host memory may be used when they return. */
-tegula_status tegula_buffer_upload(tegula_buffer* buffer, size_t offset, const void* host, size_t bytes,
-                                   tegula_stream stream);
-tegula_status tegula_buffer_download(const tegula_buffer* buffer, size_t offset, void* host, size_t bytes,
-                                     tegula_stream stream);
-/* Sets every byte. */
-tegula_status tegula_buffer_fill(tegula_buffer* buffer, uint8_t value, tegula_stream stream);
-void tegula_buffer_release(tegula_buffer* buffer);
 
 /* ---- Programs: files in the Triton language */
 
@@ -295,8 +133,6 @@ tegula_status tegula_config_int(const tegula_config* config, const char* name, i
 /* The grid as a function of the configuration that is launched. Anything but TEGULA_OK ends the launch with that
  * status; the message then is set_error()'s. */
 typedef tegula_status (*tegula_grid_function)(void* user, const tegula_config* config, uint32_t grid[3]);
-/* For callbacks: the text of the error that they return. */
-void tegula_set_error(const char* text);
 
 /* A hook of a tuned kernel, called by the thread that launches. `config` is what the launch or the timed run has.
  * Anything but TEGULA_OK ends the launch with that status; the message then is set_error()'s. */
@@ -388,52 +224,6 @@ const char* tegula_image_ptx(const tegula_image* image);
  * warps of their own"), and why not in bulk where they are not. It lives as long as the image. */
 const char* tegula_image_transfers(const tegula_image* image);
 void tegula_image_release(tegula_image* image);
-
-/* ---- Values, made short */
-
-static inline tegula_value tegula_none(void) {
-  tegula_value v = {TEGULA_NONE, 0, {0}, 0};
-  return v;
-}
-static inline tegula_value tegula_int(int64_t i) {
-  tegula_value v = {TEGULA_INT, 0, {0}, 0};
-  v.as.i = i;
-  return v;
-}
-static inline tegula_value tegula_double(double d) {
-  tegula_value v = {TEGULA_DOUBLE, 0, {0}, 0};
-  v.as.d = d;
-  return v;
-}
-static inline tegula_value tegula_bool(int b) {
-  tegula_value v = {TEGULA_BOOL, 0, {0}, 0};
-  v.as.i = b != 0;
-  return v;
-}
-static inline tegula_value tegula_string(const char* s) {
-  tegula_value v = {TEGULA_STRING, 0, {0}, 0};
-  v.as.s = s;
-  return v;
-}
-static inline tegula_value tegula_type(tegula_dtype dtype) {
-  tegula_value v = {TEGULA_DTYPE, 0, {0}, 0};
-  v.dtype = dtype;
-  return v;
-}
-/* `address` is one on the device. */
-static inline tegula_value tegula_pointer(uint64_t address, tegula_dtype dtype) {
-  tegula_value v = {TEGULA_POINTER, 0, {0}, 0};
-  v.dtype = dtype;
-  v.as.u = address;
-  return v;
-}
-/* For the kernel library; `tensor` must live until the call returns. */
-static inline tegula_value tegula_array(const tegula_tensor* tensor, tegula_dtype dtype) {
-  tegula_value v = {TEGULA_TENSOR, 0, {0}, 0};
-  v.dtype = dtype;
-  v.as.n = tensor;
-  return v;
-}
 
 #ifdef __cplusplus
 }

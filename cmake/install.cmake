@@ -2,8 +2,7 @@
 # pages in share/doc/tegula.
 include(CMakePackageConfigHelpers)
 
-# Public headers are those of dsl/ itself and kernels/kernels.h, and whatever these include: the set follows from the
-# sources.
+# Public headers are these and whatever they include: the set follows from the sources.
 function(tegula_header_closure result)
   set(todo ${ARGN})
   set(done "")
@@ -23,8 +22,8 @@ function(tegula_header_closure result)
   set(${result} ${done} PARENT_SCOPE)
 endfunction()
 
-file(GLOB roots CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} 
-  dsl/*.h kernels/kernels.h runtime/package/*.h runtime/cuda_device.h)
+set(roots dsl/tegula.h dsl/kernel_list.h dsl/package_writer.h kernels/kernels.h runtime/package/package.h
+  runtime/cuda_device.h)
 tegula_header_closure(public_headers ${roots})
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
@@ -32,7 +31,7 @@ foreach(header ${public_headers})
 endforeach()
 
 # <tegula/tegula.h> is C; the Python package looks for the library from where it stands.
-install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+install(FILES bindings/tegula.h bindings/tegula_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
 
 install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
@@ -48,3 +47,37 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/tegulaConfigVersion
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake ${PROJECT_BINARY_DIR}/cmake/tegulaConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
+
+# pkg-config: tegula for programs with the compiler, tegula-runtime for those of packages alone.
+file(RELATIVE_PATH TEGULA_PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")  # as the tree may move
+foreach(name tegula tegula_runtime)
+  string(REPLACE "_" "-" TEGULA_PC_NAME ${name})
+  set(TEGULA_PC_LIBRARY ${name})
+  set(TEGULA_PC_REQUIRES "")
+  if(name STREQUAL "tegula")
+    set(TEGULA_PC_REQUIRES "Requires: tegula-runtime = ${PROJECT_VERSION}")
+  endif()
+  configure_file(cmake/tegula.pc.in ${PROJECT_BINARY_DIR}/${TEGULA_PC_NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${TEGULA_PC_NAME}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+# What a shell and `man` know of the command, where that was built.
+install(FILES ${PROJECT_BINARY_DIR}/tegula.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/tegula.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+  RENAME tegula OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/tegula.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+
+# `cpack` in the build folder makes a .deb of all that is installed.
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_NAME tegula)
+  set(CPACK_PACKAGE_CONTACT "Tegula <tegula@localhost>")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6 (>= 12), libgcc-s1")
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++")
+  include(CPack)
+endif()

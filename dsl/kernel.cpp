@@ -375,11 +375,6 @@ Config choose_config(KernelState& state, Device& device, GridRef grid, const Lau
                      std::span<const Arg> args) {
   if (auto known = dsl::chosen_before(state, device, options, args)) return *known;
   if (auto listed = dsl::listed_choice(state, device, options, args)) return *listed;
-  if (sealed())
-    throw LaunchError(fmt::format(
-        "kernel '{}' has no configuration for these arguments yet, and the process is sealed: nothing is tuned\n"
-        "  hint: run this launch once with TEGULA_RECORD=app.list, and prewarm() that list before seal()",
-        state.name()));
   return dsl::tune(state, device, grid, options, args, {}).declared;
 }
 

@@ -565,6 +565,11 @@ TuningProblem problem_of(const KernelState& state, const Device& device, const L
 
 TuneReport tune(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
                 std::span<const Arg> args, const TuneOptions& tuning) {
+  if (sealed())
+    throw LaunchError(fmt::format(
+        "kernel '{}' has no configuration for these arguments yet, and the process is sealed: nothing is tuned\n"
+        "  hint: run this launch once with TEGULA_RECORD=app.list, and prewarm() that list before seal()",
+        state.name()));
   return Tuning(state, device, grid, options, args, tuning).run();
 }
 

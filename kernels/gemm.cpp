@@ -1,5 +1,7 @@
 #include "kernels/gemm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 

@@ -110,7 +110,7 @@ class GemmKernel {
                                         const std::type_identity_t<GemmOptions<std::remove_const_t<In>>>& options = {},
                                         StreamHandle stream = nullptr, const Params&... params) const {
     if (options.epilogue != Activation::None)
-      throw LaunchError(fmt::format("{}: the kernel has an epilogue; expected Activation::None", kernel().name()));
+      throw LaunchError(kernel().name() + ": the kernel has an epilogue; expected Activation::None");
     launch_any(device, c, a, b, options, stream, params...);
   }
 

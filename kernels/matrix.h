@@ -1,8 +1,6 @@
 // What the kernel library works on: matrices and vectors in device memory that somebody else owns.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <type_traits>
 
@@ -25,6 +23,11 @@ template <class T>
 concept Element = elem_of<T>()
 .has_value();
 
+namespace detail {
+[[noreturn]] void refuse_matrix(int64_t rows, int64_t cols, int64_t stride, size_t element_bytes, size_t buffer_bytes);
+[[noreturn]] void refuse_vector(int64_t size, size_t element_bytes, size_t buffer_bytes);
+}  // namespace detail
+
 /// `rows` rows of `cols` elements side by side, the first elements of neighbouring rows `stride` elements apart.
 /// `data` is a device address. A matrix without an address is none (for arguments that may be left out).
 template <Element T>
@@ -43,9 +46,7 @@ struct Matrix {
       : Matrix(buffer.template as<T>(), rows, cols, stride) {
     const int64_t elements = rows > 0 && cols > 0 ? (rows - 1) * stride + cols : 0;
     if (elements * int64_t(sizeof(T)) > int64_t(buffer.bytes()))
-      throw LaunchError(
-          fmt::format("a {} x {} matrix with rows {} elements of {} bytes apart does not fit a buffer of {} bytes",
-                      rows, cols, stride, sizeof(T), buffer.bytes()));
+      detail::refuse_matrix(rows, cols, stride, sizeof(T), buffer.bytes());
   }
   operator Matrix<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 };
@@ -61,8 +62,7 @@ struct Vector {
   /// From the start of a buffer. Throws LaunchError if it is too small.
   Vector(const Buffer& buffer, int64_t size) : Vector(buffer.template as<T>(), size) {
     if (size * int64_t(sizeof(T)) > int64_t(buffer.bytes()))
-      throw LaunchError(fmt::format("a vector of {} elements of {} bytes does not fit a buffer of {} bytes", size,
-                                    sizeof(T), buffer.bytes()));
+      detail::refuse_vector(size, sizeof(T), buffer.bytes());
   }
   operator Vector<const T>() const requires(!std::is_const_v<T>) { return {data, size}; }
 };

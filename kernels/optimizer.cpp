@@ -1,5 +1,7 @@
 #include "kernels/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace tegula::kernels {

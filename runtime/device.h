@@ -2,6 +2,7 @@
 // (codegen/exec/emulator). Every function may throw DeviceError.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -23,6 +25,13 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
   bool operator==(const Grid&) const = default;
 };
+
+/// How many blocks of `block` cover `n`, for grids: Grid{unsigned(cdiv(n, 1024))}.
+template <std::integral N, std::integral Block>
+constexpr std::common_type_t<N, Block> cdiv(N n, Block block) {
+  using T = std::common_type_t<N, Block>;
+  return T(T(n) / T(block) + (T(n) % T(block) != 0));
+}
 
 /// A CUDA stream (CUstream), the caller's own included, or null for the default one. The emulator runs everything at
 /// once and ignores it.

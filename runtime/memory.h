@@ -1,8 +1,6 @@
 // Device memory that frees itself.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -88,8 +86,10 @@ class Buffer {
   Buffer(Device& device, size_t bytes, uint64_t address) : device_(&device), bytes_(bytes), address_(address) {}
 
   void check_size(size_t bytes, const char* what) const {
-    if (bytes > bytes_) throw DeviceError(fmt::format("{} of {} bytes, but the buffer has {}", what, bytes, bytes_));
+    if (bytes > bytes_) refuse_size(bytes, what);
   }
+
+  [[noreturn]] void refuse_size(size_t bytes, const char* what) const;
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;

@@ -277,6 +277,11 @@ std::string signature_text(const KernelImage& image) {
   return "(" + text + ")";
 }
 
+std::string targets_text(const PackagedKernel& kernel) {
+  const PackagedKernel* one[] = {&kernel};
+  return targets_text(one);
+}
+
 uint64_t text_digest(std::string_view text) { return digest_of(text); }
 
 LaunchHandle make_ready(Device& device, const PackagedCode& code) {

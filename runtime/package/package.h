@@ -87,6 +87,9 @@ class Package {
 /// What takes the arguments of a launch: "(out_ptr: *f32, n: i32 a multiple of 16, stride = 1)".
 std::string signature_text(const KernelImage& image);
 
+/// What it is built for: "sm_80, sm_90a, the emulator of sm_90a".
+std::string targets_text(const PackagedKernel& kernel);
+
 /// The code that a device takes, the best first: machine code for this very architecture, machine code of an earlier
 /// one of the same generation, PTX that its driver assembles. Null: none of them runs there.
 const PackagedCode* code_for(const PackagedKernel& kernel, const DeviceInfo& device);
@@ -116,7 +119,7 @@ class PackagedLaunch {
     handles_[find(args)].launch(stream, grid, args);
   }
   /// The same with a grid that follows from what the specialisation has compiled in:
-  /// `[&](const PackagedConfig& c) { return Grid{cdiv(n, c["BLOCK"])}; }`
+  /// `[&](const PackagedConfig& c) { return Grid{unsigned(cdiv(n, c["BLOCK"]))}; }`
   template <class F>
   requires std::is_invocable_r_v<Grid, const F&, const PackagedConfig&>
   void launch(StreamHandle stream, const F& grid, std::span<const Arg> args) const {

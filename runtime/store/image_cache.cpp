@@ -126,6 +126,24 @@ fs::path default_folder() {
   return {};
 }
 
+std::vector<fs::path> default_layers() {
+  std::vector<fs::path> layers;
+  const char* text = std::getenv("TEGULA_CACHE_LAYERS");
+  for (std::string_view rest = text ? text : ""; !rest.empty();) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    if (colon > 0) layers.emplace_back(rest.substr(0, colon));
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return layers;
+}
+
+// Who besides the owner and the process's own group may write to it; null: nobody.
+const char* unsafe_writers(const struct stat& info) {
+  if (info.st_mode & S_IWOTH) return "everybody";
+  if ((info.st_mode & S_IWGRP) && info.st_gid != getegid() && info.st_gid != 0) return "another group";
+  return nullptr;
+}
+
 std::string random_name() {
   std::random_device random;
   return fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random());
@@ -139,6 +157,11 @@ struct Entry {
 };
 
 constexpr std::string_view kImageSuffix = ".image", kLinkSuffix = ".link";
+
+fs::path entry_path(const fs::path& folder, std::string_view key, std::string_view suffix) {
+  TEGULA_CHECK(!key.empty() && key.find_first_not_of("0123456789abcdef") == key.npos, "cache key '{}'", key);
+  return folder / fmt::format("{}{}", key, suffix);
+}
 
 std::vector<Entry> list(const fs::path& folder, std::string_view suffix, std::string_view prefix = {}) {
   std::vector<Entry> entries;
@@ -206,6 +229,7 @@ std::string content_key(std::initializer_list<std::string_view> parts) {
 
 ImageCache::ImageCache(Options options)
     : folder_(options.folder.empty() ? default_folder() : std::move(options.folder)),
+      layers_(options.layers.empty() ? default_layers() : std::move(options.layers)),
       max_bytes_(options.max_bytes),
       warn_(std::move(options.warn)) {
   if (!warn_) warn_ = [](const std::string& text) { tell(MessageKind::Warning, text); };
@@ -225,59 +249,89 @@ ImageCache::ImageCache(Options options)
   if (max_bytes_ == 0) writable_ = false;
 }
 
-fs::path ImageCache::entry_path(std::string_view key, Kind kind) const {
-  TEGULA_CHECK(!key.empty() && key.find_first_not_of("0123456789abcdef") == key.npos, "cache key '{}'", key);
-  return folder_ / fmt::format("{}{}", key, kind == Kind::Image ? kImageSuffix : kLinkSuffix);
+// Once, before anything is read or written.
+void ImageCache::refuse_unsafe_folders() {
+  auto is_unsafe = [&](const fs::path& folder) {
+    struct stat info;
+    if (folder.empty() || ::stat(folder.c_str(), &info) != 0) return false;  // not there yet
+    const char* writers = unsafe_writers(info);
+    if (writers)
+      warn_(fmt::format("the cache folder {0} is not used: {1} may write to it (mode {2:o})\n  hint: chmod go-w {0}",
+                        folder.string(), writers, info.st_mode & 07777));
+    return writers != nullptr;
+  };
+  std::call_once(looked_at_folders_, [&] {
+    if (is_unsafe(folder_)) readable_ = writable_ = false;
+    std::erase_if(layers_, is_unsafe);
+  });
 }
 
 std::optional<KernelImage> ImageCache::find(std::string_view key) {
-  if (folder_.empty()) return std::nullopt;
+  refuse_unsafe_folders();
+  if (!folder_.empty() && readable_)
+    if (auto image = find_in(folder_, key)) return image;
+  for (const fs::path& layer : layers_)
+    if (auto image = find_in(layer, key)) return image;
+  return std::nullopt;
+}
+
+std::optional<KernelImage> ImageCache::find_in(const fs::path& folder, std::string_view key) {
   std::string stored_under(key);
-  auto payload = read_entry(key, Kind::Image);
+  auto payload = read_entry(folder, key, Kind::Image);
   if (!payload) {
-    auto target = read_entry(key, Kind::Link);
+    auto target = read_entry(folder, key, Kind::Link);
     if (!target) return std::nullopt;
     stored_under = *target;
-    payload = read_entry(stored_under, Kind::Image);  // absent if it was removed to make room
+    payload = read_entry(folder, stored_under, Kind::Image);  // absent if it was removed to make room
     if (!payload) return std::nullopt;
   }
   auto image = image_from_bytes(*payload);
-  if (!image) remove_damaged(entry_path(stored_under, Kind::Image), "it holds no image");
+  if (!image) report_damaged(entry_path(folder, stored_under, kImageSuffix), "it holds no image");
   return image;
 }
 
 void ImageCache::store(std::string_view key, const KernelImage& image) {
+  refuse_unsafe_folders();
   if (!writable_) return;
   write_entry(key, Kind::Image, to_bytes(image));
 }
 
 void ImageCache::link(std::string_view alias, std::string_view key) {
+  refuse_unsafe_folders();
   if (!writable_ || alias == key) return;
-  entry_path(key, Kind::Image);  // checks the key
+  entry_path(folder_, key, kImageSuffix);  // checks the key
   std::error_code ignored;
-  fs::remove(entry_path(alias, Kind::Image), ignored);
+  fs::remove(entry_path(folder_, alias, kImageSuffix), ignored);
   write_entry(alias, Kind::Link, key);
 }
 
-std::optional<std::string> ImageCache::read_entry(std::string_view key, Kind kind) {
-  fs::path path = entry_path(key, kind);
+std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::string_view key, Kind kind) {
+  const fs::path path = entry_path(folder, key, kind == Kind::Image ? kImageSuffix : kLinkSuffix);
   File file(path, O_RDONLY);
   if (!file) return std::nullopt;
+  struct stat info;
+  if (fstat(file.fd(), &info) != 0) return std::nullopt;
+  if (const char* writers = unsafe_writers(info)) {
+    warn_(fmt::format("cached image {0} is not used: {1} may write to it (mode {2:o})\n  hint: chmod go-w {0}",
+                      path.string(), writers, info.st_mode & 07777));
+    return std::nullopt;
+  }
   auto bytes = file.read_all();
   if (!bytes) return std::nullopt;
   Parsed parsed = parse(*bytes, key, uint32_t(kind));
   if (parsed.damage) {
-    remove_damaged(path, parsed.damage);
+    report_damaged(path, parsed.damage);
     return std::nullopt;
   }
-  futimens(file.fd(), nullptr);  // the time of the last use decides what goes first
+  if (folder == folder_) futimens(file.fd(), nullptr);  // the time of the last use decides what goes first
   return std::move(parsed.payload);
 }
 
-void ImageCache::remove_damaged(const fs::path& path, std::string_view why) {
+void ImageCache::report_damaged(const fs::path& path, std::string_view why) {
   std::error_code ignored;
-  fs::remove(path, ignored);
-  warn_(fmt::format("cached image {} is damaged ({}); it was removed and is compiled again", path.string(), why));
+  const bool removed = path.parent_path() == folder_ && fs::remove(path, ignored);
+  warn_(fmt::format("cached image {} is damaged ({}); it {} and is compiled again", path.string(), why,
+                    removed ? "was removed" : "is left alone"));
 }
 
 void ImageCache::give_up_writing(const std::string& why) {
@@ -318,7 +372,9 @@ void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view p
     File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
     if (!file || !file.write(bytes_of(header)) || !file.write(body) || !file.close()) return failed();
   }
-  if (rename(temporary.c_str(), entry_path(key, kind).c_str()) != 0) return failed();
+  if (rename(temporary.c_str(), entry_path(folder_, key, kind == Kind::Image ? kImageSuffix : kLinkSuffix).c_str()) !=
+      0)
+    return failed();
 
   bool look;
   {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/kernel_image.h"
 
@@ -31,6 +32,9 @@ class ImageCache {
     int64_t max_bytes = -1;
     /// Told of damaged entries and of a folder that cannot be used. Null: the message handler.
     std::function<void(const std::string&)> warn;
+    /// Folders below `folder`, which are only read: of an image, of a network file system. None: those of
+    /// $TEGULA_CACHE_LAYERS, with ':' between them. Entries of other drivers and GPUs lie side by side.
+    std::vector<std::filesystem::path> layers = {};
   };
   struct Stats {
     int64_t images = 0;
@@ -41,8 +45,10 @@ class ImageCache {
   ImageCache() : ImageCache(Options()) {}
   explicit ImageCache(Options options);
 
-  /// The image stored under `key` or under the key that it is linked to. A damaged entry is reported, removed, absent.
-  /// Keys are those that content_key makes.
+  /// The image stored under `key` or under the key that it is linked to, in the folder or in the first layer that has
+  /// it. A damaged entry is reported, removed from the folder, absent. So is, but for the removal, what others may
+  /// write: a folder or file that everybody or a group other than the process's own may write to is never used. Keys
+  /// are those that content_key makes.
   std::optional<KernelImage> find(std::string_view key);
 
   /// Stores `image` in place of what `key` had, then removes the entries that were not used for longest if the cache
@@ -64,14 +70,18 @@ class ImageCache {
  private:
   enum class Kind : uint32_t { Image = 1, Link = 2 };
 
-  std::filesystem::path entry_path(std::string_view key, Kind kind) const;
-  std::optional<std::string> read_entry(std::string_view key, Kind kind);
+  std::optional<KernelImage> find_in(const std::filesystem::path& folder, std::string_view key);
+  std::optional<std::string> read_entry(const std::filesystem::path& folder, std::string_view key, Kind kind);
+  void refuse_unsafe_folders();
   void write_entry(std::string_view key, Kind kind, std::string_view payload);
   void shrink();
-  void remove_damaged(const std::filesystem::path& path, std::string_view why);
+  void report_damaged(const std::filesystem::path& path, std::string_view why);
   void give_up_writing(const std::string& why);
 
   std::filesystem::path folder_;
+  std::vector<std::filesystem::path> layers_;
+  bool readable_ = true;  ///< the folder; set once
+  std::once_flag looked_at_folders_;
   int64_t max_bytes_;
   std::function<void(const std::string&)> warn_;
   std::atomic<bool> writable_{true};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/tegula.h"
+#include "runtime/package/package.h"
 
 namespace {
 
@@ -363,6 +364,34 @@ TEST_F(CInterface, BuffersAreBounded) {
 TEST(CVersion, IsTheHeaders) {
   EXPECT_EQ(tegula_abi(), TEGULA_ABI);
   EXPECT_STREQ(tegula_version(), "0.1.0");
+}
+
+TEST(CPackages, TellWhatIsWrong) {
+  tegula_package* package = nullptr;
+  EXPECT_EQ(tegula_package_read("/nowhere/app.tgp", &package), TEGULA_FILE_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "cannot read '/nowhere/app.tgp': No such file or directory");
+  EXPECT_EQ(tegula_package_from_bytes("text", 4, "mine", &package), TEGULA_FILE_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "'mine' is no package of kernels\n  hint: `tegula build` makes one");
+  EXPECT_EQ(tegula_package_from_bytes(nullptr, 4, "mine", &package), TEGULA_USAGE_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "'bytes' is NULL");
+
+  const std::string empty = tegula::Package().to_bytes();
+  ASSERT_EQ(tegula_package_from_bytes(empty.data(), empty.size(), nullptr, &package), TEGULA_OK) << tegula_last_error();
+  EXPECT_EQ(tegula_package_num_kernels(package), 0u);
+  tegula_packaged_facts facts{sizeof facts, nullptr, nullptr, nullptr, nullptr};
+  EXPECT_EQ(tegula_package_kernel(package, 0, &facts), TEGULA_USAGE_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "kernel 0 of a package with 0");
+  tegula_device* device = nullptr;
+  ASSERT_EQ(tegula_device_emulator("sm_90a", &device), TEGULA_OK);
+  tegula_packaged* kernel = nullptr;
+  EXPECT_EQ(tegula_package_load(package, device, "softmax", nullptr, &kernel), TEGULA_LAUNCH_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "the package has no kernel 'softmax'; it has no kernels");
+  EXPECT_EQ(tegula_package_load(package, nullptr, "softmax", nullptr, &kernel), TEGULA_USAGE_ERROR);
+  EXPECT_EQ(tegula_packaged_launch(nullptr, 1, 1, 1, nullptr, nullptr, 0), TEGULA_USAGE_ERROR);
+  EXPECT_STREQ(tegula_last_error(), "'kernel' is NULL");
+  tegula_packaged_release(kernel);
+  tegula_package_release(package);
+  tegula_device_release(device);
 }
 
 }  // namespace

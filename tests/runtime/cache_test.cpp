@@ -207,6 +207,52 @@ TEST_F(CacheTest, DamageIsExplained) {
   EXPECT_TRUE(c.find(content_key({"b"})));
 }
 
+TEST_F(CacheTest, LayersAreReadAndLeftAsTheyAre) {
+  const std::string a = content_key({"a"}), b = content_key({"b"}), link = content_key({"link"});
+  ImageCache below = cache_at(root_ / "below");
+  below.store(a, sample("below"));
+  below.store(b, sample());
+  below.link(link, a);
+  write(root_ / "below" / (b + ".image"), "damaged");
+  ImageCache c({folder_,
+                1 << 20,
+                [this](const std::string& text) { warnings_.push_back(text); },
+                {root_ / "none", root_ / "below"}});
+  EXPECT_EQ(c.find(a)->kernel, "below");
+  EXPECT_EQ(c.find(link)->kernel, "below");
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_FALSE(c.find(b));
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"cached image " + (root_ / "below" / (b + ".image")).string() +
+                                     " is damaged (it is truncated); it is left alone and is compiled again"});
+  c.store(a, sample("above"));
+  EXPECT_EQ(c.find(a)->kernel, "above");
+  EXPECT_EQ(below.find(a)->kernel, "below");
+}
+
+TEST_F(CacheTest, WhatOthersMayWriteIsNotUsed) {
+  const std::string a = content_key({"a"});
+  cache().store(a, sample());
+  fs::permissions(entry(a), fs::perms::others_write, fs::perm_options::add);
+  EXPECT_FALSE(cache().find(a));
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"cached image " + entry(a).string() +
+                                     " is not used: everybody may write to it (mode 646)\n  hint: chmod go-w " +
+                                     entry(a).string()});
+  fs::permissions(entry(a), fs::perms::others_write, fs::perm_options::remove);
+  EXPECT_TRUE(cache().find(a));
+  warnings_.clear();
+  fs::permissions(folder_, fs::perms::all);
+  ImageCache c = cache();
+  EXPECT_FALSE(c.find(a));
+  c.store(content_key({"b"}), sample());
+  EXPECT_FALSE(fs::exists(entry(content_key({"b"}))));
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"the cache folder " + folder_.string() +
+                                     " is not used: everybody may write to it (mode 777)\n  hint: chmod go-w " +
+                                     folder_.string()});
+}
+
 TEST_F(CacheTest, FolderThatCannotBeMade) {
   write(root_ / "file", "");
   ImageCache c = cache_at(root_ / "file" / "cache");

@@ -76,6 +76,29 @@ TEST_F(Command, RecordsWhatARunNeeds) {
   EXPECT_EQ(r.status, 0) << r.err;
 }
 
+TEST_F(Command, BuildWritesHeadersWithTypedFunctions) {
+  write("app.list", "add.py::add --constexpr BLOCK=32" + kTypes + "--arg n=i32:16\n" +
+                        "add.py::add --constexpr BLOCK=32" + kTypes +
+                        "\nadd.py::scale --arg x='*f16' --arg factor=f32 --constexpr BLOCK=32\n" +
+                        "add.py::scale --arg x='*f32' --arg factor=f32 --constexpr BLOCK=32\n");
+  const CommandResult r =
+      tegula("build --from app.list --target sm_80 -o my-app.tgp --header app.h --cpp-header app.hpp --object app.o");
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(file("app.h"),
+             "static inline tegula_status my_app_add(const tegula_packaged* kernel, uint32_t grid_x, uint32_t grid_y, "
+             "uint32_t grid_z,\n    tegula_stream stream, float* x, float* y, float* out, int64_t n) {\n");
+  EXPECT_HAS(file("app.h"), "my_app_scale_f16(");
+  EXPECT_HAS(file("app.h"), "tegula_stream stream, void* x, double factor, int64_t n) {\n");
+  EXPECT_HAS(file("app.h"), "x ? tegula_pointer((uint64_t)(uintptr_t)x, TEGULA_FLOAT16) : tegula_none(),\n");
+  EXPECT_HAS(file("app.h"), "static inline tegula_status my_app_open(tegula_package** package)");
+  EXPECT_HAS(file("app.hpp"), "class scale_f32 {");
+  EXPECT_HAS(file("app.hpp"), "detail::pointer(x, tegula::Elem::F32)");
+  EXPECT_HAS(file("app.o"), file("my-app.tgp"));
+  EXPECT_TRUE(
+      file("app.o").starts_with("\x7f"
+                                "ELF"));
+}
+
 TEST_F(Command, BuildWithWrongTypesLeavesThePackageAlone) {
   write("app.tgp", "as it was");
   EXPECT_EQ(tegula("build add.py::add --constexpr BLOCK=32 --target sm_80 -o app.tgp").status, 1);

@@ -47,8 +47,46 @@ TEST_F(Command, TellsCommandsThatThereAre) {
   Result r = tegula("runs add.py");
   EXPECT_EQ(r.status, 2);
   EXPECT_HAS(r.err, "\n  hint: did you mean 'run'?\n");
-  EXPECT_HAS(tegula("explode").err,
-             "\n  hint: there is no command 'explode'; there are check, compile, build, run, tune, cache\n");
+  EXPECT_HAS(
+      tegula("explode").err,
+      "\n  hint: there is no command 'explode'; there are check, compile, build, run, tune, cache, completion, man\n");
+}
+
+TEST_F(Command, TellsAsJson) {
+  write("wrong.py", "import triton\n@triton.jit\ndef k(x):\n    y = x +\n");
+  Result r = tegula("check --json wrong.py add.py");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.err, "");
+  EXPECT_HAS(r.out, "\"file\": \"wrong.py\"");
+  EXPECT_HAS(r.out, "\"line\": 4");
+  EXPECT_HAS(r.out, "\"message\": \"expected an expression after '+', found end of line\"");
+  r = tegula("compile add.py::add --constexpr BLOCK=256 --json -o add.ptx" + kTypes);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "\"name\": \"n\",\n      \"type\": \"i32\",\n      \"bytes\": 4,\n      \"multiple_of\": 1\n");
+  EXPECT_HAS(r.out, "\"threads\": 128");
+  EXPECT_HAS(r.out, "\"registers\": null");
+  EXPECT_EQ(tegula("compile add.py::add --json --constexpr BLOCK=256" + kTypes).err,
+            "error: --json takes the place of the code on standard output: name a file for it with -o FILE\n");
+  EXPECT_HAS(tegula("cache --json").out, "\"kernels\": 0");
+}
+
+TEST_F(Command, DescribesItselfToShellsAndMan) {
+  EXPECT_HAS(tegula("completion bash").out, "    build) words='--help ");
+  EXPECT_HAS(tegula("completion fish").out, "complete -c tegula -n '__fish_seen_subcommand_from build' -l object -d ");
+  EXPECT_EQ(tegula("completion tcsh").status, 2);
+  const Result r = tegula("man");
+  EXPECT_TRUE(r.out.starts_with(".TH TEGULA 1 \"\" \"tegula 0.")) << r.out;
+  EXPECT_HAS(r.out, "\n.SS compile\nCompile one kernel and print its code.\n");
+  EXPECT_HAS(r.out, "\n.B \\-\\-target\n");
+}
+
+TEST_F(Command, TakesEmptyTextsAsConstexprs) {
+  write("mode.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, MODE: tl.constexpr):\n"
+        "    if MODE == '':\n        tl.store(x, 7)\n");
+  const Result r = tegula("compile mode.py --arg x='*i32' --constexpr MODE= --emit=tile");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "store");
 }
 
 TEST_F(Command, CheckTellsMistakesAndGoesOn) {
@@ -257,7 +295,7 @@ TEST_F(Command, CompileSaysWhatIsWrong) {
              "\n  hint: an option takes one NAME=VALUE and may be given again: --arg x=... --arg y=...\n");
   EXPECT_HAS(error("add.py::add --target=sm_1", 2), "--target 'sm_1' is not known; known are sm_80, ");
   EXPECT_HAS(error("add.py::add --emit=cubin", 2), "name it with -o FILE");
-  EXPECT_HAS(error("add.py::add --emit=sass", 2), "--emit");
+  EXPECT_HAS(error("add.py::add --emit=elf", 2), "--emit");
   EXPECT_HAS(error("add.py::add --constexpr BLOCK=256 -o no/folder/x.ptx" + kTypes, 3),
              "cannot write 'no/folder/x.ptx'");
 }

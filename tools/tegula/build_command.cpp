@@ -5,8 +5,12 @@
 #include <memory>
 
 #include "dsl/package_writer.h"
+#include "runtime/base/files.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/elf_object.h"
+#include "tools/tegula/json.h"
+#include "tools/tegula/package_headers.h"
 
 namespace tegula::cli {
 
@@ -17,6 +21,8 @@ struct Options {
   std::string list;
   PackageOptions package;
   std::string output;
+  std::string header, cpp_header, object;
+  bool json = false;
 };
 
 void add_wanted(CLI::App& app, ListedKernel& w) {
@@ -57,9 +63,24 @@ int build_command(const Options& o) {
     for (ListedKernel& listed : read_kernel_list(o.list)) all.push_back(std::move(listed));
   if (all.empty()) throw UsageError("nothing to build: name a FILE::KERNEL, or a list with --from");
   PackageOptions options = o.package;
-  options.progress = tell_of;
+  Json kernels = Json::array();
+  if (o.json)
+    options.progress = [&](const PackagedKernel& kernel) { kernels.push_back(packaged_json(kernel)); };
+  else
+    options.progress = tell_of;
   const BuiltPackage built = build_package(all, options);
   built.package.write(o.output);
+  const std::string symbol = package_symbol(o.output);
+  if (!o.header.empty()) replace_file(o.header, c_header(built.package, symbol, !o.object.empty()));
+  if (!o.cpp_header.empty()) replace_file(o.cpp_header, cpp_header(built.package, symbol, !o.object.empty()));
+  if (!o.object.empty()) replace_file(o.object, elf_object(built.package.to_bytes(), symbol + "_tgp"));
+  if (o.json) {
+    print_json({{"package", o.output},
+                {"bytes", built.package.to_bytes().size()},
+                {"without_machine_code", built.without_machine_code},
+                {"kernels", kernels}});
+    return 0;
+  }
   fmt::print(stderr, "{}: {} kernel{}, {} bytes\n", o.output, built.package.kernels().size(),
              built.package.kernels().size() == 1 ? "" : "s", built.package.to_bytes().size());
   if (!built.without_machine_code.empty())
@@ -82,6 +103,10 @@ Command add_build(CLI::App& parent) {
       ->capture_default_str();
   app->add_flag("--emulator", o->package.emulator, "Also code for the emulator, of the last target");
   app->add_option("-o,--output", o->output, "The package, usually NAME.tgp")->required();
+  app->add_option("--header", o->header, "Also a C header with a typed function for each kernel");
+  app->add_option("--cpp-header", o->cpp_header, "Also a C++ header, in the library's calling style");
+  app->add_flag("--json", o->json, "Tell what was built as JSON");
+  app->add_option("--object", o->object, "Also an object file with the package in it, for this machine's linker");
   app->footer(
       "Machine code is made by ptxas, or by the driver of a GPU of that kind; else the package holds PTX, which a\n"
       "driver assembles when a program loads it. PTX of targets without an 'a' runs on later GPUs too.\n\n"

@@ -10,6 +10,7 @@
 #include "runtime/store/image_cache.h"
 #include "runtime/tuning/tuning_store.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 
 namespace tegula::cli {
 
@@ -19,6 +20,7 @@ struct Options {
   bool clear = false;
   bool clear_tuning = false;
   bool tuning = false;
+  bool json = false;
   std::string export_to, import_from;
 };
 
@@ -65,6 +67,16 @@ int cache_command(const Options& o) {
   int64_t rows = 0;
   auto problems = store.problems();
   for (const auto& [problem, n] : problems) rows += n;
+  if (o.json && !o.clear) {
+    print_json({{"folder", cache.folder().string()},
+                {"kernels", stats.images},
+                {"links", stats.links},
+                {"bytes", stats.bytes},
+                {"max_bytes", cache.max_bytes()},
+                {"tuned_problems", problems.size()},
+                {"tuning_results", rows}});
+    return 0;
+  }
   fmt::print("folder   {}\nkernels  {}\nlinks    {}\nbytes    {} of at most {}\ntuned    {} problems, {} results\n",
              cache.folder().string(), stats.images, stats.links, stats.bytes, cache.max_bytes(), problems.size(), rows);
   if (!o.clear) return 0;
@@ -88,6 +100,7 @@ Command add_cache(CLI::App& parent) {
   app->add_option("--export", o->export_to, "Write all tuning results to a file, one line each; - is the output");
   app->add_option("--import", o->import_from,
                   "Take in the tuning results of such a file; the later measured one stays");
+  app->add_flag("--json", o->json, "Tell what is there as JSON");
   app->add_flag("--clear-tuning", o->clear_tuning, "Remove all tuning results (after --export)");
   app->footer(
       "The folder is $TEGULA_CACHE_DIR, else $XDG_CACHE_HOME/tegula, else ~/.cache/tegula; $TEGULA_CACHE_SIZE bounds "

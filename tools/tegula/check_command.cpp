@@ -8,6 +8,7 @@
 #include "dsl/program.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 
 namespace tegula::cli {
 
@@ -20,6 +21,7 @@ struct Options {
   std::vector<std::string> globals;
   std::string target = "sm_90a";
   LaunchOptions launch;
+  bool json = false;
 
   bool typed() const { return !args.empty() || !constexprs.empty(); }
 };
@@ -66,6 +68,7 @@ void check_typed(const Program& program, const KernelName& name, const Options& 
 
 int check_command(const Options& o) {
   int status = 0;
+  Json files = Json::array();
   for (const std::string& file : o.files) {
     try {
       const KernelName name = parse_kernel_name(file);
@@ -73,12 +76,19 @@ int check_command(const Options& o) {
       program.check();
       if (o.typed()) check_typed(program, name, o);
       size_t n = program.kernels().size();
-      fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
+      if (o.json)
+        files.push_back({{"file", file}, {"kernels", program.kernels()}, {"errors", Json::array()}});
+      else
+        fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
     } catch (const CompileError& e) {
-      fmt::print(stderr, "{}", e.what());
+      if (o.json)
+        files.push_back({{"file", file}, {"errors", mistakes_json(e)}});
+      else
+        fmt::print(stderr, "{}", e.what());
       status = 1;
     }
   }
+  if (o.json) print_json(files);
   return status;
 }
 
@@ -96,6 +106,7 @@ Command add_check(CLI::App& parent) {
   app->add_option("--target", o->target, "GPU architecture that a kernel may ask for: sm_80, sm_90a, ...")
       ->capture_default_str();
   add_launch_options(*app, o->launch);
+  app->add_flag("--json", o->json, "Tell of the files as JSON");
   app->footer(
       "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "
       "the\n"

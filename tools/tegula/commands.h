@@ -20,5 +20,7 @@ Command add_compile(CLI::App& parent);
 Command add_run(CLI::App& parent);
 Command add_tune(CLI::App& parent);
 Command add_cache(CLI::App& parent);
+Command add_completion(CLI::App& parent);
+Command add_man(CLI::App& parent);
 
 }  // namespace tegula::cli

@@ -1,11 +1,13 @@
 // tegula compile FILE::KERNEL: one kernel to tile IR, LLVM IR, PTX or machine code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -15,8 +17,10 @@
 #include "dsl/listing/assembler.h"
 #include "dsl/program.h"
 #include "dsl/tuner.h"
+#include "runtime/base/files.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 
 namespace tegula::cli {
 
@@ -32,6 +36,7 @@ struct Options {
   LaunchOptions launch;
   std::string output;
   bool times = false;
+  bool json = false;
 };
 
 void write_output(const std::string& path, std::string_view data) {
@@ -64,6 +69,20 @@ void report(const KernelImage& image, const dsl::Assembled* assembled, const std
                maps == 1 ? "" : "s");
   for (const std::string& line : dsl::transfer_lines(image)) fmt::print(stderr, "  {}\n", line);
   if (std::string text = dsl::stages_warning(image); !text.empty()) fmt::print(stderr, "tegula: warning: {}\n", text);
+}
+
+// By CUDA's disassembler.
+std::string disassemble(const std::string& cubin) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path();
+  const std::string file = (folder / fmt::format("tegula-{}.cubin", getpid())).string();
+  replace_file(file, cubin);
+  std::string text;
+  FILE* pipe = popen(fmt::format("nvdisasm -c '{}' 2>&1", file).c_str(), "r");
+  for (char buffer[4096]; size_t n = pipe ? std::fread(buffer, 1, sizeof buffer, pipe) : 0;) text.append(buffer, n);
+  const int status = pipe ? pclose(pipe) : -1;
+  std::filesystem::remove(file);
+  if (status != 0) throw FileError(fmt::format("--emit=sass takes nvdisasm of the CUDA toolkit in PATH: {}", text));
+  return text;
 }
 
 Target wanted_target(const std::string& name) {
@@ -106,6 +125,8 @@ std::unique_ptr<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgT
 }
 
 int compile_command(const Options& o) {
+  if (o.json && o.output.empty())
+    throw UsageError("--json takes the place of the code on standard output: name a file for it with -o FILE");
   if (o.emit == "cubin" && o.output.empty())
     throw UsageError("--emit=cubin writes a binary file: name it with -o FILE");
   KernelName name = parse_kernel_name(o.kernel);
@@ -122,7 +143,7 @@ int compile_command(const Options& o) {
                kernel.name(), dsl::config_of(launch).to_string(), kAssumedInteger + 1, kAssumedInteger);
   }
   // Who loads machine code by itself makes no tensor maps for it.
-  if (o.emit == "cubin" && launch.bulk_copies == 0) launch.bulk_copies = 1;
+  if ((o.emit == "cubin" || o.emit == "sass") && launch.bulk_copies == 0) launch.bulk_copies = 1;
   std::unique_ptr<ir::Func> func = tile_func(kernel, types, launch, o, options.target);
   if (!func) return 1;
   if (o.emit == "tile") {
@@ -146,9 +167,19 @@ int compile_command(const Options& o) {
 
   std::string why;
   std::optional<dsl::Assembled> assembled = dsl::assemble(*image, why);
-  if (o.emit == "cubin") {
+  if (o.emit == "cubin" || o.emit == "sass") {
     if (!assembled) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
-    write_output(o.output, {reinterpret_cast<const char*>(assembled->cubin.data()), assembled->cubin.size()});
+    const std::string cubin(assembled->cubin.begin(), assembled->cubin.end());
+    write_output(o.output, o.emit == "sass" ? disassemble(cubin) : cubin);
+  }
+  if (assembled) {
+    image->registers = assembled->registers;
+    image->spill_bytes = assembled->spill_bytes;
+  }
+  if (o.emit == "cubin") write_output(o.output + ".json", image_json(*image).dump(2) + "\n");
+  if (o.json) {
+    print_json(image_json(*image));
+    return 0;
   }
   report(*image, assembled ? &*assembled : nullptr, why);
   return 0;
@@ -160,8 +191,10 @@ Command add_compile(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("compile", "Compile one kernel and print its code");
   auto o = std::make_shared<Options>();
   app->add_option("KERNEL", o->kernel, "FILE::KERNEL; FILE alone if it has one kernel beside helpers")->required();
-  app->add_option("--emit", o->emit, "tile (tile IR), llvm (LLVM IR), ptx, or cubin (machine code)")
-      ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin"}))
+  app->add_option("--emit", o->emit,
+                  "tile (tile IR), llvm (LLVM IR), ptx, cubin (machine code, with its facts as JSON beside), or sass "
+                  "(disassembled; by nvdisasm)")
+      ->check(CLI::IsMember({"tile", "llvm", "ptx", "cubin", "sass"}))
       ->capture_default_str();
   app->add_option("--target", o->target, "GPU architecture: sm_80, sm_90a, ...")->capture_default_str();
   app->add_option(
@@ -172,6 +205,7 @@ Command add_compile(CLI::App& parent) {
   app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
   add_launch_options(*app, o->launch);
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
+  app->add_flag("--json", o->json, "Tell what is known of the code as JSON, on standard output");
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(
       "A kernel with @triton.autotune whose constexprs are not given is compiled with its first configuration.\n"

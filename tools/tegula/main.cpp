@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/tegula.h"
 #include "codegen/compile.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/internal_error.h"
@@ -36,7 +37,7 @@ std::string hint_of(const CLI::ParseError& error, const CLI::App& app, int argc,
 // mistake of Tegula's own.
 int main(int argc, char** argv) {
   CLI::App app("Compiles and runs Triton kernels without Python.", "tegula");
-  app.set_version_flag("--version", compiler_version());
+  app.set_version_flag("--version", fmt::format("tegula {} (compiler {})", tegula_version(), compiler_version()));
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
@@ -45,8 +46,9 @@ int main(int argc, char** argv) {
       "  tegula run softmax.py::softmax --grid 64 --random x_ptr=f32[64,1000] --zeros out_ptr=f32[64,1000] ...\n"
       "  tegula cache --clear\n"
       "`tegula COMMAND --help` tells more of each.");
-  std::vector<cli::Command> commands = {cli::add_check(app), cli::add_compile(app), cli::add_build(app),
-                                        cli::add_run(app),   cli::add_tune(app),    cli::add_cache(app)};
+  std::vector<cli::Command> commands = {cli::add_check(app),      cli::add_compile(app), cli::add_build(app),
+                                        cli::add_run(app),        cli::add_tune(app),    cli::add_cache(app),
+                                        cli::add_completion(app), cli::add_man(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,4 +1,4 @@
-// What the parts of the C interface share: handles, statuses, values. Not for users.
+// What the parts of the C interface share: handles, statuses. Not for users.
 #pragma once
 
 #include <fmt/format.h>
@@ -6,11 +6,14 @@
 #include <memory>
 #include <string>
 
-#include "bindings/tegula.h"
-#include "codegen/exec/emulator.h"
+#include "bindings/tegula_runtime.h"
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
 #include "runtime/device.h"
+
+namespace tegula {
+class EmulatorDevice;
+}
 
 struct tegula_device {
   std::shared_ptr<tegula::Device> device;

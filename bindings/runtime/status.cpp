@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/common.h"
+#include "bindings/runtime/common.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/internal_error.h"
 

@@ -1,0 +1,84 @@
+#include "tools/tegula/json.h"
+
+#include <fmt/format.h>
+
+namespace tegula::cli {
+
+namespace {
+
+// "machine code", "ptx", "emulator"
+std::vector<std::string> forms_of(const KernelImage& image) {
+  std::vector<std::string> forms;
+  if (!image.cubin.empty()) forms.push_back("machine code");
+  if (!image.ptx.empty()) forms.push_back("ptx");
+  if (!image.bitcode.empty()) forms.push_back("emulator");
+  return forms;
+}
+
+Json arguments_json(const KernelImage& image) {
+  Json arguments = Json::array();
+  size_t param = 0;
+  auto constant = image.constants.begin();
+  for (size_t i = 0; i < image.params.size() + image.constants.size(); ++i) {
+    if (constant != image.constants.end() && size_t(constant->position) == i) {
+      const Json value = constant->pointer ? Json() : Json(constant->value);
+      arguments.push_back({{"name", constant->name}, {"compiled_in", value}});
+      ++constant;
+      continue;
+    }
+    const ImageParam& p = image.params[param++];
+    arguments.push_back({{"name", p.name},
+                         {"type", fmt::format("{}{}", p.pointer ? "*" : "", elem_info(p.elem).text)},
+                         {"bytes", p.pointer ? 8 : elem_bytes(p.elem)},
+                         {"multiple_of", p.divisible_by}});
+  }
+  return arguments;
+}
+
+}  // namespace
+
+Json image_json(const KernelImage& image) {
+  return {{"kernel", image.kernel},
+          {"target", image.target},
+          {"forms", forms_of(image)},
+          {"arguments", arguments_json(image)},
+          {"tensor_maps", image.tensor_maps.maps.size()},
+          {"threads", image.threads()},
+          {"num_warps", image.num_warps},
+          {"copy_warps", image.copy_warps},
+          {"num_ctas", image.num_ctas},
+          {"shared_bytes", image.shared_bytes},
+          {"registers", image.registers < 0 ? Json() : Json(image.registers)},
+          {"spill_bytes", image.spill_bytes < 0 ? Json() : Json(image.spill_bytes)},
+          {"waits_for_earlier_kernels", image.dependent_launch},
+          {"cooperative", image.cooperative}};
+}
+
+Json packaged_json(const PackagedKernel& kernel) {
+  Json codes = Json::array();
+  for (const PackagedCode& code : kernel.codes) codes.push_back(image_json(code.image));
+  Json choices = Json::array();
+  for (const PackagedChoice& choice : kernel.choices) {
+    Json when = Json::object();
+    for (const NamedInteger& c : choice.when) when[c.name] = c.value;
+    choices.push_back({{"gpu", choice.gpu}, {"when", when}});
+  }
+  return {{"name", kernel.name}, {"config", kernel.config}, {"chosen_for", choices}, {"codes", codes}};
+}
+
+Json mistakes_json(const CompileError& error) {
+  Json mistakes = Json::array();
+  for (const Diag& d : error.diags()) {
+    if (d.severity != Severity::Error) continue;
+    mistakes.push_back({{"file", d.loc.file ? Json(*d.loc.file) : Json()},
+                        {"line", d.loc.line},
+                        {"column", d.loc.column},
+                        {"message", d.message},
+                        {"hint", d.hint}});
+  }
+  return mistakes;
+}
+
+void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
+
+}  // namespace tegula::cli

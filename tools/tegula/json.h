@@ -1,0 +1,24 @@
+// What the subcommands tell, as JSON: --json.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/package/package.h"
+
+namespace tegula::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// All that a program has to know which loads the code of an image by itself: the entry symbol, arguments with their
+/// types and assumptions, threads, shared memory, registers.
+Json image_json(const KernelImage& image);
+/// A specialisation of a package with the codes that it has.
+Json packaged_json(const PackagedKernel& kernel);
+/// The mistakes of a CompileError, with their places and hints.
+Json mistakes_json(const CompileError& error);
+
+/// Prints it, with an end of line, to standard output.
+void print_json(const Json& json);
+
+}  // namespace tegula::cli
