@@ -52,6 +52,10 @@ class ImageCache {
   /// From now on find(alias) finds what find(key) finds; the image is kept once.
   void link(std::string_view alias, std::string_view key);
 
+  /// Takes in the entries of another cache's folder that this one lacks, but for damaged ones, which are reported.
+  /// Returns how many. Throws FileError for a folder that is none.
+  int64_t merge(const std::filesystem::path& folder);
+
   Stats stats() const;
 
   /// Removes every entry, whichever process stored it. Other files in the folder stay.
@@ -67,6 +71,7 @@ class ImageCache {
   std::filesystem::path entry_path(std::string_view key, Kind kind) const;
   std::optional<std::string> read_entry(std::string_view key, Kind kind);
   void write_entry(std::string_view key, Kind kind, std::string_view payload);
+  bool write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> parts);
   void shrink();
   void remove_damaged(const std::filesystem::path& path, std::string_view why);
   void give_up_writing(const std::string& why);

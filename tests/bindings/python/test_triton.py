@@ -98,9 +98,9 @@ class Launches(unittest.TestCase):
         kernels.refused[(1, )](self.out, BLOCK=32)
         self.assertEqual(self.out[0], 32)
         for count in (1, 2):
-            if not torch.cuda.is_available():  # Triton is asked, and cannot do without a GPU
-                with self.assertRaisesRegex(RuntimeError, "active drivers"):
-                    kernels.refused[(1, )](self.out, BLOCK=64)
+            with self.assertRaises(Exception) as raised:  # Triton says so, or that there is no GPU
+                kernels.refused[(1, )](self.out, BLOCK=64)
+            self.assertNotIsInstance(raised.exception, tegula.Error)
             found, reason = tegula_triton.report().refused["refused"]
             self.assertEqual(found, count)
             self.assertIn("no_such_function", reason)
