@@ -22,6 +22,7 @@ import tegula
 import tegula_triton
 import triton_helpers
 import triton_kernels as kernels
+from tegula_triton import inductor
 
 tegula_triton.install()
 
@@ -151,6 +152,26 @@ class Inductor(unittest.TestCase):
             self.kernels.triton_per_fused_amax_1.run(x, out, 40, 50, stream=0)
             torch.testing.assert_close(out, x.amax(1), equal_nan=True)
         self.assertEqual(tegula_triton.report().refused, {})
+
+    def test_arguments_are_known_ahead(self):
+        meta = {"signature": {"in_ptr0": "*fp32", "out_ptr0": "*bf16", "xnumel": "i32", "r0_numel": "i64", "XBLOCK": "constexpr"},
+                "constants": {"XBLOCK": 8}, "configs": [{(0, ): [["tt.divisibility", 16]], (2, ): [["tt.divisibility", 16]]}]}
+        reduction = self.kernels.triton_per_fused_amax_1.fn
+        self.assertEqual(inductor.arguments_ahead(reduction, meta), ["*fp32", "*bf16:1", "i32:16", 50, 8])
+        meta["signature"]["in_ptr0"] = "tensordesc<fp32[8]>"
+        self.assertIsNone(inductor.arguments_ahead(reduction, meta))
+
+    def test_what_is_compiled_ahead_is_launched(self):
+        tuned = self.kernels.triton_per_fused_amax_1
+        compiled = []
+        make = tegula.Kernel._with_callback
+        tegula.Kernel._with_callback = lambda kernel, *rest: (compiled.append(kernel.name), make(kernel, *rest))
+        try:
+            result = tuned._precompile_config(triton.Config({"XBLOCK": 4}, num_warps=1))
+            result.ready.result()
+        finally:
+            tegula.Kernel._with_callback = make
+        self.assertEqual(compiled, ["triton_per_fused_amax_1"])
 
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
