@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <set>
 #include <thread>
@@ -338,7 +337,8 @@ class Tuning {
     if (!how_.more_devices.empty() && has_hooks())
       fail(*state_.source, "other GPUs cannot share the work: its hooks know the arguments of this launch alone");
     add_worker(device_, options_.stream, {args_.begin(), args_.end()});
-    for (Device* device : how_.more_devices) add_worker(*device, nullptr, copies_on(*device));
+    for (Device* device : how_.more_devices)
+      add_worker(*device, nullptr, copies_.on(*device, state_, device_, options_, args_));
     if (shared) search_options.end = SearchOptions::End::Compare;
     std::vector<const Candidate*> all;
     for (const Candidate& c : candidates_) all.push_back(&c);
@@ -482,32 +482,6 @@ class Tuning {
     workers_.push_back(std::make_unique<Worker>(state_, device, options_, stream, std::move(args)));
   }
 
-  std::vector<Arg> copies_on(Device& device) {
-    std::vector<Arg> args(args_.begin(), args_.end());
-    auto params = runtime_params(*state_.source, options_, args.size());
-    for (size_t i = 0; i < args.size(); ++i) {
-      const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
-      if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;
-      size_t bytes = args[i].bytes ? args[i].bytes : device_.allocated_bytes(args[i].u);
-      if (!bytes)
-        fail(*state_.source,
-             fmt::format(
-                 "other GPUs cannot share the work: how large the buffer of '{}' is is not known\n  hint: pass a "
-                 "Buffer, or Arg::pointer(address, type, bytes)",
-                 params[i]->name));
-      std::vector<uint8_t> host(bytes);
-      device_.copy_to_host(host.data(), args[i].u, bytes, options_.stream);
-      Buffer& copy = copies_.emplace_back(device, host);
-      args[i].u = copy.address();
-      args[i].bytes = bytes;
-      if (!is_descriptor) continue;
-      TensorDescriptor& there = descriptors_.emplace_back(*args[i].descriptor);
-      there.base = Arg::pointer(copy.address(), there.base.elem, bytes);
-      args[i] = Arg(there);
-    }
-    return args;
-  }
-
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
@@ -592,8 +566,7 @@ class Tuning {
   std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
-  std::deque<Buffer> copies_;                               ///< of arguments, on other devices; outlive the workers
-  std::deque<TensorDescriptor> descriptors_;                ///< of these
+  BufferCopies copies_;                                     ///< on other devices; outlive the workers
   std::vector<std::unique_ptr<Worker>> workers_;
   std::exception_ptr hook_error_;
   std::atomic<unsigned> runs_{0};
