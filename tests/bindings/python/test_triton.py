@@ -89,6 +89,15 @@ class Launches(unittest.TestCase):
         kernels.add[(2, )](self.out, triton.reinterpret(bits.view(torch.int16), triton.language.bfloat16), self.x, 50, BLOCK=32)
         self.check(2 * self.x)
 
+    def test_hooks_before_launches(self):
+        called = []
+        kernels.add.add_pre_run_hook(lambda *args, **kwargs: called.append((len(args), kwargs)))
+        self.addCleanup(kernels.add.pre_run_hooks.clear)
+        for _ in range(3):
+            kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64)
+        self.assertEqual(called, [(4, {"BLOCK": 64})] * 3)
+        self.check(2 * self.x)
+
     def test_closures(self):
         one, two = kernels.closure(1.0), kernels.closure(2.0)
         for kernel, expected in ((one, 1), (two, 2), (one, 1)):
