@@ -167,6 +167,7 @@ def main():
     if arguments.by == "tegula":
         import tegula_triton
         tegula_triton.install()
+    print(torch.cuda.get_device_name(), "Python", sys.version.split()[0], "torch", torch.__version__)
     for name in arguments.blocks:
         measure(name, arguments, watch)
         if arguments.by == "tegula":
