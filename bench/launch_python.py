@@ -77,6 +77,7 @@ def main():
             if round_ >= 3:
                 times[name].append(took)
             torch.testing.assert_close(out, x + y)
+    print(torch.cuda.get_device_name(), "Python", sys.version.split()[0], "torch", torch.__version__)
     for name, found in times.items():
         print(f"{name:34} {statistics.median(found):7.2f} us  (least {min(found):.2f})")
 

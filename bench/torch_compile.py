@@ -16,6 +16,7 @@ import sys
 import time
 
 import torch
+import torch._inductor.config as inductor_config
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bindings" / "python"))
@@ -160,13 +161,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     if arguments.threads:
-        import torch._inductor.config
-        torch._inductor.config.compile_threads = arguments.threads
+        inductor_config.compile_threads = arguments.threads
     torch.set_float32_matmul_precision("high")
     watch = Watch()
     if arguments.by == "tegula":
         import tegula_triton
         tegula_triton.install()
+    print(torch.cuda.get_device_name(), "Python", sys.version.split()[0], "torch", torch.__version__)
     for name in arguments.blocks:
         measure(name, arguments, watch)
         if arguments.by == "tegula":

@@ -53,4 +53,30 @@ void TimedBuffers::before_run() {
   }
 }
 
+std::vector<Arg> BufferCopies::on(Device& device, const detail::KernelState& state, Device& from,
+                                  const LaunchOptions& options, std::span<const Arg> given) {
+  std::vector<Arg> args(given.begin(), given.end());
+  auto params = runtime_params(*state.source, options, args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
+    if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;
+    size_t bytes = args[i].bytes ? args[i].bytes : from.allocated_bytes(args[i].u);
+    if (!bytes)
+      throw LaunchError(
+          fmt::format("kernel '{}': other GPUs cannot share the work: how large the buffer of '{}' is is not known\n  "
+                      "hint: pass a Buffer, or Arg::pointer(address, type, bytes)",
+                      state.name(), params[i]->name));
+    std::vector<uint8_t> host(bytes);
+    from.copy_to_host(host.data(), args[i].u, bytes, options.stream);
+    Buffer& copy = buffers_.emplace_back(device, host);
+    args[i].u = copy.address();
+    args[i].bytes = bytes;
+    if (!is_descriptor) continue;
+    TensorDescriptor& there = descriptors_.emplace_back(*args[i].descriptor);
+    there.base = Arg::pointer(copy.address(), there.base.elem, bytes);
+    args[i] = Arg(there);
+  }
+  return args;
+}
+
 }  // namespace tegula::dsl

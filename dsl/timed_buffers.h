@@ -1,6 +1,7 @@
-// The buffers that timed runs of a kernel would spoil.
+// The buffers that timed runs of a kernel would spoil, and copies of all for other devices.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,19 @@ class TimedBuffers {
   Device& device_;
   StreamHandle stream_;
   std::vector<Item> items_;
+};
+
+/// Copies of the buffers of a launch on other devices; they live as long as this.
+class BufferCopies {
+ public:
+  /// The arguments for `device`, with copies of what lies on `from`. Throws LaunchError where the size of a buffer is
+  /// not known.
+  std::vector<Arg> on(Device& device, const detail::KernelState& state, Device& from, const LaunchOptions& options,
+                      std::span<const Arg> args);
+
+ private:
+  std::deque<Buffer> buffers_;
+  std::deque<TensorDescriptor> descriptors_;
 };
 
 }  // namespace tegula::dsl

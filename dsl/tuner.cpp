@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <set>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "runtime/sealing.h"
 #include "runtime/stream.h"
 #include "runtime/timing.h"
+#include "runtime/tuning/fleet.h"
 #include "runtime/tuning/search.h"
 
 namespace tegula::dsl {
@@ -316,6 +316,7 @@ class Tuning {
            "its configuration is not known yet, and it cannot be tuned while its stream is captured into a graph\n  "
            "hint: "
            "launch it once, or call tune(), before the capture");
+    const bool shared = share_timing();
     std::optional<TuningStore::Claim> claim;
     if (state_.store) {
       claim = state_.store->claim(report_.problem);
@@ -333,34 +334,18 @@ class Tuning {
     } else {
       make_grids();
     }
-    std::vector<std::string> ids;
-    std::vector<double> predicted;
-    for (const Candidate& c : candidates_) {
-      ids.push_back(c.id);
-      predicted.push_back(c.predicted_us);
-      search_options.surely_spills.push_back(c.surely_spills);
-    }
-
-    if (!how_.more_devices.empty() &&
-        std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return is_hooked(c); }))
+    if (!how_.more_devices.empty() && has_hooks())
       fail(*state_.source, "other GPUs cannot share the work: its hooks know the arguments of this launch alone");
     add_worker(device_, options_.stream, {args_.begin(), args_.end()});
-    for (Device* device : how_.more_devices) add_worker(*device, nullptr, copies_on(*device));
-    search_options.compile_threads = how_.compile_threads;
-    search_options.warmup_ms = state_.autotune->warmup_ms;
-    search_options.rep_ms = state_.autotune->rep_ms;
-    search_options.progress = how_.progress;
-    search_options.workers = int(workers_.size());
-    SearchOutcome outcome = search(
-        ids, predicted, rows, [&](size_t i) { return prepare(candidates_[i]); },
-        [&](const TuningResult& r) {
-          if (state_.store && !hook_error_) state_.store->put(report_.problem, r);
-        },
-        search_options);
+    for (Device* device : how_.more_devices)
+      add_worker(*device, nullptr, copies_.on(*device, state_, device_, options_, args_));
+    if (shared) search_options.end = SearchOptions::End::Compare;
+    std::vector<const Candidate*> all;
+    for (const Candidate& c : candidates_) all.push_back(&c);
+    SearchOutcome outcome = search_among(all, rows, search_options);
     workers_.clear();
-    if (hook_error_) std::rethrow_exception(hook_error_);
     report_.results = std::move(outcome.results);
-    report_.timed = outcome.timed;
+    report_.timed += outcome.timed;
     if (outcome.best < 0) {
       std::string reasons;
       for (const TuningResult& r : report_.results) reasons += fmt::format("\n  {}: {}", r.config, r.reason);
@@ -372,6 +357,86 @@ class Tuning {
     choose(*best);
     if (state_.store) state_.store->set_winner(report_.problem, best->id);
     reset(*best);
+  }
+
+  SearchOutcome search_among(const std::vector<const Candidate*>& some, const std::vector<TuningResult>& rows,
+                             SearchOptions options) {
+    std::vector<std::string> ids;
+    std::vector<double> predicted;
+    for (const Candidate* c : some) {
+      ids.push_back(c->id);
+      predicted.push_back(c->predicted_us);
+      options.surely_spills.push_back(c->surely_spills);
+    }
+    options.compile_threads = how_.compile_threads;
+    options.warmup_ms = state_.autotune->warmup_ms;
+    options.rep_ms = state_.autotune->rep_ms;
+    options.progress = how_.progress;
+    options.workers = int(workers_.size());
+    SearchOutcome outcome = search(
+        ids, predicted, rows, [&](size_t i) { return prepare(*some[i]); },
+        [&](const TuningResult& r) {
+          if (state_.store && !hook_error_) state_.store->put(report_.problem, r);
+        },
+        options);
+    if (hook_error_) std::rethrow_exception(hook_error_);
+    return outcome;
+  }
+
+  // ---- Processes of a job, each on a GPU of its own
+
+  // Times candidates beside the other processes that a launcher started: each takes those that no other has begun, and
+  // waits for the rest, which it takes over from a process that ends. All results are in the store afterwards, but for
+  // those of processes that came too late to share. False where nothing is shared.
+  bool share_timing() {
+    const int processes = processes_of_job();
+    if (processes < 2 || !state_.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
+    rank();
+    shorten(state_.store->winner(report_.problem).value_or(""));
+    add_worker(device_, options_.stream, {args_.begin(), args_.end()});
+    SearchOptions timing;
+    timing.end = SearchOptions::End::Time;
+    while (!remembered()) {
+      std::vector<TuningStore::Claim> claims;
+      bool others = false;
+      const std::vector<const Candidate*> mine = claim_some(processes, claims, others);
+      if (mine.empty() && !others) break;
+      if (mine.empty())
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      else
+        report_.timed += search_among(mine, {}, timing).timed;
+    }
+    workers_.clear();
+    return true;
+  }
+
+  // Some of the candidates without a result that no other process is timing, few enough that all processes get some.
+  std::vector<const Candidate*> claim_some(int processes, std::vector<TuningStore::Claim>& claims, bool& others) {
+    std::vector<const Candidate*> open = without_result();
+    const size_t most = std::max<size_t>(1, open.size() / (2 * size_t(processes)));
+    std::vector<const Candidate*> mine;
+    for (const Candidate* c : open) {
+      if (mine.size() == most) break;
+      if (auto claim = state_.store->try_claim(report_.problem, c->id)) {
+        claims.push_back(std::move(*claim));
+        mine.push_back(c);
+      } else {
+        others = true;
+      }
+    }
+    // What another process has finished since the results were read is no longer open.
+    open = without_result();
+    std::erase_if(mine, [&](const Candidate* c) { return std::ranges::find(open, c) == open.end(); });
+    if (mine.empty() && !open.empty()) others = true;
+    return mine;
+  }
+
+  std::vector<const Candidate*> without_result() {
+    const std::vector<TuningResult> rows = known();
+    std::vector<const Candidate*> open;
+    for (const Candidate& c : candidates_)
+      if (std::ranges::none_of(rows, [&](const TuningResult& r) { return r.config == c.id; })) open.push_back(&c);
+    return open;
   }
 
   PreparedCandidate prepare(const Candidate& c) {
@@ -417,32 +482,6 @@ class Tuning {
     workers_.push_back(std::make_unique<Worker>(state_, device, options_, stream, std::move(args)));
   }
 
-  std::vector<Arg> copies_on(Device& device) {
-    std::vector<Arg> args(args_.begin(), args_.end());
-    auto params = runtime_params(*state_.source, options_, args.size());
-    for (size_t i = 0; i < args.size(); ++i) {
-      const bool is_descriptor = args[i].kind == Arg::Kind::Descriptor;
-      if ((args[i].kind != Arg::Kind::Pointer && !is_descriptor) || args[i].u == 0) continue;
-      size_t bytes = args[i].bytes ? args[i].bytes : device_.allocated_bytes(args[i].u);
-      if (!bytes)
-        fail(*state_.source,
-             fmt::format(
-                 "other GPUs cannot share the work: how large the buffer of '{}' is is not known\n  hint: pass a "
-                 "Buffer, or Arg::pointer(address, type, bytes)",
-                 params[i]->name));
-      std::vector<uint8_t> host(bytes);
-      device_.copy_to_host(host.data(), args[i].u, bytes, options_.stream);
-      Buffer& copy = copies_.emplace_back(device, host);
-      args[i].u = copy.address();
-      args[i].bytes = bytes;
-      if (!is_descriptor) continue;
-      TensorDescriptor& there = descriptors_.emplace_back(*args[i].descriptor);
-      there.base = Arg::pointer(copy.address(), there.base.elem, bytes);
-      args[i] = Arg(there);
-    }
-    return args;
-  }
-
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
@@ -474,6 +513,10 @@ class Tuning {
 
   bool is_hooked(const Candidate& c) const {
     return c.declared.pre_hook || state_.autotune->pre_hook || state_.autotune->post_hook;
+  }
+
+  bool has_hooks() const {
+    return std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return is_hooked(c); });
   }
 
   // A candidate's errors are told and leave the others; those of hooks end the tuning.
@@ -523,8 +566,7 @@ class Tuning {
   std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
-  std::deque<Buffer> copies_;                               ///< of arguments, on other devices; outlive the workers
-  std::deque<TensorDescriptor> descriptors_;                ///< of these
+  BufferCopies copies_;                                     ///< on other devices; outlive the workers
   std::vector<std::unique_ptr<Worker>> workers_;
   std::exception_ptr hook_error_;
   std::atomic<unsigned> runs_{0};

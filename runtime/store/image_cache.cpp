@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/base/check.h"
+#include "runtime/base/error.h"
 #include "runtime/base/messages.h"
 #include "runtime/image_format.h"
 
@@ -305,8 +306,10 @@ void ImageCache::link(std::string_view alias, std::string_view key) {
   write_entry(alias, Kind::Link, key);
 }
 
+std::string_view ImageCache::suffix_of(Kind kind) { return kind == Kind::Image ? kImageSuffix : kLinkSuffix; }
+
 std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::string_view key, Kind kind) {
-  const fs::path path = entry_path(folder, key, kind == Kind::Image ? kImageSuffix : kLinkSuffix);
+  const fs::path path = entry_path(folder, key, suffix_of(kind));
   File file(path, O_RDONLY);
   if (!file) return std::nullopt;
   struct stat info;
@@ -338,6 +341,48 @@ void ImageCache::give_up_writing(const std::string& why) {
   if (writable_.exchange(false)) warn_(fmt::format("compiled kernels are not kept on disk: {}", why));
 }
 
+// A file appears whole or not at all. False where it could not be written.
+bool ImageCache::write_file(const fs::path& path, std::initializer_list<std::string_view> parts) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    give_up_writing(fmt::format("folder {} cannot be made ({})", folder_.string(), error.message()));
+    return false;
+  }
+  fs::path temporary = folder_ / random_name();
+  auto write = [&] {
+    File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    return file && std::ranges::all_of(parts, [&](std::string_view part) { return file.write(part); }) && file.close();
+  };
+  if (write() && rename(temporary.c_str(), path.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;  // the folder was cleared at this moment; the next store makes it again
+  std::string why = std::strerror(errno);
+  unlink(temporary.c_str());
+  give_up_writing(fmt::format("folder {} cannot be written to ({})", folder_.string(), why));
+  return false;
+}
+
+int64_t ImageCache::merge(const fs::path& folder) {
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("'{}' is no folder", folder.string()));
+  int64_t taken = 0;
+  for (const Entry& entry : list_all(folder)) {
+    const std::string key = entry.path.stem();
+    const Kind kind = entry.path.extension() == kLinkSuffix ? Kind::Link : Kind::Image;
+    if (key.empty() || key.find_first_not_of("0123456789abcdef") != key.npos ||
+        fs::exists(entry_path(folder_, key, suffix_of(kind))))
+      continue;
+    File file(entry.path, O_RDONLY);
+    const auto bytes = file ? file.read_all() : std::nullopt;
+    if (!bytes) continue;
+    if (const char* damage = parse(*bytes, key, uint32_t(kind)).damage)
+      warn_(fmt::format("cached image {} is damaged ({}); it is left out", entry.path.string(), damage));
+    else if (write_file(entry_path(folder_, key, suffix_of(kind)), {*bytes}))
+      ++taken;
+  }
+  shrink();
+  return taken;
+}
+
 void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view payload) {
   std::string packed(ZSTD_compressBound(payload.size()), '\0');
   size_t packed_bytes = ZSTD_compress(packed.data(), packed.size(), payload.data(), payload.size(), 3);
@@ -358,23 +403,7 @@ void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view p
   int64_t bytes = int64_t(sizeof(Header) + body.size());
   if (bytes > max_bytes_) return;
 
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return give_up_writing(fmt::format("folder {} cannot be made ({})", folder_.string(), error.message()));
-  fs::path temporary = folder_ / random_name();
-  auto failed = [&] {
-    if (errno == ENOENT) return;  // the folder was cleared at this moment; the next store makes it again
-    std::string why = std::strerror(errno);
-    unlink(temporary.c_str());
-    give_up_writing(fmt::format("folder {} cannot be written to ({})", folder_.string(), why));
-  };
-  {
-    File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
-    if (!file || !file.write(bytes_of(header)) || !file.write(body) || !file.close()) return failed();
-  }
-  if (rename(temporary.c_str(), entry_path(folder_, key, kind == Kind::Image ? kImageSuffix : kLinkSuffix).c_str()) !=
-      0)
-    return failed();
+  if (!write_file(entry_path(folder_, key, suffix_of(kind)), {bytes_of(header), body})) return;
 
   bool look;
   {

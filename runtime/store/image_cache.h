@@ -58,6 +58,10 @@ class ImageCache {
   /// From now on find(alias) finds what find(key) finds; the image is kept once.
   void link(std::string_view alias, std::string_view key);
 
+  /// Takes in the entries of another cache's folder that this one lacks, but for damaged ones, which are reported.
+  /// Returns how many. Throws FileError for a folder that is none.
+  int64_t merge(const std::filesystem::path& folder);
+
   Stats stats() const;
 
   /// Removes every entry, whichever process stored it. Other files in the folder stay.
@@ -69,11 +73,13 @@ class ImageCache {
 
  private:
   enum class Kind : uint32_t { Image = 1, Link = 2 };
+  static std::string_view suffix_of(Kind kind);
 
   std::optional<KernelImage> find_in(const std::filesystem::path& folder, std::string_view key);
   std::optional<std::string> read_entry(const std::filesystem::path& folder, std::string_view key, Kind kind);
   void refuse_unsafe_folders();
   void write_entry(std::string_view key, Kind kind, std::string_view payload);
+  bool write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> parts);
   void shrink();
   void report_damaged(const std::filesystem::path& path, std::string_view why);
   void give_up_writing(const std::string& why);

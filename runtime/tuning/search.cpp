@@ -115,6 +115,7 @@ class Search {
       for (std::thread& t : others) t.join();
       if (error) std::rethrow_exception(error);
     }
+    if (options_.end == SearchOptions::End::Time) return std::move(out_);
     spilling_ = std::none_of(out_.results.begin(), out_.results.end(),
                              [&](const TuningResult& r) { return in_the_running(r); });
     if (spilling_)
@@ -221,7 +222,8 @@ class Search {
     for (size_t i : timed)
       if (is_incumbent(i) || (place++ < kFinalists && out_.results[i].median_us() <= near)) finalists.push_back(i);
     out_.best = int(timed[0]);
-    if (out_.timed > 0 && finalists.size() > 1) compete(std::move(finalists));
+    const bool again = out_.timed > 0 || options_.end == SearchOptions::End::Compare;
+    if (again && finalists.size() > 1) compete(std::move(finalists));
   }
 
   void compete(std::vector<size_t> finalists) {

@@ -28,6 +28,9 @@ struct SearchOptions {
   /// Why a candidate surely spills, beside `configs`; empty text: it does not, empty list: none does. Such a candidate
   /// is not prepared unless all spill, since it is those that take the assembler longest.
   std::vector<std::string> surely_spills = {};
+  /// What the search ends with. Time: nothing is chosen, and spilling candidates are left. Compare: the best few are
+  /// timed in turn again even if all were known, as processes have timed them on GPUs of their own.
+  enum class End { Time, Choose, Compare } end = End::Choose;
   int workers = 1;  ///< devices of one kind that share the work; worker 0 is the calling thread
   /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
   std::function<void(const TuningResult&, size_t left)> progress;

@@ -402,16 +402,33 @@ void TuningStore::clear() {
 
 // A lock on a file of the problem's own beside the database: the system releases it when its holder ends, however it
 // ends. The files are empty and stay.
-TuningStore::Claim TuningStore::claim(const TuningProblem& problem) {
-  Claim claim;
-  if (impl_->file.empty()) return claim;
+int TuningStore::open_lock(const TuningProblem& problem, const char* suffix) const {
   fs::path folder = impl_->file.parent_path() / "tuning-locks";
   std::error_code error;
   fs::create_directories(folder, error);
-  fs::path path = folder / content_key({problem.kernel, problem.key, problem.gpu, problem.driver});
-  claim.lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  fs::path path = folder / (content_key({problem.kernel, problem.key, problem.gpu, problem.driver}) + suffix);
+  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+}
+
+TuningStore::Claim TuningStore::claim(const TuningProblem& problem) {
+  if (impl_->file.empty()) return Claim();
+  Claim claim(open_lock(problem, ""));
   while (claim.lock_ >= 0 && flock(claim.lock_, LOCK_EX) != 0 && errno == EINTR) {
   }
+  return claim;
+}
+
+// A byte of a second file stands for each candidate.
+std::optional<TuningStore::Claim> TuningStore::try_claim(const TuningProblem& problem, std::string_view config) {
+  if (impl_->file.empty()) return Claim();
+  Claim claim(open_lock(problem, ".candidates"));
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = off_t(std::hash<std::string_view>()(config) >> 2);
+  range.l_len = 1;
+  if (claim.lock_ >= 0 && fcntl(claim.lock_, F_OFD_SETLK, &range) != 0 && (errno == EAGAIN || errno == EACCES))
+    return std::nullopt;
   return claim;
 }
 

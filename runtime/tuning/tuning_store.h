@@ -79,10 +79,14 @@ class TuningStore {
    private:
     friend class TuningStore;
     Claim() = default;
+    explicit Claim(int lock) : lock_(lock) {}
     int lock_ = -1;
   };
   /// Waits for the right to tune `problem`. What another holder measured meanwhile is in results() afterwards.
   Claim claim(const TuningProblem& problem);
+  /// The right to time one candidate, where processes share the work of a problem; none if another holds it. Results
+  /// that its last holder stored are in results() afterwards.
+  std::optional<Claim> try_claim(const TuningProblem& problem, std::string_view config);
 
   /// All problems, with their number of rows.
   std::vector<std::pair<TuningProblem, int64_t>> problems();
@@ -98,6 +102,7 @@ class TuningStore {
 
  private:
   struct Impl;
+  int open_lock(const TuningProblem& problem, const char* suffix) const;
   std::unique_ptr<Impl> impl_;
 };
 

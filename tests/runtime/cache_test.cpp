@@ -11,6 +11,7 @@
 #include <iterator>
 #include <thread>
 
+#include "runtime/base/error.h"
 #include "runtime/image_format.h"
 #include "runtime/store/image_cache.h"
 
@@ -155,6 +156,29 @@ TEST_F(CacheTest, Links) {
   c.store(first, sample("own"));
   c.link(first, key);
   EXPECT_EQ(c.find(first)->kernel, "again");
+}
+
+TEST_F(CacheTest, TakesInOtherFolders) {
+  ImageCache other = cache_at(root_ / "other"), mine = cache();
+  for (const char* key : {"aa", "bb", "cc"}) other.store(key, sample(key));
+  other.link("dd", "aa");
+  mine.store("bb", sample("mine"));
+  fs::resize_file(root_ / "other" / "cc.image", 100);
+  write(root_ / "other" / "notes.txt", "mine");
+  EXPECT_EQ(mine.merge(root_ / "other"), 2);
+  EXPECT_EQ(warnings_, std::vector<std::string>{"cached image " + (root_ / "other" / "cc.image").string() +
+                                                " is damaged (it is truncated); it is left out"});
+  EXPECT_EQ(mine.find("dd")->kernel, "aa");
+  EXPECT_EQ(mine.find("bb")->kernel, "mine");
+  EXPECT_FALSE(mine.find("cc"));
+  EXPECT_TRUE(fs::exists(root_ / "other" / "cc.image"));
+  EXPECT_EQ(mine.merge(root_ / "other"), 0);
+  try {
+    mine.merge(root_ / "none");
+    FAIL();
+  } catch (const FileError& e) {
+    EXPECT_EQ(std::string(e.what()), "'" + (root_ / "none").string() + "' is no folder");
+  }
 }
 
 TEST_F(CacheTest, EveryDamagedByteIsNoticed) {

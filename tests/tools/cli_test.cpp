@@ -511,6 +511,25 @@ TEST_F(Command, CacheCarriesTuningResults) {
   EXPECT_HAS(tegula("cache --import none.jsonl").err, "'none.jsonl' cannot be read");
 }
 
+TEST_F(Command, CachesOfOthersAreTakenIn) {
+  setenv("TEGULA_WARNINGS", "off", 1);
+  EXPECT_EQ(tegula("run add.py::leave --zeros x=f32[1]").status, 0);
+  fs::rename(folder_ / "cache", folder_ / "other");
+  write("rows.jsonl",
+        R"({"kernel":"k 1","key":"*f32","gpu":"G","driver":"d","config":"B=1","status":"timed","winner":true,)"
+        R"("times_us":[1.5],"measured_at":7})"
+        "\n");
+  EXPECT_EQ(tegula("cache --import rows.jsonl").status, 0);
+  fs::rename(folder_ / "cache" / "tuning.sqlite", folder_ / "other" / "tuning.sqlite");
+  fs::remove_all(folder_ / "cache");
+  Result r = tegula("cache --merge other --tuning");
+  EXPECT_HAS(r.out, " entries and 1 tuning results taken from other\nk 1\n");
+  EXPECT_HAS(r.out, "winner  B=1\n");
+  EXPECT_HAS(tegula("cache").out, "kernels  1\n");
+  EXPECT_HAS(tegula("cache --merge none").err, "'none' is no folder");
+  unsetenv("TEGULA_WARNINGS");
+}
+
 // ---- .npy files
 
 TEST_F(Command, NpyOfEveryTypeComesBack) {

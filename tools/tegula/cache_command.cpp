@@ -5,6 +5,9 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/store/image_cache.h"
@@ -22,6 +25,7 @@ struct Options {
   bool tuning = false;
   bool json = false;
   std::string export_to, import_from;
+  std::vector<std::string> merge;
 };
 
 void list(TuningStore& store) {
@@ -48,6 +52,15 @@ void import_from(TuningStore& store, const std::string& path) {
   fmt::print("{} tuning results read from {}\n", store.import_text(in, path), path);
 }
 
+// The winner that is known here stays, and of two results the later one.
+void merge(ImageCache& cache, TuningStore& store, const std::string& folder) {
+  const int64_t entries = cache.merge(folder);
+  std::stringstream rows;
+  TuningStore({std::filesystem::path(folder) / store.file().filename(), {}}).export_text(rows);
+  const int64_t taken = store.import_text(rows, folder);
+  fmt::print("{} entries and {} tuning results taken from {}\n", entries, taken, folder);
+}
+
 int cache_command(const Options& o) {
   ImageCache cache;
   if (cache.folder().empty()) {
@@ -55,6 +68,7 @@ int cache_command(const Options& o) {
     return 1;
   }
   TuningStore store;
+  for (const std::string& folder : o.merge) merge(cache, store, folder);
   if (!o.import_from.empty()) import_from(store, o.import_from);
   if (!o.export_to.empty()) export_to(store, o.export_to);
   if (o.tuning) list(store);
@@ -62,7 +76,8 @@ int cache_command(const Options& o) {
     store.clear();
     fmt::print("tuning results cleared\n");
   }
-  if (!o.clear && (o.tuning || o.clear_tuning || !o.export_to.empty() || !o.import_from.empty())) return 0;
+  if (!o.clear && (o.tuning || o.clear_tuning || !o.export_to.empty() || !o.import_from.empty() || !o.merge.empty()))
+    return 0;
   ImageCache::Stats stats = cache.stats();
   int64_t rows = 0;
   auto problems = store.problems();
@@ -101,6 +116,7 @@ Command add_cache(CLI::App& parent) {
   app->add_option("--import", o->import_from,
                   "Take in the tuning results of such a file; the later measured one stays");
   app->add_flag("--json", o->json, "Tell what is there as JSON");
+  app->add_option("--merge", o->merge, "Take in the compiled kernels and tuning results of other cache folders");
   app->add_flag("--clear-tuning", o->clear_tuning, "Remove all tuning results (after --export)");
   app->footer(
       "The folder is $TEGULA_CACHE_DIR, else $XDG_CACHE_HOME/tegula, else ~/.cache/tegula; $TEGULA_CACHE_SIZE bounds "
@@ -110,7 +126,8 @@ Command add_cache(CLI::App& parent) {
       "  tegula cache\n"
       "  tegula cache --clear\n"
       "  tegula cache --export h200.jsonl      and, on another machine with such a GPU:\n"
-      "  tegula cache --import h200.jsonl --tuning");
+      "  tegula cache --import h200.jsonl --tuning\n"
+      "  tegula cache --merge /mnt/node1/tegula /mnt/node2/tegula");
   return {app, [o] { return cache_command(*o); }};
 }
 

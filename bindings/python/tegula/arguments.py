@@ -5,7 +5,8 @@ import sys
 
 from . import torch_support
 from .descriptors import descriptor_at
-from .dtypes import BOOL, BY_TYPESTR, DESCRIPTOR, DOUBLE, INT, NONE, POINTER, SUPPORTED, UINT, double_bits, dtype_named, dtype_of
+from .dtypes import (BOOL, BY_TYPESTR, DESCRIPTOR, DOUBLE, INT, NONE, POINTER, SUPPORTED, UINT, double_bits, dtype_named,
+                     dtype_of)
 from .errors import IsTuple, Wrong
 from .memory import HOST, elements_of, gpu_of, has_address, is_descriptor
 from .torch_support import torch_tags

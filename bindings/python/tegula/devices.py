@@ -3,6 +3,7 @@
 import ctypes
 import math
 import os
+import threading
 
 from .dtypes import BY_TYPESTR, SUPPORTED, dtype_of
 from .errors import DeviceError
@@ -16,6 +17,7 @@ class Device:
 
     _cuda = {}
     _emulators = {}
+    _opening = threading.Lock()  # each is opened once, since kernels are ready on the very device
 
     def __init__(self, handle, place):
         self._handle, self._place = handle, place
@@ -32,18 +34,21 @@ class Device:
     def cuda(ordinal=0):
         """A GPU, in the context that torch and others of this process use."""
         if ordinal not in Device._cuda:
-            Device._cuda[ordinal] = Device(make(lib.tegula_device_cuda, ordinal), ordinal)
+            with Device._opening:
+                if ordinal not in Device._cuda:
+                    Device._cuda[ordinal] = Device(make(lib.tegula_device_cuda, ordinal), ordinal)
         return Device._cuda[ordinal]
 
     @staticmethod
     def emulator(target=None):
         """The emulator, standing for a GPU such as "sm_80"; None: TEGULA_TARGET of the environment, else sm_90a."""
-        if target not in Device._emulators:
-            device = Device(make(lib.tegula_device_emulator, target.encode() if target else None), HOST)
-            if target is not None:
-                device._place = device
-            Device._emulators[target] = device
-        return Device._emulators[target]
+        with Device._opening:
+            if target not in Device._emulators:
+                device = Device(make(lib.tegula_device_emulator, target.encode() if target else None), HOST)
+                if target is not None:
+                    device._place = device
+                Device._emulators[target] = device
+            return Device._emulators[target]
 
     @staticmethod
     def default():

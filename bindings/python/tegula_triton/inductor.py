@@ -1,11 +1,21 @@
 """Kernels of torch.compile: Inductor's caching autotuner gets launchers that launch by Tegula."""
 
+import concurrent.futures
+import os
+import re
+import threading
 import time
+
+from tegula import Device
 
 from .counts import count_refusal, count_seconds
 from .launches import REFUSALS, kernel_of
 
 _by_triton = {}  # what install() replaced
+
+
+_making = threading.Lock()  # of kernels from texts
+_threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count(), "tegula-inductor")
 
 
 class Binary:
@@ -22,6 +32,7 @@ def make_result_class(heuristics):
         def __init__(self, autotuner, config, compile_meta):
             super().__init__(Binary(), config, compile_meta, autotuner.inductor_meta)
             self.autotuner = autotuner
+            self.ready = _threads.submit(prepare, autotuner, compile_meta, self.options())
 
         def make_launcher(self):
             function = self.autotuner.fn
@@ -63,6 +74,7 @@ class FirstLaunch:
     def __call__(self, kernel, grid, *args, stream, **options):
         autotuner, begin = self.result.autotuner, time.perf_counter()
         try:
+            concurrent.futures.wait([self.result.ready])
             kernel = kernel_for(autotuner)
             kernel[grid](*args, stream=stream, **options)
             self.scope["kernel"], self.scope["runner"] = kernel, kernel._launcher
@@ -87,10 +99,49 @@ class FirstLaunch:
 
 def kernel_for(autotuner):
     """Tegula's kernel of an autotuner's function; its configurations share it."""
-    kernel = autotuner.__dict__.get("_tegula_kernel")
-    if kernel is None:
-        kernel = autotuner.__dict__["_tegula_kernel"] = kernel_of(autotuner.fn)
-    return kernel
+    with _making:
+        kernel = autotuner.__dict__.get("_tegula_kernel")
+        if kernel is None:
+            kernel = autotuner.__dict__["_tegula_kernel"] = kernel_of(autotuner.fn)
+        return kernel
+
+
+# ---- Ahead of the first launch
+
+
+def arguments_ahead(function, compile_meta):
+    """What is known of the arguments before the first launch, as Kernel.prepare() takes them: constants, types of pointers
+    and of numbers, and of sizes that the text sets (`xnumel = 4096`) the values. None where it does not tell enough."""
+    sizes = dict(re.findall(r"^ +(\w+numel) = (\d+)$", function.src, re.MULTILINE))
+    divisible = {path[0] for path, facts in compile_meta["configs"][0].items() if ["tt.divisibility", 16] in facts}
+    arguments = []
+    for i, name in enumerate(function.arg_names):
+        kind = compile_meta["signature"].get(name, "constexpr")
+        if name in compile_meta["constants"]:
+            arguments.append(compile_meta["constants"][name])
+        elif kind.startswith("*"):
+            arguments.append(kind if i in divisible else kind + ":1")
+        elif name in sizes:
+            arguments.append(int(sizes[name]))
+        elif re.fullmatch(r"[iu]\d+", kind):
+            arguments.append(kind + ":16" if i in divisible else kind)
+        elif re.fullmatch(r"fp\d+", kind):
+            arguments.append(kind)
+        else:
+            return None
+    return arguments
+
+
+def prepare(autotuner, compile_meta, options):
+    """Compiles for the arguments that are expected. What fails is told by the first launch."""
+    try:
+        arguments = arguments_ahead(autotuner.fn, compile_meta)
+        on_host = compile_meta["device_type"] == "cpu"
+        device = Device.emulator() if on_host else Device.cuda(compile_meta["device"])
+        if arguments is not None:
+            kernel_for(autotuner).prepare(*arguments, device=device, **options)
+    except Exception:
+        pass
 
 
 def install():

@@ -65,6 +65,8 @@ class Replacement:
             if values.get(name) is not value:
                 raise RuntimeError(f"global variable {name} has changed since {self.function.__name__} was compiled, "
                                    f"from {value} to {values.get(name)}")
+        if self.function.pre_run_hooks:  # which the library knows nothing of
+            return lambda *args, **kwargs: self._launch(grid, args, kwargs)
         return partial(kernel._launcher, kernel, grid)
 
     def _launch_first(self, grid, *args, **kwargs):

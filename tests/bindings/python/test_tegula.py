@@ -622,6 +622,24 @@ def meet(out, count):
 
 class Looking(unittest.TestCase):
 
+    def test_prepare(self):
+        text = ("import triton\nimport triton.language as tl\n@triton.jit\ndef told(x, n, B: tl.constexpr):\n"
+                "    tl.static_print('compiled for', B)\n    tl.store(x + tl.arange(0, B), n)\n")
+        told, out = tegula.parse(text).told, io.StringIO()
+        x = np.zeros(64, np.int32)
+        with contextlib.redirect_stdout(out):
+            told.prepare("*i32", "i32:16", B=32)
+            self.assertEqual(out.getvalue(), "compiled for 32\n")
+            with self.assertRaisesRegex(tegula.CompileError, "B"):
+                told.prepare("*i32", 5, B=33)
+        out.seek(0), out.truncate()
+        with contextlib.redirect_stdout(out):
+            told[(1, )](x, 48, B=32)
+        self.assertEqual(out.getvalue(), "")
+        self.assertEqual(list(x[:33]), [48] * 32 + [0])
+        with self.assertRaisesRegex(TypeError, "'\\*f31' is no type|is for tl.constexpr"):
+            told.prepare("*f31", 5, B=32)
+
     def test_kernels_and_parameters(self):
         self.assertEqual(program.kernels,
                          ["softmax_kernel", "copy_strided", "add", "copy_blocks", "scalars", "convert", "tuned_double"])
