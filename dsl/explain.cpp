@@ -28,6 +28,14 @@
 
 namespace tegula {
 
+struct detail::ExplainedLaunch {
+  Target target;
+  std::unique_ptr<ir::Func> func;  ///< of stage Tile
+  explaining::LaunchFacts facts;
+  explaining::Traffic traffic;
+  int64_t on_chip_bytes = 0;
+};
+
 namespace {
 
 constexpr double kCopyShare = 0.9;          // of the maker's memory rate, as copies reach it
@@ -98,29 +106,15 @@ bool leaves_constexprs_open(const Kernel& kernel, const LaunchOptions& options) 
   });
 }
 
-/// One launch on its way to an Explanation.
-struct Study {
-  Explanation out;
-  Target target;
-  Config config;
-  Grid grid;
-  LaunchOptions options;
-  std::unique_ptr<ir::Func> func;  ///< of stage Tile
-  explaining::LaunchFacts facts;
-  explaining::Traffic traffic;
-  CostEstimate cost;
-  int64_t on_chip_bytes = 0;
-};
-
 class Explainer {
  public:
   Explainer(const Kernel& kernel, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
             const ExplainOptions& how)
       : kernel_(kernel), grid_(grid), options_(options), args_(args), how_(how), memory_(how.device) {
-    s_.target = wanted_target(how);
+    l_->target = wanted_target(how);
   }
 
-  Study run() {
+  Explanation run() {
     choose_config();
     build();
     look_at_code();
@@ -129,7 +123,9 @@ class Explainer {
     predict();
     units();
     if (how_.measure && device() && !device()->info().emulator) measure();
-    return std::move(s_);
+    l_->facts.read = nullptr;  // of memory that may end before the explanation does
+    out_.launch = std::move(l_);
+    return std::move(out_);
   }
 
  private:
@@ -137,54 +133,54 @@ class Explainer {
   /// The device, if it is one of the target.
   const DeviceInfo* same_device() const {
     const bool same =
-        device() && !device()->info().emulator && target_for_sm(device()->info().sm).name == s_.target.name;
+        device() && !device()->info().emulator && target_for_sm(device()->info().sm).name == l_->target.name;
     return same ? &device()->info() : nullptr;
   }
 
   // What a launch would take: the tuned or predicted configuration where the launch leaves it open.
   void choose_config() {
-    s_.options = options_;
+    full_ = options_;
     if (leaves_constexprs_open(kernel_, options_)) {
       if (kernel_.autotuning()) {
         std::shared_ptr<Device> stand_in;
-        if (!same_device()) stand_in = make_emulator({.target = s_.target.name});
+        if (!same_device()) stand_in = make_emulator({.target = l_->target.name});
         Device& chooser = stand_in ? *stand_in : *device();
-        s_.options = dsl::options_of(*kernel_.ready(chooser, grid_, options_, args_).config, options_);
+        full_ = dsl::options_of(*kernel_.ready(chooser, grid_, options_, args_).config, options_);
       } else {
-        s_.options = kernel_.with_first_config(args_, options_);
+        full_ = kernel_.with_first_config(args_, options_);
       }
     }
-    s_.config = dsl::config_of(s_.options);
-    s_.grid = grid_(s_.config);
-    s_.out.kernel = kernel_.name();
-    s_.out.config = s_.config.to_string();
-    s_.out.target = s_.target.name;
-    s_.out.programs = int64_t(s_.grid.x) * s_.grid.y * s_.grid.z;
+    const Config config = dsl::config_of(full_);
+    extents_ = grid_(config);
+    out_.kernel = kernel_.name();
+    out_.config = config.to_string();
+    out_.target = l_->target.name;
+    out_.programs = int64_t(extents_.x) * extents_.y * extents_.z;
   }
 
   void build() {
-    const std::vector<ArgType> types = kernel_.classify(args_, s_.options);
-    s_.func = kernel_.tile_func(types, s_.options, s_.target.name);
+    const std::vector<ArgType> types = kernel_.classify(args_, full_);
+    l_->func = kernel_.tile_func(types, full_, l_->target.name);
     const std::vector<Arg> parts = in_parts(args_);
-    s_.facts.grid = {s_.grid.x, s_.grid.y, s_.grid.z};
+    l_->facts.grid = {extents_.x, extents_.y, extents_.z};
     for (size_t i = 0; i < types.size() && i < parts.size(); ++i) {
       if (types[i].constant) continue;
       const Arg& a = parts[i];
-      s_.facts.arguments.push_back(a.kind == Arg::Kind::Float ? 0 : a.i);
+      l_->facts.arguments.push_back(a.kind == Arg::Kind::Float ? 0 : a.i);
     }
-    s_.facts.arguments.resize(s_.func->body.args.size());
-    if (device()) s_.facts.read = [this](uint64_t at, void* to, size_t n) { return memory_(at, to, n); };
+    l_->facts.arguments.resize(l_->func->body.args.size());
+    if (device()) l_->facts.read = [this](uint64_t at, void* to, size_t n) { return memory_(at, to, n); };
     types_ = types;
   }
 
   // Layouts, code and what the assembler makes of it.
   void look_at_code() {
     Diagnostics diags;
-    laid_out_ = lay_out(*s_.func, s_.target, diags);
+    laid_out_ = lay_out(*l_->func, l_->target, diags);
     if (!laid_out_) throw CompileError(diags);
-    image_ = kernel_.compile(types_, s_.options, s_.target.name);
+    image_ = kernel_.compile(types_, full_, l_->target.name);
     if (const auto ptxas = find_ptxas()) {
-      const PtxasRun run = run_ptxas(*ptxas, image_.ptx, s_.target.name);
+      const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
       image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
     } else if (same_device()) {
       const auto loaded = device()->load(image_);
@@ -192,12 +188,12 @@ class Explainer {
     }
     const explaining::Forms forms = explaining::look_at_forms(*laid_out_);
     for (const explaining::AccessForm& a : forms.accesses)
-      s_.out.accesses.push_back({a.loc.to_string(), a.what, a.array, a.bytes, 1, a.limit});
+      out_.accesses.push_back({a.loc.to_string(), a.what, a.array, a.bytes, 1, a.limit});
     access_locs_ = forms.accesses;
     for (const explaining::BankConflict& c : forms.conflicts)
-      s_.out.bank_conflicts.push_back(
+      out_.bank_conflicts.push_back(
           fmt::format("{}: {} takes {} wavefronts instead of 1", c.loc.to_string(), c.what, c.ways));
-    s_.out.shared_accesses = forms.shared_accesses;
+    out_.shared_accesses = forms.shared_accesses;
     for (const explaining::LoopForm& l : forms.loops) add_loop(l);
   }
 
@@ -210,94 +206,93 @@ class Explainer {
         loop.stages = f.given,
         loop.why_not_more = fmt::format("{} were asked for: shared memory or registers have no room for more", f.asked);
     if (loop.by.empty() && loop.why_not_more.empty() && loop.stages == 1)
-      loop.why_not_more = s_.func->num_stages() > 1 ? "its loads are no operands of a product: a stage is asked for by "
-                                                      "tl.range(..., num_stages=)"
-                                                    : "num_stages asks for one";
-    s_.out.loops.push_back(std::move(loop));
+      loop.why_not_more = l_->func->num_stages() > 1
+                              ? "its loads are no operands of a product: a stage is asked for by "
+                                "tl.range(..., num_stages=)"
+                              : "num_stages asks for one";
+    out_.loops.push_back(std::move(loop));
   }
 
   // Programs that a multiprocessor holds, and what keeps it from more.
   void resources() {
     CostInputs inputs = cost_inputs();
-    const CostEstimate estimate = estimate_cost(*laid_out_, s_.target, inputs);
-    Explanation& out = s_.out;
-    out.threads = image_.threads() * image_.num_ctas;
-    out.shared_bytes = image_.shared_bytes;
-    out.registers_estimated = image_.registers < 0;
-    out.registers = image_.registers >= 0 ? image_.registers : std::min(estimate.registers, estimate.register_limit);
-    out.spill_bytes = image_.spill_bytes;
+    const CostEstimate estimate = estimate_cost(*laid_out_, l_->target, inputs);
+    out_.threads = image_.threads() * image_.num_ctas;
+    out_.shared_bytes = image_.shared_bytes;
+    out_.registers_estimated = image_.registers < 0;
+    out_.registers = image_.registers >= 0 ? image_.registers : std::min(estimate.registers, estimate.register_limit);
+    out_.spill_bytes = image_.spill_bytes;
     const int warps = image_.threads() / 32;
     const int64_t of_warp =
-        (int64_t(out.registers) * 32 + kRegistersAtATime - 1) / kRegistersAtATime * kRegistersAtATime;
+        (int64_t(out_.registers) * 32 + kRegistersAtATime - 1) / kRegistersAtATime * kRegistersAtATime;
     const std::pair<int64_t, std::string> limits[] = {
-        {s_.target.warps_per_sm / warps,
-         fmt::format("warps ({} of {} are one program's)", warps, s_.target.warps_per_sm)},
-        {s_.target.registers_per_sm / std::max<int64_t>(1, of_warp * warps),
-         fmt::format("registers ({} a thread, {} threads)", out.registers, image_.threads())},
-        {s_.target.shared_per_sm / (out.shared_bytes + kSharedBeside),
-         fmt::format("shared memory ({} bytes a program)", out.shared_bytes)},
+        {l_->target.warps_per_sm / warps,
+         fmt::format("warps ({} of {} are one program's)", warps, l_->target.warps_per_sm)},
+        {l_->target.registers_per_sm / std::max<int64_t>(1, of_warp * warps),
+         fmt::format("registers ({} a thread, {} threads)", out_.registers, image_.threads())},
+        {l_->target.shared_per_sm / (out_.shared_bytes + kSharedBeside),
+         fmt::format("shared memory ({} bytes a program)", out_.shared_bytes)},
         {kMostPrograms, "the number of programs"},
     };
     const auto least = std::min_element(std::begin(limits), std::end(limits),
                                         [](const auto& a, const auto& b) { return a.first < b.first; });
-    out.programs_per_sm = int(least->first);
-    out.occupancy_limit = least->second;
-    out.occupancy = double(least->first * warps) / s_.target.warps_per_sm;
-    out.waves = out.programs_per_sm ? double(out.programs) * image_.num_ctas / double(num_sms() * out.programs_per_sm)
-                                    : std::numeric_limits<double>::infinity();
-    s_.on_chip_bytes = out.shared_bytes + explaining::bytes_of_sums(*s_.func);
+    out_.programs_per_sm = int(least->first);
+    out_.occupancy_limit = least->second;
+    out_.occupancy = double(least->first * warps) / l_->target.warps_per_sm;
+    out_.waves = out_.programs_per_sm
+                     ? double(out_.programs) * image_.num_ctas / double(num_sms() * out_.programs_per_sm)
+                     : std::numeric_limits<double>::infinity();
+    l_->on_chip_bytes = out_.shared_bytes + explaining::bytes_of_sums(*l_->func);
   }
 
-  int64_t num_sms() const { return same_device() ? same_device()->num_sms : s_.target.rates.num_sms; }
+  int64_t num_sms() const { return same_device() ? same_device()->num_sms : l_->target.rates.num_sms; }
 
   CostInputs cost_inputs() {
     CostInputs inputs;
-    inputs.programs = s_.out.programs;
+    inputs.programs = out_.programs;
     inputs.device = same_device();
-    for (size_t i = 0; i < s_.func->body.args.size(); ++i)
-      if (const ir::Value& p = *s_.func->body.args[i]; p.type.is_integer())
-        inputs.arguments[p.name] = s_.facts.arguments[i];
+    for (size_t i = 0; i < l_->func->body.args.size(); ++i)
+      if (const ir::Value& p = *l_->func->body.args[i]; p.type.is_integer())
+        inputs.arguments[p.name] = l_->facts.arguments[i];
     return inputs;
   }
 
   void traffic() {
-    Explanation& out = s_.out;
     explaining::CacheSizes caches;
-    caches.l2_bytes = same_device() && same_device()->l2_bytes ? same_device()->l2_bytes : l2_bytes(s_.target);
-    const int64_t programs = std::max<int64_t>(1, out.programs_per_sm);
-    caches.l1_bytes = std::max<int64_t>(0, s_.target.shared_per_sm / programs - out.shared_bytes) * image_.num_ctas;
+    caches.l2_bytes = same_device() && same_device()->l2_bytes ? same_device()->l2_bytes : l2_bytes(l_->target);
+    const int64_t programs = std::max<int64_t>(1, out_.programs_per_sm);
+    caches.l1_bytes = std::max<int64_t>(0, l_->target.shared_per_sm / programs - out_.shared_bytes) * image_.num_ctas;
     caches.resident_programs = std::max<int64_t>(1, num_sms() * programs / image_.num_ctas);
-    s_.traffic = explaining::count_traffic(*s_.func, s_.facts, caches);
-    const explaining::Traffic& t = s_.traffic;
-    out.counted_programs = t.counted;
-    out.read = t.read, out.written = t.written, out.from_memory = t.from_memory, out.to_memory = t.to_memory;
-    out.useful_read = t.useful_read, out.useful_written = t.useful_written;
+    l_->traffic = explaining::count_traffic(*l_->func, l_->facts, caches);
+    const explaining::Traffic& t = l_->traffic;
+    out_.counted_programs = t.counted;
+    out_.read = t.read, out_.written = t.written, out_.from_memory = t.from_memory, out_.to_memory = t.to_memory;
+    out_.useful_read = t.useful_read, out_.useful_written = t.useful_written;
     for (const explaining::ArrayTraffic& a : t.arrays)
-      out.arrays.push_back({a.name, a.read, a.written, a.from_memory, a.to_memory});
-    out.assumptions.assign(t.assumptions.begin(), t.assumptions.end());
-    for (size_t i = 0; i < out.accesses.size(); ++i)
+      out_.arrays.push_back({a.name, a.read, a.written, a.from_memory, a.to_memory});
+    out_.assumptions.assign(t.assumptions.begin(), t.assumptions.end());
+    for (size_t i = 0; i < out_.accesses.size(); ++i)
       for (const explaining::AccessTraffic& a : t.accesses)
-        if (a.op->loc == access_locs_[i].loc && a.sectors > 0) out.accesses[i].efficiency = a.useful / a.sectors;
+        if (a.op->loc == access_locs_[i].loc && a.sectors > 0) out_.accesses[i].efficiency = a.useful / a.sectors;
   }
 
   // ---- Time
 
   void predict() {
-    Explanation& out = s_.out;
     CostInputs inputs = cost_inputs();
-    inputs.moved = CostInputs::Moved{double(out.from_memory + out.to_memory), double(out.read + out.written)};
-    s_.cost = estimate_cost(*laid_out_, s_.target, inputs);
-    const CostEstimate& c = s_.cost;
-    const double rate = memory_rate(same_device() ? same_device()->name : "").value_or(s_.target.rates.memory_gb_s);
-    out.bandwidth = rate * 1e9 * kCopyShare;
-    out.predicted_us = c.predicted_us;
-    out.memory_us = c.memory_us, out.compute_us = c.compute_us, out.latency_us = c.latency_us;
-    out.bound = c.bound;
-    out.bound_text = c.text;
+    inputs.moved = CostInputs::Moved{double(out_.from_memory + out_.to_memory), double(out_.read + out_.written)};
+    cost_ = estimate_cost(*laid_out_, l_->target, inputs);
+    const CostEstimate& c = cost_;
+    const double rate = memory_rate(same_device() ? same_device()->name : "").value_or(l_->target.rates.memory_gb_s);
+    out_.bandwidth = rate * 1e9 * kCopyShare;
+    out_.predicted_us = c.predicted_us;
+    out_.memory_us = c.memory_us, out_.compute_us = c.compute_us, out_.latency_us = c.latency_us;
+    out_.bound = c.bound;
+    out_.bound_text = c.text;
     const double work = std::max({c.memory_us, c.compute_us, c.latency_us});
     if (c.bound != "does not fit" && work < kLaunchUs) {
-      out.bound = "launch";
-      out.bound_text = fmt::format(
+      out_.bound = "launch";
+      out_.bound_text = fmt::format(
           "bound by its launch: the work takes {:.3g} us, a launch about {:.0f} us; put several "
           "into one kernel, or into a CUDA graph",
           work, kLaunchUs);
@@ -306,13 +301,13 @@ class Explainer {
 
   // Operations by the unit that carries them out; bytes are those from and to memory.
   void units() {
-    const CostEstimate& c = s_.cost;
-    const Rates& rates = s_.target.rates;
-    const double programs = double(s_.out.programs), bytes = double(s_.out.from_memory + s_.out.to_memory);
+    const CostEstimate& c = cost_;
+    const Rates& rates = l_->target.rates;
+    const double programs = double(out_.programs), bytes = double(out_.from_memory + out_.to_memory);
     const auto add = [&](std::string name, double operations, double peak) {
       if (operations > 0)
-        s_.out.units.push_back(
-            {std::move(name), operations, peak, bytes > 0 ? operations / bytes : 0, peak / s_.out.bandwidth});
+        out_.units.push_back(
+            {std::move(name), operations, peak, bytes > 0 ? operations / bytes : 0, peak / out_.bandwidth});
     };
     const double sms = rates.num_sms, clock = rates.clock_mhz * 1e6;
     add("fp32", double(c.flops - c.special) * programs, rates.fp32_tflop_s * 1e12);
@@ -332,34 +327,32 @@ class Explainer {
   }
 
   void measure() {
-    Explanation& out = s_.out;
-    const auto launch = [&] { kernel_.launch(*device(), detail::GridRef(s_.grid), s_.options, args_); };
-    out.measured_us =
-        time_on_device(*device(), launch, {.flush_l2 = true, .stream = s_.options.stream}).median_ms * 1e3;
-    const double ratio = *out.measured_us / out.predicted_us;
+    const auto launch = [&] { kernel_.launch(*device(), detail::GridRef(extents_), full_, args_); };
+    out_.measured_us = time_on_device(*device(), launch, {.flush_l2 = true, .stream = full_.stream}).median_ms * 1e3;
+    const double ratio = *out_.measured_us / out_.predicted_us;
     if (ratio < kClear && ratio > 1 / kClear) return;
     std::string why = fmt::format("{:.2f} times the predicted time: ", ratio);
-    const double rate = double(out.from_memory + out.to_memory) / *out.measured_us * 1e6;
+    const double rate = double(out_.from_memory + out_.to_memory) / *out_.measured_us * 1e6;
     if (!same_device())
       why += "the prediction is for another GPU";
     else if (ratio < 1)
-      why += out.bound == "memory" && rate > out.bandwidth
+      why += out_.bound == "memory" && rate > out_.bandwidth
                  ? "part of the data stays in the L2 cache, so less comes from memory"
                  : "the model takes too much for instructions or waits";
-    else if (out.spill_bytes > 0)
-      why +=
-          fmt::format("registers are spilled ({} bytes a thread), which the traffic above leaves out", out.spill_bytes);
-    else if (out.bound == "launch" || *out.measured_us < 3 * kLaunchUs)
+    else if (out_.spill_bytes > 0)
+      why += fmt::format("registers are spilled ({} bytes a thread), which the traffic above leaves out",
+                         out_.spill_bytes);
+    else if (out_.bound == "launch" || *out_.measured_us < 3 * kLaunchUs)
       why += "launch and end of the programs take most of so short a time";
-    else if (std::ceil(out.waves) / out.waves > kClear && out.waves > 1)
-      why += fmt::format("the last of {:.2f} waves of programs leaves most multiprocessors idle", out.waves);
-    else if (rate < 0.6 * out.bandwidth && out.bound == "memory")
+    else if (std::ceil(out_.waves) / out_.waves > kClear && out_.waves > 1)
+      why += fmt::format("the last of {:.2f} waves of programs leaves most multiprocessors idle", out_.waves);
+    else if (rate < 0.6 * out_.bandwidth && out_.bound == "memory")
       why += fmt::format(
           "{:.0f} GB/s of {:.0f} reached: not bound by memory but by waits, between loads and what depends on them",
-          rate / 1e9, out.bandwidth / 1e9);
+          rate / 1e9, out_.bandwidth / 1e9);
     else
       why += "not explained by traffic, spills or waves: look at it with a profiler";
-    out.why_measured_differs = why;
+    out_.why_measured_differs = why;
   }
 
   const Kernel& kernel_;
@@ -368,7 +361,11 @@ class Explainer {
   std::span<const Arg> args_;
   const ExplainOptions& how_;
   DeviceMemory memory_;
-  Study s_;
+  Explanation out_;
+  std::shared_ptr<detail::ExplainedLaunch> l_ = std::make_shared<detail::ExplainedLaunch>();
+  LaunchOptions full_;  ///< with what the launch leaves open
+  Grid extents_;
+  CostEstimate cost_;
   std::vector<ArgType> types_;
   std::unique_ptr<ir::Func> laid_out_;
   KernelImage image_;
@@ -379,7 +376,7 @@ class Explainer {
 
 Explanation explain(const Kernel& kernel, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
                     const ExplainOptions& how) {
-  return Explainer(kernel, grid, options, args, how).run().out;
+  return Explainer(kernel, grid, options, args, how).run();
 }
 
 void explain_if_asked(const Kernel& kernel, Device& device, Grid grid, const LaunchOptions& options,
@@ -396,24 +393,18 @@ void explain_if_asked(const Kernel& kernel, Device& device, Grid grid, const Lau
 } catch (...) {  // it must not stand in the launch's way
 }
 
-FusionAdvice explain_fusion(std::span<const LaunchToExplain> launches, std::span<const uint64_t> kept,
-                            const ExplainOptions& how) {
-  std::vector<Study> studies;
-  for (const LaunchToExplain& l : launches)
-    studies.push_back(Explainer(l.kernel, detail::GridRef(l.grid), l.options, l.args, how).run());
+FusionAdvice advise_fusion(std::span<const Explanation> launches, std::span<const uint64_t> kept) {
   std::vector<explaining::FusionStep> steps;
-  FusionAdvice advice;
   int64_t shared = 0;
-  for (Study& s : studies) {
-    s.facts.read = nullptr;  // its memory is gone; partitions follow from arguments
-    steps.push_back(
-        {s.out.kernel, s.func.get(), &s.facts, &s.traffic, s.out.bound, s.on_chip_bytes, s.out.predicted_us});
-    shared = s.target.shared_per_program;
-    advice.kernels.push_back(s.out);
+  for (const Explanation& e : launches) {
+    const detail::ExplainedLaunch& l = *e.launch;
+    steps.push_back({e.kernel, l.func.get(), &l.facts, &l.traffic, e.bound, l.on_chip_bytes, e.predicted_us});
+    shared = l.target.shared_per_program;
   }
   const std::vector<int64_t> addresses(kept.begin(), kept.end());
-  explaining::FusionVerdict verdict = explaining::judge_fusion(steps, addresses, shared);
-  for (explaining::FusionRule& r : verdict.rules)
+  const explaining::FusionVerdict verdict = explaining::judge_fusion(steps, addresses, shared);
+  FusionAdvice advice;
+  for (const explaining::FusionRule& r : verdict.rules)
     advice.rules.push_back({r.number, r.question, r.speaks_for_fusion, r.figures});
   advice.fuse = verdict.fuse;
   advice.verdict = verdict.text;

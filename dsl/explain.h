@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +18,10 @@
 #include "dsl/kernel.h"
 
 namespace tegula {
+
+namespace detail {
+struct ExplainedLaunch;
+}
 
 struct ExplainOptions {
   std::string target = {};   ///< a row of targets.def; empty: that of the device, else sm_90a
@@ -85,6 +88,8 @@ struct Explanation {
   std::optional<double> measured_us;
   std::string why_measured_differs;  ///< empty: it does not, or nothing was measured
 
+  std::shared_ptr<const detail::ExplainedLaunch> launch;  ///< what advise_fusion() asks
+
   std::string text() const;
   std::string json() const;
   /// Units' roofs, and where the kernel stands under them.
@@ -105,14 +110,6 @@ inline Explanation explain(const Kernel& kernel, Grid grid, const LaunchOptions&
 void explain_if_asked(const Kernel& kernel, Device& device, Grid grid, const LaunchOptions& options,
                       std::span<const Arg> args) noexcept;
 
-/// A kernel of a sequence.
-struct LaunchToExplain {
-  Kernel kernel;
-  std::function<Grid(const Config&)> grid;
-  LaunchOptions options;
-  std::vector<Arg> args;  ///< arrays are told apart by their addresses
-};
-
 /// Whether kernels that run one after another should be one.
 struct FusionAdvice {
   struct Rule {
@@ -121,18 +118,17 @@ struct FusionAdvice {
     bool speaks_for_fusion;
     std::string figures;
   };
-  std::vector<Explanation> kernels;
-  std::vector<Rule> rules;
+  std::vector<Rule> rules;  ///< in the order in which they are asked
   bool fuse = false;
   std::string verdict;
   int64_t separate_bytes = 0, fused_bytes = 0;  ///< from and to memory
 
-  std::string text() const;  ///< without the kernels' own
+  std::string text() const;
   std::string json() const;
 };
-/// `kept`: arrays that are read behind the sequence although kernels of it read them.
-FusionAdvice explain_fusion(std::span<const LaunchToExplain> launches, std::span<const uint64_t> kept = {},
-                            const ExplainOptions& how = {});
+/// `launches` follow one another; they are for one target. Their arrays are told apart by addresses. `kept`: arrays
+/// that are read behind the sequence although kernels of it read them.
+FusionAdvice advise_fusion(std::span<const Explanation> launches, std::span<const uint64_t> kept = {});
 
 namespace detail {
 /// {"kernel": ..., "error": ...}

@@ -298,7 +298,7 @@ std::string detail::json_of_failure(const std::string& kernel, const std::string
 }
 
 std::string FusionAdvice::text() const {
-  std::string out = fmt::format("should these {} kernels be fused?\n", kernels.size());
+  std::string out = "should these kernels be one?\n";
   for (const Rule& r : rules)
     out += fmt::format("  {}. {:<46} {:<3}  {}\n", r.number, r.question, r.speaks_for_fusion ? "yes" : "no", r.figures);
   return out + verdict + "\n";
@@ -315,7 +315,6 @@ std::string FusionAdvice::json() const {
               .add("figures", r.figures)
               .text();
         }));
-  o.raw("kernels", list(kernels, [](const Explanation& e) { return e.json(); }));
   return o.text();
 }
 

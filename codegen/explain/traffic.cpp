@@ -11,7 +11,7 @@ namespace tegula::explaining {
 
 namespace {
 
-constexpr int64_t kMostAccesses = 2'000'000;  // beyond, some programs stand for all
+constexpr int64_t kMostAccesses = 600'000;  // beyond, some programs stand for all
 constexpr int kStretches = 8;                 // of programs that are looked at then
 // Sectors of one line are evicted together, and sets fill unevenly: a cache keeps less than its size.
 constexpr double kUsableL2 = 0.75;

@@ -1,6 +1,8 @@
 // tegula explain FILE::KERNEL: what a launch costs and why; of several, whether they should be one kernel.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -134,32 +136,34 @@ int explain_command(const Options& o) {
   for (const auto& words : later) all.push_back(words.get());
   Addresses addresses;
   std::vector<Prepared> prepared;
-  std::vector<LaunchToExplain> launches;
+  std::vector<Explanation> launches;
+  const ExplainOptions how{.target = target, .device = device.get(), .measure = o.measure};
   for (const LaunchWords* words : all) {
     const KernelName name = parse_kernel_name(words->kernel);
     Kernel kernel = find_kernel(load_program(name.file, words->launch.globals), name);
     prepared.push_back(prepare(words->launch, kernel, device.get(), addresses));
     const std::vector<Arg>& args = prepared.back().args;
-    auto grid = [expression = parse_grid(words->grid), kernel, args](const Config& c) {
+    auto grid = [&, expression = parse_grid(words->grid)](const Config& c) {
       return expression(grid_names(kernel, args, c));
     };
-    launches.push_back({kernel, grid, with_constexprs(words->launch.options, words->launch.constexprs), args});
+    launches.push_back(explain(kernel, detail::GridRef(grid),
+                               with_constexprs(words->launch.options, words->launch.constexprs), args, how));
   }
-  const ExplainOptions how{.target = target, .device = device.get(), .measure = o.measure};
-  FusionAdvice advice;
-  if (launches.size() == 1) {
-    const LaunchToExplain& l = launches[0];
-    advice.kernels.push_back(explain(l.kernel, detail::GridRef(l.grid), l.options, l.args, how));
-  } else {
-    advice = explain_fusion(launches, addresses.all(o.keep), how);
-  }
-  if (!o.svg.empty()) write_file(o.svg, advice.kernels[0].roofline_svg());
+  if (!o.svg.empty()) write_file(o.svg, launches[0].roofline_svg());
+  const std::vector<uint64_t> kept = addresses.all(o.keep);
+  const bool alone = launches.size() == 1;
   if (o.json) {
-    fmt::print("{}\n", launches.size() == 1 ? advice.kernels[0].json() : advice.json());
+    std::vector<std::string> kernels;
+    for (const Explanation& e : launches) kernels.push_back(e.json());
+    if (alone)
+      fmt::print("{}\n", kernels[0]);
+    else
+      fmt::print("{{\"kernels\": [{}], \"fusion\": {}}}\n", fmt::join(kernels, ", "),
+                 advise_fusion(launches, kept).json());
     return 0;
   }
-  for (const Explanation& e : advice.kernels) fmt::print("{}\n", e.text());
-  if (launches.size() > 1) fmt::print("{}", advice.text());
+  for (const Explanation& e : launches) fmt::print("{}{}", e.text(), alone ? "" : "\n");
+  if (!alone) fmt::print("{}", advise_fusion(launches, kept).text());
   return 0;
 }
 
