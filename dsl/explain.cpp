@@ -33,7 +33,7 @@ struct detail::ExplainedLaunch {
   std::unique_ptr<ir::Func> func;  ///< of stage Tile
   explaining::LaunchFacts facts;
   explaining::Traffic traffic;
-  int64_t on_chip_bytes = 0;
+  int64_t sums_bytes = 0;  ///< of products, a program
 };
 
 namespace {
@@ -44,7 +44,12 @@ constexpr int64_t kSharedBeside = 1024;     // that a program takes beside its o
 constexpr int kMostPrograms = 32;           // an SM
 constexpr double kSpecialPerClock = 16;     // operations of the special function units, an SM
 constexpr double kLaunchUs = 2;
-constexpr double kClear = 1.15;  // a difference between measured and predicted time that wants a reason
+// Of the predicted time; the library's kernels on an H200 were looked at for these.
+constexpr double kFillUs = 2;     // until the first data is there, and the end of the last program
+constexpr double kMostPower = 5;  // see predicted_time()
+constexpr double kProductPower = 8;
+constexpr double kProductShare = 0.9;  // of the time that the ranking model gives the tensor cores
+constexpr double kClear = 1.15;        // a difference between measured and predicted time that wants a reason
 
 /// Device memory as the trace reads it, in pieces that are kept.
 class DeviceMemory {
@@ -205,11 +210,9 @@ class Explainer {
       if (f.loc == form.loc)
         loop.stages = f.given,
         loop.why_not_more = fmt::format("{} were asked for: shared memory or registers have no room for more", f.asked);
-    if (loop.by.empty() && loop.why_not_more.empty() && loop.stages == 1)
-      loop.why_not_more = l_->func->num_stages() > 1
-                              ? "its loads are no operands of a product: a stage is asked for by "
-                                "tl.range(..., num_stages=)"
-                              : "num_stages asks for one";
+    if (loop.by.empty() && loop.stages > 1) loop.by = "loads to registers";
+    if (loop.by.empty() && loop.why_not_more.empty())
+      loop.why_not_more = "its loads feed no product, and tl.range(..., num_stages=) does not ask for more";
     out_.loops.push_back(std::move(loop));
   }
 
@@ -242,7 +245,7 @@ class Explainer {
     out_.waves = out_.programs_per_sm
                      ? double(out_.programs) * image_.num_ctas / double(num_sms() * out_.programs_per_sm)
                      : std::numeric_limits<double>::infinity();
-    l_->on_chip_bytes = out_.shared_bytes + explaining::bytes_of_sums(*l_->func);
+    l_->sums_bytes = explaining::bytes_of_sums(*l_->func);
   }
 
   int64_t num_sms() const { return same_device() ? same_device()->num_sms : l_->target.rates.num_sms; }
@@ -261,8 +264,9 @@ class Explainer {
     explaining::CacheSizes caches;
     caches.l2_bytes = same_device() && same_device()->l2_bytes ? same_device()->l2_bytes : l2_bytes(l_->target);
     const int64_t programs = std::max<int64_t>(1, out_.programs_per_sm);
-    caches.l1_bytes = std::max<int64_t>(0, l_->target.shared_per_sm / programs - out_.shared_bytes) * image_.num_ctas;
-    caches.resident_programs = std::max<int64_t>(1, num_sms() * programs / image_.num_ctas);
+    caches.l1_bytes = std::max<int64_t>(0, l_->target.shared_per_sm - programs * out_.shared_bytes) * image_.num_ctas;
+    caches.places = std::max<int64_t>(1, num_sms() / image_.num_ctas);
+    caches.programs_a_place = programs;
     l_->traffic = explaining::count_traffic(*l_->func, l_->facts, caches);
     const explaining::Traffic& t = l_->traffic;
     out_.counted_programs = t.counted;
@@ -285,7 +289,7 @@ class Explainer {
     const CostEstimate& c = cost_;
     const double rate = memory_rate(same_device() ? same_device()->name : "").value_or(l_->target.rates.memory_gb_s);
     out_.bandwidth = rate * 1e9 * kCopyShare;
-    out_.predicted_us = c.predicted_us;
+    out_.predicted_us = predicted_time(c);
     out_.memory_us = c.memory_us, out_.compute_us = c.compute_us, out_.latency_us = c.latency_us;
     out_.bound = c.bound;
     out_.bound_text = c.text;
@@ -297,6 +301,17 @@ class Explainer {
           "into one kernel, or into a CUDA graph",
           work, kLaunchUs);
     }
+  }
+
+  // Programs side by side overlap what they wait for, one alone hardly does; a pipelined product overlaps all but its
+  // ends. So the power of the mean grows with the programs at a time; 1 would be a sum, infinity the greatest alone.
+  double predicted_time(const CostEstimate& c) const {
+    if (c.bound == "does not fit") return c.predicted_us;
+    const bool product = c.dot_flops > 0;
+    const double power = product ? kProductPower : std::min(1.0 + out_.programs_per_sm, kMostPower);
+    const double compute = c.compute_us * (product ? kProductShare : 1);
+    const double sum = std::pow(c.memory_us, power) + std::pow(compute, power) + std::pow(c.latency_us, power);
+    return std::pow(sum, 1 / power) + kFillUs;
   }
 
   // Operations by the unit that carries them out; bytes are those from and to memory.
@@ -398,7 +413,8 @@ FusionAdvice advise_fusion(std::span<const Explanation> launches, std::span<cons
   int64_t shared = 0;
   for (const Explanation& e : launches) {
     const detail::ExplainedLaunch& l = *e.launch;
-    steps.push_back({e.kernel, l.func.get(), &l.facts, &l.traffic, e.bound, l.on_chip_bytes, e.predicted_us});
+    steps.push_back(
+        {e.kernel, l.func.get(), &l.facts, &l.traffic, e.bound, e.shared_bytes, l.sums_bytes, e.predicted_us});
     shared = l.target.shared_per_program;
   }
   const std::vector<int64_t> addresses(kept.begin(), kept.end());

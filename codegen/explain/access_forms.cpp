@@ -9,6 +9,7 @@
 #include "codegen/analysis/conversion.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
 
 namespace tegula::explaining {
@@ -155,7 +156,7 @@ class Reader {
   // ---- Loops
 
   void loop(const ir::Op& op) {
-    LoopForm form{op.loc, 1};
+    LoopForm form{op.loc, 1 + loads_ahead(op)};
     bool moves = false;
     for (const auto& inner : op.regions[0]->ops) {
       moves |= inner->opcode == Opcode::Load;
@@ -166,7 +167,6 @@ class Reader {
             moves = true;
           }
     }
-    // Loads that run ahead are carried by the loop as what they will be used for.
     if (!moves) return;
     for (LoopForm& known : out_.loops)  // warps that copy run a loop of their own at the same place
       if (known.loc == form.loc) {
@@ -174,6 +174,24 @@ class Reader {
         return;
       }
     out_.loops.push_back(form);
+  }
+
+  // How many iterations loads to registers run ahead: what one loads is carried, from variable to variable.
+  static int loads_ahead(const ir::Op& op) {
+    const ir::ForLoop loop(op);
+    int most = 0;
+    for (size_t i = 0; i < loop.carried(); ++i) {
+      int ahead = 1;
+      const ir::Value* v = loop.next(i);
+      while (v && !v->def && ahead <= int(loop.carried())) {
+        const auto number = loop.number(v);
+        v = number ? loop.next(*number) : nullptr;
+        ++ahead;
+      }
+      if (v && v->def && v->def->opcode == Opcode::Load && v->def->parent == op.regions[0].get())
+        most = std::max(most, ahead);
+    }
+    return most;
   }
 
   const ir::Func& func_;

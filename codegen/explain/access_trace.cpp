@@ -59,7 +59,7 @@ void AccessTrace::find_needed() {
       if (op.opcode == Opcode::Load) loads_needed_ = true, more |= need(op.operand(2));
       if (op.opcode == Opcode::AtomicRmw)
         loads_needed_ = true, more |= need(op.operand(1)), more |= need(op.operand(3));
-      if (op.regions.empty() && !is_access(op))
+      if ((op.regions.empty() || op.info().combines()) && !is_access(op))
         for (const ir::Value* x : op.operands) more |= need(x);
     });
   }
@@ -117,6 +117,7 @@ void AccessTrace::run_op(const ir::Op& op) {
     default:
       break;
   }
+  if (op.info().combines()) return run_combine(op);
   if (op.results.size() != 1 || !op.regions.empty() || !needed_.contains(op.result())) return;
   IndexTile& out = values_[op.result()];
   const ir::Type& type = op.result()->type;
@@ -137,6 +138,16 @@ void AccessTrace::run_op(const ir::Op& op) {
     for (const ir::Value* x : op.operands) operands.push_back(&get(x));
     out = IndexTile::apply(op, operands);
   }
+}
+
+void AccessTrace::run_combine(const ir::Op& op) {
+  const bool wanted =
+      std::any_of(op.results.begin(), op.results.end(), [&](const auto& r) { return needed_.contains(r.get()); });
+  if (!wanted) return;
+  std::vector<const IndexTile*> operands;
+  for (const ir::Value* x : op.operands) operands.push_back(&get(x));
+  std::vector<IndexTile> results = combine_along(op, operands);
+  for (size_t i = 0; i < results.size(); ++i) values_[op.result(int(i))] = std::move(results[i]);
 }
 
 std::vector<IndexTile> AccessTrace::handed_on(const ir::Block& block, size_t first, size_t count) {

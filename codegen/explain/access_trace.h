@@ -53,6 +53,7 @@ class AccessTrace {
   void run_op(const ir::Op& op);
   void run_for(const ir::Op& op);
   void run_while(const ir::Op& op);
+  void run_combine(const ir::Op& op);
   void access(const ir::Op& op);
   IndexTile loaded(const Access& access, const ir::Type& type);
   void stored(const Access& access, const ir::Op& op);

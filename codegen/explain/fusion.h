@@ -17,8 +17,9 @@ struct FusionStep {
   const ir::Func* func = nullptr;  ///< of stage Tile
   const LaunchFacts* launch = nullptr;
   const Traffic* traffic = nullptr;
-  std::string bound;          ///< "memory", "compute", "latency", "launch"
-  int64_t on_chip_bytes = 0;  ///< of a program: shared memory and sums of products
+  std::string bound;         ///< "memory", "compute", "latency", "launch"
+  int64_t shared_bytes = 0;  ///< of a program
+  int64_t sums_bytes = 0;    ///< of a program: sums of products, in registers
   double predicted_us = 0;
 };
 

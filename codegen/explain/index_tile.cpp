@@ -120,6 +120,18 @@ std::optional<int64_t> element(const ir::Op& op, const int64_t* x) {
 
 }  // namespace
 
+std::optional<int64_t> evaluate(const ir::Op& op, const int64_t* operands) {
+  if (op.opcode == Opcode::Constant) {
+    const ir::Attr value = op.get(ir::attr::value);
+    if (const auto* i = std::get_if<int64_t>(&value)) return *i;
+    if (const auto* b = std::get_if<bool>(&value)) return *b;
+    return std::nullopt;
+  }
+  if (op.operands.empty()) return std::nullopt;
+  const std::optional<int64_t> value = element(op, operands);
+  return value ? std::optional(wrapped(*value, op.result()->type)) : std::nullopt;
+}
+
 // -------------------------------------------------------------------------------------------------------- Making
 
 IndexTile IndexTile::scalar(int64_t value, ir::Shape shape, bool is_bool) {
@@ -376,9 +388,9 @@ IndexTile combine(const ir::Op& op, const std::vector<const IndexTile*>& operand
   std::vector<int64_t> values(tables[0].size()), in(tables.size());
   for (size_t i = 0; i < values.size(); ++i) {
     for (size_t k = 0; k < in.size(); ++k) in[k] = tables[k][i];
-    const std::optional<int64_t> value = element(op, in.data());
+    const std::optional<int64_t> value = evaluate(op, in.data());
     if (!value) return {};
-    values[i] = wrapped(*value, type);
+    values[i] = *value;
   }
   if (axes.empty()) return IndexTile::scalar(values[0], type.shape, type.is_bool());
   return IndexTile::of_table(type.shape, axes, std::move(values), type.is_bool());

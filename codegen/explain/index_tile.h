@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -72,5 +73,12 @@ class IndexTile {
   int64_t base_ = 0;
   std::vector<Term> terms_;
 };
+
+/// One element of a pure op of numbers and booleans, as its type holds it; nullopt for ops that are none of index
+/// arithmetic.
+std::optional<int64_t> evaluate(const ir::Op& op, const int64_t* operands);
+
+/// The results of a reduce or scan whose region is index arithmetic; not known otherwise.
+std::vector<IndexTile> combine_along(const ir::Op& op, const std::vector<const IndexTile*>& operands);
 
 }  // namespace tegula::explaining

@@ -12,7 +12,7 @@ namespace tegula::explaining {
 namespace {
 
 constexpr int64_t kMostAccesses = 600'000;  // beyond, some programs stand for all
-constexpr int kStretches = 8;                 // of programs that are looked at then
+constexpr int kStretches = 8;               // of programs that are looked at then
 // Sectors of one line are evicted together, and sets fill unevenly: a cache keeps less than its size.
 constexpr double kUsableL2 = 0.75;
 
@@ -158,27 +158,32 @@ class Counter {
     LeastRecentlyUsed l2(int64_t(double(caches_.l2_bytes) * kUsableL2));
     std::map<int, double> read, written, memory;
     std::vector<size_t> at(streams_.size(), 0);
-    std::vector<LeastRecentlyUsed> l1(streams_.size(), LeastRecentlyUsed(caches_.l1_bytes));
+    const int64_t places = std::max<int64_t>(1, caches_.places);
+    std::vector<LeastRecentlyUsed> l1(size_t(places), LeastRecentlyUsed(caches_.l1_bytes));
     std::vector<bool> seen(pieces_.size(), false);
-    std::list<size_t> running;
-    size_t next = 0;
-    const auto start = [&] {
-      if (next < streams_.size()) running.push_back(next++);
+    struct Running {
+      size_t stream;
+      int64_t place;
     };
-    for (int64_t i = 0; i < std::max<int64_t>(1, caches_.resident_programs); ++i) start();
+    std::list<Running> running;
+    size_t next = 0;
+    const auto start = [&](int64_t place) {
+      if (next < streams_.size()) running.push_back({next++, place});
+    };
+    for (int64_t i = 0; i < places * std::max<int64_t>(1, caches_.programs_a_place); ++i) start(i % places);
     while (!running.empty()) {
       for (auto it = running.begin(); it != running.end();) {
-        const std::vector<Touch>& stream = streams_[*it];
-        if (at[*it] == stream.size()) {
+        const std::vector<Touch>& stream = streams_[it->stream];
+        if (at[it->stream] == stream.size()) {
+          start(it->place);
           it = running.erase(it);
-          start();
           continue;
         }
-        const auto [access, number] = stream[at[*it]++];
+        const auto [access, number] = stream[at[it->stream]++];
         const Piece& piece = pieces_[number];
         const ir::Op& op = *out_.accesses[size_t(access)].op;
         const int array = out_.accesses[size_t(access)].parameter;
-        const bool in_l1 = !writes(op) && l1[*it].touch(number, piece.bytes);
+        const bool in_l1 = !writes(op) && l1[size_t(it->place)].touch(number, piece.bytes);
         if (reads(op) && !in_l1) read[array] += double(piece.bytes);
         if (writes(op)) written[array] += double(piece.bytes);
         if (!in_l1 && !l2.touch(number, piece.bytes) && reads(op) && seen[number])

@@ -1,8 +1,9 @@
 // Bytes that a launch moves, counted from the addresses that its programs touch.
 //
 // Memory and caches move sectors of 32 bytes. What a program asks the L2 cache for are the sectors of each of its
-// accesses, less those that its L1 cache still has; what comes from memory are the sectors that no program has touched
-// before and those that the L2 cache has given up since, as the programs that run at a time touch them in turn.
+// accesses, less those that the L1 cache of its multiprocessor still has; what comes from memory are the sectors that
+// no program has touched before and those that the L2 cache has given up since, as the programs that run at a time
+// touch them in turn.
 #pragma once
 
 #include <array>
@@ -21,8 +22,9 @@ inline constexpr int64_t kSectorBytes = 32;
 /// The machine that bytes are counted for.
 struct CacheSizes {
   int64_t l2_bytes = 50 << 20;
-  int64_t l1_bytes = 0;           ///< a program's part of its multiprocessor's
-  int64_t resident_programs = 1;  ///< at a time, of the whole GPU
+  int64_t l1_bytes = 0;          ///< of the multiprocessors that run a program
+  int64_t places = 1;            ///< multiprocessors, or groups of them where a cluster runs a program
+  int64_t programs_a_place = 1;  ///< at a time
 };
 
 /// One of the function's pointer parameters.

@@ -65,6 +65,13 @@ const Marks kMarks[] = {
     {"Ticket",
      "    t = tl.atomic_add(index, 3)\n    if t == index_of_last:\n        tl.store(x + 77, 1)\n    else:\n"
      "        tl.store(x + 500 + t, 1)\n"},
+    {"Reduced",
+     "    i = tl.arange(0, 32)\n    at = tl.load(index + i)\n    near = tl.sum((at < 400 + tl.program_id(0) * "
+     "50).to(tl.int32), 0)\n"
+     "    tl.store(x + near * 100 + i, 1, mask=i < tl.min(at + 3, 0))\n"},
+    {"Scanned",
+     "    i = tl.arange(0, 16)\n    at = tl.cumsum(tl.load(index + tl.program_id(0) * 16 + i) % 50, 0)\n"
+     "    tl.store(x + at, 1, mask=tl.cumsum(i, 0, reverse=True) > 60)\n"},
     {"Cut",
      "    i = tl.program_id(0).to(tl.int8) * 100 + tl.arange(0, 16).to(tl.int8)\n    tl.store(x + 300 + i, 1)\n"},
 };
@@ -133,6 +140,17 @@ TEST(Explain, CountsSectorsOfRows) {
   EXPECT_EQ(odd.accesses[0].limit,
             "addresses are known to be multiples of 2 bytes only: strides and pointers that are multiples of 16 make "
             "accesses of 16 bytes");
+}
+
+TEST(Explain, KnowsThatProgramsOfAMultiprocessorShareItsL1) {
+  const Kernel kernel = kernel_of(
+      "    i = tl.arange(0, 1024)\n    row = tl.program_id(0) * 1024\n"
+      "    tl.store(out + row + i, tl.load(x + row + i) * tl.load(weight + i))\n",
+      "out, x, weight");
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), array(3, Elem::F32)};
+  const Explanation e = explain(kernel, Grid{20'000}, {}, args);
+  EXPECT_EQ(e.from_memory, 20'000 * 4096 + 4096);
+  EXPECT_EQ(e.read, 20'000 * 4096 + 132 * 4096);  // the weights once for each of 132 multiprocessors
 }
 
 TEST(Explain, TakesPartsOfManyProgramsForAll) {
