@@ -1,4 +1,5 @@
 // label: device
+// heavy: Explain.TakesPartsOfManyProgramsForAll Explain.CountsWhatTheCacheKeepsOfProducts
 // What a launch touches as the trace of its index arithmetic tells it, beside what the emulator writes, and beside
 // counts made by hand.
 #include "dsl/explain.h"
