@@ -375,9 +375,9 @@ tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* tar
 /* Sets written[i] to 1 for each argument that the kernel may write through, else to 0. */
 tegula_status tegula_kernel_written_args(const tegula_kernel* kernel, const tegula_options* options,
                                          const tegula_value* args, size_t num_args, uint8_t* written);
-/* What a launch costs and why, counted and predicted without running it: bytes, operations, occupancy, widths of accesses,
- * the bound, a time. `target`: a row of targets.def, or NULL for the device's. `measure`, if not 0, launches and times it
- * as well, on a GPU. The arguments' arrays are read where addresses follow from data. */
+/* What a launch costs and why, counted and predicted without running it: bytes, operations, occupancy, widths of
+ * accesses, the bound, a time. `target`: a row of targets.def, or NULL for the device's. `measure`, if not 0, launches
+ * and times it as well, on a GPU. The arguments' arrays are read where addresses follow from data. */
 typedef struct tegula_explanation tegula_explanation;
 tegula_status tegula_kernel_explain(const tegula_kernel* kernel, tegula_device* device, const char* target,
                                     tegula_grid_function grid, void* user, const tegula_options* options,

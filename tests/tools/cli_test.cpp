@@ -48,7 +48,7 @@ TEST_F(Command, TellsCommandsThatThereAre) {
   EXPECT_EQ(r.status, 2);
   EXPECT_HAS(r.err, "\n  hint: did you mean 'run'?\n");
   EXPECT_HAS(tegula("explode").err,
-             "\n  hint: there is no command 'explode'; there are check, compile, build, run, tune, cache\n");
+             "\n  hint: there is no command 'explode'; there are check, compile, build, explain, run, tune, cache\n");
 }
 
 TEST_F(Command, CheckTellsMistakesAndGoesOn) {
