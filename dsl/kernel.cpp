@@ -464,9 +464,10 @@ void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, 
     if (!found.hooked) found.hooked = call_hook(*state_, config, device, options.stream, args);
     args = found.hooked->values();
   }
+  const Grid extents = grid(config);  // asked once: it may be a function of the caller's
   if (found.is_new) [[unlikely]]
-    explain_if_asked(*this, device, grid(config), dsl::options_of(config, options), args);
-  found.ready->handle->launch(options.stream, grid(config), args);
+    explain_if_asked(*this, device, extents, dsl::options_of(config, options), args);
+  found.ready->handle->launch(options.stream, extents, args);
 }
 
 }  // namespace tegula
