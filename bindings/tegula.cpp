@@ -17,6 +17,7 @@
 #include "bindings/runtime/arguments.h"
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
+#include "dsl/explain.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
@@ -31,6 +32,11 @@ using namespace tegula::bindings;
 struct tegula_program {
   Program program;
   std::vector<std::string> kernels;
+};
+
+struct tegula_explanation {
+  tegula::Explanation explanation;
+  std::string text, json, svg;
 };
 
 struct tegula_image {
@@ -388,6 +394,46 @@ tegula_status tegula_kernel_written_args(const tegula_kernel* kernel, const tegu
     given(written, "written");
     const std::vector<bool> found = k.written_args(Args(args, num_args).span(), options_of(options, nullptr));
     std::copy(found.begin(), found.end(), written);
+  });
+}
+
+tegula_status tegula_kernel_explain(const tegula_kernel* kernel, tegula_device* device, const char* target,
+                                    tegula_grid_function grid, void* user, const tegula_options* options,
+                                    tegula_stream stream, const tegula_value* args, size_t num_args, int32_t measure,
+                                    tegula_explanation** explanation) {
+  return guarded([&] {
+    auto function = grid_function(given(kernel, "kernel"), grid, user);
+    given(explanation, "explanation");
+    tegula::Explanation made = tegula::explain(
+        kernel->kernel, tegula::detail::GridRef(function), options_of(options, stream), Args(args, num_args).span(),
+        {.target = target ? target : "", .device = &*given(device, "device").device, .measure = measure != 0});
+    std::string text = made.text(), json = made.json(), svg = made.roofline_svg();
+    *explanation = new tegula_explanation{std::move(made), std::move(text), std::move(json), std::move(svg)};
+  });
+}
+
+const char* tegula_explanation_text(const tegula_explanation* explanation) {
+  return explanation ? explanation->text.c_str() : "";
+}
+const char* tegula_explanation_json(const tegula_explanation* explanation) {
+  return explanation ? explanation->json.c_str() : "";
+}
+const char* tegula_explanation_svg(const tegula_explanation* explanation) {
+  return explanation ? explanation->svg.c_str() : "";
+}
+void tegula_explanation_release(tegula_explanation* explanation) { delete explanation; }
+
+tegula_status tegula_advise_fusion(const tegula_explanation* const* explanations, size_t num_explanations,
+                                   const uint64_t* kept, size_t num_kept, const char** text, const char** json) {
+  return guarded([&] {
+    static thread_local std::string said_text, said_json;
+    std::vector<tegula::Explanation> launches;
+    for (size_t i = 0; i < num_explanations; ++i)
+      launches.push_back(given(explanations[i], "explanations").explanation);
+    const tegula::FusionAdvice advice = tegula::advise_fusion(launches, {kept, num_kept});
+    said_text = advice.text(), said_json = advice.json();
+    if (text) *text = said_text.c_str();
+    if (json) *json = said_json.c_str();
   });
 }
 

@@ -211,6 +211,24 @@ tegula_status tegula_kernel_compile(const tegula_kernel* kernel, const char* tar
 /* Sets written[i] to 1 for each argument that the kernel may write through, else to 0. */
 tegula_status tegula_kernel_written_args(const tegula_kernel* kernel, const tegula_options* options,
                                          const tegula_value* args, size_t num_args, uint8_t* written);
+/* What a launch costs and why, counted and predicted without running it: bytes, operations, occupancy, widths of
+ * accesses, the bound, a time. `target`: a row of targets.def, or NULL for the device's. `measure`, if not 0, launches
+ * and times it as well, on a GPU. The arguments' arrays are read where addresses follow from data. */
+typedef struct tegula_explanation tegula_explanation;
+tegula_status tegula_kernel_explain(const tegula_kernel* kernel, tegula_device* device, const char* target,
+                                    tegula_grid_function grid, void* user, const tegula_options* options,
+                                    tegula_stream stream, const tegula_value* args, size_t num_args, int32_t measure,
+                                    tegula_explanation** explanation);
+/* Valid as long as the explanation. */
+const char* tegula_explanation_text(const tegula_explanation* explanation);
+const char* tegula_explanation_json(const tegula_explanation* explanation);
+const char* tegula_explanation_svg(const tegula_explanation* explanation); /* the roofline plot */
+void tegula_explanation_release(tegula_explanation* explanation);
+/* Whether launches that follow one another should be one kernel. `kept`: addresses of arrays that are read behind them
+ * although one of them reads them. The texts are valid until the thread calls this again. */
+tegula_status tegula_advise_fusion(const tegula_explanation* const* explanations, size_t num_explanations,
+                                   const uint64_t* kept, size_t num_kept, const char** text, const char** json);
+
 /* What a launch on the device with these arguments runs, made ready. `config`, if not NULL, receives what it runs with.
  * For a kernel that is tuned, this tunes: `grid` is needed. */
 tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* device, tegula_grid_function grid,

@@ -11,6 +11,7 @@
 #include "codegen/ir/printer.h"
 #include "codegen/ir/verifier.h"
 #include "codegen/target/target.h"
+#include "dsl/explain.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel_state.h"
 #include "dsl/listing/prepared.h"
@@ -361,6 +362,7 @@ namespace {
 struct Found {
   const dsl::ReadyLaunch* ready;
   std::unique_ptr<HookedLaunch> hooked = {};
+  bool is_new = false;  ///< made ready just now
 };
 
 std::unique_ptr<HookedLaunch> call_hook(const KernelState& state, const Config& config, Device& device,
@@ -417,6 +419,7 @@ Found make_ready(const Kernel& kernel, KernelState& state, const dsl::LaunchKey&
   if (dsl::is_recording()) record_launch(state, types, full, device, options, args);
   found.ready =
       state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), std::move(config)));
+  found.is_new = true;
   return found;
 }
 
@@ -456,7 +459,10 @@ void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, 
     if (!found.hooked) found.hooked = call_hook(*state_, config, device, options.stream, args);
     args = found.hooked->values();
   }
-  found.ready->handle->launch(options.stream, grid(config), args);
+  const Grid extents = grid(config);  // asked once: it may be a function of the caller's
+  if (found.is_new) [[unlikely]]
+    explain_if_asked(*this, device, extents, dsl::options_of(config, options), args);
+  found.ready->handle->launch(options.stream, extents, args);
 }
 
 }  // namespace tegula

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tools"], ["tutorials", "bench"], ["tests"]]
-CODEGEN = [["ir", "layout", "target"], ["product"], ["analysis"], ["passes", "pipeline"], ["lower"], ["exec"]]
+CODEGEN = [["ir", "layout", "target"], ["product"], ["analysis"], ["explain"], ["passes", "pipeline"], ["lower"], ["exec"]]
 PRODUCT_INTERFACE = {"plan.h", "operands.h", "operands.cpp", "instruction.h", "instruction.cpp"}
 # Third-party headers by prefix, and the folders that may name them.
 ALLOWED = {

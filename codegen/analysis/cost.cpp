@@ -341,6 +341,10 @@ class Estimator {
     double traffic = programs * (own + 2 * spilled / kL2Factor) + shared_;
     double t_memory =
         std::max(traffic / memory, programs * (read_traffic_ + write_traffic_ + 2 * spilled) / (kL2Factor * memory));
+    if (inputs_.moved) {
+      traffic = inputs_.moved->memory + programs * 2 * spilled / kL2Factor;
+      t_memory = std::max(traffic, inputs_.moved->l2 / kL2Factor) / memory;
+    }
     double slots = slots_ + 4.0 * spilled / 128 * 2;
     double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
     // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
@@ -369,6 +373,7 @@ class Estimator {
     // The first and the last programs have the GPU to themselves; products keep it busy but for their ends.
     const double ramp = product_steps_ > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
     t_compute += t_product;
+    out_.memory_us = t_memory * 1e6, out_.compute_us = t_compute * 1e6, out_.latency_us = t_latency * 1e6;
     out_.predicted_us = (t + ramp + kLaunchOverhead) * 1e6;
     out_.bound = t_latency > std::max(t_memory, t_compute) ? "latency" : t_compute > t_memory ? "compute" : "memory";
     describe(traffic, memory, t_memory, t_compute, alone);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,12 @@ struct CostInputs {
   std::map<std::string, int64_t, std::less<>> arguments = {};
   int64_t extent = 4096;  ///< of integer arguments whose value is not known
   int64_t trips = 8;      ///< of loops whose bounds come from memory, and of `while`
+  /// Bytes that the whole launch moves, where they have been counted; else they are estimated.
+  struct Moved {
+    double memory = 0;  ///< from and to memory
+    double l2 = 0;      ///< between the multiprocessors and the L2 cache
+  };
+  std::optional<Moved> moved = {};
 };
 
 struct CostEstimate {
@@ -44,7 +51,8 @@ struct CostEstimate {
   double bytes_in_flight = 0;  ///< an SM, while loads of all resident programs are on their way
   double bytes_needed = 0;     ///< the same, to keep memory busy (Little's law)
   double predicted_us = 0;     ///< infinity if it does not fit
-  std::string bound;           ///< "memory", "compute", "latency", "does not fit"
+  double memory_us = 0, compute_us = 0, latency_us = 0;  ///< what each would take alone
+  std::string bound;                                     ///< "memory", "compute", "latency", "does not fit"
   /// A sentence on the bound with its figures.
   std::string text;
 

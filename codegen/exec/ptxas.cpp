@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -78,6 +79,11 @@ PtxasRun run_ptxas(const fs::path& ptxas, const std::string& ptx, const std::str
   result.status = run({ptxas.string(), "-v", "--gpu-name", target, in.string(), "-o", out.string()}, log);
   result.log = read_file(log);
   if (result.status == 0) result.cubin = read_file(out);
+  std::smatch match;
+  if (std::regex_search(result.log, match, std::regex("Used ([0-9]+) registers")))
+    result.registers = std::stoi(match[1]);
+  if (std::regex_search(result.log, match, std::regex("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")))
+    result.spill_bytes = std::stoi(match[1]) + std::stoi(match[2]);
   return result;
 }
 

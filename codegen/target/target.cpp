@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "codegen/target/cache.h"
+
 namespace tegula {
 
 namespace {
@@ -46,6 +48,16 @@ int Target::ptx_for(Feature f) const {
   for (const Later& row : kLater)
     if (row.target == name && row.feature == f) return row.ptx;
   return ptx;
+}
+
+int64_t l2_bytes(const Target& target) {
+  static constexpr std::pair<std::string_view, int64_t> kSizes[] = {
+#define TEGULA_L2(target, megabytes) {target, megabytes},
+#include "codegen/target/targets.def"
+  };
+  for (const auto& [name, megabytes] : kSizes)
+    if (name == target.name) return megabytes << 20;
+  return kSizes[0].second << 20;
 }
 
 std::optional<double> memory_rate(std::string_view device_name) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <regex>
-
 #include "codegen/exec/ptxas.h"
 #include "codegen/target/target.h"
 #include "runtime/cuda_device.h"
@@ -19,10 +17,8 @@ Assembled assemble_with_ptxas(const std::filesystem::path& ptxas, const KernelIm
                             run.status, run.log));
   Assembled result;
   result.cubin.assign(run.cubin.begin(), run.cubin.end());
-  std::smatch match;
-  if (std::regex_search(run.log, match, std::regex("Used ([0-9]+) registers"))) result.registers = std::stoi(match[1]);
-  if (std::regex_search(run.log, match, std::regex("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")))
-    result.spill_bytes = std::stoi(match[1]) + std::stoi(match[2]);
+  result.registers = run.registers;
+  result.spill_bytes = run.spill_bytes;
   result.by = "ptxas";
   return result;
 }

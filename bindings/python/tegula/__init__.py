@@ -21,15 +21,17 @@ from .dtypes import dtype
 from .entries import kernels
 from .errors import (CompileError, DeviceError, DeviceLostError, Diagnostic, Error, FileError, InternalError,
                      KernelWarning, LaunchError)
+from .explanation import Explanation, FusionAdvice, advise_fusion
 from .image import Image
 from .kernel import Kernel
 from .library import version
 from .programs import Program, load, parse
 
 __all__ = [
-    "load", "parse", "kernels", "Program", "Kernel", "Image", "Device", "DeviceArray", "TensorDescriptor", "reinterpret",
-    "cdiv", "next_power_of_2", "Error", "CompileError", "LaunchError", "DeviceError", "DeviceLostError", "FileError",
-    "InternalError", "Diagnostic", "KernelWarning", "version", "dtype", *_dtypes.DTYPES
+    "load", "parse", "kernels", "Program", "Kernel", "Image", "Explanation", "FusionAdvice", "advise_fusion", "Device",
+    "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv", "next_power_of_2", "Error", "CompileError", "LaunchError",
+    "DeviceError", "DeviceLostError", "FileError", "InternalError", "Diagnostic", "KernelWarning", "version", "dtype",
+    *_dtypes.DTYPES
 ]
 globals().update(_dtypes.DTYPES)
 

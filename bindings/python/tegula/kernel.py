@@ -5,6 +5,7 @@ from functools import partial
 
 from .devices import lent
 from .dtypes import BOOL, DOUBLE, DOUBLE_STRUCT, DTYPES, INT, NONE, STRING, TUPLE, WORD_STRUCT
+from .explanation import Explanation
 from .grids import grid_callback, grid_extents, pending_calls, tokens
 from .image import Image
 from .launcher import launcher_of
@@ -146,3 +147,26 @@ class Kernel(Signature):
         self._within(call, self._with_callback, call, grid, lib.tegula_kernel_prepare, ctypes.byref(image),
                      ctypes.byref(config))
         return Image(image.value, dict(self._config(config.value)))
+
+    def explain(self, *args, grid=(1, ), target=None, measure=False, **kwargs):
+        """The Explanation of a launch with these arguments: what it costs and why, without running it. `target` names
+        a GPU such as "sm_90a" (if None, that of the arguments' device). `measure`: launch and time it as well, several
+        times, on a GPU."""
+        call = self._bind(args, kwargs)
+        explanation = ctypes.c_void_p()
+
+        def work():
+            token = next(tokens)
+            pending_calls[token] = pending = [self, grid, call.meta(), None]
+            try:
+                status = lib.tegula_kernel_explain(self._handle, call.device._handle, target and target.encode(),
+                                                   grid_callback, token, call.options, call.stream, call.words, call.count,
+                                                   measure, ctypes.byref(explanation))
+                if pending[3] is not None:
+                    raise pending[3]
+                check(status)
+            finally:
+                del pending_calls[token]
+
+        self._within(call, work)
+        return Explanation(explanation.value)

@@ -650,6 +650,25 @@ class Looking(unittest.TestCase):
         self.assertIs(program.add, program["add"])
         self.assertIn("add", dir(program))
 
+    def test_explain(self):
+        x, out = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
+        told = [
+            program.add.explain(to, of, None, 4096, grid=lambda meta: (4096 // meta["BLOCK"], ), BLOCK=1024, target="sm_80")
+            for to, of in ((out, x), (x, out))
+        ]
+        self.assertEqual(told[0].programs, 4)
+        for moved in (told[0].from_memory, told[0].to_memory):  # numpy aligns to half a sector
+            self.assertIn(moved, (4 * 4096, 4 * 4096 + 32))
+        self.assertEqual([a["name"] for a in told[0].arrays], ["out_ptr", "x_ptr"])
+        self.assertIn("add on sm_80: 4 programs, BLOCK=1024", str(told[0]))
+        self.assertTrue(told[0].svg.startswith("<svg "))
+        with self.assertRaises(AttributeError):
+            told[0].nonsense
+        advice = tegula.advise_fusion(told)
+        self.assertTrue(advice.fuse, advice.text)
+        self.assertAlmostEqual(advice.separate_bytes / advice.fused_bytes, 2, delta=0.01)
+        self.assertEqual(len(advice.rules), 5)
+
     def test_ptx(self):
         x = np.zeros(64, np.float32)
         ptx = program.add.ptx(x, x, None, 64, BLOCK=64, target="sm_80")

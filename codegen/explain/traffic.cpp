@@ -1,0 +1,312 @@
+#include "codegen/explain/traffic.h"
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <unordered_map>
+
+#include "codegen/explain/byte_runs.h"
+
+namespace tegula::explaining {
+
+namespace {
+
+constexpr int64_t kMostAccesses = 600'000;  // beyond, some programs stand for all
+constexpr int kStretches = 8;               // of programs that are looked at then
+// Sectors of one line are evicted together, and sets fill unevenly: a cache keeps less than its size.
+constexpr double kUsableL2 = 0.75;
+
+/// What one execution of an op touches; all executions that touch the same bytes of an array share one.
+struct Piece {
+  int64_t bytes = 0;  ///< of sectors
+  int64_t useful = 0;
+  bool read = false, written = false;  ///< so far
+};
+
+/// An execution of an op.
+struct Touch {
+  int access;  ///< number of the op
+  uint32_t piece;
+};
+
+/// Keeps what was touched last, up to a number of bytes.
+class LeastRecentlyUsed {
+ public:
+  explicit LeastRecentlyUsed(int64_t bytes) : room_(bytes) {}
+
+  /// Whether it is there; then it is.
+  bool touch(uint32_t piece, int64_t bytes) {
+    if (auto it = where_.find(piece); it != where_.end()) {
+      order_.splice(order_.begin(), order_, it->second);
+      return true;
+    }
+    order_.emplace_front(piece, bytes);
+    where_[piece] = order_.begin();
+    for (room_ -= bytes; room_ < 0 && !order_.empty(); order_.pop_back()) {
+      room_ += order_.back().second;
+      where_.erase(order_.back().first);
+    }
+    return false;
+  }
+
+ private:
+  int64_t room_;
+  std::list<std::pair<uint32_t, int64_t>> order_;
+  std::unordered_map<uint32_t, std::list<std::pair<uint32_t, int64_t>>::iterator> where_;
+};
+
+class Counter {
+ public:
+  Counter(const ir::Func& func, const LaunchFacts& launch, const CacheSizes& caches)
+      : func_(func), launch_(launch), caches_(caches), trace_(func, launch) {
+    ir::walk(func.body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::Load || op.opcode == ir::Opcode::Store || op.opcode == ir::Opcode::AtomicRmw) {
+        number_[&op] = int(out_.accesses.size());
+        out_.accesses.push_back({&op, -1});
+      }
+    });
+  }
+
+  Traffic run() {
+    out_.programs = launch_.grid[0] * launch_.grid[1] * launch_.grid[2];
+    look_at_programs();
+    if (out_.counted > 0) {
+      count_caches();
+      sum_up();
+    }
+    out_.assumptions = trace_.assumptions();
+    return std::move(out_);
+  }
+
+ private:
+  // All programs, or stretches of neighbours from the whole grid: every other stretch first, so that what the second
+  // half adds to the first tells how what is touched grows.
+  void look_at_programs() {
+    const int64_t n = out_.programs;
+    if (n <= 0) return;
+    look_at(0);
+    const int64_t each = std::max<int64_t>(1, int64_t(streams_.back().size()));
+    const int64_t affordable = std::max<int64_t>(kMostAccesses / each, 2 * kStretches);
+    if (n <= affordable) {
+      for (int64_t p = 1; p < n; ++p) look_at(p);
+      out_.counted = n;
+      half_ = unique_sizes();
+      return;
+    }
+    streams_.clear(), pieces_.clear(), known_.clear(), unique_.clear();
+    for (AccessTraffic& a : out_.accesses) a = {a.op, a.parameter};
+    const int64_t length = affordable / kStretches;
+    for (int odd : {0, 1}) {
+      for (int s = odd; s < kStretches; s += 2)
+        for (int64_t i = 0; i < length; ++i) look_at(n / kStretches * s + i);
+      if (!odd) half_ = unique_sizes();
+    }
+    out_.counted = length * kStretches;
+  }
+
+  void look_at(int64_t program) {
+    streams_.emplace_back();
+    trace_.run(program_of(launch_.grid, program), [&](const Access& a) { note(a); });
+  }
+
+  void note(const Access& access) {
+    const int number = number_.at(access.op);
+    AccessTraffic& sums = out_.accesses[size_t(number)];
+    sums.parameter = access.array;
+    uint64_t key = uint64_t(access.array) * 0x9e3779b97f4a7c15u ^ access.pointers->digest();
+    if (access.mask) key = key * 31 ^ access.mask->digest();
+    if (!access.pointers->known()) key = ++apart_ * 0xff51afd7ed558ccdu;
+    auto [it, is_new] = known_.try_emplace(key, uint32_t(pieces_.size()));
+    if (is_new) pieces_.emplace_back();
+    Piece& piece = pieces_[it->second];
+    look_at_bytes(access, piece, is_new);
+    streams_.back().push_back({number, it->second});
+    sums.times += 1;
+    sums.useful += double(piece.useful);
+    sums.sectors += double(piece.bytes);
+  }
+
+  static bool reads(const ir::Op& op) { return op.opcode != ir::Opcode::Store; }
+  static bool writes(const ir::Op& op) { return op.opcode != ir::Opcode::Load; }
+
+  // Elements of unknown addresses are taken to lie far apart; a mask that is not known, to hold.
+  void look_at_bytes(const Access& access, Piece& piece, bool is_new) {
+    const bool first_read = reads(*access.op) && !piece.read, first_write = writes(*access.op) && !piece.written;
+    if (!is_new && !first_read && !first_write) return;
+    piece.read |= first_read, piece.written |= first_write;
+    if (!access.pointers->known()) {
+      const int64_t elements = access.op->operand(0)->type.num_elements();
+      piece.useful = elements * access.element_bytes;
+      piece.bytes = elements * std::max(kSectorBytes, access.element_bytes);
+      return;
+    }
+    Access all = access;
+    if (access.mask && !access.mask->known()) all.mask = nullptr;
+    const std::vector<Interval> sectors = in_units(byte_runs(all, piece.useful), kSectorBytes);
+    piece.bytes = total(sectors);
+    Unique& unique = unique_[access.array];
+    for (const Interval& s : sectors) {
+      if (first_read) unique.read.insert(s);
+      if (first_write) unique.written.insert(s);
+    }
+  }
+
+  // ---- Caches
+
+  void count_caches() {
+    const double share = double(out_.programs) / double(out_.counted);
+    LeastRecentlyUsed l2(int64_t(double(caches_.l2_bytes) * kUsableL2));
+    std::map<int, double> read, written, memory;
+    std::vector<size_t> at(streams_.size(), 0);
+    const int64_t places = std::max<int64_t>(1, caches_.places);
+    std::vector<LeastRecentlyUsed> l1(size_t(places), LeastRecentlyUsed(caches_.l1_bytes));
+    std::vector<bool> seen(pieces_.size(), false);
+    struct Running {
+      size_t stream;
+      int64_t place;
+    };
+    std::list<Running> running;
+    size_t next = 0;
+    const auto start = [&](int64_t place) {
+      if (next < streams_.size()) running.push_back({next++, place});
+    };
+    for (int64_t i = 0; i < places * std::max<int64_t>(1, caches_.programs_a_place); ++i) start(i % places);
+    while (!running.empty()) {
+      for (auto it = running.begin(); it != running.end();) {
+        const std::vector<Touch>& stream = streams_[it->stream];
+        if (at[it->stream] == stream.size()) {
+          start(it->place);
+          it = running.erase(it);
+          continue;
+        }
+        const auto [access, number] = stream[at[it->stream]++];
+        const Piece& piece = pieces_[number];
+        const ir::Op& op = *out_.accesses[size_t(access)].op;
+        const int array = out_.accesses[size_t(access)].parameter;
+        const bool in_l1 = !writes(op) && l1[size_t(it->place)].touch(number, piece.bytes);
+        if (reads(op) && !in_l1) read[array] += double(piece.bytes);
+        if (writes(op)) written[array] += double(piece.bytes);
+        if (!in_l1 && !l2.touch(number, piece.bytes) && reads(op) && seen[number])
+          memory[array] += double(piece.bytes);  // it was evicted
+        seen[number] = true;
+        ++it;
+      }
+    }
+    for (auto& [array, unique] : unique_) arrays_[array];
+    for (const AccessTraffic& a : out_.accesses)
+      if (a.times > 0) arrays_[a.parameter];
+    for (auto& [array, traffic] : arrays_) {
+      traffic.read = int64_t(read[array] * share);
+      traffic.written = int64_t(written[array] * share);
+      traffic.from_memory = int64_t(memory[array] * share);
+    }
+  }
+
+  // ---- Sums
+
+  struct Unique {
+    ByteSet read, written;
+  };
+  using Sizes = std::map<int, std::array<int64_t, 2>>;
+
+  Sizes unique_sizes() const {
+    Sizes sizes;
+    for (const auto& [array, unique] : unique_) sizes[array] = {unique.read.size(), unique.written.size()};
+    return sizes;
+  }
+
+  // What programs that were not looked at add, as the second half of those that were did.
+  int64_t extrapolated(int64_t half, int64_t all) const {
+    if (out_.counted == out_.programs) return all;
+    const double growth = double(all - half) / (double(out_.counted) / 2);
+    return all + int64_t(growth * double(out_.programs - out_.counted));
+  }
+
+  // Bytes of an array that are read but not because the launch had written them before.
+  static int64_t read_first(const Unique& unique) {
+    if (unique.written.size() == 0) return unique.read.size();
+    ByteSet written;
+    for (const Interval& w : unique.written.intervals()) written.insert(w);
+    const int64_t before = written.size();
+    for (const Interval& r : unique.read.intervals()) written.insert(r);
+    return written.size() - before;
+  }
+
+  void sum_up() {
+    const double share = double(out_.programs) / double(out_.counted);
+    for (auto& [array, traffic] : arrays_) {
+      const Unique& unique = unique_[array];
+      traffic.parameter = array;
+      traffic.name = array >= 0 ? func_.body.args[size_t(array)]->name : "addresses of several arrays";
+      traffic.unique_read = extrapolated(half_[array][0], unique.read.size());
+      traffic.unique_written = extrapolated(half_[array][1], unique.written.size());
+      const bool in_place = updates_in_place(array);
+      const double fresh =
+          in_place || unique.read.size() == 0 ? 1 : double(read_first(unique)) / double(unique.read.size());
+      traffic.from_memory += int64_t(double(traffic.unique_read) * fresh);
+      traffic.to_memory = traffic.unique_written;
+      if (unique.read.size() == 0 && unique.written.size() == 0)  // no address is known
+        traffic.from_memory = traffic.read, traffic.to_memory = traffic.written;
+      out_.read += traffic.read, out_.written += traffic.written;
+      out_.from_memory += traffic.from_memory, out_.to_memory += traffic.to_memory;
+      out_.arrays.push_back(traffic);
+    }
+    for (AccessTraffic& a : out_.accesses) {
+      a.times *= share, a.useful *= share, a.sectors *= share;
+      if (a.op->opcode != ir::Opcode::Store) out_.useful_read += int64_t(a.useful);
+      if (a.op->opcode != ir::Opcode::Load) out_.useful_written += int64_t(a.useful);
+    }
+  }
+
+  // Whether the array is read before it is written, as far as the order of its first accesses tells.
+  bool updates_in_place(int array) const {
+    for (const Touch& touch : streams_.front())
+      if (const AccessTraffic& a = out_.accesses[size_t(touch.access)]; a.parameter == array) return reads(*a.op);
+    return false;
+  }
+
+  const ir::Func& func_;
+  const LaunchFacts& launch_;
+  const CacheSizes& caches_;
+  AccessTrace trace_;
+  Traffic out_;
+  std::unordered_map<const ir::Op*, int> number_;
+  std::vector<Piece> pieces_;
+  std::unordered_map<uint64_t, uint32_t> known_;  ///< pieces by digest
+  std::vector<std::vector<Touch>> streams_;       ///< of each program, in order
+  std::map<int, Unique> unique_;
+  std::map<int, ArrayTraffic> arrays_;
+  Sizes half_;
+  uint64_t apart_ = 0;
+};
+
+}  // namespace
+
+std::array<int64_t, 3> program_of(const std::array<int64_t, 3>& grid, int64_t number) {
+  return {number % grid[0], number / grid[0] % grid[1], number / grid[0] / grid[1]};
+}
+
+Traffic count_traffic(const ir::Func& func, const LaunchFacts& launch, const CacheSizes& caches) {
+  return Counter(func, launch, caches).run();
+}
+
+Footprint footprint(const ir::Func& func, const LaunchFacts& launch, std::array<int64_t, 3> program) {
+  const size_t parameters = func.body.args.size();
+  std::vector<ByteSet> read(parameters), written(parameters);
+  AccessTrace(func, launch).run(program, [&](const Access& access) {
+    if (access.array < 0 || !access.pointers->known() || (access.mask && !access.mask->known())) return;
+    int64_t useful = 0;
+    for (const Interval& run : byte_runs(access, useful)) {
+      if (access.op->opcode != ir::Opcode::Store) read[size_t(access.array)].insert(run);
+      if (access.op->opcode != ir::Opcode::Load) written[size_t(access.array)].insert(run);
+    }
+  });
+  Footprint out;
+  for (size_t i = 0; i < parameters; ++i) {
+    out.read.push_back(read[i].intervals());
+    out.written.push_back(written[i].intervals());
+  }
+  return out;
+}
+
+}  // namespace tegula::explaining

@@ -1,0 +1,39 @@
+// What the later tutorials share: numbers to work on, errors to look at, times.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "dsl/tegula.h"
+
+namespace tegula::tutorial {
+
+inline std::vector<float> random_numbers(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = normal(random);
+  return numbers;
+}
+
+/// The largest error of `found`, relative to the largest exact value; NaN if one is there.
+inline double largest_error(const std::vector<float>& found, const std::vector<double>& exact) {
+  double most = 0, worst = 0;
+  for (double v : exact) most = std::max(most, std::abs(v));
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const double error = std::abs(found[i] - exact[i]);
+    if (std::isnan(error)) return error;
+    worst = std::max(worst, error);
+  }
+  return most > 0 ? worst / most : worst;
+}
+
+/// The median time of what `work` puts on the device, each run with a cold L2 cache.
+inline double median_us(Device& device, const std::function<void()>& work) {
+  return time_on_device(device, work, {.warmup = 3, .runs = 21, .flush_l2 = true}).median_ms * 1e3;
+}
+
+}  // namespace tegula::tutorial
