@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <map>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/check.h"
 #include "runtime/cuda_tensor_maps.h"
@@ -37,6 +39,22 @@ constexpr cuda::LaunchAttribute kCooperative{cuda::LaunchAttributeId::Cooperativ
 // Blocks of a cluster that every GPU with clusters can run; more have to be allowed.
 constexpr int kPortableBlocks = 8;
 constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
+
+/// The end of the process tears the driver down: it waits for work on threads that uses the driver.
+void finish_before_exit(std::shared_future<void> work) {
+  struct Works {
+    std::mutex mutex;
+    std::vector<std::shared_future<void>> all;
+    ~Works() {
+      for (const auto& work : all) work.wait();
+    }
+  };
+  static Works works;
+  std::lock_guard lock(works.mutex);
+  std::erase_if(works.all,
+                [](const auto& w) { return w.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  works.all.push_back(std::move(work));
+}
 
 // Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
 // next use costs one comparison; another library's context comes back at the end.
@@ -140,12 +158,15 @@ class CudaDevice final : public Device {
     driver_.call(driver_.device_get, &device_, ordinal);
     read_info();
     driver_.call(driver_.device_primary_ctx_retain, &context_, device_);
-    if (options_.warm_assembler) warm_up_ = std::thread([this] { warm_assembler(); });
+    if (options_.warm_assembler) {
+      warm_up_ = std::async(std::launch::async, [this] { warm_assembler(); }).share();
+      finish_before_exit(warm_up_);
+    }
   }
 
   ~CudaDevice() override {
     drop_kept();
-    if (warm_up_.joinable()) warm_up_.join();
+    if (warm_up_.valid()) warm_up_.wait();
     driver_.device_primary_ctx_release(device_);
   }
 
@@ -383,7 +404,7 @@ class CudaDevice final : public Device {
   cuda::Device device_ = 0;
   cuda::Context context_ = nullptr;
   DeviceInfo info_;
-  std::thread warm_up_;
+  std::shared_future<void> warm_up_;
   bool reads_host_memory_ = false;
   std::mutex blocks_mutex_;
   std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes

@@ -214,12 +214,21 @@ TEST(ElementwiseKernel, RefusesWhatDoesNotFit) {
             "nothing was thrown");
 }
 
+// A GPU tunes, so that the error is told of each configuration; without one the first configuration's is thrown.
+void expect_compile_error(const std::string& found, const std::string& expected) {
+  if (device().info().emulator) {
+    EXPECT_EQ(found, expected);
+  } else {
+    EXPECT_NE(found.find(expected.substr(0, expected.find('\n'))), std::string::npos) << found;
+  }
+}
+
 TEST(ElementwiseKernel, TellsWhatTheFunctionGives) {
   const auto wrong = elementwise_kernel(
       "wrong", [](Tile x) { return sum(x, 1); }, "user.cpp", 12);
   Buffer memory(device(), std::vector<float>(64));
   const Vector<float> x(memory, 64);
-  EXPECT_EQ(
+  expect_compile_error(
       refusal([&] { wrong.launch(device(), x, x); }),
       "user.cpp:12: error: the function of 'wrong' gives tile of [1] float32, expected tiles of its inputs' shape: "
       "[1, 64]\n  hint: it maps elements; what a whole row gives, such as a sum, takes row_kernel()\n"
@@ -380,7 +389,7 @@ TEST(RowKernel, RefusesWhatDoesNotFit) {
   const Matrix<float> x(memory, 4, 5), narrow(memory.as<float>() + 100, 4, 1), out(memory.as<float>() + 50, 3, 5);
   const auto copied = row_kernel(
       "copied", [](const RowTile&, Tile v) { return v; }, "user.cpp", 7);
-  EXPECT_EQ(
+  expect_compile_error(
       refusal([&] { copied.launch(device(), narrow, x); }),
       "user.cpp:7: error: result 0 of the function of 'copied' gives tile of [1, 8] float32, expected a tile of [1, "
       "1]: the output has one number a row\n  hint: row.sum(x), row.max(x) and their like give one number a row\n"

@@ -64,7 +64,7 @@ TEST_F(Command, TellsAsJson) {
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_HAS(r.out, "\"name\": \"n\",\n      \"type\": \"i32\",\n      \"bytes\": 4,\n      \"multiple_of\": 1\n");
   EXPECT_HAS(r.out, "\"threads\": 128");
-  EXPECT_HAS(r.out, "\"registers\": null");
+  EXPECT_HAS(r.out, "\"registers\": ");
   EXPECT_EQ(tegula("compile add.py::add --json --constexpr BLOCK=256" + kTypes).err,
             "error: --json takes the place of the code on standard output: name a file for it with -o FILE\n");
   EXPECT_HAS(tegula("cache --json").out, "\"kernels\": 0");
