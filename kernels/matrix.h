@@ -61,8 +61,7 @@ struct Vector {
   Vector(T* data, int64_t size) : data(data), size(size) {}
   /// From the start of a buffer. Throws LaunchError if it is too small.
   Vector(const Buffer& buffer, int64_t size) : Vector(buffer.template as<T>(), size) {
-    if (size * int64_t(sizeof(T)) > int64_t(buffer.bytes()))
-      detail::refuse_vector(size, sizeof(T), buffer.bytes());
+    if (size * int64_t(sizeof(T)) > int64_t(buffer.bytes())) detail::refuse_vector(size, sizeof(T), buffer.bytes());
   }
   operator Vector<const T>() const requires(!std::is_const_v<T>) { return {data, size}; }
 };

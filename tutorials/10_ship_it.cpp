@@ -71,8 +71,7 @@ int main() try {
   for (unsigned t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       tegula::Stream stream(*device);
-      for (unsigned i = 0; i < kRequests; ++i)
-        ++(serve(*device, softmax, stream, t * kRequests + i) ? served : wrong);
+      for (unsigned i = 0; i < kRequests; ++i) ++(serve(*device, softmax, stream, t * kRequests + i) ? served : wrong);
     });
   for (std::thread& t : threads) t.join();
 

@@ -123,9 +123,8 @@ TEST(KernelListLines, HoldAllKindsOfArguments) {
   EXPECT_EQ(types[4].divisible_by, 2);
   const auto again = dsl::arg_texts(k.params(), types, options);
   ASSERT_TRUE(again);
-  EXPECT_EQ(*again,
-            (std::vector<std::string>{"x=*f32:4", "d=*bf16[64,32]{i64,i32:16;i64:2}", "n=i64:16",
-                                      "t=Pair(a=*f16, b=='x', c=(i32, =None))", "b=i1", "none=None", "one=1"}));
+  EXPECT_EQ(*again, (std::vector<std::string>{"x=*f32:4", "d=*bf16[64,32]{i64,i32:16;i64:2}", "n=i64:16",
+                                              "t=Pair(a=*f16, b=='x', c=(i32, =None))", "b=i1", "none=None", "one=1"}));
   EXPECT_EQ(error_of([&] { dsl::parse_arg_types(k, {"d=*f16[8,8]{i32}"}, options); }),
             "--arg 'd=*f16[8,8]{i32}': expected the types of 2 extents and 1 strides in braces");
   EXPECT_FALSE(dsl::constexpr_text(Constexpr(std::string("two\nlines"))));

@@ -7,7 +7,6 @@
 namespace tegula {
 namespace {
 
-
 /// Source lines are found by the path that the compiler was given, which may be relative to a folder of the build: goes
 /// to one that it leads from, above the program or below where it was started (a program may be run beside its
 /// sources).
