@@ -169,7 +169,7 @@ class Quantise(unittest.TestCase):
             with self.assertRaises(tegula.LaunchError) as caught:
                 wrong()
             self.assertEqual(str(caught.exception), text)
-        with self.assertRaises(tegula.CompileError) as caught:
+        with self.assertRaises(tegula.Error) as caught:  # a GPU tunes, and tells it of each configuration
             kernels.quantise_groups(bytes, tegula_zeros((4, 1), np.uint8), x.given)
         self.assertIn("scales of microscaling formats (uint8) go with elements of type float8 or e2m1", str(caught.exception))
 

@@ -177,19 +177,20 @@ void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   const Program& own = *worker.fiber().program;
   worker.keep_pace(Fiber::Moved::In);
   const std::vector<Program*>& all = own.cluster->blocks;
-  std::vector<Program*> to_blocks;
-  for (uint32_t block = 0; blocks >> block; ++block) {
-    if (!(blocks >> block & 1)) continue;
+  auto each = [&](auto f) {
+    for (uint32_t block = 0; blocks >> block; ++block)
+      if (blocks >> block & 1) f(block);
+  };
+  each([&](uint32_t block) {
     Fault fault;
     fault.address = block;
     if (block >= all.size()) misuse(kMulticast.nowhere, where, fault);
     check_block(*all[block], where.site, kMulticast);
-    to_blocks.push_back(all[block]);
-  }
+  });
   const BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - own.shared_base};
   check_array(copy, Access::Read);
   note_rows(worker.fiber(), copy, Access::Read);
-  for (Program* block : to_blocks) bring(*block, copy);
+  each([&](uint32_t block) { bring(*all[block], copy); });
 }
 
 void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t barrier, Where where) {
