@@ -6,7 +6,7 @@ set -eu
 library=$1
 symbols=$(nm --dynamic --defined-only --demangle "$library")
 foreign=$(printf '%s\n' "$symbols" | cut -d' ' -f3- |
-  grep -vE '^(tegula::|tegula_|_ZNK?6tegula|(typeinfo|typeinfo name|vtable|VTT|guard variable|non-virtual thunk|virtual thunk|construction vtable|covariant return thunk)( to| for)? tegula::)' || true)
+  grep -vE '^(tegula::|tegula_|_Z[[:alnum:]_]*6tegula|(typeinfo|typeinfo name|vtable|VTT|guard variable|non-virtual thunk|virtual thunk|construction vtable|covariant return thunk)( to| for)? tegula::)' || true)
 if [ -n "$foreign" ]; then
   echo "$library exports symbols that are not Tegula's:"
   printf '%s\n' "$foreign" | head -20
