@@ -32,7 +32,6 @@ std::string load_global(const std::string& at, int line, const std::string& wher
 std::string sync() { return "call void @tegula.hw.barrier(i32 9)\n"; }
 /// Every word holds something.
 std::string filled() { return store("%mine", 9, "%high_word") + sync(); }
-std::string filled_globally() { return store_global("%p", 9, "%high_word") + sync(); }
 std::string sync_warp() { return "call void @tegula.hw.warp_barrier()\n"; }
 std::string shuffle() { return fmt::format("{} = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1)\n", next()); }
 std::string copy(const std::string& to, int line) {
