@@ -64,6 +64,10 @@ Diag& Diagnostics::add(Diag diag) {
   return list_.emplace_back(std::move(diag));
 }
 
+void Diagnostics::shrink(size_t count) {
+  for (; list_.size() > count; list_.pop_back()) errors_ -= list_.back().severity == Severity::Error;
+}
+
 namespace {
 
 constexpr size_t kMaxRendered = 50;  // diagnostics

@@ -76,6 +76,8 @@ class Diagnostics {
 
   bool has_errors() const { return errors_ > 0; }
   size_t size() const { return list_.size(); }
+  /// Forgets those behind the first `count`, which a trial has added.
+  void shrink(size_t count);
   const std::vector<Diag>& list() const { return list_; }
   SourceMap& sources() { return sources_; }
 
