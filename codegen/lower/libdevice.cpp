@@ -2,6 +2,7 @@
 #include "codegen/ir/libdevice.h"
 
 #include "codegen/lower/asm_block.h"
+#include "codegen/lower/logarithm.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/special.h"
 
@@ -234,9 +235,16 @@ llvm::Value* by_fp64(Lowering& l, const char* name, llvm::Value* x) {
 llvm::Value* own_sinpi(Lowering& l, Args x) { return by_fp64(l, "sinpi", x[0]); }
 llvm::Value* own_cospi(Lowering& l, Args x) { return by_fp64(l, "cospi", x[0]); }
 
+llvm::Value* logarithm_or_libclc(Lowering& l, const char* name, llvm::Value* x) {
+  return x->getType()->isFloatTy() ? logarithm(l, name, x) : l.libclc(name, x);
+}
+llvm::Value* own_log2(Lowering& l, Args x) { return logarithm_or_libclc(l, "log2", x[0]); }
+llvm::Value* own_log10(Lowering& l, Args x) { return logarithm_or_libclc(l, "log10", x[0]); }
+llvm::Value* own_log1p(Lowering& l, Args x) { return logarithm_or_libclc(l, "log1p", x[0]); }
+
 /// log(2^e m) = e log 2 + log1p(m - 1) with m in [1/sqrt 2, sqrt 2); e times the upper part of log 2 is exact.
 llvm::Value* own_log(Lowering& l, Args args) {
-  if (args[0]->getType()->isFloatTy()) return by_fp64(l, "log", args[0]);
+  if (args[0]->getType()->isFloatTy()) return logarithm(l, "log", args[0]);
   llvm::Value *x = args[0], *small = l.b.CreateFCmpOLT(x, number(x, 0x1p-1022));
   llvm::Value* bits =
       l.b.CreateBitCast(l.b.CreateSelect(small, l.b.CreateFMul(x, number(x, 0x1p54)), x), l.b.getInt64Ty());
@@ -286,12 +294,13 @@ struct OwnFunction {
 };
 
 constexpr OwnFunction kOwn[] = {
-    {"log", own_log},         {"sinpi", own_sinpi},       {"cospi", own_cospi}, {"ldexp", own_ldexp},
-    {"erfc", own_erfc},       {"sinh", own_sinh},         {"cosh", own_cosh},   {"bits", own_bits},
-    {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},     {"hypot", own_hypot},
-    {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf}, {"isnan", own_isnan},
-    {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},     {"rcbrt", own_rcbrt},
-    {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt}, {"signbit", own_signbit},
+    {"log", own_log},           {"log2", own_log2},   {"log10", own_log10},     {"log1p", own_log1p},
+    {"sinpi", own_sinpi},       {"cospi", own_cospi}, {"ldexp", own_ldexp},     {"erfc", own_erfc},
+    {"sinh", own_sinh},         {"cosh", own_cosh},   {"bits", own_bits},       {"brev", own_brev},
+    {"clz", own_clz},           {"ffs", own_ffs},     {"hypot", own_hypot},     {"ilogb", own_ilogb},
+    {"isfinite", own_isfinite}, {"isinf", own_isinf}, {"isnan", own_isnan},     {"llround", own_llround},
+    {"popc", own_popc},         {"pow", own_pow},     {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},
+    {"round", own_round},       {"rsqrt", own_rsqrt}, {"signbit", own_signbit},
 };
 
 /// The function of fp64 as one of the module's, made when it is first called: its body is long.
