@@ -328,12 +328,17 @@ class Order(Case):
         return module.fitting_topk(module.topk_configs(), known)
 
     def complete(self, how, power_of_two=False):
-        return how | ({"BLOCK": 1 << (self.cols - 1).bit_length()} if self.k == self.cols else {"K": 1 << (self.k - 1).bit_length()})
+        if self.k == self.cols:
+            return how | {"BLOCK": 1 << (self.cols - 1).bit_length()}
+        kept = 1 << (self.k - 1).bit_length()
+        return how | {"K": kept, "ROOM": 2 * max(32, kept) if how["SELECT"] else 0, "THREADS": 32 * how["num_warps"],
+                      "WIDTH": 16 // self.x.element_size()}
 
     def grid(self, how):
         if self.k == self.cols:
             return self.rows
-        return self.rows * min(max(8 * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
+        parts = min(max(8 * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
+        return self.rows * parts if parts > 1 else min(self.rows, 16 * SMS)
 
     def arguments(self):
         strides = (self.k, self.k, self.cols, self.rows, self.cols)

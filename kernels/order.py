@@ -7,16 +7,22 @@ comes first. For that an element and its place become one integer of 64 bits.
 import triton
 import triton.language as tl
 
+NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
+NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
 
 @triton.jit
-def keys_of(x, place, LARGEST: tl.constexpr):
+def ranks_of(x, LARGEST: tl.constexpr):
     """Integers whose descending order is that of the elements: of the largest ones first, or of the smallest."""
     bits = x.to(tl.float32).to(tl.int32, bitcast=True)
     bits = tl.where(x == 0, 0, tl.where(x != x, 0x7FC00000, bits))
-    key = bits ^ (bits >> 31 & 0x7FFFFFFF)
-    if not LARGEST:
-        key = ~key
-    return key.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
+    rank = bits ^ (bits >> 31 & 0x7FFFFFFF)
+    return rank if LARGEST else ~rank
+
+
+@triton.jit
+def keys_of(rank, place):
+    """Likewise, where no two are equal."""
+    return rank.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
 
 
 @triton.jit
@@ -29,7 +35,7 @@ def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr):
     """Keys of a piece of a row; what lies behind its end comes last."""
     col = start + tl.arange(0, BLOCK)
     x = tl.load(x_row + col, mask=col < cols, other=0.0)
-    return tl.where(col < cols, keys_of(x, col, LARGEST), -0x8000000000000000)
+    return tl.where(col < cols, keys_of(ranks_of(x, LARGEST), col), NO_KEY)
 
 
 @triton.jit
@@ -67,21 +73,30 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
     store_rows(values_ptr, index_ptr, x_row, row * values_stride, row * index_stride, keys, cols, BLOCK)
 
 
+# Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.
+MOST_SELECTED = 512
+
+
 def topk_configs():
     found = []
     for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
                          (64, 1)]:
-        found.append(triton.Config({"BLOCK": block}, num_warps=warps))
+        found.append(triton.Config({"BLOCK": block, "SELECT": False}, num_warps=warps))
+    for block, warps in [(4096, 4), (4096, 8), (8192, 8), (8192, 4), (16384, 16), (16384, 8), (2048, 4), (2048, 2), (1024, 2),
+                         (32768, 32)]:
+        found.append(triton.Config({"BLOCK": block, "SELECT": True}, num_warps=warps))
     return found
 
 
 def fitting_topk(configs, named_args, **kwargs):
-    """Pieces that a row fills to more than a half, with twice as many elements as are wanted."""
+    """Pieces that a row fills to more than a half, with twice as many elements as are wanted; to select from them, twice
+    as many threads."""
     cols = named_args["cols"]
     k = named_args["k"]
     wide = [c for c in configs if c.kwargs["BLOCK"] >= 2 * k or c.kwargs["BLOCK"] >= cols]
+    wide = [c for c in wide if not c.kwargs["SELECT"] or k <= min(MOST_SELECTED, 16 * c.num_warps)]
     kept = [c for c in wide if c.kwargs["BLOCK"] < 2 * cols]
-    return kept if len(kept) > 0 else wide[-1:]
+    return kept if len(kept) > 0 else [c for c in wide if not c.kwargs["SELECT"]][-1:]
 
 
 @triton.jit
@@ -90,35 +105,120 @@ def merged(a, b, K: tl.constexpr):
     return tl.topk(tl.reshape(tl.join(a, b), [2 * K]), K)
 
 
+@triton.jit
+def count_of(taken):
+    return tl.sum(tl.sum(tl.sum(taken.to(tl.int32), axis=2), axis=0), axis=0)
+
+
+@triton.jit
+def rank_of_number(rank, k):
+    """That of the k-th element, found bit by bit."""
+    found = NO_RANK
+    for i in range(32):
+        tried = found ^ (1 << (31 - i))
+        found = tl.where(count_of(rank >= tried) >= k, tried, found)
+    return found
+
+
+@triton.jit
+def numbers_in_row(taken):
+    """Which number each element that is taken has among them, by places."""
+    number = tl.cumsum(taken.to(tl.int32), axis=2)
+    line = tl.max(number, axis=2)
+    before = tl.cumsum(line, axis=1) - line
+    rows = tl.sum(line, axis=1)
+    return number + before[:, :, None] + (tl.cumsum(rows, axis=0) - rows)[:, None, None]
+
+
+@triton.jit
+def numbers_of_threads(taken):
+    """Which number each element that is taken has among them, those of a thread one after the other."""
+    number = tl.cumsum(taken.to(tl.int32), axis=2)
+    line = tl.max(number, axis=2)
+    own = tl.sum(line, axis=0)
+    return number + (tl.cumsum(line, axis=0) - line)[:, :, None] + (tl.cumsum(own, axis=0) - own)[None, :, None]
+
+
+@triton.jit
+def selected(x_row, start, cols, k, floor, room, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
+             K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
+    """The first K keys of a piece of a row, but for those of ranks below `floor`, by way of `room` in memory.
+
+    Of the greatest ranks that threads find among their elements K are at least as great as the K-th of them: so the
+    k-th element is too, and few others are. Where they are more than ROOM, the k-th rank is looked for itself."""
+    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
+    col = start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
+    x = tl.load(x_row + col, mask=col < cols, other=0.0)
+    rank = tl.where(col < cols, ranks_of(x, LARGEST), NO_RANK)
+    best = tl.max(tl.max(rank, axis=2), axis=0)
+    least = tl.maximum(tl.min(tl.topk(best, K), axis=0), floor)
+    taken = (rank >= least) & (col < cols)
+    count = count_of(taken)
+    if count > ROOM:
+        least = rank_of_number(rank, k)
+        above = rank > least
+        equal = rank == least
+        taken = above | (equal & (numbers_in_row(equal) <= k - count_of(above)))
+        count = k
+    keys = tl.full([K], NO_KEY, tl.int64)
+    if count > 0:
+        tl.store(room + numbers_of_threads(taken) - 1, keys_of(rank, col), mask=taken)
+        tl.debug_barrier()
+        at = tl.arange(0, ROOM)
+        keys = tl.topk(tl.load(room + at, mask=at < count, other=NO_KEY), K)
+        tl.debug_barrier()
+    return keys
+
+
+@triton.jit
+def first_keys(x_row, start, cols, k, floor, room, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
+               K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr, SELECT: tl.constexpr):
+    if SELECT:
+        return selected(x_row, start, cols, k, floor, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST)
+    else:
+        return tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
+
+
 @triton.autotune(configs=topk_configs(), key=["cols", "k", "rows_class"], prune_configs_by={"early_config_prune": fitting_topk})
-@triton.heuristics({"K": lambda args: triton.next_power_of_2(args["k"])})
+@triton.heuristics({
+    "K": lambda args: triton.next_power_of_2(args["k"]),
+    "ROOM": lambda args: 2 * max(32, triton.next_power_of_2(args["k"])) if args["SELECT"] else 0,
+    "THREADS": lambda args: 32 * args["num_warps"],
+    "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
+})
 @triton.jit
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
-              counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr):
+              counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
+              ROOM: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
     """The k first ones of each row in order. The programs of a row take every n-th piece of BLOCK elements; where they are
-    several, each leaves its list, and the last one merges the lists and sets the row's counter back."""
-    parts = tl.num_programs(0) // rows
-    row = tl.program_id(0) // parts
+    several, each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are
+    more than programs, each takes every n-th row."""
+    parts = tl.maximum(tl.num_programs(0) // rows, 1)
     part = tl.program_id(0) % parts
-    x_row = x_ptr + row.to(tl.int64) * x_stride
-    best = tl.topk(load_keys(x_row, part * BLOCK, cols, BLOCK, LARGEST), K)
-    for start in tl.range((part + parts) * BLOCK, cols, parts * BLOCK):
-        best = merged(best, tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K), K)
+    memory = partials_ptr.to(tl.pointer_type(tl.int64))
+    room = memory + tl.program_id(0) * ROOM
     at = tl.arange(0, K)
-    values_row = row.to(tl.int64) * values_stride
-    index_row = row.to(tl.int64) * index_stride
-    if parts == 1:
-        store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
-    else:
-        lists = partials_ptr.to(tl.pointer_type(tl.int64)) + row.to(tl.int64) * parts * K
-        tl.store(lists + part * K + at, best)
-        tl.debug_barrier()
-        if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
-            for first in tl.range(0, parts * K, BLOCK):
-                place = first + tl.arange(0, BLOCK)
-                more = tl.load(lists + place, mask=place < parts * K, other=-0x8000000000000000, cache_modifier=".cg")
-                # Its own list is among those that are loaded: nothing is kept twice.
-                found = tl.topk(more, K)
-                best = tl.where(first == 0, found, merged(best, found, K))
+    for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
+        x_row = x_ptr + row.to(tl.int64) * x_stride
+        best = first_keys(x_row, part * BLOCK, cols, k, NO_RANK, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST, SELECT)
+        for start in tl.range((part + parts) * BLOCK, cols, parts * BLOCK):
+            floor = (tl.min(best, axis=0) >> 32).to(tl.int32)
+            found = first_keys(x_row, start, cols, k, floor, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST, SELECT)
+            best = merged(best, found, K)
+        values_row = row.to(tl.int64) * values_stride
+        index_row = row.to(tl.int64) * index_stride
+        if parts == 1:
             store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
-            tl.store(counters_ptr + row, 0)
+        else:
+            lists = memory + tl.num_programs(0) * ROOM + row.to(tl.int64) * parts * K
+            tl.store(lists + part * K + at, best)
+            tl.debug_barrier()
+            if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
+                for first in tl.range(0, parts * K, BLOCK):
+                    place = first + tl.arange(0, BLOCK)
+                    more = tl.load(lists + place, mask=place < parts * K, other=NO_KEY, cache_modifier=".cg")
+                    # Its own list is among those that are loaded: nothing is kept twice.
+                    found = tl.topk(more, K)
+                    best = tl.where(first == 0, found, merged(best, found, K))
+                store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
+                tl.store(counters_ptr + row, 0)

@@ -88,22 +88,23 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
 
 @triton.jit
 def join_sums(top, total, other_top, other_total):
-    """Of two parts of a row: the greatest x, and the sum of exponentials relative to it."""
+    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
     both = tl.maximum(top, other_top)
-    return both, total * tl.exp(top - both) + other_total * tl.exp(other_top - both)
+    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
 
 
 @triton.jit
 def divided_row(x, KIND: tl.constexpr):
     """Each warp has exponentials of its own; then all exchange their greatest x and their sums, at once."""
+    LOG2_E: tl.constexpr = 1.4426950408889634
     top = tl.maximum(warp_maxima(x), -1e38)
-    x = x - to_row(top)
-    numerator = tl.exp(x)
-    row_top, total = tl.reduce((in_line(top), in_line(warp_sums(numerator))), 0, join_sums)
+    high = top * LOG2_E
+    numerator = tl.exp2(x * LOG2_E - to_row(high))
+    row_high, total = tl.reduce((in_line(high), in_line(warp_sums(numerator))), 0, join_sums)
     if KIND == "log_softmax":
-        return x + to_row(top - row_top - tl.log(total))
+        return (x - to_row(top)) - to_row((row_high - high + tl.log2(total)) * 0.6931471805599453)
     else:
-        return numerator * to_row(tl.exp(top - row_top) / total)
+        return numerator * to_row(tl.exp2(high - row_high) / total)
 
 
 @triton.jit

@@ -205,6 +205,13 @@ class HazardWalk {
         read(op, room_of(op.operand(0)), false, state);
         state.read.insert(room_of(op.operand(0)));
         return;
+      case Opcode::ThreadStore:
+        write(op, room_of(op.operand(1)), false, state);
+        state.written.insert(room_of(op.operand(1)));
+        return;
+      case Opcode::ThreadRead:  // by the threads that have stored it
+        state.read.insert(room_of(op.operand(0)));
+        return;
       case Opcode::SharedAlloc:
         // Barriers are set up, and a barrier of threads behind that is a part of it.
         if (!op.get(attr::barriers) || precedes_copy_warps(op)) return;

@@ -446,6 +446,8 @@ void OpRules::semantics() {
     case Opcode::AsyncCommit:
     case Opcode::SharedStore:
     case Opcode::SharedRead:
+    case Opcode::ThreadStore:
+    case Opcode::ThreadRead:
       return shared_memory();
     case Opcode::TensorMap:
       return tensor_map();

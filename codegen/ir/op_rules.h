@@ -59,6 +59,7 @@ class OpRules {
   void bulk_store();
   bool coordinates(const Type& map, size_t first);
   // The copy_warps that the op stands in has one thread.
+  void want_parts_of_threads(const Type& tile, const Type& place, std::string_view what);
   void want_one_thread(std::string_view what);
   // What is handed on has the types of what receives it.
   void flow();

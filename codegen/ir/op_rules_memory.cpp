@@ -173,11 +173,28 @@ void OpRules::shared_memory() {
         want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
              fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
       break;
+    case Opcode::ThreadStore:
+      if (place(in(1), "operand 'place'")) want_parts_of_threads(in(0), in(1), "operand 'value'");
+      break;
+    case Opcode::ThreadRead:
+      if (place(in(0), "operand 'place'")) want_parts_of_threads(out(), in(0), "the result");
+      break;
     default:
       if (place(in(0), "operand 'place'"))
         want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
              fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
   }
+}
+
+void OpRules::want_parts_of_threads(const Type& tile, const Type& place, std::string_view what) {
+  const std::string found = fmt::format("{} is {}", what, tile.to_string());
+  if (!want(tile.is_tile() && tile.elem == place.elem,
+            fmt::format("{}, expected a tile of {}", found, Type::scalar(place.elem).to_string())) ||
+      !tile.layout)
+    return;
+  const int64_t held = tile.layout->in_size(Dim::Register) * 32 * func_.num_warps();
+  want(place.num_elements() == held, fmt::format("{}, of which the threads hold {} elements, but the place has {}",
+                                                 found, held, place.num_elements()));
 }
 
 void OpRules::want_one_thread(std::string_view what) {

@@ -252,6 +252,8 @@ class Verifier : private OpRules {
       case Opcode::BulkStore:
       case Opcode::SharedStore:
       case Opcode::SharedRead:
+      case Opcode::ThreadStore:
+      case Opcode::ThreadRead:
       case Opcode::SharedFree:
       case Opcode::PhaseArrive:
       case Opcode::PhaseWait:

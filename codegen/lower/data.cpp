@@ -443,6 +443,50 @@ void lower_SharedRead(Lowering& l, const ir::Op& op) {
   l.set(op.result(), exchange.read_place(*type.layout, *place.layout));
 }
 
+namespace {
+
+// How a thread's registers lie in its part of a place: in accesses as wide as they allow, those of the threads side by
+// side.
+struct ThreadPart {
+  ThreadPart(Lowering& l, const ir::Type& tile, llvm::Value* place) : l_(l), base_(place) {
+    const int bytes = std::max(8, tile.bits()) / 8;
+    registers = tile.layout->in_size(Dim::Register);
+    for (width = 1; registers % (2 * width) == 0 && 2 * width * bytes <= 16;) width *= 2;
+    bytes_ = width * bytes;
+  }
+
+  llvm::Value* address(int first) const {
+    const int row = first / width * 32 * l_.num_warps() * bytes_;
+    return l_.b.CreateAdd(l_.b.CreateAdd(base_, l_.b.CreateMul(l_.thread(), l_.i32(bytes_))), l_.i32(row));
+  }
+
+  int registers, width;
+
+ private:
+  Lowering& l_;
+  llvm::Value* base_;
+  int bytes_;
+};
+
+}  // namespace
+
+void lower_ThreadStore(Lowering& l, const ir::Op& op) {
+  const ThreadPart part(l, op.operand(0)->type, l.scalar(op.operand(1)));
+  const Regs& regs = l.get(op.operand(0));
+  for (int r = 0; r < part.registers; r += part.width)
+    l.store_shared(part.address(r), llvm::ArrayRef(regs).slice(size_t(r), size_t(part.width)), nullptr, op.loc);
+}
+
+void lower_ThreadRead(Lowering& l, const ir::Op& op) {
+  const ir::Type& type = op.result()->type;
+  const ThreadPart part(l, type, l.scalar(op.operand(0)));
+  Regs out;
+  for (int r = 0; r < part.registers; r += part.width)
+    for (llvm::Value* x : l.load_shared(part.address(r), l.element_type(type.element()), part.width, op.loc))
+      out.push_back(x);
+  l.set(op.result(), std::move(out));
+}
+
 llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {
   const char* row = butterfly ? "shfl_bfly_b32" : "shfl_idx_b32";
   llvm::Type* type = x->getType();

@@ -3,7 +3,7 @@
 import unittest
 
 import test_library
-from test_library import Array, call, empty, kernels, normal, np, random, tegula
+from test_library import DEVICE, SOURCE, Array, call, empty, kernels, normal, np, random, tegula
 
 
 def whole(shape, kind="i32"):
@@ -53,6 +53,27 @@ class Order(unittest.TestCase):
                 np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
         call(kernels.topk_rows, values, index, x)  # counters were set back
         np.testing.assert_array_equal(index.now(), order(x.exact, True)[:, :k])
+
+    def test_selection(self):
+        """Few elements beyond those that are wanted, or more than the list has room for; several programs a row, several
+        pieces a program, several rows a program."""
+        topk_rows = tegula.load(str(SOURCE / "kernels" / "order.py"))["topk_rows"]
+        scratch, counters = DEVICE.array(np.zeros(1 << 15, np.float32)), DEVICE.array(np.zeros(8, np.int32))
+        sparse = np.zeros((2, 3000))
+        sparse[0, 5:3000:600] = 3  # by one thread, and nothing else
+        sparse[1, 2000:2040] = -np.arange(40)
+        for x, kind, k, programs in ((random.standard_normal((3, 2100)), "f32", 30, 3), (random.standard_normal((2, 5000)), "bf16", 32, 6),
+                                     (np.round(random.standard_normal((5, 1100))), "f32", 17, 2), (sparse, "f32", 5, 4),
+                                     (np.full((1, 2500), np.nan), "f16", 1, 1), (random.standard_normal((1, 4100)), "f32", 3, 2)):
+            for largest in (True, False):
+                x = x if isinstance(x, Array) else Array(x, kind)
+                (rows, cols), index = x.exact.shape, whole((len(x.exact), k), "i32")
+                values = empty((rows, k), kind)
+                topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters,
+                                       LARGEST=largest, BLOCK=1024, SELECT=True, num_warps=2)
+                exact = order(x.exact, largest)[:, :k]
+                np.testing.assert_array_equal(index.now(), exact, f"{kind}, {k} of {rows} x {cols}, {largest}")
+                np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
 
     def test_embedding(self):
         for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (33, 4096, "f32")):

@@ -47,6 +47,25 @@ TEST(SharedHazards, WhatAThreadStoresOthersSeeBehindABarrier) {
             (Texts{"shared_read", "shared_store"}));
 }
 
+TEST(SharedHazards, WhatAThreadStoresForItselfItReadsWithoutABarrier) {
+  EXPECT_EQ(hazards(R"(
+  %10 = shared_alloc {slots = 1} : shared<64x64xf16>
+  thread_store %3, %10
+  %11 = thread_read %10 : tile<64x64xf16>
+  %12 = thread_read %10 : tile<64x64xf16>
+  thread_store %3, %10
+)"),
+            (Texts{"thread_store"}));
+  EXPECT_EQ(hazards(R"(
+  %10 = shared_alloc {slots = 1} : shared<64x64xf16>
+  shared_store %3, %10
+  thread_store %3, %10
+  %11 = thread_read %10 : tile<64x64xf16>
+  shared_store %3, %10
+)"),
+            (Texts{"thread_store", "shared_store"}));
+}
+
 TEST(SharedHazards, ACopyIsWaitedForAndThenOrdered) {
   EXPECT_EQ(hazards(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>

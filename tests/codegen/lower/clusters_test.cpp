@@ -269,6 +269,36 @@ def kernel(out, x, n, BLOCK: tl.constexpr):
                 1e-5 * std::exp(double(x[size_t(i)]) - 9.76) / sum);
 }
 
+// Weights that registers have no room for beside the rows stay in shared memory, each thread's in a part of its own.
+TEST(Clusters, KeepWhatLoopsTakeFromOutside) {
+  constexpr int kColumns = 8192, kRows = 5;
+  constexpr const char* kText = R"(@triton.jit
+def kernel(out, x, w, b, rows, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    weight = tl.load(w + i)
+    bias = tl.load(b + i)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=2):
+        v = tl.load(x + row * BLOCK + i)
+        y = v * tl.sum(v, 0) * weight.to(tl.float32)
+        if row % 2 == 0:
+            y += bias
+        tl.store(out + row * BLOCK + i, y - bias)
+)";
+  std::vector<float> x, b;
+  std::vector<float16> w;
+  for (int i = 0; i < kRows * kColumns; ++i) x.push_back(float(i % 7 - 3) * 0.25f);
+  for (int i = 0; i < kColumns; ++i) w.push_back(float16(float(i % 5))), b.push_back(float(i % 11));
+  auto outputs = [&](int num_warps, int num_ctas) {
+    Array<float> out(x.size());
+    run(kText, {.constexprs = {{"BLOCK", kColumns}}, .num_warps = num_warps, .maxnreg = 56, .num_ctas = num_ctas}, {2},
+        out, Array<float>(x), Array<float16>(w), Array<float>(b), kRows);
+    return out.values();
+  };
+  const std::vector<float> expected = outputs(32, 1);
+  EXPECT_EQ(outputs(8, 1), expected);
+  if (has_clusters(device())) EXPECT_EQ(outputs(4, 2), expected);
+}
+
 // ---- Programs with products: each block has some of the rows or columns
 
 // A function `kernel(out, a, b, x, n)`: a and b are of float16, x of int32, out of float.
