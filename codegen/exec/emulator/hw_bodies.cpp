@@ -458,15 +458,24 @@ constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
 constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;
 constexpr auto emu_bulk_copy_4d = emu_bulk_copy<4>;
 constexpr auto emu_bulk_copy_5d = emu_bulk_copy<5>;
-template <int rank>
+template <int rank, Combine... combine>
 void emu_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, uint32_t predicate, uint32_t site) {
-  if (predicate) issue_bulk_store(from, map, coordinates, rank, {site});
+  if (predicate) issue_bulk_store(from, map, coordinates, rank, {combine...}, {site});
 }
-constexpr auto emu_bulk_store_1d = emu_bulk_store<1>;
-constexpr auto emu_bulk_store_2d = emu_bulk_store<2>;
-constexpr auto emu_bulk_store_3d = emu_bulk_store<3>;
-constexpr auto emu_bulk_store_4d = emu_bulk_store<4>;
-constexpr auto emu_bulk_store_5d = emu_bulk_store<5>;
+#define TEGULA_BULK_STORE(kind, ...)                                                  \
+  constexpr auto emu_bulk_##kind##_1d = emu_bulk_store<1 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_2d = emu_bulk_store<2 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_3d = emu_bulk_store<3 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_4d = emu_bulk_store<4 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_5d = emu_bulk_store<5 __VA_OPT__(, ) __VA_ARGS__>;
+TEGULA_BULK_STORE(store)
+TEGULA_BULK_STORE(add, Combine::Add)
+TEGULA_BULK_STORE(min, Combine::Min)
+TEGULA_BULK_STORE(max, Combine::Max)
+TEGULA_BULK_STORE(and, Combine::And)
+TEGULA_BULK_STORE(or, Combine::Or)
+TEGULA_BULK_STORE(xor, Combine::Xor)
+#undef TEGULA_BULK_STORE
 void emu_bulk_store_commit() { commit_bulk_stores(); }
 void emu_bulk_store_wait(uint32_t pending) { wait_for_bulk_stores(pending, false); }
 void emu_bulk_store_wait_all() { wait_for_bulk_stores(0, true); }
