@@ -109,12 +109,19 @@ def relative_error(found, expected):
 
 
 def kernel_times(work, rounds):
-    """Microseconds a round: all kernels of Inductor's together, and each by name."""
+    """Microseconds a round: all kernels of Inductor's together, and each by name. A kernel that was launched while the one
+    before still ran (programmatic dependent launch) counts from the end of that one."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(rounds):
             work()
         torch.cuda.synchronize()
-    times = {e.key: e.device_time_total / rounds for e in profile.key_averages() if e.key.startswith("triton_")}
+    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in profile.events()
+                   if e.device_type == torch.autograd.DeviceType.CUDA and not e.is_user_annotation)
+    times, reached = collections.Counter(), 0
+    for start, end, name in spans:
+        if name.startswith("triton_"):
+            times[name] += max(0, end - max(start, reached)) / rounds
+        reached = max(reached, end)
     return sum(times.values()), times
 
 

@@ -570,6 +570,7 @@ float emu_tanh_approx_f32(float value) { return approximate_tanh(value); }
 float emu_rcp_approx_ftz_f32(float value) { return flush(1 / flush(value)); }
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
+float emu_fma_sat_f32(float x, float y, float z) { return std::fmin(std::fmax(std::fma(x, y, z), 0.0f), 1.0f); }
 float emu_div_full_f32(float a, float b) { return a / b; }
 float emu_cvt_rz_f32_f64(double value) {
   float nearest = float(value);
