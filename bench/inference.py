@@ -224,14 +224,15 @@ class Sample(Case):
 
 
 CASES = [
-    lambda: Weights(1, 4096, 14336, "int4", 128), lambda: Weights(1, 14336, 4096, "int4", 128), lambda: Weights(16, 4096, 14336, "int4", 128),
-    lambda: Weights(64, 4096, 14336, "int4", 128), lambda: Weights(1, 4096, 14336, "int8"), lambda: Weights(16, 14336, 4096, "int8"),
-    lambda: Weights(1, 4096, 14336, "float8"), lambda: Weights(1, 4096, 14336, "int4", 128, torch.bfloat16), lambda: Weights(4096, 4096, 4096, "int4", 128),
-    lambda: Batched(64, 512, 512, 512, False), lambda: Batched(256, 128, 128, 1024, True), lambda: Batched(16, 2048, 2048, 128, True),
-    lambda: Conv2d(32, 56, 64, 64, 3), lambda: Conv2d(32, 28, 128, 128, 3), lambda: Conv2d(32, 14, 256, 256, 3), lambda: Conv2d(32, 56, 256, 64, 1),
-    lambda: Conv2d(32, 224, 3, 64, 7, 2), lambda: Conv2d(32, 28, 256, 256, 3, 1, 32), lambda: Conv2d(8, 64, 320, 320, 3),
-    lambda: Sample(1, 128256, 0.9), lambda: Sample(64, 128256, 0.9), lambda: Sample(256, 32000, 0.9),
-    lambda: LinearCrossEntropy(8192, 4096, 32000, 4096), lambda: LinearCrossEntropy(4096, 4096, 131072, 2048)
+    lambda: Weights(1, 4096, 14336, "int4", 128), lambda: Sample(64, 128256, 0.9), lambda: Conv2d(32, 28, 128, 128, 3),
+    lambda: Batched(256, 128, 128, 1024, True), lambda: LinearCrossEntropy(8192, 4096, 32000, 4096), lambda: Weights(16, 4096, 14336, "int4", 128),
+    lambda: Weights(1, 4096, 14336, "int8"), lambda: Conv2d(32, 56, 64, 64, 3), lambda: Batched(16, 2048, 2048, 128, True),
+    lambda: Weights(64, 4096, 14336, "int4", 128), lambda: Weights(1, 14336, 4096, "int4", 128), lambda: Conv2d(32, 56, 256, 64, 1),
+    lambda: Sample(1, 128256, 0.9), lambda: Conv2d(32, 14, 256, 256, 3), lambda: Weights(16, 14336, 4096, "int8"),
+    lambda: Batched(64, 512, 512, 512, False), lambda: Conv2d(32, 224, 3, 64, 7, 2), lambda: Weights(1, 4096, 14336, "float8"),
+    lambda: Weights(1, 4096, 14336, "int4", 128, torch.bfloat16), lambda: Weights(4096, 4096, 4096, "int4", 128),
+    lambda: LinearCrossEntropy(4096, 4096, 131072, 2048), lambda: Sample(256, 32000, 0.9), lambda: Conv2d(32, 28, 256, 256, 3, 1, 32),
+    lambda: Conv2d(8, 64, 320, 320, 3)
 ]
 
 
