@@ -104,6 +104,14 @@ class GemmKernel {
 
   const Kernel& kernel() const { return kernel_.kernel(); }
 
+  /// The same, which sets back what the pointer parameter held after each run that is timed: for epilogues that read
+  /// what they write.
+  GemmKernel restoring(std::string param) const {
+    Autotune tuning = *kernel().autotuning();
+    tuning.restore_value.push_back(std::move(param));
+    return GemmKernel(Typed(kernel().autotune(std::move(tuning))));
+  }
+
   /// c = epilogue(a b + bias), as gemm() has it; `params` are those of the epilogue. Throws what gemm() does.
   template <Floating Out, Floating In, class... Params>
   requires(sizeof(In) == 2) void launch(Device& device, Matrix<Out> c, Matrix<In> a, MatrixIn<In> b,

@@ -57,6 +57,14 @@ extern const LaunchRule topk_rows;
 /// A program for COLS columns of each row.
 extern const LaunchRule rows_and_columns;
 
+/// A program for each tile of BLOCK_M x BLOCK_N of each product of a batch.
+extern const LaunchRule batched_products;
+/// About PROGRAMS programs a multiprocessor, several for each tile of BLOCK_M x BLOCK_N if these are fewer. They leave
+/// their sums then.
+extern const LaunchRule quantised_products;
+/// A program for BLOCK_M pixels and BLOCK_N output channels of a group.
+extern const LaunchRule convolution;
+
 }  // namespace rules
 
 /// Programs of the rule `tiles` for a matrix.
