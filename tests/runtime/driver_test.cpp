@@ -1,4 +1,5 @@
 // The driver table, the CUDA device and what stands on it, over a driver that fails on demand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
