@@ -22,10 +22,12 @@
 #include "runtime/base/error.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
-#include "runtime/store/image_cache.h"
-#include "runtime/tuning/tuning_store.h"
+#include "runtime/tuning/tuning_result.h"
 
 namespace tegula {
+
+class ImageCache;   // runtime/store/image_cache.h
+class TuningStore;  // runtime/tuning/tuning_store.h
 
 namespace ir {
 struct Func;
@@ -126,20 +128,16 @@ concept LaunchValue = std::convertible_to<const T&, Arg> || TupleLike<T>;
 /// The arguments of a launch that has tuples: their items in a row, and the tuples' forms among the options.
 class TupleArgs {
  public:
-  TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options) : options_(options) {
-    for (const KernelParam& p : params)
-      if (!p.is_constexpr) names_.push_back(p.name);
-  }
+  TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options);
   template <LaunchValue T>
   void add(const T& value) {
-    Constexpr form = take(value);
-    if (next_ < names_.size() && TupleLike<T>) options_.constexprs.emplace_back(names_[next_], std::move(form));
-    ++next_;
+    add_form(take(value), TupleLike<T>);
   }
   const LaunchOptions& options() const { return options_; }
-  std::span<const Arg> args() const { return args_; }
+  std::span<const Arg> args() const;
 
  private:
+  void add_form(Constexpr form, bool is_tuple);
   /// A value's form: of an argument of the launch NextArg, of what is known at compile time itself.
   template <class T>
   Constexpr take(const T& value) {
