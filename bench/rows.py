@@ -77,9 +77,10 @@ class Case(side_by_side.Case):
         tiles = -(-self.rows // how["ROWS"])
         if "COLS" in how:
             return tiles * -(-self.cols // how["COLS"])
-        at_once = self.sms * per_sm // how.get("num_ctas", 1)
-        if how.get("num_ctas", 1) >= 8:
-            at_once = max(1, at_once * 15 // 16)  # as kernels/launch_rules.cpp has it
+        blocks = how.get("num_ctas", 1)
+        at_once = self.sms * per_sm // blocks
+        if blocks >= 4:
+            at_once = max(1, self.sms // blocks * 15 // 16) * per_sm  # as kernels/launch_rules.cpp has it
         return min(tiles, at_once) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
 
     def configs(self, extent=None):

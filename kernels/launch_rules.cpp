@@ -18,11 +18,11 @@ int64_t constexpr_or(const Config& config, const char* name, int64_t otherwise) 
   return config.find(name) ? config[name] : otherwise;
 }
 
-// Programs of these many warps and elements a thread that one multiprocessor runs at a time, about: what limits them
-// are threads and registers.
-int64_t resident_programs(int warps, int64_t elements) {
-  const int64_t threads = 32 * warps;
-  const int64_t registers = std::clamp<int64_t>(32 + 2 * elements / threads, 32, 255);
+// Programs that one multiprocessor runs at a time, about, of blocks with so many elements: what limits them are threads
+// and registers.
+int64_t resident_programs(const Config& config, int64_t elements) {
+  const int64_t threads = 32 * *config.num_warps;
+  const int64_t registers = config.maxnreg.value_or(int(std::clamp<int64_t>(32 + 2 * elements / threads, 32, 255)));
   return std::max<int64_t>(1, std::min(2048 / threads, 65536 / (registers * threads)));
 }
 
@@ -287,9 +287,10 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
   if (config.find("COLS")) return {unsigned(tiles * ceil_div(cols, config["COLS"]))};
   if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
   const int64_t blocks = config.num_ctas.value_or(1);
-  int64_t at_once = num_sms * resident_programs(*config.num_warps, tile_rows * cols / blocks) / blocks;
+  const int64_t resident = resident_programs(config, tile_rows * cols / blocks);
+  int64_t at_once = num_sms * resident / blocks;
   // Clusters lie within parts of a GPU, which hold no whole number of large ones.
-  if (blocks >= 8) at_once = std::max<int64_t>(1, at_once * 15 / 16);
+  if (blocks >= 4) at_once = std::max<int64_t>(1, num_sms / blocks * 15 / 16) * resident;
   return {unsigned(std::min(tiles, at_once))};
 }
 

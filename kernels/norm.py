@@ -56,7 +56,8 @@ def configs():
 def fitting(configs, named_args, **kwargs):
     """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
 
-    What a thread holds at a time (a row, its weights, and rows loaded ahead) has to fit its registers.
+    What a thread holds at a time (a row, and rows loaded ahead) has to fit its registers; the weights for several rows
+    may lie in shared memory.
     """
     cols = named_args["cols"]
     size = named_args["x_ptr"].element_size()
@@ -75,11 +76,12 @@ def fitting(configs, named_args, **kwargs):
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:
-            held = block * (4 + stages * size)
+            held = block * (4 + max(stages - 1, 0) * size)
             if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
                 kept.append(config)
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            fits = rows * block * (1 + 2 * stages) <= registers * threads
+            ahead = max(stages - 1, 0)
+            fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
             if fits and (rows == 1 or rows * block <= 8192):
                 kept.append(config)
     return kept

@@ -82,9 +82,10 @@ def topk_configs():
     for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
                          (64, 1)]:
         found.append(triton.Config({"BLOCK": block, "SELECT": False}, num_warps=warps))
-    for block, warps in [(4096, 4), (4096, 8), (8192, 8), (8192, 4), (16384, 16), (16384, 8), (2048, 4), (2048, 2), (1024, 2),
-                         (32768, 32)]:
-        found.append(triton.Config({"BLOCK": block, "SELECT": True}, num_warps=warps))
+    for block, warps, limit in [(4096, 4, None), (4096, 4, 128), (4096, 8, 64), (4096, 8, 128), (8192, 8, None),
+                                (8192, 8, 128), (8192, 16, 64), (16384, 16, None), (16384, 16, 64), (2048, 4, 80),
+                                (2048, 4, 128), (2048, 2, None), (1024, 2, None), (1024, 4, 64), (32768, 32, None)]:
+        found.append(triton.Config({"BLOCK": block, "SELECT": True}, num_warps=warps, maxnreg=limit))
     return found
 
 
@@ -183,13 +184,14 @@ def first_keys(x_row, start, cols, k, floor, room, BLOCK: tl.constexpr, THREADS:
 @triton.heuristics({
     "K": lambda args: triton.next_power_of_2(args["k"]),
     "ROOM": lambda args: 2 * max(32, triton.next_power_of_2(args["k"])) if args["SELECT"] else 0,
+    "LISTS": lambda args: max(2 * triton.next_power_of_2(args["k"]), 128 * args["num_warps"]),
     "THREADS": lambda args: 32 * args["num_warps"],
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
 })
 @triton.jit
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
-              ROOM: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
+              ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
     """The k first ones of each row in order. The programs of a row take every n-th piece of BLOCK elements; where they are
     several, each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are
     more than programs, each takes every n-th row."""
@@ -200,11 +202,14 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
     at = tl.arange(0, K)
     for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
         x_row = x_ptr + row.to(tl.int64) * x_stride
-        best = first_keys(x_row, part * BLOCK, cols, k, NO_RANK, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST, SELECT)
-        for start in tl.range((part + parts) * BLOCK, cols, parts * BLOCK):
+        best = tl.full([K], NO_KEY, tl.int64)
+        for start in tl.range(part * BLOCK, cols, parts * BLOCK):
             floor = (tl.min(best, axis=0) >> 32).to(tl.int32)
             found = first_keys(x_row, start, cols, k, floor, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST, SELECT)
-            best = merged(best, found, K)
+            if start == part * BLOCK:
+                best = found
+            else:
+                best = merged(best, found, K)
         values_row = row.to(tl.int64) * values_stride
         index_row = row.to(tl.int64) * index_stride
         if parts == 1:
@@ -214,11 +219,14 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
             tl.store(lists + part * K + at, best)
             tl.debug_barrier()
             if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
-                for first in tl.range(0, parts * K, BLOCK):
-                    place = first + tl.arange(0, BLOCK)
+                for first in tl.range(0, parts * K, LISTS):
+                    place = first + tl.arange(0, LISTS)
                     more = tl.load(lists + place, mask=place < parts * K, other=NO_KEY, cache_modifier=".cg")
                     # Its own list is among those that are loaded: nothing is kept twice.
                     found = tl.topk(more, K)
-                    best = tl.where(first == 0, found, merged(best, found, K))
+                    if first == 0:
+                        best = found
+                    else:
+                        best = merged(best, found, K)
                 store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
                 tl.store(counters_ptr + row, 0)

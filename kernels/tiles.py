@@ -8,11 +8,10 @@ from triton.language.extra import libdevice
 # Blocks of a cluster, warps of each, STAGES and registers a thread at most, for rows that one block cannot keep or keeps
 # alone on a multiprocessor.
 CLUSTERS = [
-    (2, 8, 0, 80), (2, 16, 0, 64), (2, 16, 2, None), (2, 32, 2, None), (4, 8, 0, 64), (4, 8, 0, 80), (4, 16, 0, 64),
-    (8, 4, 0, None), (8, 4, 2, None), (8, 8, 0, 64), (8, 8, 0, 80), (8, 8, 2, 80), (8, 8, 2, 128), (8, 8, 2, None),
-    (8, 16, 0, 64), (8, 16, 2, 64), (8, 16, 2, None), (8, 32, 2, None), (16, 4, 0, None), (16, 4, 2, 128),
-    (16, 4, 2, 168), (16, 8, 0, 80), (16, 8, 1, 80), (16, 8, 1, None), (16, 8, 2, 80), (16, 8, 2, None),
-    (16, 16, 1, 64), (16, 16, 2, None), (16, 32, 2, None)]
+    (2, 8, 0, 80), (2, 16, 0, 64), (2, 16, 2, None), (2, 32, 2, None), (4, 8, 0, 80), (4, 8, 1, 80), (4, 8, 2, 128),
+    (4, 16, 2, None), (4, 32, 2, None), (8, 4, 0, None), (8, 4, 2, None), (8, 8, 2, 80), (8, 8, 2, 128),
+    (8, 16, 2, None), (8, 32, 2, None), (16, 8, 1, 80), (16, 8, 1, None), (16, 8, 2, 80), (16, 8, 2, 128),
+    (16, 8, 2, None), (16, 16, 2, 64), (16, 16, 2, None)]
 # Elements of a row in each of their blocks, at least.
 LEAST_OF_BLOCK = 4096
 

@@ -156,10 +156,22 @@ class Assigner {
   double price_of(const std::vector<Op*>& ops, const LinearLayout& layout, int axis, int held) const {
     double price = 0;
     for (const Op* op : ops) {
+      if (is_scattered(op->operands[0], axis)) continue;  // the same in all layouts
       const int width = std::min(held, axis_.vector_width(op->operands[0], mask_of(*op), axis));
       price += times(*op) * access_price(layout, axis, elem_bytes(op->operands[0]->type.elem), width);
     }
     return price;
+  }
+
+  /// Whether data decide where the elements lie that are neighbours along the axis.
+  bool is_scattered(const Value* v, int axis) const {
+    if (!v->type.is_tile() || !v->def) return false;
+    const AxisInfo& facts = axis_.info(v);
+    if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) return false;
+    if (v->def->opcode == Opcode::Load || v->def->opcode == Opcode::Scan) return true;
+    return v->def->has(ir::Elementwise) &&
+           std::any_of(v->def->operands.begin(), v->def->operands.end(),
+                       [&](const Value* x) { return x && is_scattered(x, axis); });
   }
 
   /// How often the op runs, as far as that is known.
