@@ -17,8 +17,10 @@ struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
   bool check_bounds = true;       ///< global accesses are checked against what was allocated
-  uint64_t seed = 0;          ///< 0: threads run in order; else in an order that follows from the seed, warps unevenly
-  int resident_programs = 0;  ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
+  /// 0: the environment variable TEGULA_EMULATOR_SEED, without which threads run in order; else in an order that
+  /// follows from the seed, warps unevenly.
+  uint64_t seed = 0;
+  int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
   /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.

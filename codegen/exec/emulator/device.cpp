@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -55,6 +56,17 @@ std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
     text = *end ? end + 1 : end;
   }
   return out;
+}
+
+uint64_t seed_of(const EmulatorOptions& options) {
+  const char* text = std::getenv("TEGULA_EMULATOR_SEED");
+  if (options.seed || !text || !*text) return options.seed;
+  uint64_t seed = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, seed);
+  if (error != std::errc() || stop != end)
+    throw DeviceError(fmt::format("TEGULA_EMULATOR_SEED is '{}', expected a whole number from 0 on", text));
+  return seed;
 }
 
 std::string_view checks_in_environment() {
@@ -119,6 +131,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
+        seed_(seed_of(options)),
         check_races_(wants_checks(options)),
         target_(target),
         jit_(options.baseline_cpu, check_races_, wants_nans(options)),
@@ -351,7 +364,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.threads = unsigned(code.image.threads());
     launch.resident_programs = resident(code, launch.programs);
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
-    launch.seed = options_.seed;
+    launch.seed = seed_;
     launch.check_bounds = options_.check_bounds;
     launch.check_races = check_races_;
     launch.written = &written_;
@@ -380,6 +393,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   std::mutex streams_mutex_;
   std::map<StreamHandle, std::unique_ptr<Stream>> streams_;
   EmulatorOptions options_;
+  const uint64_t seed_;
   const bool check_races_;
   Target target_;
   DeviceInfo info_;
