@@ -43,6 +43,16 @@ Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   return {unsigned(call.extent("batch") * groups)};
 }
 
+size_t group_gradients_bytes(const BoundCall& call, int) {
+  return size_t(2 * call.extent("batch") * call.extent("channels")) * sizeof(float);
+}
+
+void check_group_gradients(const BoundCall& call) {
+  if (call.extent("batch") == 0) call.refuse("x has no image, expected one at least");
+  if (call.integer("groups") > Workspace::kCounters)
+    call.refuse(fmt::format("{} groups, expected {} at most", call.integer("groups"), Workspace::kCounters));
+}
+
 Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
   const int64_t pieces = ceil_div(call.extent("spatial"), config["BLOCK"]);
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
@@ -129,13 +139,13 @@ void check_dequantised(const BoundCall& call) {
   check_scales(call);
 }
 
-constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale
+constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale and reduce_all
 
 Grid counted_grid(const BoundCall&, const Config&, int num_sms) {
   return {unsigned(std::min<int64_t>(4 * num_sms, kMostNumbers))};
 }
 
-size_t tensor_scale_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
+size_t numbers_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
 
 void check_bins(const BoundCall& call) {
   constexpr int64_t kMostBins = 4096;
@@ -193,7 +203,8 @@ constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, 
 
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
-  const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), group ? group : config["STEP"]));
+  const int64_t steps =
+      std::max<int64_t>(1, ceil_div(call.extent("K"), group && config["BLOCK_M"] > 1 ? group : config["STEP"]));
   const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
   const int64_t programs = tiles > Workspace::kCounters ? 0 : std::min(config["PROGRAMS"], room) * num_sms;
   return {unsigned(tiles * std::clamp<int64_t>(programs / tiles, 1, steps))};
@@ -262,6 +273,7 @@ const LaunchRule tiles{tiles_grid};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule each_row{each_row_grid};
 const LaunchRule groups_of_channels{groups_of_channels_grid};
+const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
@@ -272,7 +284,7 @@ const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
 const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
 const LaunchRule counted{counted_grid, nullptr, check_bins};
-const LaunchRule tensor_scale{counted_grid, tensor_scale_bytes};
+const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule rows_and_columns{rows_and_columns_grid};

@@ -27,6 +27,8 @@ extern const LaunchRule row_tiles, each_row;
 /// A program for each of the operand `groups`' groups of each image; for each BLOCK elements of each channel of each
 /// image.
 extern const LaunchRule groups_of_channels, channels_of_images;
+/// As groups_of_channels; each leaves two numbers a channel of its image.
+extern const LaunchRule group_gradients;
 
 /// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
 /// cluster's programs one counts.
@@ -48,7 +50,7 @@ extern const LaunchRule chunks;
 /// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
 extern const LaunchRule quantised, quantised_groups, dequantised;
 /// Four programs a multiprocessor; each leaves a number.
-extern const LaunchRule counted, tensor_scale;
+extern const LaunchRule counted, numbers;
 
 /// A program for each row, which it has in registers as a whole.
 extern const LaunchRule sorted_rows;

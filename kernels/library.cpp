@@ -165,7 +165,7 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
     case Source::Kind::RowsClass:
       return rows_class(num_sms, call.extent("rows"));
     case Source::Kind::RowClass:
-      return integer(row_class(call.extent("M")));
+      return integer(call.extent("M") <= 2 ? call.extent("M") : row_class(call.extent("M")));
     case Source::Kind::Partials:
       return Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     case Source::Kind::Counters:

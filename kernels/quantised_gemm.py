@@ -7,8 +7,10 @@ W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 fo
 are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (zeros are,
 to A's type, in which integers up to 128 are exact).
 
-The transposed product W A^T is computed, whose instructions take 8 rows of A and more. Where tiles are few, several programs share
-the K-steps of a tile; the last one that is done adds up their sums in order, so that results are the same in every run.
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more. One or two rows of A are multiplied without
+tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the
+sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that is done adds up their sums in
+order, so that results are the same in every run.
 """
 
 import triton
@@ -23,12 +25,15 @@ from tiles import activate
 
 
 def tile(m, n, k, warps, stages, programs):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs}
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
 def configs():
     found = []
+    for n, k, warps, stages in [(4, 2048, 2, 2), (8, 2048, 2, 1), (8, 1024, 1, 1), (4, 1024, 1, 2), (4, 1024, 1, 3), (2, 4096, 4, 2), (4, 4096, 4, 1),
+                                (2, 2048, 2, 3), (16, 1024, 1, 1), (8, 4096, 4, 1), (4, 512, 1, 2), (1, 64, 1, 1)]:
+        found.append(tile(1, n, k, warps, stages, 16))
     for m in [16, 32, 48, 64]:
         for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
                                       (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
@@ -42,7 +47,12 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many."""
+    """Tiles that hold all rows of A, or 96 and more of many; one or two rows without tensor cores."""
+    if named_args["M"] <= 2:
+        # A thread's piece of W lies in one group.
+        rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
+        wide = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
+        return wide if len(wide) > 0 else rows[-1:]
     rows = row_class(named_args["M"])
     kept = []
     for config in configs:
@@ -184,6 +194,45 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
 
 
 @triton.jit
+def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
+                 PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, STAGES: tl.constexpr,
+                 EVEN_K: tl.constexpr):
+    """The products of the steps from `begin` to `end` of BLOCK_N rows of W and one row of A, as a column. PIECE elements of a row are
+    16 bytes, which a thread has, and are of one group."""
+    FOUR_BITS: tl.constexpr = b_ptr.dtype.element_ty == tl.uint8
+    PIECE: tl.constexpr = 32 if FOUR_BITS else 16
+    TYPE: tl.constexpr = tl.float16 if FOUR_BITS else tl.float32  # any of 4 bits is exact
+    row_mask = (row < N)[:, None]
+    b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
+    a_row = a_ptr + tl.cast(col, tl.int64) * a_stride
+    none = tl.zeros([BLOCK_N, 1], tl.float32)
+    sums = tl.zeros([BLOCK_N, BLOCK_K // PIECE], tl.float32)
+    for step in tl.range(begin, end, num_stages=STAGES):
+        first = step * BLOCK_K
+        at = first + tl.arange(0, BLOCK_K)
+        a = tl.load(a_row + at, mask=(at < K) & (col < M), other=0.0).to(tl.float32)
+        w = load_weights(b_row, first, K, row_mask, none, PACKED, TYPE, BLOCK_K, EVEN_K).to(tl.float32)
+        products = tl.sum(tl.reshape(w * a[None, :], [BLOCK_N, BLOCK_K // PIECE, PIECE]), axis=2)
+        piece = step * (BLOCK_K // PIECE) + tl.arange(0, BLOCK_K // PIECE)
+        group = piece * PIECE // GROUP if GROUP > 0 else piece * 0
+        there = row_mask & (piece * PIECE < K)[None, :]
+        if zeros_ptr is not None:
+            zero = tl.load(zeros_ptr + row[:, None].to(tl.int64) * zeros_stride + group[None, :], mask=there, other=0).to(tl.float32)
+            products -= zero * tl.sum(tl.reshape(a, [BLOCK_K // PIECE, PIECE]), axis=1)[None, :]
+        if GROUP > 0:
+            scale = tl.load(scales_ptr + row[:, None].to(tl.int64) * scales_stride + group[None, :], mask=there, other=0)
+            if scales_ptr.dtype.element_ty == tl.uint8:
+                products *= power_of_two(scale.to(tl.int32))
+            else:
+                products *= scale.to(tl.float32)
+        sums += products
+    acc = tl.sum(sums, axis=1)[:, None]
+    if GROUP == 0:
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row < N)[:, None]
+    return acc
+
+
+@triton.jit
 def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.constexpr):
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + row, mask=row < N, other=0.0).to(tl.float32)[:, None]
@@ -194,13 +243,13 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 12})
 @triton.heuristics({
-    "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 else args["STEP"],
-    "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 else args["STEP"]) == 0,
+    "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"],
+    "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"]) == 0,
 })
 @triton.jit
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
-                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, BLOCK_K: tl.constexpr,
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK_K: tl.constexpr,
                    EVEN_K: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles. Those of a tile leave their sums, and the last
     one sets the tile's counter back."""
@@ -215,8 +264,12 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
     steps = tl.cdiv(K, BLOCK_K)
     begin = share * (steps // splits) + min(share, steps % splits)
     end = begin + steps // splits + (share < steps % splits)
-    acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K,
-                   a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K)
+    if BLOCK_M == 1:
+        acc = multiply_row(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
+                           zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
+    else:
+        acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K)
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:

@@ -78,6 +78,11 @@ TEST_F(TypedEntries, NormsOfImages) {
   batch_norm(device(), image(y), image(x), x.vector(), ones.vector(),
              {.bias = ones.vector(), .eps = 0, .activation = Activation::Relu});
   expect_near(y, {1, 2, 0, 0});
+  group_norm_backward(device(), image(y), v.vector(), w.vector(), image(ones), image(x), 1, ones.vector());
+  expect_near(y, {0, 0, 0, 0});
+  expect_near(w, {2, 2});
+  l2_norm_backward(device(), y.matrix(), x.matrix(), x.matrix());
+  expect_near(y, {0, 0, 0, 0});
 }
 
 TEST_F(TypedEntries, Losses) {
@@ -103,6 +108,8 @@ TEST_F(TypedEntries, Reductions) {
   expect_near(v, {3.5, 0});
   reduce_columns(device(), v.vector(), x.matrix(), Reduction::Max);
   expect_near(v, {3, 4});
+  reduce_all(device(), w.number(), x.matrix(), Reduction::Sum);
+  expect_near(w, {7});
   Buffer index(device(), std::vector<int32_t>{7, 7});
   arg_extreme(device(), Vector<int32_t>(index, 2), x.matrix(), Extreme::Min, v.vector());
   EXPECT_EQ(index.download<int32_t>(), (std::vector<int32_t>{0, 0}));
