@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "codegen/exec/debug/pictures.h"
+#include "codegen/exec/debug/tile_json.h"
 #include "codegen/exec/debug/tile_view.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/error.h"
@@ -65,27 +66,6 @@ int64_t count_of(const std::string& text, int64_t absent) {
   return *count;
 }
 
-/// A number as JSON, which has no infinities and NaNs: these as text.
-Json json_number(const TileView& tile, int64_t element) {
-  if (!tile.has(element)) return nullptr;
-  const double x = tile.number(element);
-  if (tile.place().pointer || !std::isfinite(x)) return tile.text(element);
-  if (tile.place().elem == Elem::I1) return x != 0;
-  return is_float(tile.place().elem) ? Json(x) : Json(int64_t(x));
-}
-
-Json json_values(const TileView& tile, const TileSlice& slice, std::vector<int64_t>& at) {
-  if (at.size() == slice.axes.size()) return json_number(tile, tile.element_at(at));
-  Json out = Json::array();
-  const auto axis = slice.axes[at.size()];
-  for (int64_t i = axis.begin; i < axis.end; ++i) {
-    at.push_back(i);
-    out.push_back(json_values(tile, slice, at));
-    at.pop_back();
-  }
-  return out;
-}
-
 }  // namespace
 
 class Debugger::Session {
@@ -120,6 +100,8 @@ class Debugger::Session {
   bool is_at_break(size_t stop) const;
   bool stores(size_t stop) const;
 
+  /// "thread 37 (warp 1, lane 5)", of a cluster with the block ahead of it.
+  std::string who(uint32_t thread) const;
   /// The latest event that gave the name a value; a Refusal where there is none.
   size_t value_event(const std::string& name) const;
   /// Splits "name[...]" or "name [...]"; the view is of the name's value.
@@ -170,7 +152,9 @@ const std::vector<Debugger::Session::Command> Debugger::Session::kCommands = {
     {"names", "n", "", "list what has a value here", &Session::do_names},
     {"print", "p", "NAME[INDEX]", "show a value: acc, acc[0:4, 8:16], acc[3]", &Session::do_print},
     {"owner", "o", "NAME[INDEX]", "tell which threads and registers hold an element", &Session::do_owner},
-    {"thread", "t", "T NAME", "show what the registers of thread T hold of a value", &Session::do_thread},
+    {"thread", "t", "T NAME",
+     "show what the registers of thread T hold of a value; those of a cluster count on through its blocks",
+     &Session::do_thread},
     {"layout", "la", "NAME[INDEX] [FILE.svg]", "tell the layout of a tile, or draw it", &Session::do_layout},
     {"picture", "pic", "NAME[INDEX] FILE.svg", "draw the values of a tile as colours", &Session::do_picture},
     {"help", "h", "", "list the commands", &Session::do_help},
@@ -438,6 +422,12 @@ TileSlice Debugger::Session::slice_of(const TileView& tile, const std::string& i
   return *slice;
 }
 
+std::string Debugger::Session::who(uint32_t thread) const {
+  const uint32_t in_block = recording_.launch().threads / recording_.launch().blocks, own = thread % in_block;
+  const std::string block = recording_.launch().blocks > 1 ? fmt::format("block {}, ", thread / in_block) : "";
+  return fmt::format("{}thread {} (warp {}, lane {})", block, own, own / 32, own % 32);
+}
+
 void Debugger::Session::do_names(const std::string&, Answer& answer) {
   std::map<std::string, size_t> latest;
   for (size_t event = 0; event < event_of(at_); ++event)
@@ -476,12 +466,11 @@ void Debugger::Session::do_print(const std::string& arguments, Answer& answer) {
   std::string name, index;
   const TileView view = tile(arguments, name, index);
   const TileSlice slice = slice_of(view, index);
-  std::vector<int64_t> at;
   answer.json["name"] = name;
   answer.json["dtype"] = (view.place().pointer ? "*" : "") + std::string(elem_info(view.place().elem).tl);
   answer.json["shape"] = view.place().shape;
   answer.json["line"] = view.place().line;
-  answer.json["values"] = json_values(view, slice, at);
+  answer.json["values"] = tile_json(view, slice);
   if (view.place().shape.empty()) {
     answer.text = fmt::format("{} = {} ({}, line {})\n", name, view.text(0), view.type(), view.place().line);
   } else {
@@ -511,13 +500,10 @@ void Debugger::Session::do_owner(const std::string& arguments, Answer& answer) {
   answer.json["holders"] = Json::array();
   answer.text = fmt::format("{}{} = {}\n", name, view.coordinates(element), view.text(element));
   for (const TileHolder& holder : view.holders(element)) {
-    answer.json["holders"].push_back({{"thread", holder.thread},
-                                      {"warp", holder.thread / 32},
-                                      {"lane", holder.thread % 32},
-                                      {"register", holder.reg}});
+    answer.json["holders"].push_back(
+        {{"thread", holder.thread}, {"register", holder.reg}, {"who", who(holder.thread)}});
     if (answer.json["holders"].size() <= 16)
-      answer.text += fmt::format("  thread {} (warp {}, lane {}), register {}\n", holder.thread, holder.thread / 32,
-                                 holder.thread % 32, holder.reg);
+      answer.text += fmt::format("  {}, register {}\n", who(holder.thread), holder.reg);
   }
   if (const size_t n = answer.json["holders"].size(); n > 16) answer.text += fmt::format("  and {} more\n", n - 16);
 }
@@ -534,8 +520,7 @@ void Debugger::Session::do_thread(const std::string& arguments, Answer& answer) 
   answer.json["thread"] = *thread;
   answer.json["name"] = name;
   answer.json["registers"] = Json::array();
-  answer.text = fmt::format("{} in thread {} (warp {}, lane {}): {} registers\n", name, *thread, *thread / 32,
-                            *thread % 32, place.registers);
+  answer.text = fmt::format("{} in {}: {} registers\n", name, who(uint32_t(*thread)), place.registers);
   for (uint32_t r = 0; r < place.registers; ++r) {
     const int32_t element = place.elements[size_t(*thread) * place.registers + r];
     if (element < 0) continue;

@@ -102,9 +102,16 @@ void Recording::keep(RecordedEvent& event, uint32_t thread, const uint64_t* pair
 std::string Recording::save() const {
   using Json = nlohmann::json;
   const auto three = [](const Grid& g) { return Json{g.x, g.y, g.z}; };
-  Json json = {{"tegula recording", kFormat}, {"kernel", launch_.kernel},   {"program", three(launch_.program)},
-               {"grid", three(launch_.grid)}, {"threads", launch_.threads}, {"error", error_},
-               {"strays", strays_},           {"places", Json::array()},    {"events", Json::array()}};
+  Json json = {{"tegula recording", kFormat},
+               {"kernel", launch_.kernel},
+               {"program", three(launch_.program)},
+               {"grid", three(launch_.grid)},
+               {"threads", launch_.threads},
+               {"blocks", launch_.blocks},
+               {"error", error_},
+               {"strays", strays_},
+               {"places", Json::array()},
+               {"events", Json::array()}};
   for (const RecordedPlace& p : places_)
     json["places"].push_back({int(p.kind), p.name, p.constant, p.file, p.line, p.column, int(p.elem), p.pointer,
                               p.shape, p.layout, p.registers, p.elements});
@@ -119,7 +126,7 @@ Recording Recording::load(const std::string& bytes, const std::string& name) try
     throw FileError(fmt::format("'{}' was recorded by another version", name));
   const auto three = [&](const char* key) { return Grid{json.at(key)[0], json.at(key)[1], json.at(key)[2]}; };
   Recording recording;
-  recording.begin({json.at("kernel"), three("program"), three("grid"), json.at("threads")});
+  recording.begin({json.at("kernel"), three("program"), three("grid"), json.at("threads"), json.at("blocks")});
   recording.error_ = json.at("error");
   recording.strays_ = json.at("strays").get<std::vector<uint32_t>>();
   for (const auto& p : json.at("places")) {

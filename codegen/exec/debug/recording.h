@@ -50,7 +50,8 @@ class Recording {
     std::string kernel;
     Grid program;  ///< its indices
     Grid grid;
-    uint32_t threads = 0;  ///< of the program, those of all blocks of a cluster
+    uint32_t threads = 0;  ///< of the program, those of all blocks of a cluster one after another
+    uint32_t blocks = 1;
   };
   /// Forgets what was recorded.
   void begin(Launch launch);

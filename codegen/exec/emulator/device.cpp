@@ -409,7 +409,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       launch.on_stream = order_.launch(number, code.image, grid);
     }
     if (recording_ && recorded_.x < grid.x && recorded_.y < grid.y && recorded_.z < grid.z) {
-      recording_->begin({code.image.kernel, recorded_, grid, launch.threads * launch.blocks});
+      recording_->begin({code.image.kernel, recorded_, grid, launch.threads * launch.blocks, launch.blocks});
       launch.recording = recording_;
       launch.recorded_program = (uint64_t(recorded_.z) * grid.y + recorded_.y) * grid.x + recorded_.x;
     }
