@@ -51,7 +51,7 @@ struct LaunchOptions {
   /// allow no tensor map takes other code.
   int bulk_copies = 0;
   /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
-  /// is set to another value than 0.
+  /// is set to another value than 0. 2: statements and named values are told to a debugger too, as `tegula debug` asks.
   int debug = 0;
   /// Thread blocks that run a program together, as a cluster (GPUs from sm_90 on): 1, 2, 4, 8 or 16. The program's
   /// tiles are divided over them, so that a row of a matrix may be as wide as the registers of all of them.

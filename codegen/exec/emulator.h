@@ -13,6 +13,8 @@
 
 namespace tegula {
 
+class Recording;
+
 struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
@@ -45,6 +47,9 @@ class EmulatorDevice : public Device {
   virtual void register_host_range(const void* begin, size_t bytes) = 0;
   /// Takes back one registration of the range that begins there. Throws DeviceError if there is none.
   virtual void unregister_host_range(const void* begin) = 0;
+  /// From here on a launch that has this program records it, in place of what the recording held, where its kernel was
+  /// compiled with debug=2. Null: none does. The recording must live as long as it is set; launches must not overlap.
+  virtual void record_program(Recording* recording, Grid program) = 0;
 };
 
 /// An emulator. Throws DeviceError if the target is not known or the host cannot run it.

@@ -110,7 +110,7 @@ Val Checker::eval_node(const Expr& e) {
 
 Val Checker::eval_named(const Expr& e) {
   Val value = eval(*e.children[0]);
-  bind(e.text, value, true, e.loc);
+  assign_name(e.text, value, true, e.loc);
   return value;
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "codegen/exec/debug/recording.h"
 #include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/approximations.h"
 #include "codegen/exec/emulator/matrix_product.h"
@@ -551,6 +552,14 @@ void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_
   if (kind == 2) append_directive(line, format, std::bit_cast<double>(bits));
   append_directive(line, format, 0);
   program.prints.add(fiber.prints, position, index, std::move(line));
+}
+void emu_watch(uint64_t text, uint64_t pairs, uint32_t count) {
+  const Launch& launch = this_worker->launch();
+  const Fiber& fiber = this_worker->fiber();
+  const Program& program = *fiber.program;
+  if (!launch.recording || program.number != launch.recorded_program) return;
+  launch.recording->add(program.block * launch.threads + fiber.thread, reinterpret_cast<const char*>(text),
+                        reinterpret_cast<const uint64_t*>(pairs), count);
 }
 void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32_t place) {
   Worker& worker = *this_worker;
