@@ -82,7 +82,7 @@ class ScaledGemm(side_by_side.Case):
         for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k}):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
-            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"]) + " late" * how["LATE"]
+            label += " transposed" * how["SWAP"] + " persistent" * bool(how["PROGRAMS"])
             label += f" {c.num_ctas} blocks" * (c.num_ctas > 1)
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"ACTIVATION": "none", "BLOCKS": self.scales == "block", "PROMOTE": promote,

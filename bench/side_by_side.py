@@ -9,6 +9,7 @@ import math
 import pathlib
 import statistics
 import sys
+import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -22,21 +23,26 @@ sys.path[:0] = [str(HERE), str(ROOT / "bindings" / "python")]
 import harness
 import tegula
 
+loading = threading.Lock()  # candidates are built by several threads
+
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def load_module(name):
     """A file of kernels/ as Triton sees it."""
-    known = sys.modules.get("library_" + name)
-    if known:
-        return known
-    spec = importlib.util.spec_from_file_location("library_" + name, ROOT / "kernels" / f"{name}.py")
-    if str(ROOT / "kernels") not in sys.path:
-        sys.path.append(str(ROOT / "kernels"))  # the texts import from each other
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    with loading:
+        known = sys.modules.get("library_" + name)
+        if known:
+            return known
+        spec = importlib.util.spec_from_file_location("library_" + name, ROOT / "kernels" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        sys.path.insert(0, str(ROOT / "kernels"))  # the texts import from each other; a bench may have the name of one
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.remove(str(ROOT / "kernels"))
+        return module
 
 
 def jit_function(function):

@@ -285,6 +285,34 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
     if_((undone >> part) % 2 != 0, [&] { sum_part(part, partials, splits, ahead); });
 }
 
+void shared_product(const GemmParams& p, const Epilogue& epilogue) {
+  const auto [tile_m, tile_n] = place(p, program_id(0));
+  Tile first_row = (tile_m * p.BLOCK_M).to(tl::int64), first_col = (tile_n * p.BLOCK_N).to(tl::int64);
+  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N), depth = arange(0, p.BLOCK_K);
+  Tile row_mask = inside(tile_m * p.BLOCK_M + row, p.M, p.even[0]);
+  Tile col_mask = inside(tile_n * p.BLOCK_N + col, p.N, p.even[1]);
+  Tile steps = cdiv(p.K, p.BLOCK_K * p.SHARES);
+  Tile begin = arange(0, p.SHARES) * (steps * p.BLOCK_K);
+
+  Tile first_depth = begin.to(tl::int64)[{all, none, none}];
+  Tile a_ptrs = p.a + first_row * p.stride_am + first_depth * p.stride_ak + row[{none, all, none}] * p.stride_am +
+                depth[{none, none, all}] * p.stride_ak;
+  Tile b_ptrs = p.b + first_col * p.stride_bn + first_depth * p.stride_bk + depth[{none, all, none}] * p.stride_bk +
+                col[{none, none, all}] * p.stride_bn;
+  Tile acc =
+      zeros(p.SWAP ? list({p.SHARES, p.BLOCK_N, p.BLOCK_M}) : list({p.SHARES, p.BLOCK_M, p.BLOCK_N}), tl::float32);
+  for (Tile k : range(0, steps)) {
+    Tile depth_mask = begin[{all, none}] + k * p.BLOCK_K + depth[{none, all}] < p.K;
+    Tile a = load(a_ptrs, row_mask[{none, all, none}] & depth_mask[{all, none, all}], 0.0);
+    Tile b = load(b_ptrs, depth_mask[{all, all, none}] & col_mask[{none, none, all}], 0.0);
+    acc = p.SWAP ? dot(permute(b, list({0, 2, 1})), permute(a, list({0, 2, 1})), acc) : dot(a, b, acc);
+    a_ptrs += p.BLOCK_K * p.stride_ak;
+    b_ptrs += p.BLOCK_K * p.stride_bk;
+  }
+  Tile total = sum(acc, 0);
+  finish(p, p.SWAP ? trans(total) : total, tile_m, tile_n, row, epilogue);
+}
+
 void streamed_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile program = program_id(0), programs = num_programs(0);
   Tile tiles = cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), steps = cdiv(p.K, p.BLOCK_K);
@@ -332,6 +360,7 @@ void product(const GemmParams& p, const Tile& program, const Epilogue& epilogue)
 void record_gemm(const GemmParams& p, const Epilogue& epilogue) {
   if (p.PARTS > 0) return divided_product(p, epilogue);
   if (p.STREAM) return streamed_product(p, epilogue);
+  if (p.SHARES > 1) return shared_product(p, epilogue);
   if (!p.PROGRAMS) return product(p, program_id(0), epilogue);
   for (Tile program : range(program_id(0), cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), num_programs(0)))
     product(p, program, epilogue);

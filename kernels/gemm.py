@@ -15,6 +15,9 @@ run. What others left undone, as they did not see all start, is done by the prog
 a program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
 `counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
 
+With SHARES above 1 the shares of a tile are products of a batch, one for each block of a cluster of as many blocks
+(num_ctas), which add up their sums through each other's shared memory: also in the order of the shares.
+
 Where the tiles are more than the programs that run at a time but do not fill the last round of these, STREAM has the
 programs share the last two rounds evenly, so that one goes on in the midst of a tile where another one has stopped.
 """
@@ -69,10 +72,12 @@ def gelu_tanh_fast(acc):
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
-              "STREAM": stream}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages)
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False, blocks=1, shares=1):
+    """A configuration. `blocks` of a cluster divide the tile, or K where these are the shares; each has as many warps and
+    stages."""
+    how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
+           "STREAM": stream, "SHARES": shares}
+    return triton.Config(how, num_warps=warps, num_stages=stages, num_ctas=blocks)
 
 
 def configs():
@@ -86,6 +91,9 @@ def configs():
     found.append(tile(256, 128, 64, 8, 3, 8, 1))
     found.append(tile(128, 256, 32, 8, 6, 8, 1))
     found.append(tile(128, 128, 32, 4, 5, 8, 2))
+    # Two blocks, each of which brings half of B's columns for both.
+    for m, n, stages in [(256, 64, 8), (128, 128, 8)]:
+        found.append(tile(m, n, 64, 4, stages, blocks=2))
     # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.
     for n, stages, groups in [(192, 4, [4, 16]), (192, 3, [4, 8, 16]), (224, 3, [4, 16])]:
         for group in groups:
@@ -121,6 +129,9 @@ DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4
            (96, 128, 64, 8, 5, True), (128, 64, 128, 8, 3, False), (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False),
            (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False), (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True),
            (256, 128, 64, 8, 3, True)]
+# Tiles whose shares of K are added up in clusters: rows, columns, K-step, warps, stages, transposed.
+SHARED = [(64, 128, 128, 4, 4, False), (64, 128, 64, 4, 8, False), (64, 256, 64, 8, 4, False), (128, 128, 64, 8, 6, False),
+          (128, 128, 64, 4, 6, False), (128, 256, 64, 8, 4, False), (192, 128, 64, 8, 4, True)]
 # Tiles whose last ones the programs share evenly: rows, columns, K-step, warps, stages, programs a multiprocessor.
 STREAMED = [(128, 256, 64, 8, 3, 1), (256, 128, 64, 8, 3, 1), (128, 192, 64, 8, 4, 1), (128, 128, 32, 4, 5, 2)]
 # Multiprocessors of a large GPU: what the choice of configurations goes by. How often a tile is divided the launch says.
@@ -147,6 +158,19 @@ def divided(M, N, K):
             while parts > splits:
                 parts = parts // 2
             found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap))
+    return found
+
+
+def shared(M, N, K):
+    """Configurations with as many shares of each tile as clusters have blocks, so that more than half of the
+    multiprocessors have one."""
+    found = []
+    for m, n, k, warps, stages, swap in SHARED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        for shares in [2, 4, 8, 16]:
+            if tiles * shares <= PROCESSORS and 2 * tiles * shares > PROCESSORS and K >= 2 * k * shares:
+                if m < 2 * M and n < 2 * N:
+                    found.append(tile(m, n, k, warps, stages, 8, 0, 0, swap, False, shares, shares))
     return found
 
 
@@ -187,6 +211,7 @@ def fitting(configs, named_args, **kwargs):
             kept.append(config)
     if named_args["partials_ptr"] is not None:
         kept += divided(M, N, K) + streamed(M, N, K)
+    kept += shared(M, N, K)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
     return kept
@@ -423,6 +448,42 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
 
 
 @triton.jit
+def shared_product(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+                   EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+                   SHARES: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
+    """One tile of C, of SHARES products that each take as many K-steps. (Bulk copies take a share's first column from the
+    mask.)"""
+    tile_m, tile_n = place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
+    row = tl.arange(0, BLOCK_M)
+    col = tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
+    col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
+    steps = tl.cdiv(K, BLOCK_K * SHARES)
+    begin = tl.arange(0, SHARES) * (steps * BLOCK_K)
+
+    first_depth = begin.to(tl.int64)[:, None, None]
+    a_ptrs = a_ptr + first_row * stride_am + first_depth * stride_ak + row[None, :, None] * stride_am + depth[None, None, :] * stride_ak
+    b_ptrs = b_ptr + first_col * stride_bn + first_depth * stride_bk + depth[None, :, None] * stride_bk + col[None, None, :] * stride_bn
+    acc = tl.zeros((SHARES, BLOCK_N, BLOCK_M) if SWAP else (SHARES, BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, steps):
+        depth_mask = begin[:, None] + k * BLOCK_K + depth[None, :] < K
+        a = tl.load(a_ptrs, mask=row_mask[None, :, None] & depth_mask[:, None, :], other=0.0)
+        b = tl.load(b_ptrs, mask=depth_mask[:, :, None] & col_mask[None, None, :], other=0.0)
+        if SWAP:
+            acc = tl.dot(tl.permute(b, (0, 2, 1)), tl.permute(a, (0, 2, 1)), acc)
+        else:
+            acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K * stride_ak
+        b_ptrs += BLOCK_K * stride_bk
+    total = tl.sum(acc, axis=0)
+    if SWAP:
+        total = tl.trans(total)
+    finish(total, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+
+
+@triton.jit
 def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                      stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
                      BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
@@ -478,10 +539,12 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
 def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,
          partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
          GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
-         EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, STREAM: tl.constexpr = False, ATOMIC: tl.constexpr = False):
+         EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, STREAM: tl.constexpr = False, ATOMIC: tl.constexpr = False,
+         SHARES: tl.constexpr = 1):
     """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor;
     ATOMIC: whose sums are added up as they come, so that results differ in the last bits from run to run. STREAM: PROGRAMS
-    programs for each multiprocessor share all K-steps evenly. Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
+    programs for each multiprocessor share all K-steps evenly. SHARES above 1: a program a tile of C, whose blocks share K.
+    Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
     tile to tile: the next one's operands are on their way while the epilogue of the one before runs."""
     if PARTS > 0:
         divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
@@ -489,6 +552,9 @@ def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk
     elif STREAM:
         streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                          stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)
+    elif SHARES > 1:
+        shared_product(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, EPILOGUE,
+                       BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SHARES, SWAP, EVEN_M, EVEN_N)
     elif PROGRAMS == 0:
         product(tl.program_id(0), c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
                 EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)

@@ -41,7 +41,7 @@ namespace detail {
 /// The kernel's parameters; `even`: of M, N, K.
 struct GemmParams {
   Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, partials, counters;
-  int64_t BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS, PARTS;
+  int64_t BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS, PARTS, SHARES;
   bool SWAP, STREAM, ATOMIC;
   std::array<bool, 3> even;
   bool has_bias;
@@ -60,12 +60,21 @@ struct GemmFunction : F {
                   Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N, Const<"BLOCK_K"> BLOCK_K,
                   Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"PARTS"> PARTS, Const<"SWAP", bool> SWAP,
                   Const<"EVEN_M", bool> EVEN_M, Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K,
-                  Const<"HAS_BIAS", bool> HAS_BIAS, Const<"STREAM", bool> STREAM, Const<"ATOMIC", bool> ATOMIC) const {
-    record_gemm({c,         a,         b,         bias,      M,
-                 N,         K,         stride_am, stride_ak, stride_bk,
-                 stride_bn, stride_cm, stride_cn, partials,  counters,
-                 BLOCK_M,   BLOCK_N,   BLOCK_K,   GROUP_M,   PROGRAMS,
-                 PARTS,     SWAP,      STREAM,    ATOMIC,    {EVEN_M, EVEN_N, EVEN_K},
+                  Const<"HAS_BIAS", bool> HAS_BIAS, Const<"STREAM", bool> STREAM, Const<"ATOMIC", bool> ATOMIC,
+                  Const<"SHARES"> SHARES) const {
+    record_gemm({c,         a,
+                 b,         bias,
+                 M,         N,
+                 K,         stride_am,
+                 stride_ak, stride_bk,
+                 stride_bn, stride_cm,
+                 stride_cn, partials,
+                 counters,  BLOCK_M,
+                 BLOCK_N,   BLOCK_K,
+                 GROUP_M,   PROGRAMS,
+                 PARTS,     SHARES,
+                 SWAP,      STREAM,
+                 ATOMIC,    {EVEN_M, EVEN_N, EVEN_K},
                  HAS_BIAS},
                 [&](Tile acc, const GemmTile& at) -> Tile {
                   const F& epilogue = *this;

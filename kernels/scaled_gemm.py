@@ -12,8 +12,7 @@ up in fp32. Hopper's tensor cores keep about 14 bits of sums of float8: PROMOTE 
 as those of blocks are. Without it all of K is summed in few bits, which is faster.
 
 `m_class` stands for M where tuning tells problems apart. SWAP has the transposed product computed, B^T A^T, whose instructions take any
-number of rows of A. LATE has the sums of blocks scaled a K-step late, under the products of the next one, where all columns of a tile
-share their scale (BLOCK_N divides 128).
+number of rows of A.
 """
 
 import triton
@@ -26,9 +25,10 @@ from tiles import activate, inside
 SCALED = tl.constexpr(128)
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, swap=False, late=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap, "LATE": late}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages)
+def tile(m, n, k, warps, stages, group=8, programs=0, swap=False, blocks=1):
+    """A configuration. `blocks` of a cluster divide the tile, each with as many warps and stages."""
+    how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "SWAP": swap}
+    return triton.Config(how, num_warps=warps, num_stages=stages, num_ctas=blocks)
 
 
 def configs():
@@ -37,10 +37,13 @@ def configs():
         for group in [8, 16]:
             found.append(tile(256, 128, 128, 8, 4, group, programs))
             found.append(tile(128, 256, 128, 8, 4, group, programs))
+        found.append(tile(256, 128, 128, 8, 3, 8, programs))
         found.append(tile(128, 192, 128, 8, 5, 8, programs))
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
-        found.append(tile(128, 128, 128, 8, 5, 8, programs, False, True))
+    # Two blocks, each of which brings half of B's columns, or A's rows, for both.
+    for m, n, stages in [(512, 128, 3), (256, 256, 4), (256, 192, 4)]:
+        found.append(tile(m, n, 128, 8, stages, 8, 1, False, 2))
     for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (64, 128, 128, 4, 8), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
                                    (64, 64, 64, 4, 8), (32, 32, 64, 2, 4), (32, 64, 128, 4, 4)]:
         found.append(tile(m, n, k, warps, stages))
@@ -106,7 +109,7 @@ def scale_sums(acc, ptr, first, at, stride, mask, AXIS: tl.constexpr):
 def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    stride_cm, stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                    PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-                   SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, LATE: tl.constexpr = False):
+                   SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """One tile of C."""
     tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
@@ -123,28 +126,17 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
         # Columns beyond the last block are those of the last one, which leaves runs of equal scales whole.
         block = tl.minimum((tile_n * BLOCK_N + col) // SCALED, (N - 1) // SCALED)
         scale_b_ptrs = scale_b_ptr + block * stride_sbn
-        if LATE:
-            # The sums of the K-step before are scaled under the products of this one.
-            sums = tl.zeros_like(acc)
-            scale = tl.zeros((BLOCK_M,), tl.float32)
-            scale_b_ptrs = scale_b_ptr + first_col // SCALED * stride_sbn
-        for k in range(0, tl.cdiv(K, BLOCK_K)):
+        # Large tiles have warps of their own copy: the others then need not wait for each other, and while some scale their
+        # sums the tensor cores multiply for others.
+        for k in tl.range(0, tl.cdiv(K, BLOCK_K), warp_specialize=BLOCK_M * BLOCK_N >= 16384):
             depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
             a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
             b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
             scale_a = tl.load(scale_a_ptrs + k * BLOCK_K // SCALED * stride_sak, mask=row_mask, other=0.0)
             scale_b = tl.load(scale_b_ptrs + k * BLOCK_K // SCALED * stride_sbk)
-            if LATE:
-                product = dot(a, b, None, SWAP, False)
-                acc += sums * (scale[None, :] if SWAP else scale[:, None])
-                sums = product
-                scale = scale_a * scale_b
-            else:
-                acc += dot(a, b, None, SWAP, False) * outer(scale_a, scale_b, SWAP)
+            acc += dot(a, b, None, SWAP, False) * outer(scale_a, scale_b, SWAP)
             a_ptrs += BLOCK_K * stride_ak
             b_ptrs += BLOCK_K * stride_bk
-        if LATE:
-            acc += sums * (scale[None, :] if SWAP else scale[:, None])
     else:
         for k in range(0, tl.cdiv(K, BLOCK_K)):
             depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
@@ -174,14 +166,14 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
 def scaled_gemm(c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                 stride_sam, stride_sak, stride_sbn, stride_sbk, m_class, ACTIVATION: tl.constexpr, BLOCKS: tl.constexpr,
                 PROMOTE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-                PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, LATE: tl.constexpr = False):
+                PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
     """A program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from tile to tile."""
     if PROGRAMS == 0:
         scaled_product(tl.program_id(0), c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                        stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
-                       EVEN_N, EVEN_K, LATE)
+                       EVEN_N, EVEN_K)
     else:
         for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
             scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
                            stride_sam, stride_sak, stride_sbn, stride_sbk, ACTIVATION, BLOCKS, PROMOTE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M,
-                           EVEN_N, EVEN_K, LATE)
+                           EVEN_N, EVEN_K)

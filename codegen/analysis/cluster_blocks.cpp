@@ -38,7 +38,7 @@ class SameSearch {
 
  private:
   bool visit_op(const Op& op) {
-    return op.opcode != Opcode::BlockId && op.has(Pure) &&
+    return op.opcode != Opcode::BlockId && op.opcode != Opcode::ExchangeBlocks && op.has(Pure) &&
            std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* x) { return !x || visit(x); });
   }
 
@@ -56,7 +56,7 @@ bool runs_alike_in_blocks(const Op& op) {
 }
 
 bool meets_other_blocks(const Op& op, const std::unordered_map<const Value*, int>& uses) {
-  if (op.opcode == Opcode::Barrier) return true;
+  if (op.opcode == Opcode::Barrier || op.opcode == Opcode::ExchangeBlocks) return true;
   return op.opcode == Opcode::AtomicRmw && !op.get(attr::per_block) && uses.contains(op.result());
 }
 

@@ -15,7 +15,7 @@ bool same_in_blocks(const ir::Value* scalar);
 bool runs_alike_in_blocks(const ir::Op& op);
 
 /// Whether a thread of another block may wait for the op, or it for one, so that all threads of the cluster must come
-/// to it: barriers, and atomic operations whose results all blocks want.
+/// to it: barriers, exchanges, and atomic operations whose results all blocks want.
 bool meets_other_blocks(const ir::Op& op, const std::unordered_map<const ir::Value*, int>& uses);
 
 }  // namespace tegula

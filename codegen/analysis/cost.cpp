@@ -238,6 +238,7 @@ class Estimator {
       if (op.has(ir::Terminator) || op.results.empty()) continue;
       const ir::Type& type = op.result()->type;
       if (crosses_blocks(op, blocks_)) cluster_exchange_ += times;
+      if (op.opcode == Opcode::ExchangeBlocks) cluster_exchange_ += 2 * times;
       if (scratch_bytes(op)) {
         exchange_ += times;
         slots_ += 2.0 * double(held_elements(type)) * warps_ * times;

@@ -278,9 +278,11 @@ class HazardWalk {
       if (bits_along(*op.operand(0)->type.layout, Dim::Warp, int(op.get(attr::axis))).empty()) return;
     }
     write(op, {&op}, false, state);
+    state.unfenced.insert({&op});
+    // Other blocks read it, and all of them meet before and after.
+    if (op.opcode == Opcode::ExchangeBlocks) return barrier(state, false, true);
     barrier(state, false);
     state.read.insert({&op});
-    state.unfenced.insert({&op});
   }
 
   void start_product(const Op& op, State& state) {

@@ -254,6 +254,8 @@ int64_t scratch_bytes(const ir::Op& op) {
       if (view && !goes_through_shared(plan_conversion(*from.layout, *view).route)) return 0;
       return from.num_elements() * element_bytes(from);
     }
+    case ir::Opcode::ExchangeBlocks:
+      return op.operand(0)->type.layout ? place_bytes(op.operand(0)->type) : 0;
     case ir::Opcode::Sort:
       return op.operand(0)->type.layout ? sort_scratch(op) : 0;
     case ir::Opcode::Gather:

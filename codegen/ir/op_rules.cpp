@@ -415,6 +415,8 @@ void OpRules::semantics() {
       return shape_op();
     case Opcode::Reduce:
       return reduce();
+    case Opcode::ExchangeBlocks:
+      return exchange_blocks();
     case Opcode::Sort:
       return sort();
     case Opcode::Gather:

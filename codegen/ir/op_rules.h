@@ -37,6 +37,7 @@ class OpRules {
   void constant();
   void shape_op();
   void reduce();
+  void exchange_blocks();
   void sort();
   void gather();
   void histogram();

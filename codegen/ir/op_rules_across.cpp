@@ -53,6 +53,22 @@ void OpRules::reduce() {
   }
 }
 
+void OpRules::exchange_blocks() {
+  const Type& x = in(0);
+  if (!want(x.is_tile(), fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
+  const auto axis = axis_below(x.rank());
+  if (!axis) return;
+  const int64_t blocks = func_.num_ctas(), extent = x.shape[size_t(*axis)];
+  if (!want(extent % blocks == 0 && (extent & (extent - 1)) == 0,
+            fmt::format("dimension {} of {} elements, expected a power of two and {} or more", *axis, extent, blocks)))
+    return;
+  Shape shape = x.shape;
+  shape[size_t(*axis)] /= blocks;
+  shape.insert(shape.begin(), blocks);
+  want(out().same_shape_and_elem(x.with_shape(shape)),
+       fmt::format("the result is {}, expected {}", out().to_string(), x.with_shape(shape).to_string()));
+}
+
 void OpRules::asynchronous_product() {
   const int64_t columns = op_->get(attr::columns);
   want(columns % 8 == 0 && out().shape.back() % columns == 0,

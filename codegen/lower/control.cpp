@@ -1,7 +1,6 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
 #include <algorithm>
 
-#include "codegen/analysis/late_sums.h"
 #include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
@@ -114,30 +113,20 @@ void lower_For(Lowering& l, const ir::Op& op) {
   l.b.SetInsertPoint(before);
   enter_loop(l, header, carried, initial);
 
-  // Leaves the loop, or lowers an iteration: what is carried to the next one.
-  auto iteration = [&] {
-    llvm::BasicBlock* inside = new_block(l, "for.body");
-    llvm::Value* i = l.scalar(loop.induction());
-    std::vector<Regs> carried_here;
-    for (size_t r = 0; r < loop.carried(); ++r) carried_here.push_back(l.get(loop.arg(r)));
-    results.add_incoming(carried_here);
-    l.b.CreateCondBr(goes_on(l, i, upper, step, sign), inside, done);
-    l.b.SetInsertPoint(inside);
-    l.lower_block(body);
-    std::vector<Regs> next = registers_of(l, body.terminator()->operands);
-    if (copies_ahead(body))
-      for (size_t r = 0; r < loop.carried(); ++r)
-        if (const ir::Type& type = loop.arg(r)->type; type.pointer && type.is_scalar())
-          next[r] = {l.hw("opaque_pointer", next[r])};
-    next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
-    return next;
-  };
-  std::vector<Regs> next = iteration();
-  // Sums that are used an iteration late stay in their registers if the body stands in the loop twice.
-  if (!late_sums(loop).empty()) {
-    for (size_t r = 0; r < next.size(); ++r) l.set(body.args[r].get(), next[r]);
-    next = iteration();
-  }
+  llvm::BasicBlock* inside = new_block(l, "for.body");
+  llvm::Value* i = l.scalar(loop.induction());
+  std::vector<Regs> carried_here;
+  for (size_t r = 0; r < loop.carried(); ++r) carried_here.push_back(l.get(loop.arg(r)));
+  results.add_incoming(carried_here);
+  l.b.CreateCondBr(goes_on(l, i, upper, step, sign), inside, done);
+  l.b.SetInsertPoint(inside);
+  l.lower_block(body);
+  std::vector<Regs> next = registers_of(l, body.terminator()->operands);
+  if (copies_ahead(body))
+    for (size_t r = 0; r < loop.carried(); ++r)
+      if (const ir::Type& type = loop.arg(r)->type; type.pointer && type.is_scalar())
+        next[r] = {l.hw("opaque_pointer", next[r])};
+  next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);
   if (has_inner_dots(op)) keep_invariants_inside(latch);

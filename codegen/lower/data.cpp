@@ -295,7 +295,43 @@ class SharedExchange {
     return read(ldmatrix, to, shared);
   }
 
+  /// What the blocks of the cluster have for this one: each writes its parts for all blocks, which lie as `parts` says,
+  /// and all read theirs. (Reading takes each block as many accesses as a conversion; nobody has to find room for what
+  /// others send.)
+  Regs exchange_blocks(const Regs& regs, const LinearLayout& parts, const LinearLayout& to) {
+    const LinearLayout shared = shared_layout_for_conversion(parts, to, bits_, nullptr);
+    write(std::nullopt, regs, parts, shared);
+    l_.cluster_barrier(op_.loc);
+    Regs out = read_from_blocks(to, shared);
+    l_.cluster_barrier(op_.loc);
+    return out;
+  }
+
  private:
+  // Along dimension 0 the part's number is this block's in each of the blocks that are numbered so in `to`.
+  Regs read_from_blocks(const LinearLayout& to, const LinearLayout& shared) {
+    const int blocks = int(to.outs()[0].size);
+    std::vector<LinearLayout::In> ins = to.ins();
+    for (LinearLayout::In& in : ins)
+      for (LinearLayout::Basis& basis : in.bases) basis[0] = 0;
+    LinearLayout::In own{Dim::Block, {}};
+    for (int bit = 1; bit < blocks; bit *= 2) {
+      own.bases.emplace_back(to.outs().size(), 0);
+      own.bases.back()[0] = bit;
+    }
+    std::erase_if(ins, [](const LinearLayout::In& in) { return in.dim == Dim::Block; });
+    ins.push_back(std::move(own));
+    const LinearLayout to_offset = LinearLayout(std::move(ins), to.outs()).invert_and_compose(shared);
+    Regs out(size_t(to.in_size(Dim::Register)), nullptr);
+    for_each_access(to, to_offset, [&](llvm::ArrayRef<int> registers) {
+      llvm::Value* there = l_.hw("address_in_block", {base_, l_.coordinate(to, Dim::Dim0, registers[0])});
+      Regs part = l_.load_cluster(l_.element_address(there, to_offset, registers[0], bits_ / 8), element_,
+                                  int(registers.size()), op_.loc);
+      for (size_t i = 0; i < registers.size(); ++i) out[size_t(registers[i])] = part[i];
+    });
+    return with_copies(std::move(out), to);
+  }
+
   std::optional<MatrixPlan> plan_load(const LinearLayout& to, const LinearLayout& shared) const {
     if (bits_ != 16 || !l_.target.has(Feature::Ldmatrix)) return std::nullopt;
     return plan_matrices(to, shared);
@@ -485,6 +521,21 @@ void lower_ThreadRead(Lowering& l, const ir::Op& op) {
     for (llvm::Value* x : l.load_shared(part.address(r), l.element_type(type.element()), part.width, op.loc))
       out.push_back(x);
   l.set(op.result(), std::move(out));
+}
+
+// A tile of the result's shape: the parts of the operand, by the blocks that they are for.
+void lower_ExchangeBlocks(Lowering& l, const ir::Op& op) {
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  const auto axis = size_t(op.get(ir::attr::axis));
+  ir::Shape divided = from.shape;
+  divided[axis] = to.shape[axis + 1];
+  divided.insert(divided.begin() + int64_t(axis), to.shape[0]);
+  std::vector<int> order{int(axis)};
+  for (int i = 0; i < int(divided.size()); ++i)
+    if (i != int(axis)) order.push_back(i);
+  const LinearLayout parts = from.layout->reshape_tile(divided)->permute_tile(order);
+  SharedExchange exchange(l, op, from.element(), l.shared_address(l.shared.offset.at(&op)));
+  l.set(op.result(), exchange.exchange_blocks(l.get(op.operand(0)), parts, *to.layout));
 }
 
 llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {

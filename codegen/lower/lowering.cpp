@@ -197,7 +197,8 @@ void Lowering::lower_body() {
 void Lowering::find_first_exchange() {
   if (copy_warps_) return;  // the blocks meet where these part
   auto waits = [&](const ir::Op& op) {
-    return shared.across.contains(&op) || (func.num_ctas() > 1 && op.opcode == ir::Opcode::Barrier);
+    return shared.across.contains(&op) || op.opcode == ir::Opcode::ExchangeBlocks ||
+           (func.num_ctas() > 1 && op.opcode == ir::Opcode::Barrier);
   };
   for (auto& op : func.body.ops) {
     bool found = waits(*op);

@@ -134,6 +134,8 @@ class Lowering {
   /// A shared-memory access of `values` consecutive elements at the byte address; store where `owner` (null: always).
   void store_shared(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner, const Loc& loc);
   Regs load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc);
+  /// The same from any block of the cluster, by the address there.
+  Regs load_cluster(llvm::Value* address, llvm::Type* element, int count, const Loc& loc);
   llvm::Value* shared_address(int64_t offset);
   /// store_shared() at that address in all blocks of the cluster.
   void store_in_all_blocks(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,

@@ -150,10 +150,20 @@ void Lowering::store_in_all_blocks(llvm::Value* address, llvm::ArrayRef<llvm::Va
   for (int block = 0; block < func.num_ctas(); ++block) store_in_block(i32(block), address, values, owner, loc);
 }
 
-Regs Lowering::load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
+namespace {
+Regs load_from(Lowering& l, const char* memory, llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
   AccessShape shape = access_shape(memory_bits(element), count);
-  llvm::Value* call = hw(fmt::format("ld_shared_{}", shape.suffix), {address, site(loc)});
-  return unpack(results(*this, call), element, count);
+  llvm::Value* call = l.hw(fmt::format("ld_{}_{}", memory, shape.suffix), {address, l.site(loc)});
+  return l.unpack(results(l, call), element, count);
+}
+}  // namespace
+
+Regs Lowering::load_shared(llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
+  return load_from(*this, "shared", address, element, count, loc);
+}
+
+Regs Lowering::load_cluster(llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
+  return load_from(*this, "cluster", address, element, count, loc);
 }
 
 // --------------------------------------------------------------------------------------------------------- global

@@ -13,15 +13,19 @@
 // op that has one of its axes can: none reduces along it or asks for its elements' places. Products' axes come first,
 // the longer one ahead; then those of stores that nothing has divided. Otherwise the function stays as it is, and
 // each block computes all of it.
+//
+// Products of rank 3, as many as there are blocks, are dealt out: each block computes one, of tiles without that axis.
+// Where elements are combined along it, as sums of shares of K are, each block gets its part of the rows from all
+// blocks:
+//
+//   reduce(tile<4x128x64>, axis 0)     ->      reduce(exchange_blocks(tile<128x64>) : tile<4x32x64>, axis 0)
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/ir/builder.h"
-#include "codegen/ir/flow.h"
+#include "codegen/passes/axis_classes.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -85,156 +89,18 @@ bool part_users(Func& func) {
   return true;
 }
 
-// ------------------------------------------------------------------------------------------------------ axes in common
-
-/// An axis of a tile.
-struct Axis {
-  const Value* of;
-  int number;
-};
-
-/// Sets of axes that can only be divided together.
-class AxisClasses {
- public:
-  explicit AxisClasses(Func& func) {
-    walk(func.body, [&](Op& op) { add(op); });
-  }
-
-  size_t find(const Axis& axis) {
-    size_t i = node(axis);
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  /// Whether each block can have an equal part of these axes, of `least` elements or more.
-  bool can_divide(size_t found, int64_t blocks, int64_t least) {
-    int64_t extent = 0;
-    std::unordered_set<const Value*> seen;
-    for (size_t i = 0; i < axes_.size(); ++i) {
-      const Axis& axis = axes_[i];
-      if (find(axis) != found) continue;
-      const int64_t here = axis.of->type.shape[size_t(axis.number)];
-      if (forbidden_.contains(i) || !seen.insert(axis.of).second || (extent && here != extent)) return false;
-      extent = here;
-    }
-    return extent % blocks == 0 && extent / blocks >= least;
-  }
-  std::vector<Axis> members(size_t found) {
-    std::vector<Axis> out;
-    for (const Axis& axis : std::vector<Axis>(axes_))
-      if (find(axis) == found) out.push_back(axis);
-    return out;
-  }
-
- private:
-  size_t node(const Axis& axis) {
-    auto [it, is_new] = first_.try_emplace(axis.of, axes_.size());
-    if (is_new)
-      for (int i = 0; i < axis.of->type.rank(); ++i) {
-        parent_.push_back(axes_.size());
-        axes_.push_back({axis.of, i});
-      }
-    return it->second + size_t(axis.number);
-  }
-  void unite(const Axis& a, const Axis& b) { parent_[find(a)] = find(b); }
-  void unite(const Value* a, const Value* b) {
-    if (!a || !b || !a->type.is_tile() || !b->type.is_tile()) return;
-    for (int i = 0; i < a->type.rank(); ++i) unite({a, i}, {b, i});
-  }
-  // Of the class; the mark is on the axis, as classes grow.
-  void forbid(const Value* v, int axis) {
-    if (v && v->type.is_tile()) forbidden_.insert(node({v, axis}));
-  }
-  void forbid(const Value* v) {
-    for (int i = 0; v && v->type.is_tile() && i < v->type.rank(); ++i) forbid(v, i);
-  }
-
-  static std::vector<Value*> tiles_of(const Op& op) {
-    std::vector<Value*> tiles;
-    for (Value* v : op.operands)
-      if (v && v->type.is_tile()) tiles.push_back(v);
-    for (const auto& v : op.results)
-      if (v->type.is_tile()) tiles.push_back(v.get());
-    return tiles;
-  }
-  void add_same(const Op& op) {
-    const std::vector<Value*> tiles = tiles_of(op);
-    for (size_t i = 1; i < tiles.size(); ++i) unite(tiles[0], tiles[i]);
-  }
-  // Axes of the operand but `axis` are those of the result, in order.
-  void add_without(const Value* with, int axis, const Value* without) {
-    if (!without->type.is_tile()) return;
-    for (int i = 0; i < with->type.rank(); ++i)
-      if (i != axis) unite({with, i}, {without, i - (i > axis)});
-  }
-  void add_dot(const Op& op) {
-    const Value *a = op.operand(0), *b = op.operand(1), *sums = op.result();
-    const int rank = sums->type.rank(), m = rank - 2, n = rank - 1;
-    unite(op.operand(2), sums);
-    for (int i = 0; i < m; ++i) unite({a, i}, {sums, i}), unite({b, i}, {sums, i});
-    unite({a, m}, {sums, m});
-    unite({b, n}, {sums, n});
-    unite({a, n}, {b, m});
-    forbid(a, n);
-  }
-
-  void add(const Op& op) {
-    for (const auto& members : circulating(op))
-      for (const Value* member : members) unite(members[0], member);
-    switch (op.opcode) {
-      case Opcode::Constant:
-      case Opcode::Unset:
-      case Opcode::Splat:
-      case Opcode::Arange:
-        return;
-      case Opcode::ExpandDims:
-        return add_without(op.result(), int(op.get(attr::axis)), op.operand(0));
-      case Opcode::Broadcast:
-        for (int i = 0; i < op.result()->type.rank(); ++i)
-          if (op.operand(0)->type.shape[size_t(i)] == op.result()->type.shape[size_t(i)])
-            unite({op.operand(0), i}, {op.result(), i});
-        return;
-      case Opcode::Trans: {
-        const Ints order = op.get(attr::order);
-        for (size_t i = 0; i < order.size(); ++i) unite({op.result(), int(i)}, {op.operand(0), int(order[i])});
-        return;
-      }
-      case Opcode::Reduce:
-        for (const Value* v : op.operands) {
-          unite(op.operand(0), v);
-          forbid(v, int(op.get(attr::axis)));
-        }
-        for (const auto& result : op.results) add_without(op.operand(0), int(op.get(attr::axis)), result.get());
-        return;
-      case Opcode::Dot:
-        return add_dot(op);
-      default:
-        break;
-    }
-    if (op.has(Control) || op.has(Terminator)) return;
-    const bool packed =
-        (op.opcode == Opcode::InlineAsm || op.opcode == Opcode::MapElementwise) && op.get(attr::pack) > 1;
-    const bool same = op.has(Elementwise) || op.opcode == Opcode::MapElementwise || op.opcode == Opcode::Load ||
-                      op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
-    if (same && !packed) return add_same(op);
-    for (const Value* v : tiles_of(op)) forbid(v);
-  }
-
-  std::vector<Axis> axes_;
-  std::vector<size_t> parent_;
-  std::unordered_map<const Value*, size_t> first_;
-  std::unordered_set<size_t> forbidden_;
-};
-
 // ------------------------------------------------------------------------------------------------------------ division
 
 class Divider {
  public:
   explicit Divider(Func& func) : func_(func), blocks_(func.num_ctas()) {}
 
-  /// By the first class of a product's axes that can be divided, then by those of stores.
+  /// By products that the blocks share, else by the first class of a product's axes that can be divided; then by those
+  /// of stores.
   void run() {
-    AxisClasses classes(func_);
-    if (!divide_products(classes)) return;
+    AxisClasses alone(func_);
+    if (!deal_out_products(alone) && !divide_products(alone)) return;
+    AxisClasses classes(func_, exchanged_);
     walk(func_.body, [&](Op& op) {
       if (op.opcode == Opcode::Store && op.operand(0)->type.is_tile()) divide_any(classes, op.operand(0), kLeastExtent);
     });
@@ -242,6 +108,66 @@ class Divider {
   }
 
  private:
+  // ---- Products of rank 3, of which each block computes one: the tiles lose that axis
+
+  bool deal_out_products(AxisClasses& classes) {
+    bool dealt_out = false;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::Dot || op.result()->type.rank() < 3 || dealt_out) return;
+      dealt_out = deal_out(classes, classes.find({op.result(), 0}));
+      if (!dealt_out) lost_.clear(), parts_.clear(), exchanged_.clear();
+    });
+    return dealt_out;
+  }
+
+  // What is combined along the axis is exchanged: each block gets its part of all that there is.
+  bool deal_out(AxisClasses& classes, size_t found) {
+    if (!classes.can_deal_out(found, blocks_) || !lose(classes, found)) return false;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode == Opcode::Reduce && loses(op.operand(0), int(op.get(attr::axis)))) exchanged_.insert(&op);
+    });
+    AxisClasses behind(func_, exchanged_);
+    return std::all_of(exchanged_.begin(), exchanged_.end(),
+                       [&](const Op* op) { return divide_exchanged(behind, *op); });
+  }
+
+  bool loses(const Value* tile, int axis) const {
+    const auto it = lost_.find(tile);
+    return it != lost_.end() && it->second == axis;
+  }
+
+  // Also the axes of extent 1 that are broadcast to those.
+  bool lose(AxisClasses& classes, size_t found) {
+    for (const Axis& axis : classes.members(found))
+      if (!lost_.try_emplace(axis.of, axis.number).second) return false;
+    std::vector<size_t> single;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::Broadcast || !lost_.contains(op.result())) return;
+      const int axis = lost_.at(op.result());
+      if (!loses(op.operand(0), axis)) single.push_back(classes.find({op.operand(0), axis}));
+    });
+    return std::all_of(single.begin(), single.end(), [&](size_t other) {
+      const std::vector<Axis> members = classes.members(other);
+      if (loses(members[0].of, members[0].number)) return true;
+      return classes.can_divide(other, 1, 1) && lose(classes, other);
+    });
+  }
+
+  // The result's rows, or columns, are divided.
+  bool divide_exchanged(AxisClasses& classes, const Op& op) {
+    const Value* result = op.result();
+    if (parts_.contains(result)) return true;
+    auto divides = [&](int axis) {
+      const int64_t extent = result->type.shape[size_t(axis)];
+      return (extent & (extent - 1)) == 0 && divide(classes, classes.find({result, axis}), 1);
+    };
+    for (int axis = 0; axis < result->type.rank(); ++axis)
+      if (divides(axis)) return true;
+    return false;
+  }
+
+  // ---- Products whose rows or columns are divided
+
   bool divide_products(AxisClasses& classes) {
     bool divided = false;
     for (const int64_t least : {kRowsOfGroup, kLeastExtent})
@@ -253,7 +179,7 @@ class Divider {
 
   // One of the tile's last two axes, the longer one if it can be; false where none can.
   bool divide_any(AxisClasses& classes, const Value* tile, int64_t least) {
-    if (parts_.contains(tile)) return false;
+    if (parts_.contains(tile) || lost_.contains(tile)) return false;
     const int rank = tile->type.rank();
     std::vector<int> axes;
     for (int axis = std::max(0, rank - 2); axis < rank; ++axis) axes.push_back(axis);
@@ -267,11 +193,14 @@ class Divider {
   bool divide(AxisClasses& classes, size_t found, int64_t least) {
     if (!classes.can_divide(found, blocks_, least)) return false;
     const std::vector<Axis> members = classes.members(found);
-    if (std::any_of(members.begin(), members.end(), [&](const Axis& axis) { return parts_.contains(axis.of); }))
+    if (std::any_of(members.begin(), members.end(),
+                    [&](const Axis& axis) { return parts_.contains(axis.of) || lost_.contains(axis.of); }))
       return false;
     for (const Axis& axis : members) parts_[axis.of] = axis.number;
     return true;
   }
+
+  // ---- Rewriting
 
   void write() {
     std::vector<Op*> ops;
@@ -281,16 +210,44 @@ class Divider {
     first.set_loc(func_.loc);
     block_ = first.create(Opcode::BlockId, {}, {Type::scalar(Elem::I32)})->result();
     for (auto& [value, axis] : parts_) const_cast<Value*>(value)->type.shape[size_t(axis)] /= blocks_;
+    for (auto& [value, axis] : lost_) {
+      Shape& shape = const_cast<Value*>(value)->type.shape;
+      shape.erase(shape.begin() + axis);
+    }
     for (Op* op : ops) rewrite(*op);
   }
 
   void rewrite(Op& op) {
-    if (op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw) {
-      if (parts_.contains(op.operand(0))) op.set(attr::per_block, true);
-    } else if (op.opcode == Opcode::Arange && parts_.contains(op.result())) {
-      write_arange(op);
-    } else if (op.opcode == Opcode::Hint && parts_.contains(op.result())) {
-      weaken(op, size_t(parts_.at(op.result())));
+    const bool divided = !op.results.empty() && parts_.contains(op.result());
+    const bool shorter = !op.results.empty() && lost_.contains(op.result());
+    switch (op.opcode) {
+      case Opcode::Store:
+      case Opcode::AtomicRmw:
+        if (parts_.contains(op.operand(0)) || lost_.contains(op.operand(0))) op.set(attr::per_block, true);
+        return;
+      case Opcode::Arange:
+        if (divided) write_arange(op);
+        if (shorter) write_number(op);
+        return;
+      case Opcode::Hint:
+        if (divided) weaken(op, size_t(parts_.at(op.result())));
+        if (shorter) drop(op, lost_.at(op.result()));
+        return;
+      case Opcode::ExpandDims:
+        if (shorter) write_expand_dims(op);
+        return;
+      case Opcode::Broadcast:
+      case Opcode::Splat:
+        if (shorter && op.result()->type.shape == op.operand(0)->type.shape)
+          replace_uses(func_.body, op.result(), op.operand(0));
+        return;
+      case Opcode::Trans:
+        if (shorter) write_trans(op);
+        return;
+      case Opcode::Reduce:
+        return write_reduction(op);
+      default:
+        return;
     }
   }
 
@@ -307,24 +264,92 @@ class Divider {
     sum->def->operands[0] = op.result();
   }
 
+  // The one number of the block; of a range of extent 1, that one.
+  void write_number(Op& op) {
+    const int64_t start = op.get(attr::start), extent = op.get(attr::end) - start;
+    Builder build;
+    build.set_before(&op);
+    build.set_loc(op.loc);
+    Value* number = build.constant(Type::scalar(Elem::I32), start);
+    if (extent > 1) number = start ? build.add(block_, number) : block_;
+    replace_uses(func_.body, op.result(), number);
+    op.result()->type.shape = {extent};  // nobody uses it
+  }
+
+  // Inserts nothing where it inserted the lost axis.
+  void write_expand_dims(Op& op) {
+    const int axis = int(op.get(attr::axis)), lost = lost_.at(op.result());
+    if (axis == lost) return replace_uses(func_.body, op.result(), op.operand(0));
+    if (lost < axis) op.set(attr::axis, int64_t(axis - 1));
+    if (op.operand(0)->type.is_tile()) return;
+    Builder build;
+    build.set_before(&op);
+    build.set_loc(op.loc);
+    replace_uses(func_.body, op.result(), build.splat(op.operand(0), op.result()->type.shape));
+  }
+
+  void write_trans(Op& op) {
+    Ints order = op.get(attr::order);
+    const int64_t from = lost_.at(op.operand(0));
+    std::erase(order, from);
+    for (int64_t& axis : order) axis -= axis > from;
+    if (order.size() > 1) return op.set(attr::order, std::move(order));
+    replace_uses(func_.body, op.result(), op.operand(0));
+  }
+
+  void write_reduction(Op& op) {
+    const Value* x = op.operand(0);
+    if (!exchanged_.contains(&op)) {
+      const auto it = lost_.find(x);
+      if (it != lost_.end() && it->second < op.get(attr::axis)) op.set(attr::axis, op.get(attr::axis) - 1);
+      return;
+    }
+    const int axis = parts_.at(op.result());
+    Builder build;
+    build.set_before(&op);
+    build.set_loc(op.loc);
+    for (Value*& operand : op.operands) {
+      Shape shape = operand->type.shape;
+      shape[size_t(axis)] /= blocks_;
+      shape.insert(shape.begin(), blocks_);
+      operand = build
+                    .create(Opcode::ExchangeBlocks, {operand}, {operand->type.with_shape(shape)},
+                            {{attr::axis, int64_t(axis)}})
+                    ->result();
+    }
+    op.set(attr::axis, int64_t(0));
+  }
+
   // What is promised of runs that are longer than a part holds of its part.
   static void weaken(Op& op, size_t axis) {
     const int64_t extent = op.result()->type.shape[axis];
-    auto change = [&](auto key, auto with) {
+    change_lists(op, axis, [&](Ints& numbers, bool divisor) {
+      numbers[axis] = divisor ? std::gcd(numbers[axis], extent) : std::min(numbers[axis], extent);
+    });
+  }
+  // What is promised of all rows says little of one.
+  static void drop(Op& op, int axis) {
+    change_lists(op, size_t(axis), [&](Ints& numbers, bool) { numbers.clear(); });
+  }
+  template <class Change>
+  static void change_lists(Op& op, size_t axis, const Change& change) {
+    auto change_one = [&](auto key, bool divisor) {
       Ints numbers = op.get(key);
       if (numbers.size() <= axis) return;
-      numbers[axis] = with(numbers[axis]);
+      change(numbers, divisor);
       op.set(key, std::move(numbers));
     };
-    change(attr::divisibility, [&](int64_t n) { return std::gcd(n, extent); });
-    change(attr::contiguity, [&](int64_t n) { return std::min(n, extent); });
-    change(attr::constancy, [&](int64_t n) { return std::min(n, extent); });
+    change_one(attr::divisibility, true);
+    change_one(attr::contiguity, false);
+    change_one(attr::constancy, false);
   }
 
   Func& func_;
   const int64_t blocks_;
   Value* block_ = nullptr;
   std::unordered_map<const Value*, int> parts_;  // tiles that are divided, and along which axis
+  std::unordered_map<const Value*, int> lost_;   // tiles that lose an axis, of which each block has one element
+  AxisClasses::Ops exchanged_;                   // reductions along such an axis
 };
 
 bool may_be_divided(const Func& func) {

@@ -40,7 +40,9 @@ LoopSchedule schedule_of(const Op& loop) {
     else if (uses[load->operand(1)] > 1)  // somebody reads what is copied
       out.copies.push_back(load);
   std::vector<Op*> products;
+  size_t copied = 0;  // that products may read
   for (auto& op : body.ops) {
+    copied += op->opcode == Opcode::AsyncCopy && uses[op->operand(1)] > 1;
     if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());
     if (is_product(*op)) products.push_back(op.get());
   }
@@ -48,7 +50,8 @@ LoopSchedule schedule_of(const Op& loop) {
   walk(body, [&](const Op& op) { all += is_product(op); });
   if (products.empty() || products[0]->opcode != Opcode::MmaStart) return out;
   out.product = products[0];
-  out.sums_up = all == 1 && is_sum_of_loop(*products[0]);
+  // A copy that does not run ahead takes its place's only slot again, which no product may read then.
+  out.sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size();
   return out;
 }
 

@@ -24,7 +24,6 @@
 #include <unordered_set>
 
 #include "codegen/analysis/axis_info.h"
-#include "codegen/analysis/late_sums.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/passes.h"
@@ -314,18 +313,6 @@ class ProductStager {
   std::map<Tile, Value*> places_;
 };
 
-// Sums that are used an iteration later are waited for at the iteration's end: what uses the sums of the iteration
-// before runs under the product.
-void wait_late(Func& func) {
-  std::vector<Op*> late;
-  walk(func.body, [&](Op& op) {
-    if (op.opcode != Opcode::For) return;
-    const std::vector<Op*> waits = late_sums(ForLoop(op));
-    late.insert(late.end(), waits.begin(), waits.end());
-  });
-  for (Op* wait : late) move_before(*wait, *wait->parent->terminator());
-}
-
 }  // namespace
 
 void passes::stage_operands(Func& func, PassContext& context) {
@@ -335,7 +322,6 @@ void passes::stage_operands(Func& func, PassContext& context) {
     changed |= CopyStager(func, context.target, places).run();
     changed |= ProductStager(func, places).run();
   }
-  wait_late(func);
   if (changed) canonicalize(func, context);
 }
 

@@ -177,9 +177,9 @@ TEST(Gemm, EveryConfigurationCompiles) {
         LaunchArgs args;
         args.set("M", m), args.set("N", n), args.set("K", k), args.set("partials_ptr", PointerArg{Elem::F32, 256});
         for (Config& config : tuning.prune(tuning.configs, args)) {
-          if (config["PARTS"] == 0) continue;
+          if (config["PARTS"] == 0 && config["SHARES"] == 1) continue;
           for (ConstexprArg& c : config.constexprs)  // one number of parts of each tile will do
-            if (c.name == "PARTS") c.value = int64_t(2);
+            if (c.name == "PARTS" && config["PARTS"] > 0) c.value = int64_t(2);
           divided.push_back(std::move(config));
         }
         args.set("partials_ptr", {});
@@ -304,7 +304,7 @@ TEST(GemmKernel, EpilogueKeepsTheShape) {
   LaunchOptions blocks;
   blocks.constexprs = {{"BLOCK_M", 64},     {"BLOCK_N", 64},   {"BLOCK_K", 32},   {"GROUP_M", 8},    {"PROGRAMS", 0},
                        {"PARTS", 0},        {"SWAP", false},   {"EVEN_M", false}, {"EVEN_N", false}, {"EVEN_K", false},
-                       {"HAS_BIAS", false}, {"STREAM", false}, {"ATOMIC", false}};
+                       {"HAS_BIAS", false}, {"STREAM", false}, {"ATOMIC", false}, {"SHARES", 1}};
   static const auto rows = gemm_kernel("sum_rows", [](Tile acc) { return sum(acc, 1); });
   EXPECT_EQ(
       message(rows, blocks),

@@ -96,3 +96,18 @@ def scaled(
         right = (b.to(tl.float32) * b_scale[None, :]).to(TYPE)
         acc = tl.dot(left, right, acc)
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+@triton.jit
+def masked_by_sums(a, b, out, depth):
+    i = tl.arange(0, 64)
+    j = tl.arange(0, 128)
+    k = tl.arange(0, 128)
+    a_ptrs = a + i[:, None] * depth + k[None, :]
+    b_ptrs = b + k[:, None] * 128 + j[None, :]
+    acc = tl.zeros((64, 128), tl.float32)
+    for step in range(0, depth, 128):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += 128
+        b_ptrs += 128 * 128
+    tl.store(out + i[:, None] * 128 + j[None, :], acc, mask=acc < 1e30)

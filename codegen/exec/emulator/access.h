@@ -112,6 +112,12 @@ inline constexpr ClusterAccess kStore{
     "a store to shared memory of block {address} of the cluster, of which nobody knows that it has begun; a barrier of "
     "the cluster is missing before",
     "a store of {bytes} bytes at address {address}, which lies in no block's shared memory"};
+inline constexpr ClusterAccess kLoad{
+    "a load from shared memory of block {address} of the cluster, which has ended",
+    "a load from shared memory of block {address} of the cluster, of which nobody knows that it has begun; a barrier "
+    "of "
+    "the cluster is missing before",
+    "a load of {bytes} bytes at address {address}, which lies in no block's shared memory"};
 inline constexpr ClusterAccess kArrival{"an arrival at an mbarrier of block {address} of the cluster, which has ended",
                                         "an arrival at an mbarrier of block {address} of the cluster, of which nobody "
                                         "knows that it has begun; a barrier of "
@@ -133,7 +139,7 @@ inline void check_block(const Program& block, uint32_t site, const ClusterAccess
   if (&block != &own && own.cluster->barriers == 0) misuse(access.unknown, {site}, fault);
 }
 
-/// The block of the cluster in whose shared memory a store goes; does not return if it may not.
+/// The block of the cluster in whose shared memory an access goes; does not return if it may not.
 inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site, const ClusterAccess& access = kStore) {
   const Fiber& fiber = this_worker->fiber();
   const Cluster& cluster = *fiber.program->cluster;
@@ -148,10 +154,11 @@ inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site, const 
   misuse(access.nowhere, {site}, fault);
 }
 
-/// The host address of such a store.
-inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site) {
-  const Fiber& there = *block_of(address, bytes, site).fibers[this_worker->fiber().thread];
-  return shared_access(there, address, bytes, Access::Write, site);
+/// The host address of such a store, or of a load.
+inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site, Access access = Access::Write) {
+  const ClusterAccess& said = access == Access::Read ? kLoad : kStore;
+  const Fiber& there = *block_of(address, bytes, site, said).fibers[this_worker->fiber().thread];
+  return shared_access(there, address, bytes, access, site);
 }
 
 }  // namespace tegula::emulator

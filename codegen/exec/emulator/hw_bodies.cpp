@@ -370,6 +370,22 @@ uint32_t emu_address_in_block(uint32_t address, uint32_t block) {
   return own.cluster->blocks[block]->shared_base + (address - own.shared_base);
 }
 template <class T>
+T load_cluster(uint32_t address, uint32_t site) {
+  T value;
+  std::memcpy(&value, cluster_access(address, sizeof(T), site, Access::Read), sizeof(T));
+  return value;
+}
+template <int n>
+void load_cluster_vector(uint32_t* result, uint32_t address, uint32_t site) {
+  std::memcpy(result, cluster_access(address, 4 * n, site, Access::Read), 4 * n);
+}
+uint32_t emu_ld_cluster_b8(uint32_t address, uint32_t site) { return load_cluster<uint8_t>(address, site); }
+uint32_t emu_ld_cluster_b16(uint32_t address, uint32_t site) { return load_cluster<uint16_t>(address, site); }
+constexpr auto emu_ld_cluster_b32 = load_cluster<uint32_t>;
+constexpr auto emu_ld_cluster_b64 = load_cluster<uint64_t>;
+constexpr auto emu_ld_cluster_v2b32 = load_cluster_vector<2>;
+constexpr auto emu_ld_cluster_v4b32 = load_cluster_vector<4>;
+template <class T>
 void store_cluster(uint32_t address, T value, uint32_t predicate, uint32_t site) {
   if (predicate) std::memcpy(cluster_access(address, sizeof(T), site), &value, sizeof(T));
 }

@@ -254,7 +254,10 @@ TEST(Cost, RanksTheLibrarysProducts) {
     launch.set("partials_ptr", PointerArg{Elem::F32, 256});
     std::vector<std::pair<double, std::string>> ranked;
     for (const Config& c : kernel.autotuning()->prune(kernel.autotuning()->configs, launch)) {
-      LaunchOptions options{.constexprs = c.constexprs, .num_warps = *c.num_warps, .num_stages = *c.num_stages};
+      LaunchOptions options{.constexprs = c.constexprs,
+                            .num_warps = *c.num_warps,
+                            .num_stages = *c.num_stages,
+                            .num_ctas = c.num_ctas.value_or(1)};
       for (auto [even, extent, block] :
            {std::tuple("EVEN_M", shape.m, "BLOCK_M"), {"EVEN_N", shape.n, "BLOCK_N"}, {"EVEN_K", shape.k, "BLOCK_K"}})
         options.constexprs.emplace_back(even, extent % c[block] == 0);
@@ -268,14 +271,17 @@ TEST(Cost, RanksTheLibrarysProducts) {
       const auto func = lay_out(*kernel.tile_func(types, options), target, diags);
       ASSERT_TRUE(func) << diags.render();
       const int64_t tiles = (shape.m + c["BLOCK_M"] - 1) / c["BLOCK_M"] * ((shape.n + c["BLOCK_N"] - 1) / c["BLOCK_N"]);
-      const int64_t at_once = c["PROGRAMS"] * 132;
+      const int64_t at_once = c["PROGRAMS"] * 132 / options.num_ctas;
       const int64_t programs = c["PARTS"] > 0 ? at_once / tiles * tiles : at_once ? std::min(tiles, at_once) : tiles;
       const CostEstimate e = estimate_cost(
           *func, target,
           {.programs = programs, .device = &device, .arguments = {{"M", shape.m}, {"N", shape.n}, {"K", shape.k}}});
-      ranked.emplace_back(e.predicted_us, fmt::format("{}x{}x{} w{} s{} p{} /{}{}", c["BLOCK_M"], c["BLOCK_N"],
-                                                      c["BLOCK_K"], *c.num_warps, *c.num_stages, c["PROGRAMS"],
-                                                      c["PARTS"], c["STREAM"] ? " stream" : ""));
+      ranked.emplace_back(
+          e.predicted_us,
+          fmt::format("{}x{}x{} w{} s{} p{} /{}{}{}", c["BLOCK_M"], c["BLOCK_N"], c["BLOCK_K"], *c.num_warps,
+                      *c.num_stages, c["PROGRAMS"], c["PARTS"], c["STREAM"] ? " stream" : "",
+                      options.num_ctas > 1 ? fmt::format(" c{}{}", options.num_ctas, c["SHARES"] > 1 ? " shared" : "")
+                                           : std::string()));
     }
     std::sort(ranked.begin(), ranked.end());
     const auto place = std::find_if(ranked.begin(), ranked.end(), [&](const auto& r) {

@@ -113,6 +113,7 @@ declare i32 @tegula.hw.address_in_block(i32, i32)
 declare void @tegula.hw.cluster_arrive(i32) convergent
 declare void @tegula.hw.cluster_wait(i32) convergent
 declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32)
+declare i32 @tegula.hw.ld_cluster_b32(i32, i32)
 declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait_cluster(i32, i32, i32) convergent
@@ -164,6 +165,24 @@ low:
 )";
   EXPECT_CONTAINS(error_in_cluster(first + kBarrier + store("1", 0) + "  br label %end\nend:\n  ret void"),
                   "kernel 'k': a store to shared memory of block 1 of the cluster, which has ended\n"
+                  "  at k.py:3:5, program (0, 0, 0), block 0, thread ");
+  auto load = [](const char* block, int offset) {
+    return fmt::format(
+        "  %base = call i32 @tegula.hw.shared_base()\n  %own = add i32 %base, {}\n"
+        "  %from = call i32 @tegula.hw.address_in_block(i32 %own, i32 {})\n"
+        "  %v = call i32 @tegula.hw.ld_cluster_b32(i32 %from, i32 3)\n",
+        offset, block);
+  };
+  EXPECT_EQ(error_in_cluster(kBarrier + load("1", 0) + kBarrier + "  ret void"), "no error");
+  EXPECT_EQ(
+      error_in_cluster(load("1", 0) + "  ret void"),
+      "kernel 'k': a load from shared memory of block 1 of the cluster, of which nobody knows that it has begun; a "
+      "barrier of the cluster is missing before\n  at k.py:3:5, program (0, 0, 0), block 0, thread 0");
+  EXPECT_CONTAINS(error_in_cluster(kBarrier + load("1", 64) + "  ret void"),
+                  "kernel 'k': out-of-bounds read of 4 bytes in shared memory at offset 64; the program has 64 bytes\n"
+                  "  at k.py:3:5, program (0, 0, 0), block ");
+  EXPECT_CONTAINS(error_in_cluster(first + kBarrier + load("1", 0) + "  br label %end\nend:\n  ret void"),
+                  "kernel 'k': a load from shared memory of block 1 of the cluster, which has ended\n"
                   "  at k.py:3:5, program (0, 0, 0), block 0, thread ");
   // Arrivals at the barrier of a block, and bulk copies to it.
   auto arrive = [](const char* block) {

@@ -427,21 +427,94 @@ if tl.atomic_add(x, 1) == tl.num_programs(0) - 1:
      4 * 128 * 64, 3, true},
 };
 
-std::string text_of(const ProductCase& c) {
+// As many products as blocks: each takes a share of K, of 32 at a time.
+constexpr const char* kSharedLoop = R"(
+share = tl.arange(0, S)
+i = tl.arange(0, M)
+j = tl.arange(0, N)
+k = tl.arange(0, 32)
+steps = tl.cdiv(n, 32 * S)
+first = share * (steps * 32)
+a_ptrs = a + i[None, :, None] * n + first[:, None, None] + k[None, None, :]
+b_ptrs = b + (first[:, None, None] + k[None, :, None]) * N + j[None, None, :]
+acc = tl.zeros((S, M, N), tl.float32)
+for step in range(0, steps):
+    inside = first[:, None] + step * 32 + k[None, :] < n
+    v = tl.load(a_ptrs, mask=inside[:, None, :], other=0.0)
+    w = tl.load(b_ptrs, mask=inside[:, :, None], other=0.0)
+    acc = tl.dot(v, w, acc)
+    a_ptrs += 32
+    b_ptrs += 32 * N
+at = out + i[:, None] * N + j[None, :]
+)";
+
+// `$shares` stands for kSharedLoop, and S is the number of blocks.
+const ProductCase kShared[] = {
+    {"rows of sums", "M: tl.constexpr = 64\nN: tl.constexpr = 64\n$shares\ntl.store(at, tl.sum(acc, 0) + 1)", 64 * 64},
+    {"columns of sums", "M: tl.constexpr = 96\nN: tl.constexpr = 64\n$shares\ntl.store(at, tl.sum(acc, 0))", 96 * 64},
+    {"columns that are no power of two",
+     "M: tl.constexpr = 64\nN: tl.constexpr = 96\n$shares\ntl.store(at, tl.sum(acc, 0))", 64 * 96},
+    {"the transposed product", R"(M: tl.constexpr = 32
+N: tl.constexpr = 64
+share = tl.arange(0, S)
+i = tl.arange(0, M)
+j = tl.arange(0, N)
+k = tl.arange(0, 32)
+acc = tl.zeros((S, N, M), tl.float32)
+v = tl.load(a + i[None, :, None] * n + share[:, None, None] * 32 + k[None, None, :])
+w = tl.load(b + (share[:, None, None] * 32 + k[None, :, None]) * N + j[None, None, :])
+acc = tl.dot(tl.permute(w, (0, 2, 1)), tl.permute(v, (0, 2, 1)), acc)
+tl.store(out + i[:, None] * N + j[None, :], tl.trans(tl.sum(acc, 0))))",
+     32 * 64},
+    {"sums, extremes and places", R"(M: tl.constexpr = 64
+N: tl.constexpr = 32
+$shares
+best, where = tl.max(acc, 0, return_indices=True)
+tl.store(at, tl.sum(acc, 0))
+tl.store(at + M * N, best)
+tl.store(at + 2 * M * N, where.to(tl.float32)))",
+     3 * 64 * 32},
+    {"products of their own", R"(M: tl.constexpr = 64
+N: tl.constexpr = 32
+$shares
+acc += share[:, None, None] * 2.0 + tl.max(acc, 2)[:, :, None]
+tl.store(out + share[:, None, None] * (M * N) + i[None, :, None] * N + j[None, None, :], acc))",
+     4 * 64 * 32},
+    {"a persistent program", R"(M: tl.constexpr = 64
+N: tl.constexpr = 32
+for tile in tl.range(tl.program_id(0), 3, tl.num_programs(0)):
+    share = tl.arange(0, S)
+    i = tl.arange(0, M)
+    j = tl.arange(0, N)
+    k = tl.arange(0, 32)
+    first = share * 64
+    acc = tl.zeros((S, M, N), tl.float32)
+    for step in range(0, 64, 32):
+        at = first[:, None] + step + k[None, :]
+        v = tl.load(a + (tile * M + i[None, :, None]) * n + at[:, None, :], mask=at[:, None, :] < n, other=0.0)
+        w = tl.load(b + at[:, :, None] * N + j[None, None, :], mask=at[:, :, None] < n, other=0.0)
+        acc = tl.dot(v, w, acc)
+    tl.store(out + (tile * M + i[:, None]) * N + j[None, :], tl.sum(acc, 0)))",
+     3 * 64 * 32},
+};
+
+std::string text_of(const ProductCase& c, int shares = 1) {
   std::string body = c.body;
   if (const size_t at = body.find("$loop\n"); at != body.npos) body.replace(at, 6, kLoop);
+  if (const size_t at = body.find("$shares\n"); at != body.npos) body.replace(at, 8, kSharedLoop);
+  if (shares > 1) body = fmt::format("S: tl.constexpr = {}\n{}", shares, body);
   return fmt::format("import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(out, a, b, x, n):\n{}\n",
                      indented(body));
 }
 
-std::vector<float> results(const ProductCase& c, Device& on, const LaunchOptions& options) {
+std::vector<float> results(const ProductCase& c, Device& on, const LaunchOptions& options, int shares = 1) {
   std::vector<float16> a, b;
   for (int v : small_values<int32_t>(640 * 96, 3, 2)) a.push_back(float16(float(v)));
   for (int v : small_values<int32_t>(256 * 256, 4, 2)) b.push_back(float16(float(v)));
   Buffer left(on, a), right(on, b), numbers(on, std::vector<int32_t>(64, 0)), out(on, size_t(c.outputs) * 4);
   out.fill(0);
-  const std::string text = text_of(c);
-  const int n = c.programs == 3 ? 192 : 96;
+  const std::string text = text_of(c, shares);
+  const int n = c.programs == 3 ? 192 : shares > 1 ? 128 : 96;
   try {
     Program::parse(text, "kernel.py")
         .kernel("kernel")
@@ -479,6 +552,44 @@ TEST(Clusters, DivideProductsInAnyForm) {
       EXPECT_EQ(results(c, *emulator, options), expected);
     }
   }
+}
+
+TEST(Clusters, AddUpSharesOfProducts) {
+  if (!has_clusters(device())) GTEST_SKIP() << device().info().name << " runs no clusters of thread blocks";
+  for (const ProductCase& c : kShared)
+    for (int shares : {2, 4}) {
+      SCOPED_TRACE(fmt::format("{}: {} blocks", c.name, shares));
+      const std::vector<float> expected = results(c, device(), {.num_warps = 4}, shares);
+      EXPECT_EQ(results(c, device(), {.num_warps = shares == 2 ? 8 : 4, .num_ctas = shares}, shares), expected);
+    }
+}
+
+TEST(Clusters, AddUpSharesInAnyOrder) {
+  for (const ProductCase& c : kShared)
+    for (uint64_t seed : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{}: seed {}", c.name, seed));
+      auto emulator = make_emulator({.seed = seed, .check_races = true});
+      const std::vector<float> expected = results(c, *emulator, {.num_warps = 4}, 4);
+      EXPECT_EQ(results(c, *emulator, {.num_warps = 4, .num_ctas = 4}, 4), expected);
+    }
+}
+
+// Each block multiplies on its tensor cores, and reads its part of the sums from all blocks.
+TEST(Clusters, SharesComeFromOtherBlocks) {
+  const std::vector<ArgType> types = {{.elem = Elem::F32, .pointer = true, .divisible_by = 16},
+                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
+                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
+                                      {.elem = Elem::I32, .pointer = true, .divisible_by = 16},
+                                      {.elem = Elem::I32, .divisible_by = 16}};
+  using kernel_texts::count;
+  const std::string ptx = Program::parse(text_of(kShared[0], 4), "kernel.py")
+                              .kernel("kernel")
+                              .compile(types, {.num_ctas = 4}, "sm_90a")
+                              .ptx;
+  EXPECT_GT(count(ptx, R"(wgmma\.mma_async\.sync\.aligned\.m64n64k16)"), 0);
+  EXPECT_GT(count(ptx, R"(cp\.async\.bulk\.tensor)"), 0);
+  EXPECT_EQ(count(ptx, R"(multicast::cluster)"), 0);
+  EXPECT_EQ(count(ptx, R"(ld\.shared::cluster\.v4\.b32)"), 64 * 64 / 128 / 4);
 }
 
 TEST(Clusters, BringSharedOperandsToAllBlocks) {

@@ -207,6 +207,24 @@ TEST(Operands, CopiesOfUnalignedRowsLieAsTheProductWants) {
                                    "sm_90a"));
 }
 
+// A's tile has the shape of the sums, whose layout its pointers then get: its copies do not run ahead, while B's do.
+TEST(Operands, CopiesOfOneOperandRunAhead) {
+  constexpr int kM = 64, kN = 128, kDepth = 3 * 128;
+  auto a = random_values<float16>(kM * kDepth, 1), b = random_values<float16>(kDepth * kN, 2);
+  std::vector<double> exact(kM * kN);
+  for (int i = 0; i < kM; ++i)
+    for (int k = 0; k < kDepth; ++k)
+      for (int j = 0; j < kN; ++j)
+        exact[size_t(i * kN + j)] += double(a[size_t(i * kDepth + k)]) * b[size_t(k * kN + j)];
+  for (auto& device : devices()) {
+    Buffer da(*device, a), db(*device, b), out(*device, exact.size() * sizeof(float));
+    program()
+        .kernel("masked_by_sums")
+        .launch(*device, {1}, {}, da.as<float16>(), db.as<float16>(), out.as<float>(), kDepth);
+    EXPECT_LE(relative_error(out.download<float>(), exact), 1e-5);
+  }
+}
+
 // The pages of B come from a table, which the loop reads.
 TEST(Operands, PagedProduct) {
   constexpr int kM = 64, kN = 64, kK = 64, kSteps = 5;
