@@ -135,7 +135,10 @@ class Translator:
         arguments = [self.function(a.id) if isinstance(a, ast.Name) and a.id in self.functions else self.text(a) for a in e.args]
         arguments += [f'"{k.arg}"_a = {self.text(k.value)}' for k in e.keywords]
         of_language = isinstance(e.func.value, ast.Name) and e.func.value.id == "tl"
-        callee = e.func.attr if of_language else f"{self.text(e.func.value)}.{e.func.attr}"
+        of = "" if of_language else self.text(e.func.value)
+        if e.func.attr == "load" and of:
+            of = f"Descriptor({of})"
+        callee = e.func.attr if of_language else f"{of}.{e.func.attr}"
         return f"{callee}({', '.join(arguments)})"
 
     def function(self, name):
