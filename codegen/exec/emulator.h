@@ -39,7 +39,7 @@ struct EmulatorOptions {
   double limit_s = 0;
   uint64_t limit_steps = 0;
   /// Where machine code is kept for later processes; null: in the folder of the cache of compiled kernels.
-  std::shared_ptr<ImageCache> code_cache;
+  std::shared_ptr<ImageCache> code_cache = {};
 };
 
 /// The emulator as a device, with what only it can do. Emulated addresses are host addresses.

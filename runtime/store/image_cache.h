@@ -27,11 +27,11 @@ class ImageCache {
  public:
   struct Options {
     /// Empty: $TEGULA_CACHE_DIR, else $XDG_CACHE_HOME/tegula, else ~/.cache/tegula. Made when first written to.
-    std::filesystem::path folder;
+    std::filesystem::path folder = {};
     /// Bytes on disk to stay under; below 0: $TEGULA_CACHE_SIZE, else 1 GiB.
     int64_t max_bytes = -1;
     /// Told of damaged entries and of a folder that cannot be used. Null: the message handler.
-    std::function<void(const std::string&)> warn;
+    std::function<void(const std::string&)> warn = {};
     /// Folders below `folder`, which are only read: of an image, of a network file system. None: those of
     /// $TEGULA_CACHE_LAYERS, with ':' between them. Entries of other drivers and GPUs lie side by side.
     std::vector<std::filesystem::path> layers = {};
