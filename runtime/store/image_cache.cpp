@@ -157,7 +157,7 @@ struct Entry {
   fs::file_time_type last_used;
 };
 
-constexpr std::string_view kImageSuffix = ".image", kLinkSuffix = ".link";
+constexpr std::string_view kImageSuffix = ".image", kLinkSuffix = ".link", kCodeSuffix = ".code";
 
 fs::path entry_path(const fs::path& folder, std::string_view key, std::string_view suffix) {
   TEGULA_CHECK(!key.empty() && key.find_first_not_of("0123456789abcdef") == key.npos, "cache key '{}'", key);
@@ -180,7 +180,8 @@ std::vector<Entry> list(const fs::path& folder, std::string_view suffix, std::st
 
 std::vector<Entry> list_all(const fs::path& folder) {
   std::vector<Entry> entries = list(folder, kImageSuffix);
-  std::ranges::move(list(folder, kLinkSuffix), std::back_inserter(entries));
+  for (std::string_view suffix : {kLinkSuffix, kCodeSuffix})
+    std::ranges::move(list(folder, suffix), std::back_inserter(entries));
   return entries;
 }
 
@@ -319,6 +320,20 @@ std::optional<KernelImage> ImageCache::find_in(const fs::path& folder, std::stri
   return image;
 }
 
+std::optional<std::string> ImageCache::find_code(std::string_view key) {
+  refuse_unsafe_folders();
+  if (!folder_.empty() && readable_)
+    if (auto code = read_entry(folder_, key, Kind::Code)) return code;
+  for (const fs::path& layer : layers_)
+    if (auto code = read_entry(layer, key, Kind::Code)) return code;
+  return std::nullopt;
+}
+
+void ImageCache::store_code(std::string_view key, std::string_view bytes) {
+  refuse_unsafe_folders();
+  if (writable_) write_entry(key, Kind::Code, bytes);
+}
+
 void ImageCache::store(std::string_view key, const KernelImage& image) {
   refuse_unsafe_folders();
   if (!writable_) return;
@@ -334,7 +349,15 @@ void ImageCache::link(std::string_view alias, std::string_view key) {
   write_entry(alias, Kind::Link, key);
 }
 
-std::string_view ImageCache::suffix_of(Kind kind) { return kind == Kind::Image ? kImageSuffix : kLinkSuffix; }
+std::string_view ImageCache::suffix_of(Kind kind) {
+  return kind == Kind::Image ? kImageSuffix : kind == Kind::Link ? kLinkSuffix : kCodeSuffix;
+}
+
+ImageCache::Kind ImageCache::kind_of(const fs::path& file) {
+  for (Kind kind : {Kind::Link, Kind::Code})
+    if (file.extension() == suffix_of(kind)) return kind;
+  return Kind::Image;
+}
 
 std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::string_view key, Kind kind) {
   const fs::path path = entry_path(folder, key, suffix_of(kind));
@@ -395,7 +418,7 @@ int64_t ImageCache::merge(const fs::path& folder) {
   int64_t taken = 0;
   for (const Entry& entry : list_all(folder)) {
     const std::string key = entry.path.stem();
-    const Kind kind = entry.path.extension() == kLinkSuffix ? Kind::Link : Kind::Image;
+    const Kind kind = kind_of(entry.path);
     if (key.empty() || key.find_first_not_of("0123456789abcdef") != key.npos ||
         fs::exists(entry_path(folder_, key, suffix_of(kind))))
       continue;
@@ -464,7 +487,8 @@ void ImageCache::shrink() {
 ImageCache::Stats ImageCache::stats() const {
   Stats stats;
   for (const Entry& entry : list_all(folder_)) {
-    ++(entry.path.extension() == kImageSuffix ? stats.images : stats.links);
+    const Kind kind = kind_of(entry.path);
+    ++(kind == Kind::Image ? stats.images : kind == Kind::Link ? stats.links : stats.codes);
     stats.bytes += entry.bytes;
   }
   return stats;

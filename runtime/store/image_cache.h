@@ -1,4 +1,4 @@
-// Compiled kernel images on disk, found again by content.
+// Compiled kernel images on disk, found again by content, and machine code that the emulator has made of them.
 //
 // One file an entry, named by its key. A file is written under another name and renamed, so that a reader sees all of
 // it or nothing; a digest over everything is checked on reading. Many processes may share a folder. Nothing here ever
@@ -27,11 +27,11 @@ class ImageCache {
  public:
   struct Options {
     /// Empty: $TEGULA_CACHE_DIR, else $XDG_CACHE_HOME/tegula, else ~/.cache/tegula. Made when first written to.
-    std::filesystem::path folder;
+    std::filesystem::path folder = {};
     /// Bytes on disk to stay under; below 0: $TEGULA_CACHE_SIZE, else 1 GiB.
     int64_t max_bytes = -1;
     /// Told of damaged entries and of a folder that cannot be used. Null: the message handler.
-    std::function<void(const std::string&)> warn;
+    std::function<void(const std::string&)> warn = {};
     /// Folders below `folder`, which are only read: of an image, of a network file system. None: those of
     /// $TEGULA_CACHE_LAYERS, with ':' between them. Entries of other drivers and GPUs lie side by side.
     std::vector<std::filesystem::path> layers = {};
@@ -39,6 +39,7 @@ class ImageCache {
   struct Stats {
     int64_t images = 0;
     int64_t links = 0;
+    int64_t codes = 0;  ///< of the emulator's
     int64_t bytes = 0;  ///< of all files of the cache
   };
 
@@ -54,6 +55,10 @@ class ImageCache {
   /// Stores `image` in place of what `key` had, then removes the entries that were not used for longest if the cache
   /// has grown past its size.
   void store(std::string_view key, const KernelImage& image);
+
+  /// The same for bytes that are no image, and have keys of their own: machine code of the emulator's.
+  std::optional<std::string> find_code(std::string_view key);
+  void store_code(std::string_view key, std::string_view bytes);
 
   /// From now on find(alias) finds what find(key) finds; the image is kept once.
   void link(std::string_view alias, std::string_view key);
@@ -72,8 +77,9 @@ class ImageCache {
   int64_t max_bytes() const { return max_bytes_; }
 
  private:
-  enum class Kind : uint32_t { Image = 1, Link = 2 };
+  enum class Kind : uint32_t { Image = 1, Link = 2, Code = 3 };
   static std::string_view suffix_of(Kind kind);
+  static Kind kind_of(const std::filesystem::path& file);
 
   std::optional<KernelImage> find_in(const std::filesystem::path& folder, std::string_view key);
   std::optional<std::string> read_entry(const std::filesystem::path& folder, std::string_view key, Kind kind);

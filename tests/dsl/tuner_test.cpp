@@ -306,7 +306,9 @@ TEST_F(Tuner, HooksAroundTimedRuns) {
     EXPECT_EQ(launch.args().integer("n"), 1000);
     EXPECT_EQ(launch.args().integer("BLOCK"), 256);
     EXPECT_EQ(launch.args().integer("num_ctas"), 1);
-    if (reset_only) EXPECT_EQ(launch.args().integer("num_warps"), 4);
+    if (reset_only) {
+      EXPECT_EQ(launch.args().integer("num_warps"), 4);
+    }
   };
   tuning.post_hook = [&](HookedLaunch&, const char* error) {
     ++after;

@@ -4,9 +4,9 @@
     stores.py --command build/release/tegula [--seconds 60] [--processes 64]
 
 Rounds, each in a folder of its own, in which many processes of the command work on a few kernels at once while some are
-killed (kill -9), bits of files flip, files are cut short or removed, or the disk is full. Whatever happens, a process that is
-left alone succeeds and prints what the first one printed, kernels compute what they did before, and the folder stays usable
-and within its bound. Exits with 0 if that was so."""
+killed (kill -9), bits of files flip, files are cut short or removed, or the disk is full. Whatever happens, a process that
+is left alone succeeds and prints what the first one printed, kernels compute what they did before, and the folder stays
+usable and within its bound. Exits with 0 if that was so."""
 
 import argparse
 import json
@@ -31,8 +31,18 @@ def kernel(y_ptr, x_ptr, n, BLOCK: tl.constexpr):
 """
 KERNELS = [(scale, block) for scale in range(2, 8) for block in (64, 128)]
 ROW = {
-    "kernel": "k", "key": "n=1", "gpu": "emulator", "driver": "none", "config": "BLOCK=1", "status": "timed",
-    "times_us": [1.0], "predicted_us": 1.0, "registers": 0, "spill_bytes": 0, "shared_bytes": 0, "measured_at": 1
+    "kernel": "k",
+    "key": "n=1",
+    "gpu": "emulator",
+    "driver": "none",
+    "config": "BLOCK=1",
+    "status": "timed",
+    "times_us": [1.0],
+    "predicted_us": 1.0,
+    "registers": 0,
+    "spill_bytes": 0,
+    "shared_bytes": 0,
+    "measured_at": 1
 }
 BOUND = 60_000  # bytes of the cache in rounds that evict
 MOST_BYTES = 2000  # of a file where the disk is full
@@ -61,19 +71,27 @@ class Round:
             resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
 
         # Pipes, which the limit leaves alone.
-        return subprocess.Popen([self.command, *arguments], cwd=self.folder, env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=fill_disk if full else None)
+        return subprocess.Popen([self.command, *arguments],
+                                cwd=self.folder,
+                                env=environment,
+                                text=True,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE,
+                                preexec_fn=fill_disk if full else None)
 
     @staticmethod
     def run_of(kernel):
         scale, block = kernel
-        return ["run", f"k{scale}.py::kernel", "--random", "x_ptr=f32[300]", "--zeros", "y_ptr=f32[300]", "--arg", "n=300",
-                "--constexpr", f"BLOCK={block}", "--grid", "cdiv(n, BLOCK)"]
+        return [
+            "run", f"k{scale}.py::kernel", "--random", "x_ptr=f32[300]", "--zeros", "y_ptr=f32[300]", "--arg", "n=300",
+            "--constexpr", f"BLOCK={block}", "--grid", "cdiv(n, BLOCK)"
+        ]
 
     def work(self):
         """Arguments of a process, and the kernel that it runs, if any."""
         if self.random.random() < .3:
-            return self.random.choice([["cache", "--import", "rows.jsonl"], ["cache", "--export", "-"], ["cache"]]), None
+            return self.random.choice([["cache", "--import", "rows.jsonl"], ["cache", "--export", "-"],
+                                       ["cache"]]), None
         kernel = self.random.choice(KERNELS)
         return self.run_of(kernel), kernel
 

@@ -385,6 +385,29 @@ TEST_F(CacheTest, LeftOversOfKilledProcessesGo) {
   EXPECT_EQ(files(), (std::vector<std::string>{".tmp-new", content_key({"a"}) + ".image"}));
 }
 
+TEST_F(CacheTest, KeepsCodeBesideImages) {
+  const std::string key = content_key({"a"});
+  ImageCache c = cache();
+  EXPECT_EQ(c.find_code(key), std::nullopt);
+  c.store_code(key, "machine code");
+  c.store(key, sample());
+  EXPECT_EQ(c.find_code(key), "machine code");
+  EXPECT_TRUE(c.find(key));
+  EXPECT_EQ(c.stats().codes, 1);
+  EXPECT_EQ(c.stats().images, 1);
+  EXPECT_EQ(files(), (std::vector<std::string>{key + ".code", key + ".image"}));
+
+  ImageCache other = cache_at(root_ / "other");
+  EXPECT_EQ(other.merge(folder_), 2);
+  EXPECT_EQ(other.find_code(key), "machine code");
+  fs::resize_file(folder_ / (key + ".code"), 70);
+  EXPECT_EQ(c.find_code(key), std::nullopt);
+  EXPECT_EQ(warnings_.size(), 1u);
+  c.clear();
+  other.clear();
+  EXPECT_EQ(other.stats().codes, 0);
+}
+
 // A folder of many files is not looked at in each process that stores something.
 TEST_F(CacheTest, LooksAtTheFolderOnlyWhereTheTallyAsksForIt) {
   cache().store(content_key({"a"}), sample());

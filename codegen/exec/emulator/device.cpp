@@ -23,6 +23,7 @@
 #include "codegen/target/target.h"
 #include "runtime/base/error.h"
 #include "runtime/base/messages.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula {
 
@@ -68,6 +69,12 @@ uint64_t seed_of(const EmulatorOptions& options) {
   if (error != std::errc() || stop != end)
     throw DeviceError(fmt::format("TEGULA_EMULATOR_SEED is '{}', expected a whole number from 0 on", text));
   return seed;
+}
+
+/// That of the process's kernels, which warns of what is wrong with the folder.
+std::shared_ptr<ImageCache> cache_of_code() {
+  static const auto cache = std::make_shared<ImageCache>(ImageCache::Options{.warn = [](const std::string&) {}});
+  return cache;
 }
 
 std::string_view checks_in_environment() {
@@ -136,7 +143,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         seed_(seed_of(options)),
         check_races_(wants_checks(options)),
         target_(target),
-        jit_(options.baseline_cpu, check_races_, wants_nans(options)),
+        jit_(options.baseline_cpu, check_races_, wants_nans(options),
+             options.code_cache ? options.code_cache : cache_of_code()),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);

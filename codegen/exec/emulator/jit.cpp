@@ -25,13 +25,16 @@
 #include <chrono>
 #include <mutex>
 
+#include "codegen/compile.h"
 #include "codegen/exec/emulator/arithmetic_checks.h"
 #include "codegen/exec/emulator/hw_bodies.h"
+#include "codegen/exec/emulator/kept_code.h"
 #include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/error.h"
+#include "runtime/sealing.h"
 
 namespace tegula::emulator {
 
@@ -275,6 +278,18 @@ void must(llvm::Error error, const char* what) {
   if (error) throw DeviceError(fmt::format("the emulator's code generator: {}: {}", what, toString(std::move(error))));
 }
 
+class OrcKernel : public JitKernel {
+ public:
+  explicit OrcKernel(llvm::orc::LLJIT& engine) : engine_(engine) {}
+  ~OrcKernel() override {
+    if (code) llvm::consumeError(engine_.getExecutionSession().removeJITDylib(*code));
+  }
+  llvm::orc::JITDylib* code = nullptr;
+
+ private:
+  llvm::orc::LLJIT& engine_;
+};
+
 }  // namespace
 
 struct Jit::Impl {
@@ -284,6 +299,12 @@ struct Jit::Impl {
   std::mutex mutex;
   uint64_t count = 0;
   bool checks = false, nans = false;
+  std::shared_ptr<ImageCache> kept;
+
+  std::string generate(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel);
+  void link(const KernelImage& image, const std::string& object, OrcKernel& kernel);
+  std::string key_of(const KernelImage& image, const Target& target, Tier tier) const;
+  std::unique_ptr<JitKernel> find(const KernelImage& image, const std::string& key);
 
   void define_host_functions() {
     llvm::orc::SymbolMap symbols;
@@ -304,18 +325,6 @@ struct Jit::Impl {
 
 namespace {
 
-class OrcKernel : public JitKernel {
- public:
-  explicit OrcKernel(llvm::orc::LLJIT& engine) : engine_(engine) {}
-  ~OrcKernel() override {
-    if (code) llvm::consumeError(engine_.getExecutionSession().removeJITDylib(*code));
-  }
-  llvm::orc::JITDylib* code = nullptr;
-
- private:
-  llvm::orc::LLJIT& engine_;
-};
-
 std::unique_ptr<llvm::Module> read_module(const KernelImage& image, llvm::LLVMContext& context,
                                           const std::string& messages) {
   if (image.bitcode.empty()) refuse(image, "its image has no code for the emulator");
@@ -329,8 +338,9 @@ std::unique_ptr<llvm::Module> read_module(const KernelImage& image, llvm::LLVMCo
 
 }  // namespace
 
-Jit::Jit(bool baseline_cpu, bool checks, bool nans) : impl_(std::make_unique<Impl>()) {
-  impl_->checks = checks, impl_->nans = nans;
+Jit::Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->checks = checks, impl_->nans = nans, impl_->kept = std::move(kept);
   throw_fatal_errors();
   llvm::orc::JITTargetMachineBuilder machine = host_machine(baseline_cpu);
   for (auto [tier, level] : {std::pair(Tier::Quick, llvm::CodeGenOptLevel::None),
@@ -349,21 +359,17 @@ Jit::Jit(bool baseline_cpu, bool checks, bool nans) : impl_(std::make_unique<Imp
 
 Jit::~Jit() = default;
 
-std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& target, Tier tier) {
-  std::lock_guard lock(impl_->mutex);
-  const auto begin = std::chrono::steady_clock::now();
-  auto kernel = std::make_unique<OrcKernel>(*impl_->engine);
-  llvm::TargetMachine& machine = *impl_->machines[size_t(tier)];
-
+/// LLVM's object code for the host, and what is known of it.
+std::string Jit::Impl::generate(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
+  llvm::TargetMachine& machine = *machines[size_t(tier)];
   std::string messages;
-  uint64_t frame_bytes = 0;
   llvm::LLVMContext context;
-  context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages, frame_bytes));
+  context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages, kernel.frame_bytes));
   std::unique_ptr<llvm::Module> module = read_module(image, context, messages);
   retarget(*module, machine, image);
-  if (impl_->checks) check_arithmetic(*module, *kernel, impl_->nans);
-  link_bodies(*module, image, target, *kernel, impl_->checks);
-  count_iterations(*module, image, *kernel);
+  if (checks) check_arithmetic(*module, kernel, nans);
+  link_bodies(*module, image, target, kernel, checks);
+  count_iterations(*module, image, kernel);
   add_entry(*module, image);
   set_attributes(*module, machine);
   check_externals(*module, image);
@@ -374,15 +380,59 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   if (tier == Tier::Optimised) combine_instructions(*module, machine);
   round_integers_once(*module);
 
-  auto& engine = *impl_->engine;
   auto object = must(llvm::orc::SimpleCompiler(machine)(*module), "code");
   if (!messages.empty()) refuse(image, messages);
-  kernel->code = &must(engine.createJITDylib(fmt::format("{}.{}", image.kernel, impl_->count++)), "library");
-  kernel->code->addToLinkOrder(*impl_->host);
-  must(engine.addObjectFile(*kernel->code, std::move(object)), "module");
-  kernel->entry = must(engine.lookup(*kernel->code, kEntryName), "link").toPtr<void (*)(void* const*)>();
-  kernel->frame_bytes = frame_bytes;
+  return object->getBuffer().str();
+}
+
+void Jit::Impl::link(const KernelImage& image, const std::string& object, OrcKernel& kernel) {
+  kernel.code = &must(engine->createJITDylib(fmt::format("{}.{}", image.kernel, count++)), "library");
+  kernel.code->addToLinkOrder(*host);
+  must(engine->addObjectFile(*kernel.code, llvm::MemoryBuffer::getMemBufferCopy(object, image.kernel)), "module");
+  kernel.entry = must(engine->lookup(*kernel.code, kEntryName), "link").toPtr<void (*)(void* const*)>();
+}
+
+/// Of all that the code follows from: the library's build stands for the passes and the bodies.
+std::string Jit::Impl::key_of(const KernelImage& image, const Target& target, Tier tier) const {
+  const llvm::TargetMachine& machine = *machines[size_t(tier)];
+  std::string params;
+  for (const ImageParam& param : image.params)
+    params += fmt::format("{}{}", param.pointer ? '*' : ' ', int(param.elem));
+  const std::string options =
+      fmt::format("{} {} {} {} {}", int(tier), checks, nans, image.tensor_maps.maps.size(), target.name);
+  return content_key({"emulator", compiler_version(), machine.getTargetCPU(), machine.getTargetFeatureString(), options,
+                      image.kernel, params,
+                      std::string_view(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size())});
+}
+
+std::unique_ptr<JitKernel> Jit::Impl::find(const KernelImage& image, const std::string& key) {
+  const auto bytes = kept->find_code(key);
+  if (!bytes) return nullptr;
+  auto kernel = std::make_unique<OrcKernel>(*engine);
+  const auto object = read_code(*bytes, *kernel);
+  if (!object) return nullptr;
+  link(image, *object, *kernel);
+  return kernel;
+}
+
+std::unique_ptr<JitKernel> Jit::find(const KernelImage& image, const Target& target, Tier tier) {
+  std::lock_guard lock(impl_->mutex);
+  return sealed() ? nullptr : impl_->find(image, impl_->key_of(image, target, tier));
+}
+
+std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& target, Tier tier) {
+  std::lock_guard lock(impl_->mutex);
+  const bool keeps = !sealed();  // a sealed process opens no files
+  const std::string key = keeps ? impl_->key_of(image, target, tier) : "";
+  if (keeps)
+    if (auto kernel = impl_->find(image, key)) return kernel;
+  const auto begin = std::chrono::steady_clock::now();
+  auto kernel = std::make_unique<OrcKernel>(*impl_->engine);
+  const std::string object = impl_->generate(image, target, tier, *kernel);
+  impl_->link(image, object, *kernel);
   kernel->compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (keeps && kernel->blocks.empty())  // whose addresses stand in the code
+    impl_->kept->store_code(key, to_bytes(object, *kernel));
   return kernel;
 }
 

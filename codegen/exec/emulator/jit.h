@@ -8,6 +8,7 @@
 #include "codegen/exec/emulator/ptx.h"
 #include "codegen/target/target.h"
 #include "runtime/kernel_image.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula::emulator {
 
@@ -31,7 +32,7 @@ class JitKernel {
   bool async_proxy = false;
   /// Stack that its functions' frames take together.
   uint64_t frame_bytes = 0;
-  /// What it took to make it.
+  /// What it took to make it, in an earlier process if it was kept.
   double compile_seconds = 0;
 };
 
@@ -39,12 +40,15 @@ class Jit {
  public:
   /// `baseline_cpu`: only x86-64's first instruction set. Throws DeviceError if LLVM cannot serve this host.
   /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic; `nans`: of NaNs too.
-  Jit(bool baseline_cpu, bool checks, bool nans);
+  /// `kept`: where code is kept for later processes.
+  Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept);
   ~Jit();
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on
   /// the target. The result must not outlive the Jit.
   std::unique_ptr<JitKernel> compile(const KernelImage& image, const Target& target, Tier tier);
+  /// The same if it was compiled before and kept; else null.
+  std::unique_ptr<JitKernel> find(const KernelImage& image, const Target& target, Tier tier);
 
  private:
   struct Impl;

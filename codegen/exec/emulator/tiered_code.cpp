@@ -15,8 +15,10 @@ constexpr double kOptimising = 5;         ///< takes so many times as long as to
 TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes)
     : jit_(jit), image_(image), target_(target), stack_bytes_(stack_bytes) {
   auto fits = [&] { return first_->frame_bytes + kBodyStack <= stack_bytes; };
-  first_ = jit.compile(image, target, Tier::Quick);
-  if (!fits()) {  // which keeps each value on the stack
+  first_ = jit.find(image, target, Tier::Optimised);  // of an earlier process
+  settled_ = first_ && fits();
+  if (!settled_) first_ = jit.compile(image, target, Tier::Quick);
+  if (!fits() && !settled_) {  // which keeps each value on the stack
     first_ = jit.compile(image, target, Tier::Optimised);
     settled_ = true;
   }

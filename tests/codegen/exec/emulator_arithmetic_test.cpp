@@ -77,18 +77,20 @@ TEST(EmulatorArithmetic, ConvertsHalfAndBfloat) {
                                          : std::ldexp(1024 + fraction, exponent - 25);
       if (bits & 0x8000) expected = -expected;
       float half = std::bit_cast<float>(widened_half[bits]);
-      if (std::isnan(expected))
+      if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(half)) << bits;
-      else
+      } else {
         EXPECT_EQ(half, expected) << bits;
+      }
       float bfloat = std::bit_cast<float>(bits << 16);
       if (!std::isnan(bfloat)) {
         EXPECT_EQ(widened_bfloat[bits], bits << 16);
       }
-      if (std::isnan(expected))
+      if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(float(float16::of_bits(uint16_t(bits)))));
-      else
+      } else {
         EXPECT_EQ(float(float16::of_bits(uint16_t(bits))), expected) << bits;
+      }
     }
 
     std::vector<uint32_t> floats;
@@ -162,11 +164,12 @@ TEST(EmulatorArithmetic, FastArithmetic) {
   for (size_t i = 0; i < in.size(); ++i) {
     double exact = std::exp2(double(std::bit_cast<float>(in[i])));
     float got = std::bit_cast<float>(exp2[i]), expected = float(exact);
-    if (std::isinf(expected) || expected == 0)
+    if (std::isinf(expected) || expected == 0) {
       EXPECT_EQ(got, expected) << std::bit_cast<float>(in[i]);
-    else
+    } else {
       EXPECT_LE(std::abs(int64_t(exp2[i]) - int64_t(std::bit_cast<uint32_t>(expected))), 1)
           << std::bit_cast<float>(in[i]);
+    }
   }
   auto nan = convert(*device, "  %e = call float @tegula.hw.ex2_approx_f32(float %f)\n  %y = bitcast float %e to i32",
                      {0x7FC00000, 0xFFC12345});

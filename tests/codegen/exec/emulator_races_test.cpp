@@ -117,7 +117,9 @@ void check(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     const std::string error = error_of_case(c);
-    if (c.found.empty()) EXPECT_EQ(error, "no error");
+    if (c.found.empty()) {
+      EXPECT_EQ(error, "no error");
+    }
     for (size_t at = 0; at < c.found.size();) {
       const size_t end = std::min(c.found.find('\n', at), c.found.size());
       EXPECT_CONTAINS(error, c.found.substr(at, end - at));
@@ -444,10 +446,11 @@ TEST(Races, OfKernels) {
   for (const KernelCase& c : cases) {
     SCOPED_TRACE(c.body);
     const std::string error = error_of_kernel(c.body, c.programs, c.num_ctas);
-    if (c.found)
+    if (c.found) {
       EXPECT_CONTAINS(error, c.found);
-    else
+    } else {
       EXPECT_EQ(error, "no error");
+    }
   }
 }
 

@@ -122,7 +122,9 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   const KernelImage image = kernel.compile(types, options, "sm_90a", true);
   ASSERT_FALSE(image.transfers.empty());
   EXPECT_EQ(image.transfers.back().by, by) << image.transfers.back().why_not;
-  if (bulk_copies == 0) EXPECT_EQ(image.transfers[0].why_not, "");
+  if (bulk_copies == 0) {
+    EXPECT_EQ(image.transfers[0].why_not, "");
+  }
   const unsigned tiles = unsigned((p.m + p.block_m - 1) / p.block_m * ((p.n + p.block_n - 1) / p.block_n));
   for (uint64_t seed : seeds) {
     auto device = make_emulator({.threads = 1, .seed = seed, .check_races = p.swap});

@@ -278,10 +278,11 @@ def late(a_ptr, b_ptr, s_ptr, c_ptr, n):
       kernel.launch(*device, {1}, {.num_warps = 4}, da.as<float16>(), db.as<float16>(), ds.as<float>(), dc.as<float>(),
                     n);
       const std::vector<float> found = dc.download<float>();
-      if (n)
+      if (n) {
         EXPECT_LE(relative_error(found, exact), 1e-6);
-      else
+      } else {
         EXPECT_EQ(found, std::vector<float>(exact.size(), 0));
+      }
     }
   const ArgType half{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
   const ArgType single{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
@@ -402,10 +403,11 @@ void check_rounds(const F& launch) {
         Buffer dc(*device, std::vector<float>(exact.size(), 7.f)), dn(*device, std::vector<int32_t>(2));
         launch(*device, num_stages, da, db, dc, dp, dn, tiles, k);
         const auto c = dc.download<float>();
-        if (k == 0)
+        if (k == 0) {
           EXPECT_EQ(c, std::vector<float>(exact.size()));
-        else
+        } else {
           EXPECT_LE(relative_error(c, exact), 1e-6);
+        }
         EXPECT_EQ(dn.download<int32_t>(), (std::vector<int32_t>{0 + 1 + 3 + 5, 1 + 2 + 4}));
       }
   }

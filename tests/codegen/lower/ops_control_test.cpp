@@ -6,11 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <regex>
 #include <thread>
 
 #include "codegen/exec/emulator.h"
+#include "runtime/store/image_cache.h"
 #include "tests/codegen/lower/ops_support.h"
 #include "tests/message_of.h"
 
@@ -510,6 +512,44 @@ TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
   EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
             "TEGULA_EMULATOR_SEED is '7x', expected a whole number from 0 on");
   unsetenv("TEGULA_EMULATOR_SEED");
+}
+
+// The code that one device has made serves the next one, of another process at that, and tells of faults as before.
+TEST(Debug, MachineCodeIsKept) {
+  char folder[] = "/tmp/tegula-code-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
+  const std::string prints = "tl.device_print('x', tl.load(x + tl.program_id(0) * 2))";
+  const std::string assembles =
+      "tl.store(x, tl.inline_asm_elementwise('add.s32 $0, $1, 1;', '=r,r', [tl.load(x)], tl.int32, True, 1))";
+  auto told = [&](const std::string& text, EmulatorOptions how) {
+    how.threads = 1, how.limit_steps = 1000;
+    how.code_cache = std::make_shared<ImageCache>(ImageCache::Options{.folder = folder});
+    testing::internal::CaptureStdout();
+    const std::string error = error_of(text, {.num_warps = 1}, {2}, how);
+    return error + testing::internal::GetCapturedStdout();
+  };
+  auto codes = [&] { return ImageCache({.folder = folder}).stats().codes; };
+  const std::string stopped = told(endless, {}), printed = told(prints, {});
+  EXPECT_NE(stopped.find("a loop at k.py:6:5"), stopped.npos) << stopped;
+  EXPECT_EQ(printed, "pid (0, 0, 0) idx () x: 3\npid (1, 0, 0) idx () x: 4\n");
+  EXPECT_EQ(codes(), 2);
+  EXPECT_EQ(told(endless, {}), stopped);
+  EXPECT_EQ(told(prints, {}), printed);
+  EXPECT_EQ(codes(), 2);
+  for (EmulatorOptions other : {EmulatorOptions{.target = "sm_80"}, {.check_races = true}, {.baseline_cpu = true}}) {
+    const auto before = codes();
+    EXPECT_EQ(told(prints, other), printed);
+    EXPECT_EQ(codes(), before + 1);
+  }
+  const auto before = codes();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(told(assembles, {}), "");  // its code has addresses of this process
+  EXPECT_EQ(codes(), before);
+  for (const auto& file : std::filesystem::directory_iterator(folder))  // what is damaged is made again
+    if (file.path().extension() == ".code") std::filesystem::resize_file(file.path(), 100);
+  EXPECT_EQ(told(prints, {}), printed);
+  EXPECT_EQ(told(prints, {}), printed);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Debug, CtrlCEndsALaunch) {

@@ -503,10 +503,11 @@ TEST(Ptx, WaitsForEarlierKernelsBeforeItTouchesMemory) {
       EXPECT_LT(next, size_t(access.position())) << what;
       // In the first block, which every thread runs; where warps of their own copy, these wait as well.
       const size_t first_end = std::min(image.ptx.find("bra"), image.ptx.find("ret;"));
-      if (image.copy_warps)
+      if (image.copy_warps) {
         EXPECT_NE(image.ptx.find("griddepcontrol.wait", wait + 1), std::string::npos) << what;
-      else
+      } else {
         EXPECT_LT(next, first_end) << what;
+      }
     }
   }
   // Programs that move little let it start where they are few.

@@ -31,13 +31,14 @@ TEST_F(Semantics, PromotionOfTwoValues) {
     EXPECT_EQ(type_of(binary(s, "*", b, a)), r.plus);
     EXPECT_EQ(errors(), "");
     Val quotient = binary(s, "/", a, b);
-    if (*r.divide)
+    if (*r.divide) {
       EXPECT_EQ(type_of(quotient), r.divide);
-    else
+    } else {
       EXPECT_EQ(errors(),
                 fmt::format("'/' of {} and {}, which differ in sign (convert one of them with .to(...) so that both "
                             "have the same sign)",
                             describe(a), describe(b)));
+    }
   }
 }
 

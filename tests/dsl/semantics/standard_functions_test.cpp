@@ -264,10 +264,11 @@ def kernel(a, b, c, P: tl.constexpr):
     for (size_t i = 0; i < got.size(); ++i) {
       double sum = 3;
       for (size_t k = 0; k < 64; ++k) sum += double(a[i / 16 * 64 + k]) * b[k * 16 + i % 16];
-      if (i < 16)
+      if (i < 16) {
         EXPECT_TRUE(std::isinf(got[i]) && got[i] == float(sum)) << i << " " << got[i];
-      else
+      } else {
         worst = std::max(worst, std::fabs(got[i] - sum));
+      }
     }
     EXPECT_LT(worst, tolerance) << precision;
   }
@@ -370,10 +371,11 @@ def kernel(a, b, sa, sb, c, MA: tl.constexpr, KA: tl.constexpr, KB: tl.constexpr
         sum += double(a.at(i, p)) * of_e8m0(sa[size_t(i * groups + p / 32)]) * b.at(p, j) *
                of_e8m0(sb[size_t(j * groups + p / 32)]);
       const float x = got[size_t(i * n + j)];
-      if (std::isnan(sum))
+      if (std::isnan(sum)) {
         EXPECT_TRUE(std::isnan(x)) << i << " " << j;
-      else
+      } else {
         ASSERT_NEAR(x, sum, 1e-5 * (1 + std::fabs(sum))) << i << " " << j;
+      }
     }
 }
 

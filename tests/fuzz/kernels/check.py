@@ -67,7 +67,9 @@ def check(case, memories):
     given = {name: tegula.reinterpret(x, case["arrays"][name]["type"]) for name, x in arrays.items()}
     try:
         kernel = tegula.parse(HEADER + case["text"], "kernel.py").kernel
-        kernel[(case["programs"], )](**given, **case["numbers"], num_warps=case["num_warps"],
+        kernel[(case["programs"], )](**given,
+                                     **case["numbers"],
+                                     num_warps=case["num_warps"],
                                      num_stages=case["num_stages"])
     except tegula.Error as error:
         return type(error).__name__, str(error)
@@ -76,7 +78,7 @@ def check(case, memories):
 
 
 def verdict(case):
-    """(kind, text) of a case: "right", "undecided", "reference" (which lacks something), "wrong", or the error's name."""
+    """(kind, text) of a case: "right", "wrong", "undecided", "reference" (it lacks something) or an error's name."""
     try:
         memories = expected(case)
     except Undecided as why:

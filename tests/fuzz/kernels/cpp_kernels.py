@@ -3,7 +3,7 @@
 
     cpp_kernels.py --build build/release [--seconds 60] [--kernels 12] [--first NUMBER]
 
-Each round writes one C++ program of so many kernels, compiles it, and runs it. Kernels are numbered as fuzz.py numbers them.
+Each round writes one C++ program of so many kernels, compiles it, and runs it. Kernels have the numbers of fuzz.py.
 Exits with 0 if all agree, with 77 if there is no numpy."""
 
 import argparse
@@ -21,11 +21,33 @@ sys.path.insert(0, str(HERE))
 import fuzz  # ends with 77 where numpy is missing
 import generate
 
-OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|",
-             ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">=",
-             ast.Eq: "==", ast.NotEq: "!="}
-HOST_TYPES = {"float32": "float", "float64": "double", **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in
-                                                          (8, 16, 32, 64)}}
+OPERATORS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Mod: "%",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Lt: "<",
+    ast.Gt: ">",
+    ast.LtE: "<=",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!="
+}
+HOST_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    **{
+        f"{u}int{n}": f"{u}int{n}_t"
+        for u in ("", "u")
+        for n in (8, 16, 32, 64)
+    }
+}
 
 
 class Translator:
@@ -111,15 +133,20 @@ class Translator:
 
     def text(self, e):
         if isinstance(e, ast.Constant):
-            return {True: "true", False: "false", None: "none"}[e.value] if e.value is None or isinstance(
-                e.value, bool) else f'"{e.value}"' if isinstance(e.value, str) else repr(e.value)
+            return {
+                True: "true",
+                False: "false",
+                None: "none"
+            }[e.value] if e.value is None or isinstance(e.value, bool) else f'"{e.value}"' if isinstance(
+                e.value, str) else repr(e.value)
         if isinstance(e, ast.Name):
             return e.id
         if isinstance(e, ast.UnaryOp):
             return f"{'-' if isinstance(e.op, ast.USub) else '~'}{self.text(e.operand)}"
         if isinstance(e, ast.BinOp):
             left, right = self.text(e.left), self.text(e.right)
-            return f"floordiv({left}, {right})" if isinstance(e.op, ast.FloorDiv) else f"({left} {OPERATORS[type(e.op)]} {right})"
+            return f"floordiv({left}, {right})" if isinstance(
+                e.op, ast.FloorDiv) else f"({left} {OPERATORS[type(e.op)]} {right})"
         if isinstance(e, ast.Compare):
             return f"({self.text(e.left)} {OPERATORS[type(e.ops[0])]} {self.text(e.comparators[0])})"
         if isinstance(e, (ast.Tuple, ast.List)):
@@ -128,14 +155,20 @@ class Translator:
             parts = ["all" if isinstance(i, ast.Slice) else self.text(i) for i in e.slice.elts]
             return f"{self.text(e.value)}[{{{', '.join(parts)}}}]"
         if isinstance(e, ast.Attribute):
-            return f"tl::{e.attr}" if isinstance(e.value, ast.Name) and e.value.id == "tl" else f"{self.text(e.value)}.{e.attr}()"
+            return f"tl::{e.attr}" if isinstance(
+                e.value, ast.Name) and e.value.id == "tl" else f"{self.text(e.value)}.{e.attr}()"
         return self.call(e)
 
     def call(self, e):
-        arguments = [self.function(a.id) if isinstance(a, ast.Name) and a.id in self.functions else self.text(a) for a in e.args]
+        arguments = [
+            self.function(a.id) if isinstance(a, ast.Name) and a.id in self.functions else self.text(a) for a in e.args
+        ]
         arguments += [f'"{k.arg}"_a = {self.text(k.value)}' for k in e.keywords]
         of_language = isinstance(e.func.value, ast.Name) and e.func.value.id == "tl"
-        callee = e.func.attr if of_language else f"{self.text(e.func.value)}.{e.func.attr}"
+        of = "" if of_language else self.text(e.func.value)
+        if e.func.attr == "load" and of:
+            of = f"Descriptor({of})"
+        callee = e.func.attr if of_language else f"{of}.{e.func.attr}"
         return f"{callee}({', '.join(arguments)})"
 
     def function(self, name):
@@ -164,7 +197,8 @@ static std::vector<Buffer> arrays_of(Device& device, const std::string& folder, 
 
 // What a kernel leaves: the bytes of all arrays, or its error.
 template <class K, class Launch>
-static std::vector<std::vector<char>> left_by(Device& device, const K& kernel, std::vector<Buffer> arrays, Launch launch) {
+static std::vector<std::vector<char>> left_by(Device& device, const K& kernel, std::vector<Buffer> arrays,
+                                              Launch launch) {
   try {
     launch(kernel, arrays);
   } catch (const Error& error) {
@@ -211,17 +245,20 @@ def part_of(seed, case, folder):
         arguments.append(f"arrays[{arrays}].as<{HOST_TYPES.get(array['type'], array['type'])}>()")
         arrays += 1
     options = f".num_warps = {case['num_warps']}, .num_stages = {case['num_stages']}"
-    return (f"static void run_{seed}(Device& device, const std::string& folder) {{\n"
-            f"  auto cpp = {Translator(tree).kernel(case)};\n"
-            f'  compare(device, folder, {seed}, {arrays}, cpp, R"({check.HEADER}{case["text"]})", [&](auto& kernel, std::vector<Buffer>& arrays) {{\n'
-            f"    kernel.launch(device, {{{case['programs']}}}, {{{options}}}, {', '.join(arguments)});\n  }});\n}}\n\n")
+    return (
+        f"static void run_{seed}(Device& device, const std::string& folder) {{\n"
+        f"  auto cpp = {Translator(tree).kernel(case)};\n"
+        f'  compare(device, folder, {seed}, {arrays}, cpp, R"({check.HEADER}{case["text"]})",\n'
+        f"          [&](auto& kernel, std::vector<Buffer>& arrays) {{\n"
+        f"    kernel.launch(device, {{{case['programs']}}}, {{{options}}}, {', '.join(arguments)});\n  }});\n}}\n\n")
 
 
 def write_program(seeds, folder):
     parts = "".join(part_of(seed, generate.case(seed), folder) for seed in seeds)
     calls = "".join(f"  run_{seed}(*device, argv[1]);\n" for seed in seeds)
-    (folder / "kernels.cpp").write_text(PROGRAM + parts + "int main(int, char** argv) {\n  auto device = make_emulator();\n" +
-                                        calls + "  return wrong ? 1 : 0;\n}\n")
+    (folder /
+     "kernels.cpp").write_text(PROGRAM + parts + "int main(int, char** argv) {\n  auto device = make_emulator();\n" +
+                               calls + "  return wrong ? 1 : 0;\n}\n")
 
 
 def go(seeds, build, keep):
@@ -230,14 +267,21 @@ def go(seeds, build, keep):
         folder = pathlib.Path(keep or name)
         write_program(seeds, folder)
         compiled = subprocess.run([
-            os.environ.get("CXX", "g++"), "-std=c++20", "-O0", "-w", "-DFMT_HEADER_ONLY", f"-I{ROOT}", f"-I{build}/include",
-            folder / "kernels.cpp", "-o", folder / "kernels", f"-L{build}", "-ltegula", "-ltegula_runtime", f"-Wl,-rpath,{build}"
-        ], text=True, capture_output=True)
+            os.environ.get("CXX", "g++"), "-std=c++20", "-O0", "-w", "-DFMT_HEADER_ONLY", f"-I{ROOT}",
+            f"-I{build}/include", folder / "kernels.cpp", "-o", folder / "kernels", f"-L{build}", "-ltegula",
+            "-ltegula_runtime", f"-Wl,-rpath,{build}"
+        ],
+                                  text=True,
+                                  capture_output=True)
         if compiled.returncode:
             print(f"kernels {seeds}: the compiler says\n{compiled.stderr[:4000]}")
             return False
         target, order = fuzz.SETTINGS[seeds[0] % len(fuzz.SETTINGS)]
-        environment = {**os.environ, "TEGULA_EMULATOR_SEED": str(order), "TEGULA_CACHE_SIZE": "0", "TEGULA_EMULATOR_LIMIT": "20s"}
+        environment = {
+            **os.environ, "TEGULA_EMULATOR_SEED": str(order),
+            "TEGULA_CACHE_SIZE": "0",
+            "TEGULA_EMULATOR_LIMIT": "20s"
+        }
         ran = subprocess.run([folder / "kernels", folder], text=True, capture_output=True, env=environment)
         if ran.returncode:
             print(f"kernels {seeds}: status {ran.returncode}\n{ran.stdout[:4000]}{ran.stderr[-2000:]}")

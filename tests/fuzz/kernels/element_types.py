@@ -8,8 +8,8 @@ class Undecided(Exception):
 
 
 class Type:
-    """`kind`: b, i, u or f. Of floats: the bits of the fraction with the leading one, the exponent of the smallest normal
-    number and the largest number."""
+    """`kind`: b, i, u or f. Of floats: the bits of the fraction with the leading one, the exponent of the smallest
+    normal number and the largest number."""
 
     def __init__(self, name, kind, bits, digits=0, lowest=0, largest=np.inf):
         self.name, self.kind, self.bits = name, kind, bits
@@ -31,10 +31,13 @@ class Type:
 TYPES = [
     Type("int1", "b", 1), *(Type(f"int{n}", "i", n) for n in (8, 16, 32, 64)),
     *(Type(f"uint{n}", "u", n) for n in (8, 16, 32, 64)),
-    Type("float8e4nv", "f", 8, 4, -6, 448), Type("float8e5", "f", 8, 3, -14, 57344),
-    Type("float16", "f", 16, 11, -14, 65504), Type("bfloat16", "f", 16, 8, -126, 2.0**127 * (2 - 2.0**-7)),
+    Type("float8e4nv", "f", 8, 4, -6, 448),
+    Type("float8e5", "f", 8, 3, -14, 57344),
+    Type("float16", "f", 16, 11, -14, 65504),
+    Type("bfloat16", "f", 16, 8, -126, 2.0**127 * (2 - 2.0**-7)),
     Type("float32", "f", 32, 24, -126, 2.0**127 * (2 - 2.0**-23)),
-    Type("float64", "f", 64, 53, -1022, np.finfo(np.float64).max)
+    Type("float64", "f", 64, 53, -1022,
+         np.finfo(np.float64).max)
 ]
 BY_NAME = {t.name: t for t in TYPES}
 int1, int32, int64, uint32 = (BY_NAME[n] for n in ("int1", "int32", "int64", "uint32"))

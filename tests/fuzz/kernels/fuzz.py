@@ -6,8 +6,8 @@
     fuzz.py --show 17                                 kernel 17 and what is found
     fuzz.py --reduce 17                               the smallest kernel that is wrong as kernel 17 is
 
-Kernels are numbered: a number gives the kernel, its data and options, the target, and the order of threads. Exits with 0
-if nothing was wrong, with 77 if there is no numpy. Kernels of which the reference cannot tell the result are passed over."""
+Kernels are numbered: a number gives the kernel, its data and options, the target, and the order of threads. Exits with
+0 if nothing was wrong, with 77 if there is no numpy. Kernels whose result the reference cannot tell are passed over."""
 
 import argparse
 import collections
@@ -40,8 +40,13 @@ def environment(seed):
     """What a process that runs this kernel has for the target and for the order of threads."""
     target, order = SETTINGS[seed // BATCH % len(SETTINGS)]
     return {
-        **os.environ, "TEGULA_DEVICE": "emulator", "TEGULA_TARGET": target, "TEGULA_EMULATOR_SEED": str(order),
-        "TEGULA_EMULATOR_LIMIT": LIMIT, "TEGULA_CACHE_SIZE": "0", "TEGULA_WARNINGS": "off", "OMP_NUM_THREADS": "1",
+        **os.environ, "TEGULA_DEVICE": "emulator",
+        "TEGULA_TARGET": target,
+        "TEGULA_EMULATOR_SEED": str(order),
+        "TEGULA_EMULATOR_LIMIT": LIMIT,
+        "TEGULA_CACHE_SIZE": "0",
+        "TEGULA_WARNINGS": "off",
+        "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1"
     }
 
@@ -69,8 +74,12 @@ class Worker:
 
     def verdict(self, case):
         if self.process is None:
-            self.process = subprocess.Popen([sys.executable, __file__, "--work"], env=self.environment, text=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.process = subprocess.Popen([sys.executable, __file__, "--work"],
+                                            env=self.environment,
+                                            text=True,
+                                            stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE)
             self.told = collections.deque(maxlen=20)
             threading.Thread(target=self.told.extend, args=(self.process.stderr, ), daemon=True).start()
         timer = threading.Timer(PATIENCE, self.process.kill)

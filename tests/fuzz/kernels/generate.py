@@ -1,5 +1,5 @@
-"""Random kernels: case(seed) gives the text of one, its arguments and options. A kernel loads tiles, computes with them in
-straight lines, loops and branches, and stores all that it has at its end."""
+"""Random kernels: case(seed) gives the text of one, its arguments and options. A kernel loads tiles, computes with them
+in straight lines, loops and branches, and stores all that it has at its end."""
 
 import math
 import random
@@ -7,8 +7,10 @@ import random
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 FLOAT8 = ["float8e4nv", "float8e5"]
-BITS = {t: 1 if t == "int1" else 8 if t in FLOAT8 else 16 if t == "bfloat16" else int(t.lstrip("uintfloa")) for t in
-        ["int1", *INTEGERS, *FLOATS, *FLOAT8]}
+BITS = {
+    t: 1 if t == "int1" else 8 if t in FLOAT8 else 16 if t == "bfloat16" else int(t.lstrip("uintfloa"))
+    for t in ["int1", *INTEGERS, *FLOATS, *FLOAT8]
+}
 LENGTH = 12288  # of the arrays that kernels read
 MOST = 2048  # elements of a tile
 HELPERS = {
@@ -29,6 +31,7 @@ class Kernel:
         self.scalars = ["n", "m", "pid"]
         self.counters = []  # of the loops that are open
         self.arrays, self.names, self.helpers = {}, 0, set()
+        self.numbers = {name: self.pick(0, 1, 2, 3, 4, 5) for name in "nm"}  # by the names of parameters
         extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
         if self.chance(.15):
             extents += [48, 96]
@@ -71,8 +74,13 @@ class Kernel:
 
     def array(self, name, type_, length=LENGTH, fill="small"):
         if name not in self.arrays:
-            self.arrays[name] = {"type": type_, "length": length, "fill": fill, "offset": self.pick(0, 0, 0, 1, 3, 8),
-                                 "seed": self.random.randrange(1000)}
+            self.arrays[name] = {
+                "type": type_,
+                "length": length,
+                "fill": fill,
+                "offset": self.pick(0, 0, 0, 1, 3, 8),
+                "seed": self.random.randrange(1000)
+            }
         return name
 
     @staticmethod
@@ -91,13 +99,26 @@ class Kernel:
             along = self.along(shape, axis)
             if self.chance(.08):
                 along = f"({shape[axis] - 1} - {along})"
+            if loads and self.chance(.05):
+                along = f"({along} % {self.pick(2, 5, 8)})"
             repeats = loads and self.chance(.05)
-            terms.append(f"{along} * {0 if repeats else stride}" if repeats or stride != 1 else along)
+            by = stride
+            if stride > 1 and self.chance(.2):
+                by = self.stride_parameter(stride)
+                stride = self.numbers[by]
+            terms.append(f"{along} * {0 if repeats else by}" if repeats or stride != 1 else along)
             stride *= shape[axis]
             if self.chance(.2):
                 stride += self.pick(1, 4, 8, 16)
         self.random.shuffle(terms)
         return " + ".join(terms), stride
+
+    def stride_parameter(self, least):
+        """A parameter that is a stride of at least so many elements: some divide by 16, some do not."""
+        value = least + self.pick(0, 0, 1, 3, 8, 16)
+        name = f"s{value}"
+        self.numbers[name] = value
+        return name
 
     def mask(self, shape):
         parts = []
@@ -144,7 +165,8 @@ class Kernel:
     def literal(self, type_):
         if type_ in FLOATS:
             return self.pick("0.5", "2.0", "-1.0", "3", "0.25")
-        return self.pick("1", "2", "3", "7", "100") if type_[0] == "u" or type_ == "int1" else self.pick("1", "-2", "5", "-7", "60")
+        return self.pick("1", "2", "3", "7", "100") if type_[0] == "u" or type_ == "int1" else self.pick(
+            "1", "-2", "5", "-7", "60")
 
     def tile(self, shape, type_, depth=1):
         """An expression of that shape and type."""
@@ -200,7 +222,8 @@ class Kernel:
                     axis = self.random.choice(axes)
                     value = f"tl.broadcast_to(tl.expand_dims({name}, {axis}), {list(shape)})"
             if value:
-                return self.bounded(value, type_) if type_ in FLOATS else self.converted((value, shape, "int64" if t in INTEGERS else t), type_)
+                return self.bounded(value, type_) if type_ in FLOATS else self.converted(
+                    (value, shape, "int64" if t in INTEGERS else t), type_)
         return None
 
     def bounded(self, value, type_):
@@ -212,8 +235,8 @@ class Kernel:
         if type_ in FLOAT8 or type_ == "int1":
             return self.choice_of(shape, type_)
         first = self.tile(shape, type_)
-        second = self.literal(type_) if self.chance(.3) else self.tile(shape, self.pick(type_, type_, type_, *(
-            FLOATS[:3] if type_ in FLOATS else [type_])))
+        second = self.literal(type_) if self.chance(.3) else self.tile(
+            shape, self.pick(type_, type_, type_, *(FLOATS[:3] if type_ in FLOATS else [type_])))
         kind = self.random.random()
         if kind < .12:
             return f"tl.where({self.condition(shape)}, {first}, {second})"
@@ -242,11 +265,13 @@ class Kernel:
         if found and self.chance(.5):
             return self.random.choice(found)[0]
         type_ = self.pick(*self.types)
-        return f"({self.tile(shape, type_, 0)} {self.pick('<', '>', '==', '!=', '<=')} {self.pick(self.literal(type_), self.tile(shape, type_, 0))})"
+        left, right = self.tile(shape, type_, 0), self.pick(self.literal(type_), self.tile(shape, type_, 0))
+        return f"({left} {self.pick('<', '>', '==', '!=', '<=')} {right})"
 
     def choice_of(self, shape, type_):
         if type_ == "int1":
-            return self.pick(self.condition(shape), f"({self.condition(shape)} {self.pick('&', '|', '^')} {self.condition(shape)})")
+            return self.pick(self.condition(shape),
+                             f"({self.condition(shape)} {self.pick('&', '|', '^')} {self.condition(shape)})")
         return f"tl.where({self.condition(shape)}, {self.tile(shape, type_)}, {self.tile(shape, type_)})"
 
     # ---- Statements
@@ -300,7 +325,8 @@ class Kernel:
                 options += [(f"tl.histogram({source}, 16)", (16, ), "int32")]
         if shape[-1] & (shape[-1] - 1) == 0:
             options += [(f"tl.sort({source}{self.pick('', ', descending=True')})", shape, type_)]
-            options += [(f"tl.gather({source}, ({self.tile(shape, 'int32', 0)}) & {shape[axis] - 1}, {axis})", shape, type_)] if shape[axis] & (shape[axis] - 1) == 0 else []
+            options += [(f"tl.gather({source}, ({self.tile(shape, 'int32', 0)}) & {shape[axis] - 1}, {axis})", shape,
+                         type_)] if shape[axis] & (shape[axis] - 1) == 0 else []
         value, shape, type_ = self.random.choice(options)
         self.put(f"{name} = {value}")
         if type_ == "float32":
@@ -422,7 +448,7 @@ class Kernel:
 
     def loop(self, nest):
         counter = self.new_name("i")
-        end = self.pick("n", "m", "3", "m % 3", "n + 1")
+        end = self.pick("n", "m", "3", "m % 3", "n + 1", self.scalars[-1])
         kind = self.random.random()
         self.work *= 4
         if kind < .15:
@@ -433,8 +459,9 @@ class Kernel:
             self.scalars.remove(counter)
         else:
             stages = self.pick("", "", ", num_stages=1", ", num_stages=2", ", num_stages=3")
-            self.put(f"for {counter} in " + (f"tl.range(0, {end}{stages}):" if kind < .7 else self.pick(
-                f"range({end}, -1, -1):", f"range(pid, {end}, 2):", "tl.static_range(2):")))
+            self.put(f"for {counter} in " +
+                     (f"tl.range(0, {end}{stages}):" if kind <
+                      .7 else self.pick(f"range({end}, -1, -1):", f"range(pid, {end}, 2):", "tl.static_range(2):")))
             self.counters.append(counter)
             self.block(self.pick(1, 2, 2, 3), nest - 1)
             self.counters.pop()
@@ -470,7 +497,8 @@ class Kernel:
         ends = {}
         for name, shape, type_ in self.tiles:
             places, span = self.places(shape, loads=False)
-            out = self.array("out_" + type_, type_, 0, "zero") if type_ != "int1" else self.array("out_int8", "int8", 0, "zero")
+            out = self.array("out_" +
+                             type_, type_, 0, "zero") if type_ != "int1" else self.array("out_int8", "int8", 0, "zero")
             begin = ends.get(out, 0)
             ends[out] = begin + 4 * span
             value = name if type_ != "int1" else f"{name}.to(tl.int8)"
@@ -480,6 +508,9 @@ class Kernel:
 
     def write(self):
         self.put("pid = tl.program_id(0)")
+        if self.chance(.3):
+            self.put(f"length = tl.load({self.array('in_int32', 'int32')} + pid) & 3")
+            self.scalars.append("length")
         for _ in range(2):
             name, shape, type_ = self.new_name("x"), self.shape(), self.pick(*self.types)
             self.put(f"{name} = {self.load(shape, type_)}")
@@ -487,9 +518,10 @@ class Kernel:
         for _ in range(self.pick(2, 4, 6, 8)):
             self.statement(2)
         self.finish()
-        names = [*self.arrays, "n", "m"]
+        names = [*self.arrays, *self.numbers]
         self.random.shuffle(names)
-        helpers = "".join(f"@triton.jit\ndef {h}({HELPERS[h][0]}):\n    return {HELPERS[h][1]}\n\n\n" for h in sorted(self.helpers))
+        helpers = "".join(f"@triton.jit\ndef {h}({HELPERS[h][0]}):\n    return {HELPERS[h][1]}\n\n\n"
+                          for h in sorted(self.helpers))
         return helpers + f"@triton.jit\ndef kernel({', '.join(names)}):\n" + "\n".join(self.lines) + "\n"
 
 
@@ -498,6 +530,10 @@ def case(seed):
     kernel = Kernel(seed)
     text = kernel.write()
     return {
-        "text": text, "arrays": kernel.arrays, "numbers": {name: kernel.pick(0, 1, 2, 3, 4, 5) for name in "nm"},
-        "programs": kernel.pick(1, 1, 2, 3), "num_warps": kernel.warps, "num_stages": kernel.pick(1, 2, 3, 4)
+        "text": text,
+        "arrays": kernel.arrays,
+        "numbers": kernel.numbers,
+        "programs": kernel.pick(1, 1, 2, 3),
+        "num_warps": kernel.warps,
+        "num_stages": kernel.pick(1, 2, 3, 4)
     }

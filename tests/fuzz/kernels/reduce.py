@@ -11,7 +11,8 @@ def statements_removed(tree):
     for number, (node, field) in enumerate(lists):
         for i, statement in enumerate(getattr(node, field)):
             for replacement in ([], getattr(statement, "body", None)):
-                if replacement is None or isinstance(statement, ast.FunctionDef) and (replacement or statement.name == "kernel"):
+                if replacement is None or isinstance(statement, ast.FunctionDef) and (replacement
+                                                                                      or statement.name == "kernel"):
                     continue
                 yield lambda t, at=(number, field, i), new=replacement: replace_statement(t, *at, new)
 
@@ -57,8 +58,15 @@ def used_parameters(case):
     used = {node.id for node in ast.walk(kernel) if isinstance(node, ast.Name)}
     kernel.args.args = [a for a in kernel.args.args if a.arg in used]
     return {
-        **case, "text": ast.unparse(tree) + "\n", "arrays": {k: v for k, v in case["arrays"].items() if k in used},
-        "numbers": {k: v for k, v in case["numbers"].items() if k in used}
+        **case, "text": ast.unparse(tree) + "\n",
+        "arrays": {
+            k: v
+            for k, v in case["arrays"].items() if k in used
+        },
+        "numbers": {
+            k: v
+            for k, v in case["numbers"].items() if k in used
+        }
     }
 
 

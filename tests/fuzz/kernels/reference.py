@@ -233,9 +233,17 @@ def integer_or_float_fits(x, y):
 
 
 OPERATORS = {
-    "add": add, "sub": lambda x, y: add(x, y, -1), "mul": multiply, "truediv": divide, "floordiv": quotient,
-    "mod": remainder, "and": bitwise(np.bitwise_and), "or": bitwise(np.bitwise_or), "xor": bitwise(np.bitwise_xor),
-    "lshift": shift(np.left_shift), "rshift": shift(np.right_shift)
+    "add": add,
+    "sub": lambda x, y: add(x, y, -1),
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": quotient,
+    "mod": remainder,
+    "and": bitwise(np.bitwise_and),
+    "or": bitwise(np.bitwise_or),
+    "xor": bitwise(np.bitwise_xor),
+    "lshift": shift(np.left_shift),
+    "rshift": shift(np.right_shift)
 }
 for _name, _function in OPERATORS.items():
     setattr(Tile, f"__{_name}__", lambda x, y, f=_function: NotImplemented if isinstance(y, Pointer) else f(x, y))
@@ -497,7 +505,8 @@ def fma(x, y, z):
         raise Undecided("fma of numbers within bounds")
     product = x.value * y.value  # exact in a double
     total = product + z.value
-    return Tile(float32, round_to(total, float32), np.where(total == round_to(total, float32), 0, unit_of(total, float32)))
+    return Tile(float32, round_to(total, float32),
+                np.where(total == round_to(total, float32), 0, unit_of(total, float32)))
 
 
 def approximate(function, slope, ulps):
@@ -509,7 +518,8 @@ def approximate(function, slope, ulps):
         with np.errstate(all="ignore"):
             value = function(x.value)
             spread = slope(x.value) * x.bound * 1.01
-        if np.any(np.isnan(value) | np.isinf(value) | np.isnan(spread)) or np.any(x.bound > 0.01 + np.abs(x.value) / 100):
+        if np.any(np.isnan(value) | np.isinf(value) | np.isnan(spread)) or np.any(x.bound > 0.01 +
+                                                                                  np.abs(x.value) / 100):
             raise Undecided("a function beyond what it is tested for")
         return Tile(float32, round_to(value, float32), spread + 2 * ulps(x.value) * unit_of(value, float32) + 2e-38)
 
@@ -596,9 +606,8 @@ def extreme_along(pick):
 
     def apply(x, axis=None, keep_dims=False):
         x = convert(x, extreme_type(x.type))
-        return reduced(
-            x, axis, keep_dims, lambda x, axis:
-            (x.type, pick(x.value, axis=axis), np.max(x.bound, axis=axis)))
+        return reduced(x, axis, keep_dims, lambda x, axis:
+                       (x.type, pick(x.value, axis=axis), np.max(x.bound, axis=axis)))
 
     return apply
 
@@ -676,7 +685,8 @@ def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_
     sizes = np.matmul(np.abs(x.value), np.abs(y.value))
     if acc is not None:
         value, bound, sizes = value + acc.value, bound + acc.bound, sizes + np.abs(acc.value)
-    if x.type in (float32, ) and input_precision != "ieee" and any(np.any(round_to(v.value, TF32) != v.value) for v in (x, y)):
+    if x.type in (float32, ) and input_precision != "ieee" and any(
+            np.any(round_to(v.value, TF32) != v.value) for v in (x, y)):
         bound = bound + sizes * 2.0**-9
     digits = 13 if x.type.is_float8 else 22
     small = lowest_bit(x.value) * lowest_bit(y.value)

@@ -1,4 +1,4 @@
-"""The fuzzer of kernels itself: some kernels are right, a wrong value is seen, and a case becomes as small as it can."""
+"""The fuzzer of kernels itself: some kernels are right, a wrong value is seen, and a case is made as small as it can."""
 
 import contextlib
 import io
@@ -35,7 +35,8 @@ class Fuzz(unittest.TestCase):
 
     def test_reduced(self):
         cases = [case for case in map(generate.case, range(40)) if "tl.sort" in case["text"]]
-        small = reduce.reduced(min(cases, key=lambda c: len(c["text"])), lambda case: "tl.sort" in case["text"], lambda: False)
+        small = reduce.reduced(min(cases, key=lambda c: len(c["text"])), lambda case: "tl.sort" in case["text"],
+                               lambda: False)
         self.assertIn("tl.sort", small["text"])
         self.assertLessEqual(len(small["text"].splitlines()), 5, small["text"])
         self.assertEqual((small["programs"], small["num_warps"]), (1, 1))
@@ -51,8 +52,23 @@ class Fuzz(unittest.TestCase):
 
     def test_what_is_not_defined_is_left_out(self):
         text = "@triton.jit\ndef kernel(out_int32, n):\n    tl.store(out_int32 + tl.arange(0, 4) * 0, {})\n"
-        case = {"arrays": {"out_int32": {"type": "int32", "length": 8, "fill": "zero", "offset": 0, "seed": 0}},
-                "numbers": {"n": 0}, "programs": 1, "num_warps": 1, "num_stages": 1}
+        case = {
+            "arrays": {
+                "out_int32": {
+                    "type": "int32",
+                    "length": 8,
+                    "fill": "zero",
+                    "offset": 0,
+                    "seed": 0
+                }
+            },
+            "numbers": {
+                "n": 0
+            },
+            "programs": 1,
+            "num_warps": 1,
+            "num_stages": 1
+        }
         for value, why in (("tl.arange(0, 4)", "stores of different values to one element"),
                            ("tl.arange(0, 4) // n", "a division by 0, or that overflows")):
             with self.assertRaisesRegex(Undecided, why):

@@ -1,0 +1,18 @@
+// Machine code of a kernel as bytes, for later processes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "codegen/exec/emulator/jit.h"
+
+namespace tegula::emulator {
+
+/// The object code, and what the kernel tells of it. It has no blocks of inline PTX.
+std::string to_bytes(const std::string& object, const JitKernel& kernel);
+
+/// The contrary: fills the kernel and returns the object code; nothing if the bytes are damaged.
+std::optional<std::string> read_code(std::string_view bytes, JitKernel& kernel);
+
+}  // namespace tegula::emulator
