@@ -12,8 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, inside, row_max, row_sum, to_row, warp_maxima,
-                   warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, inside, join_sums, row_max, row_sum, to_row,
+                   warp_maxima, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -84,13 +84,6 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
     if mask_ptr is not None:
         seen = seen & (tl.load(mask_ptr + mask_row + col, mask=seen, other=0) != 0)
     return tl.load(x_ptr + x_row + col, mask=seen, other=float("-inf"), eviction_policy=EVICTION).to(tl.float32)
-
-
-@triton.jit
-def join_sums(top, total, other_top, other_total):
-    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
-    both = tl.maximum(top, other_top)
-    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
 
 
 @triton.jit

@@ -106,6 +106,13 @@ def row_max(x, PARTS: tl.constexpr):
 
 
 @triton.jit
+def join_sums(top, total, other_top, other_total):
+    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
+    both = tl.maximum(top, other_top)
+    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
+
+
+@triton.jit
 def load_vector(ptr, col, mask):
     """Elements of an argument that may be left out; then what is returned is not used."""
     if ptr is not None:
