@@ -1,18 +1,25 @@
 """torch.compile with Triton or with Tegula below it: a Llama block and a convolutional block, forward and backward.
 
-    torch_compile.py {triton,tegula} [--blocks llama conv] [--threads N] [--rounds 20]
+    torch_compile.py {triton,tegula,both} [--blocks llama conv] [--threads N] [--rounds 20]
 
 Prints for each block: seconds of the first forward and backward, of them in kernel compilation; how many kernels of
 Inductor's ran and who compiled them; the time of a step, and of its kernels of Inductor's alone; the largest relative
 errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
-TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice).
+TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice;
+with 1 the seconds in kernel compilation are known). `both` runs the two one after the other, each with fresh caches and one
+thread, and prints each kernel's times side by side.
 """
 
 import argparse
 import collections
+import json
+import math
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -109,12 +116,19 @@ def relative_error(found, expected):
 
 
 def kernel_times(work, rounds):
-    """Microseconds a round: all kernels of Inductor's together, and each by name."""
+    """Microseconds a round: all kernels of Inductor's together, and each by name. A kernel that was launched while the one
+    before still ran (programmatic dependent launch) counts from the end of that one."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(rounds):
             work()
         torch.cuda.synchronize()
-    times = {e.key: e.device_time_total / rounds for e in profile.key_averages() if e.key.startswith("triton_")}
+    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in profile.events()
+                   if e.device_type == torch.autograd.DeviceType.CUDA and not e.is_user_annotation)
+    times, reached = collections.Counter(), 0
+    for start, end, name in spans:
+        if name.startswith("triton_"):
+            times[name] += max(0, end - max(start, reached)) / rounds
+        reached = max(reached, end)
     return sum(times.values()), times
 
 
@@ -151,15 +165,48 @@ def measure(name, arguments, watch):
           f"{statistics.median(times):7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
     for kernel, us in sorted(by_name.items(), key=lambda e: -e[1]):
         print(f"    {us:8.2f} us  {kernel}")
+    return {"first": first, "step": statistics.median(times), "kernels": dict(by_name)}
+
+
+def run_alone(by, arguments):
+    """What a process of its own measures, with fresh caches."""
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {f"{name}_CACHE_DIR": os.path.join(folder, name) for name in ("TORCHINDUCTOR", "TRITON", "TEGULA")}
+        out = os.path.join(folder, "out.json")
+        subprocess.run([sys.executable, __file__, by, "--threads", "1", "--rounds", str(arguments.rounds), "--json", out,
+                        "--blocks", *arguments.blocks], env={**os.environ, **caches}, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(pathlib.Path(out).read_text())
+
+
+def compare(arguments):
+    """Prints the times of both compilers' kernels; a ratio above 1: Tegula's is faster."""
+    triton, tegula = (run_alone(by, arguments) for by in ("triton", "tegula"))
+    for name in arguments.blocks:
+        theirs, ours = triton[name]["kernels"], tegula[name]["kernels"]
+        print(f"{name}: Inductor's kernels, Triton / Tegula")
+        for kernel in sorted(theirs, key=lambda k: -theirs[k]):
+            if kernel in ours:
+                print(f"    {theirs[kernel]:8.2f} {ours[kernel]:8.2f} us  {theirs[kernel] / ours[kernel]:6.3f}  {kernel}")
+        shared = [k for k in theirs if ours.get(k)]
+        mean = math.exp(statistics.fmean(math.log(theirs[k] / ours[k]) for k in shared))
+        print(f"    {sum(theirs.values()):8.2f} {sum(ours.values()):8.2f} us  "
+              f"{sum(theirs.values()) / sum(ours.values()):6.3f}  all; geometric mean {mean:.3f}")
+        print(f"    step {triton[name]['step']:.3f} and {tegula[name]['step']:.3f} ms, first step "
+              f"{triton[name]['first']:.2f} and {tegula[name]['first']:.2f} s")
+    ratio = tegula["compiling"] / triton["compiling"]
+    print(f"kernel compilation {triton['compiling']:.2f} and {tegula['compiling']:.2f} s: {ratio:.3f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("by", choices=["triton", "tegula"])
+    parser.add_argument("by", choices=["triton", "tegula", "both"])
     parser.add_argument("--blocks", nargs="+", choices=list(BLOCKS), default=list(BLOCKS))
     parser.add_argument("--threads", type=int)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", help="file for what was measured")
     arguments = parser.parse_args()
+    if arguments.by == "both":
+        return compare(arguments)
     if arguments.threads:
         inductor_config.compile_threads = arguments.threads
     torch.set_float32_matmul_precision("high")
@@ -168,11 +215,15 @@ def main():
         import tegula_triton
         tegula_triton.install()
     print(torch.cuda.get_device_name(), "Python", sys.version.split()[0], "torch", torch.__version__)
+    measured = {}
     for name in arguments.blocks:
-        measure(name, arguments, watch)
+        measured[name] = measure(name, arguments, watch)
         if arguments.by == "tegula":
             print("   ", tegula_triton.report())
         print(f"    Triton compiled for {watch.seconds:.2f} s in this process")
+    measured["compiling"] = watch.seconds + (tegula_triton.report().seconds if arguments.by == "tegula" else 0)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(measured))
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class CrossEntropy(Rows):
 
     def arguments(self):
         n = self.cols
-        return self.losses, self.work, self.targets, None, n, self.rows, n, -100, 0.0, 0.0, 0.0, 1.0, 2
+        return self.losses, self.work, self.targets, None, n, self.rows, n, -100, 0.0, 0.0, 0.0, 1.0, 2, None, 0
 
     def results(self):
         return [self.losses.sum(), self.work]

@@ -206,6 +206,10 @@ typedef struct tegula_package tegula_package;
 tegula_status tegula_package_read(const char* path, tegula_package** package);
 /* The same of bytes that the program has linked in; `name` stands for them in messages. */
 tegula_status tegula_package_from_bytes(const void* bytes, size_t size, const char* name, tegula_package** package);
+/* The same of a package that the owner of a key has signed alone (`tegula build --sign`). `public_key` is the text of a
+ * public Ed25519 key in PEM form, as `openssl pkey -pubout` writes it; needs OpenSSL's libcrypto.so.3. TEGULA_FILE_ERROR
+ * names both keys where another one or nobody has signed it. */
+tegula_status tegula_package_read_signed(const char* path, const char* public_key, tegula_package** package);
 void tegula_package_release(tegula_package* package);
 
 /* A specialisation. The texts live as long as the package. */
@@ -233,6 +237,10 @@ void tegula_packaged_release(tegula_packaged* kernel);
  * a zero starts nothing. TEGULA_LAUNCH_ERROR says for each specialisation why it does not take them. */
 tegula_status tegula_packaged_launch(const tegula_packaged* kernel, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
                                      tegula_stream stream, const tegula_value* args, size_t num_args);
+
+/* The same with the grid that `tegula build --grid` gave the kernel. TEGULA_LAUNCH_ERROR if it gave none. */
+tegula_status tegula_packaged_launch_own_grid(const tegula_packaged* kernel, tegula_stream stream,
+                                              const tegula_value* args, size_t num_args);
 
 /* What the specialisation of a launch has compiled in. */
 typedef struct tegula_packaged_config tegula_packaged_config;

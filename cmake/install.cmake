@@ -22,8 +22,11 @@ function(tegula_header_closure result)
   set(${result} ${done} PARENT_SCOPE)
 endfunction()
 
-set(roots dsl/tegula.h dsl/kernel_list.h dsl/package_writer.h kernels/kernels.h runtime/package/package.h
-  runtime/cuda_device.h)
+set(roots runtime/package/package.h runtime/cuda_device.h runtime/sealing.h runtime/stream.h)
+if(TEGULA_COMPILER)
+  list(APPEND roots dsl/tegula.h dsl/debug.h dsl/kernel_list.h dsl/package_writer.h kernels/kernels.h
+    runtime/store/image_cache.h runtime/tuning/tuning_store.h)
+endif()
 tegula_header_closure(public_headers ${roots})
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
@@ -38,7 +41,7 @@ install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels F
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
 
-install(TARGETS tegula tegula_runtime tegula_runtime_static EXPORT tegulaTargets
+install(TARGETS ${TEGULA_LIBRARIES} EXPORT tegulaTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
 configure_package_config_file(cmake/tegulaConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake

@@ -30,7 +30,8 @@ set(LIBCLC_BITCODE ${PROJECT_BINARY_DIR}/codegen/lower/libclc.bc)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/codegen/lower/libclc.sh @ONLY CONTENT [=[
 set -eu
 "@LLVM_OPT@" -S -passes='internalize<@keep@>,globaldce' "@LIBCLC@" -o "@LIBCLC_BITCODE@.ll"
-sed -E -e '/^target (triple|datalayout)/d' -e '/^!(llvm|opencl)\.[a-z._]+ = /d' \
+# Tables move from constant to global memory, whose caches serve all lanes of a warp at once: they look up different places.
+sed -E -e 's/addrspace\(4\)/addrspace(1)/g' -e '/^target (triple|datalayout)/d' -e '/^!(llvm|opencl)\.[a-z._]+ = /d' \
   -e 's/"(target-features|target-cpu|frame-pointer|stack-protector-buffer-size)"="[^"]*"//g' \
   "@LIBCLC_BITCODE@.ll" | "@LLVM_AS@" - -o "@LIBCLC_BITCODE@"
 ]=])

@@ -25,7 +25,7 @@ if(CCACHE)
 endif()
 
 find_program(LLD ld.lld)
-if(LLD)
+if(LLD AND NOT CMAKE_CROSSCOMPILING)  # g++ for another processor looks for it among its own programs alone
   add_link_options(-fuse-ld=lld)
 endif()
 

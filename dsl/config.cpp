@@ -34,6 +34,15 @@ std::string tuple_text(const ConstexprTuple& tuple) {
 
 }  // namespace
 
+bool ConstexprTuple::operator==(const ConstexprTuple& other) const {
+  return items == other.items && type == other.type && names == other.names;
+}
+
+ConstexprArg::ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
+ConstexprArg::ConstexprArg(std::string name, const char* value)
+    : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
+bool ConstexprArg::operator==(const ConstexprArg&) const = default;
+
 std::string to_string(const Constexpr& value) {
   return std::visit(
       [](const auto& v) -> std::string {

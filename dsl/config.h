@@ -34,9 +34,6 @@ struct ConstexprTuple {
   /// How many arguments of a launch it takes.
   size_t num_args() const;
 };
-inline bool ConstexprTuple::operator==(const ConstexprTuple& other) const {
-  return items == other.items && type == other.type && names == other.names;
-}
 /// As the kernel language writes it: equal values have equal text, different ones differ.
 std::string to_string(const Constexpr& value);
 
@@ -44,7 +41,7 @@ struct ConstexprArg {
   std::string name;
   Constexpr value;
 
-  ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
+  ConstexprArg(std::string name, Constexpr value);
   template <class T>
   requires std::is_arithmetic_v<T> ConstexprArg(std::string name, T value) : name(std::move(name)) {
     if constexpr (std::is_same_v<T, bool>)
@@ -54,8 +51,8 @@ struct ConstexprArg {
     else
       this->value = double(value);
   }
-  ConstexprArg(std::string name, const char* value) : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
-  bool operator==(const ConstexprArg&) const = default;
+  ConstexprArg(std::string name, const char* value);
+  bool operator==(const ConstexprArg&) const;
 };
 
 /// A pointer argument, as heuristics and pruning functions see it.

@@ -60,13 +60,9 @@ class LoopRange {
 };
 
 /// 0, 1, ... below `upper`.
-inline LoopRange range(const Operand& upper, LoopOptions options = {}) {
-  return LoopRange(Operand(0, upper.file(), upper.line()), upper, Operand(1, upper.file(), upper.line()), options);
-}
+LoopRange range(const Operand& upper, LoopOptions options = {});
 /// lower, lower + step, ... below `upper` (above it for a negative step).
-inline LoopRange range(const Operand& lower, const Operand& upper, const Operand& step = 1, LoopOptions options = {}) {
-  return LoopRange(lower, upper, step, options);
-}
+LoopRange range(const Operand& lower, const Operand& upper, const Operand& step = 1, LoopOptions options = {});
 
 /// Runs one of the bodies. A condition that is known when the kernel is recorded decides there.
 template <class Then>

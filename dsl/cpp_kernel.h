@@ -16,7 +16,6 @@
 // source.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -37,7 +36,9 @@ namespace tegula {
 template <size_t N>
 struct Name {
   char text[N];
-  consteval Name(const char (&literal)[N]) { std::copy_n(literal, N, text); }
+  consteval Name(const char (&literal)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = literal[i];
+  }
   operator std::string() const { return text; }
 };
 
@@ -261,14 +262,29 @@ struct Signature<void (F::*)(Params...) const> {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Refuses functions that hold values: a compiled kernel keeps those of its first launch, and later launches would
+/// silently use them.
+template <class F>
+constexpr void refuse_captures() {
+  static_assert(
+      std::is_empty_v<F>,
+      "the function of a kernel captures values, which the compiled kernel would keep: pass what changes from "
+      "launch to launch as an argument, what is known at compile time as a Const or a template argument");
+}
+
+}  // namespace detail
+
 /// A kernel from a C++ function object (a lambda that is not generic) whose parameters are Ptr, Desc, Int, Float,
-/// Bool and Const. It is copied, and must be callable from several threads.
+/// Bool and Const. It captures nothing, and must be callable from several threads.
 template <class F>
 auto kernel(std::string name, F function, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   static_assert(
       requires { &F::operator(); },
       "a kernel is a lambda with written-out parameter types: Ptr<\"x\"> x, Int<\"n\"> n, ...; not auto, and no "
       "plain function");
+  detail::refuse_captures<F>();
   if constexpr (requires { &F::operator(); })
     return detail::Signature<decltype(&F::operator())>::make(std::move(name), std::move(function), file, line);
 }

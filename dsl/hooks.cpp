@@ -19,6 +19,8 @@ HookedLaunch::HookedLaunch(const dsl::KernelSource& kernel, Device& device, Stre
       named_(dsl::launch_args(kernel, args, dsl::options_of(config, {}))),
       values_(args.begin(), args.end()) {}
 
+std::span<const Arg> HookedLaunch::values() const { return values_; }
+
 Arg& HookedLaunch::memory(std::string_view argument) {
   const auto params = dsl::runtime_params(kernel_, dsl::options_of(config_, {}), values_.size());
   std::vector<std::string> names;
@@ -57,7 +59,7 @@ void HookedLaunch::set_block_shape(std::string_view argument, std::vector<int64_
   if (arg.kind != Arg::Kind::Descriptor)
     throw LaunchError(fmt::format("kernel '{}': a hook gives '{}' a block shape, but it is no tensor descriptor",
                                   kernel_.name(), argument));
-  TensorDescriptor& changed = changed_.emplace_back(*arg.descriptor);
+  TensorDescriptor& changed = *changed_.emplace_back(std::make_unique<TensorDescriptor>(*arg.descriptor));
   changed.block_shape = std::move(shape);
   arg = Arg(changed);
 }

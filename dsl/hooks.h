@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -41,7 +41,7 @@ class HookedLaunch {
   void set_block_shape(std::string_view argument, std::vector<int64_t> shape);
 
   /// The arguments as the hooks left them.
-  std::span<const Arg> values() const { return values_; }
+  std::span<const Arg> values() const;
 
  private:
   Arg& memory(std::string_view argument);
@@ -52,7 +52,7 @@ class HookedLaunch {
   Config config_;
   LaunchArgs named_;
   std::vector<Arg> values_;
-  std::deque<TensorDescriptor> changed_;  ///< descriptors among the values
+  std::vector<std::unique_ptr<TensorDescriptor>> changed_;  ///< descriptors among the values
 };
 
 }  // namespace tegula

@@ -44,6 +44,18 @@ std::shared_ptr<TuningStore> process_store() {
 
 namespace detail {
 
+TupleArgs::TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options) : options_(options) {
+  for (const KernelParam& p : params)
+    if (!p.is_constexpr) names_.push_back(p.name);
+}
+
+std::span<const Arg> TupleArgs::args() const { return args_; }
+
+void TupleArgs::add_form(Constexpr form, bool is_tuple) {
+  if (next_ < names_.size() && is_tuple) options_.constexprs.emplace_back(names_[next_], std::move(form));
+  ++next_;
+}
+
 void KernelState::read_declarations() {
   std::lock_guard lock(mutex);
   if (declarations_read) return;

@@ -22,10 +22,12 @@
 #include "runtime/base/error.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
-#include "runtime/store/image_cache.h"
-#include "runtime/tuning/tuning_store.h"
+#include "runtime/tuning/tuning_result.h"
 
 namespace tegula {
+
+class ImageCache;   // runtime/store/image_cache.h
+class TuningStore;  // runtime/tuning/tuning_store.h
 
 namespace ir {
 struct Func;
@@ -49,7 +51,7 @@ struct LaunchOptions {
   /// allow no tensor map takes other code.
   int bulk_copies = 0;
   /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
-  /// is set to another value than 0.
+  /// is set to another value than 0. 2: statements and named values are told to a debugger too, as `tegula debug` asks.
   int debug = 0;
   /// Thread blocks that run a program together, as a cluster (GPUs from sm_90 on): 1, 2, 4, 8 or 16. The program's
   /// tiles are divided over them, so that a row of a matrix may be as wide as the registers of all of them.
@@ -126,20 +128,16 @@ concept LaunchValue = std::convertible_to<const T&, Arg> || TupleLike<T>;
 /// The arguments of a launch that has tuples: their items in a row, and the tuples' forms among the options.
 class TupleArgs {
  public:
-  TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options) : options_(options) {
-    for (const KernelParam& p : params)
-      if (!p.is_constexpr) names_.push_back(p.name);
-  }
+  TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options);
   template <LaunchValue T>
   void add(const T& value) {
-    Constexpr form = take(value);
-    if (next_ < names_.size() && TupleLike<T>) options_.constexprs.emplace_back(names_[next_], std::move(form));
-    ++next_;
+    add_form(take(value), TupleLike<T>);
   }
   const LaunchOptions& options() const { return options_; }
-  std::span<const Arg> args() const { return args_; }
+  std::span<const Arg> args() const;
 
  private:
+  void add_form(Constexpr form, bool is_tuple);
   /// A value's form: of an argument of the launch NextArg, of what is known at compile time itself.
   template <class T>
   Constexpr take(const T& value) {

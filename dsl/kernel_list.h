@@ -26,6 +26,7 @@ struct ListedKernel {
   std::string modules = {};            ///< folder with texts of modules, in place of what imports would find
   std::vector<std::string> when = {};  ///< NAME=VALUE of arguments that this configuration was chosen for
   std::string gpu = {}, choice = {};   ///< and the GPU, and the tuning problem's key
+  std::string grid = {};               ///< as an expression of arguments and constexprs: "cdiv(n, BLOCK)"
   LaunchOptions options = {};
   std::string place = {};  ///< "app.list:3", for messages
 };

@@ -18,6 +18,8 @@
 #include "dsl/kernel_source.h"
 #include "dsl/ready_table.h"
 #include "runtime/base/messages.h"
+#include "runtime/store/image_cache.h"
+#include "runtime/tuning/tuning_store.h"
 
 namespace tegula::detail {
 

@@ -7,8 +7,10 @@
 // Running the function records what it does; nothing is computed. Operators and functions are those of the kernel
 // language (docs/language.md): same names, same argument names, same meaning, for they are looked up in the same
 // tables. A C++ number is a literal, as in the language: it takes the type of the tile it meets. A Tile made from a
-// number
-// (`Tile acc = 0.0f`) is a scalar of the kernel, int32 or float32, that loops and branches may change.
+// number (`Tile acc = 0.0f`) is a scalar of the kernel, int32 or float32, that loops and branches may change.
+//
+// Every program with a kernel includes this header, so what is no template is defined elsewhere (dsl/embedded): an
+// inline function would have the compiler instantiate Operand::Value's members in each file.
 #pragma once
 
 #include <array>
@@ -100,25 +102,30 @@ class Operand {
   using Value = std::variant<detail::Absent, None, All, bool, int64_t, uint64_t, double, std::string, Elem,
                              std::shared_ptr<detail::Slot>, List, std::shared_ptr<const detail::Combine>>;
 
-  Operand(detail::Absent = {}, TEGULA_HERE) : file_(file), line_(line) {}
+  Operand(detail::Absent = {}, TEGULA_HERE);
   Operand(const Tile& tile, TEGULA_HERE);
-  Operand(None, TEGULA_HERE) : value_(None{}), file_(file), line_(line) {}
-  Operand(All, TEGULA_HERE) : value_(All{}), file_(file), line_(line) {}
+  Operand(None, TEGULA_HERE);
+  Operand(All, TEGULA_HERE);
   template <detail::Number T>
   Operand(T value, TEGULA_HERE) : value_(number(value)), file_(file), line_(line) {}
   template <class T>
   Operand(const detail::ConstValue<T>& constant, TEGULA_HERE) : Operand(constant.value, file, line) {}
-  Operand(const char* text, TEGULA_HERE) : value_(std::string(text)), file_(file), line_(line) {}
-  Operand(std::string text, TEGULA_HERE) : value_(std::move(text)), file_(file), line_(line) {}
-  Operand(Elem elem, TEGULA_HERE) : value_(elem), file_(file), line_(line) {}
-  Operand(std::initializer_list<Operand> items, TEGULA_HERE) : value_(List(items)), file_(file), line_(line) {}
-  Operand(List items, TEGULA_HERE) : value_(std::move(items)), file_(file), line_(line) {}
+  Operand(const char* text, TEGULA_HERE);
+  Operand(std::string text, TEGULA_HERE);
+  Operand(Elem elem, TEGULA_HERE);
+  Operand(std::initializer_list<Operand> items, TEGULA_HERE);
+  Operand(List items, TEGULA_HERE);
   /// A combine function of reduce(): `Tile(Tile, Tile)`, or for two inputs `std::array<Tile, 2>(Tile a0, Tile a1, Tile
   /// b0, Tile b1)`; or a function of map_elementwise(), which takes up to 8 Tiles and gives one or an array of them.
   template <class F>
   requires(!std::same_as<F, Operand> && std::is_class_v<F> && detail::tiles_taken<F>() > 0)
       Operand(const F& f, TEGULA_HERE)
       : value_(combine(f)), file_(file), line_(line) {}
+  Operand(const Operand&);
+  Operand(Operand&&) noexcept;
+  Operand& operator=(const Operand&);
+  Operand& operator=(Operand&&) noexcept;
+  ~Operand();
 
   const Value& value() const { return value_; }
   const char* file() const { return file_; }
@@ -151,7 +158,7 @@ struct Keyword {
 };
 struct KeywordName {
   std::string_view name;
-  Keyword operator=(Operand value) const { return {std::string(name), std::move(value)}; }
+  Keyword operator=(Operand value) const;
 };
 inline namespace literals {
 constexpr KeywordName operator""_a(const char* text, size_t size) { return {{text, size}}; }
@@ -159,7 +166,7 @@ constexpr KeywordName operator""_a(const char* text, size_t size) { return {{tex
 
 /// An argument of a function, by position or by name.
 struct Argument {
-  Argument(Keyword keyword) : name(std::move(keyword.name)), value(std::move(keyword.value)) {}
+  Argument(Keyword keyword);
   template <class T>
   requires std::convertible_to<const T&, Operand> Argument(const T& value) : value(value) {}
 
@@ -389,17 +396,15 @@ namespace libdevice {
 #include "codegen/ir/libdevice.def"
 }  // namespace libdevice
 
-#define TEGULA_DSL_PLAIN(name) \
-  inline Tile name(TEGULA_HERE) { return name(Operand(detail::Absent(), file, line)); }
-TEGULA_DSL_PLAIN(debug_barrier)
-TEGULA_DSL_PLAIN(extra_cuda_globaltimer)
-TEGULA_DSL_PLAIN(extra_cuda_smid)
-TEGULA_DSL_PLAIN(extra_cuda_gdc_wait)
-TEGULA_DSL_PLAIN(extra_cuda_gdc_launch_dependents)
-#undef TEGULA_DSL_PLAIN
+// Those without arguments.
+Tile debug_barrier(TEGULA_HERE);
+Tile extra_cuda_globaltimer(TEGULA_HERE);
+Tile extra_cuda_smid(TEGULA_HERE);
+Tile extra_cuda_gdc_wait(TEGULA_HERE);
+Tile extra_cuda_gdc_launch_dependents(TEGULA_HERE);
 
 /// A list as an argument behind the first: `reshape(x, list({4, 8}))`.
-inline Operand list(std::initializer_list<Operand> items, TEGULA_HERE) { return Operand(items, file, line); }
+Operand list(std::initializer_list<Operand> items, TEGULA_HERE);
 
 #undef TEGULA_HERE
 

@@ -6,7 +6,8 @@ With z = logits, or cap * tanh(logits / cap), and lse = log(sum(exp(z))) of a ro
     gradient = (1 + 2 * z_loss * lse) * exp(z - lse) - (1 - smoothing) * [c == t] - smoothing / cols,
                times 1 - (z / cap)**2 where logits are capped
 
-both times `factor`, and with MEAN divided by the number of rows whose target is not `ignore`. Such rows have the loss 0
+both times `factor`, and with MEAN divided by the number of rows whose target is not `ignore`: of these, or, if they are part of
+several, of the `counted_rows` targets at `counted_ptr`. Such rows have the loss 0
 and the gradient 0. A target that is neither `ignore` nor a column makes its row NaN.
 
 A program takes every num_programs(0)-th row. With PIECE 0 the row is kept in registers, by one program or by a cluster of
@@ -237,12 +238,15 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 })
 @triton.jit
 def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
-                  factor, rows_class, MEAN: tl.constexpr, GRADIENT: tl.constexpr, PIECE: tl.constexpr,
+                  factor, rows_class, counted_ptr, counted_rows, MEAN: tl.constexpr, GRADIENT: tl.constexpr, PIECE: tl.constexpr,
                   PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
                   SMOOTH: tl.constexpr, SQUARE: tl.constexpr, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
                   EVEN: tl.constexpr = False):
     if MEAN:
-        factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
+        if counted_ptr is not None:
+            factor = factor / tl.maximum(kept_targets(counted_ptr, counted_rows, ignore), 1)
+        else:
+            factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
     if PIECE == 0:
         whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
                    factor, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT)

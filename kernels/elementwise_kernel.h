@@ -47,6 +47,7 @@ std::shared_ptr<const SpaceKernel> make_elementwise(const SpaceKernel::Form& for
 template <class F>
 auto elementwise_kernel(std::string name, F function, const char* file = __builtin_FILE(),
                         int line = __builtin_LINE()) {
+  tegula::detail::refuse_captures<F>();
   using Signature = detail::SignatureOf<ElementTile, F>;
   return LambdaKernel<Signature>(
       detail::make_elementwise(Signature::form(std::move(name), file, line), Signature::function(std::move(function))));

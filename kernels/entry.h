@@ -108,7 +108,7 @@ const Entry& find_entry(std::string_view name);
 /// A call whose operands fit the entry.
 class BoundCall {
  public:
-  static constexpr size_t kMaxOperands = 24, kMaxDims = 8;
+  static constexpr size_t kMaxOperands = 24, kMaxDims = 12;
 
   /// Operands in the entry's order; those behind the last one that is given have their defaults. Throws LaunchError for
   /// operands that do not fit: what was found, what was expected.

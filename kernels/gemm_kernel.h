@@ -52,9 +52,7 @@ Kernel tuned_as_gemm(const Kernel& kernel);
 
 /// The kernel function with an epilogue that has `Params` beside the accumulator (and the tile, if kWithTile).
 template <class F, bool kWithTile, class... Params>
-struct GemmFunction {
-  F epilogue;
-
+struct GemmFunction : F {
   void operator()(Ptr<"c_ptr"> c, Ptr<"a_ptr"> a, Ptr<"b_ptr"> b, Ptr<"bias_ptr"> bias, Int<"M"> M, Int<"N"> N,
                   Int<"K"> K, Int<"stride_am"> stride_am, Int<"stride_ak"> stride_ak, Int<"stride_bk"> stride_bk,
                   Int<"stride_bn"> stride_bn, Int<"stride_cm"> stride_cm, Int<"stride_cn"> stride_cn, Int<"m_class">,
@@ -70,6 +68,7 @@ struct GemmFunction {
                  PARTS,     SWAP,      STREAM,    ATOMIC,    {EVEN_M, EVEN_N, EVEN_K},
                  HAS_BIAS},
                 [&](Tile acc, const GemmTile& at) -> Tile {
+                  const F& epilogue = *this;
                   if constexpr (kWithTile)
                     return epilogue(acc, at, params...);
                   else
@@ -103,6 +102,14 @@ class GemmKernel {
   explicit GemmKernel(Typed kernel) : kernel_(std::move(kernel)) {}
 
   const Kernel& kernel() const { return kernel_.kernel(); }
+
+  /// The same, which sets back what the pointer parameter held after each run that is timed: for epilogues that read
+  /// what they write.
+  GemmKernel restoring(std::string param) const {
+    Autotune tuning = *kernel().autotuning();
+    tuning.restore_value.push_back(std::move(param));
+    return GemmKernel(Typed(kernel().autotune(std::move(tuning))));
+  }
 
   /// c = epilogue(a b + bias), as gemm() has it; `params` are those of the epilogue. Throws what gemm() does.
   template <Floating Out, Floating In, class... Params>

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "dsl/program.h"
+#include "kernels/batched_gemm.h"
+#include "kernels/conv2d.h"
 #include "kernels/elementwise.h"
 #include "kernels/elementwise_kernel.h"
 #include "kernels/entry.h"
@@ -21,8 +23,10 @@
 #include "kernels/optimizer.h"
 #include "kernels/order.h"
 #include "kernels/quantise.h"
+#include "kernels/quantised_gemm.h"
 #include "kernels/reduce.h"
 #include "kernels/row_kernel.h"
+#include "kernels/sample.h"
 #include "kernels/scaled_gemm.h"
 #include "kernels/softmax.h"
 

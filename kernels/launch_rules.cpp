@@ -43,6 +43,16 @@ Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   return {unsigned(call.extent("batch") * groups)};
 }
 
+size_t group_gradients_bytes(const BoundCall& call, int) {
+  return size_t(2 * call.extent("batch") * call.extent("channels")) * sizeof(float);
+}
+
+void check_group_gradients(const BoundCall& call) {
+  if (call.extent("batch") == 0) call.refuse("x has no image, expected one at least");
+  if (call.integer("groups") > Workspace::kCounters)
+    call.refuse(fmt::format("{} groups, expected {} at most", call.integer("groups"), Workspace::kCounters));
+}
+
 Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
   const int64_t pieces = ceil_div(call.extent("spatial"), config["BLOCK"]);
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
@@ -136,13 +146,13 @@ void check_dequantised(const BoundCall& call) {
   check_scales(call);
 }
 
-constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale
+constexpr int64_t kMostNumbers = 4096;  // BLOCK of tensor_scale and reduce_all
 
 Grid counted_grid(const BoundCall&, const Config&, int num_sms) {
   return {unsigned(std::min<int64_t>(4 * num_sms, kMostNumbers))};
 }
 
-size_t tensor_scale_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
+size_t numbers_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
 
 void check_bins(const BoundCall& call) {
   constexpr int64_t kMostBins = 4096;
@@ -188,6 +198,80 @@ Grid rows_and_columns_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(call.extent("rows") * ceil_div(call.extent("cols"), config["COLS"]))};
 }
 
+int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {
+  return ceil_div(rows, config["BLOCK_M"]) * ceil_div(cols, config["BLOCK_N"]);
+}
+
+Grid batched_products_grid(const BoundCall& call, const Config& config, int) {
+  return {unsigned(call.extent("batch") * tiles_of(call.extent("M"), call.extent("N"), config))};
+}
+
+constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, for each multiprocessor
+
+Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
+  const int64_t steps =
+      std::max<int64_t>(1, ceil_div(call.extent("K"), group && config["BLOCK_M"] > 1 ? group : config["STEP"]));
+  const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
+  const int64_t programs = tiles > Workspace::kCounters ? 0 : std::min(config["PROGRAMS"], room) * num_sms;
+  return {unsigned(tiles * std::clamp<int64_t>(programs / tiles, 1, steps))};
+}
+
+size_t quantised_products_bytes(const BoundCall&, int num_sms) { return size_t(kMostSums * num_sms) * sizeof(float); }
+
+void check_quantised_products(const BoundCall& call) {
+  const int64_t k = call.extent("K"), cols = call.extent("b_cols"), group = chosen(call, "group");
+  const Tensor& b = *call.tensor("b");
+  const bool packed = b.elem == Elem::U8;
+  if (packed && (k % 8 || b.address % 4 || b.strides[0] % 4))
+    call.refuse(
+        fmt::format("rows of b hold {} numbers of 4 bits, {} bytes apart\n  hint: eight of them are read at a "
+                    "time: their number is a multiple of 8, and rows begin at multiples of 4 bytes",
+                    k, b.strides[0]));
+  if (cols != (packed ? k / 2 : k))
+    call.refuse(fmt::format("b has {} columns, but a has {}{}", cols, k, packed ? ": two of them in a uint8" : ""));
+  const int64_t groups = group ? ceil_div(k, group) : 1;
+  if (call.extent("groups") != groups)
+    call.refuse(fmt::format("scales has {} columns, expected {}: one for {} columns of b", call.extent("groups"),
+                            groups, group ? std::to_string(group) : "all"));
+  if (call.tensor("zeros") && !packed && b.elem != Elem::I8)
+    call.refuse("weights of type float8 have no zeros, expected integers");
+}
+
+Grid convolution_grid(const BoundCall& call, const Config& config, int) {
+  const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
+  const int64_t groups = call.integer("groups");
+  return {unsigned(groups * tiles_of(pixels, call.extent("out_channels") / groups, config))};
+}
+
+// Checks extent `out` of the result of a kernel that goes over extent `in`.
+void check_extent(const BoundCall& call, const char* out, const char* in, const char* kernel, const std::string& axis) {
+  const int64_t stride = call.integer("stride_" + axis), padding = call.integer("padding_" + axis);
+  const int64_t dilation = call.integer("dilation_" + axis);
+  if (stride < 1 || dilation < 1 || padding < 0)
+    call.refuse(fmt::format("stride_{0} is {1}, dilation_{0} {2} and padding_{0} {3}, expected 1, 1 and 0 or more",
+                            axis, stride, dilation, padding));
+  const int64_t room = call.extent(in) + 2 * padding - dilation * (call.extent(kernel) - 1) - 1;
+  const int64_t expected = room < 0 ? 0 : room / stride + 1;
+  if (call.extent(out) != expected)
+    call.refuse(fmt::format("{} of out is {}, expected {} of {} {} with a kernel of {}", out, call.extent(out),
+                            expected, in, call.extent(in), call.extent(kernel)));
+}
+
+void check_convolution(const BoundCall& call) {
+  const int64_t groups = call.integer("groups"), channels = call.extent("channels");
+  if (groups < 1 || channels % groups || call.extent("out_channels") % groups)
+    call.refuse(fmt::format("{} channels and {} output channels cannot be divided into {} groups", channels,
+                            call.extent("out_channels"), groups));
+  if (call.extent("group_channels") != channels / groups)
+    call.refuse(fmt::format("w has {} channels, expected {}: x has {}, in {} group{}", call.extent("group_channels"),
+                            channels / groups, channels, groups, groups == 1 ? "" : "s"));
+  check_extent(call, "out_height", "height", "kernel_height", "h");
+  check_extent(call, "out_width", "width", "kernel_width", "w");
+  if (call.extent("batch") * call.extent("out_height") * call.extent("out_width") > INT32_MAX)
+    call.refuse("out has more than 2^31 - 1 pixels");
+}
+
 }  // namespace
 
 namespace rules {
@@ -196,6 +280,7 @@ const LaunchRule tiles{tiles_grid};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule each_row{each_row_grid};
 const LaunchRule groups_of_channels{groups_of_channels_grid};
+const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
@@ -206,10 +291,13 @@ const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
 const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
 const LaunchRule counted{counted_grid, nullptr, check_bins};
-const LaunchRule tensor_scale{counted_grid, tensor_scale_bytes};
+const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule rows_and_columns{rows_and_columns_grid};
+const LaunchRule batched_products{batched_products_grid};
+const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
+const LaunchRule convolution{convolution_grid, nullptr, check_convolution};
 
 }  // namespace rules
 

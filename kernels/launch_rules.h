@@ -27,6 +27,8 @@ extern const LaunchRule row_tiles, each_row;
 /// A program for each of the operand `groups`' groups of each image; for each BLOCK elements of each channel of each
 /// image.
 extern const LaunchRule groups_of_channels, channels_of_images;
+/// As groups_of_channels; each leaves two numbers a channel of its image.
+extern const LaunchRule group_gradients;
 
 /// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
 /// cluster's programs one counts.
@@ -48,7 +50,7 @@ extern const LaunchRule chunks;
 /// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
 extern const LaunchRule quantised, quantised_groups, dequantised;
 /// Four programs a multiprocessor; each leaves a number.
-extern const LaunchRule counted, tensor_scale;
+extern const LaunchRule counted, numbers;
 
 /// A program for each row, which it has in registers as a whole.
 extern const LaunchRule sorted_rows;
@@ -56,6 +58,14 @@ extern const LaunchRule sorted_rows;
 extern const LaunchRule topk_rows;
 /// A program for COLS columns of each row.
 extern const LaunchRule rows_and_columns;
+
+/// A program for each tile of BLOCK_M x BLOCK_N of each product of a batch.
+extern const LaunchRule batched_products;
+/// About PROGRAMS programs a multiprocessor, several for each tile of BLOCK_M x BLOCK_N if these are fewer. They leave
+/// their sums then.
+extern const LaunchRule quantised_products;
+/// A program for BLOCK_M pixels and BLOCK_N output channels of a group.
+extern const LaunchRule convolution;
 
 }  // namespace rules
 

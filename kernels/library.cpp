@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/activation.h"
+#include "kernels/gemm_call.h"
 #include "kernels/kernels.h"
 #include "kernels/launch_rules.h"
 #include "runtime/base/check.h"
@@ -133,6 +134,7 @@ LibraryKernel::Source LibraryKernel::source_of(std::string_view param) {
     return {Kind::Fixed, fixed_args_.size() - 1};
   }
   if (param == "rows_class") return {Kind::RowsClass};
+  if (param == "m_class") return {Kind::RowClass};
   if (param == "partials_ptr") return {Kind::Partials};
   if (param == "counters_ptr") return {Kind::Counters};
   if (const int dim = entry_.find_dim(param); dim >= 0) return {Kind::Extent, size_t(dim)};
@@ -162,6 +164,8 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
       return value(call[source.operand]);
     case Source::Kind::RowsClass:
       return rows_class(num_sms, call.extent("rows"));
+    case Source::Kind::RowClass:
+      return integer(call.extent("M") <= 2 ? call.extent("M") : row_class(call.extent("M")));
     case Source::Kind::Partials:
       return Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     case Source::Kind::Counters:

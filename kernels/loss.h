@@ -1,5 +1,5 @@
 // Losses over rows, with their gradients in place of what they are of. The kernels stand in cross_entropy.py and
-// divergence.py.
+// divergence.py; linear_cross_entropy() takes those of gemm.py too.
 //
 // Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32. A matrix without
 // rows launches nothing. The first launch for a number of columns and a type tunes on a GPU (which restores what is
@@ -33,6 +33,30 @@ void cross_entropy(Device& device, Vector<float> losses, Matrix<T> logits, Vecto
                    const CrossEntropyOptions& options = {}, StreamHandle stream = nullptr) {
   run<EntryId::cross_entropy>(device, stream, losses, logits, targets, options.lse, options.ignore, options.smoothing,
                               options.z_loss, options.cap, options.factor, options.mean, options.gradient);
+}
+
+struct LinearCrossEntropyOptions {
+  Vector<float> lse = {};  ///< these as those of CrossEntropyOptions
+  int64_t ignore = -100;
+  float smoothing = 0, z_loss = 0, cap = 0, factor = 1;
+  bool mean = false;
+  bool accumulate = false;  ///< the gradient of weight is added to what stands in dweight
+};
+
+/// The losses of cross_entropy() on the logits x weight^T, for x of rows x K and weight of vocabulary x K (float16 or
+/// bfloat16), without all of these: `logits`, any number of rows x vocabulary, has room for so many rows of them, which
+/// are worked on at a time. dx and dweight, the gradients of x and weight, may be {}; without both nothing but losses
+/// is computed. dweight is of x's type or float; in x's type it is rounded once for each part of the rows.
+///
+/// Throws LaunchError for operands that do not fit, and what Kernel::launch throws. Work: three products; traffic of
+/// each part of the rows: weight twice, dweight twice, 6 times its logits. Hsu et al.: Liger Kernel, 2024.
+template <Floating T, std::signed_integral Index>
+void linear_cross_entropy(Device& device, Vector<float> losses, const Tensor& dx, const Tensor& dweight, Matrix<T> x,
+                          MatrixIn<T> weight, Vector<Index> targets, Matrix<std::remove_const_t<T>> logits,
+                          const LinearCrossEntropyOptions& options = {}, StreamHandle stream = nullptr) {
+  run<EntryId::linear_cross_entropy>(device, stream, losses, dx, dweight, x, weight, targets, logits, options.lse,
+                                     options.ignore, options.smoothing, options.z_loss, options.cap, options.factor,
+                                     options.mean, options.accumulate);
 }
 
 /// losses[r] = factor * sum over c of exp(t) (t - x), the Kullback-Leibler divergence of rows of log-probabilities x =

@@ -113,6 +113,23 @@ inline void group_norm(Device& device, const Tensor& out, const Tensor& x, int64
                            options.activation);
 }
 
+/// The gradient of x in l2_norm() without residual: dx = r (dy - y sum(dy y)) with y = x r, r = 1 / max(|x|, eps), and
+/// r dy where |x| is below eps. `dx` may be `dy` or `x` itself. Traffic: 3 rows cols sizeof(T) bytes.
+template <Floating T>
+void l2_norm_backward(Device& device, Matrix<T> dx, MatrixIn<T> dy, MatrixIn<T> x, float eps = 1e-12f,
+                      StreamHandle stream = nullptr) {
+  run<EntryId::l2_norm_backward>(device, stream, dx, dy, x, eps);
+}
+
+/// The gradients of group_norm() without activation, in one launch: dx, and dweight and dbias unless they are {}, which
+/// are sums over all images in their order. Shapes as there. Traffic: 3 elements for each of x; a group is read again
+/// from a cache.
+inline void group_norm_backward(Device& device, const Tensor& dx, const Tensor& dweight, const Tensor& dbias,
+                                const Tensor& dy, const Tensor& x, int64_t groups, const Tensor& weight = {},
+                                float eps = 1e-5f, StreamHandle stream = nullptr) {
+  run<EntryId::group_norm_backward>(device, stream, dx, dweight, dbias, dy, x, groups, weight, eps);
+}
+
 /// out[n, c, s] = (x[n, c, s] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c], and its activation. Shapes as
 /// for group_norm(). Traffic: 2 elements for each of x. Ioffe, Szegedy: Batch Normalization, 2015.
 inline void batch_norm(Device& device, const Tensor& out, const Tensor& x, const Tensor& mean, const Tensor& variance,

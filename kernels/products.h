@@ -6,6 +6,7 @@
 namespace tegula::kernels {
 
 void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream);
+void run_linear_cross_entropy(Device& device, const BoundCall& call, StreamHandle stream);
 void run_gemm(Device& device, const BoundCall& call, StreamHandle stream);
 void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream);
 void run_grouped_gemm(Device& device, const BoundCall& call, StreamHandle stream);

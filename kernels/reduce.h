@@ -33,6 +33,12 @@ void reduce_columns(Device& device, Vector<Out> out, Matrix<T> x, Reduction kind
   run<EntryId::reduce_columns>(device, stream, out, x, kind);
 }
 
+/// out[0] = the sum, mean, maximum or minimum of all elements of a contiguous tensor, in one launch.
+inline void reduce_all(Device& device, const Tensor& out, const Tensor& x, Reduction kind,
+                       StreamHandle stream = nullptr) {
+  run<EntryId::reduce_all>(device, stream, out, x, kind);
+}
+
 /// index[r] = the smallest c with the largest (smallest) x[r, c], or with the first NaN; out[r] = that element, if
 /// given.
 template <std::signed_integral Index, Floating T>

@@ -7,6 +7,8 @@ counters: an int32 for each group of COLS columns, zero before and after each la
 
 reduce_rows takes each row to one result, and with INDEX to the first place where it stands. Arithmetic is fp32; a NaN
 is the maximum and minimum of whatever it stands among.
+
+reduce_all takes all elements to one result: each program leaves that of its blocks, and the last one puts them together.
 """
 
 import triton
@@ -216,3 +218,22 @@ def row_variance(out_ptr, mean_ptr, x_ptr, x_stride, rows, cols, correction, row
     tl.store(out_ptr + row, variance.to(out_ptr.dtype.element_ty), mask=row < rows)
     if mean_ptr is not None:
         tl.store(mean_ptr + row, mean.to(mean_ptr.dtype.element_ty), mask=row < rows)
+
+
+@triton.jit
+def reduce_all(out_ptr, x_ptr, elements, partials_ptr, counters_ptr, KIND: tl.constexpr, BLOCK: tl.constexpr = 4096):
+    """A program takes every num_programs(0)-th block; there are no more than BLOCK of them. The counter is zero before and after."""
+    none: tl.constexpr = neutral(KIND)
+    acc = tl.full([BLOCK], none, tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(elements, BLOCK), tl.num_programs(0)):
+        at = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        acc = combined(acc, tl.load(x_ptr + at, mask=at < elements, other=none).to(tl.float32), KIND)
+    programs = tl.num_programs(0)
+    tl.store(partials_ptr + tl.program_id(0), reduced(acc, 0, KIND))
+    if tl.atomic_add(counters_ptr, 1) == programs - 1:
+        at = tl.arange(0, BLOCK)
+        result = reduced(tl.load(partials_ptr + at, mask=at < programs, other=none, cache_modifier=".cg"), 0, KIND)
+        if KIND == "mean":
+            result = result / elements
+        tl.store(out_ptr, result.to(out_ptr.dtype.element_ty))
+        tl.store(counters_ptr, 0)

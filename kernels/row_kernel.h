@@ -63,6 +63,7 @@ std::shared_ptr<const SpaceKernel> make_rows(const SpaceKernel::Form& form, RowF
 /// reduction. Traffic: each input and output once; rows in pieces come again from a cache mostly.
 template <class F>
 auto row_kernel(std::string name, F function, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  tegula::detail::refuse_captures<F>();
   using Signature = detail::SignatureOf<RowTile, F>;
   return LambdaKernel<Signature>(
       detail::make_rows(Signature::form(std::move(name), file, line), Signature::function(std::move(function))));

@@ -15,16 +15,31 @@ size_t hash_of(const MappedArray& array) {
   return size_t(hash >> 32);
 }
 
+// Copies move bits; as what reductions combine elements is the map's.
 cuda::TensorMapDataType data_type(Elem elem) {
-  switch (elem_bytes(elem)) {
-    case 1:
-      return cuda::TensorMapDataType::Uint8;
-    case 2:
-      return cuda::TensorMapDataType::Uint16;
-    case 4:
-      return cuda::TensorMapDataType::Uint32;
+  using enum cuda::TensorMapDataType;
+  switch (elem) {
+    case Elem::I16:
+    case Elem::U16:
+      return Uint16;
+    case Elem::U32:
+      return Uint32;
+    case Elem::I32:
+      return Int32;
+    case Elem::U64:
+      return Uint64;
+    case Elem::I64:
+      return Int64;
+    case Elem::F16:
+      return Float16;
+    case Elem::BF16:
+      return Bfloat16;
+    case Elem::F32:
+      return Float32;
+    case Elem::F64:
+      return Float64;
     default:
-      return cuda::TensorMapDataType::Uint64;
+      return Uint8;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <utility>
 
 #include "runtime/workspace.h"
@@ -30,22 +31,31 @@ void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
       image().kernel, why.empty() ? "the driver makes no tensor map" : why));
 }
 
-Device::Device() : workspaces_(std::make_shared<Workspaces>()) {}
+struct Device::Kept {
+  struct Item {
+    std::weak_ptr<void> owner;
+    std::function<void()> drop;
+  };
+  std::mutex mutex;
+  std::vector<Item> items;  ///< guarded by it
+};
+
+Device::Device() : kept_(std::make_shared<Kept>()), workspaces_(std::make_shared<Workspaces>()) {}
 
 void Device::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {
-  std::lock_guard lock(kept_mutex_);
-  std::erase_if(kept_, [](const Kept& kept) { return kept.owner.expired(); });
-  kept_.push_back({std::move(owner), std::move(drop)});
+  std::lock_guard lock(kept_->mutex);
+  std::erase_if(kept_->items, [](const Kept::Item& item) { return item.owner.expired(); });
+  kept_->items.push_back({std::move(owner), std::move(drop)});
 }
 
 void Device::drop_kept() noexcept {
-  std::vector<Kept> all;
+  std::vector<Kept::Item> all;
   {
-    std::lock_guard lock(kept_mutex_);
-    all.swap(kept_);
+    std::lock_guard lock(kept_->mutex);
+    all.swap(kept_->items);
   }
-  for (Kept& kept : all)
-    if (auto alive = kept.owner.lock()) kept.drop();
+  for (Kept::Item& item : all)
+    if (auto alive = item.owner.lock()) item.drop();
   workspaces_.reset();
 }
 

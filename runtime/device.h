@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -143,12 +142,8 @@ class Device {
   void reset_counters(std::span<const uint64_t> addresses);
 
  private:
-  struct Kept {
-    std::weak_ptr<void> owner;
-    std::function<void()> drop;
-  };
-  std::mutex kept_mutex_;
-  std::vector<Kept> kept_;
+  struct Kept;  // what before_end() was given
+  std::shared_ptr<Kept> kept_;
   std::shared_ptr<Workspaces> workspaces_;
 };
 

@@ -17,7 +17,7 @@ struct ImageParam {
   Elem elem = Elem::I32;
   bool pointer = false;
   int64_t divisible_by = 1;  ///< what the code relies on: a launch with another value is refused
-  bool operator==(const ImageParam&) const = default;
+  bool operator==(const ImageParam&) const;
 };
 
 /// An argument of a launch whose value is compiled in: a launch gives exactly this value, and the code does not take
@@ -27,7 +27,7 @@ struct ImageConstant {
   std::string name;
   bool pointer = false;
   int64_t value = 0;  ///< 0 for a null pointer
-  bool operator==(const ImageConstant&) const = default;
+  bool operator==(const ImageConstant&) const;
 };
 
 /// A loop that has fewer iterations under way than its num_stages asks for.
@@ -35,7 +35,7 @@ struct FewerStages {
   Loc loc;
   int asked = 0;
   int given = 0;
-  bool operator==(const FewerStages&) const = default;
+  bool operator==(const FewerStages&) const;
 };
 
 /// The variable of GPU code with asserts that holds the address of an AssertFailure; 0: there is none.
@@ -52,7 +52,7 @@ struct AssertFailure {
 struct ImageAssert {
   Loc loc;
   std::string text;
-  bool operator==(const ImageAssert&) const = default;
+  bool operator==(const ImageAssert&) const;
 };
 
 /// By what a loop's copies to shared memory, or a store behind products, move data.
@@ -60,7 +60,7 @@ struct Transfer {
   Loc loc;
   std::string by;       ///< "bulk copies by a thread of their own", "bulk stores", "the threads' copies", ...
   std::string why_not;  ///< why it is not done in bulk; empty where it is
-  bool operator==(const Transfer&) const = default;
+  bool operator==(const Transfer&) const;
 };
 
 struct KernelImage {
@@ -85,7 +85,7 @@ struct KernelImage {
   std::vector<ImageAssert> asserts;  ///< by their numbers in the code
   std::vector<Transfer> transfers;
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a block
-  bool operator==(const KernelImage&) const = default;
+  bool operator==(const KernelImage&) const;
 };
 
 }  // namespace tegula

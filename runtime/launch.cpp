@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 
 #include "runtime/base/check.h"
 #include "runtime/base/float8.h"
@@ -241,6 +243,14 @@ ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) {
   if (!pack_args(launch_rules(image), parts, slots_.data(), pointers_.data())) refuse_args(image, parts);
 }
 
+void* const* ArgPack::data() const { return pointers_.data(); }
+
+struct LaunchHandle::Other {
+  std::once_flag made;
+  MakeOther make;
+  std::shared_ptr<LoadedKernel> kernel;
+};
+
 LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies)
     : kernel_(std::move(kernel)), rules_(launch_rules(kernel_->image())) {
   if (!without_bulk_copies || kernel_->image().tensor_maps.empty()) return;
@@ -248,11 +258,14 @@ LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther witho
   other_->make = std::move(without_bulk_copies);
 }
 
+LaunchHandle::LaunchHandle(const LaunchHandle& other)
+    : kernel_(other.kernel_), rules_(other.rules_), other_(other.other_) {}
+
 LaunchHandle& LaunchHandle::operator=(const LaunchHandle& other) {
   kernel_ = other.kernel_;
   rules_ = other.rules_;
   other_ = other.other_;
-  access_checked_ = false;
+  std::atomic_ref(access_checked_).store(false, std::memory_order_relaxed);
   return *this;
 }
 
@@ -270,7 +283,7 @@ bool LaunchHandle::fits(std::span<const Arg> args) const {
 void LaunchHandle::pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const {
   if (!pack_args(rules_, args, slots, pointers)) [[unlikely]]
     refuse_args(image(), args);
-  if (!access_checked_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!std::atomic_ref(access_checked_).load(std::memory_order_relaxed)) [[unlikely]]
     check_access(args);
 }
 
@@ -293,7 +306,7 @@ void LaunchHandle::check_access(std::span<const Arg> args) const {
                  fmt::format("the device cannot reach address {:#x}: it is {}\n  hint: copy the data to a Buffer",
                              args[i].u, what));
   }
-  access_checked_.store(true, std::memory_order_relaxed);
+  std::atomic_ref(access_checked_).store(true, std::memory_order_relaxed);
 }
 
 void LaunchHandle::launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const {

@@ -5,12 +5,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -136,7 +134,7 @@ class ArgPack {
   ArgPack& operator=(ArgPack&&) = default;
 
   /// As LoadedKernel::launch takes them; valid as long as this object.
-  void* const* data() const { return pointers_.data(); }
+  void* const* data() const;
 
  private:
   std::vector<uint64_t> slots_;
@@ -154,7 +152,7 @@ class LaunchHandle {
   /// Launches whose arguments allow no tensor map run what `without_bulk_copies` gives, which is called at the first of
   /// them; if it is null they are a LaunchError.
   explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies = {});
-  LaunchHandle(const LaunchHandle& other) : kernel_(other.kernel_), rules_(other.rules_), other_(other.other_) {}
+  LaunchHandle(const LaunchHandle& other);
   LaunchHandle& operator=(const LaunchHandle& other);
 
   const KernelImage& image() const { return kernel_->image(); }
@@ -183,12 +181,7 @@ class LaunchHandle {
   void launch(StreamHandle stream, Grid grid, std::span<const Arg> args) const;
 
  private:
-  // The kernel without bulk copies, of all copies of the handle.
-  struct Other {
-    std::once_flag made;
-    MakeOther make;
-    std::shared_ptr<LoadedKernel> kernel;
-  };
+  struct Other;  // the kernel without bulk copies, of all copies of the handle
 
   void pack(std::span<const Arg> args, uint64_t* slots, void** pointers) const;
   void start(Grid grid, void* const* args, StreamHandle stream) const {
@@ -201,7 +194,7 @@ class LaunchHandle {
   std::shared_ptr<LoadedKernel> kernel_;
   std::vector<ArgRule> rules_;
   std::shared_ptr<Other> other_;
-  mutable std::atomic<bool> access_checked_{false};
+  mutable bool access_checked_ = false;  ///< read and written atomically: launches of other threads may check too
 };
 
 }  // namespace tegula

@@ -1,7 +1,6 @@
 // Device memory that frees itself.
 #pragma once
 
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -11,9 +10,12 @@
 
 namespace tegula {
 
+/// Values on the host that lie side by side: std::vector, std::array, std::span, ...
 template <class Range>
-concept HostData = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-    std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>;
+concept HostData = requires(const Range& range) {
+  std::span(range);
+}
+&&std::is_trivially_copyable_v<typename decltype(std::span(std::declval<const Range&>()))::element_type>;
 
 /// A block of device memory. The device must outlive it.
 ///
@@ -28,7 +30,7 @@ class Buffer {
   /// A copy of `host`.
   template <HostData Range>
   Buffer(Device& device, const Range& host, StreamHandle stream = nullptr)
-      : Buffer(device, std::ranges::size(host) * sizeof(std::ranges::range_value_t<Range>)) {
+      : Buffer(device, std::span(host).size_bytes()) {
     upload(host, stream);
   }
   /// `bytes` of zeros, there when it returns, also while a stream captures.
@@ -56,9 +58,9 @@ class Buffer {
   /// Copies all of `host` to the start of the buffer; `host` may be reused at once. Throws DeviceError if it is larger.
   template <HostData Range>
   void upload(const Range& host, StreamHandle stream = nullptr) {
-    size_t bytes = std::ranges::size(host) * sizeof(std::ranges::range_value_t<Range>);
-    check_size(bytes, "upload");
-    if (bytes > 0) device_->copy_to_device(address_, std::ranges::data(host), bytes, stream);
+    const std::span data(host);
+    check_size(data.size_bytes(), "upload");
+    if (!data.empty()) device_->copy_to_device(address_, data.data(), data.size_bytes(), stream);
   }
 
   /// Copies from the start of the buffer until `host` is full. Throws DeviceError if `host` is larger.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/launch_steps.h"
+
 namespace tegula {
 
 namespace {
@@ -61,7 +63,9 @@ int64_t result(LaunchStep::Kind kind, Elem elem, int64_t a, int64_t b) {
 
 using Numbers = std::array<int64_t, TensorMaps::kMostSteps>;
 
-void compute(std::span<const LaunchStep> steps, void* const* args, Numbers& numbers) {
+}  // namespace
+
+void compute_steps(std::span<const LaunchStep> steps, void* const* args, std::span<int64_t> numbers) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const LaunchStep& step = steps[i];
     int64_t value = step.number;
@@ -74,6 +78,8 @@ void compute(std::span<const LaunchStep> steps, void* const* args, Numbers& numb
     numbers[i] = wrapped(value, step.elem);
   }
 }
+
+namespace {
 
 MappedArray array_of(const ImageTensorMap& map, const Numbers& numbers) {
   MappedArray array;
@@ -118,6 +124,9 @@ std::string why_no_map(const MappedArray& array, int rank) {
 
 }  // namespace
 
+int ImageTensorMap::rank() const { return int(box.size()); }
+bool TensorMaps::empty() const { return maps.empty(); }
+
 int64_t ImageTensorMap::box_bytes() const {
   int64_t bytes = elem_bytes(elem);
   for (int32_t extent : box) bytes *= extent;
@@ -146,7 +155,7 @@ bool TensorMaps::are_valid(size_t num_params) const {
 
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays) {
   Numbers numbers;
-  compute(maps.steps, args, numbers);
+  compute_steps(maps.steps, args, numbers);
   for (size_t i = 0; i < maps.maps.size(); ++i) {
     arrays[i] = array_of(maps.maps[i], numbers);
     if (!has_map(arrays[i], maps.maps[i].rank()) || negative(maps.maps[i], numbers)) return false;
@@ -156,7 +165,7 @@ bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays)
 
 std::string why_no_maps(const TensorMaps& maps, void* const* args) {
   Numbers numbers;
-  compute(maps.steps, args, numbers);
+  compute_steps(maps.steps, args, numbers);
   for (size_t i = 0; i < maps.maps.size(); ++i) {
     if (std::string why = why_no_map(array_of(maps.maps[i], numbers), maps.maps[i].rank()); !why.empty())
       return fmt::format("array {}: {}", i, why);

@@ -36,7 +36,7 @@ struct LaunchStep {
   std::array<int32_t, 2> operands = {};  ///< earlier steps; of a cast the first one counts
   int64_t number = 0;                    ///< Constant: its value; Argument: which one of KernelImage::params
 
-  bool operator==(const LaunchStep&) const = default;
+  bool operator==(const LaunchStep&) const;
 };
 
 /// How a launch makes one map.
@@ -49,9 +49,9 @@ struct ImageTensorMap {
   std::vector<int32_t> strides;  ///< of all dimensions but the fastest, in elements
   std::vector<int32_t> non_negative = {};  ///< steps: where one is negative, the code's coordinates are not right
 
-  int rank() const { return int(box.size()); }
+  int rank() const;
   int64_t box_bytes() const;
-  bool operator==(const ImageTensorMap&) const = default;
+  bool operator==(const ImageTensorMap&) const;
 };
 
 /// The tensor maps of a kernel and the arithmetic behind them.
@@ -62,10 +62,10 @@ struct TensorMaps {
   std::vector<LaunchStep> steps;
   std::vector<ImageTensorMap> maps;
 
-  bool empty() const { return maps.empty(); }
+  bool empty() const;
   /// Whether steps and maps name earlier steps and `num_params` arguments alone, and are not too many.
   bool are_valid(size_t num_params) const;
-  bool operator==(const TensorMaps&) const = default;
+  bool operator==(const TensorMaps&) const;
 };
 
 /// An array as a launch found it; the fastest dimension first, unused ones 0.
@@ -73,7 +73,7 @@ struct MappedArray {
   uint64_t base = 0;
   std::array<int64_t, kMaxMapRank> extents = {};
   std::array<int64_t, kMaxMapRank - 1> strides = {};  ///< in bytes, from the second dimension on
-  bool operator==(const MappedArray&) const = default;
+  bool operator==(const MappedArray&) const;
 };
 
 /// The arrays of all maps of a launch with these arguments (as LoadedKernel::launch takes them), into `arrays`, which

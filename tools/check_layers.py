@@ -35,8 +35,8 @@ ALLOWED = {
     "cuda": [],
 }
 # As cmake/install.cmake has them.
-PUBLIC = ["dsl/tegula.h", "dsl/kernel_list.h", "dsl/package_writer.h", "kernels/kernels.h", "runtime/package/package.h",
-          "runtime/cuda_device.h"]
+PUBLIC = ["dsl/tegula.h", "dsl/debug.h", "dsl/kernel_list.h", "dsl/package_writer.h", "kernels/kernels.h",
+          "runtime/package/package.h", "runtime/cuda_device.h"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".def"}
 

@@ -13,7 +13,8 @@
 
 int main(int argc, char** argv) {
   const bool check = argc > 1 && !std::strcmp(argv[1], "--check");
-  if (argc != (check ? 3 : 2)) {
+  // An option in the place of FILE is a mistake, never the name of a file to write.
+  if (argc != (check ? 3 : 2) || argv[argc - 1][0] == '-') {
     std::cerr << "usage: language_docs [--check] FILE\n";
     return 2;
   }

@@ -42,42 +42,43 @@ using namespace tegula;
 
 namespace {
 
-// ---- The kernel in C++: a function that makes it for any epilogue, a C++ function of the accumulator's tile.
+// ---- The kernel in C++: a template that makes it for any epilogue, a C++ function of the accumulator's tile. What the
+// kernel depends on are its parameters and template arguments: it captures nothing.
 
 Tile leaky_relu(const Tile& x) { return where(x < 0, 0.01 * x, x); }
 Tile gelu(const Tile& x) { return x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)); }
 
-Kernel matmul_in_cpp(std::string name, bool has_bias, std::function<Tile(Tile acc)> epilogue) {
-  auto matmul =
-      kernel(std::move(name), [=](Ptr<"c"> c, Ptr<"a"> a, Ptr<"b"> b, Ptr<"bias"> bias, Int<"M"> M, Int<"N"> N,
-                                  Int<"K"> K, Int<"stride_a"> stride_a, Int<"stride_b"> stride_b,
-                                  Int<"stride_c"> stride_c, Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N,
-                                  Const<"BLOCK_K"> BLOCK_K, Const<"GROUP_M"> GROUP_M) {
-        Tile program = program_id(0);
-        Tile group = GROUP_M * cdiv(N, BLOCK_N);
-        Tile first = floordiv(program, group) * GROUP_M;
-        Tile height = minimum(cdiv(M, BLOCK_M) - first, GROUP_M);
-        Tile rows = (first + program % group % height) * BLOCK_M + arange(0, BLOCK_M);
-        Tile cols = floordiv(program % group, height) * BLOCK_N + arange(0, BLOCK_N);
-        Tile depth = arange(0, BLOCK_K);
+template <auto epilogue, bool has_bias = false>
+Kernel matmul_in_cpp(std::string name) {
+  auto matmul = kernel(std::move(name), [](Ptr<"c"> c, Ptr<"a"> a, Ptr<"b"> b, Ptr<"bias"> bias, Int<"M"> M, Int<"N"> N,
+                                           Int<"K"> K, Int<"stride_a"> stride_a, Int<"stride_b"> stride_b,
+                                           Int<"stride_c"> stride_c, Const<"BLOCK_M"> BLOCK_M, Const<"BLOCK_N"> BLOCK_N,
+                                           Const<"BLOCK_K"> BLOCK_K, Const<"GROUP_M"> GROUP_M) {
+    Tile program = program_id(0);
+    Tile group = GROUP_M * cdiv(N, BLOCK_N);
+    Tile first = floordiv(program, group) * GROUP_M;
+    Tile height = minimum(cdiv(M, BLOCK_M) - first, GROUP_M);
+    Tile rows = (first + program % group % height) * BLOCK_M + arange(0, BLOCK_M);
+    Tile cols = floordiv(program % group, height) * BLOCK_N + arange(0, BLOCK_N);
+    Tile depth = arange(0, BLOCK_K);
 
-        Tile in_rows = (rows < M)[{all, none}], in_cols = (cols < N)[{none, all}];
-        Tile a_ptrs = a + rows[{all, none}] * stride_a + depth[{none, all}];
-        Tile b_ptrs = b + depth[{all, none}] * stride_b + cols[{none, all}];
-        Tile acc = zeros(list({BLOCK_M, BLOCK_N}), tl::float32);
-        for (Tile k : range(0, cdiv(K, BLOCK_K))) {
-          Tile in_depth = depth < K - k * BLOCK_K;
-          Tile a_tile = load(a_ptrs, in_rows & in_depth[{none, all}], 0.0);
-          Tile b_tile = load(b_ptrs, in_depth[{all, none}] & in_cols, 0.0);
-          acc = dot(a_tile, b_tile, acc);
-          a_ptrs += BLOCK_K;
-          b_ptrs += BLOCK_K * stride_b;
-        }
+    Tile in_rows = (rows < M)[{all, none}], in_cols = (cols < N)[{none, all}];
+    Tile a_ptrs = a + rows[{all, none}] * stride_a + depth[{none, all}];
+    Tile b_ptrs = b + depth[{all, none}] * stride_b + cols[{none, all}];
+    Tile acc = zeros(list({BLOCK_M, BLOCK_N}), tl::float32);
+    for (Tile k : range(0, cdiv(K, BLOCK_K))) {
+      Tile in_depth = depth < K - k * BLOCK_K;
+      Tile a_tile = load(a_ptrs, in_rows & in_depth[{none, all}], 0.0);
+      Tile b_tile = load(b_ptrs, in_depth[{all, none}] & in_cols, 0.0);
+      acc = dot(a_tile, b_tile, acc);
+      a_ptrs += BLOCK_K;
+      b_ptrs += BLOCK_K * stride_b;
+    }
 
-        if (has_bias) acc += load(bias + cols, cols < N, 0.0).to(tl::float32)[{none, all}];
-        acc = epilogue(acc);
-        store(c + rows[{all, none}] * stride_c + cols[{none, all}], acc.to(c.dtype().element_ty()), in_rows & in_cols);
-      });
+    if constexpr (has_bias) acc += load(bias + cols, cols < N, 0.0).to(tl::float32)[{none, all}];
+    acc = epilogue(acc);
+    store(c + rows[{all, none}] * stride_c + cols[{none, all}], acc.to(c.dtype().element_ty()), in_rows & in_cols);
+  });
 
   // All combinations of these values that the pruning function leaves.
   Autotune tuning;
@@ -250,14 +251,12 @@ int main(int argc, char** argv) try {
   const Program program = Program::load(TEGULA_TUTORIALS "/04_matmul.py");
   const Kernel text = program.kernel("matmul"), add_bias = program.kernel("add_bias"), apply = program.kernel("apply");
   const Fusion fusions[] = {
-      {"a b", "nothing", false, matmul_in_cpp("matmul", false, [](Tile acc) { return acc; }),
-       [](double x) { return x; }},
-      {"leaky_relu(a b)", "leaky_relu", false,
-       matmul_in_cpp("matmul_leaky_relu", false, [](Tile acc) { return leaky_relu(acc); }),
+      {"a b", "nothing", false, matmul_in_cpp<[](Tile acc) { return acc; }>("matmul"), [](double x) { return x; }},
+      {"leaky_relu(a b)", "leaky_relu", false, matmul_in_cpp<leaky_relu>("matmul_leaky_relu"),
        [](double x) { return x < 0 ? 0.01 * x : x; }},
-      {"gelu(a b)", "gelu", false, matmul_in_cpp("matmul_gelu", false, [](Tile acc) { return gelu(acc); }),
+      {"gelu(a b)", "gelu", false, matmul_in_cpp<gelu>("matmul_gelu"),
        [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
-      {"gelu(a b + bias)", "gelu", true, matmul_in_cpp("linear_gelu", true, [](Tile acc) { return gelu(acc); }),
+      {"gelu(a b + bias)", "gelu", true, matmul_in_cpp<gelu, true>("linear_gelu"),
        [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
   };
 

@@ -52,6 +52,14 @@ tegula_status tegula_package_from_bytes(const void* bytes, size_t size, const ch
   });
 }
 
+tegula_status tegula_package_read_signed(const char* path, const char* public_key, tegula_package** package) {
+  return guarded([&] {
+    given(package, "package");
+    const PublicKey key = PublicKey::from_text(&given(public_key, "public_key"), "public_key");
+    *package = new tegula_package(Package::read(&given(path, "path"), key));
+  });
+}
+
 void tegula_package_release(tegula_package* package) { delete package; }
 
 size_t tegula_package_num_kernels(const tegula_package* package) {
@@ -87,6 +95,11 @@ tegula_status tegula_packaged_launch(const tegula_packaged* kernel, uint32_t gri
   return guarded([&] {
     given(kernel, "kernel").kernel.launch(stream, Grid{grid_x, grid_y, grid_z}, Args(args, num_args).span());
   });
+}
+
+tegula_status tegula_packaged_launch_own_grid(const tegula_packaged* kernel, tegula_stream stream,
+                                              const tegula_value* args, size_t num_args) {
+  return guarded([&] { given(kernel, "kernel").kernel.launch(stream, own_grid, Args(args, num_args).span()); });
 }
 
 const char* tegula_packaged_config_text(const tegula_packaged_config* config) {

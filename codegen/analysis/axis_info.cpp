@@ -389,6 +389,8 @@ class Interpreter {
                                  *info.constant >= (is_unsigned(result->type.elem) ? 0 : -(int64_t(1) << (bits - 1))));
       if (!fits) out.constant = std::nullopt;
       out.non_negative = info.non_negative && bits > x->type.bits() - (is_signed(x->type.elem) ? 1 : 0);
+    } else if (x->type.pointer && result->type.pointer) {  // addresses stay, and what they are multiples of
+      for (size_t i = 0; i < out.divisibility.size(); ++i) out.divisibility[i] = divisor_at(info, i, 1, step(x));
     }
     return out;
   }

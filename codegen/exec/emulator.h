@@ -13,12 +13,16 @@
 
 namespace tegula {
 
+class Recording;
+
 struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
   bool check_bounds = true;       ///< global accesses are checked against what was allocated
-  uint64_t seed = 0;          ///< 0: threads run in order; else in an order that follows from the seed, warps unevenly
-  int resident_programs = 0;  ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
+  /// 0: the environment variable TEGULA_EMULATOR_SEED, without which threads run in order; else in an order that
+  /// follows from the seed, warps unevenly.
+  uint64_t seed = 0;
+  int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
   /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.
@@ -43,6 +47,9 @@ class EmulatorDevice : public Device {
   virtual void register_host_range(const void* begin, size_t bytes) = 0;
   /// Takes back one registration of the range that begins there. Throws DeviceError if there is none.
   virtual void unregister_host_range(const void* begin) = 0;
+  /// From here on a launch that has this program records it, in place of what the recording held, where its kernel was
+  /// compiled with debug=2. Null: none does. The recording must live as long as it is set; launches must not overlap.
+  virtual void record_program(Recording* recording, Grid program) = 0;
 };
 
 /// An emulator. Throws DeviceError if the target is not known or the host cannot run it.

@@ -45,7 +45,7 @@ class Reader {
       case Opcode::BulkCopy:
         return by_boxes(op, "bulk copy", op.operand(0));
       case Opcode::BulkStore:
-        return by_boxes(op, "bulk store", op.operand(1));
+        return by_boxes(op, op.get(ir::attr::kind).empty() ? "bulk store" : "bulk reduction", op.operand(1));
       case Opcode::SharedStore:
         return conflicts(op, "a store to shared memory", op.operand(0)->type, op.operand(1)->type);
       case Opcode::SharedRead:

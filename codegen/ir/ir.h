@@ -186,6 +186,7 @@ struct Func {
 
   int num_warps() const;
   bool debug() const;      ///< its asserts are carried out
+  bool watched() const;    ///< statements and values of names are told of (Opcode::Watch)
   int num_ctas() const;    ///< thread blocks that run a program together
   int num_stages() const;  ///< of the loops around a dot that have no number of their own
   int warp_specialize() const;

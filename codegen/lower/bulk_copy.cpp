@@ -244,7 +244,8 @@ class BoxWriter {
     }
     args.push_back(l_.is_elected_of(boxes_.warps));
     args.push_back(l_.site(op_.loc));
-    l_.hw(fmt::format("bulk_store_{}d", rank), args);
+    const std::string combine = op_.get(ir::attr::kind);
+    l_.hw(fmt::format("bulk_{}_{}d", combine.empty() ? "store" : combine, rank), args);
   }
 
   Lowering& l_;

@@ -1,4 +1,6 @@
 // What tells the user of values: prints and asserts.
+#include <fmt/ranges.h>
+
 #include <array>
 
 #include "codegen/lower/lowering.h"
@@ -81,7 +83,53 @@ void print_element(Lowering& l, const ir::Op& op, size_t operand, int r, llvm::V
   l.hw("print", args, fmt::format(".{}.{}.{}", position, type.rank(), printed_as(type, hex).kind));
 }
 
+// What a recorder reads of an operand, line by line: the op's text, the file, line and column; of values the element
+// type, extents and layout.
+std::string described(const ir::Op& op, size_t operand) {
+  static constexpr const char* kParts[] = {" pointers", " values", " mask"};
+  std::string text = op.get(ir::attr::text);
+  if (op.operands.size() > 1) text += kParts[operand];
+  text += fmt::format("\n{}\n{}\n{}", op.loc.file ? *op.loc.file : "", op.loc.line, op.loc.column);
+  if (op.operands.empty()) return text;
+  const ir::Type* type = &op.operands[operand]->type;
+  return fmt::format("{}\n{}{}\n{}\n{}", text, type->pointer ? "*" : "", elem_info(type->elem).text,
+                     fmt::join(type->shape, " "), type->layout ? type->layout->to_string() : "");
+}
+
+// Room for so many pairs in the thread's memory, shared by all that the function tells of.
+llvm::Value* room_for_pairs(Lowering& l, int pairs) {
+  llvm::BasicBlock& entry = l.b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::AllocaInst* room = nullptr;
+  for (llvm::Instruction& i : entry)
+    if (auto* found = llvm::dyn_cast<llvm::AllocaInst>(&i); found && found->getName() == "watched") room = found;
+  if (!room) {
+    llvm::IRBuilder<> first(&entry, entry.begin());
+    room = first.CreateAlloca(l.b.getInt64Ty(), l.i32(0), "watched");
+  }
+  const int64_t has = llvm::cast<llvm::ConstantInt>(room->getArraySize())->getSExtValue();
+  room->setOperand(0, l.i32(std::max<int64_t>(has, 2 * pairs)));
+  return room;
+}
+
 }  // namespace
+
+void lower_Watch(Lowering& l, const ir::Op& op) {
+  if (op.operands.empty()) l.hw("watch", {address_of_text(l, described(op, 0)), l.b.getInt64(0), l.i32(0)});
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const ir::Value* operand = op.operands[i];
+    const ir::Type& type = operand->type;
+    const int registers = Lowering::num_registers(type);
+    llvm::Value* room = room_for_pairs(l, registers);
+    llvm::Type* i64 = l.b.getInt64Ty();
+    for (int r = 0; r < registers; ++r) {
+      llvm::Value* index = type.layout ? l.b.CreateZExt(l.linear_index(type, r), i64) : l.b.getInt64(0);
+      l.b.CreateStore(index, l.b.CreateConstGEP1_32(i64, room, unsigned(2 * r)));
+      l.b.CreateStore(bits_of(l, type, l.get(operand)[size_t(r)], false),
+                      l.b.CreateConstGEP1_32(i64, room, unsigned(2 * r + 1)));
+    }
+    l.hw("watch", {address_of_text(l, described(op, i)), l.b.CreatePtrToInt(room, i64), l.i32(registers)});
+  }
+}
 
 void lower_DevicePrint(Lowering& l, const ir::Op& op) {
   if (op.operands.empty()) {

@@ -1,6 +1,7 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
 #include <llvm/IR/MDBuilder.h>
 
+#include "codegen/lower/logarithm.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -365,6 +366,11 @@ void libclc_math(Lowering& l, const ir::Op& op, std::string_view name) {
   math(l, op, call, call);
 }
 
+void lower_logarithm(Lowering& l, const ir::Op& op, std::string_view name) {
+  math(
+      l, op, [&](auto& x) { return logarithm(l, name, x[0]); }, [&](auto& x) { return l.libclc(name, x); });
+}
+
 void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
   auto call = [&](auto& x) { return l.b.CreateUnaryIntrinsic(id, x[0]); };
   math(l, op, call, call);
@@ -445,8 +451,8 @@ void lower_Exp2(Lowering& l, const ir::Op& op) {
   math(
       l, op, [&](auto& x) { return l.hw("ex2_approx_ftz_f32", {x[0]}); }, [&](auto& x) { return l.libclc("exp2", x); });
 }
-void lower_Log(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log"); }
-void lower_Log2(Lowering& l, const ir::Op& op) { libclc_math(l, op, "log2"); }
+void lower_Log(Lowering& l, const ir::Op& op) { lower_logarithm(l, op, "log"); }
+void lower_Log2(Lowering& l, const ir::Op& op) { lower_logarithm(l, op, "log2"); }
 void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }
 void lower_Cos(Lowering& l, const ir::Op& op) { libclc_math(l, op, "cos"); }
 void lower_Tanh(Lowering& l, const ir::Op& op) { libclc_math(l, op, "tanh"); }

@@ -279,9 +279,16 @@ class Assigner {
       else
         assign(product->result(), default_layout(shape));
     }
-    int64_t largest = 0;
+    int64_t largest = 0, largest_in_registers = 0;
     for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
+    for (const Op* op : memory_)
+      if (op->opcode != Opcode::AsyncCopy) largest = std::max(largest, op->operands[0]->type.num_elements());
+    largest_in_registers = largest;
     for (const Op* op : memory_) largest = std::max(largest, op->operands[0]->type.num_elements());
+    // A load competes with what comes to registers as it does; a store, with all that the program moves.
+    auto is_large = [&](const Op& op) {
+      return op.operands[0]->type.num_elements() * 2 > (op.opcode == Opcode::Load ? largest_in_registers : largest);
+    };
 
     // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
     // place lies as they do, which its products may rely on.
@@ -290,7 +297,7 @@ class Assigner {
     for (Op* op : memory_) {
       if (LayoutRef layout = store_in_warps(*op))
         anchor_memory(*op, std::move(layout));
-      else if (op->opcode == Opcode::AsyncCopy || op->operands[0]->type.num_elements() * 2 > largest)
+      else if (op->opcode == Opcode::AsyncCopy || is_large(*op))
         anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);
@@ -327,7 +334,11 @@ class Assigner {
   void default_layouts(Block& block) {
     auto settle = [&](Value* v) {
       if (!v->type.is_tile() || layouts_.contains(v)) return;
-      assign(v, default_layout(v->type.shape));
+      std::optional<LinearLayout> repeated;
+      if (v->def && v->def->opcode == Opcode::Broadcast)
+        if (auto from = layouts_.find(v->def->operands[0]); from != layouts_.end())
+          repeated = repeated_in_registers(*v->def, *from->second);
+      assign(v, repeated ? std::make_shared<LinearLayout>(*repeated) : default_layout(v->type.shape));
       flow();
     };
     for (auto& arg : block.args) settle(arg.get());

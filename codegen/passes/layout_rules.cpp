@@ -1,5 +1,7 @@
 #include "codegen/passes/layout_rules.h"
 
+#include <algorithm>
+
 namespace tegula {
 
 using ir::Opcode;
@@ -62,6 +64,31 @@ std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& 
     default:
       return std::nullopt;
   }
+}
+
+std::optional<LinearLayout> repeated_in_registers(const ir::Op& op, const LinearLayout& operand) {
+  if (op.opcode != Opcode::Broadcast || operand.free_mask(Dim::Lane) || operand.free_mask(Dim::Warp))
+    return std::nullopt;
+  const ir::Shape &from = op.operands[0]->type.shape, &to = op.result()->type.shape;
+  std::vector<LinearLayout::Out> outs = operand.outs();
+  std::vector<LinearLayout::Basis> repeats;
+  for (size_t axis = from.size(); axis-- > 0;) {
+    if (from[axis] == to[axis]) continue;
+    if (repeats_of(to[axis]) > 1) return std::nullopt;
+    for (auto& out : outs)
+      if (out.dim == tile_dim(int(axis))) out.size = int32_t(to[axis]);
+    for (int32_t bit = 1; bit < to[axis]; bit *= 2) {
+      repeats.emplace_back(outs.size(), 0);
+      for (size_t i = 0; i < outs.size(); ++i)
+        if (outs[i].dim == tile_dim(int(axis))) repeats.back()[i] = bit;
+    }
+  }
+  if (int64_t(1) << repeats.size() > kMostRepeats) return std::nullopt;
+  std::vector<LinearLayout::In> ins = operand.ins();
+  const auto registers = std::find_if(ins.begin(), ins.end(), [](const auto& in) { return in.dim == Dim::Register; });
+  if (registers == ins.end()) return std::nullopt;
+  registers->bases.insert(registers->bases.begin(), repeats.begin(), repeats.end());
+  return LinearLayout(std::move(ins), std::move(outs));
 }
 
 }  // namespace tegula

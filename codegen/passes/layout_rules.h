@@ -22,4 +22,10 @@ std::optional<LinearLayout> operand_layout(const ir::Op& op, const LinearLayout&
 /// open (broadcast, dot, memory) or the result is no tile.
 std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& operand);
 
+/// The layout in which the result of a broadcast comes if each thread repeats the elements that it holds, in
+/// neighbouring registers; nullopt for other ops, where it would hold more than kMostRepeats of each, or where threads
+/// hold copies already, which could take some of the result instead.
+constexpr int64_t kMostRepeats = 8;
+std::optional<LinearLayout> repeated_in_registers(const ir::Op& op, const LinearLayout& operand);
+
 }  // namespace tegula

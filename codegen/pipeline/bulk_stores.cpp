@@ -1,6 +1,8 @@
-// Stores of products' results become bulk stores:
+// Stores of products' results become bulk stores, and relaxed atomic operations whose results nobody uses bulk
+// reductions:
 //
-//   store pointers, value, mask     ->     bulk_store value, map, place, coordinates
+//   store pointers, value, mask        ->     bulk_store value, map, place, coordinates
+//   atomic_rmw pointers, value, mask   ->     bulk_store value, map, place, coordinates {kind}
 //
 // where pointers and mask make a tile of an array (AffineTiles) and warps hold boxes of it (WarpBoxes). No thread
 // computes addresses, and no data goes between lanes: a warp puts its registers into shared memory as they lie, and
@@ -30,6 +32,15 @@ using namespace ir;
 
 namespace {
 
+// Whether the op, or one within, writes to global memory or orders it; or reads it, if that is asked for.
+bool touches_memory(const Op& op, bool reads) {
+  bool touches = (op.has(WritesGlobal) && !(op.opcode == Opcode::Barrier && op.get(attr::async_proxy))) ||
+                 (reads && op.has(ReadsGlobal)) || (op.has(attr::volatile_) && op.get(attr::volatile_));
+  for (const auto& region : op.regions)
+    for (const auto& inner : region->ops) touches |= touches_memory(*inner, reads);
+  return touches;
+}
+
 // What of the function's code may touch global memory, and whose.
 class GlobalAccesses {
  public:
@@ -40,7 +51,9 @@ class GlobalAccesses {
   // Whether nothing but the store itself uses what it writes.
   bool has_alone(const Op& store) const {
     const Value* base = pointer_base(store.operand(0));
-    return base && !unknown_ && std::count(bases_.begin(), bases_.end(), nullptr) == 0 &&
+    const bool ordered =
+        unknown_ || std::any_of(ordering_.begin(), ordering_.end(), [&](const Op* op) { return op != &store; });
+    return base && !ordered && std::count(bases_.begin(), bases_.end(), nullptr) == 0 &&
            std::count(bases_.begin(), bases_.end(), base) == 1;
   }
 
@@ -48,7 +61,7 @@ class GlobalAccesses {
   void visit(const Op& op) {
     switch (op.opcode) {
       case Opcode::AtomicRmw:
-        unknown_ |= op.get(attr::sem) != "relaxed";
+        if (op.get(attr::sem) != "relaxed") ordering_.push_back(&op);
         break;
       case Opcode::Barrier:  // the pipeline's own have async_proxy
         unknown_ |= !op.get(attr::async_proxy);
@@ -73,8 +86,31 @@ class GlobalAccesses {
   void add(const Value* pointer) { bases_.push_back(pointer_base(pointer)); }
 
   std::vector<const Value*> bases_;
+  std::vector<const Op*> ordering_;
   bool unknown_ = false;
 };
+
+// Whether an atomic operation has nothing to order: there are no writes beside it, and no reads behind it, which the
+// warps that copy have ahead of it.
+bool orders_nothing(const Op& atomic, const Func& func) {
+  bool orders = atomic.parent != &func.body, behind = false;
+  for (const auto& op : func.body.ops) {
+    if (op.get() == &atomic)
+      behind = true;
+    else if (op->opcode != Opcode::CopyWarps)
+      orders |= touches_memory(*op, behind);
+  }
+  return !orders;
+}
+
+// Whether the hardware reduces boxes of such elements in such a way.
+bool is_bulk_reduction(const std::string& kind, Elem elem) {
+  const bool whole = elem == Elem::U32 || elem == Elem::I32 || elem == Elem::U64;
+  const bool half = elem == Elem::F16 || elem == Elem::BF16;
+  if (kind == "add") return whole || half || elem == Elem::F32;
+  if (kind == "min" || kind == "max") return whole || half || elem == Elem::I64;
+  return (kind == "and" || kind == "or" || kind == "xor") && (whole || elem == Elem::I64);
+}
 
 constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
 
@@ -105,19 +141,26 @@ class BulkStores {
   BulkStores(Func& func, PassContext& context) : func_(func), context_(context) {}
 
   void run() {
+    const auto uses = count_uses(func_.body);
     std::vector<Op*> stores;
     walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::Store && op.operand(0)->type.is_tile()) stores.push_back(&op);
+      const bool stores_only =
+          op.opcode == Opcode::Store || (op.opcode == Opcode::AtomicRmw && !uses.contains(op.result()));
+      if (stores_only && op.operand(0)->type.is_tile()) stores.push_back(&op);
     });
     const GlobalAccesses accesses(func_);
     bool replaced = false;
     for (Op* store : stores) {
       const Loc loc = store->loc;
-      const std::string why_not = func_.bulk_copies() == 1      ? "the option bulk_copies forbids it"
-                                  : !accesses.has_alone(*store) ? kNotAlone
-                                  : is_of_all_blocks(*store)    ? "one block of the cluster stores for all"
-                                                                : replace(*store);
-      context_.transfers.push_back({loc, why_not.empty() ? "bulk stores" : "stores by threads", why_not});
+      const bool combines = store->opcode == Opcode::AtomicRmw;
+      const std::string why_not = func_.bulk_copies() == 1          ? "the option bulk_copies forbids it"
+                                  : combines && !is_reduced(*store) ? kNoReduction
+                                  : !accesses.has_alone(*store)     ? kNotAlone
+                                  : is_of_all_blocks(*store)        ? "one block of the cluster stores for all"
+                                                                    : replace(*store);
+      const char* bulk = combines ? "bulk reductions" : "bulk stores";
+      const char* by_threads = combines ? "atomic operations by threads" : "stores by threads";
+      context_.transfers.push_back({loc, why_not.empty() ? bulk : by_threads, why_not});
       replaced |= why_not.empty();
     }
     if (replaced) wait_at_the_end();
@@ -127,6 +170,15 @@ class BulkStores {
  private:
   static constexpr const char* kNotAlone =
       "the kernel reads the array, writes it elsewhere too, or orders memory for other programs";
+
+  static constexpr const char* kNoReduction =
+      "bulk reductions order no memory (sem='relaxed' says so), have scope 'gpu' or 'cta', and types that a "
+      "descriptor's atomic functions take";
+
+  bool is_reduced(const Op& atomic) const {
+    return (atomic.get(attr::sem) == "relaxed" || orders_nothing(atomic, func_)) && atomic.get(attr::scope) != "sys" &&
+           is_bulk_reduction(atomic.get(attr::kind), atomic.operand(1)->type.elem);
+  }
 
   bool is_of_all_blocks(const Op& store) const { return func_.num_ctas() > 1 && !store.get(attr::per_block); }
 
@@ -148,7 +200,8 @@ class BulkStores {
     auto found = tiles.tile_of(store.operand(0), store.operand(2));
     if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
     AffineTile& tile = std::get<AffineTile>(found);
-    if (overlaps_in_loop(store, tile, tiles)) return "tiles of different iterations may overlap";
+    const bool combines = store.opcode == Opcode::AtomicRmw;  // in any order
+    if (!combines && overlaps_in_loop(store, tile, tiles)) return "tiles of different iterations may overlap";
     auto source = source_of(store, tile.dims.back().axis);
     if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
       return "warps hold no boxes of it with rows of 32 bytes or more";
@@ -162,7 +215,9 @@ class BulkStores {
     Op* alloc = begin.create(Opcode::SharedAlloc, {}, {place}, {{attr::slots, int64_t(source->boxes.pieces.size())}});
     std::vector<Value*> operands{source->value, make_map(begin, tiles, mapped), alloc->result()};
     for (Value* coordinate : make_coordinates(here, tiles, mapped, type.shape)) operands.push_back(coordinate);
-    Op* bulk = here.create(Opcode::BulkStore, std::move(operands), {}, {{attr::axes, axes_of(mapped)}});
+    Attrs how{{attr::axes, axes_of(mapped)}};
+    if (combines) how[attr::kind] = store.get(attr::kind);
+    Op* bulk = here.create(Opcode::BulkStore, std::move(operands), {}, std::move(how));
     std::unique_ptr<Op> taken = take(store);
     if (launch_makes_maps(func_) && fits(bytes_before)) return {};
     before(*bulk).insert(std::move(taken));
@@ -171,11 +226,12 @@ class BulkStores {
     return "shared memory has no room for it, or the kernel has more arrays than a launch makes maps of";
   }
 
-  // Whether there is room for it beside as many programs as before.
+  // Whether there is room for it, beside as many programs as before unless bulk stores are wanted wherever possible.
   bool fits(int64_t bytes_before) const {
     const int64_t bytes = plan_shared(func_).bytes;
     return bytes <= context_.target.shared_per_program &&
-           programs_by_room(func_, context_.target, bytes) >= programs_by_room(func_, context_.target, bytes_before);
+           (func_.bulk_copies() == 2 ||
+            programs_by_room(func_, context_.target, bytes) >= programs_by_room(func_, context_.target, bytes_before));
   }
 
   // The room of places goes when the program ends.

@@ -83,12 +83,6 @@ bool overlap_pays(const ChainedProducts& products) {
   return products.second->result()->type.shape.back() > kNarrow && products.first->operand(0)->type.bits() > 8;
 }
 
-bool stands_in_loop(const Op& op) {
-  for (const Op* around = op.parent->parent; around; around = around->parent->parent)
-    if (around->opcode != Opcode::If) return true;
-  return false;
-}
-
 }  // namespace
 
 void schedule_chained_products(Func& func, int64_t registers) {
@@ -100,7 +94,7 @@ void schedule_chained_products(Func& func, int64_t registers) {
   });
   for (ChainedProducts& products : all) {
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    if (func.num_warps() != 2 * kWarpsOfGroup || stands_in_loop(*products.loop)) continue;
+    if (func.num_warps() != 2 * kWarpsOfGroup) continue;
     overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
   }
 }

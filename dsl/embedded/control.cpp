@@ -251,6 +251,13 @@ Tile record_choice(const Operand& condition, const std::function<Operand()>& the
 using detail::Loop;
 using detail::Trace;
 
+LoopRange range(const Operand& upper, LoopOptions options) {
+  return LoopRange(Operand(0, upper.file(), upper.line()), upper, Operand(1, upper.file(), upper.line()), options);
+}
+LoopRange range(const Operand& lower, const Operand& upper, const Operand& step, LoopOptions options) {
+  return LoopRange(lower, upper, step, options);
+}
+
 LoopRange::LoopRange(const Operand& lower, const Operand& upper, const Operand& step, LoopOptions options) {
   Trace& trace = Trace::current();
   trace.at(upper.file(), upper.line());

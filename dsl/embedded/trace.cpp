@@ -234,6 +234,34 @@ using detail::Access;
 using detail::Trace;
 
 Operand::Operand(const Tile& tile, const char* file, int line) : value_(Access::slot(tile)), file_(file), line_(line) {}
+Operand::Operand(detail::Absent, const char* file, int line) : file_(file), line_(line) {}
+Operand::Operand(None, const char* file, int line) : value_(None{}), file_(file), line_(line) {}
+Operand::Operand(All, const char* file, int line) : value_(All{}), file_(file), line_(line) {}
+Operand::Operand(const char* text, const char* file, int line) : value_(std::string(text)), file_(file), line_(line) {}
+Operand::Operand(std::string text, const char* file, int line) : value_(std::move(text)), file_(file), line_(line) {}
+Operand::Operand(Elem elem, const char* file, int line) : value_(elem), file_(file), line_(line) {}
+Operand::Operand(std::initializer_list<Operand> items, const char* file, int line)
+    : value_(List(items)), file_(file), line_(line) {}
+Operand::Operand(List items, const char* file, int line) : value_(std::move(items)), file_(file), line_(line) {}
+Operand::Operand(const Operand&) = default;
+Operand::Operand(Operand&&) noexcept = default;
+Operand& Operand::operator=(const Operand&) = default;
+Operand& Operand::operator=(Operand&&) noexcept = default;
+Operand::~Operand() = default;
+
+Keyword KeywordName::operator=(Operand value) const { return {std::string(name), std::move(value)}; }
+Argument::Argument(Keyword keyword) : name(std::move(keyword.name)), value(std::move(keyword.value)) {}
+
+#define TEGULA_PLAIN(name) \
+  Tile name(const char* file, int line) { return name(Operand(detail::Absent(), file, line)); }
+TEGULA_PLAIN(debug_barrier)
+TEGULA_PLAIN(extra_cuda_globaltimer)
+TEGULA_PLAIN(extra_cuda_smid)
+TEGULA_PLAIN(extra_cuda_gdc_wait)
+TEGULA_PLAIN(extra_cuda_gdc_launch_dependents)
+#undef TEGULA_PLAIN
+
+Operand list(std::initializer_list<Operand> items, const char* file, int line) { return Operand(items, file, line); }
 
 Tile::Tile() : slot_(std::make_shared<detail::Slot>(Trace::current())) {
   slot_->unusable = "this Tile has no value yet";

@@ -117,6 +117,7 @@ class TracedSource : public dsl::KernelSource {
   void record(Trace& trace, const dsl::Specialization& spec) const {
     spec.set_options(trace.func());
     trace.sema().debug = trace.func().debug();
+    trace.sema().watched = trace.func().watched();
     body_(Args(trace, traced_, spec));
   }
 

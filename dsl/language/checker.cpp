@@ -76,6 +76,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   capability_ = spec.capability;
   spec.set_options(*func_);
   sema_.debug = func_->debug();
+  sema_.watched = func_->watched();
   sema_.builder.set_end(&func_->body);
 
   std::vector<std::string> names;
@@ -116,6 +117,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   }
 
   frame_ = &frame;
+  watch_parameters();
   execute(Continuation{function->body});
   frame_ = nullptr;
   sema_.at(function->loc);

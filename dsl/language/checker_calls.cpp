@@ -260,6 +260,7 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
   for (const auto& [name, binding] : frame.scope)
     if (binding.value.is_poison()) return Val();
   frame_ = &frame;
+  watch_parameters();
   std::string note = fmt::format("in the call from {}:{}", loc.file ? *loc.file : "?", loc.line);
   Outcome outcome;
   with_note(loc, note, [&] {

@@ -110,7 +110,7 @@ Val Checker::eval_node(const Expr& e) {
 
 Val Checker::eval_named(const Expr& e) {
   Val value = eval(*e.children[0]);
-  bind(e.text, value, true, e.loc);
+  assign_name(e.text, value, true, e.loc);
   return value;
 }
 
@@ -444,9 +444,7 @@ std::optional<Val> Checker::peek(const Expr& e, const NameSet& unstable) {
 }
 
 bool Checker::trial(const std::function<void()>& body) {
-  Diagnostics saved = diags_;
-  auto notes = notes_;
-  auto prints = sema_.prints;
+  const size_t diags = diags_.size(), prints = sema_.prints.size();
   ir::Block scratch;
   ir::Builder builder = sema_.builder;
   Loc loc = sema_.loc;
@@ -454,10 +452,10 @@ bool Checker::trial(const std::function<void()>& body) {
   body();
   sema_.builder = builder;
   sema_.at(loc);
-  bool clean = diags_.size() == saved.size();
-  diags_ = std::move(saved);
-  notes_ = std::move(notes);
-  sema_.prints = std::move(prints);
+  const bool clean = diags_.size() == diags;
+  diags_.shrink(diags);
+  notes_.erase(notes_.lower_bound(diags), notes_.end());
+  sema_.prints.resize(prints);
   return clean;
 }
 

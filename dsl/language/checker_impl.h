@@ -207,6 +207,12 @@ class Checker {
   /// Whether conditions of the module hold; `if_unknown` is taken for what host code does not tell.
   bool holds(const std::vector<Condition>& conditions, bool if_unknown);
   void bind(const std::string& name, Val value, bool typed, Loc loc);
+  /// bind() where the program says so: a debugger is told.
+  void assign_name(const std::string& name, Val value, bool typed, Loc loc);
+  /// How a debugger calls a name of the function at hand: "helper.x" outside of the kernel.
+  std::string watched_name(const std::string& name) const;
+  /// Tells a debugger of what the function at hand was called with.
+  void watch_parameters();
 
   // ---- Expressions
   Val eval(const Expr& e);

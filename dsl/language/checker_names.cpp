@@ -132,6 +132,26 @@ void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
   frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
 }
 
+void Checker::assign_name(const std::string& name, Val value, bool typed, Loc loc) {
+  if (sema_.watched && !host_ && !unknown_ && frame_->function) {
+    sema_.at(loc);
+    dsl::watch_name(sema_, watched_name(name), value);
+  }
+  bind(name, std::move(value), typed, loc);
+}
+
+std::string Checker::watched_name(const std::string& name) const {
+  return frame_->is_kernel ? name : fmt::format("{}.{}", frame_->function->name, name);
+}
+
+void Checker::watch_parameters() {
+  if (!sema_.watched || host_ || unknown_) return;
+  for (const auto& [name, binding] : frame_->scope) {
+    sema_.at(binding.loc);
+    dsl::watch_name(sema_, watched_name(name), binding.value);
+  }
+}
+
 const Function* Checker::find_jit(std::string_view name) {
   const std::vector<Function>& functions = module().functions;
   for (size_t i = functions.size(); i-- > 0;)  // a later definition wins

@@ -14,6 +14,7 @@ Outcome Checker::execute(const Continuation& k) {
     const Stmt& s = *k.statements[i];
     if (!count_step(s.loc)) return {Outcome::Kind::Return, Val()};
     sema_.at(s.loc);
+    if (!host_ && !unknown_) dsl::watch_statement(sema_);
     const Continuation rest{k.statements.subspan(i + 1), k.next};
     bool go_on = false;
     Outcome outcome;
@@ -87,7 +88,7 @@ void Checker::check_with(const Stmt& s) {
 void Checker::assign(const Expr& target, const Val& value, bool typed) {
   switch (target.kind) {
     case Expr::Kind::Name:
-      bind(target.text, value, typed, target.loc);
+      assign_name(target.text, value, typed, target.loc);
       return;
     case Expr::Kind::Tuple:
     case Expr::Kind::List:
@@ -155,7 +156,7 @@ bool Checker::assign_item(const Expr& target, const Val& value) {
   std::vector<Val> items = *list->items;
   const int64_t at = (*indices)[0].as<dsl::Int>().clamped();
   items[size_t(at < 0 ? at + int64_t(items.size()) : at)] = value;
-  bind(base.text, dsl::make_list(std::move(items)), false, target.loc);
+  assign_name(base.text, dsl::make_list(std::move(items)), false, target.loc);
   return true;
 }
 
@@ -180,7 +181,7 @@ void Checker::augmented_assign(const Stmt& s) {
   Val value = eval(*s.value);
   value = divisor(s.text, old, std::move(value), *s.value);
   Val result = eval_binary(s.text, std::move(old), typed, std::move(value), is_typed(*s.value), s.loc);
-  bind(target.text, std::move(result), true, target.loc);
+  assign_name(target.text, std::move(result), true, target.loc);
 }
 
 // ": " and the text of a string or f-string; nothing for other expressions.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dsl/listing/assembler.h"
+#include "dsl/listing/grid_steps.h"
 #include "dsl/listing/prepared.h"
 #include "dsl/listing/resolve.h"
 #include "dsl/listing/texts.h"
@@ -62,6 +63,8 @@ PackagedKernel build_kernel(dsl::Resolver& resolver, const ListedKernel& listed,
   if (choice != PackagedChoice()) packaged.choices.push_back(std::move(choice));
   for (const std::string& target : options.targets) packaged.codes.push_back(code_of(found, target, false, missing));
   if (options.emulator) packaged.codes.push_back(code_of(found, options.targets.back(), true, missing));
+  if (!listed.grid.empty())
+    packaged.grid = dsl::grid_steps(listed.grid, packaged.codes.front().image, packaged.constexprs);
   packaged.key = dsl::specialization_key(source, found.types, found.options);
   packaged.options = dsl::options_text(found.options);
   for (const auto& [file, text] : source.imported()) packaged.imports.push_back({file, text_digest(text)});

@@ -28,6 +28,7 @@ constexpr TextOption kTextOptions[] = {
     {"--when", nullptr, &ListedKernel::when},
     {"--gpu", &ListedKernel::gpu},
     {"--choice", &ListedKernel::choice},
+    {"--grid", &ListedKernel::grid},
 };
 
 /// An option of a line without a value, and what it sets.

@@ -113,7 +113,7 @@ std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val
   why = fmt::format("{} in one branch and {} in the other", describe(a), describe(b));
   if (pa || pb || !can_be_value(a) || !can_be_value(b)) return std::nullopt;
 
-  Diagnostics saved = s.diags;  // the caller reports, if the value is used at all
+  const size_t diags = s.diags.size();  // the caller reports, if the value is used at all
   Loc loc = s.loc;
   const Val* sides[2] = {&a, &b};
   ir::Value* values[2];
@@ -133,7 +133,7 @@ std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val
   }
   s.at(loc);
   if (!type) {
-    s.diags = std::move(saved);
+    s.diags.shrink(diags);
     return std::nullopt;
   }
   for (int side : {0, 1}) join.yields[side].push_back(values[side]);

@@ -25,7 +25,47 @@ std::string spaced(std::string prefix, bool values) {
   return prefix;
 }
 
+// Whether ops that tell of values may stand where the builder is.
+bool may_watch(const Sema& s) {
+  if (!s.watched) return false;
+  for (const ir::Block* block = s.builder.block(); block && block->parent; block = block->parent->parent)
+    if (block->parent->info().isolates()) return false;
+  return true;
+}
+
+void create_watch(Sema& s, std::string text, std::vector<ir::Value*> values) {
+  ir::Attrs attrs;
+  attrs[ir::attr::text] = std::move(text);
+  s.builder.create(ir::Opcode::Watch, std::move(values), {}, std::move(attrs));
+}
+
 }  // namespace
+
+void watch_statement(Sema& s) {
+  if (may_watch(s)) create_watch(s, "statement", {});
+}
+
+void watch_name(Sema& s, const std::string& name, const Val& value) {
+  if (!may_watch(s)) return;
+  if (ir::Value* made = value.value()) {
+    create_watch(s, "assign " + name, {made});
+  } else if (const auto* tuple = value.get_if<TupleVal>()) {
+    for (size_t i = 0; i < tuple->items->size(); ++i)
+      watch_name(s,
+                 tuple->fields ? fmt::format("{}.{}", name, tuple->fields->names[i]) : fmt::format("{}[{}]", name, i),
+                 (*tuple->items)[i]);
+  } else if (value.is<bool>() || value.is<Int>() || value.is<double>() || value.is<std::string>() ||
+             value.is<DType>()) {
+    create_watch(s, fmt::format("constant {} {}", name, text_of(value)), {});
+  }
+}
+
+void watch_access(Sema& s, const char* what, ir::Value* pointers, ir::Value* values, ir::Value* mask) {
+  if (!may_watch(s)) return;
+  std::vector<ir::Value*> operands{pointers, values};
+  if (mask) operands.push_back(mask);
+  create_watch(s, what, std::move(operands));
+}
 
 Val fn_device_print(Sema& s, Args args) {
   if (!args[0].is<std::string>())

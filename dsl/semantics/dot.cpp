@@ -332,6 +332,14 @@ ir::Value* dequantized(Sema& s, const Scaled& operand, Elem to, bool fast) {
   return b.select(nan, b.constant_float(scaled->type, std::numeric_limits<double>::quiet_NaN()), scaled);
 }
 
+/// How many products of float8 may be summed up before they are added to the sums in float32.
+constexpr int64_t kImpreciseProducts = 128;
+
+/// Whether the operand needs no conversion where the other one needs none: float8 without scales. (Scales of 32
+/// elements along K would have to be multiplied into the sums of each instruction: two operations a sum, which take an
+/// H200 as long as the product of bfloat16.)
+bool multiplies_as_given(const Scaled& operand) { return !operand.scale && is_float8(operand.x->type.elem); }
+
 }  // namespace
 
 Val fn_dot_scaled(Sema& s, Args args) {
@@ -346,13 +354,18 @@ Val fn_dot_scaled(Sema& s, Args args) {
                      "convert the result with .to(...)");
   }
   const bool half = lhs->format == "fp16" || rhs->format == "fp16", fast = truth(args[7]);
+  const bool as_given = multiplies_as_given(*lhs) && multiplies_as_given(*rhs);
   const Elem to = half ? Elem::F16 : Elem::BF16;
-  ir::Value *a = dequantized(s, *lhs, to, fast), *b = a ? dequantized(s, *rhs, to, fast) : nullptr;
+  ir::Value* a = as_given ? lhs->x : dequantized(s, *lhs, to, fast);
+  ir::Value* b = as_given ? rhs->x : a ? dequantized(s, *rhs, to, fast) : nullptr;
   if (!b) return {};
   const std::optional<ir::Shape> shape = product_shape(s, a, b);
   if (!shape) return {};
   ir::Value* acc = accumulator(s, args[6], ir::Type::tile(Elem::F32, *shape), "dot_scaled");
-  return acc ? Val(product(s, a, b, acc)) : Val();
+  if (!acc) return {};
+  ir::Attrs attrs;
+  if (as_given) attrs[ir::attr::imprecise] = kImpreciseProducts;
+  return product(s, a, b, acc, std::move(attrs));
 }
 
 }  // namespace tegula::dsl

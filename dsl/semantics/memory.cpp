@@ -148,6 +148,7 @@ Val fn_store(Sema& s, Args args) {
   ir::Value* value = element_value(s, args[1], p, byte ? Elem::I8 : p->type.elem, "the value of store");
   if (!mask || !value) return {};
   if (byte) p = s.builder.bitcast(p, ir::Type::pointer_to(Elem::I8));
+  watch_access(s, "store", p, value, *mask);
   s.builder.store(p, value, *mask, std::move(attrs));
   return None{};
 }
@@ -210,6 +211,7 @@ Val atomic(Sema& s, Args args, const std::string& kind) {
   auto mask = mask_for(s, args[2], p, function.c_str());
   ir::Value* value = element_value(s, args[1], p, p->type.elem, ("the value of " + function).c_str());
   if (!mask || !value) return {};
+  watch_access(s, "atomic", p, value, *mask);
   if (value->type.is_float() && value->type.bits() > 16 && (kind == "min" || kind == "max"))
     return atomic_float_extreme(s, kind == "max", p, value, *mask, *attrs);
   return s.builder.atomic_rmw(kind, p, value, *mask, std::move(*attrs));
@@ -232,6 +234,7 @@ Val fn_atomic_cas(Sema& s, Args args) {
   ir::Value* compare = element_value(s, args[1], p, p->type.elem, "the cmp of atomic_cas");
   ir::Value* value = compare ? element_value(s, args[2], p, p->type.elem, "the value of atomic_cas") : nullptr;
   if (!attrs || !value) return {};
+  watch_access(s, "atomic", p, value, nullptr);
   return s.builder.atomic_rmw("cas", p, value, nullptr, std::move(*attrs), compare);
 }
 

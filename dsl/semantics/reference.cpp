@@ -156,7 +156,8 @@ what to write. Stores of what stands there already are no races. With these chec
 sums and products of int32 in the address of an access (a masked one is none) that do not fit, integer divisions by 0 and
 shifts by the width or more (also where the result is not used), and with `TEGULA_EMULATOR_CHECK=nan` operations on numbers
 that make a NaN. `TEGULA_EMULATOR_LIMIT=10s`, or a number of steps, ends
-a launch that does not end, as Ctrl-C does, and says where its threads are.
+a launch that does not end, as Ctrl-C does, and says where its threads are. `TEGULA_EMULATOR_SEED=7` runs the threads in another
+order, which follows from the number.
 
 ## Decorators
 

@@ -34,6 +34,8 @@ struct Sema {
   std::function<Val(const FunctionRef&, std::vector<Val>)> call;
   /// Asserts of values are carried out.
   bool debug = false;
+  /// Statements, and what names are given, are told to who records the program (ir::Opcode::Watch).
+  bool watched = false;
   /// Lines of tl.static_print so far.
   std::vector<std::string> prints = {};
 
@@ -78,6 +80,15 @@ Val convert(Sema& s, const Val& x, const ir::Type& type);
 std::string describe(const Val& x);
 /// As Python's str() has it; a value of the kernel by its type, "fp32[64, 64]".
 std::string text_of(const Val& x);
+
+// ---- What a debugger is told; nothing where the kernel is not watched, and in regions that see nothing from outside.
+
+/// That a statement begins, at the builder's place.
+void watch_statement(Sema& s);
+/// That a name has got this value; of a tuple each part by a name of its own, "name[0]" or "name.field".
+void watch_name(Sema& s, const std::string& name, const Val& value);
+/// That the values are about to be stored; `what` is "store" or "atomic". The mask may be null.
+void watch_access(Sema& s, const char* what, ir::Value* pointers, ir::Value* values, ir::Value* mask);
 
 // ---- The tl functions.
 

@@ -10,6 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/error.h"
+
 namespace tegula {
 
 const std::string* intern_file(std::string_view path) {
@@ -28,17 +30,25 @@ std::string Loc::to_string() const {
   return fmt::format("{}:{}:{}", name, line, column);
 }
 
-void SourceMap::add(const std::string* file, std::string text) { text_[file] = std::move(text); }
+const std::string* SourceMap::find(const std::string* file) const {
+  for (const auto& [name, text] : texts_)
+    if (name == file) return &text;
+  return nullptr;
+}
+
+void SourceMap::add(const std::string* file, std::string text) {
+  std::erase_if(texts_, [&](const auto& known) { return known.first == file; });
+  texts_.emplace_back(file, std::move(text));
+}
 
 std::optional<std::string> SourceMap::line(const std::string* file, int number) const {
   if (!file || number <= 0) return std::nullopt;
-  auto it = text_.find(file);
-  if (it == text_.end()) {
+  const std::string* found = find(file);
+  if (!found) {
     std::ifstream in(*file, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    it = text_.emplace(file, std::move(text)).first;
+    found = &texts_.emplace_back(file, std::string(std::istreambuf_iterator<char>(in), {})).second;
   }
-  const std::string& text = it->second;
+  const std::string& text = *found;
   size_t begin = 0;
   for (int i = 1; i < number; ++i) {
     begin = text.find('\n', begin);
@@ -51,6 +61,23 @@ std::optional<std::string> SourceMap::line(const std::string* file, int number) 
   return line;
 }
 
+Diag& Diag::with_hint(std::string text) {
+  hint = std::move(text);
+  return *this;
+}
+
+Diag& Diag::with_note(Loc at, std::string text) {
+  notes.push_back({at, std::move(text)});
+  return *this;
+}
+
+OnPage::OnPage(Diagnostics& diags, std::string page) : diags_(diags), before_(diags.set_page(std::move(page))) {}
+OnPage::~OnPage() { diags_.set_page(std::move(before_)); }
+
+CompileError::CompileError(const Diagnostics& diags) : Error(diags.render()), list_(diags.list()) {}
+
+std::string Diagnostics::set_page(std::string page) { return std::exchange(page_, std::move(page)); }
+
 Diag& Diagnostics::error(Loc loc, std::string message) {
   return add({Severity::Error, loc, std::move(message), {}, {}, page_});
 }
@@ -62,6 +89,10 @@ Diag& Diagnostics::warning(Loc loc, std::string message) {
 Diag& Diagnostics::add(Diag diag) {
   errors_ += diag.severity == Severity::Error;
   return list_.emplace_back(std::move(diag));
+}
+
+void Diagnostics::shrink(size_t count) {
+  for (; list_.size() > count; list_.pop_back()) errors_ -= list_.back().severity == Severity::Error;
 }
 
 namespace {

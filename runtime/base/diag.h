@@ -10,7 +10,6 @@
 //     see docs/language.md#functions
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,8 +50,8 @@ struct Diag {
   std::vector<Note> notes = {};
   std::string page = {};  ///< of the documentation on the hint: "docs/language.md#operators"; empty if none is known
 
-  Diag& with_hint(std::string text) { return hint = std::move(text), *this; }
-  Diag& with_note(Loc at, std::string text) { return notes.push_back({at, std::move(text)}), *this; }
+  Diag& with_hint(std::string text);
+  Diag& with_note(Loc at, std::string text);
 };
 
 /// Source text by file, for the caret lines. A file that was never added is read from disk when it is there.
@@ -62,7 +61,9 @@ class SourceMap {
   std::optional<std::string> line(const std::string* file, int number) const;
 
  private:
-  mutable std::map<const std::string*, std::string> text_;
+  const std::string* find(const std::string* file) const;
+
+  mutable std::vector<std::pair<const std::string*, std::string>> texts_;
 };
 
 class Diagnostics {
@@ -72,10 +73,12 @@ class Diagnostics {
   /// A diagnostic of another list.
   Diag& add(Diag diag);
   /// The page that new diagnostics refer to; gives the one before.
-  std::string set_page(std::string page) { return std::exchange(page_, std::move(page)); }
+  std::string set_page(std::string page);
 
   bool has_errors() const { return errors_ > 0; }
   size_t size() const { return list_.size(); }
+  /// Forgets those behind the first `count`, which a trial has added.
+  void shrink(size_t count);
   const std::vector<Diag>& list() const { return list_; }
   SourceMap& sources() { return sources_; }
 
@@ -92,8 +95,8 @@ class Diagnostics {
 /// While it lives, the hints of new diagnostics refer to a page of the documentation.
 class OnPage {
  public:
-  OnPage(Diagnostics& diags, std::string page) : diags_(diags), before_(diags.set_page(std::move(page))) {}
-  ~OnPage() { diags_.set_page(std::move(before_)); }
+  OnPage(Diagnostics& diags, std::string page);
+  ~OnPage();
   OnPage(const OnPage&) = delete;
 
  private:

@@ -17,7 +17,7 @@ class Error : public std::runtime_error {
 /// The kernel's text or its specialisation is wrong; what() is the rendered list of diagnostics.
 class CompileError : public Error {
  public:
-  explicit CompileError(const Diagnostics& diags) : Error(diags.render()), list_(diags.list()) {}
+  explicit CompileError(const Diagnostics& diags);
   const std::vector<Diag>& diags() const { return list_; }
 
  private:

@@ -1,8 +1,6 @@
 // Storage types of 8-bit floats on the host, rounded to as the GPU does it.
 #pragma once
 
-#include <algorithm>
-
 #include "runtime/base/float16.h"
 
 namespace tegula {
@@ -18,7 +16,7 @@ constexpr uint8_t round_to_8_bits(float value) {
   if (bits > kDoubleInfinity) return 0x7F;
   if (bits == kDoubleInfinity) return sign | largest;
   const uint64_t result = round_magnitude<precision, lowest>(bits, Rounding::Nearest);
-  return uint8_t(sign | std::min<uint64_t>(result, largest));
+  return uint8_t(sign | (result < largest ? result : largest));
 }
 
 /// OCP E4M3: 4 bits of exponent and 3 of fraction, no infinities, the NaNs 0x7F and 0xFF, up to 448.
@@ -68,7 +66,7 @@ struct float8e4b15 {
   float8e4b15(float value) {
     constexpr uint16_t kLargest = 0x3F00;  // 1.75
     const uint16_t half = float16::round(double(value), Rounding::TowardZero).bits;
-    const unsigned size = std::min<unsigned>(half & 0x7FFF, kLargest);
+    const unsigned magnitude = half & 0x7FFF, size = magnitude < kLargest ? magnitude : kLargest;
     bits = uint8_t((half >> 8 & 0x80) | (2 * size + 0x80) >> 8);
   }
   static float8e4b15 of_bits(uint8_t bits) {
@@ -95,7 +93,7 @@ constexpr float from_single_zero(uint8_t bits) {
   if (bits == 0x80) return std::bit_cast<float>(0x7FC00000);
   const int exponent = (bits & 0x7F) >> fraction, rest = bits & ((1 << fraction) - 1);
   float size = float(exponent ? rest + (1 << fraction) : rest);
-  for (int i = std::max(exponent, 1); i < bias + fraction; ++i) size /= 2;
+  for (int i = exponent > 1 ? exponent : 1; i < bias + fraction; ++i) size /= 2;
   for (int i = bias + fraction; i < exponent; ++i) size *= 2;
   return bits & 0x80 ? -size : size;
 }

@@ -110,7 +110,18 @@ struct alignas(64) TensorMap {
 };
 static_assert(sizeof(TensorMap) == 128);
 
-enum class TensorMapDataType : int { Uint8 = 0, Uint16 = 1, Uint32 = 2, Uint64 = 4 };
+enum class TensorMapDataType : int {
+  Uint8 = 0,
+  Uint16 = 1,
+  Uint32 = 2,
+  Int32 = 3,
+  Uint64 = 4,
+  Int64 = 5,
+  Float16 = 6,
+  Float32 = 7,
+  Float64 = 8,
+  Bfloat16 = 9
+};
 enum class TensorMapInterleave : int { None = 0 };
 enum class TensorMapSwizzle : int { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128 = 3 };
 enum class TensorMapL2Promotion : int { None = 0, Bytes64 = 1, Bytes128 = 2, Bytes256 = 3 };

@@ -19,9 +19,10 @@ namespace tegula {
 
 namespace {
 
-// A file: the magic, the version, XXH3-64 of what follows, the kernels.
+// A file: the magic, the version, the signature or none, XXH3-64 of what follows, the kernels. What is signed are the
+// magic, the version and the kernels.
 constexpr std::string_view kMagic = "TegulaPackage\r\n";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -49,6 +50,65 @@ std::vector<NamedInteger> read_integers(ByteReader& r) {
   return integers;
 }
 
+std::string signed_part(std::string_view payload) {
+  ByteWriter w;
+  w.number(kVersion);
+  return std::string(kMagic) + w.take() + std::string(payload);
+}
+
+std::string signature_bytes(const Signature& s) {
+  std::string bytes(s.key.begin(), s.key.end());
+  return bytes.append(s.bytes.begin(), s.bytes.end());
+}
+
+// Throws FileError unless `bytes` are the key's signature of the payload.
+void check_signature(std::string_view name, std::string_view bytes, std::string_view payload, const PublicKey& key) {
+  if (bytes.empty())
+    throw FileError(fmt::format(
+        "'{}' is not signed; expected a signature by the key {}\n  hint: `tegula build --sign KEY` signs it", name,
+        key.text()));
+  Signature signature;
+  std::copy_n(bytes.begin(), signature.key.size(), signature.key.begin());
+  std::copy_n(bytes.begin() + signature.key.size(), signature.bytes.size(), signature.bytes.begin());
+  if (signature.key != key.bytes())
+    throw FileError(
+        fmt::format("'{}' is signed by the key {}, expected the key {}", name, key_text(signature.key), key.text()));
+  if (!key.verifies(signed_part(payload), signature))
+    throw FileError(
+        fmt::format("'{}' is not what the key {} has signed: it was changed, or the signature is another "
+                    "file's",
+                    name, key.text()));
+}
+
+void write_grid(ByteWriter& w, const PackagedGrid& grid) {
+  w.bytes(grid.text);
+  w.number(uint64_t(grid.steps.size()));
+  for (const LaunchStep& step : grid.steps) {
+    w.number(uint8_t(step.kind));
+    w.number(uint8_t(step.elem));
+    for (int32_t operand : step.operands) w.number(operand);
+    w.number(step.number);
+  }
+  w.number(uint64_t(grid.extents.size()));
+  for (int32_t extent : grid.extents) w.number(extent);
+}
+
+PackagedGrid read_grid(ByteReader& r) {
+  PackagedGrid grid;
+  grid.text = r.bytes<std::string>();
+  grid.steps.resize(r.count());
+  for (LaunchStep& step : grid.steps) {
+    step.kind = LaunchStep::Kind(r.number<uint8_t>());
+    step.elem = Elem(r.number<uint8_t>());
+    r.require(step.elem <= Elem::U64);
+    for (int32_t& operand : step.operands) operand = r.number<int32_t>();
+    step.number = r.number<int64_t>();
+  }
+  grid.extents.resize(r.count());
+  for (int32_t& extent : grid.extents) extent = r.number<int32_t>();
+  return grid;
+}
+
 // What is known of a specialisation besides its code.
 void write_facts(ByteWriter& w, const PackagedKernel& k) {
   write(w, k.constexprs);
@@ -65,6 +125,7 @@ void write_facts(ByteWriter& w, const PackagedKernel& k) {
     w.bytes(import.file);
     w.number(import.digest);
   }
+  write_grid(w, k.grid);
 }
 
 void read_facts(ByteReader& r, PackagedKernel& k) {
@@ -82,6 +143,7 @@ void read_facts(ByteReader& r, PackagedKernel& k) {
     import.file = r.bytes<std::string>();
     import.digest = r.number<uint64_t>();
   }
+  k.grid = read_grid(r);
 }
 
 // What both are chosen for; one that is for any launch stays so.
@@ -178,7 +240,7 @@ std::string targets_text(std::span<const PackagedKernel* const> kernels) {
 
 }  // namespace
 
-std::string Package::to_bytes() const {
+std::string Package::to_bytes(const PrivateKey* key) const {
   ByteWriter w;
   w.number(uint64_t(kernels_.size()));
   for (const PackagedKernel& k : kernels_) {
@@ -194,30 +256,38 @@ std::string Package::to_bytes() const {
   const std::string payload = w.take();
   ByteWriter file;
   file.number(kVersion);
+  file.bytes(key ? signature_bytes(key->sign(signed_part(payload))) : std::string());
   file.number(digest_of(payload));
   return std::string(kMagic) + file.take() + payload;
 }
 
-Package Package::from_bytes(std::string_view bytes, std::string_view name) {
+namespace {
+
+// `key`: whose signature is expected; null: nobody's.
+std::vector<PackagedKernel> kernels_of(std::string_view bytes, std::string_view name, const PublicKey* key) {
   auto wrong = [&](std::string_view why) { return FileError(fmt::format("'{}' {}", name, why)); };
   if (!bytes.starts_with(kMagic)) throw wrong("is no package of kernels\n  hint: `tegula build` makes one");
   bytes.remove_prefix(kMagic.size());
   ByteReader head(bytes);
   const uint32_t version = head.number<uint32_t>();
-  const uint64_t digest = head.number<uint64_t>();
   if (!head.good()) throw wrong("is cut short");
   if (version != kVersion)
     throw wrong(
         fmt::format("is a package of format {}, this library reads format {}\n  hint: build it again with the "
                     "`tegula` command of this version",
                     version, kVersion));
-  bytes.remove_prefix(sizeof version + sizeof digest);
+  const std::string signature = head.bytes<std::string>();
+  const uint64_t digest = head.number<uint64_t>();
+  if (!head.good()) throw wrong("is cut short");
+  if (!signature.empty() && signature.size() != sizeof(Signature)) throw wrong("is damaged: its signature is none");
+  bytes.remove_prefix(sizeof version + sizeof(uint64_t) + signature.size() + sizeof digest);
   if (digest_of(bytes) != digest) throw wrong("is damaged: its digest does not match\n  hint: copy or build it again");
 
+  if (key) check_signature(name, signature, bytes, *key);
+
   ByteReader r(bytes);
-  Package package;
-  package.kernels_.resize(r.count());
-  for (PackagedKernel& k : package.kernels_) {
+  std::vector<PackagedKernel> kernels(r.count());
+  for (PackagedKernel& k : kernels) {
     k.name = r.bytes<std::string>();
     k.config = r.bytes<std::string>();
     read_facts(r, k);
@@ -231,20 +301,41 @@ Package Package::from_bytes(std::string_view bytes, std::string_view name) {
             "version");
       code.image = std::move(*image);
       if (!other.empty()) code.without_bulk_copies = image_from_bytes(other);
+      r.require(k.grid.is_valid(code.image.params.size()));
     }
   }
   if (!r.good() || !r.at_end()) throw wrong("is damaged\n  hint: copy or build it again");
+  return kernels;
+}
+
+}  // namespace
+
+Package Package::from_bytes(std::string_view bytes, std::string_view name) {
+  Package package;
+  package.kernels_ = kernels_of(bytes, name, nullptr);
+  return package;
+}
+
+Package Package::from_bytes(std::string_view bytes, std::string_view name, const PublicKey& key) {
+  Package package;
+  package.kernels_ = kernels_of(bytes, name, &key);
   return package;
 }
 
 Package Package::read(const std::filesystem::path& file) { return from_bytes(read_file(file), file.string()); }
+Package Package::read(const std::filesystem::path& file, const PublicKey& key) {
+  return from_bytes(read_file(file), file.string(), key);
+}
 
-void Package::write(const std::filesystem::path& file) const { replace_file(file, to_bytes()); }
+void Package::write(const std::filesystem::path& file, const PrivateKey* key) const {
+  replace_file(file, to_bytes(key));
+}
 
 void Package::add(PackagedKernel kernel) {
   for (PackagedKernel& have : kernels_) {
     if (!same_specialisation(have, kernel)) continue;
     have.choices = both(have.choices, kernel.choices);
+    if (kernel.grid) have.grid = kernel.grid;
     for (PackagedCode& code : kernel.codes) {
       auto same = std::find_if(have.codes.begin(), have.codes.end(), [&](const PackagedCode& other) {
         return other.image.target == code.image.target && for_emulator(other.image) == for_emulator(code.image);
@@ -331,6 +422,7 @@ PackagedLaunch::PackagedLaunch(const Package& package, std::string_view name, De
   for (const PackagedKernel* k : chosen) {
     handles_.push_back(make_ready(device, *code_for(*k, device.info())));
     configs_.push_back({k->config, k->constexprs});
+    grids_.push_back(k->grid);
   }
   // A choice for this GPU before one for any, and that before one for another; then those for more values.
   struct Ranked {
@@ -348,6 +440,16 @@ PackagedLaunch::PackagedLaunch(const Package& package, std::string_view name, De
     return std::pair(a.gpu, a.candidate.when.size()) > std::pair(b.gpu, b.candidate.when.size());
   });
   for (Ranked& r : ranked) candidates_.push_back(std::move(r.candidate));
+}
+
+void PackagedLaunch::launch(StreamHandle stream, OwnGrid, std::span<const Arg> args) const {
+  const size_t form = find(args);
+  if (!grids_[form])
+    throw LaunchError(
+        fmt::format("kernel '{}' of the package has no grid of its own\n  hint: pass one, or build it with "
+                    "--grid 'cdiv(n, BLOCK)'",
+                    name_));
+  handles_[form].launch(stream, grids_[form](handles_[form].image(), args), args);
 }
 
 void PackagedLaunch::prewarm() const {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "runtime/launch.h"
+#include "runtime/package/grid.h"
+#include "runtime/package/signature.h"
 
 namespace tegula {
 
@@ -57,6 +59,7 @@ struct PackagedKernel {
   std::string key = {};                      ///< of text, types and options, for programs that compile; may be empty
   std::string options = {};                  ///< text of the options, likewise
   std::vector<PackagedImport> imports = {};  ///< likewise
+  PackagedGrid grid = {};                    ///< of launches that leave it to the package
   bool operator==(const PackagedKernel&) const = default;
 };
 
@@ -70,10 +73,15 @@ class Package {
   static Package read(const std::filesystem::path& file);
   /// The same of bytes that a program has linked in; `name` stands for them in messages.
   static Package from_bytes(std::string_view bytes, std::string_view name);
+  /// The same, of packages that the owner of the key has signed alone: another or no signature, or contents that it
+  /// does not fit, are a FileError too.
+  static Package read(const std::filesystem::path& file, const PublicKey& key);
+  static Package from_bytes(std::string_view bytes, std::string_view name, const PublicKey& key);
 
-  std::string to_bytes() const;
+  /// `key`: signs it; null: it has no signature.
+  std::string to_bytes(const PrivateKey* key = nullptr) const;
   /// Writes the file anew; readers see all of the old one or all of the new one. Throws FileError.
-  void write(const std::filesystem::path& file) const;
+  void write(const std::filesystem::path& file, const PrivateKey* key = nullptr) const;
 
   /// Takes in a kernel; codes of a specialisation that is there already are added to it, those for the same target
   /// replaced.
@@ -105,6 +113,11 @@ struct PackagedConfig {
   int64_t operator[](std::string_view name) const;
 };
 
+/// In the place of a launch's grid: the one that `tegula build --grid` gave the kernel as an expression of its
+/// arguments.
+struct OwnGrid {};
+inline constexpr OwnGrid own_grid{};
+
 /// A kernel of a package made ready on a device, which must outlive it. May be called from any thread.
 class PackagedLaunch {
  public:
@@ -127,6 +140,15 @@ class PackagedLaunch {
     handles_[form].launch(stream, grid(configs_[form]), args);
   }
 
+  /// The same with the package's own grid. Throws LaunchError also if the specialisation has none.
+  void launch(StreamHandle stream, OwnGrid, std::span<const Arg> args) const;
+
+  template <class... Args>
+  requires(std::convertible_to<const Args&, Arg>&&...) void operator()(StreamHandle stream, OwnGrid grid,
+                                                                       const Args&... values) const {
+    const std::array<Arg, sizeof...(Args)> args{Arg(values)...};
+    launch(stream, grid, std::span<const Arg>(args));
+  }
   template <class... Args>
   requires(std::convertible_to<const Args&, Arg>&&...) void operator()(StreamHandle stream, Grid grid,
                                                                        const Args&... values) const {
@@ -159,6 +181,7 @@ class PackagedLaunch {
   std::string name_;
   std::vector<LaunchHandle> handles_;
   std::vector<PackagedConfig> configs_;  ///< of the handles
+  std::vector<PackagedGrid> grids_;      ///< likewise
   std::vector<Candidate> candidates_;    ///< in the order in which they are tried
 };
 

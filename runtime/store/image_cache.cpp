@@ -33,7 +33,7 @@ namespace {
 
 constexpr int64_t kDefaultMaxBytes = int64_t(1) << 30;
 constexpr uint64_t kMaxEntryBytes = uint64_t(1) << 30;  // of one image, unpacked
-constexpr int kStoresBetweenLooks = 32;
+constexpr int kStoresBetweenLooks = 1000;
 constexpr auto kTemporaryLife = std::chrono::hours(1);
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr char kMagic[8] = {'T', 'e', 'g', 'u', 'l', 'a', '\r', '\n'};
@@ -182,6 +182,34 @@ std::vector<Entry> list_all(const fs::path& folder) {
   std::vector<Entry> entries = list(folder, kImageSuffix);
   std::ranges::move(list(folder, kLinkSuffix), std::back_inserter(entries));
   return entries;
+}
+
+// What a folder holds, as those who stored there have counted since somebody looked: a look at all of its files takes
+// a second where there are many. Too much is counted where an entry is replaced, too little where a process is killed.
+struct Tally {
+  int64_t bytes, stores;
+};
+constexpr const char* kTallyName = ".tally";
+
+// Counts one store. Nothing if there is no tally, or none that can be believed.
+std::optional<Tally> add_to_tally(const fs::path& folder, int64_t bytes) {
+  File file(folder / kTallyName, O_RDWR);
+  Tally tally;
+  if (!file || flock(file.fd(), LOCK_EX) != 0 || pread(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally))
+    return std::nullopt;
+  if (tally.bytes < 0 || tally.bytes > INT64_MAX - bytes || tally.stores < 0 || tally.stores == INT64_MAX)
+    return std::nullopt;
+  tally.bytes += bytes, ++tally.stores;
+  if (pwrite(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally)) return std::nullopt;
+  return tally;
+}
+
+void write_tally(const fs::path& folder, const Tally& tally) {
+  File file(folder / kTallyName, O_RDWR | O_CREAT);
+  if (file && flock(file.fd(), LOCK_EX) == 0 && pwrite(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally)) {
+    std::error_code ignored;
+    fs::remove(folder / kTallyName, ignored);
+  }
 }
 
 // The payload of an entry's file; or why the file is not that entry.
@@ -405,14 +433,8 @@ void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view p
 
   if (!write_file(entry_path(folder_, key, suffix_of(kind)), {bytes_of(header), body})) return;
 
-  bool look;
-  {
-    std::lock_guard lock(mutex_);
-    known_bytes_ += bytes;
-    look = --stores_until_look_ < 0 || known_bytes_ > max_bytes_;
-    if (look) stores_until_look_ = kStoresBetweenLooks;
-  }
-  if (look) shrink();
+  const auto tally = add_to_tally(folder_, bytes);
+  if (!tally || tally->bytes > max_bytes_ || tally->stores > kStoresBetweenLooks) shrink();
 }
 
 // Counts the folder's files and removes those not used for longest until nine tenths of the bound are left, so that not
@@ -436,8 +458,7 @@ void ImageCache::shrink() {
       bytes -= entry.bytes;
     }
   }
-  std::lock_guard guard(mutex_);
-  known_bytes_ = bytes;
+  write_tally(folder_, {bytes, 0});
 }
 
 ImageCache::Stats ImageCache::stats() const {
@@ -453,8 +474,7 @@ void ImageCache::clear() {
   std::error_code ignored;
   for (const Entry& entry : list_all(folder_)) fs::remove(entry.path, ignored);
   for (const Entry& entry : list(folder_, "", kTemporaryPrefix)) fs::remove(entry.path, ignored);
-  std::lock_guard lock(mutex_);
-  known_bytes_ = 0;
+  fs::remove(folder_ / kTallyName, ignored);
 }
 
 }  // namespace tegula

@@ -91,10 +91,6 @@ class ImageCache {
   int64_t max_bytes_;
   std::function<void(const std::string&)> warn_;
   std::atomic<bool> writable_{true};
-
-  std::mutex mutex_;         ///< guards what follows
-  int64_t known_bytes_ = 0;  ///< of the folder when last looked at, and of what was stored since
-  int stores_until_look_ = 0;
 };
 
 }  // namespace tegula

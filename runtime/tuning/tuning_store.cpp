@@ -191,6 +191,8 @@ void put_result(sqlite3* db, int64_t problem, const TuningResult& r, Conflict co
 
 }  // namespace
 
+bool TuningProblem::operator==(const TuningProblem&) const = default;
+
 double TuningResult::median_us() const {
   return times_us.empty() ? std::numeric_limits<double>::infinity() : median(times_us);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsl/tegula.h"
+#include "runtime/store/image_cache.h"
 #include "tests/message_of.h"
 
 namespace tegula {

@@ -12,6 +12,7 @@
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "runtime/tuning/fleet.h"
+#include "runtime/tuning/tuning_store.h"
 #include "tests/message_of.h"
 #include "tests/runtime/fake_gpu.h"
 

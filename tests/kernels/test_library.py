@@ -193,6 +193,47 @@ class Library(unittest.TestCase):
             call(kernels.rms_norm, y, x, weight, activation=name)
             self.near(y, function(norm(x.exact, weight.exact)), what=name)
 
+    def test_l2_norm_backward(self):
+
+        def test(shape, kind):
+            dy, x, dx = normal(shape, kind), normal(shape, kind), empty(shape, kind)
+            call(kernels.l2_norm_backward, dx, dy, x)
+            r = 1 / np.sqrt((x.exact**2).sum(1, keepdims=True))
+            exact = r * (dy.exact - x.exact * r * r * (dy.exact * x.exact).sum(1, keepdims=True))
+            self.near(dx, exact, kind, r.max() * 4)
+
+        self.over(test, [(5, 2), (7, 3), (3, 781), (37, 64), (2, 4096), (1, 40000)])
+        x, dy, dx = normal((3, 7)), normal((3, 7)), empty((3, 7))
+        call(kernels.l2_norm_backward, dx, dy, x)
+        self.near(dx, gradient_of(lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)), x.exact, dy.exact), scale=5)
+        call(kernels.l2_norm_backward, dx, dy, Array(x.exact * 1e-9, "f32"), eps=1e-3)
+        self.near(dx, dy.exact * 1e3, scale=1e3)
+
+    def test_group_norm_backward(self):
+
+        def normed(x, groups):
+            y = x.reshape(x.shape[0], groups, -1)
+            y = (y - y.mean(2, keepdims=True)) / np.sqrt(y.var(2, keepdims=True) + 1e-5)
+            return y.reshape(x.shape)
+
+        for batch, channels, spatial, groups, kind in ((2, 4, 3, 2, "f32"), (3, 12, 50, 4, "bf16"), (1, 6, 700, 1, "f16")):
+            x, dy, weight = normal((batch, channels, spatial), kind), normal((batch, channels, spatial), kind), normal(channels)
+            dx, dweight, dbias = empty(x.exact.shape, kind), empty(channels), empty(channels)
+            call(kernels.group_norm_backward, dx, dweight, dbias, dy, x, groups, weight)
+            n, g = normed(x.exact, groups), dy.exact * weight.exact[:, None]
+            grouped = lambda a: a.reshape(batch, groups, -1)
+            r = 1 / np.sqrt(grouped(x.exact).var(2, keepdims=True) + 1e-5)
+            exact = r * (grouped(g) - grouped(g).mean(2, keepdims=True) - grouped(n) * grouped(g * n).mean(2, keepdims=True))
+            self.near(dx, exact.reshape(x.exact.shape), kind, 4)
+            self.near(dweight, (dy.exact * n).sum((0, 2)), scale=30)
+            self.near(dbias, dy.exact.sum((0, 2)), scale=30)
+            if kind == "f32":
+                self.near(dx, gradient_of(lambda x: normed(x, groups) * weight.exact[:, None], x.exact, dy.exact), scale=5)
+            call(kernels.group_norm_backward, dx, None, None, dy, x, groups)
+        with self.assertRaises(tegula.LaunchError) as caught:
+            call(kernels.group_norm_backward, empty((0, 2, 2)), empty(2), None, normal((0, 2, 2)), normal((0, 2, 2)), 1)
+        self.assertEqual(str(caught.exception), "group_norm_backward: x has no image, expected one at least")
+
     def test_weights_of_another_type(self):
         x, weight, bias, y = normal((3, 200), "bf16"), normal(200), normal(200), empty((3, 200), "bf16")
         call(kernels.layer_norm, y, x, weight, bias)
@@ -397,6 +438,14 @@ class Library(unittest.TestCase):
             exact = (np.argmax if kind == "max" else np.argmin)(x, axis=1)
             np.testing.assert_array_equal(index.now(), exact)
             self.near(out, x[np.arange(6), exact])
+
+    def test_reduce_all(self):
+        for shape, kind in (((1,), "f32"), ((5000,), "bf16"), ((3, 7, 11), "f16"), ((0,), "f32")):
+            x, out = normal(shape, kind), empty(1)
+            for name, function in (("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min)):
+                if x.exact.size > 0 or name == "sum":
+                    call(kernels.reduce_all, out, x, kind=name)
+                    self.near(out, [function(x.exact)], scale=max(1, x.exact.size**0.5), what=name)
 
     # ---- Elementwise
 

@@ -78,6 +78,11 @@ TEST_F(TypedEntries, NormsOfImages) {
   batch_norm(device(), image(y), image(x), x.vector(), ones.vector(),
              {.bias = ones.vector(), .eps = 0, .activation = Activation::Relu});
   expect_near(y, {1, 2, 0, 0});
+  group_norm_backward(device(), image(y), v.vector(), w.vector(), image(ones), image(x), 1, ones.vector());
+  expect_near(y, {0, 0, 0, 0});
+  expect_near(w, {2, 2});
+  l2_norm_backward(device(), y.matrix(), x.matrix(), x.matrix());
+  expect_near(y, {0, 0, 0, 0});
 }
 
 TEST_F(TypedEntries, Losses) {
@@ -103,6 +108,8 @@ TEST_F(TypedEntries, Reductions) {
   expect_near(v, {3.5, 0});
   reduce_columns(device(), v.vector(), x.matrix(), Reduction::Max);
   expect_near(v, {3, 4});
+  reduce_all(device(), w.number(), x.matrix(), Reduction::Sum);
+  expect_near(w, {7});
   Buffer index(device(), std::vector<int32_t>{7, 7});
   arg_extreme(device(), Vector<int32_t>(index, 2), x.matrix(), Extreme::Min, v.vector());
   EXPECT_EQ(index.download<int32_t>(), (std::vector<int32_t>{0, 0}));
@@ -177,6 +184,48 @@ TEST_F(TypedEntries, Quantisation) {
   quantise_tensor(device(), packed, x.matrix(), w.number());
   dequantise(device(), y.matrix(), packed, one, GroupRead::All, TallRead::All);
   expect_near(y, {5 * 4.0 / 7, 4, -2 * 4.0 / 7, 2 * 4.0 / 7});
+}
+
+TEST_F(TypedEntries, Products) {
+  Buffer halves(device(), std::vector<float16>{float16(1), float16(2), float16(0), float16(-1)});
+  const Matrix<float16> a(halves, 2, 2);
+  const auto halves_of = [&](std::initializer_list<int64_t> shape) { return Tensor(halves.as<float16>(), shape); };
+  batched_gemm(device(), Tensor(v.buffer.as<float>(), {2, 1, 1}), halves_of({2, 1, 2}), halves_of({2, 2, 1}),
+               {.bias = ones.number(), .epilogue = Activation::Relu});
+  expect_near(v, {6, 2});
+  Buffer bytes(device(), std::vector<int8_t>{3, -1, 5, 7}), zeros(device(), std::vector<int8_t>{1, 0});
+  Values scales{{2, 1}};
+  quantised_gemm(device(), y.matrix(), a, Matrix<int8_t>(bytes, 2, 2), Matrix<float>(scales.buffer, 2, 1),
+                 {.zeros = Matrix<int8_t>(zeros, 2, 1), .bias = ones.vector(), .epilogue = Activation::Relu});
+  expect_near(y, {0, 20, 5, 0});  // the rows of weights are 4, -4 and 5, 7
+  conv2d(device(), Tensor(v.buffer.as<float>(), {1, 2, 1, 1}), halves_of({1, 2, 2, 1}), halves_of({1, 2, 2, 1}),
+         {.bias = ones.number(), .stride = {2, 1}, .padding = {1, 0}});
+  expect_near(v, {1 + 1 * 0 - 2, 1 + 0 * 1 - 1 * 2});
+}
+
+TEST_F(TypedEntries, Samples) {
+  Buffer tokens(device(), std::vector<int32_t>(2)), one(device(), std::vector<int32_t>{1, 1});
+  const Vector<int32_t> out(tokens, 2);
+  sample_rows(device(), out, x.matrix(), 3, {.temperature = v.vector()});
+  EXPECT_EQ(tokens.download<int32_t>(), (std::vector<int32_t>{1, 1}));
+  sample_rows(device(), out, x.matrix(), 3, {.top_k = Vector<int32_t>(one, 2), .top_p = ones.vector()});
+  EXPECT_EQ(tokens.download<int32_t>(), (std::vector<int32_t>{1, 1}));
+}
+
+TEST_F(TypedEntries, LinearCrossEntropy) {
+  Buffer halves(device(), std::vector<float16>{float16(1), float16(0), float16(0), float16(1)}),
+      logits(device(), std::vector<float16>(2)), targets(device(), std::vector<int32_t>{0, 1});
+  const Matrix<float16> both(halves, 2, 2);
+  Buffer gradient(device(), std::vector<float16>(4));
+  linear_cross_entropy(device(), v.vector(), Matrix<float16>(gradient, 2, 2), z.matrix(), both, both,
+                       Vector<int32_t>(targets, 2), Matrix<float16>(logits, 1, 2), {.lse = w.vector(), .factor = 2});
+  const double lse = std::log(1 + std::exp(1.0)), p = std::exp(1 - lse);
+  expect_near(v, {2 * (lse - 1), 2 * (lse - 1)});
+  expect_near(w, {lse, lse});
+  for (float16 dx : {gradient.download<float16>()[0], gradient.download<float16>()[3]})
+    EXPECT_NEAR(float(dx), 2 * (p - 1), 1e-3);
+  EXPECT_NEAR(z.now()[0], 2 * (p - 1), 1e-3);
+  EXPECT_NEAR(z.now()[1], 2 * (1 - p), 1e-3);
 }
 
 TEST_F(TypedEntries, Optimisers) {

@@ -68,7 +68,8 @@ class CacheTest : public testing::Test {
   std::vector<std::string> files() {
     std::vector<std::string> names;
     for (const auto& file : fs::directory_iterator(folder_))
-      if (file.path().filename() != ".lock") names.push_back(file.path().filename());
+      if (file.path().filename() != ".lock" && file.path().filename() != ".tally")
+        names.push_back(file.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -382,6 +383,35 @@ TEST_F(CacheTest, LeftOversOfKilledProcessesGo) {
   write(folder_ / ".tmp-new", "being written");
   cache().store(content_key({"a"}), sample());
   EXPECT_EQ(files(), (std::vector<std::string>{".tmp-new", content_key({"a"}) + ".image"}));
+}
+
+// A folder of many files is not looked at in each process that stores something.
+TEST_F(CacheTest, LooksAtTheFolderOnlyWhereTheTallyAsksForIt) {
+  cache().store(content_key({"a"}), sample());
+  auto looks = [&] {
+    write(folder_ / ".tmp-old", "half an entry");
+    fs::last_write_time(folder_ / ".tmp-old", fs::file_time_type::clock::now() - std::chrono::hours(2));
+    cache().store(content_key({"b"}), sample());
+    return !fs::exists(folder_ / ".tmp-old");
+  };
+  EXPECT_FALSE(looks());
+  fs::resize_file(folder_ / ".tally", 5);
+  EXPECT_TRUE(looks());
+  EXPECT_FALSE(looks());
+  write(folder_ / ".tally", std::string(16, '\xff'));
+  EXPECT_TRUE(looks());
+  write(folder_ / ".tally", std::string("\0\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0", 16));  // 1000 stores
+  EXPECT_TRUE(looks());
+  fs::remove(folder_ / ".tally");
+  EXPECT_TRUE(looks());
+}
+
+TEST_F(CacheTest, ProcessesThatStoreOnceStayWithinTheBoundTogether) {
+  for (int i = 0; i < 40; ++i) {
+    ImageCache c = cache(100000);
+    c.store(content_key({std::to_string(i)}), sample("k", 9000));
+    EXPECT_LE(c.stats().bytes, 100000);
+  }
 }
 
 TEST_F(CacheTest, Environment) {

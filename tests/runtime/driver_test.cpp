@@ -1,4 +1,5 @@
 // The driver table, the CUDA device and what stands on it, over a driver that fails on demand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -456,7 +457,7 @@ TEST_F(DriverTest, TensorMapsAreMadeOnceForEachArray) {
   EXPECT_EQ(map_of_launch(0x10000, 128), 1u);
   ASSERT_EQ(driver_.encoded.size(), 1u);
   const auto& map = driver_.encoded[0];
-  EXPECT_EQ(map.type, cuda::TensorMapDataType::Uint16);
+  EXPECT_EQ(map.type, cuda::TensorMapDataType::Bfloat16);
   EXPECT_EQ(map.base, 0x10000u);
   EXPECT_EQ(map.extents, (std::vector<uint64_t>{64, 128}));
   EXPECT_EQ(map.strides, (std::vector<uint64_t>{256}));

@@ -1,6 +1,7 @@
 // Packages: as bytes, on disk, and which code and which specialisation a launch takes.
 #include "runtime/package/package.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ TEST_F(Packages, ThatAreNoneOrDamagedAreRefused) {
   auto why = [](const std::string& bytes) { return message_of([&] { Package::from_bytes(bytes, "p.tgp"); }); };
   EXPECT_EQ(why("text"), "'p.tgp' is no package of kernels\n  hint: `tegula build` makes one");
   EXPECT_EQ(why(good.substr(0, 18)), "'p.tgp' is cut short");
-  for (size_t at = 30; at < good.size(); at += 7) {
+  for (size_t at = 36; at < good.size(); at += 7) {  // behind the digest
     std::string bad = good;
     bad[at] ^= 1;
     EXPECT_EQ(why(bad), "'p.tgp' is damaged: its digest does not match\n  hint: copy or build it again");
@@ -81,7 +82,7 @@ TEST_F(Packages, ThatAreNoneOrDamagedAreRefused) {
   std::string other = good;
   other[15] = 99;
   EXPECT_EQ(why(other),
-            "'p.tgp' is a package of format 99, this library reads format 2\n  hint: build it again with the `tegula` "
+            "'p.tgp' is a package of format 99, this library reads format 3\n  hint: build it again with the `tegula` "
             "command of this version");
   EXPECT_EQ(message_of([&] { Package::read(folder_ / "none.tgp"); }),
             "cannot read '" + (folder_ / "none.tgp").string() + "': No such file or directory");
@@ -95,6 +96,65 @@ TEST_F(Packages, AreReplacedAsAWhole) {
   EXPECT_EQ(message_of([&] { package.write(folder_ / "none" / "p.tgp"); }),
             "cannot write '" + (folder_ / "none" / "p.tgp").string() + "': No such file or directory");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);  // nothing else is left
+}
+
+// Keys of these tests alone, made by `openssl genpkey -algorithm ed25519`.
+constexpr const char* kPrivate =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MC4CAQAwBQYDK2VwBCIEIJ5MfYt0ZsJ6BbGTazBNqBNeB6dRc+uQe5OsXcbPOeHY\n"
+    "-----END PRIVATE KEY-----\n";
+constexpr const char* kPublic =
+    "-----BEGIN PUBLIC KEY-----\n"
+    "MCowBQYDK2VwAyEAh3Af0lDJTT4yE0Orm7GePah58yd7A2myx2XqRakn5Fo=\n"
+    "-----END PUBLIC KEY-----\n";
+constexpr const char* kOtherPublic =
+    "-----BEGIN PUBLIC KEY-----\n"
+    "MCowBQYDK2VwAyEAHbQNHmyeKcaHkX1cWnnG3LfofKduzgl5t6AYFwBKLgw=\n"
+    "-----END PUBLIC KEY-----\n";
+
+bool has_crypto() {
+  try {
+    PublicKey::from_text(kPublic, "app.pub");
+    return true;
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+TEST_F(Packages, AreReadByTheKeyThatSignedThem) {
+  if (!has_crypto()) GTEST_SKIP() << "OpenSSL's libcrypto.so.3 is not there";
+  Package package;
+  package.add(kernel_of(image_for("sm_80")));
+  const PrivateKey key = PrivateKey::from_text(kPrivate, "app.key");
+  const PublicKey its = PublicKey::from_text(kPublic, "app.pub"),
+                  other = PublicKey::from_text(kOtherPublic, "other.pub");
+  const std::string its_text = key_text(its.bytes()), other_text = key_text(other.bytes());
+  const fs::path file = folder_ / "p.tgp";
+  package.write(file, &key);
+  EXPECT_EQ(Package::read(file, its).kernels()[0], package.kernels()[0]);
+  EXPECT_EQ(Package::read(file).kernels()[0], package.kernels()[0]);  // who asks for no key takes any package
+  EXPECT_EQ(message_of([&] { Package::read(file, other); }),
+            fmt::format("'{}' is signed by the key {}, expected the key 'other.pub' ({})", file.string(), its_text,
+                        other_text));
+  // A signature of other contents, with a digest that is right.
+  const std::string bytes = package.to_bytes(&key);
+  Package changed;
+  changed.add(kernel_of(image_for("sm_80"), "BLOCK=32"));
+  std::string forged = changed.to_bytes(&key);
+  constexpr size_t kSignatureAt = 15 + 4 + 8, kSignatureBytes = 96;
+  forged.replace(kSignatureAt, kSignatureBytes, bytes, kSignatureAt, kSignatureBytes);
+  EXPECT_EQ(message_of([&] { Package::from_bytes(forged, "forged", its); }),
+            fmt::format("'forged' is not what the key 'app.pub' ({}) has signed: it was changed, or the signature is "
+                        "another file's",
+                        its_text));
+  EXPECT_EQ(message_of([&] { Package::from_bytes(package.to_bytes(), "plain", its); }),
+            fmt::format("'plain' is not signed; expected a signature by the key 'app.pub' ({})\n  hint: `tegula build "
+                        "--sign KEY` signs it",
+                        its_text));
+  EXPECT_EQ(message_of([&] { PublicKey::from_text(kPrivate, "app.key"); }),
+            "'app.key' holds no public Ed25519 key in PEM form\n  hint: openssl pkey -in app.key -pubout -out app.pub");
+  EXPECT_EQ(message_of([&] { PrivateKey::from_text("nothing", "none"); }),
+            "'none' holds no private Ed25519 key in PEM form\n  hint: openssl genpkey -algorithm ed25519 -out app.key");
 }
 
 TEST(PackagedCode, IsChosenByTheDevice) {
@@ -172,6 +232,51 @@ TEST(PackagedLaunch, SaysWhatThePackageLacks) {
             "  hint: `tegula build --target sm_90` adds it");
   EXPECT_EQ(message_of([&] { PackagedLaunch(Package(), "k", gpu); }),
             "the package has no kernel 'k'; it has no kernels");
+}
+
+// n / 64, rounded up, of the argument n; and 3.
+PackagedGrid blocks_of_64() {
+  using S = LaunchStep;
+  return {"cdiv(n, 64), 3",
+          {{S::Argument, Elem::I32, {}, 1},
+           {S::Constant, Elem::I64, {}, 63},
+           {S::Add, Elem::I64, {0, 1}, 0},
+           {S::Constant, Elem::I64, {}, 64},
+           {S::Div, Elem::I64, {2, 3}, 0},
+           {S::Constant, Elem::I64, {}, 3}},
+          {4, 5}};
+}
+
+TEST(PackagedGrid, FollowsFromTheArguments) {
+  Package package;
+  PackagedKernel kernel = kernel_of(image_for("sm_80"));
+  kernel.grid = blocks_of_64();
+  package.add(kernel);
+  package.add(kernel_of([] {
+    KernelImage image = image_for("sm_80");
+    image.kernel = "other";
+    return image;
+  }()));
+  package = Package::from_bytes(package.to_bytes(), "p");
+  EXPECT_EQ(package.kernels()[0].grid, blocks_of_64());
+  const std::array<Arg, 2> args{Arg::pointer(256), Arg(130)};
+  EXPECT_EQ(kernel.grid(kernel.codes[0].image, args), (Grid{3, 3, 1}));
+  const std::array<Arg, 2> negative{Arg::pointer(256), Arg(-1000)};
+  EXPECT_EQ(message_of([&] { kernel.grid(kernel.codes[0].image, negative); }),
+            "kernel 'k': extent 0 of the grid 'cdiv(n, 64), 3' is -14, expected 0 to 2^31 - 1");
+
+  FakeGpu gpu;
+  const Buffer x(gpu, 256);
+  PackagedLaunch(package, "k", gpu)(nullptr, own_grid, x.as<float>(), 130);
+  EXPECT_EQ(gpu.launches().back().grid, (Grid{3, 3, 1}));
+  EXPECT_EQ(message_of([&] { PackagedLaunch(package, "other", gpu)(nullptr, own_grid, x.as<float>(), 130); }),
+            "kernel 'other' of the package has no grid of its own\n  hint: pass one, or build it with --grid 'cdiv(n, "
+            "BLOCK)'");
+
+  PackagedGrid wrong = blocks_of_64();
+  wrong.steps[2].operands[1] = 2;  // itself
+  EXPECT_FALSE(wrong.is_valid(2));
+  EXPECT_FALSE(blocks_of_64().is_valid(1));
 }
 
 }  // namespace

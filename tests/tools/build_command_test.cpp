@@ -4,6 +4,8 @@
 
 #ifdef TEGULA_COMMAND
 
+#include <cstdlib>
+
 #include "codegen/exec/emulator.h"
 #include "runtime/memory.h"
 #include "runtime/package/package.h"
@@ -97,6 +99,59 @@ TEST_F(Command, BuildWritesHeadersWithTypedFunctions) {
   EXPECT_TRUE(
       file("app.o").starts_with("\x7f"
                                 "ELF"));
+}
+
+TEST_F(Command, BuildsGridsIntoThePackage) {
+  const std::string line =
+      "build add.py::add --constexpr BLOCK=32 --num-warps 1 --target sm_90a --emulator -o add.tgp" + kTypes;
+  ASSERT_EQ(
+      tegula(line + " --grid 'max(1, cdiv(n, BLOCK)) + n // 1000, 2 - 1' --header add.h --cpp-header add.hpp").status,
+      0);
+  EXPECT_HAS(file("add.h"),
+             "static inline tegula_status add_add_own_grid(const tegula_packaged* kernel,\n    tegula_stream stream, "
+             "float* x, "
+             "float* y, float* out, int64_t n) {\n");
+  EXPECT_HAS(file("add.hpp"), "void operator()(tegula::StreamHandle stream, tegula::OwnGrid grid, float* x,");
+  const Package package = Package::read(folder_ / "add.tgp");
+  const auto device = make_emulator({.target = "sm_90a"});
+  const PackagedLaunch add(package, "add", *device);
+  const Buffer x(*device, std::vector<float>(70, 1.0f)), y(*device, std::vector<float>(70, 2.0f));
+  const Buffer out = Buffer::zeros(*device, 280);
+  add(nullptr, own_grid, x, y, out, 70);
+  EXPECT_EQ(out.download<float>(), std::vector<float>(70, 3.0f));
+
+  const std::pair<const char*, const char*> wrong[] = {
+      {"cdiv(n, BLOC)", "the kernel has no integer 'BLOC', did you mean 'BLOCK'?"},
+      {"cdiv(BLOCK, n)", "a divisor is an argument of the launch, expected a number or what is compiled in"},
+      {"n // (BLOCK - 32)", "a divisor is 0, expected one above 0"},
+      {"n ** 2", "the operator '**' is none of + - * // %"},
+      {"ceil(n, 2)",
+       "there is no function 'ceil' of 2 arguments for grids: cdiv(a, b), min, max and next_power_of_2(a) are there"},
+      {"next_power_of_2(n)", "next_power_of_2 takes what is compiled in alone"},
+      {"n if n > 1 else 1",
+       "it is more than numbers, names, + - * // %, cdiv, min, max and next_power_of_2: a launch computes it without "
+       "the compiler"},
+      {"1, 2, 3, 4", "it has 4 extents, expected 1 to 3"},
+      {"n +", "expected 1 to 3 integers, such as 64 or cdiv(n, BLOCK) or rows, batch"},
+  };
+  for (const auto& [grid, why] : wrong)
+    EXPECT_EQ(tegula(line + " --grid '" + grid + "'").err, fmt::format("error: --grid '{}': {}\n", grid, why));
+}
+
+TEST_F(Command, SignsThePackage) {
+  if (std::system("command -v openssl >/dev/null")) GTEST_SKIP() << "openssl is not there";
+  const std::string key = folder_ / "app.key", its = folder_ / "app.pub";
+  ASSERT_EQ(std::system(fmt::format("openssl genpkey -algorithm ed25519 -out '{0}' 2>/dev/null && "
+                                    "openssl pkey -in '{0}' -pubout -out '{1}'",
+                                    key, its)
+                            .c_str()),
+            0);
+  const std::string line = "build add.py::add --constexpr BLOCK=32 --target sm_80 -o add.tgp" + kTypes;
+  ASSERT_EQ(tegula(line + " --sign app.key").status, 0);
+  EXPECT_EQ(Package::read(folder_ / "add.tgp", PublicKey::read(its)).kernels().size(), 1u);
+  EXPECT_EQ(tegula(line + " --sign app.pub").err,
+            "error: 'app.pub' holds no private Ed25519 key in PEM form\n  hint: openssl genpkey -algorithm ed25519 "
+            "-out app.key\n");
 }
 
 TEST_F(Command, BuildWithWrongTypesLeavesThePackageAlone) {

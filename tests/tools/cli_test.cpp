@@ -47,9 +47,10 @@ TEST_F(Command, TellsCommandsThatThereAre) {
   Result r = tegula("runs add.py");
   EXPECT_EQ(r.status, 2);
   EXPECT_HAS(r.err, "\n  hint: did you mean 'run'?\n");
-  EXPECT_HAS(tegula("explode").err,
-             "\n  hint: there is no command 'explode'; there are check, compile, build, explain, run, tune, cache, "
-             "completion, man\n");
+  EXPECT_HAS(
+      tegula("explode").err,
+      "\n  hint: there is no command 'explode'; there are check, compile, build, explain, run, debug, tune, cache, "
+      "completion, man\n");
 }
 
 TEST_F(Command, TellsAsJson) {

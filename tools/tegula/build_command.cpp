@@ -21,7 +21,7 @@ struct Options {
   std::string list;
   PackageOptions package;
   std::string output;
-  std::string header, cpp_header, object;
+  std::string header, cpp_header, object, key;
   bool json = false;
 };
 
@@ -36,6 +36,9 @@ void add_wanted(CLI::App& app, ListedKernel& w) {
       ->allow_extra_args(false);
   app.add_option("--when", w.when, "NAME=VALUE of an integer argument: launches with this value alone take it")
       ->allow_extra_args(false);
+  app.add_option(
+      "--grid", w.grid,
+      "The grid of launches that leave it to the package, over its arguments and constexprs: 'cdiv(n, BLOCK)'");
   app.add_option("--gpu", w.gpu, "Name of the GPU that this configuration was chosen on: there it goes first");
   add_launch_options(app, w.options);
 }
@@ -68,12 +71,15 @@ int build_command(const Options& o) {
     options.progress = [&](const PackagedKernel& kernel) { kernels.push_back(packaged_json(kernel)); };
   else
     options.progress = tell_of;
+  std::optional<PrivateKey> key;  // read first: a wrong one is told before anything is compiled
+  if (!o.key.empty()) key = PrivateKey::read(o.key);
   const BuiltPackage built = build_package(all, options);
-  built.package.write(o.output);
+  built.package.write(o.output, key ? &*key : nullptr);
   const std::string symbol = package_symbol(o.output);
   if (!o.header.empty()) replace_file(o.header, c_header(built.package, symbol, !o.object.empty()));
   if (!o.cpp_header.empty()) replace_file(o.cpp_header, cpp_header(built.package, symbol, !o.object.empty()));
-  if (!o.object.empty()) replace_file(o.object, elf_object(built.package.to_bytes(), symbol + "_tgp"));
+  if (!o.object.empty())
+    replace_file(o.object, elf_object(built.package.to_bytes(key ? &*key : nullptr), symbol + "_tgp"));
   if (o.json) {
     print_json({{"package", o.output},
                 {"bytes", built.package.to_bytes().size()},
@@ -105,6 +111,7 @@ Command add_build(CLI::App& parent) {
   app->add_option("-o,--output", o->output, "The package, usually NAME.tgp")->required();
   app->add_option("--header", o->header, "Also a C header with a typed function for each kernel");
   app->add_option("--cpp-header", o->cpp_header, "Also a C++ header, in the library's calling style");
+  app->add_option("--sign", o->key, "File with a private Ed25519 key in PEM form, which signs the package");
   app->add_flag("--json", o->json, "Tell what was built as JSON");
   app->add_option("--object", o->object, "Also an object file with the package in it, for this machine's linker");
   app->footer(

@@ -18,6 +18,7 @@ Command add_check(CLI::App& parent);
 Command add_build(CLI::App& parent);
 Command add_compile(CLI::App& parent);
 Command add_explain(CLI::App& parent);
+Command add_debug(CLI::App& parent);
 Command add_run(CLI::App& parent);
 Command add_tune(CLI::App& parent);
 Command add_cache(CLI::App& parent);

@@ -63,7 +63,11 @@ Json packaged_json(const PackagedKernel& kernel) {
     for (const NamedInteger& c : choice.when) when[c.name] = c.value;
     choices.push_back({{"gpu", choice.gpu}, {"when", when}});
   }
-  return {{"name", kernel.name}, {"config", kernel.config}, {"chosen_for", choices}, {"codes", codes}};
+  return {{"name", kernel.name},
+          {"config", kernel.config},
+          {"grid", kernel.grid ? Json(kernel.grid.text) : Json()},
+          {"chosen_for", choices},
+          {"codes", codes}};
 }
 
 Json mistakes_json(const CompileError& error) {

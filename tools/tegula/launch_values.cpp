@@ -59,7 +59,7 @@ std::shared_ptr<Device> open_device(const LaunchTexts& o, std::string& why) {
   } else {
     EmulatorOptions options;
     if (!o.target.empty()) options.target = o.target;
-    options.check_races = o.check;
+    options.check_races = options.check_nans = o.check;
     device = make_emulator(options);
   }
   why = device->info().name;

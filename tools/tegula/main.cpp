@@ -46,9 +46,9 @@ int main(int argc, char** argv) {
       "  tegula run softmax.py::softmax --grid 64 --random x_ptr=f32[64,1000] --zeros out_ptr=f32[64,1000] ...\n"
       "  tegula cache --clear\n"
       "`tegula COMMAND --help` tells more of each.");
-  std::vector<cli::Command> commands = {cli::add_check(app),   cli::add_compile(app),    cli::add_build(app),
-                                        cli::add_explain(app), cli::add_run(app),        cli::add_tune(app),
-                                        cli::add_cache(app),   cli::add_completion(app), cli::add_man(app)};
+  std::vector<cli::Command> commands = {
+      cli::add_check(app), cli::add_compile(app), cli::add_build(app), cli::add_explain(app),    cli::add_run(app),
+      cli::add_debug(app), cli::add_tune(app),    cli::add_cache(app), cli::add_completion(app), cli::add_man(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

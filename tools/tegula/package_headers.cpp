@@ -28,6 +28,7 @@ struct Function {
   std::string kernel;  ///< as the package has it
   std::vector<Argument> arguments;
   std::vector<std::string> forms;  ///< signature and configuration of each specialisation
+  bool has_grid = true;            ///< each of them
 };
 
 std::string identifier(std::string_view text) {
@@ -90,6 +91,7 @@ std::vector<Function> functions_of(const Package& package) {
     auto same = std::find_if(all.begin(), all.end(),
                              [&](const Function& f) { return f.kernel == k.name && f.arguments == arguments; });
     if (same == all.end()) same = all.insert(all.end(), {identifier(k.name), k.name, std::move(arguments), {}});
+    same->has_grid = same->has_grid && k.grid;
     same->forms.push_back(fmt::format("{} {}", signature_text(image), k.config));
   }
   for (Function& f : all)
@@ -241,11 +243,18 @@ constexpr const char* kCppClass = R"(class {0} {{
     const std::array<tegula::Arg, {4}> args{{{3}}};
     kernel_.launch(stream, grid, args);
   }}
-
+{5}
  private:
   tegula::PackagedLaunch kernel_;
 }};
 
+)";
+
+constexpr const char* kCppOwnGrid = R"(  /// With the grid that the package has.
+  void operator()(tegula::StreamHandle stream, tegula::OwnGrid grid{0}) const {{
+    const std::array<tegula::Arg, {2}> args{{{1}}};
+    kernel_.launch(stream, grid, args);
+  }}
 )";
 
 constexpr const char* kCOpen = R"(/* The package as the object file holds it. */
@@ -256,6 +265,16 @@ static inline tegula_status {0}_open(tegula_package** package) {{
 }}
 
 )";
+
+// A function that launches with these parameters for the grid by this call, whose last arguments are added.
+std::string c_function(const Function& f, const std::string& name, std::string_view grid, std::string_view call) {
+  std::string text =
+      fmt::format("static inline tegula_status {}(const tegula_packaged* kernel{},\n    tegula_stream stream{}) {{\n",
+                  name, grid, parameters(f));
+  if (f.arguments.empty()) return text + fmt::format("  return {}, NULL, 0);\n}}\n\n", call);
+  return text + fmt::format("  const tegula_value args[] = {{\n      {}}};\n  return {}, args, {});\n}}\n\n",
+                            values(f, c_value), call, f.arguments.size());
+}
 
 }  // namespace
 
@@ -268,17 +287,10 @@ std::string c_header(const Package& package, const std::string& symbol, bool has
   if (has_object) text += fmt::format(kCOpen, symbol);
   for (const Function& f : functions_of(package)) {
     text += fmt::format("/* {}, loaded by tegula_package_load():\n{} */\n", f.kernel, forms(f, " *   "));
-    text += fmt::format(
-        "static inline tegula_status {}_{}(const tegula_packaged* kernel, uint32_t grid_x, uint32_t "
-        "grid_y, uint32_t grid_z,\n    tegula_stream stream{}) {{\n",
-        symbol, f.name, parameters(f));
-    if (f.arguments.empty())
-      text += "  return tegula_packaged_launch(kernel, grid_x, grid_y, grid_z, stream, NULL, 0);\n}\n\n";
-    else
-      text += fmt::format(
-          "  const tegula_value args[] = {{\n      {}}};\n  return tegula_packaged_launch(kernel, grid_x, "
-          "grid_y, grid_z, stream, args, {});\n}}\n\n",
-          values(f, c_value), f.arguments.size());
+    text += c_function(f, symbol + "_" + f.name, ", uint32_t grid_x, uint32_t grid_y, uint32_t grid_z",
+                       "tegula_packaged_launch(kernel, grid_x, grid_y, grid_z, stream");
+    if (f.has_grid)
+      text += c_function(f, symbol + "_" + f.name + "_own_grid", "", "tegula_packaged_launch_own_grid(kernel, stream");
   }
   return text + fmt::format("#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {}_TGP_H */\n", symbol);
 }
@@ -293,8 +305,12 @@ std::string cpp_header(const Package& package, const std::string& symbol, bool h
   text += kCppPointer;
   for (const Function& f : functions_of(package)) {
     text += forms(f, "/// ");
+    const std::string own_grid = f.has_grid
+                                     ? fmt::format(kCppOwnGrid, parameters(f),
+                                                   f.arguments.empty() ? "" : values(f, cpp_value), f.arguments.size())
+                                     : "";
     text += fmt::format(kCppClass, argument_name(f.name), f.kernel, parameters(f),
-                        f.arguments.empty() ? "" : values(f, cpp_value), f.arguments.size());
+                        f.arguments.empty() ? "" : values(f, cpp_value), f.arguments.size(), own_grid);
   }
   return text + fmt::format("}}  // namespace {}\n", symbol);
 }

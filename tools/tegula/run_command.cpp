@@ -90,7 +90,8 @@ Command add_run(CLI::App& parent) {
       ->capture_default_str();
   o->launch.add_options(*app);
   app->add_flag("--check", o->launch.check,
-                "Run on the emulator with all its checks: races, and asserts of the kernel");
+                "Run on the emulator with all its checks: bounds, races, what nobody has written, overflow of indices, "
+                "births of NaNs, and asserts of the kernel");
   app->add_option("--out", o->out, "NAME=FILE.npy: where to write an array after the run")->allow_extra_args(false);
   app->footer(std::string(kLaunchHelp) +
               "After the run every array is summarised, and those of --out are written.\n\n"

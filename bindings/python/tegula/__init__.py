@@ -15,6 +15,7 @@ beside itself, in the installation or build that it belongs to, and where the sy
 
 from . import dtypes as _dtypes
 from .arguments import reinterpret
+from .debugging import Debugger
 from .descriptors import TensorDescriptor
 from .devices import Device, DeviceArray
 from .dtypes import dtype
@@ -28,7 +29,7 @@ from .library import version
 from .programs import Program, load, parse
 
 __all__ = [
-    "load", "parse", "kernels", "Program", "Kernel", "Image", "Explanation", "FusionAdvice", "advise_fusion", "Device",
+    "load", "parse", "kernels", "Program", "Kernel", "Image", "Debugger", "Explanation", "FusionAdvice", "advise_fusion", "Device",
     "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv", "next_power_of_2", "Error", "CompileError", "LaunchError",
     "DeviceError", "DeviceLostError", "FileError", "InternalError", "Diagnostic", "KernelWarning", "version", "dtype",
     *_dtypes.DTYPES

@@ -7,7 +7,7 @@ import threading
 class Report:
     """Counts of one process: `kernels` by name that Tegula has taken (texts, not specialisations), `refused` by name with
     the reason of the first refusal and how many launches went to Triton, and `seconds` that Tegula took until kernels
-    were launched for the first time or refused, its compiling included."""
+    were launched for the first time or refused, its compiling included: the sum over the threads that compile."""
 
     def __init__(self, kernels, refused, seconds):
         self.kernels, self.refused, self.seconds = kernels, refused, seconds

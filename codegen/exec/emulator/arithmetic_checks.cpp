@@ -19,9 +19,15 @@ using llvm::Instruction;
 using llvm::Type;
 using llvm::Value;
 
+/// An `or` of numbers without common bits, which LLVM makes of their sum.
+bool is_disjoint_sum(const Value* value) {
+  const auto* op = llvm::dyn_cast<llvm::PossiblyDisjointInst>(value);
+  return op && op->isDisjoint();
+}
+
 bool is_arithmetic(const Value* value) {
   const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(value);
-  return op && (op->getOpcode() == Instruction::Add || op->getOpcode() == Instruction::Sub ||
+  return op && (is_disjoint_sum(op) || op->getOpcode() == Instruction::Add || op->getOpcode() == Instruction::Sub ||
                 op->getOpcode() == Instruction::Mul ||
                 (op->getOpcode() == Instruction::Shl && llvm::isa<llvm::ConstantInt>(op->getOperand(1))));
 }
@@ -141,7 +147,8 @@ class Checks {
     if (!is_arithmetic(x)) return found = b.CreateSExt(x, wide);
     Value *left = exact(op->getOperand(0)), *right = exact(op->getOperand(1));
     if (!left || !right) return nullptr;
-    return exact_[x] = b.CreateBinOp(llvm::cast<llvm::BinaryOperator>(op)->getOpcode(), left, right);
+    const auto opcode = is_disjoint_sum(op) ? Instruction::Add : llvm::cast<llvm::BinaryOperator>(op)->getOpcode();
+    return exact_[x] = b.CreateBinOp(opcode, left, right);
   }
 
   /// Appends whether the parts of 32 bits that an offset of 64 bits consists of are not what they would be in 64.

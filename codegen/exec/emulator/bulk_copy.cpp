@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "codegen/exec/emulator/access.h"
+#include "codegen/exec/emulator/races.h"
 
 namespace tegula::emulator {
 
@@ -126,7 +127,7 @@ void note_rows(Fiber& fiber, const Box& box, Access access) {
 }  // namespace
 
 TensorMap::TensorMap(const ImageTensorMap& map, const MappedArray& array)
-    : array(array), rank(map.rank()), element_bytes(elem_bytes(map.elem)), swizzle(map.swizzle) {
+    : array(array), rank(map.rank()), element_bytes(elem_bytes(map.elem)), swizzle(map.swizzle), elem(map.elem) {
   std::copy(map.box.begin(), map.box.end(), box.begin());
 }
 
@@ -248,24 +249,33 @@ void read_box(Program& program, BulkStore& store) {
 }
 
 void write_array(const Program& program, const BulkStore& store) {
-  note_rows(*program.fibers[store.thread], store, Access::Write);
+  Fiber& fiber = *program.fibers[store.thread];
+  MemoryOrder order;
+  order.strong = store.combine.has_value();
+  fiber.order = order.bits();
+  note_rows(fiber, store, store.combine ? Access::Atomic : Access::Write);
+  fiber.order = 0;
   const int64_t size = store.map->element_bytes;
   for_each_row(store, [&](const Row& row) {
-    std::memcpy(reinterpret_cast<void*>(row.address),
-                store.data.data() + row.number * store.map->row_bytes() + row.begin * size,
-                size_t((row.end - row.begin) * size));
+    auto* to = reinterpret_cast<uint8_t*>(row.address);
+    const uint8_t* from = store.data.data() + row.number * store.map->row_bytes() + row.begin * size;
+    const int64_t bytes = (row.end - row.begin) * size;
+    if (!store.combine) std::memcpy(to, from, size_t(bytes));
+    for (int64_t at = 0; store.combine && at < bytes; at += size)
+      combine_element(*store.combine, store.map->elem, to + at, from + at);
   });
 }
 
 }  // namespace
 
-void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank, Where where) {
+void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank,
+                      std::optional<Combine> combine, Where where) {
   Worker& worker = *this_worker;
   Program& program = *worker.fiber().program;
   worker.keep_pace(Fiber::Moved::Out);
-  BulkStore store{box_of(from, map, coordinates, rank, where), worker.fiber().bulk_groups, false, {}};
+  BulkStore store{box_of(from, map, coordinates, rank, where), combine, worker.fiber().bulk_groups, false, {}};
   check_place(program, store, Access::Read, "a bulk store reads");
-  check_array(store, Access::Write);
+  check_array(store, combine ? Access::Atomic : Access::Write);
   if (Races* races = worker.races())
     races->shared(worker.fiber(), store.offset, store.bytes, Access::Read, where, nullptr);
   if (worker.flip()) read_box(program, store);

@@ -17,9 +17,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/exec/emulator/combine.h"
 #include "codegen/exec/emulator/fibers.h"
 #include "runtime/tensor_map.h"
 
@@ -30,6 +32,7 @@ struct alignas(64) TensorMap {
   MappedArray array;
   std::array<int32_t, kMaxMapRank> box = {};  ///< the fastest dimension first
   int32_t rank = 0, element_bytes = 0, swizzle = 0;
+  Elem elem = Elem::U8;
 
   TensorMap() = default;
   TensorMap(const ImageTensorMap& map, const MappedArray& array);
@@ -60,9 +63,10 @@ struct BulkCopy : Box {
 };
 
 struct BulkStore : Box {
-  uint32_t group;             ///< the thread's first one is 0
-  bool released = false;      ///< a wait has said that shared memory is read
-  std::vector<uint8_t> data;  ///< of the box once it is read, row by row
+  std::optional<Combine> combine;  ///< none: the array's elements are replaced
+  uint32_t group;                  ///< the thread's first one is 0
+  bool released = false;           ///< a wait has said that shared memory is read
+  std::vector<uint8_t> data;       ///< of the box once it is read, row by row
 };
 
 /// The body of the rows: coordinates as many as the row says, the fastest dimension first.
@@ -82,7 +86,9 @@ void perform(Program& program, const BulkCopy& copy);
 // issued, otherwise as late as the waits allow, and written to the array when a wait says so or the program ends. A
 // fault ends the launch where the map, the box's place or the array's memory are not as above, where threads or copies
 // write to its place before a wait has released it, and where the program ends before that.
-void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank, Where where);
+// Bulk reductions (cp.reduce.async.bulk.tensor) are such stores, but combine each element with the array's, atomically.
+void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, int rank,
+                      std::optional<Combine> combine, Where where);
 void commit_bulk_stores();
 /// `written`: also until the arrays are.
 void wait_for_bulk_stores(uint32_t pending, bool written);

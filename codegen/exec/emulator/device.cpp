@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "codegen/exec/debug/recording.h"
 #include "codegen/exec/emulator.h"
 #include "codegen/exec/emulator/jit.h"
 #include "codegen/exec/emulator/memory.h"
@@ -57,6 +59,17 @@ std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
   return out;
 }
 
+uint64_t seed_of(const EmulatorOptions& options) {
+  const char* text = std::getenv("TEGULA_EMULATOR_SEED");
+  if (options.seed || !text || !*text) return options.seed;
+  uint64_t seed = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, seed);
+  if (error != std::errc() || stop != end)
+    throw DeviceError(fmt::format("TEGULA_EMULATOR_SEED is '{}', expected a whole number from 0 on", text));
+  return seed;
+}
+
 std::string_view checks_in_environment() {
   const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
   return value && std::string_view(value) != "0" ? value : "";
@@ -78,7 +91,7 @@ void tell_warnings(const Launch& launch, const KernelImage& image, const std::ve
 }
 
 struct Graph {
-  std::vector<std::function<void()>> nodes;
+  std::vector<std::function<void(StreamHandle)>> nodes;
 };
 
 struct Stream {
@@ -91,6 +104,7 @@ struct Stream {
 struct Event {
   bool recorded = false;
   std::chrono::steady_clock::time_point time;
+  StreamClock launches;
 };
 
 class EmulatorDeviceImpl;
@@ -119,6 +133,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
+        seed_(seed_of(options)),
         check_races_(wants_checks(options)),
         target_(target),
         jit_(options.baseline_cpu, check_races_, wants_nans(options)),
@@ -147,29 +162,32 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   void free(uint64_t address) noexcept override {
     written_.free(address);
     memory_.free(address);
+    wait_for_all_streams();
   }
   size_t allocated_bytes(uint64_t address) override { return memory_.allocated_bytes(address); }
 
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the device", to, bytes, stream);
+    wait_for(stream);
     written_.mark(to, bytes);
     if (bytes) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the host", from, bytes, stream);
+    wait_for(stream);
     if (bytes) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   }
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_range("copy on the device", to, bytes);
     check_range("copy on the device", from, bytes);
-    run_or_capture(stream, [=, this] {
+    run_or_capture(stream, [=, this](StreamHandle) {
       written_.mark(to, bytes);
       if (bytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     });
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     check_range("fill", address, bytes);
-    run_or_capture(stream, [=, this] {
+    run_or_capture(stream, [=, this](StreamHandle) {
       written_.mark(address, bytes);
       if (bytes) std::memset(reinterpret_cast<void*>(address), value, bytes);
     });
@@ -179,6 +197,11 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     memory_.add_host(reinterpret_cast<uint64_t>(begin), bytes);
   }
   void unregister_host_range(const void* begin) override { memory_.remove_host(reinterpret_cast<uint64_t>(begin)); }
+
+  void record_program(Recording* recording, Grid program) override {
+    recording_ = recording;
+    recorded_ = program;
+  }
 
   // ---- Kernels
 
@@ -213,15 +236,15 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
     if (!find_arrays(code->image.tensor_maps, args, arrays.data())) return false;
-    if (!capturing(stream)) return run(*code, grid, args, arrays), true;
+    if (!capturing(stream)) return run(*code, grid, args, arrays, stream), true;
     const auto& params = code->image.params;
     std::vector<uint64_t> values(params.size());
     for (size_t i = 0; i < params.size(); ++i)
       std::memcpy(&values[i], args[i], params[i].pointer ? 8 : size_t(elem_bytes(params[i].elem)));
-    run_or_capture(stream, [this, code, grid, values, arrays]() mutable {
+    run_or_capture(stream, [this, code, grid, values, arrays](StreamHandle launched_on) mutable {
       std::vector<void*> pointers;
       for (uint64_t& value : values) pointers.push_back(&value);
-      run(*code, grid, pointers.data(), arrays);
+      run(*code, grid, pointers.data(), arrays, launched_on);
     });
     return true;
   }
@@ -244,17 +267,26 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     const Stream* known = find(stream);
     return known ? known->id : 0;
   }
-  void synchronize(StreamHandle stream) override { refuse_in_capture("synchronize", stream); }
+  void synchronize(StreamHandle stream) override {
+    refuse_in_capture("synchronize", stream);
+    wait_for(stream);
+  }
 
   EventHandle create_event() override { return new Event; }
   void destroy_event(EventHandle event) noexcept override { delete static_cast<Event*>(event); }
   void record(EventHandle event, StreamHandle stream) override {
     auto* e = static_cast<Event*>(event);
-    run_or_capture(stream, [e] { *e = {true, std::chrono::steady_clock::now()}; });
+    run_or_capture(stream, [e, this](StreamHandle of) {
+      const uint64_t number = number_of(of);
+      std::lock_guard lock(order_mutex_);
+      *e = {true, std::chrono::steady_clock::now(), order_.now(number)};
+    });
   }
   double elapsed_ms(EventHandle start, EventHandle stop) override {
     auto *from = static_cast<Event*>(start), *to = static_cast<Event*>(stop);
     if (!from->recorded || !to->recorded) throw DeviceError("elapsed time of an event that was not recorded");
+    std::lock_guard lock(order_mutex_);
+    order_.waited_for(to->launches);
     return std::chrono::duration<double, std::milli>(to->time - from->time).count();
   }
 
@@ -272,7 +304,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   bool is_capturing(StreamHandle stream) override { return capturing(stream); }
   void launch_graph(GraphHandle graph, StreamHandle stream) override {
     refuse_in_capture("launch of a graph", stream);
-    for (auto& node : static_cast<Graph*>(graph)->nodes) node();
+    for (auto& node : static_cast<Graph*>(graph)->nodes) node(stream);
   }
   void destroy_graph(GraphHandle graph) noexcept override { delete static_cast<Graph*>(graph); }
 
@@ -298,7 +330,22 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (capturing(stream))
       find(stream)->capture->nodes.push_back(std::move(node));
     else
-      node();
+      node(stream);
+  }
+
+  /// Of StreamOrder. Streams of others are the default one.
+  uint64_t number_of(StreamHandle stream) {
+    const Stream* known = find(stream);
+    return known ? known->id : StreamOrder::kDefault;
+  }
+  void wait_for(StreamHandle stream) {
+    const uint64_t number = number_of(stream);
+    std::lock_guard lock(order_mutex_);
+    order_.waited_for(order_.now(number));
+  }
+  void wait_for_all_streams() {
+    std::lock_guard lock(order_mutex_);
+    order_.waited_for_all();
   }
 
   void check_copy(const char* what, uint64_t address, size_t bytes, StreamHandle stream) {
@@ -332,7 +379,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     return unsigned(std::min(wanted, share));
   }
 
-  void run(const Code& code, Grid grid, void* const* args, const std::vector<MappedArray>& arrays) {
+  void run(const Code& code, Grid grid, void* const* args, const std::vector<MappedArray>& arrays,
+           StreamHandle stream) {
     std::vector<TensorMap> maps;
     for (size_t i = 0; i < arrays.size(); ++i) maps.emplace_back(code.image.tensor_maps.maps[i], arrays[i]);
     std::vector<void*> parameters(args, args + code.image.params.size());
@@ -351,10 +399,20 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.threads = unsigned(code.image.threads());
     launch.resident_programs = resident(code, launch.programs);
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
-    launch.seed = options_.seed;
+    launch.seed = seed_;
     launch.check_bounds = options_.check_bounds;
     launch.check_races = check_races_;
     launch.written = &written_;
+    if (check_races_) {
+      const uint64_t number = number_of(stream);
+      std::lock_guard lock(order_mutex_);
+      launch.on_stream = order_.launch(number, code.image, grid);
+    }
+    if (recording_ && recorded_.x < grid.x && recorded_.y < grid.y && recorded_.z < grid.z) {
+      recording_->begin({code.image.kernel, recorded_, grid, launch.threads * launch.blocks, launch.blocks});
+      launch.recording = recording_;
+      launch.recorded_program = (uint64_t(recorded_.z) * grid.y + recorded_.y) * grid.x + recorded_.x;
+    }
     std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
     launch.track_writes = code.tiers.facts().async_proxy;
     launch.ranges = memory_.table();
@@ -373,6 +431,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     const std::string message = launch.fault
                                     ? describe(*launch.fault, code.image, code.tiers.facts().places, memory_, args)
                                     : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    if (launch.recording) launch.recording->end(message);
     if (launch.report_to_stderr) fmt::print(stderr, "{}\n", message);
     throw DeviceError(message);
   }
@@ -380,6 +439,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   std::mutex streams_mutex_;
   std::map<StreamHandle, std::unique_ptr<Stream>> streams_;
   EmulatorOptions options_;
+  const uint64_t seed_;
   const bool check_races_;
   Target target_;
   DeviceInfo info_;
@@ -387,6 +447,10 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   WrittenBytes written_;  ///< where races are looked for
   Jit jit_;
   WorkerPool pool_;
+  StreamOrder order_;  ///< of launches where races are looked for
+  std::mutex order_mutex_;
+  Recording* recording_ = nullptr;
+  Grid recorded_;  ///< the program's indices
 };
 
 bool EmulatedKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {

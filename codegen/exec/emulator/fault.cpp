@@ -115,11 +115,17 @@ class Describer {
     if (fault_.between_programs)
       who += fmt::format(" of program ({}, {}, {})", fault_.other_x, fault_.other_y, fault_.other_z);
     if (fault_.by_bulk_copy) who = "a bulk copy";
-    return fmt::format("and {} by {} at {}, and {}", kVerbs[int(fault_.other_access)], who, source(fault_.other_where),
-                       missing());
+    std::string where = source(fault_.other_where);
+    if (const StreamLaunch* launch = fault_.other_launch) {
+      who += fmt::format(" of kernel '{}', launched on another stream,", launch->kernel);
+      const uint32_t site = fault_.other_where.site;
+      where = site < launch->sites.size() ? launch->sites[site].to_string() : "an unknown source place";
+    }
+    return fmt::format("and {} by {} at {}, and {}", kVerbs[int(fault_.other_access)], who, where, missing());
   }
 
   std::string missing() const {
+    if (fault_.other_launch) return "nothing orders the two launches";
     if (fault_.by_scope) return "an atomic operation of scope 'cta' counts in its own program alone";
     if (fault_.between_programs) return "nothing orders the two programs";
     if (fault_.by_bulk_copy) return "no wait for the copy's phase comes between";
@@ -127,6 +133,7 @@ class Describer {
   }
 
   std::string race_hint() const {
+    if (fault_.other_launch) return "\n  hint: one stream for both launches, or wait for the other stream between them";
     if (fault_.by_scope) return "\n  hint: scope='gpu'";
     if (fault_.between_programs)
       return "\n  hint: tl.atomic_add and its kin, or an atomic with sem='release' behind the one and one with "

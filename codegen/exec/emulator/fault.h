@@ -7,6 +7,7 @@
 
 #include "codegen/exec/emulator/fibers.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/stream_order.h"
 #include "runtime/kernel_image.h"
 
 namespace tegula::emulator {
@@ -66,10 +67,11 @@ struct Fault {
   Access other_access = Access::Read;
   uint32_t other_x = 0, other_y = 0, other_z = 0;
   bool between_programs = false;
-  bool by_bulk_copy = false;       ///< the earlier one
-  bool by_scope = false;           ///< both are atomic, but for one program alone
-  std::vector<Waiters> waiters;    ///< Deadlock, Stopped: also threads that run, where they were last
-  std::vector<uint32_t> finished;  ///< Deadlock, Stopped: threads that left the kernel
+  const StreamLaunch* other_launch = nullptr;  ///< of another one, which Races keeps: other_where is of its code
+  bool by_bulk_copy = false;                   ///< the earlier one
+  bool by_scope = false;                       ///< both are atomic, but for one program alone
+  std::vector<Waiters> waiters;                ///< Deadlock, Stopped: also threads that run, where they were last
+  std::vector<uint32_t> finished;              ///< Deadlock, Stopped: threads that left the kernel
 };
 
 /// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h).

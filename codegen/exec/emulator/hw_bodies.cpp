@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "codegen/exec/debug/recording.h"
 #include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/approximations.h"
 #include "codegen/exec/emulator/matrix_product.h"
@@ -458,15 +459,24 @@ constexpr auto emu_bulk_copy_2d = emu_bulk_copy<2>;
 constexpr auto emu_bulk_copy_3d = emu_bulk_copy<3>;
 constexpr auto emu_bulk_copy_4d = emu_bulk_copy<4>;
 constexpr auto emu_bulk_copy_5d = emu_bulk_copy<5>;
-template <int rank>
+template <int rank, Combine... combine>
 void emu_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, uint32_t predicate, uint32_t site) {
-  if (predicate) issue_bulk_store(from, map, coordinates, rank, {site});
+  if (predicate) issue_bulk_store(from, map, coordinates, rank, {combine...}, {site});
 }
-constexpr auto emu_bulk_store_1d = emu_bulk_store<1>;
-constexpr auto emu_bulk_store_2d = emu_bulk_store<2>;
-constexpr auto emu_bulk_store_3d = emu_bulk_store<3>;
-constexpr auto emu_bulk_store_4d = emu_bulk_store<4>;
-constexpr auto emu_bulk_store_5d = emu_bulk_store<5>;
+#define TEGULA_BULK_STORE(kind, ...)                                                  \
+  constexpr auto emu_bulk_##kind##_1d = emu_bulk_store<1 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_2d = emu_bulk_store<2 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_3d = emu_bulk_store<3 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_4d = emu_bulk_store<4 __VA_OPT__(, ) __VA_ARGS__>; \
+  constexpr auto emu_bulk_##kind##_5d = emu_bulk_store<5 __VA_OPT__(, ) __VA_ARGS__>;
+TEGULA_BULK_STORE(store)
+TEGULA_BULK_STORE(add, Combine::Add)
+TEGULA_BULK_STORE(min, Combine::Min)
+TEGULA_BULK_STORE(max, Combine::Max)
+TEGULA_BULK_STORE(and, Combine::And)
+TEGULA_BULK_STORE(or, Combine::Or)
+TEGULA_BULK_STORE(xor, Combine::Xor)
+#undef TEGULA_BULK_STORE
 void emu_bulk_store_commit() { commit_bulk_stores(); }
 void emu_bulk_store_wait(uint32_t pending) { wait_for_bulk_stores(pending, false); }
 void emu_bulk_store_wait_all() { wait_for_bulk_stores(0, true); }
@@ -543,6 +553,14 @@ void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_
   append_directive(line, format, 0);
   program.prints.add(fiber.prints, position, index, std::move(line));
 }
+void emu_watch(uint64_t text, uint64_t pairs, uint32_t count) {
+  const Launch& launch = this_worker->launch();
+  const Fiber& fiber = this_worker->fiber();
+  const Program& program = *fiber.program;
+  if (!launch.recording || program.number != launch.recorded_program) return;
+  launch.recording->add(program.block * launch.threads + fiber.thread, reinterpret_cast<const char*>(text),
+                        reinterpret_cast<const uint64_t*>(pairs), count);
+}
 void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32_t place) {
   Worker& worker = *this_worker;
   if (!failed) return worker.barrier(uint32_t(worker.fiber().program->fibers.size()), {site, place});
@@ -561,6 +579,7 @@ float emu_tanh_approx_f32(float value) { return approximate_tanh(value); }
 float emu_rcp_approx_ftz_f32(float value) { return flush(1 / flush(value)); }
 float emu_sqrt_approx_f32(float value) { return std::sqrt(value); }
 float emu_rsqrt_approx_f32(float value) { return float(1 / std::sqrt(double(value))); }
+float emu_fma_sat_f32(float x, float y, float z) { return std::fmin(std::fmax(std::fma(x, y, z), 0.0f), 1.0f); }
 float emu_div_full_f32(float a, float b) { return a / b; }
 float emu_cvt_rz_f32_f64(double value) {
   float nearest = float(value);

@@ -16,7 +16,12 @@ void join(Clock& into, const Clock& other) {
 // ---- What orders
 
 void Races::begin(const Launch& launch) {
+  // All streams wait for the default one.
+  if (last_launch_ && last_launch_->stream != StreamOrder::kDefault && !numbers_.empty())
+    earlier_[first_id_] = {last_launch_, std::move(numbers_)};
+  if (earlier_.size() > kMostEarlier) earlier_.erase(earlier_.begin());
   launch_ = &launch;
+  last_launch_ = launch.on_stream;
   first_id_ = next_id_;
   numbers_.clear();
   released_.clear();
@@ -113,8 +118,18 @@ Races::Cell& Races::global_cell(uint64_t address) {
   return (*last_page_)[address % kPageBytes / 4];
 }
 
+const Races::EarlierLaunch* Races::beside(uint32_t program) const {
+  auto after = earlier_.upper_bound(program);
+  if (after == earlier_.begin() || !launch_->on_stream) return nullptr;
+  const EarlierLaunch& earlier = std::prev(after)->second;
+  if (!earlier.numbers.contains(program)) return nullptr;
+  const StreamClock& over = launch_->on_stream->before;
+  const auto known = over.find(earlier.launch->stream);
+  return known != over.end() && known->second >= earlier.launch->number ? nullptr : &earlier;
+}
+
 bool Races::is_ordered(const Slot& before, const Access_& now) const {
-  if (before.program < first_id_) return true;
+  if (before.program < first_id_) return now.is_shared || !beside(before.program);
   const ProgramClocks& clocks = now.program.clocks;
   if (before.program != clocks.id) {
     if (now.is_shared) return true;  // of a program that is over
@@ -222,7 +237,7 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   if (order.strong) this->order(program, warp, address, order);
   const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
-  if (access == Access::Read && !launch_->written->all_written(address, bytes)) note_unwritten(now, address, bytes);
+  if (access != Access::Write && !launch_->written->all_written(address, bytes)) note_unwritten(now, address, bytes);
   if (access != Access::Read) launch_->written->mark(address, bytes);
   for (uint64_t cell = address & ~uint64_t(3); cell < address + bytes; cell += 4)
     this->access(global_cell(cell), now, cell, bytes_of_cell(cell, address, bytes), same);
@@ -268,8 +283,10 @@ void Races::report(const Slot& before, const Access_& now, uint64_t address, uin
   fault.by_bulk_copy = before.warp == now.program.warps.size();
   fault.between_programs = before.program != now.program.clocks.id;
   fault.by_scope = MemoryOrder::of_bits(before.order).strong && now.order.strong;
-  const uint64_t number = numbers_.at(before.program);
-  const Grid& grid = launch_->grid;
+  const EarlierLaunch* earlier = before.program < first_id_ ? beside(before.program) : nullptr;
+  if (earlier) fault.other_launch = earlier->launch.get();
+  const uint64_t number = (earlier ? earlier->numbers : numbers_).at(before.program);
+  const Grid& grid = earlier ? earlier->launch->grid : launch_->grid;
   fault.other_x = uint32_t(number % grid.x);
   fault.other_y = uint32_t(number / grid.x % grid.y);
   fault.other_z = uint32_t(number / grid.x / grid.y);

@@ -4,7 +4,8 @@
 // and knows how far every other warp had counted when it last heard of that one, directly or by way of others. An
 // access is ordered before another one if the later warp knows of a count behind it; lanes of a warp know each other's
 // accesses from before their last meeting. Programs learn of each other by atomic operations that acquire what another
-// one released at that address. What bulk copies write is an access of a warp of its own, of which waits for their
+// one released at that address. Launches that StreamOrder does not know to be over may run beside this one. What bulk
+// copies write is an access of a warp of its own, of which waits for their
 // phase tell.
 //
 // Where lanes or programs store what stands there already, nothing is reported: any order gives the same.
@@ -104,7 +105,16 @@ class Races {
     bool is_shared;
   };
 
+  /// A launch that may run beside later ones.
+  struct EarlierLaunch {
+    std::shared_ptr<const StreamLaunch> launch;
+    std::unordered_map<uint32_t, uint64_t> numbers;  ///< of its programs, by their ids
+  };
+  static constexpr size_t kMostEarlier = 64;
+
   Cell& global_cell(uint64_t address);
+  /// The launch of a program that is none of this one's; null where it is sure to be over.
+  const EarlierLaunch* beside(uint32_t program) const;
   bool is_ordered(const Slot& before, const Access_& now) const;
   bool conflicts(const Slot& before, const Access_& now, uint8_t bytes) const;
   void access(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes, bool same_value);
@@ -117,8 +127,10 @@ class Races {
   static void join_known(Program& program, uint32_t warp, const Clock& told);
 
   const Launch* launch_ = nullptr;
+  std::shared_ptr<const StreamLaunch> last_launch_;
   uint32_t next_id_ = 1, first_id_ = 1;             ///< of programs; the launch's first one
   std::unordered_map<uint32_t, uint64_t> numbers_;  ///< of the launch's programs, by their ids
+  std::map<uint32_t, EarlierLaunch> earlier_;       ///< by the first of their programs' ids
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_page_number_ = ~uint64_t(0);
   Page* last_page_ = nullptr;

@@ -22,8 +22,13 @@
 #include "codegen/exec/emulator/memory.h"
 #include "codegen/exec/emulator/races.h"
 #include "codegen/exec/emulator/shared_writes.h"
+#include "codegen/exec/emulator/stream_order.h"
 #include "codegen/exec/emulator/wgmma.h"
 #include "runtime/device.h"
+
+namespace tegula {
+class Recording;
+}
 
 namespace tegula::emulator {
 
@@ -150,6 +155,9 @@ struct Launch {
   bool track_writes = false;  ///< of shared memory
   bool check_races = false;   ///< and reads of what nobody has written; by one worker, which runs all programs
   WrittenBytes* written = nullptr;
+  std::shared_ptr<const StreamLaunch> on_stream;  ///< where races are looked for
+  Recording* recording = nullptr;                 ///< of one program, whose number follows; null: none
+  uint64_t recorded_program = 0;
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};

@@ -650,6 +650,22 @@ class Looking(unittest.TestCase):
         self.assertIs(program.add, program["add"])
         self.assertIn("add", dir(program))
 
+    def test_debugger(self):
+        x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        with tegula.Debugger(program=1) as debugger:
+            program.add[(2, )](out, x, None, 64, BLOCK=32, debug=2)
+        debugger("continue")
+        held = [name["name"] for name in debugger.facts("names")["names"] if name["type"] == "float32[32]"]
+        self.assertTrue(held)
+        self.assertEqual(len(debugger.value(held[0])), 32)
+        self.assertIn("thread 5 (warp 0, lane 5), register", debugger(f"owner {held[0]}[5]"))
+        with self.assertRaisesRegex(tegula.Error, "^unknown command 'prnt'; did you mean 'print'\\?$"):
+            debugger("prnt x")
+        with self.assertRaisesRegex(ValueError, "one to three indices"):
+            tegula.Debugger(program=())
+        with self.assertRaisesRegex(ValueError, "nothing was recorded: launch within"):
+            tegula.Debugger()("where")
+
     def test_explain(self):
         x, out = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
         told = [

@@ -196,6 +196,13 @@ TEST_F(Axis, TwoDimensions) {
   expect(b.reshape(b.arange(0, 64), {8, 8}), {1, 8}, {1, 8}, {1, 1});
 }
 
+TEST_F(Axis, PointersToOtherElements) {
+  Value* rows = b.mul(b.arange(0, 16), all(32, {16}));
+  Value* bytes = b.addptr(b.splat(pointer(Elem::U8), {16}), rows);
+  Value* words = b.bitcast(bytes, Type::pointer_to(Elem::I32));
+  expect(words, {1}, {16}, {1});
+}
+
 TEST_F(Axis, CastsSelectsAndHints) {
   Value* x = b.arange(0, 64);
   expect(b.cast(x, Elem::I64), {64}, {kAll}, {1});

@@ -101,6 +101,7 @@ declare void @tegula.hw.turn_pass.64(i32, i1, i32) convergent
 declare void @tegula.hw.mbarrier_init(i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
+declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
 declare void @tegula.hw.red_shared_add_i32(i32, i32, i1, i32)
 declare i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1), i32, i1, i32)
 declare i32 @tegula.hw.atom_add_i32.relaxed.cta(ptr addrspace(1), i32, i1, i32)
@@ -168,7 +169,6 @@ TEST(Races, OfSharedMemory) {
       {"... and do not end early", kTurns + kTurns, ""},
       {"a turn that is passed on twice", kPassed + kPassed,
        "a turn is passed on twice before anybody took it\nk.py:6:5"},
-      {"a turn that nobody passes on", "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n", "k.py:7:5"},
       {"sums by atomic operations", "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n", ""},
       {"... read without a barrier",
        "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n" + load("%word", 2),
@@ -194,6 +194,52 @@ TEST(Races, OfCopiesAndMemoryBarriers) {
        init(1) + store("%mine", 1, "%unique", "%low") + sync_warp() + arrive("%first") + kWait + load("%word", 2), ""},
       {"a warp that does not arrive", init(32) + store("%mine", 1) + arrive("%low") + kWait + load("%other", 2),
        "k.py:1:5\nk.py:2:5"},
+  });
+}
+
+/// The steps in threads where the condition holds.
+std::string only(const std::string& where, const std::string& steps) {
+  static int number = 0;
+  ++number;
+  return fmt::format("br i1 {0}, label %do{1}, label %go{1}\ndo{1}:\n{2}br label %go{1}\ngo{1}:\n", where, number,
+                     steps);
+}
+
+TEST(Deadlocks, OfEachKindOfBarrier) {
+  const auto between = [](const char* number, int threads, int line) {
+    return fmt::format("call void @tegula.hw.barrier_between.{}(i32 {}, i32 {})\n", threads, number, line);
+  };
+  const std::string expects_bytes = "call void @tegula.hw.mbarrier_arrive_expect(i32 %b0, i32 16, i1 %first, i32 3)\n";
+  const std::string next_phase = "call void @tegula.hw.mbarrier_wait(i32 %b0, i32 1, i32 4)\n";
+  check({
+      {"a barrier that one warp leaves out", only("%low", sync()),
+       "deadlock: threads 0-31 wait in barrier at k.py:9:5; threads 32-63 have left the kernel"},
+      {"a barrier that lanes leave out", only("%even", sync()),
+       "deadlock: threads 0, 2, 4\nwait in barrier at k.py:9:5"},
+      {"a warp's barrier that lanes leave out", only("%even", sync_warp()), "deadlock:\nwait in warp_barrier", 1},
+      {"a shuffle that lanes leave out", only("%even", shuffle()), "deadlock:\nwait in shfl_bfly_b32", 1},
+      {"a barrier here, a shuffle there", only("%low", sync()) + only("%high", only("%even", shuffle())),
+       "deadlock:\nwait in barrier at k.py:9:5\nwait in shfl_bfly_b32"},
+      {"a barrier of two warps that one leaves out", only("%low", between("2", 64, 5)),
+       "deadlock: threads 0-31 wait in barrier_between at k.py:5:5"},
+      {"barriers of other numbers", between("%number", 64, 5),
+       "deadlock: threads 0-63 wait in barrier_between at k.py:5:5"},
+      {"two barriers in opposite order",
+       only("%low", between("2", 64, 4) + between("3", 64, 5)) +
+           only("%high", between("3", 64, 6) + between("2", 64, 7)),
+       "deadlock: threads 0-31 wait in barrier_between at k.py:4:5; threads 32-63 wait in barrier_between at k.py:6:5"},
+      {"a turn that nobody passes on", "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n",
+       "deadlock:\nwait in turn_wait at k.py:7:5"},
+      {"a phase at which nobody arrives", init(1) + kWait,
+       "deadlock: threads 0-63 wait in mbarrier_wait at k.py:8:5 for parity 0 of the mbarrier at offset 0, whose phase "
+       "has 0 of 1 arrivals"},
+      {"a phase at which too few arrive", init(64) + arrive("%low") + kWait, "deadlock:\nhas 32 of 64 arrivals"},
+      {"a phase after the last one", init(32) + arrive("%low") + kWait + next_phase,
+       "deadlock:\nwait in mbarrier_wait at k.py:4:5 for parity 1\nhas 0 of 32 arrivals"},
+      {"a phase whose bytes nobody copies", init(1) + expects_bytes + kWait,
+       "deadlock:\nk.py:8:5\nhas 1 of 1 arrivals and 0 of 16 bytes"},
+      {"an arrival behind the wait", init(1) + kWait + arrive("%first"),
+       "deadlock:\nwait in mbarrier_wait at k.py:8:5"},
   });
 }
 
@@ -245,6 +291,58 @@ TEST(Races, AcquireAndRelease) {
       {"relaxed release", hand_over("relaxed.gpu", "acq_rel.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
       {"relaxed acquire", hand_over("acq_rel.gpu", "relaxed.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
   });
+}
+
+// What is stored on one stream and loaded on another, with and without something between that orders the launches.
+TEST(Races, OfStreams) {
+  auto device = make_emulator({.check_races = true});
+  const auto kernel = [&](const std::string& body) {
+    return device->load(make_image({pointer("x", Elem::I32)}, R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %unique = add i32 %t, 1000
+  %p = getelementptr i32, ptr addrspace(1) %x, i32 %t
+)" + body + "ret void",
+                                   1));
+  };
+  auto writer = kernel(store_global("%p", 1, "%unique")), reader = kernel(load_global("%p", 2));
+  const StreamHandle first = device->create_stream(), second = device->create_stream();
+  const EventHandle event = device->create_event();
+  // Launches the one on a stream, does what may order, launches the other on another stream.
+  const auto error = [&](LoadedKernel& one, StreamHandle on, const std::function<void()>& between, LoadedKernel& other,
+                         StreamHandle next) {
+    Array<int32_t> x(*device, 32);
+    launch_on(one, on, {1}, x.address());
+    between();
+    return error_of([&] { launch_on(other, next, {1}, x.address()); });
+  };
+  const auto nothing = [] {};
+  EXPECT_CONTAINS(error(*writer, first, nothing, *reader, second),
+                  "(argument 'x'), and write by thread 0 of warp 0 of program (0, 0, 0) of kernel 'k', launched on "
+                  "another stream, at k.py:1:5, and nothing orders the two launches\n"
+                  "  at k.py:2:5, program (0, 0, 0), thread 0\n"
+                  "  hint: one stream for both launches, or wait for the other stream between them");
+  EXPECT_CONTAINS(error(*reader, first, nothing, *writer, second), "race: write of 4 bytes");
+  EXPECT_EQ(error(*reader, first, nothing, *reader, second), "no error");
+  EXPECT_EQ(error(*writer, first, nothing, *reader, first), "no error");
+  EXPECT_EQ(error(*writer, nullptr, nothing, *reader, second), "no error");
+  EXPECT_EQ(error(*writer, first, nothing, *reader, nullptr), "no error");
+  EXPECT_EQ(error(
+                *writer, first, [&] { device->synchronize(first); }, *reader, second),
+            "no error");
+  EXPECT_CONTAINS(error(
+                      *writer, first, [&] { device->synchronize(second); }, *reader, second),
+                  "race: read");
+  const auto waits_for = [&](StreamHandle stream) {
+    return [&, stream] {
+      device->record(event, stream);
+      device->elapsed_ms(event, event);
+    };
+  };
+  EXPECT_EQ(error(*writer, first, waits_for(first), *reader, second), "no error");
+  EXPECT_CONTAINS(error(*writer, first, waits_for(second), *reader, second), "race: read");
+  device->destroy_event(event);
+  device->destroy_stream(first);
+  device->destroy_stream(second);
 }
 
 // Reads of what nobody has written.

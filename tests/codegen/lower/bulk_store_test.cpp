@@ -1,5 +1,6 @@
 // label: device
-// Bulk stores: results of products that reach their arrays box by box, and what the emulator says of mistakes.
+// Bulk stores and reductions: results of products that reach their arrays box by box, and what the emulator says of
+// mistakes.
 #include <limits>
 #include <random>
 
@@ -7,6 +8,7 @@
 #include "codegen/layout/warp_boxes.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "tests/assembler.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula {
@@ -144,10 +146,145 @@ TEST(BulkStore, ResultsOfProducts) {
   check<float16>({.m = 72, .wrap = true}, 0, "bulk stores");
 }
 
+// ---- Products that are combined into an array, by two programs each
+
+constexpr const char* kCombine = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def combine(c_ptr, a_ptr, b_ptr, M, K, HOW: tl.constexpr, LOOP: tl.constexpr):
+    depth = tl.arange(0, 64)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, 64), tl.num_programs(0) if LOOP else 1000):
+        row = tile * 64 + depth
+        acc = tl.zeros((64, 64), dtype=tl.float32)
+        for k in range(tl.program_id(1) * 64, K, 128):
+            a = tl.load(a_ptr + row[:, None] * K + (k + depth)[None, :], mask=row[:, None] < M, other=0.0)
+            b = tl.load(b_ptr + depth[:, None] * K + (k + depth)[None, :])
+            acc = tl.dot(a, b.T, acc)
+        value = acc.to(c_ptr.dtype.element_ty)
+        if HOW == "relaxed" or HOW == "acq_rel":
+            tl.atomic_add(c_ptr + row[:, None] * 64 + depth[None, :], value, mask=row[:, None] < M, sem=HOW)
+        else:
+            c = tl.make_tensor_descriptor(c_ptr, [M, 64], [64, 1], [64, 64])
+            if HOW == "add":
+                c.atomic_add([tile * 64, 0], value)
+            elif HOW == "min":
+                c.atomic_min([tile * 64, 0], value)
+            elif HOW == "max":
+                c.atomic_max([tile * 64, 0], value)
+            elif HOW == "and":
+                c.atomic_and([tile * 64, 0], value)
+            elif HOW == "or":
+                c.atomic_or([tile * 64, 0], value)
+            else:
+                c.atomic_xor([tile * 64, 0], value)
+
+@triton.jit
+def ordered(c_ptr, a_ptr, b_ptr, K):
+    depth = tl.arange(0, 64)
+    acc = tl.zeros((64, 64), dtype=tl.float32)
+    for k in range(tl.program_id(0) * 64, K, 128):
+        a = tl.load(a_ptr + depth[:, None] * K + (k + depth)[None, :])
+        b = tl.load(b_ptr + depth[:, None] * K + (k + depth)[None, :])
+        acc = tl.dot(a, b.T, acc)
+    tl.atomic_add(c_ptr + depth[:, None] * 64 + depth[None, :], acc)
+)";
+
+float combined(const std::string& how, float a, float b) {
+  if (how == "min") return std::min(a, b);
+  if (how == "max") return std::max(a, b);
+  if (how == "and") return float(int(a) & int(b));
+  if (how == "or") return float(int(a) | int(b));
+  if (how == "xor") return float(int(a) ^ int(b));
+  return a + b;
+}
+
+ArgType pointer_to(Elem elem) { return {.elem = elem, .pointer = true, .divisible_by = 16}; }
+
+template <class T>
+KernelImage image_of(const LaunchOptions& options, bool emulator = true) {
+  const ArgType number{.elem = Elem::I32, .divisible_by = 8};
+  const std::vector<ArgType> types{pointer_to(elem_of<T>().value()), pointer_to(Elem::F16), pointer_to(Elem::F16),
+                                   number, number};
+  return Program::parse(kCombine, "combine.py").kernel("combine").compile(types, options, "sm_90a", emulator);
+}
+
+// Small whole numbers, so that sums are exact in any order.
+template <class T>
+void check_combined(const std::string& how, bool loop) {
+  SCOPED_TRACE(fmt::format("{} of {}", how, elem_info(elem_of<T>().value()).text));
+  constexpr int m = 72, n = 64, k = 256;
+  std::mt19937 random(5);
+  std::vector<float16> a(m * k), b(n * k);
+  for (auto* values : {&a, &b})
+    for (float16& x : *values) x = float16(float(int(random() % 3) - 1));
+  const LaunchOptions options{.constexprs = {{"HOW", how}, {"LOOP", loop}}, .bulk_copies = sizeof(T) == 2 ? 2 : 0};
+  const KernelImage image = image_of<T>(options);
+  EXPECT_EQ(image.transfers.back().by, "bulk reductions") << image.transfers.back().why_not;
+  std::vector<T> start(m * n, T(3.0f)), expected = start;
+  for (int i = 0; i < m * n; ++i)
+    for (int split : {0, 64}) {
+      float sum = 0;
+      for (int p = 0; p < k; ++p)
+        if (p % 128 / 64 == split / 64) sum += float(a[size_t(i / n * k + p)]) * float(b[size_t(i % n * k + p)]);
+      expected[size_t(i)] = T(combined(how, float(expected[size_t(i)]), sum));
+    }
+  const Kernel kernel = Program::parse(kCombine, "combine.py").kernel("combine");
+  for (uint64_t seed : {0, 1, 2}) {
+    auto device = make_emulator({.threads = 2, .seed = seed, .check_races = seed == 2});
+    Buffer da(*device, a), db(*device, b), dc(*device, start);
+    kernel.launch(*device, {loop ? 1u : 2u, 2}, options, dc.as<T>(), da.as<float16>(), db.as<float16>(), m, k);
+    const std::vector<T> out = dc.download<T>();
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(float(out[i]), float(expected[i])) << i << ", seed " << seed;
+  }
+}
+
+TEST(BulkReduction, ResultsOfProducts) {
+  check_combined<float>("relaxed", true);
+  check_combined<float>("add", false);
+  check_combined<float16>("add", false);
+  check_combined<bfloat16>("max", false);
+  for (const char* how : {"add", "min", "max", "and", "or", "xor"}) check_combined<int32_t>(how, false);
+}
+
+TEST(BulkReduction, WhatOrdersMemoryStaysWithThreads) {
+  auto transfer = [](const std::string& how, auto zero) {
+    return image_of<decltype(zero)>({.constexprs = {{"HOW", how}, {"LOOP", true}}}).transfers.back();
+  };
+  constexpr const char* kWhy =
+      "bulk reductions order no memory (sem='relaxed' says so), have scope 'gpu' or 'cta', and types that a "
+      "descriptor's atomic functions take";
+  EXPECT_EQ(transfer("acq_rel", 0.0f).by, "atomic operations by threads");
+  EXPECT_EQ(transfer("acq_rel", 0.0f).why_not, kWhy) << "the next iteration reads";
+  EXPECT_EQ(transfer("relaxed", int64_t(0)).why_not, kWhy) << "no sums of such numbers";
+  // Where there is nothing that it could order.
+  const std::vector<ArgType> types{
+      pointer_to(Elem::F32), pointer_to(Elem::F16), pointer_to(Elem::F16), {.elem = Elem::I32, .divisible_by = 8}};
+  const KernelImage alone = Program::parse(kCombine, "combine.py").kernel("ordered").compile(types, {}, "sm_90a", true);
+  EXPECT_EQ(alone.transfers.back().by, "bulk reductions") << alone.transfers.back().why_not;
+}
+
+TEST(BulkReduction, AcceptedByTheAssembler) {
+  SKIP_WITHOUT_PTXAS();
+  auto check_code = [](const std::string& how, const char* instruction, auto zero) {
+    const KernelImage image = image_of<decltype(zero)>({.constexprs = {{"HOW", how}, {"LOOP", false}}}, false);
+    EXPECT_CONTAINS(image.ptx,
+                    fmt::format("cp.reduce.async.bulk.tensor.2d.global.shared::cta.{}.bulk_group", instruction));
+    const PtxasRun run = assemble(image.ptx, "sm_90a");
+    EXPECT_EQ(run.status, 0) << run.log;
+  };
+  check_code("relaxed", "add", 0.0f);
+  check_code("min", "min", int32_t(0));
+  check_code("xor", "xor", int32_t(0));
+}
+
 // ---- Mistakes by hand: one thread stores words to a place, and copies a box of 16 x 8 of them to an array.
 
 const char* const kRows = R"(
 declare void @tegula.hw.bulk_store_2d(i32, i64, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_add_2d(i32, i64, i32, i32, i1, i32)
+declare void @tegula.hw.bulk_max_2d(i32, i64, i32, i32, i1, i32)
 declare void @tegula.hw.bulk_store_commit()
 declare void @tegula.hw.bulk_store_wait.0()
 declare void @tegula.hw.bulk_store_wait.1()
@@ -278,6 +415,27 @@ TEST(BulkStore, TilesThatEndAtNumbersFromMemory) {
         ASSERT_EQ(float(out[size_t((row + kBefore) * kStride + column)]), stored ? float(row) : -99.0f)
             << row << ", " << column;
       }
+  }
+}
+
+TEST(BulkReduction, CombinesWhatIsInside) {
+  auto reduce = [](const char* kind) {
+    return fmt::format("  call void @tegula.hw.bulk_{}_2d(i32 %place, i64 %map, i32 8, i32 8, i1 true, i32 2)\n", kind);
+  };
+  const std::string filled = put(0, 5) + put(16 * 3 + 2, 7) + call("fence_async_shared");
+  const std::string done = call("bulk_store_commit") + call("bulk_store_wait.0");
+  for (uint64_t seed : {0, 1, 2}) {
+    std::vector<int> x;
+    EXPECT_EQ(run(filled + reduce("add") + reduce("add") + done, &x, seed), "no error");
+    EXPECT_EQ(x[8 * kColumns + 8], -1 + 5 + 5);
+    EXPECT_EQ(x[11 * kColumns + 10], -1 + 7 + 7);
+    EXPECT_EQ(x[7 * kColumns + 19], -1);
+    EXPECT_EQ(x[9 * kColumns], -1) << "what is behind the end of a row is not the next row's";
+    EXPECT_EQ(run(filled + reduce("max") + done, &x, seed), "no error");
+    EXPECT_EQ(x[8 * kColumns + 8], 5);
+    EXPECT_CONTAINS(run(filled + reduce("add") + done, nullptr, seed, 100), "out-of-bounds atomic ");
+    EXPECT_CONTAINS(run(filled + reduce("add") + call("bulk_store_commit") + put(4, 6), nullptr, seed),
+                    "which a bulk store issued at k.py:2:5 reads; a wait for it is missing");
   }
 }
 

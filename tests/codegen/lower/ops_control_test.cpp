@@ -12,6 +12,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "tests/codegen/lower/ops_support.h"
+#include "tests/message_of.h"
 
 namespace tegula::ops {
 namespace {
@@ -487,6 +488,28 @@ TEST(Debug, LaunchesAreEnded) {
       error_of("pass", {}, {1}),
       "TEGULA_EMULATOR_LIMIT is '10m'\n  hint: seconds as '2.5s', steps as '1000000', or both with a comma between");
   unsetenv("TEGULA_EMULATOR_LIMIT");
+}
+
+TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
+  auto order = [](const char* seed) {  // in which the warps' atomic operations come
+    setenv("TEGULA_EMULATOR_SEED", seed, 1);
+    auto device = make_emulator({.threads = 1});
+    unsetenv("TEGULA_EMULATOR_SEED");
+    Buffer counter(*device, std::vector<int32_t>{0}), seen(*device, std::vector<int32_t>(128));
+    Program::parse(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(c, y):\n    i = tl.arange(0, 128)\n"
+        "    tl.store(y + i, tl.atomic_add(c + i * 0, 1))\n",
+        "k.py")
+        .kernel("kernel")
+        .launch(*device, {1}, {.num_warps = 4}, counter.as<int32_t>(), seen.as<int32_t>());
+    return seen.download<int32_t>();
+  };
+  EXPECT_EQ(order("7"), order("7"));
+  EXPECT_NE(order("7"), order("0"));
+  setenv("TEGULA_EMULATOR_SEED", "7x", 1);
+  EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
+            "TEGULA_EMULATOR_SEED is '7x', expected a whole number from 0 on");
+  unsetenv("TEGULA_EMULATOR_SEED");
 }
 
 TEST(Debug, CtrlCEndsALaunch) {

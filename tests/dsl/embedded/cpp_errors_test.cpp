@@ -198,15 +198,15 @@ TEST(CppErrors, TilesLiveInOneRecording) {
   EXPECT_EQ(message_of([] { Tile t = 3; }),
             "a Tile outside of a kernel\n  hint: Tiles exist while a kernel is recorded: use them in the function that "
             "is given to tegula::kernel, and in what it calls");
-  std::vector<Tile> kept;
-  auto keep = kernel("k", [&](Ptr<"x"> x) { kept.push_back(Tile(3)), store(x, 1.0f); });
+  static std::vector<Tile> kept;
+  static const auto keep = kernel("k", [](Ptr<"x"> x) { kept.push_back(Tile(3)), store(x, 1.0f); });
   EXPECT_EQ(errors_of(keep), "no error");
-  EXPECT_EQ(errors_of(kernel("k", [&](Ptr<"x"> x) { store(x, kept[0]); })),
+  EXPECT_EQ(errors_of(kernel("k", [](Ptr<"x"> x) { store(x, kept[0]); })),
             "a Tile of another kernel\n  hint: a Tile lives as long as the recording that it was made in");
-  EXPECT_EQ(errors_of(kernel("k", [&](Ptr<"x">) { kept[0] = 3; })), "an assignment to a Tile of another kernel");
+  EXPECT_EQ(errors_of(kernel("k", [](Ptr<"x">) { kept[0] = 3; })), "an assignment to a Tile of another kernel");
   std::vector<Tile> moved = std::move(kept);
   moved.emplace_back(std::move(moved[0]));  // outside of a recording, Tiles may still move and end
-  auto inside = kernel("outer", [&](Ptr<"x">) { errors_of(keep), keep.kernel().tile_ir({{{Elem::F32, true}}}, {}); });
+  auto inside = kernel("outer", [](Ptr<"x">) { errors_of(keep), keep.kernel().tile_ir({{{Elem::F32, true}}}, {}); });
   EXPECT_EQ(errors_of(inside),
             "kernel 'k' is to be recorded while kernel 'outer' is\n  hint: launch kernels outside the functions that "
             "are kernels");
@@ -214,8 +214,8 @@ TEST(CppErrors, TilesLiveInOneRecording) {
 }
 
 TEST(CppErrors, ExceptionsOfTheUsersFunctionPassThrough) {
-  bool fail = true;
-  auto k = kernel("k", [&](Ptr<"x"> x, Int<"n"> n) {
+  static bool fail = true;
+  auto k = kernel("k", [](Ptr<"x"> x, Int<"n"> n) {
     for (Tile k : range(n)) {
       if_(k > 1, [&] {
         store(x, k);

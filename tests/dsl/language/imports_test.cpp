@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "dsl/tegula.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula {
 namespace {

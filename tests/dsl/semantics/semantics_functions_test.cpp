@@ -447,6 +447,17 @@ TEST_F(SemanticsFunctions, Dot) {
             "second [B, K, N])");
 }
 
+TEST_F(SemanticsFunctions, DotScaledWithoutScales) {
+  Val a = tile(Elem::U8, {32, 64}), b = tile(Elem::U8, {64, 16}), none = None{};
+  call("dot_scaled", {a, none, text("e4m3"), b, none, text("e5m2")});
+  EXPECT_EQ(last().operand(0)->type.elem, Elem::F8E4M3);
+  EXPECT_EQ(last().operand(1)->type.elem, Elem::F8E5M2);
+  EXPECT_EQ(last().get(ir::attr::imprecise), 128);
+  call("dot_scaled", {a, none, text("e4m3"), b, tile(Elem::U8, {16, 2}), text("e5m2")});
+  EXPECT_EQ(last().operand(0)->type.elem, Elem::BF16) << "as the other one is scaled";
+  EXPECT_EQ(errors(), "");
+}
+
 TEST_F(SemanticsFunctions, DotScaledErrors) {
   Val a = tile(Elem::U8, {32, 32}), b = tile(Elem::U8, {64, 16}), sa = tile(Elem::U8, {32, 2}),
       sb = tile(Elem::U8, {16, 2});

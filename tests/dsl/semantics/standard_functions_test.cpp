@@ -385,6 +385,33 @@ TEST(ScaledProducts, OfAllFormats) {
   check_scaled(kE2m1, kE2m1, false, false, false);
 }
 
+// Multiplied as they are, with as many bits as products of float8 have.
+TEST(ScaledProducts, OfFloat8WithoutScales) {
+  constexpr int m = 64, n = 16, k = 128;
+  const Packed a(kE4m3, m, k, 1, 31), b(kE5m2, k, n, 0, 32);
+  Array<float> out(m * n);
+  run(R"(
+@triton.jit
+def kernel(a, b, c):
+    m, n, k = tl.arange(0, 64), tl.arange(0, 16), tl.arange(0, 128)
+    x = tl.load(a + m[:, None] * 128 + k[None, :])
+    y = tl.load(b + k[:, None] * 16 + n[None, :])
+    z = tl.dot_scaled(x, None, "e4m3", y, None, "e5m2", tl.full((64, 16), 2.0, tl.float32))
+    tl.store(c + m[:, None] * 16 + n[None, :], z)
+)",
+      {}, {1}, Array<uint8_t>(a.bytes), Array<uint8_t>(b.bytes), out);
+  const std::vector<float> got = out.values();
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 2, all = 2;
+      for (int p = 0; p < k; ++p) {
+        const double term = double(a.at(i, p)) * b.at(p, j);
+        sum += term, all += std::fabs(term);
+      }
+      ASSERT_NEAR(got[size_t(i * n + j)], sum, all * 0x1p-11) << i << " " << j;
+    }
+}
+
 // What kernels import of Triton's own library; masks by method.
 TEST(StandardLibrary, CombineFunctions) {
   Array<int32_t> out(9);

@@ -1,0 +1,285 @@
+"""C = epilogue(A W^T + bias) for weights W of 8 or 4 bits with scales, which become numbers of A's type on the way to the tensor
+cores: W is never there in 16 bits.
+
+A is M x K, float16 or bfloat16; W is N x K, as the weights of linear layers are, of int8 or float8, or two numbers of 4 bits in a
+uint8, the first one in the low half: PACKED = int4, -8 to 7; uint4, 0 to 15; e2m1, a sign and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6.
+W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 for GROUP = 0; `zeros` may be None. Scales of uint8
+are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (zeros are,
+to A's type, in which integers up to 128 are exact).
+
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more. One or two rows of A are multiplied without
+tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the
+sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that is done adds up their sums in
+order, so that results are the same in every run.
+"""
+
+import triton
+import triton.language as tl
+
+from gemm import row_class
+from quantise import power_of_two, value_of
+from tiles import activate
+
+
+# ---- Configurations.
+
+
+def tile(m, n, k, warps, stages, programs):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages}
+    return triton.Config(blocks, num_warps=warps, num_stages=stages)
+
+
+def configs():
+    found = []
+    for n, k, warps, stages in [(4, 2048, 2, 2), (8, 2048, 2, 1), (8, 1024, 1, 1), (4, 1024, 1, 2), (4, 1024, 1, 3), (2, 4096, 4, 2), (4, 4096, 4, 1),
+                                (2, 2048, 2, 3), (16, 1024, 1, 1), (8, 4096, 4, 1), (4, 512, 1, 2), (1, 64, 1, 1)]:
+        found.append(tile(1, n, k, warps, stages, 16))
+    for m in [16, 32, 48, 64]:
+        for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
+                                      (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
+            for stages in [4, 3, 6]:
+                found.append(tile(m, n, k, warps, stages, programs))
+    for m in [96, 128, 192, 256]:
+        for n, k, warps in [(64, 64, 4), (128, 64, 8), (64, 128, 4), (128, 128, 8), (128, 64, 4)]:
+            found.append(tile(m, n, k, warps, 3, 1))
+    found.append(tile(16, 16, 64, 1, 3, 2))
+    return found
+
+
+def fitting(configs, named_args, **kwargs):
+    """Tiles that hold all rows of A, or 96 and more of many; one or two rows without tensor cores."""
+    if named_args["M"] <= 2:
+        # A thread's piece of W lies in one group.
+        rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
+        wide = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
+        return wide if len(wide) > 0 else rows[-1:]
+    rows = row_class(named_args["M"])
+    kept = []
+    for config in configs:
+        m = config.kwargs["BLOCK_M"]
+        if config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
+            continue
+        if m == rows if rows <= 64 else m >= 96 and m < 2 * rows:
+            kept.append(config)
+    return kept if len(kept) > 0 else configs[-1:]
+
+
+# ---- Weights as numbers of A's type.
+
+
+@triton.jit
+def pairs_of_words(word, bias, TYPE: tl.constexpr, SIGNED: tl.constexpr):
+    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, plus `bias` (two of TYPE in a word): pairs of TYPE. As the low
+    bits of 1024 (128 in bfloat16) and 8 more if they are signed they become floats."""
+    HALF: tl.constexpr = TYPE == tl.float16
+    ONES: tl.constexpr = (0x64086408 if SIGNED else 0x64006400) if HALF else (0x43084308 if SIGNED else 0x43004300)
+    FMA: tl.constexpr = "fma.rn.f16x2" if HALF else "fma.rn.bf16x2"
+    ONE: tl.constexpr = 0x3C003C00 if HALF else 0x3F803F80
+    ASM: tl.constexpr = f"""{{
+        .reg .b32 w<4>, one;
+        mov.b32 one, {ONE};
+        shr.u32 w1, $4, 4;
+        shr.u32 w2, $4, 8;
+        shr.u32 w3, $4, 12;
+        lop3.b32 w0, $4, 0x000F000F, {ONES}, 0x6A;
+        lop3.b32 w1, w1, 0x000F000F, {ONES}, 0x6A;
+        lop3.b32 w2, w2, 0x000F000F, {ONES}, 0x6A;
+        lop3.b32 w3, w3, 0x000F000F, {ONES}, 0x6A;
+        {FMA} $0, w0, one, $5;
+        {FMA} $1, w1, one, $5;
+        {FMA} $2, w2, one, $5;
+        {FMA} $3, w3, one, $5;
+    }}"""
+    return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r,r", [word, bias], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
+
+
+@triton.jit
+def halves(pair, TYPE: tl.constexpr):
+    return (pair & 0xFFFF).to(tl.int16).to(TYPE, bitcast=True), (pair >> 16).to(tl.int16).to(TYPE, bitcast=True)
+
+
+@triton.jit
+def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
+    """The numbers of 4 bits in words of 32, R x W -> R x 8 W, less zero, R x 1 in fp32."""
+    SIGNED: tl.constexpr = PACKED == "int4"
+    above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
+    bias = (-(zero + above)).to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    p0, p1, p2, p3 = pairs_of_words(word, bias | bias << 16, TYPE, SIGNED)
+    a0, b0 = halves(p0, TYPE)
+    a1, b1 = halves(p1, TYPE)
+    a2, b2 = halves(p2, TYPE)
+    a3, b3 = halves(p3, TYPE)
+    even = tl.join(tl.join(a0, b0), tl.join(a2, b2))  # R x W x half of a word x (number // 2)
+    odd = tl.join(tl.join(a1, b1), tl.join(a3, b3))
+    return tl.reshape(tl.join(even, odd), [word.shape[0], 8 * word.shape[1]])
+
+
+@triton.jit
+def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, less zero, as numbers of TYPE. Behind K they are any."""
+    ELEMENT: tl.constexpr = w_row.dtype.element_ty
+    if ELEMENT == tl.uint8:
+        at = first // 8 + tl.arange(0, BLOCK_K // 8)[None, :]
+        mask = row_mask if EVEN_K else row_mask & (at < K // 8)
+        word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + at, mask=mask, other=0)
+        if PACKED == "e2m1":
+            code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
+            return (tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]) - zero).to(TYPE)
+        else:
+            return integers_of_words(word, zero, PACKED, TYPE)
+    else:
+        at = first + tl.arange(0, BLOCK_K)[None, :]
+        mask = row_mask if EVEN_K else row_mask & (at < K)
+        w = tl.load(w_row + at, mask=mask, other=0.0)
+        if ELEMENT == tl.int8:
+            # As the low bits of 2^23 + 128 + w: conversions of integers are slow.
+            bits = w.to(tl.uint8, bitcast=True).to(tl.int32) ^ 0x4B000080
+            return (bits.to(tl.float32, bitcast=True) - (8388736.0 + zero)).to(TYPE)
+        else:
+            return w.to(TYPE)
+
+
+@triton.jit
+def load_column(ptr, row, group, stride, mask):
+    """Scales or zeros of rows of W for a group, as a column of fp32."""
+    x = tl.load(ptr + row.to(tl.int64) * stride + group, mask=mask, other=0)
+    if ptr.dtype.element_ty == tl.uint8:
+        return x.to(tl.int32)
+    else:
+        return x.to(tl.float32)
+
+
+@triton.jit
+def load_scales(scales_ptr, row, group, stride, mask):
+    x = load_column(scales_ptr, row, group, stride, mask)
+    if scales_ptr.dtype.element_ty == tl.uint8:
+        return power_of_two(x)
+    else:
+        return x
+
+
+# ---- The product.
+
+
+@triton.jit
+def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
+             PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+             EVEN_K: tl.constexpr):
+    """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
+    TYPE: tl.constexpr = a_ptr.dtype.element_ty
+    col = first_col + tl.arange(0, BLOCK_M)
+    depth = tl.arange(0, BLOCK_K)
+    row_mask = (row < N)[:, None]
+    a_ptrs = a_ptr + col[:, None].to(tl.int64) * a_stride + depth[None, :] + tl.cast(begin, tl.int64) * BLOCK_K
+    b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
+    zero = tl.zeros([BLOCK_N, 1], tl.float32)
+    if zeros_ptr is not None and GROUP == 0:
+        zero = load_column(zeros_ptr, row, 0, zeros_stride, row < N)[:, None].to(tl.float32)
+    for step in range(begin, end):
+        a_mask = (col < M)[:, None] & (depth < K - step * BLOCK_K)[None, :]
+        a = tl.load(a_ptrs, mask=(col < M)[:, None] if EVEN_K else a_mask, other=0.0)
+        if GROUP > 0:
+            scale = load_scales(scales_ptr, row, step, scales_stride, row < N)
+            if zeros_ptr is not None:
+                zero = load_column(zeros_ptr, row, step, zeros_stride, row < N)[:, None].to(tl.float32)
+        b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K)
+        if GROUP > 0:
+            acc += tl.dot(b, tl.trans(a)) * scale[:, None]
+        else:
+            acc = tl.dot(b, tl.trans(a), acc)
+        a_ptrs += BLOCK_K
+    if GROUP == 0:
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row < N)[:, None]
+    return acc
+
+
+@triton.jit
+def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
+                 PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, STAGES: tl.constexpr,
+                 EVEN_K: tl.constexpr):
+    """The products of the steps from `begin` to `end` of BLOCK_N rows of W and one row of A, as a column. PIECE elements of a row are
+    16 bytes, which a thread has, and are of one group."""
+    FOUR_BITS: tl.constexpr = b_ptr.dtype.element_ty == tl.uint8
+    PIECE: tl.constexpr = 32 if FOUR_BITS else 16
+    TYPE: tl.constexpr = tl.float16 if FOUR_BITS else tl.float32  # any of 4 bits is exact
+    row_mask = (row < N)[:, None]
+    b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
+    a_row = a_ptr + tl.cast(col, tl.int64) * a_stride
+    none = tl.zeros([BLOCK_N, 1], tl.float32)
+    sums = tl.zeros([BLOCK_N, BLOCK_K // PIECE], tl.float32)
+    for step in tl.range(begin, end, num_stages=STAGES):
+        first = step * BLOCK_K
+        at = first + tl.arange(0, BLOCK_K)
+        a = tl.load(a_row + at, mask=(at < K) & (col < M), other=0.0).to(tl.float32)
+        w = load_weights(b_row, first, K, row_mask, none, PACKED, TYPE, BLOCK_K, EVEN_K).to(tl.float32)
+        products = tl.sum(tl.reshape(w * a[None, :], [BLOCK_N, BLOCK_K // PIECE, PIECE]), axis=2)
+        piece = step * (BLOCK_K // PIECE) + tl.arange(0, BLOCK_K // PIECE)
+        group = piece * PIECE // GROUP if GROUP > 0 else piece * 0
+        there = row_mask & (piece * PIECE < K)[None, :]
+        if zeros_ptr is not None:
+            zero = tl.load(zeros_ptr + row[:, None].to(tl.int64) * zeros_stride + group[None, :], mask=there, other=0).to(tl.float32)
+            products -= zero * tl.sum(tl.reshape(a, [BLOCK_K // PIECE, PIECE]), axis=1)[None, :]
+        if GROUP > 0:
+            scale = tl.load(scales_ptr + row[:, None].to(tl.int64) * scales_stride + group[None, :], mask=there, other=0)
+            if scales_ptr.dtype.element_ty == tl.uint8:
+                products *= power_of_two(scale.to(tl.int32))
+            else:
+                products *= scale.to(tl.float32)
+        sums += products
+    acc = tl.sum(sums, axis=1)[:, None]
+    if GROUP == 0:
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row < N)[:, None]
+    return acc
+
+
+@triton.jit
+def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.constexpr):
+    if bias_ptr is not None:
+        acc += tl.load(bias_ptr + row, mask=row < N, other=0.0).to(tl.float32)[:, None]
+    there = out_ptr + col[:, None].to(tl.int64) * out_stride + row[None, :]
+    result = activate(acc, EPILOGUE).to(out_ptr.dtype.element_ty)
+    tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
+
+
+@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 12})
+@triton.heuristics({
+    "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"],
+    "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"]) == 0,
+})
+@triton.jit
+def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
+                   zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK_K: tl.constexpr,
+                   EVEN_K: tl.constexpr):
+    """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles. Those of a tile leave their sums, and the last
+    one sets the tile's counter back."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles = tiles_m * tl.cdiv(N, BLOCK_N)
+    splits = tl.num_programs(0) // tiles
+    program = tl.program_id(0) // splits
+    share = tl.program_id(0) % splits
+    row = program // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    first_col = program % tiles_m * BLOCK_M
+    col = first_col + tl.arange(0, BLOCK_M)
+    steps = tl.cdiv(K, BLOCK_K)
+    begin = share * (steps // splits) + min(share, steps % splits)
+    end = begin + steps // splits + (share < steps % splits)
+    if BLOCK_M == 1:
+        acc = multiply_row(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
+                           zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
+    else:
+        acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K)
+    if splits == 1:
+        finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
+    else:
+        place = tl.arange(0, BLOCK_N)[:, None] * BLOCK_M + tl.arange(0, BLOCK_M)[None, :]
+        sums = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_N * BLOCK_M) + place
+        tl.store(sums + share * (BLOCK_N * BLOCK_M), acc)
+        tl.debug_barrier()
+        if tl.atomic_add(counters_ptr + program, 1) == splits - 1:
+            acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+            for other in range(0, splits):
+                acc += tl.load(sums + other * (BLOCK_N * BLOCK_M), cache_modifier=".cg")
+            finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
+            tl.store(counters_ptr + program, 0)

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Random kernels on the emulator beside a reference in double precision.
+
+    fuzz.py --seconds 60 [--jobs 2] [--first 1000]    new kernels for so long; what is wrong is made smaller and printed
+    fuzz.py --count 200 --first 0                     kernels 0 to 199
+    fuzz.py --show 17                                 kernel 17 and what is found
+    fuzz.py --reduce 17                               the smallest kernel that is wrong as kernel 17 is
+
+Kernels are numbered: a number gives the kernel, its data and options, the target, and the order of threads. Exits with 0
+if nothing was wrong, with 77 if there is no numpy. Kernels of which the reference cannot tell the result are passed over."""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+BATCH = 40  # kernels of one process, which has one target and one order of threads
+SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
+LIMIT = "20s"  # of a launch
+PATIENCE = 60  # seconds for a kernel
+FINE = ("right", "undecided")
+REDUCED = 3  # findings that are made smaller
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("[  SKIPPED ]\nfuzz.py: Skipped\nnumpy is not installed for", sys.executable)  # as ./dev test looks for it
+    sys.exit(77)
+
+
+def environment(seed):
+    """What a process that runs this kernel has for the target and for the order of threads."""
+    target, order = SETTINGS[seed // BATCH % len(SETTINGS)]
+    return {
+        **os.environ, "TEGULA_DEVICE": "emulator", "TEGULA_TARGET": target, "TEGULA_EMULATOR_SEED": str(order),
+        "TEGULA_EMULATOR_LIMIT": LIMIT, "TEGULA_CACHE_SIZE": "0", "TEGULA_WARNINGS": "off", "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1"
+    }
+
+
+def work():
+    """Reads a case (or its number) a line, and answers with a line of its verdict."""
+    sys.path.insert(0, str(HERE))
+    import check
+    import generate
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the library prints is no answer
+    for line in sys.stdin:
+        given = json.loads(line)
+        case = generate.case(given) if isinstance(given, int) else given
+        answers.write(json.dumps(check.verdict(case)) + "\n")
+        answers.flush()
+
+
+class Worker:
+    """A process that tells verdicts, and is replaced when it dies."""
+
+    def __init__(self, seed):
+        self.environment, self.process = environment(seed), None
+
+    def verdict(self, case):
+        if self.process is None:
+            self.process = subprocess.Popen([sys.executable, __file__, "--work"], env=self.environment, text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.told = collections.deque(maxlen=20)
+            threading.Thread(target=self.told.extend, args=(self.process.stderr, ), daemon=True).start()
+        timer = threading.Timer(PATIENCE, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(json.dumps(case) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        timer.cancel()
+        if answer:
+            return tuple(json.loads(answer))
+        with self.process as ended:
+            code = ended.wait()
+        self.process = None
+        if code == -signal.SIGKILL:
+            return "hang", f"no end in {PATIENCE} s"
+        return "crash", f"status {code}\n" + "".join(self.told)
+
+    def close(self):
+        if self.process:
+            with self.process:  # closes its pipes, and waits
+                self.process.stdin.close()
+            self.process = None
+
+
+def run_batch(first, count, out_of_time):
+    """[(seed, kind, text)] of kernels first, first + 1, ... of one setting."""
+    worker, results = Worker(first), []
+    for seed in range(first, first + count):
+        if out_of_time():
+            break
+        results.append((seed, *worker.verdict(seed)))
+    worker.close()
+    return results
+
+
+def batches(first, count):
+    """(first, count) of parts that have one setting each."""
+    end = first + count
+    while first < end:
+        part = min(end, (first // BATCH + 1) * BATCH)
+        yield first, part - first
+        first = part
+
+
+def fuzz(first, count, seconds, jobs):
+    deadline = time.monotonic() + seconds
+    out_of_time = lambda: time.monotonic() > deadline
+    counts, found = collections.Counter(), []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = collections.deque()
+        for part in batches(first, count):
+            waiting.append(pool.submit(run_batch, *part, out_of_time))
+            while len(waiting) > 2 * jobs:
+                note(waiting.popleft().result(), counts, found)
+            if out_of_time():
+                break
+        for future in waiting:
+            note(future.result(), counts, found)
+    for seed, kind, text in found[:REDUCED]:
+        reduce(seed, 60)
+    print(f"kernels from {first}: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common()), flush=True)
+    return 1 if found or counts["right"] == 0 else 0
+
+
+def note(results, counts, found):
+    for seed, kind, text in results:
+        counts[kind] += 1
+        if kind not in FINE:
+            found.append((seed, kind, text))
+            print(f"kernel {seed}: {kind}: {text}\n  see fuzz.py --show {seed}", flush=True)
+
+
+def reduce(seed, seconds):
+    """Prints the smallest kernel found that is as wrong as this one."""
+    sys.path.insert(0, str(HERE))
+    import generate
+    import reduce as reducer
+    worker, case, deadline = Worker(seed), generate.case(seed), time.monotonic() + seconds
+    kind = worker.verdict(case)[0]
+    if kind in FINE:
+        print(f"kernel {seed} is {kind}")
+        return
+    small = reducer.reduced(case, lambda c: worker.verdict(c)[0] == kind, lambda: time.monotonic() > deadline)
+    show(seed, small, worker.verdict(small))
+    worker.close()
+
+
+def show(seed, case, verdict):
+    target, order = SETTINGS[seed // BATCH % len(SETTINGS)]
+    rest = {k: v for k, v in case.items() if k not in ("text", "arrays")}
+    print(f"kernel {seed}, TEGULA_TARGET={target} TEGULA_EMULATOR_SEED={order}\n{case['text']}# {rest}")
+    for name, array in case["arrays"].items():
+        print(f"# {name}: {array}")
+    print(f"{verdict[0]}: {verdict[1]}\n", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--show", type=int, metavar="NUMBER")
+    parser.add_argument("--reduce", type=int, metavar="NUMBER")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        return work()
+    if given.reduce is not None:
+        return reduce(given.reduce, max(given.seconds, 60))
+    if given.show is not None:
+        sys.path.insert(0, str(HERE))
+        import generate
+        worker, case = Worker(given.show), generate.case(given.show)
+        show(given.show, case, worker.verdict(case))
+        return worker.close()
+    first = int(time.time()) * 100 if given.first is None else given.first
+    seconds = given.seconds if given.count is None else 1e9
+    return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

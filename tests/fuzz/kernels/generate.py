@@ -1,0 +1,503 @@
+"""Random kernels: case(seed) gives the text of one, its arguments and options. A kernel loads tiles, computes with them in
+straight lines, loops and branches, and stores all that it has at its end."""
+
+import math
+import random
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+FLOAT8 = ["float8e4nv", "float8e5"]
+BITS = {t: 1 if t == "int1" else 8 if t in FLOAT8 else 16 if t == "bfloat16" else int(t.lstrip("uintfloa")) for t in
+        ["int1", *INTEGERS, *FLOATS, *FLOAT8]}
+LENGTH = 12288  # of the arrays that kernels read
+MOST = 2048  # elements of a tile
+HELPERS = {
+    "largest": ("x, y", "tl.maximum(x, y)"),
+    "bits": ("x, y", "x ^ y"),
+    "later": ("x, y", "y"),
+    "sums": ("x, y", "x + y"),
+}
+
+
+class Kernel:
+    """A kernel being written."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.lines, self.depth = [], 1
+        self.tiles = []  # (name, shape, type) of what may be used
+        self.scalars = ["n", "m", "pid"]
+        self.counters = []  # of the loops that are open
+        self.arrays, self.names, self.helpers = {}, 0, set()
+        extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
+        if self.chance(.15):
+            extents += [48, 96]
+        self.extents = self.random.sample(extents, 3)
+        self.products = self.chance(.4)
+        if self.products:
+            self.extents = self.random.sample([16, 32, 64, 128], 2)
+        self.types = self.random.sample(INTEGERS + FLOATS * 2, 3)
+        self.work = 1  # iterations of the open loops
+        self.warps = self.pick(1, 2, 4, 4, 8)
+
+    # ---- Choices
+
+    def chance(self, p):
+        return self.random.random() < p
+
+    def pick(self, *choices):
+        return self.random.choice(choices)
+
+    def new_name(self, prefix):
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def put(self, *lines):
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def shape(self):
+        while True:
+            shape = tuple(self.pick(*self.extents) for _ in range(self.pick(1, 2, 2, 2, 3)))
+            if math.prod(shape) <= MOST:
+                return shape
+
+    def type(self):
+        return self.pick(*self.types, *self.types, "int32", "float32", self.pick("int1", *FLOAT8))
+
+    def known(self, shape=None, types=None):
+        return [t for t in self.tiles if (shape is None or t[1] == shape) and (types is None or t[2] in types)]
+
+    # ---- Memory
+
+    def array(self, name, type_, length=LENGTH, fill="small"):
+        if name not in self.arrays:
+            self.arrays[name] = {"type": type_, "length": length, "fill": fill, "offset": self.pick(0, 0, 0, 1, 3, 8),
+                                 "seed": self.random.randrange(1000)}
+        return name
+
+    @staticmethod
+    def along(shape, axis):
+        """The numbers 0, 1, ... along an axis of a shape."""
+        index = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+        return f"tl.arange(0, {shape[axis]})" + (f"[{index}]" if len(shape) > 1 else "")
+
+    def places(self, shape, loads=True):
+        """Offsets of a tile's elements, each another one unless they are loaded: text and their number."""
+        order = list(range(len(shape)))
+        if self.chance(.35):
+            self.random.shuffle(order)
+        stride, terms = self.pick(1, 1, 1, 1, 2), []
+        for axis in reversed(order):
+            along = self.along(shape, axis)
+            if self.chance(.08):
+                along = f"({shape[axis] - 1} - {along})"
+            repeats = loads and self.chance(.05)
+            terms.append(f"{along} * {0 if repeats else stride}" if repeats or stride != 1 else along)
+            stride *= shape[axis]
+            if self.chance(.2):
+                stride += self.pick(1, 4, 8, 16)
+        self.random.shuffle(terms)
+        return " + ".join(terms), stride
+
+    def mask(self, shape):
+        parts = []
+        for axis in self.random.sample(range(len(shape)), self.pick(1, min(2, len(shape)))):
+            limit = self.pick(str(shape[axis] // 2 + 1), str(max(1, shape[axis] - 1)), "n * 4", "m * 16", "0")
+            parts.append(f"({self.along(shape, axis)} {self.pick('<', '<', '>=')} {limit})")
+        return " & ".join(parts)
+
+    def load(self, shape, type_):
+        if type_ == "int1":
+            return f"({self.load(shape, 'int32')} > {self.pick(-3, 0, 2)})"
+        places, span = self.places(shape)
+        offset = self.pick("", "", f" + {self.pick(1, 4, 16, 64)}", " + n * 16", " + m", " + pid * 32",
+                           *(f" + {k} * {self.pick(8, 16, 128)}" for k in self.counters))
+        array = self.array(f"in_{type_}{self.pick('', '', '_b')}", type_)
+        if type_ not in FLOAT8 and len(shape) == 2 and self.chance(.12):
+            return self.load_block(array, shape)
+        options = ""
+        if self.chance(.35):
+            options += f", mask={self.mask(shape)}"
+            if self.chance(.6):
+                options += f", other={self.other(type_)}"
+        if self.chance(.05):
+            options += self.pick(', cache_modifier=".cg"', ', eviction_policy="evict_first"', ", volatile=True")
+        return f"tl.load({array}{offset} + {places}{options})"
+
+    def other(self, type_):
+        if type_ in FLOATS + FLOAT8:
+            return self.pick("0.0", "1.0", "-2.0")
+        return self.pick("0", "1", "7") if type_[0] == "u" else self.pick("0", "-1", "5")
+
+    def load_block(self, array, shape):
+        rows, cols = (self.pick(d, max(1, d - 3), d + 5) for d in shape)
+        stride = (cols + 15) // 16 * 16
+        at = f"[{self.pick('0', 'n', '-1', 'pid')}, {self.pick('0', 'm', '8')}]"
+        if shape[1] * BITS[self.arrays[array]["type"]] >= 128 and self.chance(.5):
+            self.arrays[array]["offset"] = 0
+            return f"tl.make_tensor_descriptor({array}, [{rows}, {cols}], [{stride}, 1], {list(shape)}).load({at})"
+        return (f"tl.load(tl.make_block_ptr({array}, ({rows}, {cols}), ({stride}, 1), ({at[1:-1]}), {shape}, (1, 0)), "
+                "boundary_check=(0, 1))")
+
+    # ---- Expressions
+
+    def literal(self, type_):
+        if type_ in FLOATS:
+            return self.pick("0.5", "2.0", "-1.0", "3", "0.25")
+        return self.pick("1", "2", "3", "7", "100") if type_[0] == "u" or type_ == "int1" else self.pick("1", "-2", "5", "-7", "60")
+
+    def tile(self, shape, type_, depth=1):
+        """An expression of that shape and type."""
+        exact = self.known(shape, [type_])
+        if exact and self.chance(.6):
+            return self.random.choice(exact)[0]
+        other = self.known(shape)
+        if other and self.chance(.5):
+            return self.converted(self.random.choice(other), type_)
+        if depth and self.chance(.4) and (given := self.from_other_shape(shape, type_)):
+            return given
+        if type_ in INTEGERS and self.chance(.2):
+            indices = " + ".join(f"{self.along(shape, a)} * {self.pick(1, 3, 5)}" for a in range(len(shape)))
+            return f"({indices}).to(tl.{type_})"
+        if type_ in INTEGERS + FLOATS and self.chance(.06):
+            return f"tl.full({list(shape)}, {self.literal(type_)}, tl.{type_})"
+        return self.load(shape, type_)
+
+    def converted(self, tile, type_):
+        name, _, given = tile
+        if given == type_:
+            return name
+        if given in INTEGERS and type_ in INTEGERS and BITS[given] == BITS[type_] and self.chance(.5):
+            return f"{name}.to(tl.{type_}, bitcast=True)"
+        if given in FLOATS + FLOAT8 and type_ in INTEGERS:
+            wide = f"{name}.to(tl.float32)"
+            whole = f"tl.minimum(tl.maximum({wide}, {0 if type_[0] == 'u' else -100}.0), 100.0)"
+            return f"{whole}.to(tl.{type_})"
+        if type_ == "int1":
+            return f"({name} != 0)" if given not in FLOAT8 else f"({name}.to(tl.float32) > 0.0)"
+        return f"{name}.to(tl.{type_})"
+
+    def from_other_shape(self, shape, type_):
+        """A tile of another shape, moved or reduced; or nothing."""
+        found = list(self.tiles)
+        self.random.shuffle(found)
+        for tile in found:
+            name, given, t = tile
+            if t in FLOAT8 or t == "int1" and type_ != "int1":
+                continue
+            value = None
+            if given == tuple(reversed(shape)) and len(shape) == 2:
+                value = self.pick(f"tl.trans({name})", f"{name}.T")
+            elif math.prod(given) == math.prod(shape):
+                value = f"tl.reshape({name}, {list(shape)})"
+            elif len(given) == len(shape) + 1:
+                axes = [a for a in range(len(given)) if given[:a] + given[a + 1:] == shape]
+                if axes and t != "int1":
+                    value = f"tl.{self.pick('sum', 'max', 'min')}({name}, axis={self.random.choice(axes)})"
+            elif len(given) + 1 == len(shape):
+                axes = [a for a in range(len(shape)) if shape[:a] + shape[a + 1:] == given]
+                if axes:
+                    axis = self.random.choice(axes)
+                    value = f"tl.broadcast_to(tl.expand_dims({name}, {axis}), {list(shape)})"
+            if value:
+                return self.bounded(value, type_) if type_ in FLOATS else self.converted((value, shape, "int64" if t in INTEGERS else t), type_)
+        return None
+
+    def bounded(self, value, type_):
+        """Keeps numbers small, so that they are exact."""
+        limit = self.pick(2, 4, 16)
+        return f"tl.minimum(tl.maximum({value}, -{limit}), {limit}).to(tl.{type_})"
+
+    def expression(self, shape, type_):
+        if type_ in FLOAT8 or type_ == "int1":
+            return self.choice_of(shape, type_)
+        first = self.tile(shape, type_)
+        second = self.literal(type_) if self.chance(.3) else self.tile(shape, self.pick(type_, type_, type_, *(
+            FLOATS[:3] if type_ in FLOATS else [type_])))
+        kind = self.random.random()
+        if kind < .12:
+            return f"tl.where({self.condition(shape)}, {first}, {second})"
+        if kind < .22:
+            return f"tl.{self.pick('maximum', 'minimum')}({first}, {second})"
+        if type_ in FLOATS:
+            if kind < .3:
+                return self.special(first)
+            if kind < .38 and type_ in ("float32", "float16"):
+                return f"({first} / (tl.abs({first}) + 1))"
+            return f"({first} {self.pick('+', '-', '*')} {second})"
+        if kind < .3:
+            return f"({first} {self.pick('<<', '>>')} {self.pick(1, 2, BITS[type_] - 1)})"
+        if kind < .4 and BITS[type_] < 64:
+            divisor = self.pick("3", "7", f"({self.tile(shape, type_)} | 1)")
+            return f"({first} {self.pick('//', '%')} {divisor})"
+        return f"({first} {self.pick('+', '-', '*', '&', '|', '^')} {second})"
+
+    def special(self, value):
+        x = f"tl.minimum(tl.maximum({value}.to(tl.float32), -4.0), 4.0)"
+        return self.pick(f"tl.exp({x})", f"tl.exp2({x})", f"tl.sqrt(tl.abs({x}))", f"tl.sigmoid({x})", f"tl.floor({x})",
+                         f"tl.fma({x}, {x}, {x})", f"tl.sin({x})")
+
+    def condition(self, shape):
+        found = self.known(shape, ["int1"])
+        if found and self.chance(.5):
+            return self.random.choice(found)[0]
+        type_ = self.pick(*self.types)
+        return f"({self.tile(shape, type_, 0)} {self.pick('<', '>', '==', '!=', '<=')} {self.pick(self.literal(type_), self.tile(shape, type_, 0))})"
+
+    def choice_of(self, shape, type_):
+        if type_ == "int1":
+            return self.pick(self.condition(shape), f"({self.condition(shape)} {self.pick('&', '|', '^')} {self.condition(shape)})")
+        return f"tl.where({self.condition(shape)}, {self.tile(shape, type_)}, {self.tile(shape, type_)})"
+
+    # ---- Statements
+
+    def assign(self):
+        """A new tile, or another value of one."""
+        if self.tiles and self.chance(.55):
+            name, shape, type_ = self.random.choice(self.tiles)
+        else:
+            name, shape, type_ = self.new_name("x"), self.shape(), self.type()
+        value = self.expression(shape, type_)
+        if type_ in FLOATS:
+            value = self.bounded(value, type_) if self.chance(.7) else f"({value}).to(tl.{type_})"
+        elif type_ != "int1" and type_ not in FLOAT8:
+            value = f"({value}).to(tl.{type_})"
+        self.put(f"{name} = {value}")
+        self.note(name, shape, type_)
+
+    def note(self, name, shape, type_):
+        if not any(t[0] == name for t in self.tiles):
+            self.tiles.append((name, shape, type_))
+
+    def helper(self, name):
+        self.helpers.add(name)
+        return name
+
+    def along_an_axis(self):
+        """A reduction, a scan, or elements in another order, as a tile of its own."""
+        found = self.known(types=INTEGERS + FLOATS)
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        axis = self.random.randrange(len(shape))
+        less = shape[:axis] + shape[axis + 1:]
+        name = self.new_name("r")
+        wide = "int64" if type_ in INTEGERS else "float32"
+        into = f".to(tl.{wide})"
+        x = f"{source}{into}"
+        options = [(f"tl.cumsum({x}, {axis}{self.pick('', ', reverse=True')})", shape, wide),
+                   (f"tl.flip({source}, {axis})", shape, type_)]
+        if less:
+            options += [(f"tl.{self.pick('sum', 'max', 'min')}({x}, {axis})", less, wide),
+                        (f"tl.{self.pick('argmax', 'argmin')}({source}, {axis})", less, "int32")]
+        if type_ in INTEGERS:
+            combine = self.helper(self.pick("largest", "bits", "later", "sums"))
+            options += [(f"tl.associative_scan({source}, {axis}, {combine})", shape, type_)]
+            if less:
+                options += [(f"tl.reduce({source}, {axis}, {self.helper(self.pick('largest', 'bits'))})", less, type_),
+                            (f"tl.xor_sum({source}, {axis})", less, type_)]
+            if len(shape) == 1:
+                options += [(f"tl.histogram({source}, 16)", (16, ), "int32")]
+        if shape[-1] & (shape[-1] - 1) == 0:
+            options += [(f"tl.sort({source}{self.pick('', ', descending=True')})", shape, type_)]
+            options += [(f"tl.gather({source}, ({self.tile(shape, 'int32', 0)}) & {shape[axis] - 1}, {axis})", shape, type_)] if shape[axis] & (shape[axis] - 1) == 0 else []
+        value, shape, type_ = self.random.choice(options)
+        self.put(f"{name} = {value}")
+        if type_ == "float32":
+            self.put(f"{name} = {self.bounded(name, type_)}")
+        self.note(name, shape, type_)
+
+    def rearranged(self):
+        """join, split, interleave, cat, permute."""
+        found = [t for t in self.known() if math.prod(t[1]) * 2 <= MOST]
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        partner = self.tile(shape, type_, 0)
+        name = self.new_name("y")
+        options = [(f"tl.join({source}, {partner})", (*shape, 2)),
+                   (f"tl.interleave({source}, {partner})", (*shape[:-1], 2 * shape[-1]))]
+        if len(shape) == 1:
+            options += [(f"tl.cat({source}, {partner})", (2 * shape[0], ))]
+        if len(shape) == 3:
+            dims = self.random.sample(range(3), 3)
+            options += [(f"tl.permute({source}, {dims})", tuple(shape[d] for d in dims))]
+        if shape[-1] == 2 and len(shape) > 1:
+            self.put(f"{name}, {name}b = tl.split({source})")
+            self.note(name, shape[:-1], type_)
+            return self.note(name + "b", shape[:-1], type_)
+        value, shape = self.random.choice(options)
+        self.put(f"{name} = {value}")
+        self.note(name, shape, type_)
+
+    def through_memory(self):
+        """Stores a tile and loads it, or a part of it, at other places: a program has one order."""
+        found = self.known(types=INTEGERS + FLOATS)
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        array = self.array(f"mem_{type_}", type_, 4 * LENGTH, "zero")
+        base = f"{array} + pid * {LENGTH}"
+        places, _ = self.places(shape, loads=False)
+        mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
+        self.put(f"tl.store({base} + {places}, {source}{mask})")
+        target = self.random.choice(self.known(types=[type_]))
+        places, _ = self.places(target[1])
+        self.put(f"{target[0]} = tl.load({base} + {places})")
+
+    def atomic(self):
+        found = self.known(types=["int32", "int64", "uint32", "float32"])
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        kind = "add" if type_ == "float32" else self.pick("add", "max", "min", "xor", "or")
+        array = self.array(f"sum_{kind}_{type_}", type_, LENGTH, "zero")
+        places, _ = self.places(shape)
+        if self.chance(.3):
+            places = f"({self.tile(shape, 'int32', 0)} & 255)"
+        mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
+        value = source if type_ != "float32" else f"tl.floor(tl.minimum(tl.maximum({source}, -8.0), 8.0))"
+        self.put(f"tl.atomic_{kind}({array} + {places}, {value}{mask})")
+
+    def product(self):
+        """A tl.dot, at times in a loop of its own along K."""
+        kind = self.pick("float16", "float16", "bfloat16", "float32", "int8", "float8e4nv")
+        m, n, k = (self.pick(*(e for e in self.extents if e >= 16), 16, 32) for _ in range(3))
+        if kind in ("int8", "float8e4nv"):
+            k = max(k, 32)
+        if m * n * k * self.work > 1 << 19 or m * k > MOST * 2 or k * n > MOST * 2 or m * n > MOST * 4:
+            return self.assign()
+        out = "int32" if kind == "int8" else "float32"
+        sums = self.known((m, n), [out])
+        name = self.random.choice(sums)[0] if sums and self.chance(.7) else None
+        if name is None:
+            name = self.new_name("acc")
+            self.put(f"{name} = tl.zeros(({m}, {n}), tl.{out})")
+        option = ', input_precision="ieee"' if kind == "float32" and self.chance(.4) else ""
+        loops = self.chance(.5)
+        if loops:
+            counter = self.new_name("k")
+            steps = self.pick("n", "m", "3")
+            self.put(f"for {counter} in tl.range(0, {steps}{self.pick('', ', num_stages=2', ', num_stages=3')}):")
+            self.depth += 1
+            self.counters.append(counter)
+        a = self.operand((m, k), kind)
+        b = self.operand((k, n), kind)
+        self.put(self.pick(f"{name} = tl.dot({a}, {b}, {name}{option})", f"{name} += tl.dot({a}, {b}{option})"))
+        if loops:
+            self.counters.pop()
+            self.depth -= 1
+        if out == "float32" and self.chance(.5):
+            self.put(f"{name} = {self.bounded(name, out)}")
+        self.note(name, (m, n), out)
+
+    def operand(self, shape, kind):
+        choice = self.random.random()
+        if choice < .35 and (found := self.known(shape)):
+            return self.small(self.converted(self.random.choice(found), kind), kind)
+        if choice < .5:
+            return f"tl.trans({self.load(shape[::-1], kind)})"
+        return self.load(shape, kind)
+
+    def small(self, value, kind):
+        if kind in FLOAT8:
+            return value
+        if kind == "int8":
+            return f"({value} & 15)"
+        return f"tl.minimum(tl.maximum({value}, -2), 2).to(tl.{kind})"
+
+    def scalar_condition(self):
+        s = self.pick(*self.scalars, *self.counters, *self.counters)
+        return self.pick(f"{s} > 1", f"{s} % 2 == 0", f"{s} == 2", "n < m", f"({s} < 3) & (m > 1)")
+
+    def block(self, statements, nest):
+        self.depth += 1
+        tiles, before = list(self.tiles), len(self.lines)
+        for _ in range(statements):
+            self.statement(nest)
+        if len(self.lines) == before:
+            self.put("pass")
+        self.tiles = tiles
+        self.depth -= 1
+
+    def loop(self, nest):
+        counter = self.new_name("i")
+        end = self.pick("n", "m", "3", "m % 3", "n + 1")
+        kind = self.random.random()
+        self.work *= 4
+        if kind < .15:
+            self.put(f"{counter} = {end} + pid * 0", f"while {counter} > 0:")
+            self.scalars.append(counter)
+            self.block(self.pick(1, 2), nest - 1)
+            self.put(f"    {counter} -= 1")
+            self.scalars.remove(counter)
+        else:
+            stages = self.pick("", "", ", num_stages=1", ", num_stages=2", ", num_stages=3")
+            self.put(f"for {counter} in " + (f"tl.range(0, {end}{stages}):" if kind < .7 else self.pick(
+                f"range({end}, -1, -1):", f"range(pid, {end}, 2):", "tl.static_range(2):")))
+            self.counters.append(counter)
+            self.block(self.pick(1, 2, 2, 3), nest - 1)
+            self.counters.pop()
+        self.work //= 4
+
+    def branch(self, nest):
+        self.put(f"if {self.scalar_condition()}:")
+        self.block(self.pick(1, 2), nest - 1)
+        if self.chance(.5):
+            self.put("else:")
+            self.block(self.pick(1, 2), nest - 1)
+
+    def statement(self, nest):
+        kind = self.random.random()
+        if nest and kind < .2:
+            return self.loop(nest)
+        if nest and kind < .3:
+            return self.branch(nest)
+        if self.products and kind < .5:
+            return self.product()
+        if kind < .6:
+            return self.along_an_axis()
+        if kind < .67:
+            return self.rearranged()
+        if kind < .74:
+            return self.through_memory()
+        if kind < .78:
+            return self.atomic()
+        return self.assign()
+
+    def finish(self):
+        """Stores all tiles."""
+        ends = {}
+        for name, shape, type_ in self.tiles:
+            places, span = self.places(shape, loads=False)
+            out = self.array("out_" + type_, type_, 0, "zero") if type_ != "int1" else self.array("out_int8", "int8", 0, "zero")
+            begin = ends.get(out, 0)
+            ends[out] = begin + 4 * span
+            value = name if type_ != "int1" else f"{name}.to(tl.int8)"
+            self.put(f"tl.store({out} + {begin} + pid * {span} + {places}, {value})")
+        for out, end in ends.items():
+            self.arrays[out]["length"] = end
+
+    def write(self):
+        self.put("pid = tl.program_id(0)")
+        for _ in range(2):
+            name, shape, type_ = self.new_name("x"), self.shape(), self.pick(*self.types)
+            self.put(f"{name} = {self.load(shape, type_)}")
+            self.note(name, shape, type_)
+        for _ in range(self.pick(2, 4, 6, 8)):
+            self.statement(2)
+        self.finish()
+        names = [*self.arrays, "n", "m"]
+        self.random.shuffle(names)
+        helpers = "".join(f"@triton.jit\ndef {h}({HELPERS[h][0]}):\n    return {HELPERS[h][1]}\n\n\n" for h in sorted(self.helpers))
+        return helpers + f"@triton.jit\ndef kernel({', '.join(names)}):\n" + "\n".join(self.lines) + "\n"
+
+
+def case(seed):
+    """A kernel as a dictionary: its text, arrays and numbers by the names of parameters, the grid and options."""
+    kernel = Kernel(seed)
+    text = kernel.write()
+    return {
+        "text": text, "arrays": kernel.arrays, "numbers": {name: kernel.pick(0, 1, 2, 3, 4, 5) for name in "nm"},
+        "programs": kernel.pick(1, 1, 2, 3), "num_warps": kernel.warps, "num_stages": kernel.pick(1, 2, 3, 4)
+    }

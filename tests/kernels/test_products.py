@@ -1,0 +1,249 @@
+"""Products of the kernel library beside gemm against numpy in double precision: batches, quantised weights, convolutions, and linear
+layers with cross entropy in parts; tokens drawn from logits."""
+
+import unittest
+
+import test_library
+from test_library import ACTIVATIONS, Array, DEVICE, call, empty, kernels, log_softmax, normal, np, random, softmax, tegula
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+class Case(unittest.TestCase):
+
+    def near(self, *args, **how):
+        test_library.Library.near(self, *args, **how)
+
+    def refused(self, text, entry, *args, **kwargs):
+        with self.assertRaises(tegula.LaunchError) as caught:
+            call(entry, *args, **kwargs)
+        self.assertEqual(str(caught.exception), text)
+
+
+class Batched(Case):
+
+    def test_shapes(self):
+        for i, (batch, m, n, k) in enumerate(((1, 1, 1, 1), (3, 5, 7, 9), (2, 70, 130, 40), (5, 33, 16, 64), (2, 3, 4, 0))):
+            kind = ("f16", "bf16")[i % 2]
+            a, b, bias, c = normal((batch, m, k), kind), normal((batch, k, n), kind), normal(n), empty((batch, m, n))
+            call(kernels.batched_gemm, c, a, b, bias, epilogue="silu")
+            self.near(c, ACTIVATIONS["silu"](a.exact @ b.exact + bias.exact), scale=10, what=f"{batch} {m} {n} {k}")
+
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_views(self):
+        """Heads of attention: scores of queries and keys that lie token by token, transposed, and one matrix for all."""
+        x = random.standard_normal((2, 20, 3, 16)).astype(np.float16)
+        q = x[0].transpose(1, 0, 2)
+        for keys in (x[1].transpose(1, 2, 0), np.broadcast_to(x[1, :, 0].T, (3, 16, 20))):
+            scores = np.zeros((3, 20, 20), np.float32)
+            kernels.batched_gemm(scores, q, keys)
+            self.near(scores.astype(np.float64), q.astype(np.float64) @ keys.astype(np.float64), scale=10)
+
+    def test_refusals(self):
+        a, c = normal((2, 4, 8), "f16"), empty((2, 4, 4))
+        self.refused("batched_gemm: b is 3 x 8 x 4, but out is 2 x 4 x 4\n  hint: both have the same number of batch", kernels.batched_gemm, c,
+                     a, normal((3, 8, 4), "f16"))
+
+
+class QuantisedWeights(Case):
+    """Weights that quantise_rows and quantise_groups make, and others bit by bit."""
+
+    def weights(self, n, k, format):
+        """An array of weights, and what they stand for."""
+        if format == "int8":
+            w = random.integers(-128, 128, (n, k))
+            return Array(w, "i8"), w.astype(float)
+        code = random.integers(0, 16, (n, k))
+        value = {"int4": (code ^ 8) - 8, "uint4": code, "e2m1": E2M1[code & 7] * np.where(code < 8, 1, -1)}[format]
+        return Array(code[:, ::2] | code[:, 1::2] << 4, "u8"), value.astype(float)
+
+    def check(self, m, n, k, format, group, kind="f16", with_zeros=False, scales_kind="f32"):
+        b, value = self.weights(n, k, format)
+        groups = -(-k // group) if group else 1
+        scales = Array(random.uniform(0.5, 1.5, (n, groups)), scales_kind)
+        zeros = Array(random.integers(0, 16, (n, groups)), "u8") if with_zeros else None
+        at = np.arange(k) // group if group else np.zeros(k, int)
+        w = (value - (zeros.exact[:, at] if with_zeros else 0)) * scales.exact[:, at]
+        a, bias, c = normal((m, k), kind), normal(n), empty((m, n))
+        call(kernels.quantised_gemm, c, a, b, scales, zeros=zeros, bias=bias, epilogue="relu", packed=format if b.kind == "u8" else "int4",
+             group=str(group))
+        exact = ACTIVATIONS["relu"](a.exact @ w.T + bias.exact)
+        self.near(c, exact, scale=30 * max(1, k)**0.5, what=f"{m} {n} {k} {format} {group} {kind}")
+
+    def test_formats(self):
+        for i, format in enumerate(("int8", "int4", "uint4", "e2m1")):
+            for j, group in enumerate((0, 32, 64, 128)):
+                self.check((3, 17, 1, 40)[j], (24, 70, 130, 16)[i], (264, 160, 200, 384)[j], format, group, ("f16", "bf16")[(i + j) % 2],
+                           format != "e2m1" and j % 2 == 1, ("f32", "f16", "bf16")[j % 3])
+
+    def test_many_rows_and_few_columns(self):
+        self.check(140, 65, 136, "int4", 0)
+        self.check(97, 1, 8, "uint4", 0, "bf16", True)
+        self.check(1, 1, 1, "int8", 0)
+        self.check(2, 5, 0, "int8", 0)
+        self.check(2, 33, 77, "int8", 32)
+
+    def test_what_is_quantised(self):
+        """A round trip: weights as quantise_groups leaves them, scales as powers of two among them."""
+        w, a, c = normal((40, 256)), normal((5, 256), "bf16"), empty((5, 40))
+        for packed, scale_kind in (("int4", "f32"), ("e2m1", "u8")):
+            b = Array(np.zeros((40, 128)), "u8")
+            scales = Array(np.zeros((40, 8)), "u8") if scale_kind == "u8" else empty((40, 8))
+            call(kernels.quantise_groups, b, scales, w, group="32", packed=packed)
+            back = empty((40, 256))
+            call(kernels.dequantise, back, b, scales, group="32", packed=packed)
+            call(kernels.quantised_gemm, c, a, b, scales, packed=packed, group="32")
+            self.near(c, a.exact @ back.now().T, scale=30)
+        memory = Array(np.zeros((40, 256)), "u8")
+        scales = empty((40, 1))
+        b = tegula.reinterpret(memory.memory, tegula.float8e4nv)
+        kernels.quantise_rows(b, scales.given, w.given)
+        back = empty((40, 256))
+        kernels.dequantise(back.given, b, scales.given)
+        kernels.quantised_gemm(c.given, a.given, b, scales.given)
+        self.near(c, a.exact @ back.now().T, scale=30)
+
+    def test_refusals(self):
+        a, c, b = normal((2, 16), "f16"), empty((2, 4)), Array(np.zeros((4, 8)), "u8")
+        one = empty((4, 1))
+        self.refused("quantised_gemm: scales has 3 columns, expected 1: one for 32 columns of b", kernels.quantised_gemm, c, a, b,
+                     empty((4, 3)), group="32")
+        self.refused("quantised_gemm: b has 8 columns, but a has 16", kernels.quantised_gemm, c, a, Array(np.zeros((4, 8)), "i8"), one)
+        self.refused(
+            "quantised_gemm: rows of b hold 12 numbers of 4 bits, 6 bytes apart\n  hint: eight of them are read at a time: their number is a "
+            "multiple of 8, and rows begin at multiples of 4 bytes", kernels.quantised_gemm, c, normal((2, 12), "f16"),
+            Array(np.zeros((4, 6)), "u8"), one)
+        float8 = tegula.reinterpret(Array(np.zeros((4, 16)), "u8").memory, tegula.float8e4nv)
+        self.refused("quantised_gemm: weights of type float8 have no zeros, expected integers", kernels.quantised_gemm, c, a, float8, one,
+                     zeros=one)
+
+
+def convolution(x, w, stride, padding, dilation, groups):
+    batch, height, width, channels = x.shape
+    outputs, rows, cols, each = w.shape
+    padded = np.pad(x, ((0, 0), (padding[0],) * 2, (padding[1],) * 2, (0, 0)))
+    extent = [(padded.shape[1 + i] - dilation[i] * (w.shape[1 + i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    out = np.zeros((batch, *extent, outputs))
+    for r in range(rows):
+        for s in range(cols):
+            seen = padded[:, r * dilation[0]:, s * dilation[1]:][:, :(extent[0] - 1) * stride[0] + 1:stride[0], :(extent[1] - 1) * stride[1] +
+                                                                 1:stride[1]]
+            for g in range(groups):
+                of = slice(g * outputs // groups, (g + 1) * outputs // groups)
+                out[..., of] += seen[..., g * each:(g + 1) * each] @ w[of, r, s].T
+    return out
+
+
+class Convolution(Case):
+
+    def test_shapes(self):
+        for i, (batch, height, width, channels, outputs, kernel, stride, padding, dilation, groups) in enumerate((
+            (1, 1, 1, 1, 1, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+            (2, 9, 7, 3, 20, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+            (1, 12, 11, 64, 24, (3, 2), (2, 1), (1, 0), (1, 2), 1),
+            (2, 8, 8, 40, 16, (1, 1), (2, 2), (0, 0), (1, 1), 1),
+            (1, 10, 9, 12, 8, (5, 3), (1, 2), (2, 3), (2, 1), 4),
+            (1, 6, 6, 128, 70, (3, 3), (1, 1), (1, 1), (1, 1), 2),
+            (1, 7, 5, 6, 6, (3, 3), (1, 1), (1, 1), (1, 1), 6),
+        )):
+            kind = ("f16", "bf16")[i % 2]
+            x, w = normal((batch, height, width, channels), kind), normal((outputs, *kernel, channels // groups), kind)
+            exact = convolution(x.exact, w.exact, stride, padding, dilation, groups)
+            bias, out = normal(outputs), empty(exact.shape)
+            call(kernels.conv2d, out, x, w, bias, *stride, *padding, *dilation, groups, epilogue="leaky_relu")
+            self.near(out, ACTIVATIONS["leaky_relu"](exact + bias.exact), scale=30, what=f"case {i}")
+
+    def test_refusals(self):
+        x, w, out = normal((1, 8, 8, 4), "f16"), normal((6, 3, 3, 4), "f16"), empty((1, 8, 8, 6))
+        self.refused("conv2d: out_height of out is 8, expected 6 of height 8 with a kernel of 3", kernels.conv2d, out, x, w)
+        self.refused("conv2d: w has 4 channels, expected 2: x has 4, in 2 groups", kernels.conv2d, out, x, w, groups=2)
+        self.refused("conv2d: 4 channels and 6 output channels cannot be divided into 3 groups", kernels.conv2d, out, x, w, groups=3)
+        self.refused("conv2d: stride_w is 0, dilation_w 1 and padding_w 0, expected 1, 1 and 0 or more", kernels.conv2d, out, x, w, padding_h=1,
+                     stride_w=0)
+
+
+class LinearCrossEntropy(Case):
+
+    def test_parts(self):
+        for rows, k, vocabulary, chunk, mean in ((1, 8, 5, 1, False), (7, 24, 50, 3, True), (6, 16, 300, 6, True), (5, 16, 40, 9, False)):
+            x, weight = normal((rows, k), "bf16", 0.5), normal((vocabulary, k), "bf16", 0.5)
+            targets = random.integers(0, vocabulary, rows)
+            targets[rows // 2] = -100 if rows > 1 else targets[0]
+            kept = targets != -100
+            factor = 1.5 / (kept.sum() if mean else 1)
+            losses, lse, dx, dweight, logits = empty(rows), empty(rows), empty((rows, k), "bf16"), empty((vocabulary, k)), empty(
+                (chunk, vocabulary), "bf16")
+            call(kernels.linear_cross_entropy, losses, dx, dweight, x, weight, Array(targets, "i64"), logits, lse, factor=1.5, mean=mean)
+            z = x.exact @ weight.exact.T
+            p = log_softmax(z)
+            self.near(losses, np.where(kept, -p[np.arange(rows), np.maximum(targets, 0)] * factor, 0), scale=2e3 * factor)  # logits are bfloat16
+            grad = (softmax(z) - np.eye(vocabulary)[np.maximum(targets, 0)]) * kept[:, None] * factor
+            self.near(dx, grad @ weight.exact, "bf16", 2 * factor)
+            self.near(dweight, grad.T @ x.exact, "bf16", 2 * factor)
+            before = dweight.now()
+            call(kernels.linear_cross_entropy, losses, None, dweight, x, weight, Array(targets, "i64"), logits, factor=1.5, mean=mean,
+                 accumulate=True)
+            self.near(dweight, 2 * before, scale=1)
+            again = empty(rows)
+            call(kernels.linear_cross_entropy, again, None, None, x, weight, Array(targets, "i64"), logits, factor=1.5, mean=mean)
+            np.testing.assert_array_equal(again.now(), losses.now())
+
+    def test_nothing(self):
+        dweight, x = empty((5, 8)), normal((0, 8), "bf16")
+        call(kernels.linear_cross_entropy, empty(0), None, dweight, x, normal((5, 8), "bf16"), Array(np.zeros(0), "i64"), empty((3, 5), "bf16"))
+        np.testing.assert_array_equal(dweight.now(), 0)
+        self.refused("linear_cross_entropy: logits has no rows, expected room for one at least", kernels.linear_cross_entropy, empty(2), None,
+                     dweight, normal((2, 8), "bf16"), normal((5, 8), "bf16"), Array(np.zeros(2), "i64"), empty((0, 5), "bf16"))
+
+
+class Sample(Case):
+
+    def kept(self, x, temperature, k, p):
+        """Columns that may be drawn."""
+        kept = x > -np.inf
+        if 0 < k < x.size:
+            kept &= x >= np.sort(x)[-k]
+        if temperature > 0 and p < 1:
+            weight = np.where(kept, np.exp((x - x.max()) / temperature), 0)
+            order = np.argsort(-x, kind="stable")
+            last = np.searchsorted(np.cumsum(weight[order]), p * weight.sum() * (1 - 1e-6))
+            kept &= x >= x[order[min(last, x.size - 1)]]
+        return kept
+
+    def test_columns_that_are_kept(self):
+        for rows, cols, kind in ((3, 1, "f32"), (20, 50, "f32"), (12, 300, "bf16"), (12, 1000, "f16"), (2, 140000, "bf16")):
+            x = normal((rows, cols), kind, 3)
+            temperature, top_k = random.choice([0, 0.5, 1, 2], rows), random.choice([0, 1, 5, cols], rows)
+            top_p = random.choice([0, 0.1, 0.5, 0.9, 1], rows)
+            out = Array(np.full(rows, 77), "i64")
+            call(kernels.sample_rows, out, x, Array(temperature, "f32"), Array(top_k, "i32"), Array(top_p, "f32"), seed=rows)
+            for r, column in enumerate(out.now().astype(int)):
+                what = f"{cols} {temperature[r]} {top_k[r]} {top_p[r]}"
+                if temperature[r] == 0:
+                    self.assertEqual(column, np.argmax(x.exact[r]), what)
+                else:
+                    self.assertTrue(self.kept(x.exact[r], temperature[r], top_k[r], np.float32(top_p[r]))[column], what)
+
+    def test_probabilities(self):
+        p, rows = np.array([0.5, 0.25, 0.15, 0.1]), 4000
+        x = Array(np.tile(np.log(p), (rows, 1)), "f32")
+        for how, exact in (({}, p), ({"top_p": 0.8}, np.array([0.5, 0.25, 0.15, 0]) / 0.9), ({"top_k": 2}, np.array([2, 1, 0, 0]) / 3),
+                           ({"temperature": 0.5}, p**2 / (p**2).sum())):
+            out = Array(np.zeros(rows), "i32")
+            given = {k: Array(np.full(rows, v), "i32" if k == "top_k" else "f32") for k, v in how.items()}
+            call(kernels.sample_rows, out, x, seed=5, **given)
+            found = np.bincount(out.now().astype(int), minlength=4) / rows
+            np.testing.assert_allclose(found, exact, atol=4 * np.sqrt(0.25 / rows), err_msg=str(how))
+            self.assertTrue((found[exact == 0] == 0).all())
+
+    def test_rows_without_numbers(self):
+        x = np.zeros((4, 300))
+        x[0], x[1, 7], x[2, :299], x[3, 5] = -np.inf, np.inf, -np.inf, np.nan
+        out = Array(np.full(4, 77), "i64")
+        call(kernels.sample_rows, out, Array(x, "f32"), seed=1)
+        self.assertEqual(list(out.now()[:3]), [-1, -1, 299])
+        self.assertTrue(out.now()[3] != 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
