@@ -175,7 +175,8 @@ def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows
         p, lse = probabilities(z, PARTS)
         total = 0.0
         if SMOOTH:
-            total = tl.sum(tl.reshape(row_sum(tl.where(mask, z, 0.0), PARTS), [1]), axis=0)
+            shown = tl.where(mask, z, 0.0)
+            total = row_sum(shown, PARTS) if PARTS > 1 else tl.sum(tl.sum(shown, axis=1), axis=0)
         keep = target != ignore
         if GRADIENT:
             scale = tl.where(at_target == at_target, factor, float("nan"))
