@@ -66,6 +66,21 @@ def columns(BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr):
 
 
 @triton.jit
+def elements_of_tile(tile, rows, cols, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr,
+                     EVEN: tl.constexpr):
+    """Rows and columns of a tile of ROWS whole rows, or of one divided row, and which of them the matrix has."""
+    if PARTS > 1:
+        row = tile
+    else:
+        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+    col = columns(BLOCK, PARTS, WARPS)
+    mask = inside(col, cols, EVEN)
+    if ROWS > 1:
+        mask = mask & (row < rows)
+    return row, col, mask
+
+
+@triton.jit
 def warp_sums(x):
     return tl.sum(tl.sum(x, axis=1), axis=2)
 
