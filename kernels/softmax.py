@@ -12,8 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, elements_of_tile, extent, in_line, inside, join_sums, row_max, row_sum, to_row,
-                   warp_maxima, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, elements_of_tile, extent, in_line, inside, join_sums, row_max,
+                   row_sum, to_row, warp_maxima, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
