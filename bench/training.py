@@ -165,7 +165,9 @@ class CrossEntropy(Rows):
         return self.heuristics(how | flags, power_of_two)
 
     def grid(self, how):
-        return min(self.rows, max(1, how["PROGRAMS"] * SMS // how.get("num_ctas", 1)))
+        blocks = how.get("num_ctas", 1)
+        at_once = max(1, SMS // blocks * 15 // 16) if blocks >= 4 else SMS // blocks  # as kernels/launch_rules.cpp has it
+        return min(self.rows, max(1, how["PROGRAMS"] * at_once))
 
     def arguments(self):
         n = self.cols
@@ -495,7 +497,8 @@ SHAPES = [(16384, 4096), (8192, 8192), (4096, 16384), (131072, 128)]
 CASES = [*(NormBackward(center, *shape) for shape in SHAPES for center in (False, True)), CrossEntropy(4096, 131072),
          CrossEntropy(8192, 32000), ColumnSums(65536, 4096), Quantise(16384, 4096),
          Quantise(16384, 4096, groups=True), Quantise(2048, 65536), Order(64, 131072, 64),
-         Order(64, 131072, 50, torch.bfloat16), Order(4096, 4096, 4096), Order(4096, 4096, 64), Embedding(32768, 32000, 4096),
+         Order(64, 131072, 50, torch.bfloat16), Order(4096, 4096, 4096), Order(4096, 4096, 4096, torch.bfloat16),
+         Order(16384, 1024, 1024), Order(4096, 4096, 64), Embedding(32768, 32000, 4096),
          Embedding(8192, 32000, 4096, backward=True), AdamW(22, 2048)]
 SMALL = [NormBackward(False, 7, 500), NormBackward(True, 300, 128), NormBackward(True, 9, 20000), NormBackward(True, 9, 16384), NormBackward(False, 6, 8192), CrossEntropy(3, 5000), CrossEntropy(2, 70000),
          ColumnSums(300, 257), Quantise(7, 500), Quantise(5, 640, groups=True), Order(2, 3000, 50), Order(3, 500, 500),

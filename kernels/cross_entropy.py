@@ -19,7 +19,15 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import extent
+from tiles import columns, extent, in_line, inside, join_sums, row_sum, to_row, warp_maxima, warp_sums
+
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+# Blocks of a cluster, warps of each, PROGRAMS, STAGES and registers a thread at most.
+CLUSTERS = [(1, 16, 1, 2, None), (1, 8, 2, 2, 128), (2, 16, 1, 2, None), (2, 16, 2, 1, 64), (2, 8, 2, 2, 128),
+            (2, 8, 3, 1, 80), (4, 16, 1, 2, None), (4, 16, 2, 1, 64), (4, 8, 3, 1, 80), (8, 16, 1, 2, None),
+            (8, 16, 2, 1, 64), (8, 8, 2, 1, 128), (8, 8, 3, 1, 80), (16, 16, 2, 1, 64), (16, 8, 3, 1, 80),
+            (16, 8, 2, 2, 128), (16, 16, 1, 2, None)]
 
 
 def configs():
@@ -28,12 +36,9 @@ def configs():
         for programs in [1, 2, 4]:
             if warps * programs <= 64:
                 found.append(triton.Config({"PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
-    for blocks, warps, limit in [(2, 8, None), (2, 16, None), (2, 16, 64), (2, 32, None), (4, 8, None), (4, 16, None), (4, 32, None),
-                                 (8, 8, None), (8, 16, None), (8, 16, 64), (16, 8, None), (16, 16, None), (16, 16, 64)]:
-        for programs in [1, 2, 4]:
-            if warps * programs <= 64:
-                how = {"PIECE": 0, "PROGRAMS": programs, "STAGES": 1}
-                found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
+    for blocks, warps, programs, stages, limit in CLUSTERS:
+        how = {"PIECE": 0, "PROGRAMS": programs, "STAGES": stages}
+        found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
     for warps, programs, piece in [(32, 1, 8192), (16, 1, 4096), (16, 2, 4096), (32, 1, 16384), (16, 1, 8192), (16, 2, 8192),
                                    (32, 2, 8192), (8, 4, 2048), (8, 2, 4096), (32, 1, 32768), (4, 4, 1024)]:
         for stages in [1, 2, 3]:
@@ -55,9 +60,11 @@ def fitting(configs, named_args, **kwargs):
             threads *= config.num_ctas
             each = extent(cols, size, config.num_warps * config.num_ctas, 1) / threads
             threads = threads // config.num_ctas
-            if config.num_ctas > 1 and cols < 6144 * config.num_ctas:
+            if config.num_ctas > 1 and cols < 4096 * config.num_ctas:
                 continue
-            if (each >= 4 or config.num_warps == 4) and each + 32 <= min(255, 65536 // (threads * config.kwargs["PROGRAMS"])):
+            held = each * (1 + (config.kwargs["STAGES"] - 1) * size / 4)
+            registers = min(255, 65536 // (threads * config.kwargs["PROGRAMS"]))
+            if (each >= 4 or config.num_warps == 4) and each <= 72 and held + 24 <= registers:
                 kept.append(config)
         elif cols >= 2 * piece or cols > 65536:
             kept.append(config)
@@ -65,23 +72,29 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def load_logits(ptr, mask, cap, CAP: tl.constexpr, EVICTION: tl.constexpr):
-    """z; -inf beyond the row."""
-    x = tl.load(ptr, mask=mask, other=float("-inf"), eviction_policy=EVICTION).to(tl.float32)
+def load_logits(ptr, mask, EVICTION: tl.constexpr = ""):
+    """-inf beyond the row."""
+    return tl.load(ptr, mask=mask, other=float("-inf"), eviction_policy=EVICTION)
+
+
+@triton.jit
+def capped(x, mask, cap, CAP: tl.constexpr):
+    """z of logits."""
+    x = x.to(tl.float32)
     if CAP:
         x = tl.where(mask, cap * (2.0 * tl.sigmoid(2.0 * x / cap) - 1.0), float("-inf"))
     return x
 
 
 @triton.jit
-def gradient(z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP: tl.constexpr, SMOOTH: tl.constexpr,
+def gradient(p, z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP: tl.constexpr, SMOOTH: tl.constexpr,
              SQUARE: tl.constexpr):
-    p = tl.exp(z - lse)
+    """p = exp(z - lse)."""
     if SQUARE:
         p = p * (1.0 + 2.0 * z_loss * lse)
     if SMOOTH:
         p = p - smoothing / cols
-    p = tl.where(col == target, p - (1.0 - smoothing), p)
+    p = tl.where(col == target.to(tl.int32), p - (1.0 - smoothing), p)
     if CAP:
         p = p * (1.0 - (z / cap) * (z / cap))
     return p * factor
@@ -109,22 +122,69 @@ def kept_targets(targets_ptr, rows, ignore):
 
 
 @triton.jit
-def whole_row(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, BLOCK: tl.constexpr,
-              CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
-    """(loss, lse) of a row that is kept in registers."""
-    col = tl.arange(0, BLOCK)
-    mask = col < cols
-    z = load_logits(logits_row + col, mask, cap, CAP, "")
-    top = tl.max(z, axis=0)
-    lse = top + tl.log(tl.sum(tl.exp(z - top), axis=0))
-    total = 0.0
-    if SMOOTH:
-        total = tl.sum(tl.where(mask, z, 0.0), axis=0)
-    if GRADIENT:
-        g = gradient(z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP, SMOOTH, SQUARE)
-        g = tl.where(at_target == at_target, g, float("nan"))
-        tl.store(logits_row + col, g.to(logits_row.dtype.element_ty), mask=mask)
-    return row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE), lse
+def probabilities(z, PARTS: tl.constexpr):
+    """exp(z - lse) of a row, and lse = log(sum(exp(z)))."""
+    if PARTS > 1:
+        high = tl.maximum(warp_maxima(z), -1e38) * LOG2_E
+        numerator = tl.exp2(z * LOG2_E - to_row(high))
+        row_high, total = tl.reduce((in_line(high), in_line(warp_sums(numerator))), 0, join_sums)
+        p = numerator * to_row(tl.exp2(high - row_high) / total)
+    else:
+        row_high = tl.max(tl.max(z, axis=1), axis=0) * LOG2_E
+        numerator = tl.exp2(z * LOG2_E - row_high)
+        total = tl.sum(tl.sum(numerator, axis=1), axis=0)
+        p = numerator * (1.0 / total)
+    return p, (row_high + tl.log2(total)) * 0.6931471805599453
+
+
+@triton.jit
+def logit_at(logits_row, target, ignore, cols, cap, CAP: tl.constexpr):
+    """z at the target; NaN where that is no column."""
+    is_column = (target != ignore) & (target >= 0) & (target < cols)
+    z = capped(load_logits(logits_row + target, is_column), is_column, cap, CAP)
+    return tl.where(is_column, z, float("nan"))
+
+
+@triton.jit
+def store_result(losses_ptr, lse_ptr, row, loss, lse):
+    tl.store(losses_ptr + row, loss)
+    if lse_ptr is not None:
+        tl.store(lse_ptr + row, lse)
+
+
+@triton.jit
+def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap, factor,
+               STAGES: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVEN: tl.constexpr,
+               CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
+    """Rows that are kept in registers; with two stages the next one is loaded ahead, before anything is written."""
+    col = columns(BLOCK, PARTS, WARPS)
+    mask = inside(col, cols, EVEN)
+    first = tl.program_id(0)
+    if STAGES > 1:
+        x = load_logits(logits_ptr + first.to(tl.int64) * logits_stride + col, mask & (first < rows))
+    for row in tl.range(first, rows, tl.num_programs(0), num_stages=1):
+        logits_row = logits_ptr + row.to(tl.int64) * logits_stride
+        if STAGES == 1:
+            x = load_logits(logits_row + col, mask)
+        z = capped(x, mask, cap, CAP)
+        if STAGES > 1:
+            following = row + tl.num_programs(0)
+            x = load_logits(logits_ptr + following.to(tl.int64) * logits_stride + col, mask & (following < rows))
+        target = tl.load(targets_ptr + row).to(tl.int64)
+        at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
+        p, lse = probabilities(z, PARTS)
+        total = 0.0
+        if SMOOTH:
+            shown = tl.where(mask, z, 0.0)
+            total = row_sum(shown, PARTS) if PARTS > 1 else tl.sum(tl.sum(shown, axis=1), axis=0)
+        keep = target != ignore
+        if GRADIENT:
+            scale = tl.where(at_target == at_target, factor, float("nan"))
+            g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
+            g = tl.where(keep, g, 0.0)
+            tl.store(logits_row + col, g.to(logits_row.dtype.element_ty), mask=mask)
+        loss = row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE)
+        store_result(losses_ptr, lse_ptr, row, tl.where(keep, loss * factor, 0.0), tl.where(keep, lse, 0.0))
 
 
 @triton.jit
@@ -139,7 +199,7 @@ def row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, f
     totals = tl.zeros([PIECE // WIDTH], tl.float32)
     for start in tl.range(0, cols, PIECE, num_stages=STAGES):
         col = start + offsets
-        z = load_logits(logits_row + col, col < cols, cap, CAP, "evict_last")
+        z = capped(load_logits(logits_row + col, col < cols, "evict_last"), col < cols, cap, CAP)
         higher = tl.maximum(tops, tl.max(z, axis=1))
         sums = sums * tl.exp(tops - higher) + tl.sum(tl.exp(z - higher[:, None]), axis=1)
         tops = higher
@@ -150,9 +210,10 @@ def row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, f
     if GRADIENT:
         for start in tl.range(0, cols, PIECE, num_stages=STAGES):
             col = start + offsets
-            z = load_logits(logits_row + col, col < cols, cap, CAP, "evict_first")
-            g = gradient(z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP, SMOOTH, SQUARE)
-            g = tl.where(at_target == at_target, g, float("nan"))
+            z = capped(load_logits(logits_row + col, col < cols, "evict_first"), col < cols, cap, CAP)
+            p = tl.exp2(z * LOG2_E - lse * LOG2_E)
+            scale = tl.where(at_target == at_target, factor, float("nan"))
+            g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             tl.store(logits_row + col, g.to(logits_row.dtype.element_ty), mask=col < cols)
     return row_loss(lse, at_target, tl.sum(totals, axis=0), cols, smoothing, z_loss, SMOOTH, SQUARE), lse
 
@@ -168,6 +229,9 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
                  prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"] * args["num_ctas"], 1),
+    "EVEN": lambda args: args["BLOCK"] == args["cols"],
+    "PARTS": lambda args: args["num_ctas"],
+    "WARPS": lambda args: args["num_warps"],
     "WIDTH": lambda args: 16 // args["logits_ptr"].element_size(),
     "CAP": lambda args: args["cap"] > 0,
     "SMOOTH": lambda args: args["smoothing"] != 0,
@@ -177,30 +241,26 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
                   factor, rows_class, counted_ptr, counted_rows, MEAN: tl.constexpr, GRADIENT: tl.constexpr, PIECE: tl.constexpr,
                   PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
-                  SMOOTH: tl.constexpr, SQUARE: tl.constexpr):
+                  SMOOTH: tl.constexpr, SQUARE: tl.constexpr, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
+                  EVEN: tl.constexpr = False):
     if MEAN:
         if counted_ptr is not None:
             factor = factor / tl.maximum(kept_targets(counted_ptr, counted_rows, ignore), 1)
         else:
             factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
-    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
-        logits_row = logits_ptr + row.to(tl.int64) * logits_stride
-        target = tl.load(targets_ptr + row).to(tl.int64)
-        loss = 0.0
-        lse = 0.0
-        if target == ignore:
-            if GRADIENT:
-                clear_row(logits_row, cols, 4096)
-        else:
-            is_column = (target >= 0) & (target < cols)
-            at_target = load_logits(logits_row + target, is_column, cap, CAP, "")
-            at_target = tl.where(is_column, at_target, float("nan"))
-            if PIECE > 0:
+    if PIECE == 0:
+        whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
+                   factor, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT)
+    else:
+        for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+            logits_row = logits_ptr + row.to(tl.int64) * logits_stride
+            target = tl.load(targets_ptr + row).to(tl.int64)
+            loss = 0.0
+            lse = 0.0
+            if target != ignore:
+                at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
                 loss, lse = row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE,
                                           STAGES, WIDTH, CAP, SMOOTH, SQUARE, GRADIENT)
-            else:
-                loss, lse = whole_row(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, BLOCK, CAP,
-                                      SMOOTH, SQUARE, GRADIENT)
-        tl.store(losses_ptr + row, loss * factor)
-        if lse_ptr is not None:
-            tl.store(lse_ptr + row, lse)
+            elif GRADIENT:
+                clear_row(logits_row, cols, 4096)
+            store_result(losses_ptr, lse_ptr, row, loss * factor, lse)

@@ -20,7 +20,7 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, extent, in_line, inside,
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, elements_of_tile, extent, in_line, inside,
                    load_vector, quantised, row_scale, row_sum, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
@@ -137,14 +137,7 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
                BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr, BLOCK: tl.constexpr,
                ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
                EVEN: tl.constexpr):
-    if PARTS > 1:
-        row = tile
-    else:
-        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-    col = columns(BLOCK, PARTS, WARPS)
-    mask = inside(col, cols, EVEN)
-    if ROWS > 1:
-        mask = mask & (row < rows)
+    row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
     row = row.to(tl.int64)
     h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask, EVICTION)
     if CENTER and PARTS > 1:

@@ -1,33 +1,47 @@
 """Rows in order, and the largest or smallest elements of rows.
 
 Elements are compared as numbers; a NaN counts as larger than all others, and of equal elements the one that stands first
-comes first. For that an element and its place become one integer of 64 bits.
+comes first. For that an element and its place become one integer, of 64 bits, or of 32 where rows of elements of 16 bits
+are short.
 """
 
 import triton
 import triton.language as tl
 
 NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
-NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
+NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks, and all keys of 32 bits
+MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
+
 
 @triton.jit
 def ranks_of(x, LARGEST: tl.constexpr):
     """Integers whose descending order is that of the elements: of the largest ones first, or of the smallest."""
-    bits = x.to(tl.float32).to(tl.int32, bitcast=True)
-    bits = tl.where(x == 0, 0, tl.where(x != x, 0x7FC00000, bits))
-    rank = bits ^ (bits >> 31 & 0x7FFFFFFF)
+    if x.dtype.primitive_bitwidth == 16:
+        bits = x.to(tl.int16, bitcast=True).to(tl.int32)
+        bits = tl.where(x == 0, 0, tl.where(x != x, 0x7FFF, bits))
+        rank = bits ^ (bits >> 31 & 0x7FFF)
+    else:
+        bits = x.to(tl.int32, bitcast=True)
+        bits = tl.where(x == 0, 0, tl.where(x != x, 0x7FFFFFFF, bits))
+        rank = bits ^ (bits >> 31 & 0x7FFFFFFF)
     return rank if LARGEST else ~rank
+
+
+@triton.jit
+def elements_of(rank, ELEMENT: tl.constexpr, LARGEST: tl.constexpr):
+    """What has these ranks, but for the sign of 0 and the bits of a NaN."""
+    if not LARGEST:
+        rank = ~rank
+    if ELEMENT.primitive_bitwidth == 16:
+        return (rank ^ (rank >> 31 & 0x7FFF)).to(tl.int16).to(ELEMENT, bitcast=True)
+    else:
+        return (rank ^ (rank >> 31 & 0x7FFFFFFF)).to(ELEMENT, bitcast=True)
 
 
 @triton.jit
 def keys_of(rank, place):
     """Likewise, where no two are equal."""
     return rank.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
-
-
-@triton.jit
-def place_of(key):
-    return 0x7FFFFFFF - (key & 0xFFFFFFFF).to(tl.int32)
 
 
 @triton.jit
@@ -39,11 +53,21 @@ def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr):
 
 
 @triton.jit
-def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, keys, count, EXTENT: tl.constexpr):
-    """The elements of keys, `count` of them. All are read before any is written, as it may be in place."""
+def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, count, EXTENT: tl.constexpr,
+               LARGEST: tl.constexpr):
+    store_rows(values_ptr, index_ptr, x_row, values_row, index_row, (keys >> 32).to(tl.int32),
+               0x7FFFFFFF - (keys & 0xFFFFFFFF).to(tl.int32), count, EXTENT, LARGEST)
+
+
+@triton.jit
+def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place, count, EXTENT: tl.constexpr,
+               LARGEST: tl.constexpr):
+    """Elements in order, `count` of them. Those whose rank does not say all are read again, before any is written, as it
+    may be in place."""
     at = tl.arange(0, EXTENT)
-    place = place_of(keys)
-    x = tl.load(x_row + place, mask=at < count)
+    x = elements_of(rank, values_ptr.dtype.element_ty, LARGEST)
+    again = (at < count) & ((x == 0) | (x != x))
+    x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
     tl.debug_barrier()
     tl.store(values_ptr + values_row + at, x, mask=at < count)
     if index_ptr is not None:
@@ -69,8 +93,18 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
     """A row a program."""
     row = tl.program_id(0).to(tl.int64)
     x_row = x_ptr + row * x_stride
-    keys = tl.sort(load_keys(x_row, 0, cols, BLOCK, DESCENDING), descending=True)
-    store_rows(values_ptr, index_ptr, x_row, row * values_stride, row * index_stride, keys, cols, BLOCK)
+    values_row = row * values_stride
+    index_row = row * index_stride
+    if x_ptr.dtype.element_ty.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
+        col = tl.arange(0, BLOCK)
+        x = tl.load(x_row + col, mask=col < cols, other=0.0)
+        keys = tl.where(col < cols, ranks_of(x, DESCENDING) << 16 | (0xFFFF - col), NO_RANK)
+        keys = tl.sort(keys, descending=True)
+        store_rows(values_ptr, index_ptr, x_row, values_row, index_row, keys >> 16, 0xFFFF - (keys & 0xFFFF), cols, BLOCK,
+                   DESCENDING)
+    else:
+        keys = tl.sort(load_keys(x_row, 0, cols, BLOCK, DESCENDING), descending=True)
+        store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, cols, BLOCK, DESCENDING)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.
@@ -213,7 +247,7 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         values_row = row.to(tl.int64) * values_stride
         index_row = row.to(tl.int64) * index_stride
         if parts == 1:
-            store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
+            store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K, LARGEST)
         else:
             lists = memory + tl.num_programs(0) * ROOM + row.to(tl.int64) * parts * K
             tl.store(lists + part * K + at, best)
@@ -228,5 +262,5 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
                         best = found
                     else:
                         best = merged(best, found, K)
-                store_rows(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K)
+                store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K, LARGEST)
                 tl.store(counters_ptr + row, 0)

@@ -12,8 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, extent, in_line, inside, row_max, row_sum, to_row, warp_maxima,
-                   warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, elements_of_tile, extent, in_line, inside, join_sums, row_max,
+                   row_sum, to_row, warp_maxima, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -87,13 +87,6 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
 
 
 @triton.jit
-def join_sums(top, total, other_top, other_total):
-    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
-    both = tl.maximum(top, other_top)
-    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
-
-
-@triton.jit
 def divided_row(x, KIND: tl.constexpr):
     """Each warp has exponentials of its own; then all exchange their greatest x and their sums, at once."""
     LOG2_E: tl.constexpr = 1.4426950408889634
@@ -112,14 +105,7 @@ def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_
                scale, AFFINE: tl.constexpr, KIND: tl.constexpr, CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
                ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
                EVEN: tl.constexpr):
-    if PARTS > 1:
-        row = tile
-    else:
-        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-    col = columns(BLOCK, PARTS, WARPS)
-    mask = inside(col, cols, EVEN)
-    if ROWS > 1:
-        mask = mask & (row < rows)
+    row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
     mask_row = 0
     if mask_ptr is not None:
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride

@@ -66,6 +66,21 @@ def columns(BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr):
 
 
 @triton.jit
+def elements_of_tile(tile, rows, cols, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr,
+                     EVEN: tl.constexpr):
+    """Rows and columns of a tile of ROWS whole rows, or of one divided row, and which of them the matrix has."""
+    if PARTS > 1:
+        row = tile
+    else:
+        row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+    col = columns(BLOCK, PARTS, WARPS)
+    mask = inside(col, cols, EVEN)
+    if ROWS > 1:
+        mask = mask & (row < rows)
+    return row, col, mask
+
+
+@triton.jit
 def warp_sums(x):
     return tl.sum(tl.sum(x, axis=1), axis=2)
 
@@ -103,6 +118,13 @@ def row_max(x, PARTS: tl.constexpr):
         return tl.max(in_line(warp_maxima(x)), axis=0)
     else:
         return tl.max(x, axis=1)[:, None]
+
+
+@triton.jit
+def join_sums(top, total, other_top, other_total):
+    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
+    both = tl.maximum(top, other_top)
+    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
 
 
 @triton.jit

@@ -167,6 +167,16 @@ class Library(unittest.TestCase):
                 call(kernels.rms_norm, y, Array(wide, "f32"))
                 self.near(y.now()[2:], norm(rounded(wide, "f32"))[2:], what="rms_norm")
 
+    def test_softmax_of_divided_rows(self):
+        text = tegula.load(str(SOURCE / "kernels" / "softmax.py"))["softmax"]
+        for kind, cols, blocks, stages in (("bf16", 2048, 2, 2), ("f32", 1999, 2, 0)):
+            for function in ("softmax", "log_softmax"):
+                x, out = normal((3, cols), kind, 30), empty((3, cols), kind)
+                text[(2 if stages else 3,)](out.given, x.given, None, None, cols, cols, 0, 3, cols, 1, 0, 1.0, 2, ROWS=1, STAGES=stages,
+                                            PIECE=0, EVICTION="", KIND=function, CAUSAL=False, num_warps=2,
+                                            num_ctas=blocks if DEVICE.sm >= 90 else 1)
+                self.near(out, {"softmax": softmax, "log_softmax": log_softmax}[function](x.exact), kind, 4, function)
+
     def test_softmax_backward(self):
 
         def test(shape, kind):
@@ -334,28 +344,46 @@ class Library(unittest.TestCase):
         at = z[np.arange(len(x)), np.where(kept, targets, 0)]
         return np.where(kept, (1 - smoothing) * (lse - at) + smoothing * (lse - z.mean(1)) + z_loss * lse**2, 0), lse
 
+    LOSSES = ({}, {"smoothing": 0.1, "z_loss": 0.01, "cap": 5.0}, {"mean": True})
+
+    def cross_entropy(self, shape, kind, launch, how):
+        logits = normal(shape, kind, 3)
+        targets = random.integers(0, shape[1], shape[0])
+        targets[shape[0] // 2] = -100 if shape[0] > 1 else targets[0]
+        losses, lse = empty(shape[0]), empty(shape[0])
+        call(launch, losses, logits, Array(targets, "i64"), lse, **how)
+        s, q, cap = how.get("smoothing", 0), how.get("z_loss", 0), how.get("cap", 0)
+        exact, exact_lse = self.loss(logits.exact, targets, s, q, cap)
+        factor = 1 / (targets != -100).sum() if how.get("mean") else 1
+        self.near(losses, exact * factor, "f32", 1, "losses")
+        self.near(lse, np.where(targets != -100, exact_lse, 0), "f32", 1, "lse")
+        z = cap * np.tanh(logits.exact / cap) if cap else logits.exact
+        kept = (targets != -100)[:, None]
+        p = np.exp(z - exact_lse[:, None]) * (1 + 2 * q * exact_lse[:, None])
+        p -= s / shape[1] + (1 - s) * (np.arange(shape[1]) == targets[:, None])
+        p *= 1 - (z / cap)**2 if cap else 1
+        self.near(logits, np.where(kept, p, 0) * factor, kind, 1e-2, "gradient")
+
     def test_cross_entropy(self):
 
         def test(shape, kind):
-            for how in ({}, {"smoothing": 0.1, "z_loss": 0.01, "cap": 5.0}, {"mean": True}):
-                logits = normal(shape, kind, 3)
-                targets = random.integers(0, shape[1], shape[0])
-                targets[shape[0] // 2] = -100 if shape[0] > 1 else targets[0]
-                losses, lse = empty(shape[0]), empty(shape[0])
-                call(kernels.cross_entropy, losses, logits, Array(targets, "i64"), lse, **how)
-                s, q, cap = how.get("smoothing", 0), how.get("z_loss", 0), how.get("cap", 0)
-                exact, exact_lse = self.loss(logits.exact, targets, s, q, cap)
-                factor = 1 / (targets != -100).sum() if how.get("mean") else 1
-                self.near(losses, exact * factor, "f32", 1, "losses")
-                self.near(lse, np.where(targets != -100, exact_lse, 0), "f32", 1, "lse")
-                z = cap * np.tanh(logits.exact / cap) if cap else logits.exact
-                kept = (targets != -100)[:, None]
-                p = np.exp(z - exact_lse[:, None]) * (1 + 2 * q * exact_lse[:, None])
-                p -= s / shape[1] + (1 - s) * (np.arange(shape[1]) == targets[:, None])
-                p *= 1 - (z / cap)**2 if cap else 1
-                self.near(logits, np.where(kept, p, 0) * factor, kind, 1e-2, "gradient")
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, kernels.cross_entropy, how)
 
         self.over(test, [(1, 1), (5, 3), (3, 781), (4, 4096), (2, 40000)])
+
+    def test_cross_entropy_of_divided_rows(self):
+        text = tegula.load(str(SOURCE / "kernels" / "cross_entropy.py"))["cross_entropy"]
+        for shape, kind, blocks, stages in (((5, 2048), "bf16", 2, 2), ((3, 1999), "f32", 2, 1), ((4, 1000), "f16", 1, 2)):
+
+            def launch(losses, logits, targets, lse, smoothing=0.0, z_loss=0.0, cap=0.0, mean=False):
+                rows, cols = shape
+                text[(2,)](losses, logits, targets, lse, cols, rows, cols, -100, smoothing, z_loss, cap, 1.0, 2, None, 0, MEAN=mean,
+                           GRADIENT=True, PIECE=0, PROGRAMS=1, STAGES=stages, num_warps=2,
+                           num_ctas=blocks if DEVICE.sm >= 90 else 1)
+
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, launch, how)
 
     def test_cross_entropy_gradient(self):
         x, targets, how = normal((3, 7)), np.array([2, 6, 0]), dict(smoothing=0.2, z_loss=0.05, cap=4.0)
