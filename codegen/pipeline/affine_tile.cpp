@@ -390,7 +390,7 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
     if (!best || dim.stride.divided_by(best->stride)) best = &dim;
   }
   const bool known = best && is_non_negative(*term.divided_by(best->stride), axes_);
-  if (best && (known || !is_non_negative(start, axes_))) {
+  if (best && (known || coefficient < 0 || !is_non_negative(start, axes_))) {
     best->start = best->start + *term.divided_by(best->stride);
     return;
   }

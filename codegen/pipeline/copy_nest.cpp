@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <unordered_set>
 #include <utility>
 
 #include "codegen/analysis/shared_plan.h"
@@ -59,7 +60,8 @@ Turn move_turn_on(Op& loop, int64_t slots, const std::function<Value*(int)>& car
   Value* next = rotate(loop, slot, slots);
   Value* phase = carried(1);
   Builder top = behind(*next->def);
-  loop.regions[0]->terminator()->operands.push_back(top.bit_xor(phase, top.cast(top.lt(next, slot), Elem::I32)));
+  Value* around = slots == 1 ? truth(top, true) : top.lt(next, slot);
+  loop.regions[0]->terminator()->operands.push_back(top.bit_xor(phase, top.cast(around, Elem::I32)));
   return {slot, phase};
 }
 
@@ -90,19 +92,57 @@ Turn go_on_with_turn(const Turn& before, Op& loop, int64_t slots) {
 // ----------------------------------------------------------------------------------------------------------- loops
 
 bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const Op* before) {
+  if (!can_compute(nest, fills)) return false;
   const bool bulk = fills[0].copies[0]->opcode == Opcode::BulkCopy;
-  TEGULA_CHECK(bulk || nest.size() == 1, "threads copy for a loop in a loop");
+  open(nest, bulk);
+  issue_in_nest(nest, fills, slots, before);
+  if (exchanges_) give_up();
+  return !exchanges_;
+}
+
+bool CopyNest::add_ahead(const std::vector<Op*>& nest, const Fill& fill, int64_t slots) {
+  TEGULA_CHECK(copying_.contains(nest.back()), "nothing is copied within the loop");
+  if (!can_compute(nest, {fill})) return false;
+  open(nest, true);
+  const auto& ops = levels_.back().copying->regions[0]->ops;
+  Op* within = std::find_if(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::For; })->get();
+  levels_.back().build.set_before(within);
+  for (size_t i = 1; i < levels_.size(); ++i) forget_from(*levels_[i].copying);
+  forget_from(*within);
+  issue_in_nest(nest, {fill}, slots, nullptr);
+  return true;
+}
+
+// Values that are computed in the op's block, but not ahead of it, are computed anew where they are needed next.
+void CopyNest::forget_from(const Op& op) {
+  std::unordered_set<const Op*> ahead;
+  for (auto other = op.parent->ops.begin(); other->get() != &op; ++other) ahead.insert(other->get());
+  std::erase_if(known_, [&](const auto& known) {
+    const Op* def = known.second->def;
+    return def && def->parent == op.parent && !ahead.contains(def);
+  });
+}
+
+// Whether these warps can compute what the copies and the loops around take.
+bool CopyNest::can_compute(const std::vector<Op*>& nest, const std::vector<Fill>& fills) const {
   std::set<const Value*> seen;
-  auto can_compute = [&](const std::vector<Value*>& values) {
+  auto can_follow_all = [&](const std::vector<Value*>& values) {
     return std::all_of(values.begin(), values.end(),
                        [&](const Value* v) { return !v || v->type.is_place() || can_follow(v, nest, seen); });
   };
   for (const Op* loop : nest)
-    if (!can_compute(ForLoop(*loop).bounds())) return false;
+    if (!can_follow_all(ForLoop(*loop).bounds())) return false;
   for (const Fill& fill : fills)
     for (const Op* copy : fill.copies)
-      if (!can_compute(copy->operands)) return false;
-  open(nest, bulk);
+      if (!can_follow_all(copy->operands)) return false;
+  return true;
+}
+
+// Writes the copies into the last one of the loops that are open.
+void CopyNest::issue_in_nest(const std::vector<Op*>& nest, const std::vector<Fill>& fills, int64_t slots,
+                             const Op* before) {
+  const bool bulk = fills[0].copies[0]->opcode == Opcode::BulkCopy;
+  TEGULA_CHECK(bulk || nest.size() == 1, "threads copy for a loop in a loop");
   std::vector<Op*> copying;
   for (size_t i = 1; i < levels_.size(); ++i) copying.push_back(levels_[i].copying);
   const Turn turn = before ? go_on_with_turn(turns_.at(before), *copying.back(), slots)
@@ -110,8 +150,6 @@ bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills,
   turns_[nest.back()] = turn;
   bulk ? issue_in_bulk(fills, turn) : issue_by_threads(fills, turn);
   close();
-  if (exchanges_) give_up();
-  return !exchanges_;
 }
 
 // Whether the value follows from parameters and the nest's iterations by pure ops.

@@ -41,6 +41,10 @@ class CopyNest {
   /// `before`: a loop that was added, whose slots this one goes on to fill; null: its slots are its own.
   bool add(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const ir::Op* before);
 
+  /// Adds copies to a loop of the nest of one that was added, `nest`'s last one, ahead of the loops within. One thread
+  /// issues them. False as above.
+  bool add_ahead(const std::vector<ir::Op*>& nest, const Fill& fill, int64_t slots);
+
   /// At the end waits until the slots that a loop was added for, the last one to fill them, are empty again.
   void wait_for_readers(const ir::Op& loop, const std::vector<Fill>& fills, int64_t slots);
 
@@ -63,6 +67,10 @@ class CopyNest {
     const ir::Value* next;
   };
 
+  bool can_compute(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills) const;
+  void forget_from(const ir::Op& op);
+  void issue_in_nest(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots,
+                     const ir::Op* before);
   bool can_follow(const ir::Value* v, const std::vector<ir::Op*>& nest, std::set<const ir::Value*>& seen) const;
   void open(const std::vector<ir::Op*>& nest, bool one_thread);
   void open_loop(ir::Op& loop);

@@ -8,6 +8,7 @@
 #include "codegen/pipeline/copy_nest.h"
 #include "codegen/pipeline/schedule.h"
 #include "codegen/target/target.h"
+#include "runtime/kernel_image.h"
 
 namespace tegula {
 
@@ -39,9 +40,10 @@ class Partition {
   /// such places, too, goes on with its slots: copies for it begin while the program is at the one before.
   int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
 
-  /// Once all loops are divided: gives the threads of copy_warps, if there are any, fewer registers than the program's,
-  /// and lets two warpgroups take turns in loops with two products.
-  void balance();
+  /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
+  /// rows of Q of persistent attention; gives the threads of copy_warps, if there are any, fewer registers than the
+  /// program's; and lets two warpgroups take turns in loops with two products. Tells what it did.
+  std::vector<Transfer> balance();
 
  private:
   // Registers of a thread, multiples of 8. What a program has at its start is all that its threads can share.
@@ -66,6 +68,9 @@ class Partition {
   Turn begin_fills(const Divided& divided, bool bulk);
   void read_fills(ir::Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
                   const Turn& turn);
+  void feed_loops_around(const std::vector<ir::Op*>& nest, std::vector<Transfer>& told);
+  bool copy_ahead(const std::vector<ir::Op*>& nest, ir::Op& store);
+  int64_t slots_ahead(ir::Op& alloc) const;
   Registers share_registers(bool bulk) const;
   bool copies_pass_others(const ir::Op& nest) const;
 

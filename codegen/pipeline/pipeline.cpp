@@ -198,7 +198,7 @@ void passes::pipeline(Func& func, PassContext& context) {
     LoopPipeliner(*loop, func, context, partition, may_join, stores_of(std::span(loops).subspan(i + 1))).run();
     loop->set(attr::num_stages, 1);
   }
-  partition.balance();
+  for (Transfer& told : partition.balance()) context.transfers.push_back(std::move(told));
   if (!loops.empty()) canonicalize(func, context);
 }
 

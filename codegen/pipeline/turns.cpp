@@ -85,18 +85,23 @@ bool overlap_pays(const ChainedProducts& products) {
 
 }  // namespace
 
-void schedule_chained_products(Func& func, int64_t registers) {
+std::vector<Transfer> schedule_chained_products(Func& func, int64_t registers) {
   std::vector<ChainedProducts> all;
   AffineTiles scalars(func);
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For || has_one_iteration(op, scalars)) return;
     if (auto products = chained_products(op)) all.push_back(*products);
   });
+  std::vector<Transfer> told;
   for (ChainedProducts& products : all) {
+    const Loc loc = products.loop->loc;
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    if (func.num_warps() != 2 * kWarpsOfGroup) continue;
-    overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
+    const bool turns = func.num_warps() == 2 * kWarpsOfGroup;
+    if (turns) overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
+    if (overlap) told.push_back({loc, "the first product of an iteration runs beside the second one of the last", ""});
+    if (turns) told.push_back({loc, "two groups of warps multiply in turns", ""});
   }
+  return told;
 }
 
 }  // namespace tegula

@@ -190,6 +190,9 @@ uint32_t emu_block_of_cluster() { return this_worker->fiber().program->block; }
 uint32_t emu_program_id_x() { return emu_cluster_id_x() * this_worker->launch().blocks + emu_block_of_cluster(); }
 uint32_t emu_program_id_y() { return emu_cluster_id_y(); }
 uint32_t emu_program_id_z() { return emu_cluster_id_z(); }
+// The emulator takes programs in any order.
+constexpr auto emu_program_id_long_first_x = emu_program_id_x;
+constexpr auto emu_program_id_long_first_y = emu_program_id_y;
 uint32_t emu_num_programs_x() { return emu_num_clusters_x() * this_worker->launch().blocks; }
 uint32_t emu_num_programs_y() { return emu_num_clusters_y(); }
 uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }

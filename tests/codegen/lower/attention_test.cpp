@@ -327,6 +327,10 @@ KernelImage compiled(const Engines& e, const char* type) {
   return x.kernel.compile(x.types, x.options, "sm_90a");
 }
 
+bool has_line(const KernelImage& image, std::string_view by) {
+  return std::any_of(image.transfers.begin(), image.transfers.end(), [&](const Transfer& t) { return t.by == by; });
+}
+
 TEST(Attention, EachFormGetsItsEngines) {
   for (const Engines& e : kEngines) {
     SCOPED_TRACE(fmt::format("{} {}", e.kernel, e.arguments));
@@ -336,6 +340,13 @@ TEST(Attention, EachFormGetsItsEngines) {
     EXPECT_EQ(image.ptx.find("cp.async.c") == std::string::npos, e.in_bulk) << "threads copy";
     EXPECT_EQ(image.ptx.find("mma.sync"), std::string::npos);
     EXPECT_NE(image.ptx.find("wgmma.mma_async"), std::string::npos);
+    const bool longer_later = std::string_view(e.kernel) == "forward" &&
+                              std::string_view(e.arguments).find("MASK=causal") != std::string_view::npos;
+    EXPECT_EQ(has_line(image, "programs of eight numbers along axis 1 begin together, the longest first"),
+              longer_later);
+    EXPECT_EQ(has_line(image, "two groups of warps multiply in turns"), e.copy_warps && e.num_warps == 8);
+    if (std::string_view(e.kernel) == "forward_persistent")
+      EXPECT_TRUE(has_line(image, "bulk copies ahead of the loops, issued by warps of their own")) << "Q";
   }
 }
 

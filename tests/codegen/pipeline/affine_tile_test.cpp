@@ -254,9 +254,10 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
 }
 
 TEST_F(AffineTile, MayBeginBeforeTheArray) {
-  EXPECT_EQ(tile("backwards"),
-            "p + -1073741824 stride + 1 stride N; -: from 1073741824 + -64 i to any by 1 stride; 0: from 0 to any by 1 "
-            "stride; 1: from 0 to any by 1; if 1 stride is long");
+  EXPECT_EQ(
+      tile("backwards"),
+      "p + -1073741824 stride + 1 stride N; 0: from 1073741824 + -64 i to any by 1 stride; 1: from 0 to any by 1; "
+      "if 1 stride is long");
 }
 
 // The mask leaves out 64 - length rows of the tile, which begins as many rows earlier in memory.
