@@ -5,7 +5,8 @@ out_width x out_channels, elements of a pixel side by side (what other libraries
 are divided into G parts, each of which sees channels / G = group_channels channels of x. Pixels outside of x are zeros.
 
 Rows of the product are the pixels of `out`, its columns the output channels of a group, and K goes over kernel rows, kernel columns
-and channels. A K-step takes BLOCK_K channels of one place of the kernel; with FLAT, for few channels, BLOCK_K elements of K anywhere.
+and channels. A K-step takes BLOCK_K channels of one place of the kernel. Few channels are compiled in, as CHANNELS, and the kernel's
+width as WIDTH: then a K-step takes BLOCK_K elements of K anywhere, whose places follow from their numbers.
 Chetlur et al.: cuDNN, 2014.
 """
 
@@ -36,38 +37,40 @@ def fitting(configs, named_args, **kwargs):
     for config in configs:
         n = config.kwargs["BLOCK_N"]
         if n < 2 * max(16, columns) and config.kwargs["BLOCK_M"] < 2 * max(16, pixels):
-            if config.kwargs["BLOCK_K"] <= max(32, triton.next_power_of_2(named_args["group_channels"])):
+            if config.kwargs["BLOCK_K"] <= max(64, triton.next_power_of_2(named_args["group_channels"])):
                 kept.append(config)
     return kept if len(kept) > 0 else configs[-1:]
 
 
 @triton.jit
-def load_step(step, shift_y, shift_x, x_image, w_row, height, width, kernel_width, group_channels, row_mask, col_mask,
-              x_stride_1, x_stride_2, w_stride_1, w_stride_2, dilation_h, dilation_w, kernel_size, BLOCK_K: tl.constexpr, FLAT: tl.constexpr):
-    """A's and B's elements of a K-step: pixels x BLOCK_K and BLOCK_K x channels."""
+def load_step(step, y, x, corner, w_row, height, width, kernel_width, group_channels, row_mask, col_mask, x_stride_1, x_stride_2, w_stride_1,
+              w_stride_2, dilation_h, dilation_w, kernel_size, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr):
+    """A's and B's elements of a K-step: pixels x BLOCK_K and BLOCK_K x channels. y, x and `corner`: where the kernel's first place lies in
+    the image and in memory, for each pixel."""
     depth = tl.arange(0, BLOCK_K)
-    if FLAT:
+    if CHANNELS > 0:
         k = step * BLOCK_K + depth
-        channel = k % group_channels
-        there = k // group_channels
+        channel = k % CHANNELS
+        r = k // (CHANNELS * WIDTH)
+        s = k // CHANNELS % WIDTH
         in_kernel = k < kernel_size
+        at = (r * dilation_h).to(tl.int64) * x_stride_1 + (s * dilation_w).to(tl.int64) * x_stride_2 + channel
+        a_ptrs = corner[:, None] + at[None, :]
+        w_offset = r * w_stride_1 + s * w_stride_2 + channel
+        place_y = y[:, None] + (r * dilation_h)[None, :]
+        place_x = x[:, None] + (s * dilation_w)[None, :]
     else:
         steps = tl.cdiv(group_channels, BLOCK_K)
         channel = step % steps * BLOCK_K + depth
-        there = step // steps
         in_kernel = channel < group_channels
-    r = there // kernel_width
-    s = there % kernel_width
-    if FLAT:
-        y = shift_y[:, None] + (r * dilation_h)[None, :]
-        x = shift_x[:, None] + (s * dilation_w)[None, :]
+        r = step // steps // kernel_width
+        s = step // steps % kernel_width
+        at = tl.cast(r * dilation_h, tl.int64) * x_stride_1 + tl.cast(s * dilation_w, tl.int64) * x_stride_2
+        a_ptrs = (corner + at)[:, None] + channel[None, :]
         w_offset = r * w_stride_1 + s * w_stride_2 + channel
-    else:
-        y = shift_y[:, None] + r * dilation_h
-        x = shift_x[:, None] + s * dilation_w
-        w_offset = r * w_stride_1 + s * w_stride_2 + channel
-    in_image = (y >= 0) & (y < height) & (x >= 0) & (x < width)
-    a_ptrs = x_image[:, None] + y.to(tl.int64) * x_stride_1 + x.to(tl.int64) * x_stride_2 + channel[None, :]
+        place_y = (y + r * dilation_h)[:, None]
+        place_x = (x + s * dilation_w)[:, None]
+    in_image = (place_y >= 0) & (place_y < height) & (place_x >= 0) & (place_x < width)
     a = tl.load(a_ptrs, mask=row_mask[:, None] & in_image & in_kernel[None, :], other=0.0)
     b = tl.load(w_row[None, :] + w_offset[:, None], mask=in_kernel[:, None] & col_mask[None, :], other=0.0)
     return a, b
@@ -75,12 +78,15 @@ def load_step(step, shift_y, shift_x, x_image, w_row, height, width, kernel_widt
 
 @triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "kernel_height", "kernel_width"],
                  prune_configs_by={"early_config_prune": fitting, "top_k": 8})
-@triton.heuristics({"FLAT": lambda args: args["group_channels"] < args["BLOCK_K"]})
+@triton.heuristics({
+    "CHANNELS": lambda args: args["group_channels"] if args["group_channels"] < args["BLOCK_K"] else 0,
+    "WIDTH": lambda args: args["kernel_width"] if args["group_channels"] < args["BLOCK_K"] else 0,
+})
 @triton.jit
 def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, out_width, out_channels, kernel_height, kernel_width,
            group_channels, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1, x_stride_2, w_stride, w_stride_1, w_stride_2,
            stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups, EPILOGUE: tl.constexpr,
-           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FLAT: tl.constexpr):
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr):
     """A program takes BLOCK_M pixels and BLOCK_N output channels of a group."""
     columns = out_channels // groups
     tiles_n = tl.cdiv(columns, BLOCK_N)
@@ -95,18 +101,19 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
     x = pixel % out_width
 
     channel = group * columns + col
-    x_image = x_ptr + image * x_stride + group * group_channels
+    first_y = y * stride_h - padding_h
+    first_x = x * stride_w - padding_w
+    corner = x_ptr + image * x_stride + first_y.to(tl.int64) * x_stride_1 + first_x.to(tl.int64) * x_stride_2 + group * group_channels
     w_row = w_ptr + channel.to(tl.int64) * w_stride
     kernel_size = kernel_height * kernel_width * group_channels
-    if FLAT:
+    if CHANNELS > 0:
         steps = tl.cdiv(kernel_size, BLOCK_K)
     else:
         steps = kernel_height * kernel_width * tl.cdiv(group_channels, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(0, steps):
-        a, b = load_step(step, y * stride_h - padding_h, x * stride_w - padding_w, x_image, w_row, height, width, kernel_width,
-                         group_channels, row_mask, col_mask, x_stride_1, x_stride_2, w_stride_1, w_stride_2, dilation_h, dilation_w,
-                         kernel_size, BLOCK_K, FLAT)
+        a, b = load_step(step, first_y, first_x, corner, w_row, height, width, kernel_width, group_channels, row_mask, col_mask, x_stride_1,
+                         x_stride_2, w_stride_1, w_stride_2, dilation_h, dilation_w, kernel_size, BLOCK_K, CHANNELS, WIDTH)
         acc = tl.dot(a, b, acc)
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + channel, mask=col_mask, other=0.0).to(tl.float32)[None, :]
