@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <limits>
+#include <unordered_set>
 
+#include "codegen/analysis/axis_runs.h"
+#include "codegen/analysis/mask_bounds.h"
 #include "codegen/ir/flow.h"
 #include "runtime/base/check.h"
 
@@ -58,6 +63,13 @@ int64_t divisor_of_all(const AxisInfo& info, int64_t step) {
   return divisor;
 }
 
+/// Keeps runs if they are longer than what contiguity and constancy tell of.
+void set_runs(AxisInfo& info, std::vector<AxisInfo::Run> runs) {
+  bool longer = false;
+  for (size_t i = 0; i < runs.size(); ++i) longer |= runs[i].length > std::max(info.contiguity[i], info.constancy[i]);
+  info.strided = longer ? std::move(runs) : std::vector<AxisInfo::Run>{};
+}
+
 /// What holds for both.
 AxisInfo join(const AxisInfo& a, const AxisInfo& b, int64_t step) {
   AxisInfo r = a;
@@ -68,95 +80,34 @@ AxisInfo join(const AxisInfo& a, const AxisInfo& b, int64_t step) {
   }
   if (a.constant != b.constant) r.constant = std::nullopt;
   r.non_negative = a.non_negative && b.non_negative;
+  set_runs(r, common_runs(a, b, step));
   return r;
 }
 
-/// Abstract interpretation: transfer functions for ops, fixed points for loops. Facts only get weaker on the way to a
-/// fixed point, and all are powers of two, so it is reached after few rounds.
-class Interpreter {
- public:
-  explicit Interpreter(std::unordered_map<const Value*, AxisInfo>& info) : info_(info) {}
+using Facts = std::unordered_map<const Value*, AxisInfo>;
 
-  void block(const Block& block) {
-    for (const auto& op : block.ops) visit(*op);
+/// What an op's result is, from what its operands are. `instead`: facts that hold in place of `info`, or null.
+class Transfer {
+ public:
+  explicit Transfer(const Facts& info, const Facts* instead = nullptr) : info_(info), instead_(instead) {}
+
+  AxisInfo transfer(const Op& op) const {
+    AxisInfo info = facts(op);
+    set_runs(info, strided_runs(op, [this](const Value* v) -> const AxisInfo& { return get(v); }));
+    return info;
   }
 
- private:
+ protected:
   const AxisInfo& get(const Value* v) const {
+    if (instead_)
+      if (auto it = instead_->find(v); it != instead_->end()) return it->second;
     auto it = info_.find(v);
     TEGULA_CHECK(it != info_.end(), "value used before it is defined");
     return it->second;
   }
 
-  /// Starts `to` from `from`; sizes match because the verifier has checked the types.
-  void assign(const Value* to, const Value* from) { info_[to] = get(from); }
-  /// Weakens `to` by `from`; true if that changed something.
-  bool merge(const Value* to, const Value* from) {
-    AxisInfo joined = join(get(to), get(from), step(to));
-    bool changed = !(joined == get(to));
-    info_[to] = std::move(joined);
-    return changed;
-  }
-
-  void visit(const Op& op) {
-    switch (op.opcode) {
-      case Opcode::For:
-        return visit_for(op);
-      case Opcode::While:
-        return visit_while(op);
-      case Opcode::If:
-        for (const auto& region : op.regions) block(*region);
-        for (const auto& r : op.results) {
-          const std::vector<Value*> from = ir::origins(r.get());
-          assign(r.get(), from[0]);
-          merge(r.get(), from[1]);
-        }
-        return;
-      default:
-        // Nothing is known of what enters other regions, of places in shared memory, maps, and of ops that transfer()
-        // does not name.
-        for (const auto& region : op.regions) {
-          for (const auto& arg : region->args) info_[arg.get()] = unknown(arg.get());
-          block(*region);
-        }
-        for (const auto& r : op.results) {
-          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.is_place() && !r->type.is_map();
-          info_[r.get()] = known ? transfer(op) : unknown(r.get());
-          if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
-        }
-    }
-  }
-
-  void visit_for(const Op& op) {
-    const ForLoop loop(op);
-    const Value* i = loop.induction();
-    AxisInfo lower = get(loop.lower()), stride = get(loop.step());
-    info_[i] = unknown(i);
-    info_[i].divisibility[0] = std::min(lower.divisibility[0], stride.divisibility[0]);
-    info_[i].non_negative |= lower.non_negative && stride.non_negative;
-    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.arg(k), loop.init(k));
-    for (bool changed = true; changed;) {
-      block(loop.body());
-      changed = false;
-      for (size_t k = 0; k < loop.carried(); ++k) changed |= merge(loop.arg(k), loop.next(k));
-    }
-    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.result(k), loop.arg(k));
-  }
-
-  void visit_while(const Op& op) {
-    const WhileLoop loop(op);
-    for (size_t k = 0; k < loop.num_tested(); ++k) assign(loop.tested(k), loop.init(k));
-    for (bool changed = true; changed;) {
-      block(loop.test());
-      for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.taken(k), loop.passed(k));
-      block(loop.body());
-      changed = false;
-      for (size_t k = 0; k < loop.num_tested(); ++k) changed |= merge(loop.tested(k), loop.next(k));
-    }
-    for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.result(k), loop.passed(k));
-  }
-
-  AxisInfo transfer(const Op& op) const {
+ private:
+  AxisInfo facts(const Op& op) const {
     const Value* result = op.result();
     switch (op.opcode) {
       case Opcode::Constant: {
@@ -479,7 +430,137 @@ class Interpreter {
     return out;
   }
 
-  std::unordered_map<const Value*, AxisInfo>& info_;
+  const Facts& info_;
+  const Facts* instead_;
+};
+
+/// Abstract interpretation with fixed points for loops. Facts only get weaker on the way to a fixed point, and all are
+/// powers of two, so it is reached after few rounds.
+class Interpreter : private Transfer {
+ public:
+  explicit Interpreter(Facts& info) : Transfer(info), info_(info) {}
+
+  void block(const Block& block) {
+    for (const auto& op : block.ops) visit(*op);
+  }
+
+ private:
+  /// Starts `to` from `from`; sizes match because the verifier has checked the types.
+  void assign(const Value* to, const Value* from) { info_[to] = get(from); }
+  /// Weakens `to` by `from`; true if that changed something.
+  bool merge(const Value* to, const Value* from) {
+    AxisInfo joined = join(get(to), get(from), step(to));
+    bool changed = !(joined == get(to));
+    info_[to] = std::move(joined);
+    return changed;
+  }
+
+  void visit(const Op& op) {
+    switch (op.opcode) {
+      case Opcode::For:
+        return visit_for(op);
+      case Opcode::While:
+        return visit_while(op);
+      case Opcode::If:
+        for (const auto& region : op.regions) block(*region);
+        for (const auto& r : op.results) {
+          const std::vector<Value*> from = ir::origins(r.get());
+          assign(r.get(), from[0]);
+          merge(r.get(), from[1]);
+        }
+        return;
+      default:
+        // Nothing is known of what enters other regions, of places in shared memory, maps, and of ops that transfer()
+        // does not name.
+        for (const auto& region : op.regions) {
+          for (const auto& arg : region->args) info_[arg.get()] = unknown(arg.get());
+          block(*region);
+        }
+        for (const auto& r : op.results) {
+          const bool known = op.results.size() == 1 && op.regions.empty() && !r->type.is_place() && !r->type.is_map();
+          info_[r.get()] = known ? transfer(op) : unknown(r.get());
+          if (r->type.is_integer() && is_unsigned(r->type.elem)) info_[r.get()].non_negative = true;
+        }
+    }
+  }
+
+  void visit_for(const Op& op) {
+    const ForLoop loop(op);
+    const Value* i = loop.induction();
+    AxisInfo lower = get(loop.lower()), stride = get(loop.step());
+    info_[i] = unknown(i);
+    info_[i].divisibility[0] = std::min(lower.divisibility[0], stride.divisibility[0]);
+    info_[i].non_negative |= lower.non_negative && stride.non_negative;
+    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.arg(k), loop.init(k));
+    for (bool changed = true; changed;) {
+      block(loop.body());
+      changed = false;
+      for (size_t k = 0; k < loop.carried(); ++k) changed |= merge(loop.arg(k), loop.next(k));
+    }
+    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.result(k), loop.arg(k));
+  }
+
+  void visit_while(const Op& op) {
+    const WhileLoop loop(op);
+    for (size_t k = 0; k < loop.num_tested(); ++k) assign(loop.tested(k), loop.init(k));
+    for (bool changed = true; changed;) {
+      block(loop.test());
+      for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.taken(k), loop.passed(k));
+      block(loop.body());
+      changed = false;
+      for (size_t k = 0; k < loop.num_tested(); ++k) changed |= merge(loop.tested(k), loop.next(k));
+    }
+    for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.result(k), loop.passed(k));
+  }
+
+  Facts& info_;
+};
+
+/// Facts where a mask is true.
+class UnderMask {
+ public:
+  UnderMask(const Facts& info, const Value* mask)
+      : info_(info), of_([this](const Value* v) -> const AxisInfo& { return get(v); }), bounds_(mask, of_) {}
+
+  AxisInfo info(const Value* value) {
+    if (!bounds_.empty()) refine(value);
+    return get(value);
+  }
+
+ private:
+  /// Of values that have been made since the analysis nothing is known.
+  const AxisInfo& get(const Value* v) const {
+    static const AxisInfo nothing;
+    if (auto it = refined_.find(v); it != refined_.end()) return it->second;
+    auto it = info_.find(v);
+    return it != info_.end() ? it->second : nothing;
+  }
+
+  /// Whether more is known of the value; an element of it and of its operands has the same place as in the mask.
+  bool refine(const Value* v) {
+    const bool numbers = v->type.is_integer() || v->type.pointer;
+    if (!seen_.insert(v).second || !numbers || !info_.contains(v)) return refined_.contains(v);
+    bool more = false;
+    const Op* op = v->def;
+    auto is_known = [&](const Value* operand) { return operand && info_.contains(operand); };
+    if (op && op->regions.empty() && (op->has(ir::Elementwise) || op->opcode == Opcode::Broadcast) &&
+        std::all_of(op->operands.begin(), op->operands.end(), is_known)) {
+      for (const Value* operand : op->operands) more |= refine(operand);
+      if (more) refined_[v] = Transfer(info_, &refined_).transfer(*op);
+    }
+    if (v->type.is_tile() && v->type.is_integer() && !get(v).non_negative && bounds_.non_negative(v)) {
+      AxisInfo known = get(v);
+      known.non_negative = more = true;
+      refined_[v] = std::move(known);
+    }
+    return more;
+  }
+
+  const Facts& info_;
+  Facts refined_;
+  std::unordered_set<const Value*> seen_;
+  const AxisInfoOf of_;
+  const MaskBounds bounds_;
 };
 
 }  // namespace
@@ -501,20 +582,26 @@ const AxisInfo& AxisAnalysis::info(const Value* value) const {
   return it->second;
 }
 
+AxisInfo AxisAnalysis::info(const Value* value, const Value* mask) const {
+  const AxisInfo& everywhere = info(value);
+  return mask ? UnderMask(info_, mask).info(value) : everywhere;
+}
+
 int AxisAnalysis::vector_width(const Value* ptr, const Value* mask, int axis) const {
-  const AxisInfo& facts = info(ptr);
-  int64_t bytes = elem_bytes(ptr->type.elem);
-  int64_t width =
-      std::min({facts.contiguity[axis], facts.divisibility[axis] / bytes, std::max<int64_t>(1, 16 / bytes)});
-  if (mask) width = std::min(width, info(mask).constancy[axis]);
-  return int(std::max<int64_t>(1, width));
+  return access_width(info(ptr, mask), elem_bytes(ptr->type.elem), mask ? &info(mask) : nullptr, size_t(axis));
 }
 
 std::vector<int> fastest_axes(const AxisInfo& pointers) {
   std::vector<int> order;
   for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return pointers.contiguity[a] > pointers.contiguity[b]; });
+  auto distance = [&](int axis) {
+    const int64_t stride = pointers.strided.empty() ? 0 : std::abs(pointers.strided[size_t(axis)].stride);
+    return stride ? stride : std::numeric_limits<int64_t>::max();
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const int64_t run_a = pointers.contiguity[size_t(a)], run_b = pointers.contiguity[size_t(b)];
+    return run_a != run_b ? run_a > run_b : distance(a) < distance(b);
+  });
   return order;
 }
 

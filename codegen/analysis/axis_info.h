@@ -23,6 +23,16 @@ struct AxisInfo {
   /// left in the last group of a grouped order). What wraps around at a bound (`%`) is contiguous only because of this.
   bool non_negative = false;
 
+  /// Elements in an aligned group, each `stride` more than the one before (bytes for pointers).
+  struct Run {
+    int64_t stride = 0;
+    int64_t length = 1;
+    bool operator==(const Run&) const = default;
+  };
+  /// For each axis a run of another stride than contiguity and constancy tell of; empty: none is known. What columns
+  /// that lie 256 bytes apart cost follows from it.
+  std::vector<Run> strided = {};
+
   bool operator==(const AxisInfo&) const = default;
 };
 
@@ -33,6 +43,10 @@ class AxisAnalysis {
   explicit AxisAnalysis(const ir::Func& func, bool no_negative_parameters = false);
   const AxisInfo& info(const ir::Value* value) const;
 
+  /// What is known of the elements where the mask is true (null: of all): numbers that it keeps from being negative may
+  /// be divided. Facts about groups hold for groups in which the mask is the same.
+  AxisInfo info(const ir::Value* value, const ir::Value* mask) const;
+
   /// Elements along `axis` that one aligned access can cover for this pointer tile (at most 16 bytes), mask allowed
   /// for (null: none).
   int vector_width(const ir::Value* ptr, const ir::Value* mask, int axis) const;
@@ -41,7 +55,8 @@ class AxisAnalysis {
   std::unordered_map<const ir::Value*, AxisInfo> info_;
 };
 
-/// Axes by contiguity of the pointers, the most contiguous first; the last axis wins a tie.
+/// Axes by contiguity of the pointers, the most contiguous first; then those along which elements lie nearest to each
+/// other, as far as that is known; the last axis wins a tie.
 std::vector<int> fastest_axes(const AxisInfo& pointers);
 
 }  // namespace tegula

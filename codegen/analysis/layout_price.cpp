@@ -1,7 +1,10 @@
 #include "codegen/analysis/layout_price.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
+#include <unordered_set>
+#include <utility>
 
 #include "codegen/analysis/conversion.h"
 
@@ -14,26 +17,97 @@ constexpr double kAccess = 2;  // an instruction and its address
 // While a multiprocessor issues four instructions, two sectors pass between it and the L2 cache, and its lanes exchange
 // 128 bytes, by shuffles or through shared memory.
 constexpr double kSector = 2, kExchange = 4;
+constexpr double kCached = 1;     // a sector from the L1 cache
 constexpr double kBarrier = 100;  // until all warps are there, and the first words come back
 constexpr double kClusterBarrier = 600;
 
 // Registers, each distinct element once.
 int64_t held(const LinearLayout& layout) { return layout.remove_zero_registers().in_size(Dim::Register); }
 
+/// Which sectors a warp's instructions touch.
+class Footprint {
+ public:
+  Footprint(const LinearLayout& layout, const Access& access) : layout_(layout), access_(access) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes_.push_back(layout.apply({{Dim::Lane, lane}}));
+    find_instructions();
+  }
+
+  /// Coordinates of the first elements of lane 0 for a few instructions.
+  const std::vector<std::vector<int32_t>>& instructions() const { return firsts_; }
+  /// All instructions.
+  double count() const { return count_; }
+
+  /// Adds an instruction's sectors; how many there are.
+  size_t touch(const std::vector<int32_t>& first, std::unordered_set<uint64_t>& sectors) const {
+    std::unordered_set<uint64_t> own;
+    std::vector<int32_t> at(first.size());
+    for (const std::vector<int32_t>& lane : lanes_) {
+      for (size_t axis = 0; axis < at.size(); ++axis) at[axis] = first[axis] ^ lane[axis];
+      const auto [group, offset] = place(at);
+      const int64_t last = offset + access_.width * access_.bytes - 1;
+      for (int64_t sector = floor_div(offset); sector <= floor_div(last); ++sector)
+        own.insert(group * 0x9E3779B97F4A7C15u + uint64_t(sector));
+    }
+    sectors.insert(own.begin(), own.end());
+    return own.size();
+  }
+
+ private:
+  static constexpr size_t kSampled = 8;          ///< instructions
+  static constexpr int32_t kMaxRegisters = 256;  ///< that are looked at
+  static int64_t floor_div(int64_t offset) { return offset >> std::countr_zero(unsigned(kSectorBytes)); }
+
+  void find_instructions() {
+    const int32_t registers = int32_t(held(layout_)), looked_at = std::min(registers, kMaxRegisters);
+    const LinearLayout distinct = layout_.remove_zero_registers();
+    std::set<std::vector<int32_t>> known;
+    for (int32_t r = 0; r < looked_at; ++r) {
+      std::vector<int32_t> at = distinct.apply({{Dim::Register, r}});
+      for (size_t axis = 0; axis < at.size(); ++axis) {
+        int32_t size = int32_t(axis) == access_.axis ? access_.width : 1;
+        if (!access_.repeats.empty()) size = std::max(size, int32_t(access_.repeats[axis]));
+        at[axis] -= at[axis] % size;
+      }
+      if (known.insert(at).second && firsts_.size() < kSampled) firsts_.push_back(std::move(at));
+    }
+    count_ = double(known.size()) * double(registers) / double(looked_at);
+  }
+
+  /// Which runs the element is in, and how far from their beginnings.
+  std::pair<uint64_t, int64_t> place(const std::vector<int32_t>& at) const {
+    uint64_t group = 0;
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < at.size(); ++axis) {
+      const AxisInfo::Run& run = access_.runs[axis];
+      group = group * 0x100000001B3u + uint64_t(at[axis] / run.length);
+      offset += at[axis] % run.length * run.stride;
+    }
+    return {group, offset};
+  }
+
+  const LinearLayout& layout_;
+  const Access& access_;
+  std::vector<std::vector<int32_t>> lanes_, firsts_;
+  double count_ = 0;
+};
+
 }  // namespace
 
+double access_price(const LinearLayout& layout, const Access& access) {
+  const Footprint footprint(layout, access);
+  const std::vector<std::vector<int32_t>> firsts = footprint.instructions();
+  std::unordered_set<uint64_t> sectors;
+  size_t touched = 0;
+  for (const std::vector<int32_t>& first : firsts) touched += footprint.touch(first, sectors);
+  const double from_memory = access.is_load ? double(sectors.size()) : double(touched);
+  const double sampled = kSector * from_memory + kCached * (double(touched) - from_memory);
+  return footprint.count() * (kAccess + sampled / double(firsts.size()));
+}
+
 double access_price(const LinearLayout& layout, int axis, int bytes, int width) {
-  std::set<std::vector<int32_t>> sectors;  // of the first instruction
-  for (int lane = 0; lane < kLanes; ++lane) {
-    std::vector<int32_t> at = layout.apply({{Dim::Lane, lane}});
-    const int32_t first = at[size_t(axis)];
-    for (int32_t byte = first * bytes; byte < (first + width) * bytes; byte += kSectorBytes) {
-      at[size_t(axis)] = byte / kSectorBytes;
-      sectors.insert(at);
-    }
-  }
-  const double instructions = std::max(1.0, double(held(layout)) / width);
-  return instructions * (kAccess + kSector * double(sectors.size()));
+  Access access{std::vector<AxisInfo::Run>(layout.tile_shape().size()), axis, width, bytes};
+  access.runs[size_t(axis)] = {bytes, layout.tile_shape()[size_t(axis)]};
+  return access_price(layout, access);
 }
 
 double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to) {

@@ -1,6 +1,7 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
 #include <llvm/IR/MDBuilder.h>
 
+#include "codegen/lower/float32.h"
 #include "codegen/lower/logarithm.h"
 #include "codegen/lower/lowering.h"
 
@@ -455,12 +456,18 @@ void lower_Log(Lowering& l, const ir::Op& op) { lower_logarithm(l, op, "log"); }
 void lower_Log2(Lowering& l, const ir::Op& op) { lower_logarithm(l, op, "log2"); }
 void lower_Sin(Lowering& l, const ir::Op& op) { libclc_math(l, op, "sin"); }
 void lower_Cos(Lowering& l, const ir::Op& op) { libclc_math(l, op, "cos"); }
-void lower_Tanh(Lowering& l, const ir::Op& op) { libclc_math(l, op, "tanh"); }
+void lower_Tanh(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return tanh_f32(l, x[0]); }, [&](auto& x) { return l.libclc("tanh", x); });
+}
 void lower_FastTanh(Lowering& l, const ir::Op& op) {
   math(
       l, op, [&](auto& x) { return l.hw("tanh_approx_f32", {x[0]}); }, [&](auto& x) { return l.libclc("tanh", x); });
 }
-void lower_Erf(Lowering& l, const ir::Op& op) { libclc_math(l, op, "erf"); }
+void lower_Erf(Lowering& l, const ir::Op& op) {
+  math(
+      l, op, [&](auto& x) { return erf_f32(l, x[0]); }, [&](auto& x) { return l.libclc("erf", x); });
+}
 
 // libclc's fp64 pow goes wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite and the same
 // for all even y, as all y are there.

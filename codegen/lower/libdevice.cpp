@@ -2,6 +2,7 @@
 #include "codegen/ir/libdevice.h"
 
 #include "codegen/lower/asm_block.h"
+#include "codegen/lower/float32.h"
 #include "codegen/lower/logarithm.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/special.h"
@@ -224,28 +225,21 @@ llvm::Value* own_hypot(Lowering& l, Args x) { return norm(l, x, false); }
 llvm::Value* own_rhypot(Lowering& l, Args x) { return norm(l, x, true); }
 llvm::Value* own_pow(Lowering& l, Args x) { return l.pow(x[0], x[1]); }
 
-// ---- Where libclc's are slow
+// ---- Where libclc's fp32 are slow
 
-/// b^x in fp32, `log2_b` the logarithm of b to base 2: 2^n by the bits of a float times 2^f by the hardware. n is x
-/// log2 b rounded and limited to [-126, 126], the rest is f, which large x leave to the hardware; so infinities, NaNs
-/// and denormal results need nothing of their own.
-llvm::Value* exponential(Lowering& l, llvm::Value* x, double log2_b) {
-  const double high = float(log2_b), low = float(log2_b - high);
-  // (n + 126) / 252, which the multiply-add limits; then n + 127 in the low bits of a float that has no fraction.
-  llvm::Value* part = l.hw("fma_sat_f32", {x, number(x, float(log2_b / 252)), number(x, 0.5)});
-  llvm::Value* shifted = fma(l, part, number(x, 252), number(x, 0x1.8p23 + 1));
-  llvm::Value* minus_n = l.b.CreateFSub(number(x, 0x1.8p23 + 127), shifted);
-  llvm::Value* f = fma(l, x, number(x, low), fma(l, x, number(x, high), minus_n));
-  llvm::Value* bits = l.b.CreateShl(l.b.CreateBitCast(shifted, l.b.getInt32Ty()), 23);
-  return l.b.CreateFMul(l.hw("ex2_approx_ftz_f32", {f}), l.b.CreateBitCast(bits, x->getType()));
+using OfFloat = llvm::Value* (*)(Lowering&, llvm::Value*);
+
+llvm::Value* by_float(Lowering& l, const char* name, llvm::Value* x, OfFloat of_float) {
+  return x->getType()->isFloatTy() ? of_float(l, x) : l.libclc(name, x);
 }
-
 llvm::Value* own_exp(Lowering& l, Args x) {
-  return x[0]->getType()->isFloatTy() ? exponential(l, x[0], 1.4426950408889634) : l.libclc("exp", x[0]);
+  return by_float(l, "exp", x[0], [](Lowering& m, llvm::Value* y) { return power_of(m, 1.4426950408889634, y); });
 }
 llvm::Value* own_exp10(Lowering& l, Args x) {
-  return x[0]->getType()->isFloatTy() ? exponential(l, x[0], 3.3219280948873623) : l.libclc("exp10", x[0]);
+  return by_float(l, "exp10", x[0], [](Lowering& m, llvm::Value* y) { return power_of(m, 3.3219280948873623, y); });
 }
+llvm::Value* own_tanh(Lowering& l, Args x) { return by_float(l, "tanh", x[0], tanh_f32); }
+llvm::Value* own_erf(Lowering& l, Args x) { return by_float(l, "erf", x[0], erf_f32); }
 
 // ---- Where libclc's are not exact or not safe enough
 
@@ -317,14 +311,14 @@ struct OwnFunction {
 };
 
 constexpr OwnFunction kOwn[] = {
-    {"exp", own_exp},         {"exp10", own_exp10},     {"log", own_log},           {"log2", own_log2},
-    {"log10", own_log10},     {"log1p", own_log1p},     {"sinpi", own_sinpi},       {"cospi", own_cospi},
-    {"ldexp", own_ldexp},     {"erfc", own_erfc},       {"sinh", own_sinh},         {"cosh", own_cosh},
-    {"bits", own_bits},       {"brev", own_brev},       {"clz", own_clz},           {"ffs", own_ffs},
-    {"hypot", own_hypot},     {"ilogb", own_ilogb},     {"isfinite", own_isfinite}, {"isinf", own_isinf},
-    {"isnan", own_isnan},     {"llround", own_llround}, {"popc", own_popc},         {"pow", own_pow},
-    {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},   {"round", own_round},       {"rsqrt", own_rsqrt},
-    {"signbit", own_signbit},
+    {"exp", own_exp},           {"exp10", own_exp10}, {"tanh", own_tanh},       {"erf", own_erf},
+    {"log", own_log},           {"log2", own_log2},   {"log10", own_log10},     {"log1p", own_log1p},
+    {"sinpi", own_sinpi},       {"cospi", own_cospi}, {"ldexp", own_ldexp},     {"erfc", own_erfc},
+    {"sinh", own_sinh},         {"cosh", own_cosh},   {"bits", own_bits},       {"brev", own_brev},
+    {"clz", own_clz},           {"ffs", own_ffs},     {"hypot", own_hypot},     {"ilogb", own_ilogb},
+    {"isfinite", own_isfinite}, {"isinf", own_isinf}, {"isnan", own_isnan},     {"llround", own_llround},
+    {"popc", own_popc},         {"pow", own_pow},     {"rcbrt", own_rcbrt},     {"rhypot", own_rhypot},
+    {"round", own_round},       {"rsqrt", own_rsqrt}, {"signbit", own_signbit},
 };
 
 /// The function of fp64 as one of the module's, made when it is first called: its body is long.

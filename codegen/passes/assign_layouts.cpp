@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/layout_price.h"
 #include "codegen/analysis/shared_plan.h"
@@ -102,7 +103,9 @@ class Assigner {
     if (is_memory(op)) {
       const Value* ptr = op.operands[0];
       op.set(ir::attr::vector, 1);
-      if (ptr->type.is_tile()) memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
+      if (!ptr->type.is_tile()) return;
+      pointers_[&op] = axis_.info(ptr, mask_of(op));
+      memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
     }
     if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
     if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
@@ -124,7 +127,7 @@ class Assigner {
     auto operator<=>(const Group&) const = default;
   };
   Group group_of(const Op& op) const {
-    return {op.operands[0]->type.shape, fastest_axes(axis_.info(op.operands[0]))[0], op.opcode == Opcode::AsyncCopy};
+    return {op.operands[0]->type.shape, fastest_axes(pointers_.at(&op))[0], op.opcode == Opcode::AsyncCopy};
   }
 
   /// The layout that the memory ops of a group share.
@@ -133,7 +136,7 @@ class Assigner {
     if (layout) return layout;
     const std::vector<Op*>& ops = groups_.at(group);
     const Shape& shape = group.shape;
-    std::vector<int> order = fastest_axes(axis_.info(ops[0]->operands[0]));
+    std::vector<int> order = fastest_axes(pointers_.at(ops[0]));
     int64_t elements = ops[0]->operands[0]->type.num_elements();
     const int64_t threads = 32 * func_.num_warps() * blocks_;
     const int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
@@ -157,8 +160,9 @@ class Assigner {
     double price = 0;
     for (const Op* op : ops) {
       if (is_scattered(op->operands[0], axis)) continue;  // the same in all layouts
-      const int width = std::min(held, axis_.vector_width(op->operands[0], mask_of(*op), axis));
-      price += times(*op) * access_price(layout, axis, elem_bytes(op->operands[0]->type.elem), width);
+      Access access = access_of(*op, axis);
+      access.width = std::min(held, access.width);
+      price += times(*op) * access_price(layout, access);
     }
     return price;
   }
@@ -169,9 +173,25 @@ class Assigner {
     const AxisInfo& facts = axis_.info(v);
     if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) return false;
     if (v->def->opcode == Opcode::Load || v->def->opcode == Opcode::Scan) return true;
-    return v->def->has(ir::Elementwise) &&
-           std::any_of(v->def->operands.begin(), v->def->operands.end(),
-                       [&](const Value* x) { return x && is_scattered(x, axis); });
+    return v->def->has(ir::Elementwise) && std::any_of(v->def->operands.begin(), v->def->operands.end(),
+                                                       [&](const Value* x) { return x && is_scattered(x, axis); });
+  }
+
+  /// Elements along the axis that one instruction of a thread can cover.
+  int width_of(const Op& op, int axis) const {
+    const Value* mask = mask_of(op);
+    return access_width(pointers_.at(&op), elem_bytes(op.operands[0]->type.elem), mask ? &axis_.info(mask) : nullptr,
+                        size_t(axis));
+  }
+
+  Access access_of(const Op& op, int axis) const {
+    const Value* pointers = op.operands[0];
+    const int bytes = elem_bytes(pointers->type.elem);
+    const AxisInfo& info = pointers_.at(&op);
+    Access access{{}, axis, width_of(op, axis), bytes, op.opcode == Opcode::Load};
+    for (size_t i = 0; i < info.contiguity.size(); ++i) access.runs.push_back(longest_run(info, i, bytes));
+    if (access.is_load && !op.get(ir::attr::volatile_)) access.repeats = repeats_of(op);
+    return access;
   }
 
   /// How often the op runs, as far as that is known.
@@ -253,7 +273,7 @@ class Assigner {
     const LayoutRef sums = op.opcode == Opcode::Store ? layout_of_sums(op.operands[1], seen) : nullptr;
     if (!sums) return nullptr;
     const int axis = group_of(op).fastest_axis, bytes = elem_bytes(op.operands[0]->type.elem), wanted = 16 / bytes;
-    const int width = axis_.vector_width(op.operands[0], mask_of(op), axis);
+    const int width = width_of(op, axis);
     if (width < wanted) return nullptr;
     const auto in_warps = warp_local_store_layout(*sums, axis, wanted);
     if (!in_warps) return nullptr;
@@ -564,19 +584,22 @@ class Assigner {
   int vector_of(const Op& op, const LinearLayout& layout) const {
     int best = 1;
     for (int axis = 0; axis < op.operands[0]->type.rank(); ++axis)
-      best = std::max(
-          best, std::min(layout.contiguous_registers(axis), axis_.vector_width(op.operands[0], mask_of(op), axis)));
+      best = std::max(best, std::min(layout.contiguous_registers(axis), width_of(op, axis)));
     return best;
   }
 
-  /// Runs of elements of a load that are one element of memory, as scales of blocks are.
-  void note_repeats(Op& load) const {
-    load.attrs.erase(std::string(ir::attr::repeats));
-    if (load.get(ir::attr::volatile_)) return;
-    std::vector<int64_t> runs = axis_.info(load.operands[0]).constancy;
+  /// Lengths of runs of elements of a load that are one element of memory, as scales of blocks are.
+  std::vector<int64_t> repeats_of(const Op& load) const {
+    std::vector<int64_t> runs = pointers_.at(&load).constancy;
     for (const Value* v : {load.operand(1), load.operand(2)})
       for (size_t axis = 0; v && axis < runs.size(); ++axis)
         runs[axis] = std::min(runs[axis], axis_.info(v).constancy[axis]);
+    return runs;
+  }
+  void note_repeats(Op& load) const {
+    load.attrs.erase(std::string(ir::attr::repeats));
+    if (load.get(ir::attr::volatile_)) return;
+    std::vector<int64_t> runs = repeats_of(load);
     if (std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; }))
       load.set(ir::attr::repeats, std::move(runs));
   }
@@ -588,6 +611,7 @@ class Assigner {
   const LaunchValues values_;
   int blocks_ = 1;  ///< of the cluster, that tiles are divided over
   std::vector<Op*> products_, memory_;
+  std::unordered_map<const Op*, AxisInfo> pointers_;  ///< of memory ops on tiles, where their masks are true
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> combined_axes_;

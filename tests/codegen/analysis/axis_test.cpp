@@ -221,6 +221,50 @@ TEST_F(Axis, CastsSelectsAndHints) {
   expect(hinted, {16}, {16}, {1});
 }
 
+TEST_F(Axis, RunsOfOtherStrides) {
+  auto expect_run = [&](const Value* v, size_t axis, int64_t stride, int64_t length) {
+    const AxisInfo info = AxisAnalysis(func).info(v);
+    ASSERT_FALSE(info.strided.empty());
+    EXPECT_EQ(info.strided[axis].stride, stride);
+    EXPECT_EQ(info.strided[axis].length, length);
+  };
+  auto two = [&](Value* v, int axis) { return b.broadcast(b.expand_dims(v, axis), {32, 64}); };
+  // Columns of rows of 100 numbers, from every third row on.
+  Value* rows = two(b.mul(b.arange(0, 32), all(300, {32})), 1);
+  Value* columns = two(b.mul(b.rem(row(c(0), 64), all(16, {64})), all(4, {64})), 0);
+  Value* places = b.addptr(b.splat(pointer(Elem::F16), {32, 64}), b.add(rows, columns));
+  expect_run(places, 0, 600, 32);
+  expect_run(places, 1, 8, 16);
+  EXPECT_EQ(fastest_axes(AxisAnalysis(func).info(places)), (std::vector<int>{1, 0}));
+  Value* turned = b.trans(places, {1, 0});
+  expect_run(turned, 0, 8, 16);
+  EXPECT_EQ(fastest_axes(AxisAnalysis(func).info(turned)), (std::vector<int>{0, 1}));
+  expect_run(b.sub(all(7, {64}), row(i32(), 64)), 0, -1, 64);
+  Value* side_by_side = row(i32(), 64);
+  EXPECT_TRUE(AxisAnalysis(func).info(side_by_side).strided.empty());
+}
+
+TEST_F(Axis, MasksTellWhatIsNotNegative) {
+  // Columns from 2048 on, of rows of 6144 that are put together from three.
+  Value* x = b.rem(row(b.mul(b.program_id(0), c(1024)), 1024), all(6144, {1024}));
+  Value* behind = b.sub(x, all(2048, {1024}));
+  Value* offset = b.add(b.rem(behind, all(128, {1024})), b.mul(b.div(behind, all(128, {1024})), all(4096, {1024})));
+  Value* ptr = b.addptr(b.splat(pointer(Elem::F16), {1024}), offset);
+  auto bound = [&](int64_t v) { return all(v, {1024}); };
+  EXPECT_EQ(width(ptr, nullptr), 1);
+  EXPECT_EQ(width(ptr, b.ge(x, bound(2048))), 8);
+  EXPECT_EQ(width(ptr, b.bit_and(b.lt(x, bound(4096)), b.ge(x, bound(2048)))), 8);
+  EXPECT_EQ(width(ptr, b.ge(x, bound(2040))), 1);
+  EXPECT_EQ(width(ptr, b.lt(x, bound(4096))), 1);
+  // Rows that the mask knows are no columns.
+  Value* square = b.rem(b.sub(b.expand_dims(b.arange(0, 64), 0), b.constant(Type::tile(Elem::I32, {1, 64}), 32)),
+                        b.constant(Type::tile(Elem::I32, {1, 64}), 128));
+  Value* rows =
+      b.broadcast(b.ge(b.expand_dims(b.arange(0, 64), 1), b.constant(Type::tile(Elem::I32, {64, 1}), 32)), {64, 64});
+  Value* places = b.addptr(b.splat(pointer(Elem::F16), {64, 64}), b.broadcast(square, {64, 64}));
+  EXPECT_EQ(width(places, rows, 1), 1);
+}
+
 TEST_F(Axis, LoopsReachAFixedPoint) {
   Value* ptr = b.addptr(b.splat(pointer(), {64}), b.arange(0, 64));
   Value* stride = i32(16);
@@ -287,6 +331,9 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
         ASSERT_EQ(x[i - in_run * inner] % info.divisibility[axis], 0)
             << "divisibility " << info.divisibility[axis] << " of " << op(v);
         ASSERT_EQ(x[i], x[i - in_group * inner]) << "constancy " << info.constancy[axis] << " of " << op(v);
+        if (info.strided.empty()) continue;
+        const AxisInfo::Run run = info.strided[axis];
+        ASSERT_EQ(x[i], x[i - at % run.length * inner] + at % run.length * run.stride) << "stride of " << op(v);
       }
     }
     for (int64_t e : x) {

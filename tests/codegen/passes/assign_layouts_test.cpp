@@ -592,6 +592,19 @@ TEST(LayoutPrice, Orders) {
   EXPECT_LT(access_price(wide, 1, 2, 8), access_price(wide, 1, 2, 4));
   EXPECT_EQ(access_price(coalesced_layout({64, 128}, {1, 0}, 4, 4), 1, 4, 4), 16 * (2 + 2 * 16));
 
+  // Columns 8 bytes apart and rows 256: lanes that lie along the rows touch fewer sectors at a time, though the caches
+  // give the others as few from memory. Stores have no such cache.
+  Access columns{{{256, 64}, {8, 128}}, 1, 1, 2, true};
+  EXPECT_LT(access_price(narrow, columns), access_price(strided, columns));
+  Access stores = columns;
+  stores.is_load = false;
+  EXPECT_LT(access_price(wide, columns), access_price(wide, stores));
+  // One number for 16 elements is loaded once.
+  Access scales{{{4096, 64}, {0, 16}}, 1, 1, 4, true, {1, 16}};
+  Access numbers = scales;
+  numbers.repeats = {1, 1};
+  EXPECT_LT(4 * access_price(wide, scales), access_price(wide, numbers));
+
   const ir::Type type = ir::Type::tile(Elem::F16, {64, 128});
   const LinearLayout sums = wgmma_accumulator_layout({64, 128}, 1, 1), in_warps = *warp_local_store_layout(sums, 1, 8);
   EXPECT_EQ(conversion_price(type, sums, sums), 0);
