@@ -34,10 +34,13 @@ foreach(header ${public_headers})
 endforeach()
 
 # <tegula/tegula.h> is C; the Python package looks for the library from where it stands.
-install(FILES bindings/tegula.h bindings/tegula_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
-install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
+install(FILES bindings/tegula_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+if(TEGULA_COMPILER)
+  install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+  install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
 
-install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
+  install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
+endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
 
@@ -53,7 +56,11 @@ install(FILES ${PROJECT_BINARY_DIR}/cmake/tegulaConfig.cmake ${PROJECT_BINARY_DI
 
 # pkg-config: tegula for programs with the compiler, tegula-runtime for those of packages alone.
 file(RELATIVE_PATH TEGULA_PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")  # as the tree may move
-foreach(name tegula tegula_runtime)
+set(pc_names tegula_runtime)
+if(TEGULA_COMPILER)
+  list(PREPEND pc_names tegula)
+endif()
+foreach(name ${pc_names})
   string(REPLACE "_" "-" TEGULA_PC_NAME ${name})
   set(TEGULA_PC_LIBRARY ${name})
   set(TEGULA_PC_REQUIRES "")

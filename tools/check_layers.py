@@ -8,7 +8,7 @@ A folder may include itself and those before it in ORDER; inside codegen/ the or
 codegen/ itself are its interface: all of codegen may include their headers, and they may include all of codegen. A file
 of codegen/product/ that is no interface knows all of a family of instructions, lowering included. LLVM, Boost and the
 other third parties stay where ALLOWED has them, so that a change of library touches few files. What the headers of PUBLIC bring in
-is what users compile: they may include the standard library alone.
+is what users compile: they may include the standard library alone, and of it EVERYWHERE what compiles quickly.
 """
 
 import argparse
@@ -36,7 +36,12 @@ ALLOWED = {
 }
 # As cmake/install.cmake has them.
 PUBLIC = ["dsl/tegula.h", "dsl/debug.h", "dsl/kernel_list.h", "dsl/package_writer.h", "kernels/kernels.h",
-          "runtime/package/package.h", "runtime/cuda_device.h"]
+          "runtime/package/package.h", "runtime/cuda_device.h", "runtime/store/image_cache.h",
+          "runtime/tuning/tuning_store.h"]
+# What every file with a kernel includes, and parts of the standard library that would cost it tenths of a second.
+EVERYWHERE = "dsl/tegula.h"
+SLOW = {"algorithm", "chrono", "deque", "filesystem", "fstream", "iostream", "map", "mutex", "random", "ranges", "regex",
+        "sstream", "thread", "unordered_map"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".def"}
 
@@ -79,9 +84,9 @@ def check_file(path, root):
                     ", ".join(names) for names in CODEGEN)
 
 
-def check_public(root):
-    """Yields (path, line, message) for third-party headers that reach the users of PUBLIC."""
-    todo = [root / name for name in PUBLIC if (root / name).is_file()]
+def outer_includes(root, names):
+    """Yields (path, line, header) for what these headers, and those that they bring in, include of others."""
+    todo = [root / name for name in names if (root / name).is_file()]
     seen = set(todo)
     while todo:
         path = todo.pop()
@@ -91,8 +96,18 @@ def check_public(root):
                 if inner not in seen:
                     seen.add(inner)
                     todo.append(inner)
-            elif "/" in target:
-                yield path, line, f"<{target}> in a header that users of dsl/ compile"
+            else:
+                yield path, line, target
+
+
+def check_public(root):
+    """Yields (path, line, message) for headers that must not reach the users of PUBLIC, or of EVERYWHERE."""
+    for path, line, target in outer_includes(root, PUBLIC):
+        if "/" in target:
+            yield path, line, f"<{target}> in a header that users of dsl/ compile"
+    for path, line, target in outer_includes(root, [EVERYWHERE]):
+        if target in SLOW:
+            yield path, line, f"<{target}> reaches {EVERYWHERE}, which is to compile quickly: include it in sources"
 
 
 def check_tree(root):
@@ -119,6 +134,8 @@ PLANTED = [
     ("dsl/semantics/a.cpp", '#include "tools/table.h"', "dsl/ must not include"),
     ("runtime/c.cpp", "#include <cuda.h>", "no folder of the project"),
     ("dsl/tegula.h", "#include <nlohmann/json.hpp>", "users of dsl/ compile"),
+    ("dsl/tegula.h", "#include <mutex>", "is to compile quickly"),
+    ("runtime/package/package.h", "#include <filesystem>", None),
     ("codegen/exec/a.cpp", '#include <llvm/IR/Module.h>\n#include "codegen/lower/hw.h"', None),
     ("dsl/language/a.cpp", "#include <boost/spirit/home/x3.hpp>", None),
     ("codegen/compile.cpp", '#include "codegen/exec/emulator.h"', None),
