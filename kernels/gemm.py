@@ -92,8 +92,7 @@ def configs():
     found.append(tile(128, 256, 32, 8, 6, 8, 1))
     found.append(tile(128, 128, 32, 4, 5, 8, 2))
     # Two blocks, each of which brings half of B's columns for both.
-    for m, n, stages in [(256, 64, 8), (128, 128, 8)]:
-        found.append(tile(m, n, 64, 4, stages, blocks=2))
+    found.append(tile(256, 64, 64, 4, 8, blocks=2))
     # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.
     for n, stages, groups in [(192, 4, [4, 16]), (192, 3, [4, 8, 16]), (224, 3, [4, 16])]:
         for group in groups:
