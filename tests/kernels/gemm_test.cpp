@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator.h"
+#include "codegen/target/target.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "runtime/driver/driver.h"
@@ -351,6 +352,7 @@ struct Division {
   int warps = 4;
   bool atomic = false;
   int64_t programs = 0;  ///< that share all K-steps evenly; 0: K is divided
+  int shares = 1;        ///< of K, each of a block of a cluster
 };
 
 /// C of one launch of `kernel` with these blocks on the workspace of a stream, which is checked to be as it was.
@@ -364,13 +366,14 @@ std::vector<Out> launch_divided(Device& on, const Kernel& kernel, const Division
   const Workspace workspace = on.workspace(stream, size_t(programs * d.m * d.n) * sizeof(float));
   on.fill(workspace.partials, 0xff, workspace.bytes, stream);  // NaNs
   LaunchOptions how{.constexprs = std::move(more), .num_warps = d.warps, .stream = stream};
+  how.num_ctas = d.shares;
   const std::pair<const char*, int64_t> blocks[] = {{"BLOCK_M", d.m}, {"BLOCK_N", d.n}, {"BLOCK_K", d.k},
                                                     {"GROUP_M", 8},   {"PROGRAMS", 1},  {"PARTS", d.parts}};
   for (const auto& [name, value] : blocks) how.constexprs.emplace_back(name, value);
   how.constexprs.emplace_back("SWAP", d.swap);
   how.constexprs.emplace_back("STREAM", d.programs > 0);
   how.constexprs.emplace_back("ATOMIC", d.atomic);
-  how.constexprs.emplace_back("SHARES", 1);
+  how.constexprs.emplace_back("SHARES", d.shares);
   how.constexprs.emplace_back("EVEN_M", m % d.m == 0);
   how.constexprs.emplace_back("EVEN_N", n % d.n == 0);
   how.constexprs.emplace_back("EVEN_K", k % d.k == 0);
@@ -419,6 +422,24 @@ TEST(GemmDivided, ShapesAndTypes) {
     EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return std::max(p(i, j) + p.bias(0, j), 0.0); }),
               kRounding<float>);
     EXPECT_EQ(launch_divided(device(), text(), division, p, c, true, nullptr, {{"EPILOGUE", "relu"}}), first);
+  }
+}
+
+// By the blocks of a cluster: empty shares, tiles that reach beyond C, the transposed product; in text and in C++.
+TEST(GemmDivided, SharesOfACluster) {
+  if (!target_for_sm(device().info().sm).has(Feature::Cluster)) GTEST_SKIP() << "no clusters of thread blocks";
+  static const auto relu = gemm_kernel("shared_relu", [](Tile acc) { return maximum(acc, 0.0); });
+  const std::pair<Shape, Division> cases[] = {{{70, 72, 300}, {64, 64, 32, 1, 0, false, 4, false, 0, 4}},
+                                              {{64, 64, 96}, {64, 64, 32, 1, 0, false, 8, false, 0, 8}},
+                                              {{48, 130, 512}, {48, 64, 64, 1, 0, true, 4, false, 0, 2}}};
+  for (const auto& [shape, division] : cases) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} by {} blocks", shape.m, shape.n, shape.k, division.shares));
+    const Product<float16> p(shape);
+    TestMatrix<float> c(shape.m, shape.n, 4, shape.gap), d(shape.m, shape.n, 4, shape.gap);
+    const auto first = launch_divided(device(), text(), division, p, c, true, nullptr, {{"EPILOGUE", "relu"}});
+    EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return std::max(p(i, j) + p.bias(0, j), 0.0); }),
+              kRounding<float>);
+    EXPECT_EQ(launch_divided(device(), relu.kernel(), division, p, d, true, nullptr, {{"HAS_BIAS", true}}), first);
   }
 }
 
