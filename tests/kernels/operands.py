@@ -99,15 +99,15 @@ def scaled(
 
 
 @triton.jit
-def masked_by_sums(a, b, out, depth):
+def masked_by_sums(a, b, out, depth, N: tl.constexpr = 128, K: tl.constexpr = 128):
     i = tl.arange(0, 64)
-    j = tl.arange(0, 128)
-    k = tl.arange(0, 128)
+    j = tl.arange(0, N)
+    k = tl.arange(0, K)
     a_ptrs = a + i[:, None] * depth + k[None, :]
-    b_ptrs = b + k[:, None] * 128 + j[None, :]
-    acc = tl.zeros((64, 128), tl.float32)
-    for step in range(0, depth, 128):
+    b_ptrs = b + k[:, None] * N + j[None, :]
+    acc = tl.zeros((64, N), tl.float32)
+    for step in range(0, depth, K):
         acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
-        a_ptrs += 128
-        b_ptrs += 128 * 128
-    tl.store(out + i[:, None] * 128 + j[None, :], acc, mask=acc < 1e30)
+        a_ptrs += K
+        b_ptrs += K * N
+    tl.store(out + i[:, None] * N + j[None, :], acc, mask=acc < 1e30)
