@@ -65,7 +65,8 @@ typedef struct tegula_options {
   int32_t warp_specialize;  /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
                                it is expected to pay, or as the configuration says */
   int32_t bulk_copies;      /* copies of loops by tensor maps: the same numbers */
-  int32_t debug;            /* 1: asserts are carried out; 2: and what a debugger asks for; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
+  int32_t
+      debug; /* 1: asserts are carried out; 2: and what a debugger asks for; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;
 
 /* ---- Devices, besides those of tegula_runtime.h */
@@ -224,13 +225,13 @@ const char* tegula_explanation_text(const tegula_explanation* explanation);
 const char* tegula_explanation_json(const tegula_explanation* explanation);
 const char* tegula_explanation_svg(const tegula_explanation* explanation); /* the roofline plot */
 void tegula_explanation_release(tegula_explanation* explanation);
-/* Records a program of the launches on an emulator from here on that have it, each in place of the one before, where their
- * option `debug` is 2. The first command ends that. One debugger records at a time on a device. */
+/* Records a program of the launches on an emulator from here on that have it, each in place of the one before, where
+ * their option `debug` is 2. The first command ends that. One debugger records at a time on a device. */
 typedef struct tegula_debugger tegula_debugger;
 tegula_status tegula_device_record(tegula_device* device, uint32_t program_x, uint32_t program_y, uint32_t program_z,
                                    tegula_debugger** debugger);
-/* Carries out a command of `tegula debug` ("help" lists them). `text` and `json`, where not NULL, receive the answer, valid
- * until the next command; `refused` whether the command meant nothing. */
+/* Carries out a command of `tegula debug` ("help" lists them). `text` and `json`, where not NULL, receive the answer,
+ * valid until the next command; `refused` whether the command meant nothing. */
 tegula_status tegula_debugger_execute(tegula_debugger* debugger, const char* command, const char** text,
                                       const char** json, int32_t* refused);
 void tegula_debugger_release(tegula_debugger* debugger);

@@ -207,8 +207,8 @@ tegula_status tegula_package_read(const char* path, tegula_package** package);
 /* The same of bytes that the program has linked in; `name` stands for them in messages. */
 tegula_status tegula_package_from_bytes(const void* bytes, size_t size, const char* name, tegula_package** package);
 /* The same of a package that the owner of a key has signed alone (`tegula build --sign`). `public_key` is the text of a
- * public Ed25519 key in PEM form, as `openssl pkey -pubout` writes it; needs OpenSSL's libcrypto.so.3. TEGULA_FILE_ERROR
- * names both keys where another one or nobody has signed it. */
+ * public Ed25519 key in PEM form, as `openssl pkey -pubout` writes it; needs OpenSSL's libcrypto.so.3.
+ * TEGULA_FILE_ERROR names both keys where another one or nobody has signed it. */
 tegula_status tegula_package_read_signed(const char* path, const char* public_key, tegula_package** package);
 void tegula_package_release(tegula_package* package);
 

@@ -1,4 +1,5 @@
-// Logarithms of fp32 values without tables: lanes of a warp that look up different places of a table wait for each other.
+// Logarithms of fp32 values without tables: lanes of a warp that look up different places of a table wait for each
+// other.
 #pragma once
 
 #include "codegen/lower/lowering.h"
