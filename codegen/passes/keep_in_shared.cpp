@@ -8,8 +8,9 @@
 // takes it back where the loop uses it, so that no thread waits for another.
 //
 // Tiles are kept so, the largest first, while more registers are live than a thread may have, and while shared memory
-// has room for as many programs as registers do. Programs with products are left as they are: their operands want the
-// shared memory, and their registers are not known so well.
+// has room for as many programs as registers do. Where all of them would free far less than is short, none is kept: the
+// assembler finds such few registers by itself, and the accesses would only add to them. Programs with products are
+// left as they are: their operands want the shared memory, and their registers are not known so well.
 #include <algorithm>
 #include <unordered_set>
 
@@ -31,6 +32,7 @@ namespace {
 
 constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kLeastRegisters = 4;  // of a thread, that a tile frees
+constexpr double kLeastShare = 0.5;     // of the missing registers, that all tiles of a loop free
 
 class Keeper {
  public:
@@ -44,11 +46,16 @@ class Keeper {
       if (op.opcode == Opcode::For && op.parent == &func_.body) loops.push_back(&op);
     });
     if (has_products) return;
-    for (Op* loop : loops)
-      for (Value* tile : invariant_tiles(*loop)) {
-        if (!registers_are_short()) return;
+    for (Op* loop : loops) {
+      const std::vector<Value*> tiles = invariant_tiles(*loop);
+      int64_t freed = 0;
+      for (const Value* tile : tiles) freed += words(tile->type);
+      if (double(freed) < kLeastShare * double(missing_registers())) continue;
+      for (Value* tile : tiles) {
+        if (missing_registers() <= 0) return;
         if (has_room(tile->type)) keep(*tile, *loop);
       }
+    }
   }
 
  private:
@@ -85,11 +92,12 @@ class Keeper {
   // Registers of 32 bits.
   static int64_t words(const Type& type) { return held_elements(type) * std::max(8, type.bits()) / 32; }
 
-  bool registers_are_short() const {
+  // How many more registers of a thread are live than it may have.
+  int64_t missing_registers() const {
     const AxisAnalysis axis(func_);
     const CostInputs inputs;
     const LaunchValues values(func_, axis, inputs);
-    return RegisterPressure(func_, axis, values).peak().words > register_limit(func_, target_);
+    return RegisterPressure(func_, axis, values).peak().words - register_limit(func_, target_);
   }
 
   Type place_of(const Type& tile) const {
