@@ -13,8 +13,9 @@ namespace {
 /// The number without casts that keep its value.
 const Value* narrowest(const Value* x) {
   auto widens = [](const Op& op) {
+    if (op.opcode != Opcode::Cast) return false;
     const ir::Type &from = op.operands[0]->type, &to = op.result()->type;
-    if (op.opcode != Opcode::Cast || !from.is_integer() || from.is_bool() || !to.is_integer()) return false;
+    if (!from.is_integer() || from.is_bool() || !to.is_integer()) return false;
     return from.bits() < to.bits() && (is_signed(to.elem) || !is_signed(from.elem));
   };
   while (x->def && widens(*x->def)) x = x->def->operands[0];

@@ -362,8 +362,8 @@ class Kernel:
         if not found:
             return self.assign()
         source, shape, type_ = self.random.choice(found)
-        array = self.array(f"mem_{type_}", type_, 4 * LENGTH, "zero")
-        base = f"{array} + pid * {LENGTH}"
+        array = self.array(f"mem_{type_}", type_, 8 * LENGTH, "zero")
+        base = f"{array} + pid * {2 * LENGTH}"  # more than the places of a tile reach
         places, _ = self.places(shape, loads=False)
         mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
         self.put(f"tl.store({base} + {places}, {source}{mask})")
