@@ -8,6 +8,7 @@ from .arguments import words_of
 from .devices import device_at, lent, raise_places
 from .dtypes import POINTER, TENSOR
 from .errors import Wrong
+from .launcher import entry_function
 from .library import check, lib
 from .memory import elements_of, extent_of, is_read_only
 from .structs import ConstexprStruct, EntryStruct, OperandStruct, TensorStruct
@@ -26,6 +27,7 @@ class Entry:
         self.__name__ = self.name = facts.name.decode()
         self.formula, self.signature = facts.formula.decode(), facts.signature.decode()
         self.__doc__ = f"{self.formula}\n\n{self.name}({self.signature})"
+        self._function = entry_function(index)
         self._operands = {}
         for i in range(facts.num_operands):
             check(lib.tegula_entry_operand(index, i, ctypes.byref(operand)))
@@ -61,7 +63,10 @@ class Entry:
         keep += (extents, strides, made)
         return TENSOR | tag >> 32 << 32, ctypes.addressof(made)
 
-    def __call__(self, *args, stream=None, **kwargs):
+    def __call__(self, *args, **kwargs):
+        return self._function(self, *args, **kwargs)
+
+    def _call(self, *args, stream=None, **kwargs):
         words, keep, arrays = [], [], {}
         for name, value in self._named(args, kwargs).items():
             try:
@@ -108,6 +113,7 @@ class Library:
             for i in range(lib.tegula_num_entries()):
                 entry = Entry(i)
                 self._entries[entry.name] = entry
+            vars(self).update(self._entries)  # from now on found without __getattr__
         return self._entries
 
     def __getattr__(self, name):

@@ -21,6 +21,14 @@ def general(kernel, grid, *args, **kwargs):
         learn(kernel, args, kwargs)
 
 
+def general_entry(entry, *args, **kwargs):
+    """Calls an entry of the kernel library in the general way, and tells what is needed to recognise the next call."""
+    entry._call(*args, **kwargs)
+    for x in (*args, *kwargs.values()):
+        if type(x) in torch_types and x.is_cuda:
+            return know(x.get_device())
+
+
 def declare():
     """The library's functions that take Python's objects; None where the interpreter is none that they work with."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -29,10 +37,12 @@ def declare():
     p, i32, i64, obj = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.py_object
     for name, result, args in [("start", i32, (obj, )), ("know_torch", None, (obj, obj, obj, obj)),
                                ("know_device", None, (i32, p)), ("launcher", obj, (p, )),
-                               ("learn", i32, (obj, i64, obj, obj, obj, i32, i32, obj, obj, p))]:
+                               ("learn", i32, (obj, i64, obj, obj, obj, i32, i32, obj, obj, p)),
+                               ("entry", obj, (ctypes.c_size_t, ))]:
         function = getattr(functions, "tegula_python_" + name)
         function.restype, function.argtypes = result, args
-    return functions if functions.tegula_python_start((general, grid_extents, check, messages)) else None
+    started = functions.tegula_python_start((general, grid_extents, check, messages, general_entry))
+    return functions if started else None
 
 
 functions = declare()
@@ -67,14 +77,25 @@ def learn(kernel, args, kwargs):
         options, _ = plan.options[(*fixed, *map(kind_of, fixed))]
     except (KeyError, TypeError):  # tuples among the arguments; what cannot be hashed
         return
-    if _told[0] != len(torch_types):
-        tell_torch()
-    place = tensor.get_device()
-    functions.tegula_python_know_device(place, Device.cuda(place)._handle)
+    know(tensor.get_device())
     check(
         functions.tegula_python_learn(kernel._launcher, len(args), tuple(kwargs), tuple(runtime), tuple(plan.fixed),
                                       -1 if plan.stream is None else plan.stream, plan.open, tuple(plan.names), fixed,
                                       options))
+
+
+def entry_function(index):
+    """A function call(entry, *args, **kwargs) for entry number `index` of the kernel library."""
+    return functions.tegula_python_entry(index) if functions else general_entry
+
+
+def know(place):
+    """Tells the library of torch and of the device of GPU `place`, so that it recognises calls with tensors there."""
+    if functions is None:
+        return
+    if _told[0] != len(torch_types):
+        tell_torch()
+    functions.tegula_python_know_device(place, Device.cuda(place)._handle)
 
 
 def tell_torch():

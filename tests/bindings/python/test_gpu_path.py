@@ -203,12 +203,54 @@ class GpuPath(unittest.TestCase):
         self.assertEqual(used, [0] * 3)
         np.testing.assert_array_equal(self.out.numpy(), self.x)
 
+    def general_calls(self, entry):
+        """Counts the calls of an entry that are not recognised."""
+        counted, call = [], type(entry)._call
+        entry._call = lambda *args, **kwargs: (counted.append(args), call(entry, *args, **kwargs))
+        self.addCleanup(vars(entry).pop, "_call")
+        return counted
+
+    def test_calls_of_the_library_are_recognised(self):
+        norm = tegula.kernels.rms_norm
+        x = self.x.reshape(5, 10)
+        weight = np.linspace(1, 2, 10, dtype=np.float32)
+        rows, out = Tensor(x, self.on_gpu.address), Tensor(np.zeros_like(x), self.out.address)
+        norm(out, rows)
+        general = self.general_calls(norm)
+
+        def expect(factor, eps=1e-6):
+            normed = x / np.sqrt((x * x).mean(1, keepdims=True) + eps) * factor
+            np.testing.assert_allclose(self.out.numpy().reshape(5, 10), normed, rtol=1e-5)
+
+        norm(out, rows)
+        expect(1)
+        weight_on_gpu = emulator.array(weight)
+        weighted = Tensor(weight, weight_on_gpu.address)
+        norm(out, weight=weighted, x=rows)
+        expect(weight)
+        norm(out, rows, None, 0.5, stream=0, activation="none")
+        expect(1, 0.5)
+        self.assertEqual(len(general), 0)
+        columns = Tensor(np.zeros((10, 5), np.float32).T, self.on_gpu.address)
+        for wrong, error, text in [
+            (lambda: norm(out, rows, weigth=weighted), TypeError, "no operand 'weigth'; did you mean 'weight'"),
+            (lambda: norm(out, rows, x=rows), TypeError, "two values for 'x'"),
+            (lambda: norm(out, rows, activation="gleu"), tegula.LaunchError, "activation is 'gleu', expected one of"),
+            (lambda: norm(out, columns), tegula.LaunchError, "rms_norm: the elements of a row of x lie 5 apart"),
+            (lambda: norm(out, self.x), TypeError, "the data of 'out' is on GPU 0, that of 'x' on the host"),
+        ]:
+            with self.assertRaises(error) as raised:
+                wrong()
+            self.assertIn(text, str(raised.exception))
+        self.assertEqual(len(general), 5)
+
     def test_nothing_leaks(self):
         objects = [self.tensor, self.out_tensor, torch.float32, None, 12345, "BLOCK"]
 
         def launch(count):
             for _ in range(count):
                 program.add[lambda meta: (2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+                tegula.kernels.softmax(self.out_tensor, self.tensor, causal=False)
 
         launch(2)
         before = [sys.getrefcount(x) for x in objects]
