@@ -19,6 +19,7 @@
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
 #include "runtime/base/check.h"
+#include "runtime/package/package.h"
 #include "runtime/sealing.h"
 
 namespace tegula {
@@ -94,7 +95,7 @@ void KernelState::note_device(Device& device) {
   device.before_end(weak_from_this(), [this, &device] {
     ready.drop(device);
     std::lock_guard lock(mutex);
-    std::erase_if(handles, [&](const auto& entry) { return entry.first.first == &device; });
+    handles.drop(device);
     devices.erase(&device);
   });
 }
@@ -141,42 +142,6 @@ KernelImage KernelState::compile(const ir::Func& func, std::span<const ArgType> 
   return std::move(*image);
 }
 
-LaunchHandle KernelState::handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options) {
-  std::pair key(&device, dsl::specialization_text(types, options));
-  {
-    std::lock_guard lock(mutex);
-    if (auto it = handles.find(key); it != handles.end()) return it->second;
-  }
-  LaunchHandle handle = load(device, types, options);
-  const KernelImage& image = handle.image();
-  if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
-    tell_once(MessageKind::Warning, text);
-  if (std::string text = dsl::stages_warning(image); !text.empty()) tell_once(MessageKind::Warning, text);
-  note_device(device);
-  std::lock_guard lock(mutex);
-  return handles.emplace(std::move(key), std::move(handle)).first->second;
-}
-
-LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
-  if (const auto& prepared = dsl::PreparedKernels::of_process(); !prepared.empty())
-    if (auto handle = prepared.find(device, dsl::specialization_key(*source, types, options))) return *handle;
-  std::shared_ptr<LoadedKernel> kernel = load_kernel(device, types, options);
-  if (kernel->image().tensor_maps.empty()) return LaunchHandle(std::move(kernel));
-  // A state of its own: this one may hold the handle.
-  auto state = std::make_shared<KernelState>();
-  state->source = source;
-  state->cache = cache;
-  {
-    std::lock_guard lock(telling);
-    state->told = told;
-  }
-  LaunchOptions without = options;
-  without.bulk_copies = 1;
-  return LaunchHandle(std::move(kernel), [state, &device, types = std::vector(types.begin(), types.end()), without] {
-    return state->load_kernel(device, types, without);
-  });
-}
-
 namespace {
 
 [[noreturn]] void refuse_to_compile(const dsl::KernelSource& source, std::span<const ArgType> types,
@@ -189,10 +154,67 @@ namespace {
 
 }  // namespace
 
+namespace {
+
+// Names the variants of one kernel that differ in facts about values alone.
+std::string key_of_variants(std::span<const ArgType> types, const LaunchOptions& options) {
+  return dsl::types_without_facts(types) + dsl::specialization_text({}, options);
+}
+
+}  // namespace
+
+LaunchHandle KernelState::handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options) {
+  const std::string key = key_of_variants(types, options);
+  {
+    std::lock_guard lock(mutex);
+    if (auto handle = handles.find(device, key, types)) return *handle;
+  }
+  LaunchHandle handle = load(device, types, options);
+  const KernelImage& image = handle.image();
+  if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
+    tell_once(MessageKind::Warning, text);
+  if (std::string text = dsl::stages_warning(image); !text.empty()) tell_once(MessageKind::Warning, text);
+  note_device(device);
+  std::lock_guard lock(mutex);
+  handles.put(device, key, handle);
+  return handle;
+}
+
+LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
+  const auto& prepared = dsl::PreparedKernels::of_process();
+  const std::string prepared_key = prepared.empty() ? "" : dsl::variants_key(*source, types, options);
+  if (!prepared.empty())
+    if (auto handle = prepared.find(device, prepared_key, types)) return *handle;
+  std::shared_ptr<LoadedKernel> kernel = load_kernel(device, types, options);
+  if (!kernel) {
+    const auto listed = prepared.find_fitting(device, prepared_key, types);
+    std::lock_guard lock(mutex);
+    const auto own = handles.find_fitting(device, key_of_variants(types, options), types);
+    if (!listed && !own) refuse_to_compile(*source, types, options);
+    return !own || (listed && assumptions(listed->image()) >= assumptions(own->image())) ? *listed : *own;
+  }
+  if (kernel->image().tensor_maps.empty()) return LaunchHandle(std::move(kernel));
+  // A state of its own: this one may hold the handle.
+  auto state = std::make_shared<KernelState>();
+  state->source = source;
+  state->cache = cache;
+  {
+    std::lock_guard lock(telling);
+    state->told = told;
+  }
+  LaunchOptions without = options;
+  without.bulk_copies = 1;
+  return LaunchHandle(std::move(kernel), [state, &device, types = std::vector(types.begin(), types.end()), without] {
+    auto other = state->load_kernel(device, types, without);
+    if (!other) refuse_to_compile(*state->source, types, without);
+    return other;
+  });
+}
+
 std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const ArgType> types,
                                                        const LaunchOptions& options) const {
   dsl::check_options(*source, options);
-  if (sealed()) refuse_to_compile(*source, types, options);
+  if (sealed()) return nullptr;
   const DeviceInfo& info = device.info();
   const Target& target = target_for_sm(info.sm);
   std::string spec = dsl::specialization_text(types, options);
@@ -209,7 +231,7 @@ std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span
   std::string image_key = content_key({"image", ir::print(*func, {.locations = true}), spec, platform});
   std::optional<KernelImage> image = look ? cache->find(image_key) : std::nullopt;
   bool cached = image.has_value();
-  if (!image && !may_compile()) refuse_to_compile(*source, types, options);
+  if (!image && !may_compile()) return nullptr;
   if (!image) image = compile(*func, types, options, target, info.emulator);
   image->cooperative = options.cooperative_grid;
   std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
@@ -345,7 +367,7 @@ LaunchHandle Kernel::prepare(Device& device, std::span<const ArgType> types, con
 void Kernel::prewarm(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
   const LaunchHandle handle = state_->handle_for(device, types, options);
   handle.prepare_other();
-  const std::string key = dsl::specialization_key(source(), types, options);
+  const std::string key = dsl::variants_key(source(), types, options);
   if (!key.empty()) dsl::PreparedKernels::of_process().put(device, key, handle);
 }
 

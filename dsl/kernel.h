@@ -1,7 +1,7 @@
 // Kernels: compiled for the arguments that they are launched with.
 //
 // A kernel is compiled for the types of its arguments and for a few facts about their values, as Triton does: pointers
-// and integers that are multiples of 16 (integers: or of 256) or 1, and null pointers. What is compiled is kept in
+// that are multiples of 16, integers that are multiples of 2, 4, 8, 16 or 256, or 1, None. What is compiled is kept in
 // memory and on disk. For the hot path take the LaunchHandle that prepare() returns.
 #pragma once
 
@@ -74,7 +74,7 @@ struct KernelParam {
   bool has_default = false;
   std::optional<Elem> annotated = {};  ///< `n: tl.int64`, `n: int`, ...: the argument has this type whatever its value
   bool specialize = true;              ///< code is compiled for an integer of 1 (do_not_specialize)
-  bool specialize_alignment = true;    ///< and for multiples of 16 (neither do_not_specialize nor ..._on_alignment)
+  bool specialize_alignment = true;    ///< and for multiples (neither do_not_specialize nor ..._on_alignment)
 };
 
 /// An argument of a compilation: the type of what will be passed, or a value known already.

@@ -16,6 +16,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
+#include "dsl/listing/variants.h"
 #include "dsl/ready_table.h"
 #include "runtime/base/messages.h"
 #include "runtime/store/image_cache.h"
@@ -35,9 +36,9 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
 
   dsl::ReadyTable ready;  ///< by launch
 
-  std::mutex mutex;                                                 ///< guards what follows
-  std::map<std::pair<Device*, std::string>, LaunchHandle> handles;  ///< by specialisation
-  std::set<Device*> devices;                                        ///< those that the kernel is ready on
+  mutable std::mutex mutex;   ///< guards what follows
+  dsl::Variants handles;      ///< by what is compiled in
+  std::set<Device*> devices;  ///< those that the kernel is ready on
   std::atomic<bool> declarations_read{false};
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
@@ -79,13 +80,15 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
                                   bool* has_messages = nullptr) const;
   KernelImage compile(const ir::Func& func, std::span<const ArgType> types, const LaunchOptions& launch,
                       const Target& target, bool emulator) const;
-  /// The handle for these types and options: what there is, else load().
+  /// The handle for these types and options: what there is, else load(). Where nothing may be compiled, what there is
+  /// may be code that relies on less.
   LaunchHandle handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options);
   /// Made ready on the device: by prewarm(), from the cache on disk, or compiled now; code without bulk copies when a
   /// launch needs it. May be called from several threads.
   LaunchHandle load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 
  private:
+  /// Null where it would have to be compiled, which it may not be.
   std::shared_ptr<LoadedKernel> load_kernel(Device& device, std::span<const ArgType> types,
                                             const LaunchOptions& options) const;
 };

@@ -9,14 +9,12 @@ namespace tegula::dsl {
 
 namespace {
 
-// 1, or what an integer is a multiple of, in two bits.
+// 1, or what an integer is a multiple of, in four bits.
 uint64_t number_class(uint64_t value) {
-  if (value == 1) return 1;
-  const int64_t divisor = divisor_class(value);
-  return divisor == 256 ? 0 : divisor == 16 ? 2 : 3;
+  return value == 1 ? 0 : uint64_t(std::bit_width(uint64_t(divisor_class(value))));
 }
 
-// What classify() looks at in an argument, and a little more: kind, type, and the facts about its value.
+// What classify() looks at in an argument, and a little more: kind, type, and the facts about its value, in 16 bits.
 uint64_t class_of(const Arg& arg) {
   uint64_t elem = arg.elem ? uint64_t(*arg.elem) + 1 : 0;
   uint64_t facts = 0;
@@ -26,17 +24,17 @@ uint64_t class_of(const Arg& arg) {
       facts = arg.u == 0 ? 1 : arg.u % 16 == 0 ? 2 : 3;
       break;
     case Arg::Kind::Signed:
-      facts = number_class(arg.u) | uint64_t(arg.i == int32_t(arg.i)) << 2;
+      facts = number_class(arg.u) | uint64_t(arg.i == int32_t(arg.i)) << 4;
       break;
     case Arg::Kind::Unsigned:
-      facts = number_class(arg.u) | uint64_t(arg.u <= uint64_t(INT32_MAX)) << 2 |
-              uint64_t(arg.u <= uint64_t(INT64_MAX)) << 3;
+      facts = number_class(arg.u) | uint64_t(arg.u <= uint64_t(INT32_MAX)) << 4 |
+              uint64_t(arg.u <= uint64_t(INT64_MAX)) << 5;
       break;
     case Arg::Kind::Float:
     case Arg::Kind::Bool:
       break;
   }
-  return uint64_t(arg.kind) | elem << 4 | facts << 12;
+  return uint64_t(arg.kind) | elem << 3 | facts << 10;
 }
 
 // What a descriptor adds to that: its numbers of dimensions, padding, and for each dimension the facts about extent and

@@ -1,6 +1,8 @@
 // From the arguments and options of a launch to what a kernel is compiled for.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,9 +29,14 @@ bool has_tuple_arguments(const LaunchOptions& options);
 /// A compile-time argument as a value.
 Val to_val(const Constexpr& value);
 
-/// What an integer is known to be a multiple of in the code that is compiled for it: 16, which accesses of 16 bytes ask
-/// for; 256, the largest extent that tiles of matrices usually have, so that none of them ends beyond the matrix.
-constexpr int64_t divisor_class(uint64_t value) { return value % 256 == 0 ? 256 : value % 16 == 0 ? 16 : 1; }
+/// What an integer is known to be a multiple of in the code that is compiled for it, the largest of these: 2, 4, 8 and
+/// 16, by which the widest accesses to rows of elements of any size follow (8 float16 are 16 bytes, 2 are what an
+/// asynchronous copy takes at least); 256, the largest extent that tiles of matrices usually have, so that none of them
+/// ends beyond the matrix.
+constexpr int64_t divisor_class(uint64_t value) {
+  const int twos = std::countr_zero(value | 256);
+  return int64_t(1) << (twos == 8 ? twos : std::min(twos, 4));
+}
 
 /// Types of launch arguments in parts, and the facts about their values that code is compiled for.
 std::vector<ArgType> classify(const KernelSource& kernel, const LaunchOptions& options, std::span<const Arg> args);

@@ -103,13 +103,16 @@ class Reader {
       const int64_t divisor = info.divisibility[size_t(axis)];
       if (divisor < kWidest && run * element > divisor)
         return fmt::format(
-            "addresses are known to be multiples of {} bytes only: strides and pointers that are multiples of 16 make "
-            "accesses of 16 bytes",
-            divisor);
+            "addresses are known to be multiples of {} bytes only: strides that are multiples of {} and aligned "
+            "pointers "
+            "make accesses of 16 bytes",
+            divisor, kWidest / element);
       return fmt::format("{} elements lie side by side at a time", run);
     }
     if (by_mask <= width)
-      return "the mask may end between any two elements: an extent that is a multiple of 16 makes accesses of 16 bytes";
+      return fmt::format("the mask may end {}: an extent that is a multiple of {} makes accesses of 16 bytes",
+                         by_mask == 1 ? "between any two elements" : fmt::format("behind every {} elements", by_mask),
+                         kWidest / element);
     return fmt::format("a thread holds {} elements in a row: fewer warps or larger tiles give it more", held);
   }
 

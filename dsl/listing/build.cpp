@@ -65,7 +65,7 @@ PackagedKernel build_kernel(dsl::Resolver& resolver, const ListedKernel& listed,
   if (options.emulator) packaged.codes.push_back(code_of(found, options.targets.back(), true, missing));
   if (!listed.grid.empty())
     packaged.grid = dsl::grid_steps(listed.grid, packaged.codes.front().image, packaged.constexprs);
-  packaged.key = dsl::specialization_key(source, found.types, found.options);
+  packaged.key = dsl::variants_key(source, found.types, found.options);
   packaged.options = dsl::options_text(found.options);
   for (const auto& [file, text] : source.imported()) packaged.imports.push_back({file, text_digest(text)});
   return packaged;

@@ -33,11 +33,10 @@ std::string content(const KernelSource& source) {
 
 std::string options_text(const LaunchOptions& options) { return specialization_text({}, in_order(options)); }
 
-std::string specialization_key(const KernelSource& source, std::span<const ArgType> types,
-                               const LaunchOptions& options) {
+std::string variants_key(const KernelSource& source, std::span<const ArgType> types, const LaunchOptions& options) {
   const std::string text = content(source);
   if (text.empty()) return {};
-  return content_key({"specialisation", text, source.name(), types_text(types), options_text(options)});
+  return content_key({"variants", text, source.name(), types_without_facts(types), options_text(options)});
 }
 
 std::string choice_key(const KernelSource& source, std::string_view gpu, std::string_view problem) {
@@ -53,22 +52,27 @@ PreparedKernels& PreparedKernels::of_process() {
 
 void PreparedKernels::put(Device& device, const std::string& key, const LaunchHandle& handle) {
   std::unique_lock lock(tables_->mutex);
-  tables_->handles.insert_or_assign({&device, key}, handle);
+  tables_->handles.put(device, key, handle);
   empty_ = false;
   if (!tables_->devices.insert(&device).second) return;
   lock.unlock();
   device.before_end(tables_, [tables = tables_.get(), &device] {
     std::lock_guard lock(tables->mutex);
-    std::erase_if(tables->handles, [&](const auto& entry) { return entry.first.first == &device; });
+    tables->handles.drop(device);
     tables->devices.erase(&device);
   });
 }
 
-std::optional<LaunchHandle> PreparedKernels::find(const Device& device, const std::string& key) const {
+std::optional<LaunchHandle> PreparedKernels::find(const Device& device, const std::string& key,
+                                                  std::span<const ArgType> types) const {
   std::lock_guard lock(tables_->mutex);
-  const auto it = tables_->handles.find({&device, key});
-  if (it == tables_->handles.end()) return std::nullopt;
-  return it->second;
+  return tables_->handles.find(device, key, types);
+}
+
+std::optional<LaunchHandle> PreparedKernels::find_fitting(const Device& device, const std::string& key,
+                                                          std::span<const ArgType> types) const {
+  std::lock_guard lock(tables_->mutex);
+  return tables_->handles.find_fitting(device, key, types);
 }
 
 void PreparedKernels::choose(const std::string& key, const std::string& options) {

@@ -10,16 +10,16 @@
 #include <string>
 
 #include "dsl/kernel_source.h"
+#include "dsl/listing/variants.h"
 #include "runtime/launch.h"
 
 namespace tegula::dsl {
 
 /// Text of the options with the constexprs in the order of their names.
 std::string options_text(const LaunchOptions& options);
-/// Names a specialisation by the text of its source, wherever that lies; empty for a C++ function. What a kernel
-/// imports from files is not in it.
-std::string specialization_key(const KernelSource& source, std::span<const ArgType> types,
-                               const LaunchOptions& options);
+/// Names the variants of a kernel that differ in facts about values alone, by the text of its source, wherever that
+/// lies; empty for a C++ function. What a kernel imports from files is not in it.
+std::string variants_key(const KernelSource& source, std::span<const ArgType> types, const LaunchOptions& options);
 /// Names a problem of tuning likewise.
 std::string choice_key(const KernelSource& source, std::string_view gpu, std::string_view problem);
 
@@ -31,7 +31,10 @@ class PreparedKernels {
   bool empty() const { return empty_; }
 
   void put(Device& device, const std::string& key, const LaunchHandle& handle);
-  std::optional<LaunchHandle> find(const Device& device, const std::string& key) const;
+  /// As of Variants.
+  std::optional<LaunchHandle> find(const Device& device, const std::string& key, std::span<const ArgType> types) const;
+  std::optional<LaunchHandle> find_fitting(const Device& device, const std::string& key,
+                                           std::span<const ArgType> types) const;
 
   /// The options that were chosen for a problem of tuning, as options_text().
   void choose(const std::string& key, const std::string& options);
@@ -40,7 +43,7 @@ class PreparedKernels {
  private:
   struct Tables {
     mutable std::mutex mutex;
-    std::map<std::pair<const Device*, std::string>, LaunchHandle> handles;
+    Variants handles;
     std::map<std::string, std::string> choices;
     std::set<const Device*> devices;
   };

@@ -22,7 +22,7 @@ namespace {
 // A file: the magic, the version, the signature or none, XXH3-64 of what follows, the kernels. What is signed are the
 // magic, the version and the kernels.
 constexpr std::string_view kMagic = "TegulaPackage\r\n";
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -187,13 +187,6 @@ int rank(const KernelImage& image, const DeviceInfo& device) {
   return 1 + 2 * a.sm + a.this_one_alone;
 }
 
-// How much a specialisation assumes of its arguments.
-int assumptions(const KernelImage& image) {
-  int sum = 64 * int(image.constants.size());
-  for (const ImageParam& p : image.params) sum += std::bit_width(uint64_t(std::max<int64_t>(p.divisible_by, 1)));
-  return sum;
-}
-
 std::string why_not(const LaunchHandle& handle, std::span<const Arg> args) {
   if (handle.fits(args)) return "it was chosen for other values of the arguments";
   try {
@@ -239,6 +232,12 @@ std::string targets_text(std::span<const PackagedKernel* const> kernels) {
 }
 
 }  // namespace
+
+int assumptions(const KernelImage& image) {
+  int sum = 64 * int(image.constants.size());
+  for (const ImageParam& p : image.params) sum += std::bit_width(uint64_t(std::max<int64_t>(p.divisible_by, 1)));
+  return sum;
+}
 
 std::string Package::to_bytes(const PrivateKey* key) const {
   ByteWriter w;

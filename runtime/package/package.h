@@ -92,6 +92,10 @@ class Package {
   std::vector<PackagedKernel> kernels_;
 };
 
+/// How much code relies on of the values of arguments: of several specialisations that take a launch the one with the
+/// highest number is the best.
+int assumptions(const KernelImage& image);
+
 /// What takes the arguments of a launch: "(out_ptr: *f32, n: i32 a multiple of 16, stride = 1)".
 std::string signature_text(const KernelImage& image);
 

@@ -141,9 +141,11 @@ TEST_F(KernelLists, AreRecordedByARun) {
   scale(k, x, 100);
   scale(k, x, 96);
   scale(kernel("scale"), x, 96);  // of another Program: the same line
+  scale(k, x, 88);
   const std::string begin = file_ + "::scale --arg 'x=*f32' --arg ";
-  EXPECT_EQ(read_file(list_), begin + "n=i32 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2\n" + begin +
-                                  "n=i32:16 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2\n");
+  EXPECT_EQ(read_file(list_), begin + "n=i32:4 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2\n" + begin +
+                                  "n=i32:16 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2\n" + begin +
+                                  "n=i32:8 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2\n");
 }
 
 TEST_F(KernelLists, HoldTextsThatLieInNoFile) {
@@ -222,6 +224,44 @@ TEST_F(KernelLists, MakeASealedProcessComplete) {
         Program::load(file_);
       },
       "cannot read '" + file_ + "': the process is sealed\n  hint: do so before seal()");
+}
+
+// Of the variants for multiples of 16 and for any, a sealed process takes the one whose facts hold.
+TEST_F(KernelLists, ServeIntegersOfOtherClassesWhenSealed) {
+  const std::string begin = file_ + "::scale --arg 'x=*f32' --arg ", end = " --arg factor=f32 --constexpr BLOCK=64 ";
+  const auto list = parse_kernel_list(
+      begin + "n=i32:4" + end + "--num-warps 2\n" + begin + "n=i32:16" + end + "--num-warps 2\n", "app.list");
+  const Package package = build_package(list, {.targets = {"sm_90a"}, .emulator = true}).package;
+  const auto served = [&](int n) {
+    Buffer x(*device_, std::vector<float>(104, 1.0f));
+    const Kernel k = kernel("scale");
+    seal();
+    const std::string refused = error_of([&] { scale(k, x, n); });
+    const auto found = x.download<float>();
+    const bool right = std::count(found.begin(), found.begin() + n, 2.5f) == n && found[size_t(n)] == 1.0f;
+    throw LaunchError(refused == "(none)" && right ? "right" : refused);
+  };
+  for (int n : {72, 80, 100}) {  // multiples of 8, 16 and 4
+    expect_in_child([&] { prewarm(*device_, list), served(n); }, "right");
+    expect_in_child([&] { prewarm(*device_, package), served(n); }, "right");
+  }
+  expect_in_child([&] { prewarm(*device_, list), served(98); },
+                  "kernel 'scale' is not ready for these arguments, and the process is sealed: nothing is compiled\n"
+                  "  hint: add this line to the list that prewarm() or `tegula build --from` takes:\n  " +
+                      begin + "n=i32:2" + end + "--num-warps 2");
+}
+
+TEST_F(KernelLists, ServeOneWhereAnyNumberIsServed) {
+  expect_in_child(
+      [&] {
+        const Kernel k = kernel("scale");
+        Buffer x(*device_, std::vector<float>(104, 1.0f));
+        scale(k, x, 7);
+        seal();
+        scale(k, x, 1);
+        throw LaunchError(fmt::format("{} {}", x.download<float>()[0], x.download<float>()[1]));
+      },
+      "6.25 2.5");
 }
 
 TEST_F(KernelLists, TellWhatCannotBeMadeReady) {

@@ -73,7 +73,7 @@ TEST_F(Command, RecordsWhatARunNeeds) {
   unsetenv("TEGULA_RECORD");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(file("app.list"),
-            "add.py::add --arg 'x=*f32' --arg 'y=*f32' --arg 'out=*f32' --arg n=i32 --constexpr BLOCK=32\n");
+            "add.py::add --arg 'x=*f32' --arg 'y=*f32' --arg 'out=*f32' --arg n=i32:2 --constexpr BLOCK=32\n");
   const CommandResult r = tegula("build --from app.list --target sm_80 -o app.tgp");
   EXPECT_EQ(r.status, 0) << r.err;
 }

@@ -16,7 +16,7 @@ def type_words(text):
         block = [int(n) for n in block[:-1].split(",")]
         strides = [1 << 16] * (len(block) - 1) + [1]
         return descriptor_at(found._pointer, 16, None, [1 << 20] * len(block), strides, block, "zero")
-    divisors = ("", "1", "16") if text.startswith("*") else ("", "1", "16", "256")
+    divisors = ("", "1", "16") if text.startswith("*") else ("", "1", "2", "4", "8", "16", "256")
     if found is None or bracket or divisible not in divisors:
         raise Wrong(f"'{text}' is no type; expected one such as '*f32', '*f32:1', 'i32', 'i32:16'")
     if text.startswith("*"):
@@ -26,7 +26,7 @@ def type_words(text):
     if found.name.startswith(("float", "bfloat")):
         return DOUBLE, double_bits(0.5), None
     base = {"int64": 1 << 40, "uint64": -1 << 62}.get(found.name, 1 << 20)
-    return UINT if found.name == "uint64" else INT, base + {"256": 0, "16": 16}.get(divisible, 3), None
+    return UINT if found.name == "uint64" else INT, base + (int(divisible) % 256 if divisible not in ("", "1") else 3), None
 
 
 def is_type(text):

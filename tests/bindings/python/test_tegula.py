@@ -694,6 +694,8 @@ class Looking(unittest.TestCase):
         self.assertEqual(ptx, by_types)
         self.assertEqual(program.add.ptx(x, x, None, 512, BLOCK=64, target="sm_80"),
                          program.add.ptx("*f32", "*f32", None, "i32:256", BLOCK=64, target="sm_80"))
+        self.assertEqual(program.add.ptx(x, x, None, 24, BLOCK=64, target="sm_80"),
+                         program.add.ptx("*f32", "*f32", None, "i32:8", BLOCK=64, target="sm_80"))
         self.assertNotEqual(ptx, program.add.ptx("*f32:1", "*f32", None, "i32", BLOCK=64, target="sm_80"))
         image = program.add.compile("*bf16", "*bf16", None, "i32", BLOCK=64, num_warps=2)
         self.assertEqual((image.num_warps, image.shared_bytes, image.transfers), (2, 0, []))

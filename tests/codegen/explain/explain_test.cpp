@@ -139,8 +139,11 @@ TEST(Explain, CountsSectorsOfRows) {
   EXPECT_EQ(odd.read, 32 * sectors);
   EXPECT_EQ(odd.accesses[0].bytes, 2);
   EXPECT_EQ(odd.accesses[0].limit,
-            "addresses are known to be multiples of 2 bytes only: strides and pointers that are multiples of 16 make "
-            "accesses of 16 bytes");
+            "addresses are known to be multiples of 2 bytes only: strides that are multiples of 8 and aligned pointers "
+            "make accesses of 16 bytes");
+  EXPECT_EQ(explain_softmax(1000, 1000).accesses[0].bytes, 16);
+  EXPECT_EQ(explain_softmax(996, 1000).accesses[0].limit,
+            "the mask may end behind every 4 elements: an extent that is a multiple of 8 makes accesses of 16 bytes");
 }
 
 TEST(Explain, KnowsThatProgramsOfAMultiprocessorShareItsL1) {

@@ -247,6 +247,12 @@ TEST(Decorators, DoNotSpecialize) {
     EXPECT_EQ(types[4].divisible_by, 16) << names;
     const Arg ones[] = {Arg::pointer(256, Elem::I32), 1, 32, 1, 32};
     EXPECT_EQ(kernel.classify(ones, {})[3].constant, 1) << names;
+    for (const auto& [value, divisor] : {std::pair(0, 256), {512, 256}, {48, 16}, {24, 8}, {-4, 4}, {6, 2}, {7, 1}}) {
+      const Arg other[] = {Arg::pointer(256, Elem::I32), 1, value, value, value};
+      const std::vector<ArgType> found = kernel.classify(other, {});
+      EXPECT_EQ(found[3].divisible_by, 1) << value;
+      EXPECT_EQ(found[4].divisible_by, divisor) << value;
+    }
   }
 }
 
