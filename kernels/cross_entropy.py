@@ -10,8 +10,8 @@ both times `factor`, and with MEAN divided by the number of rows whose target is
 several, of the `counted_rows` targets at `counted_ptr`. Such rows have the loss 0
 and the gradient 0. A target that is neither `ignore` nor a column makes its row NaN.
 
-A program takes every num_programs(0)-th row. With PIECE 0 the row is kept in registers, by one program or by a cluster of
-them, read once and written once. Else it is taken in pieces of PIECE elements and read twice, the second time from the
+A program takes every num_programs(0)-th row, or group of ROWS short rows. With PIECE 0 rows are kept in registers, by one
+program or by a cluster of them, read once and written once. Else it is taken in pieces of PIECE elements and read twice, the second time from the
 second-level cache. Milakov, Gimelshein: Online normalizer calculation for softmax, 2018; Hsu et al.: Liger Kernel, 2024
 (the gradient in place of the logits).
 """
@@ -19,7 +19,7 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import columns, extent, in_line, inside, join_sums, row_sum, to_row, warp_maxima, warp_sums
+from tiles import elements_of_tile, extent, in_line, join_sums, row_max, row_sum, to_row, warp_maxima, warp_sums
 
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -35,28 +35,37 @@ def configs():
     for warps in [16, 32, 8, 4]:
         for programs in [1, 2, 4]:
             if warps * programs <= 64:
-                found.append(triton.Config({"PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
+                found.append(triton.Config({"ROWS": 1, "PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
+    for rows in [2, 4, 8, 16, 32, 64]:
+        for warps, programs in [(4, 16), (4, 8), (8, 8), (8, 4), (2, 32), (2, 16)]:
+            found.append(triton.Config({"ROWS": rows, "PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
     for blocks, warps, programs, stages, limit in CLUSTERS:
-        how = {"PIECE": 0, "PROGRAMS": programs, "STAGES": stages}
+        how = {"ROWS": 1, "PIECE": 0, "PROGRAMS": programs, "STAGES": stages}
         found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
     for warps, programs, piece in [(32, 1, 8192), (16, 1, 4096), (16, 2, 4096), (32, 1, 16384), (16, 1, 8192), (16, 2, 8192),
                                    (32, 2, 8192), (8, 4, 2048), (8, 2, 4096), (32, 1, 32768), (4, 4, 1024)]:
         for stages in [1, 2, 3]:
             if stages * piece <= 1024 * warps:
-                how = {"PIECE": piece, "PROGRAMS": programs, "STAGES": stages}
+                how = {"ROWS": 1, "PIECE": piece, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
     return found
 
 
 def fitting(configs, named_args, **kwargs):
-    """Whole rows where a thread has 4 to 72 elements and registers for them, pieces where there are two or more."""
+    """Whole rows where a thread has 4 to 72 elements (of several rows to 32) and registers for them, pieces where there are two or
+    more."""
     cols = named_args["cols"]
     size = named_args["logits_ptr"].element_size()
     kept = []
     for config in configs:
         threads = 32 * config.num_warps
         piece = config.kwargs["PIECE"]
-        if piece == 0:
+        rows = config.kwargs["ROWS"]
+        if rows > 1:
+            each = rows * extent(cols, size, config.num_warps, rows) / threads
+            if 4 <= each <= 32 and each + 24 <= 65536 // (threads * config.kwargs["PROGRAMS"]):
+                kept.append(config)
+        elif piece == 0:
             threads *= config.num_ctas
             each = extent(cols, size, config.num_warps * config.num_ctas, 1) / threads
             threads = threads // config.num_ctas
@@ -123,16 +132,16 @@ def kept_targets(targets_ptr, rows, ignore):
 
 @triton.jit
 def probabilities(z, PARTS: tl.constexpr):
-    """exp(z - lse) of a row, and lse = log(sum(exp(z)))."""
+    """exp(z - lse) of rows, and lse = log(sum(exp(z)))."""
     if PARTS > 1:
         high = tl.maximum(warp_maxima(z), -1e38) * LOG2_E
         numerator = tl.exp2(z * LOG2_E - to_row(high))
         row_high, total = tl.reduce((in_line(high), in_line(warp_sums(numerator))), 0, join_sums)
         p = numerator * to_row(tl.exp2(high - row_high) / total)
     else:
-        row_high = tl.max(tl.max(z, axis=1), axis=0) * LOG2_E
+        row_high = row_max(z, PARTS) * LOG2_E
         numerator = tl.exp2(z * LOG2_E - row_high)
-        total = tl.sum(tl.sum(numerator, axis=1), axis=0)
+        total = row_sum(numerator, PARTS)
         p = numerator * (1.0 / total)
     return p, (row_high + tl.log2(total)) * 0.6931471805599453
 
@@ -146,45 +155,45 @@ def logit_at(logits_row, target, ignore, cols, cap, CAP: tl.constexpr):
 
 
 @triton.jit
-def store_result(losses_ptr, lse_ptr, row, loss, lse):
-    tl.store(losses_ptr + row, loss)
+def store_result(losses_ptr, lse_ptr, row, loss, lse, mask=None):
+    tl.store(losses_ptr + row, loss, mask=mask)
     if lse_ptr is not None:
-        tl.store(lse_ptr + row, lse)
+        tl.store(lse_ptr + row, lse, mask=mask)
 
 
 @triton.jit
 def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap, factor,
-               STAGES: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVEN: tl.constexpr,
-               CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
-    """Rows that are kept in registers; with two stages the next one is loaded ahead, before anything is written."""
-    col = columns(BLOCK, PARTS, WARPS)
-    mask = inside(col, cols, EVEN)
+               ROWS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr,
+               EVEN: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
+    """Rows that are kept in registers; with two stages the next ones are loaded ahead, before anything is written."""
     first = tl.program_id(0)
     if STAGES > 1:
-        x = load_logits(logits_ptr + first.to(tl.int64) * logits_stride + col, mask & (first < rows))
-    for row in tl.range(first, rows, tl.num_programs(0), num_stages=1):
+        row, col, mask = elements_of_tile(first, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
+        x = load_logits(logits_ptr + row.to(tl.int64) * logits_stride + col, mask & (row < rows))
+    for tile in tl.range(first, tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=1):
+        row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
         logits_row = logits_ptr + row.to(tl.int64) * logits_stride
         if STAGES == 1:
             x = load_logits(logits_row + col, mask)
         z = capped(x, mask, cap, CAP)
         if STAGES > 1:
-            following = row + tl.num_programs(0)
+            following, _, _ = elements_of_tile(tile + tl.num_programs(0), rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
             x = load_logits(logits_ptr + following.to(tl.int64) * logits_stride + col, mask & (following < rows))
-        target = tl.load(targets_ptr + row).to(tl.int64)
+        is_row = row < rows if ROWS > 1 else None
+        target = tl.load(targets_ptr + row, mask=is_row, other=ignore if ROWS > 1 else None).to(tl.int64)
         at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
         p, lse = probabilities(z, PARTS)
         total = 0.0
         if SMOOTH:
-            shown = tl.where(mask, z, 0.0)
-            total = row_sum(shown, PARTS) if PARTS > 1 else tl.sum(tl.sum(shown, axis=1), axis=0)
+            total = row_sum(tl.where(mask, z, 0.0), PARTS)
         keep = target != ignore
         if GRADIENT:
             scale = tl.where(at_target == at_target, factor, float("nan"))
             g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             g = tl.where(keep, g, 0.0)
-            tl.store(logits_row + col, g.to(logits_row.dtype.element_ty), mask=mask)
+            tl.store(logits_row + col, g.to(logits_ptr.dtype.element_ty), mask=mask)
         loss = row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE)
-        store_result(losses_ptr, lse_ptr, row, tl.where(keep, loss * factor, 0.0), tl.where(keep, lse, 0.0))
+        store_result(losses_ptr, lse_ptr, row, tl.where(keep, loss * factor, 0.0), tl.where(keep, lse, 0.0), is_row)
 
 
 @triton.jit
@@ -228,7 +237,8 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], restore_value=["logits_ptr"],
                  prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
-    "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"] * args["num_ctas"], 1),
+    "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"] * args["num_ctas"],
+                                 args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
@@ -239,7 +249,7 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 })
 @triton.jit
 def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
-                  factor, rows_class, counted_ptr, counted_rows, MEAN: tl.constexpr, GRADIENT: tl.constexpr, PIECE: tl.constexpr,
+                  factor, rows_class, counted_ptr, counted_rows, MEAN: tl.constexpr, GRADIENT: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr,
                   PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
                   SMOOTH: tl.constexpr, SQUARE: tl.constexpr, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
                   EVEN: tl.constexpr = False):
@@ -250,7 +260,7 @@ def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, r
             factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
     if PIECE == 0:
         whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
-                   factor, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT)
+                   factor, ROWS, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT)
     else:
         for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
             logits_row = logits_ptr + row.to(tl.int64) * logits_stride
