@@ -13,6 +13,8 @@ import re
 import statistics
 import subprocess
 import tempfile
+import time
+import traceback
 from dataclasses import dataclass
 
 import torch
@@ -277,6 +279,39 @@ def ratio(slow, fast):
     values = [a / b for a, b in zip(slow, fast)]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
     return {"median": middle, "low": low, "high": high, "pairs": len(values)}
+
+
+def add_case_options(parser):
+    parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")
+    parser.add_argument("--pairs", type=int, default=15, help="interleaved rounds")
+    parser.add_argument("--budget", type=float, default=300, help="seconds after which no further case is begun")
+
+
+def run_cases(makers, options, compare):
+    """compare(case) for each case that `makers` make, as the options of add_case_options() have it; what fails is told."""
+    start = time.perf_counter()
+    torch.manual_seed(0)
+    for make in makers:
+        if time.perf_counter() - start > options.budget:
+            print("no time for the rest")
+            break
+        case = make()
+        if options.only and not any(text in case.name for text in options.only):
+            continue
+        print(f"{case.name} [{time.perf_counter() - start:.0f} s]", flush=True)
+        try:
+            compare(case)
+        except Exception:
+            traceback.print_exc()
+        del case
+        torch.cuda.empty_cache()
+
+
+def print_figures(figures, figure_of):
+    """Medians of interleaved rounds by name, with figure_of(microseconds), and their ratio to Tegula's."""
+    for name, times in figures.items():
+        us = statistics.median(times)
+        print(f"  {name:14} {us:9.1f} us {figure_of(us)}  time / Tegula's {ratio(times, figures['tegula'])['median']:.3f}", flush=True)
 
 
 def relative_error(out, exact):

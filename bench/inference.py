@@ -9,9 +9,7 @@ exceed the L2 cache, others with a flushed one. Figures are GB/s of what has to 
 """
 
 import argparse
-import statistics
 import time
-import traceback
 
 import torch
 import torch.nn.functional as F
@@ -255,35 +253,15 @@ def compare(case, pairs):
     prepared = {name: timer.prepare(calls) for name, calls in arms.items()}
     timer.rounds(prepared, 2)
     figures = timer.rounds(prepared, pairs)
-    for name, f in figures.items():
-        us = statistics.median(f)
-        ratio = harness.ratio(f, figures["tegula"])["median"]
-        print(f"  {name:14} {us:9.1f} us {case.figure(us)}  time / Tegula's {ratio:.3f}" + (f"  (tuned in {tuned:.1f} s)" if name == "tegula" else ""),
-              flush=True)
+    print(f"  tuned in {tuned:.1f} s")
+    harness.print_figures(figures, case.figure)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")
-    parser.add_argument("--pairs", type=int, default=15, help="interleaved rounds")
-    parser.add_argument("--budget", type=float, default=300, help="seconds after which no further case is begun")
+    harness.add_case_options(parser)
     options = parser.parse_args()
-    start = time.perf_counter()
-    torch.manual_seed(0)
-    for make in CASES:
-        if time.perf_counter() - start > options.budget:
-            print("no time for the rest")
-            break
-        case = make()
-        if options.only and not any(text in case.name for text in options.only):
-            continue
-        print(f"{case.name} [{time.perf_counter() - start:.0f} s]", flush=True)
-        try:
-            compare(case, options.pairs)
-        except Exception:
-            traceback.print_exc()
-        del case
-        torch.cuda.empty_cache()
+    harness.run_cases(CASES, options, lambda case: compare(case, options.pairs))
 
 
 if __name__ == "__main__":

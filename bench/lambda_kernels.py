@@ -11,9 +11,7 @@ has to move: each input read and each output written once.
 
 import argparse
 import ctypes
-import statistics
 import time
-import traceback
 
 import torch
 import torch.nn.functional as F
@@ -174,34 +172,16 @@ def compare(case, library, pairs):
     prepared = {name: timer.prepare([arm]) for name, arm in arms.items()}
     timer.rounds(prepared, 2)
     figures = timer.rounds(prepared, pairs)
-    for name, f in figures.items():
-        us = statistics.median(f)
-        ratio = harness.ratio(f, figures["tegula"])["median"]
-        print(f"  {name:14} {us:9.1f} us {case.bytes / us / 1e3:8.0f} GB/s  time / Tegula's {ratio:.3f}", flush=True)
+    harness.print_figures(figures, lambda us: f"{case.bytes / us / 1e3:8.0f} GB/s")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
-    parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")
-    parser.add_argument("--pairs", type=int, default=15, help="interleaved rounds")
-    parser.add_argument("--budget", type=float, default=300, help="seconds after which no further case is begun")
+    harness.add_case_options(parser)
     options = parser.parse_args()
-    library, start = ctypes.CDLL(options.library), time.perf_counter()
-    torch.manual_seed(0)
-    for make in CASES:
-        if time.perf_counter() - start > options.budget:
-            print("no time for the rest")
-            break
-        case = make()
-        if options.only and not any(text in case.name for text in options.only):
-            continue
-        print(f"{case.name} [{time.perf_counter() - start:.0f} s]", flush=True)
-        try:
-            compare(case, library, options.pairs)
-        except Exception:
-            traceback.print_exc()
-        torch.cuda.empty_cache()
+    library = ctypes.CDLL(options.library)
+    harness.run_cases(CASES, options, lambda case: compare(case, library, options.pairs))
 
 
 if __name__ == "__main__":

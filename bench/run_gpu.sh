@@ -216,7 +216,11 @@ run_bench() { # run_bench NAME LIMIT ARGUMENTS...
 for name in $steps; do
   case $name in
     tests) run_tests ;;
-    python) with_python test_tegula.py 180 python.log tests/bindings/python/test_tegula.py ;;
+    python)
+      for file in test_tegula.py test_errors.py test_torch.py; do
+        with_python "$file" 180 python.log "tests/bindings/python/$file"
+      done
+      ;;
     tutorials) run_tutorials ;;
     sanitizer) run_sanitizer ;;
     launch) run_bench launch_overhead 40 ;;

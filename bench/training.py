@@ -586,10 +586,7 @@ def compare(case, options):
     prepared = {name: timer.prepare([work]) for name, work in arms.items()}
     timer.rounds(prepared, 2)
     figures = timer.rounds(prepared, options.pairs)
-    for name, f in figures.items():
-        us = statistics.median(f)
-        ratio = harness.ratio(f, figures["tegula"])["median"]
-        print(f"  {name:14} {us:9.1f} us {case.bytes / us / 1e3:8.0f} GB/s  time / Tegula's {ratio:.3f}", flush=True)
+    harness.print_figures(figures, lambda us: f"{case.bytes / us / 1e3:8.0f} GB/s")
 
 
 def main():

@@ -8,7 +8,7 @@ gemm.py; a program takes one of one product.
 import triton
 import triton.language as tl
 
-from gemm import corner, multiply, place, row_class
+from gemm import corner, even, multiply, place, row_class
 from tiles import activate, inside
 
 
@@ -41,10 +41,6 @@ def fitting(configs, named_args, **kwargs):
             if m == rows if rows <= 48 else m <= rows and m >= 64:
                 kept.append(config)
     return kept if len(kept) > 0 else [tile(16, 32, 32, 1, 3)]
-
-
-def even(extent, block):
-    return lambda args: args[extent] % args[block] == 0
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 10})

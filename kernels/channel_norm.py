@@ -47,6 +47,25 @@ def finish(y, weight_ptr, bias_ptr, channel, mask, ACTIVATION: tl.constexpr):
     return activate(y, ACTIVATION)
 
 
+@triton.jit
+def statistics(x_group, first, each, spatial, x_stride, eps, BLOCK: tl.constexpr):
+    """Mean and 1 / sqrt(variance + eps) of a group."""
+    elements = each * spatial
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
+        total += tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
+    mean = tl.sum(total, axis=0) / elements
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
+        left = tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32) - mean
+        squares += tl.where(at < elements, left * left, 0.0)
+    return mean, tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
+
+
 @triton.autotune(configs=configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
 @triton.jit
 def group_norm(out_ptr, x_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1, batch, channels, spatial,
@@ -56,20 +75,7 @@ def group_norm(out_ptr, x_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x
     x_group = x_ptr + (tl.program_id(0) // groups).to(tl.int64) * x_stride
     out_group = out_ptr + (tl.program_id(0) // groups).to(tl.int64) * out_stride
     elements = each * spatial
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, elements, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride_1 + at % spatial
-        total += tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
-    mean = tl.sum(total, axis=0) / elements
-    squares = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, elements, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride_1 + at % spatial
-        x = tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
-        left = tl.where(at < elements, x - mean, 0.0)
-        squares += left * left
-    factor = tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
+    mean, factor = statistics(x_group, first, each, spatial, x_stride_1, eps, BLOCK)
     for start in range(0, elements, BLOCK):
         at = start + tl.arange(0, BLOCK)
         mask = at < elements

@@ -213,8 +213,8 @@ void BoundCall::bind_elem(const OperandInfo& info, const Tensor& t) {
 
 void BoundCall::bind_extents(const OperandInfo& info, const Tensor& t) {
   for (size_t d = 0; d < info.extents.size(); ++d)
-    if (t.shape[d] < 0 || t.shape[d] > INT32_MAX)
-      refuse(fmt::format("{} {}, expected extents from 0 to 2^31 - 1", info.name, shape_text(t)));
+    if (t.shape[d] < 0 || t.shape[d] > Tensor::kMostExtent)
+      refuse(fmt::format("{} {}, expected extents from 0 to {}", info.name, shape_text(t), Tensor::kMostExtent));
   for (size_t d = 0; d < info.extents.size(); ++d) {
     const auto [dim, count] = info.extents[d];
     if (dim < 0) {
@@ -260,6 +260,9 @@ void BoundCall::check_sharing() {
           refuse(fmt::format("{} and {} are the same memory", entry_.operands[w].name, entry_.operands[i].name));
         continue;
       }
+      if (entry_.operands[w].alone)
+        refuse(
+            fmt::format("{} is {}, which other programs still read", entry_.operands[w].name, entry_.operands[i].name));
       in_place_ = true;
       if (!written->same_layout(*other))
         refuse(fmt::format("{} is {} in place, which needs equal types and strides", entry_.operands[w].name,

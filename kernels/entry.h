@@ -67,6 +67,7 @@ struct OperandInfo {
   std::string name;
   Kind kind = Kind::Tensor;
   bool written = false;
+  bool alone = false;  ///< written while other programs still read: no other operand may be the same memory
   bool optional = false;
   bool any_strides = false;          ///< elements of a row need not lie side by side
   char variable = 0;                 ///< of the element type: equal in all operands that have it, of 16 bits for 'H';

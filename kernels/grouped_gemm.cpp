@@ -52,6 +52,7 @@ void run_grouped_gemm(Device& device, const BoundCall& call, StreamHandle stream
                     call.extent("out_rows"), rows));
   if (rows == 0 || groups == 0) return;
   const Tensor &c = *call.tensor("out"), &a = *call.tensor("a"), &b = *call.tensor("b");
+  for (size_t d : {1, 2}) detail::check_span(call.entry().name, "b", b.shape[d], b.strides[d]);
   const std::array<Arg, 16> args{pointer(&c),
                                  pointer(&a),
                                  pointer(&b),

@@ -13,6 +13,7 @@ GROUPS is a power of two no less than the number of groups.
 import triton
 import triton.language as tl
 
+from gemm import even
 from tiles import activate, inside
 
 
@@ -47,10 +48,6 @@ def fitting(configs, named_args, **kwargs):
     if len(kept) == 0:
         kept = [tile(32, 32, 32, 1, 3)]
     return kept
-
-
-def even(extent, block):
-    return lambda args: args[extent] % args[block] == 0
 
 
 @triton.jit

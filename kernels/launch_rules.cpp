@@ -6,6 +6,7 @@
 #include <bit>
 #include <string>
 
+#include "kernels/library.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -202,6 +203,17 @@ int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {
   return ceil_div(rows, config["BLOCK_M"]) * ceil_div(cols, config["BLOCK_N"]);
 }
 
+// Extents of an operand from number `first` on.
+void check_spans(const BoundCall& call, const char* operand, size_t first) {
+  const Tensor& t = *call.tensor(operand);
+  for (size_t d = first; d < size_t(t.rank); ++d)
+    detail::check_span(call.entry().name, operand, t.shape[d], t.strides[d]);
+}
+
+void check_batched_products(const BoundCall& call) {
+  for (const char* operand : {"out", "a", "b"}) check_spans(call, operand, 1);
+}
+
 Grid batched_products_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(call.extent("batch") * tiles_of(call.extent("M"), call.extent("N"), config))};
 }
@@ -268,8 +280,9 @@ void check_convolution(const BoundCall& call) {
                             channels / groups, channels, groups, groups == 1 ? "" : "s"));
   check_extent(call, "out_height", "height", "kernel_height", "h");
   check_extent(call, "out_width", "width", "kernel_width", "w");
-  if (call.extent("batch") * call.extent("out_height") * call.extent("out_width") > INT32_MAX)
-    call.refuse("out has more than 2^31 - 1 pixels");
+  if (const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
+      pixels > Tensor::kMostExtent)
+    call.refuse(fmt::format("out has {} pixels, expected {} at most", pixels, Tensor::kMostExtent));
 }
 
 }  // namespace
@@ -295,7 +308,7 @@ const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule rows_and_columns{rows_and_columns_grid};
-const LaunchRule batched_products{batched_products_grid};
+const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
 const LaunchRule convolution{convolution_grid, nullptr, check_convolution};
 

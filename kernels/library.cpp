@@ -258,14 +258,25 @@ std::vector<FlaggedKernel> by_activation(std::string_view file, std::string_view
   return kernels;
 }
 
+void check_span(std::string_view entry, std::string_view what, int64_t count, int64_t stride) {
+  constexpr int64_t kMostRows = 256;
+  if (stride > INT32_MAX || (std::min(count, kMostRows) - 1) * stride <= INT32_MAX) return;
+  throw LaunchError(fmt::format(
+      "{}: rows of {} lie {} elements apart, so that those of a tile span more than 2^31 - 1\n  hint: up to "
+      "{} apart they do not",
+      entry, what, stride, INT32_MAX / (kMostRows - 1)));
+}
+
 void Call::refuse(const std::string& why) const { throw LaunchError(fmt::format("{}: {}", name_, why)); }
 
 void Call::any_matrix(const char* what, const AnyMatrix& m) {
-  if (m.rows < 0 || m.cols < 0 || m.rows > INT32_MAX || m.cols > INT32_MAX)
-    refuse(fmt::format("{} is {} x {}, expected extents from 0 to 2^31 - 1", what, m.rows, m.cols));
+  constexpr int64_t kMost = Tensor::kMostExtent;
+  if (m.rows < 0 || m.cols < 0 || m.rows > kMost || m.cols > kMost)
+    refuse(fmt::format("{} is {} x {}, expected extents from 0 to {}", what, m.rows, m.cols, kMost));
   if (m.rows > 1 && m.stride < m.cols)
     refuse(fmt::format("the rows of {} overlap: they have {} elements and lie {} apart", what, m.cols, m.stride));
   if (!m.address && m.rows > 0 && m.cols > 0) refuse(fmt::format("{} has no address", what));
+  check_span(name_, what, m.rows, m.stride);
 }
 
 void Call::vector(const char* what, const AnyVector& v) {

@@ -68,6 +68,10 @@ class FlaggedKernel {
 std::vector<FlaggedKernel> by_activation(std::string_view file, std::string_view kernel, const char* flag,
                                          const std::vector<ConstexprArg>& more = {});
 
+/// Throws LaunchError where rows, of which a tile has 256 at most, lie so far apart that 32 bits do not count a tile's
+/// elements. (Strides that take more than 32 bits themselves are multiplied in 64.)
+void check_span(std::string_view entry, std::string_view what, int64_t count, int64_t stride);
+
 /// The rows, columns and inputs of a product, checked.
 class Call {
  public:

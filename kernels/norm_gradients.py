@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from channel_norm import configs as channel_configs
-from channel_norm import fitting_groups
+from channel_norm import fitting_groups, statistics
 from softmax_backward import configs as row_configs
 from softmax_backward import fitting as fitting_rows
 from tiles import extent
@@ -72,25 +72,6 @@ def load_weight(weight_ptr, channel, mask):
         return tl.load(weight_ptr + channel, mask=mask, other=0.0).to(tl.float32)
     else:
         return 1.0
-
-
-@triton.jit
-def statistics(x_group, first, each, spatial, x_stride, eps, BLOCK: tl.constexpr):
-    """Mean and 1 / sqrt(variance + eps) of a group."""
-    elements = each * spatial
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, elements, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
-        total += tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
-    mean = tl.sum(total, axis=0) / elements
-    squares = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, elements, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
-        left = tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32) - mean
-        squares += tl.where(at < elements, left * left, 0.0)
-    return mean, tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
 
 
 @triton.jit

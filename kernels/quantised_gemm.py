@@ -117,9 +117,22 @@ def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
 
 
 @triton.jit
-def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+def has_fractions(zeros_ptr):
+    """Whether zeros may be no integers."""
+    if zeros_ptr is not None:
+        return zeros_ptr.dtype.element_ty.is_floating()
+    else:
+        return False
+
+
+@triton.jit
+def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
+                 FRACTIONS: tl.constexpr):
     """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, less zero, as numbers of TYPE. Behind K they are any."""
     ELEMENT: tl.constexpr = w_row.dtype.element_ty
+    whole = zero
+    if FRACTIONS:  # weights become floats by way of large numbers, which have none
+        whole = tl.floor(zero)
     if ELEMENT == tl.uint8:
         at = first // 8 + tl.arange(0, BLOCK_K // 8)[None, :]
         mask = row_mask if EVEN_K else row_mask & (at < K // 8)
@@ -128,7 +141,8 @@ def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl
             code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
             return (tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]) - zero).to(TYPE)
         else:
-            return integers_of_words(word, zero, PACKED, TYPE)
+            w = integers_of_words(word, whole, PACKED, TYPE)
+            return w - (zero - whole).to(TYPE) if FRACTIONS else w
     else:
         at = first + tl.arange(0, BLOCK_K)[None, :]
         mask = row_mask if EVEN_K else row_mask & (at < K)
@@ -136,7 +150,8 @@ def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl
         if ELEMENT == tl.int8:
             # As the low bits of 2^23 + 128 + w: conversions of integers are slow.
             bits = w.to(tl.uint8, bitcast=True).to(tl.int32) ^ 0x4B000080
-            return (bits.to(tl.float32, bitcast=True) - (8388736.0 + zero)).to(TYPE)
+            w = bits.to(tl.float32, bitcast=True) - (8388736.0 + whole)
+            return (w - (zero - whole)).to(TYPE) if FRACTIONS else w.to(TYPE)
         else:
             return w.to(TYPE)
 
@@ -169,6 +184,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
              EVEN_K: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
+    FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
     col = first_col + tl.arange(0, BLOCK_M)
     depth = tl.arange(0, BLOCK_K)
     row_mask = (row < N)[:, None]
@@ -184,7 +200,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
             scale = load_scales(scales_ptr, row, step, scales_stride, row < N)
             if zeros_ptr is not None:
                 zero = load_column(zeros_ptr, row, step, zeros_stride, row < N)[:, None].to(tl.float32)
-        b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K)
+        b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
         if GROUP > 0:
             acc += tl.dot(b, tl.trans(a)) * scale[:, None]
         else:
@@ -213,7 +229,7 @@ def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N
         first = step * BLOCK_K
         at = first + tl.arange(0, BLOCK_K)
         a = tl.load(a_row + at, mask=(at < K) & (col < M), other=0.0).to(tl.float32)
-        w = load_weights(b_row, first, K, row_mask, none, PACKED, TYPE, BLOCK_K, EVEN_K).to(tl.float32)
+        w = load_weights(b_row, first, K, row_mask, none, PACKED, TYPE, BLOCK_K, EVEN_K, False).to(tl.float32)
         products = tl.sum(tl.reshape(w * a[None, :], [BLOCK_N, BLOCK_K // PIECE, PIECE]), axis=2)
         piece = step * (BLOCK_K // PIECE) + tl.arange(0, BLOCK_K // PIECE)
         group = piece * PIECE // GROUP if GROUP > 0 else piece * 0

@@ -186,8 +186,8 @@ class RowKernel : public SpaceKernel {
     space.join(space.rank - 1);
     space.pad(2);
     const int64_t cols = space.extents[size_t(space.rank) - 1];
-    if (cols > 0 && space.elements() / cols > INT32_MAX)
-      throw LaunchError(fmt::format("{}: {} rows, expected 2^31 - 1 at most", form().name, space.elements() / cols));
+    if (const int64_t rows = cols > 0 ? space.elements() / cols : 0; rows > Tensor::kMostExtent)
+      throw LaunchError(fmt::format("{}: {} rows, expected {} at most", form().name, rows, Tensor::kMostExtent));
     return space;
   }
 

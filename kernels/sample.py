@@ -5,8 +5,8 @@ or more (and those equal to the smallest). Both sets are all logits from a thres
 highest down, two in each pass over the row, by counts (k) and sums of exp (p) of what lies above: no sorting.
 
 The token is the one with the largest x / temperature - log(-log(u)), u uniform in (0, 1) by Philox of seed and place: it is drawn
-with its softmax's probability (Gumbel, 1954), and without running sums. A temperature of 0 takes the largest logit, the first of
-several. A row without a finite largest logit has the token -1.
+with its softmax's probability (Gumbel, 1954), and without running sums. A temperature of 0, or so small that fp32 has no x /
+temperature (up to 1e-20), takes the largest logit, the first of several. A row without a finite largest logit has the token -1.
 
 A program, or a cluster, takes a row, in pieces of PIECE elements; a row of one piece stays in registers.
 """
@@ -140,7 +140,7 @@ def sample_rows(out_ptr, x_ptr, temperature_ptr, top_k_ptr, top_p_ptr, x_stride,
     row = tl.program_id(0)
     x_row = x_ptr + row.to(tl.int64) * x_stride
     temperature = row_value(temperature_ptr, row, 1.0)
-    inverse = tl.where(temperature > 0, 1.0 / temperature, 0.0)
+    inverse = tl.where(temperature > 1e-20, 1.0 / temperature, 0.0)
     kept = load_piece(x_row, 0, cols, PIECE)
     top = tl.max(kept, axis=0)
     if not WHOLE:

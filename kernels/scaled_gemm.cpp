@@ -70,6 +70,9 @@ void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream)
   const bool of_blocks = check_scales(call, m, n, k);
   const Tensor &c = *call.tensor("out"), &a = *call.tensor("a"), &b = *call.tensor("b");
   const Tensor &scale_a = *call.tensor("scale_a"), &scale_b = *call.tensor("scale_b");
+  for (const char* operand : {"out", "a", "b"})
+    for (size_t d : {0, 1})
+      detail::check_span(call.entry().name, operand, call.tensor(operand)->shape[d], call.tensor(operand)->strides[d]);
   const std::array<Arg, 19> args{pointer(&c),
                                  pointer(&a),
                                  pointer(&b),

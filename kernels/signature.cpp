@@ -47,9 +47,10 @@ class Reader {
   void operand(std::string_view text) {
     OperandInfo info;
     info.written = text.starts_with('&');
-    const size_t colon = text.find(':');
+    info.alone = text.starts_with("&!");
+    const size_t colon = text.find(':'), marks = size_t(info.written) + size_t(info.alone);
     check(colon != text.npos, text);
-    info.name = trimmed(text.substr(info.written, colon - info.written));
+    info.name = trimmed(text.substr(marks, colon - marks));
     std::string_view type = text.substr(colon + 1), fallback;
     if (const size_t equals = type.find('='); equals != type.npos) {
       fallback = trimmed(type.substr(equals + 1));

@@ -14,6 +14,8 @@ namespace tegula::kernels {
 /// operands that may be left out.
 struct Tensor {
   static constexpr int kMaxRank = 5;
+  /// The largest extent of the library's operands: 32 bits count what lies behind it in its last tile, too.
+  static constexpr int64_t kMostExtent = INT32_MAX - (1 << 17);
 
   uint64_t address = 0;
   Elem elem = Elem::F32;

@@ -32,13 +32,7 @@ Elem read_elem(ByteReader& r) {
 }
 
 void write(ByteWriter& w, const TensorMaps& maps) {
-  w.number(uint64_t(maps.steps.size()));
-  for (const LaunchStep& step : maps.steps) {
-    w.number(uint8_t(step.kind));
-    w.number(uint8_t(step.elem));
-    for (int32_t operand : step.operands) w.number(operand);
-    w.number(step.number);
-  }
+  write_steps(w, maps.steps);
   w.number(uint64_t(maps.maps.size()));
   for (const ImageTensorMap& map : maps.maps) {
     w.number(uint8_t(map.elem));
@@ -50,13 +44,7 @@ void write(ByteWriter& w, const TensorMaps& maps) {
 
 TensorMaps read_tensor_maps(ByteReader& r) {
   TensorMaps maps;
-  maps.steps.resize(r.count());
-  for (LaunchStep& step : maps.steps) {
-    step.kind = LaunchStep::Kind(r.number<uint8_t>());
-    step.elem = read_elem(r);
-    for (int32_t& operand : step.operands) operand = r.number<int32_t>();
-    step.number = r.number<int64_t>();
-  }
+  maps.steps = read_steps(r);
   maps.maps.resize(r.count());
   for (ImageTensorMap& map : maps.maps) {
     map.elem = read_elem(r);
@@ -80,6 +68,27 @@ Loc read_loc(ByteReader& r) {
 }
 
 }  // namespace
+
+void write_steps(ByteWriter& w, const std::vector<LaunchStep>& steps) {
+  w.number(uint64_t(steps.size()));
+  for (const LaunchStep& step : steps) {
+    w.number(uint8_t(step.kind));
+    w.number(uint8_t(step.elem));
+    for (int32_t operand : step.operands) w.number(operand);
+    w.number(step.number);
+  }
+}
+
+std::vector<LaunchStep> read_steps(ByteReader& r) {
+  std::vector<LaunchStep> steps(r.count());
+  for (LaunchStep& step : steps) {
+    step.kind = LaunchStep::Kind(r.number<uint8_t>());
+    step.elem = read_elem(r);
+    for (int32_t& operand : step.operands) operand = r.number<int32_t>();
+    step.number = r.number<int64_t>();
+  }
+  return steps;
+}
 
 std::string to_bytes(const KernelImage& image) {
   ByteWriter w;

@@ -214,7 +214,8 @@ class Transfer {
   void binary(const Op& op, AxisInfo& out) const {
     const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
     const Value *lv = op.operands[0], *rv = op.operands[1];
-    bool non_negative = l.non_negative && r.non_negative;
+    const bool non_negative = l.non_negative && r.non_negative;
+    const bool sum_non_negative = non_negative && stays_in_range(op.result()->type);
     for (size_t i = 0; i < out.contiguity.size(); ++i) {
       int64_t &contiguity = out.contiguity[i], &divisibility = out.divisibility[i], &constancy = out.constancy[i];
       // Each element of an operand, and the length of aligned runs whose first elements are multiples of that length.
@@ -233,7 +234,7 @@ class Transfer {
           int64_t scale = op.opcode == Opcode::AddPtr ? step(lv) : 1;
           divisibility =
               std::min(divisor_at(l, i, contiguity, step(lv)), multiply(divisor_at(r, i, contiguity, step(rv)), scale));
-          out.non_negative |= op.opcode == Opcode::Add && non_negative;
+          out.non_negative |= op.opcode == Opcode::Add && sum_non_negative;
           break;
         }
         case Opcode::Mul:
@@ -243,7 +244,7 @@ class Transfer {
           } else {
             divisibility = multiply(l_all, r_all);
           }
-          out.non_negative |= non_negative;
+          out.non_negative |= sum_non_negative;
           break;
         case Opcode::Div:
           if (r.constant == 1) {
@@ -271,7 +272,7 @@ class Transfer {
           } else {
             divisibility = l_all;
           }
-          out.non_negative |= non_negative;
+          out.non_negative |= sum_non_negative;
           break;
         case Opcode::Shr:
           if (r.constant == 0) {
@@ -324,6 +325,8 @@ class Transfer {
       }
     }
   }
+  /// Whether index arithmetic is presumed not to overflow in that type: in few bits it does in plain programs.
+  static bool stays_in_range(const ir::Type& type) { return type.pointer || type.bits() >= 32; }
   static bool out_is_bool(const Op& op) { return op.result()->type.is_bool(); }
 
   AxisInfo cast(const Op& op) const {

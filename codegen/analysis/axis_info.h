@@ -18,9 +18,10 @@ struct AxisInfo {
   std::vector<int64_t> divisibility;
   std::vector<int64_t> constancy;
   std::optional<int64_t> constant;  ///< every element has this value
-  /// No element is negative. Presumes sane index arithmetic: that it does not overflow, and that a scalar which is not
-  /// negative is divided by a positive one unless that is a constant (nothing in a kernel tells the sign of the rows
-  /// left in the last group of a grouped order). What wraps around at a bound (`%`) is contiguous only because of this.
+  /// No element is negative. Presumes sane index arithmetic: that it does not overflow 32 bits, and that a scalar which
+  /// is not negative is divided by a positive one unless that is a constant (nothing in a kernel tells the sign of the
+  /// rows left in the last group of a grouped order). What wraps around at a bound (`%`) is contiguous only because of
+  /// this.
   bool non_negative = false;
 
   /// Elements in an aligned group, each `stride` more than the one before (bytes for pointers).

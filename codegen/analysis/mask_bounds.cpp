@@ -10,6 +10,8 @@ using ir::Value;
 
 namespace {
 
+constexpr int kIndexBits = 32;
+
 /// The number without casts that keep its value.
 const Value* narrowest(const Value* x) {
   auto widens = [](const Op& op) {
@@ -60,6 +62,7 @@ bool MaskBounds::non_negative(const Value* value) const {
   for (const Value* x = narrowest(value);;) {
     if (auto known = least_.find(x); known != least_.end()) return known->second + added >= 0;
     if (!x->def || (x->def->opcode != Opcode::Add && x->def->opcode != Opcode::Sub)) return false;
+    if (x->type.bits() < kIndexBits) return false;  // it may wrap around
     const Value *l = x->def->operands[0], *r = x->def->operands[1];
     if (x->def->opcode == Opcode::Add && info_(l).constant) std::swap(l, r);
     if (!info_(r).constant) return false;

@@ -82,13 +82,7 @@ void check_signature(std::string_view name, std::string_view bytes, std::string_
 
 void write_grid(ByteWriter& w, const PackagedGrid& grid) {
   w.bytes(grid.text);
-  w.number(uint64_t(grid.steps.size()));
-  for (const LaunchStep& step : grid.steps) {
-    w.number(uint8_t(step.kind));
-    w.number(uint8_t(step.elem));
-    for (int32_t operand : step.operands) w.number(operand);
-    w.number(step.number);
-  }
+  write_steps(w, grid.steps);
   w.number(uint64_t(grid.extents.size()));
   for (int32_t extent : grid.extents) w.number(extent);
 }
@@ -96,14 +90,7 @@ void write_grid(ByteWriter& w, const PackagedGrid& grid) {
 PackagedGrid read_grid(ByteReader& r) {
   PackagedGrid grid;
   grid.text = r.bytes<std::string>();
-  grid.steps.resize(r.count());
-  for (LaunchStep& step : grid.steps) {
-    step.kind = LaunchStep::Kind(r.number<uint8_t>());
-    step.elem = Elem(r.number<uint8_t>());
-    r.require(step.elem <= Elem::U64);
-    for (int32_t& operand : step.operands) operand = r.number<int32_t>();
-    step.number = r.number<int64_t>();
-  }
+  grid.steps = read_steps(r);
   grid.extents.resize(r.count());
   for (int32_t& extent : grid.extents) extent = r.number<int32_t>();
   return grid;

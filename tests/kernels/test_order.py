@@ -84,6 +84,15 @@ class Order(unittest.TestCase):
             exact = np.where((index < 11)[:, None], table.exact[np.minimum(index, 10)], np.nan)
             np.testing.assert_array_equal(out.now(), exact)
 
+    def test_tables_are_no_results(self):
+        index, x = Array(np.zeros(4), "i64"), normal((4, 8))
+        for entry, operands, text in ((kernels.embedding, (x, x), "embedding: out is table"),
+                                      (kernels.embedding_backward, (x, x), "embedding_backward: dtable is dout"),
+                                      (kernels.index_add, (x, x), "index_add: table is x")):
+            with self.assertRaises(tegula.LaunchError) as caught:
+                call(entry, *operands, index)
+            self.assertEqual(str(caught.exception), f"{text}, which other programs still read")
+
     def test_embedding_backward(self):
         for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (1100, 40, "f32")):
             dout, start = normal((rows, cols), kind), normal((11, cols))

@@ -30,6 +30,20 @@ class Batched(Case):
             self.near(c, ACTIVATIONS["silu"](a.exact @ b.exact + bias.exact), scale=10, what=f"{batch} {m} {n} {k}")
 
     @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_rows_far_apart(self):
+        def apart(shape, stride):
+            return np.lib.stride_tricks.as_strided(np.zeros(64, np.float16), shape, (0,) * (len(shape) - 2) + (2 * stride, 2))
+
+        text = "rows of {} lie {} elements apart, so that those of a tile span more than 2^31 - 1\n  hint: up to 8421504 apart they do not"
+        near, c = np.zeros((5, 5), np.float16), np.zeros((5, 5), np.float32)
+        for entry, name in ((kernels.gemm, "gemm"), (kernels.batched_gemm, "batched_gemm")):
+            for stride in (1 << 29, (1 << 31) - 1):
+                a = apart((5, 5), stride)
+                with self.assertRaises(tegula.LaunchError) as caught:
+                    entry(c, a, near) if name == "gemm" else entry(c[None], near[None], a[None])
+                self.assertEqual(str(caught.exception), f"{name}: {text.format('a' if name == 'gemm' else 'b', stride)}")
+
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
     def test_views(self):
         """Heads of attention: scores of queries and keys that lie token by token, transposed, and one matrix for all."""
         x = random.standard_normal((2, 20, 3, 16)).astype(np.float16)
@@ -44,6 +58,19 @@ class Batched(Case):
         self.refused("batched_gemm: b is 3 x 8 x 4, but out is 2 x 4 x 4\n  hint: both have the same number of batch", kernels.batched_gemm, c,
                      a, normal((3, 8, 4), "f16"))
 
+    def test_no_product_takes_the_place_of_its_operand(self):
+        a, b = normal((1, 32, 32), "f16"), normal((1, 32, 32), "f16")
+        self.refused("batched_gemm: out is b, which other programs still read", kernels.batched_gemm, b, a, b)
+        x, w = normal((1, 4, 4, 32), "f16"), normal((32, 3, 3, 32), "f16")
+        self.refused("conv2d: out is x, which other programs still read", kernels.conv2d, x, x, w, padding_h=1, padding_w=1)
+        a, b = normal((32, 32), "f16"), Array(np.zeros((32, 32)), "i8")
+        self.refused("quantised_gemm: out is a, which other programs still read", kernels.quantised_gemm, a, a, b, empty((32, 1)))
+        self.refused("linear_dropout: hidden is b, which other programs still read", kernels.linear_dropout, normal((32, 32), "f16"), b := a,
+                     normal((32, 32), "f16"), b, 0.5, 1)
+        x, weight, targets = normal((4, 8), "f16"), normal((5, 8), "f16"), Array(np.zeros(4), "i64")
+        self.refused("linear_cross_entropy: dx is x, which other programs still read", kernels.linear_cross_entropy, empty(4), x,
+                     empty((5, 8)), x, weight, targets, empty((4, 5), "f16"))
+
 
 class QuantisedWeights(Case):
     """Weights that quantise_rows and quantise_groups make, and others bit by bit."""
@@ -57,11 +84,13 @@ class QuantisedWeights(Case):
         value = {"int4": (code ^ 8) - 8, "uint4": code, "e2m1": E2M1[code & 7] * np.where(code < 8, 1, -1)}[format]
         return Array(code[:, ::2] | code[:, 1::2] << 4, "u8"), value.astype(float)
 
-    def check(self, m, n, k, format, group, kind="f16", with_zeros=False, scales_kind="f32"):
+    def check(self, m, n, k, format, group, kind="f16", with_zeros=False, scales_kind="f32", fractions=None):
         b, value = self.weights(n, k, format)
         groups = -(-k // group) if group else 1
         scales = Array(random.uniform(0.5, 1.5, (n, groups)), scales_kind)
         zeros = Array(random.integers(0, 16, (n, groups)), "u8") if with_zeros else None
+        if fractions:
+            zeros, with_zeros = Array(random.integers(0, 64, (n, groups)) / 4, fractions), True
         at = np.arange(k) // group if group else np.zeros(k, int)
         w = (value - (zeros.exact[:, at] if with_zeros else 0)) * scales.exact[:, at]
         a, bias, c = normal((m, k), kind), normal(n), empty((m, n))
@@ -75,6 +104,13 @@ class QuantisedWeights(Case):
             for j, group in enumerate((0, 32, 64, 128)):
                 self.check((3, 17, 1, 40)[j], (24, 70, 130, 16)[i], (264, 160, 200, 384)[j], format, group, ("f16", "bf16")[(i + j) % 2],
                            format != "e2m1" and j % 2 == 1, ("f32", "f16", "bf16")[j % 3])
+
+    def test_zeros_between_integers(self):
+        for m in (1, 20):
+            self.check(m, 24, 160, "int8", 32, fractions="f32")
+            self.check(m, 24, 160, "int4", 32, fractions="f16")
+            self.check(m, 24, 160, "uint4", 0, "bf16", fractions="f32")
+            self.check(m, 24, 160, "e2m1", 0, fractions="bf16")
 
     def test_many_rows_and_few_columns(self):
         self.check(140, 65, 136, "int4", 0)
@@ -235,6 +271,12 @@ class Sample(Case):
             found = np.bincount(out.now().astype(int), minlength=4) / rows
             np.testing.assert_allclose(found, exact, atol=4 * np.sqrt(0.25 / rows), err_msg=str(how))
             self.assertTrue((found[exact == 0] == 0).all())
+
+    def test_temperatures_next_to_zero(self):
+        x = np.tile(np.arange(40) / 4 + 1, (4, 1))
+        out = Array(np.full(4, 77), "i64")
+        call(kernels.sample_rows, out, Array(x, "f32"), Array(np.array([1e-39, 1e-30, 1e-15, -1]), "f32"), seed=3)
+        self.assertEqual(list(out.now()), [39] * 4)
 
     def test_rows_without_numbers(self):
         x = np.zeros((4, 300))

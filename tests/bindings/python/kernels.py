@@ -1,4 +1,4 @@
-"""Kernels of test_tegula.py: a file that Tegula and Triton both take."""
+"""Kernels of these tests: a file that Tegula and Triton both take."""
 import triton
 import triton.language as tl
 

@@ -163,6 +163,15 @@ TEST_F(Axis, WrappingNeedsTheSign) {
   expect(wrapped(promised), {16}, {16}, {1});
   expect(wrapped(b.maximum(rows, c(0))), {16}, {16}, {1});
   expect(wrapped(b.abs(rows)), {16}, {16}, {1});
+  // Numbers of 16 bits wrap around in plain programs.
+  auto is_sum_non_negative = [&](Elem elem) {
+    Value* x = b.cast(b.cast(b.arange(0, 64), Elem::U8), elem);
+    Value* sum = b.add(x, b.constant(Type::tile(elem, {64}), 32700));
+    return AxisAnalysis(func).info(sum).non_negative;
+  };
+  EXPECT_TRUE(is_sum_non_negative(Elem::I32));
+  EXPECT_FALSE(is_sum_non_negative(Elem::I16));
+  EXPECT_TRUE(is_sum_non_negative(Elem::U16));
 }
 
 // The rule for remainders against all remainders: runs of `run` elements from multiples of it, by divisors of either
@@ -256,6 +265,15 @@ TEST_F(Axis, MasksTellWhatIsNotNegative) {
   EXPECT_EQ(width(ptr, b.bit_and(b.lt(x, bound(4096)), b.ge(x, bound(2048)))), 8);
   EXPECT_EQ(width(ptr, b.ge(x, bound(2040))), 1);
   EXPECT_EQ(width(ptr, b.lt(x, bound(4096))), 1);
+  // What is added to numbers of 16 bits may wrap around.
+  auto is_moved_non_negative = [&](Elem elem) {
+    Value* n = b.cast(b.sub(row(i32(), 64), all(7, {64})), elem);
+    Value* sum = b.add(n, b.constant(Type::tile(elem, {64}), 32000));
+    Value* mask = b.ge(n, b.constant(Type::tile(elem, {64}), 1000));
+    return AxisAnalysis(func).info(sum, mask).non_negative;
+  };
+  EXPECT_TRUE(is_moved_non_negative(Elem::I32));
+  EXPECT_FALSE(is_moved_non_negative(Elem::I16));
   // Rows that the mask knows are no columns.
   Value* square = b.rem(b.sub(b.expand_dims(b.arange(0, 64), 0), b.constant(Type::tile(Elem::I32, {1, 64}), 32)),
                         b.constant(Type::tile(Elem::I32, {1, 64}), 128));
