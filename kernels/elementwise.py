@@ -2,7 +2,7 @@
 
 A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
 is fp32. A program takes a tile of ROWS rows and COLS columns, so that what belongs to a column is loaded once for ROWS
-rows.
+rows. Where no matrix has gaps between its rows it takes a run of ROWS * COLS elements instead, wherever rows end.
 
 `rows_class` tells tuning few rows from many.
 """
@@ -10,7 +10,7 @@ rows.
 import triton
 import triton.language as tl
 
-from tiles import activate, inside, mostly_filled, slope
+from tiles import activate, mostly_filled, slope
 
 
 def configs():
@@ -22,18 +22,37 @@ def configs():
     return found
 
 
+def without_gaps(args):
+    """Whether the rows of all matrices follow each other without gaps, and are no shorter than a vector."""
+    cols = args["cols"]
+    for name in ["out_stride", "x_stride", "gate_stride", "up_stride", "dgate_stride", "dup_stride", "dout_stride",
+                 "hidden_stride", "dhidden_stride"]:
+        if name in args and args[name] != cols:
+            return False
+    return cols >= 8
+
+
 def fitting(configs, named_args, **kwargs):
-    """Tiles that are filled to more than a half, with 4 to 32 elements a thread."""
+    """Runs of elements where matrices have no gaps; else tiles that are filled to more than a half. 4 to 32 elements a thread."""
     cols = named_args["cols"]
+    runs = without_gaps(named_args)
     kept = []
     for config in configs:
         width = config.kwargs["COLS"]
         elements = config.kwargs["ROWS"] * width / (32 * config.num_warps)
-        if mostly_filled(cols, width) and 4 <= elements <= 32:
+        fits = config.kwargs["ROWS"] == 1 if runs else mostly_filled(cols, width)
+        if fits and 4 <= elements <= 32:
             kept.append(config)
     if len(kept) == 0:
         return [configs[-1]]
     return kept
+
+
+def is_even(args):
+    """Whether tiles or runs end where the matrix does."""
+    if without_gaps(args):
+        return args["rows"] * args["cols"] % (args["ROWS"] * args["COLS"]) == 0
+    return args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0
 
 
 @triton.jit
@@ -50,46 +69,66 @@ def place(rows, cols, ROWS: tl.constexpr, COLS: tl.constexpr, EVEN: tl.constexpr
     return row.to(tl.int64), col, mask
 
 
+@triton.jit
+def run(COUNT: tl.constexpr):
+    """Elements of this program's run of COUNT, eight of them a row."""
+    local = tl.arange(0, COUNT // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    return tl.program_id(0).to(tl.int64) * COUNT + local
+
+
+@triton.jit
+def is_whole(rows, cols, COUNT: tl.constexpr, EVEN: tl.constexpr):
+    """Whether this program's run lies inside the matrix. Its accesses are vectors then, whatever the number of elements."""
+    return EVEN or (tl.program_id(0) + 1).to(tl.int64) * COUNT <= rows.to(tl.int64) * cols
+
+
+@triton.jit
+def columns_of_run(cols, COUNT: tl.constexpr, ALIGNED: tl.constexpr):
+    """Columns of the run's elements; ALIGNED: eight elements of a row are of one row of the matrix."""
+    first = (tl.program_id(0).to(tl.int64) * COUNT % cols).to(tl.int32)
+    col = (first + tl.arange(0, COUNT // 8)[:, None] * 8) % cols + tl.arange(0, 8)[None, :]
+    if not ALIGNED:
+        col = tl.where(col >= cols, col - cols, col)
+    return col
+
+
+@triton.jit
+def affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_at, x_at, col, mask, col_mask,
+                    ACTIVATION: tl.constexpr, EVICTION: tl.constexpr):
+    y = tl.load(x_ptr + x_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    if bias_ptr is not None:
+        y += tl.load(bias_ptr + col, mask=col_mask).to(tl.float32)
+    if scale_ptr is not None:
+        y *= tl.load(scale_ptr + col, mask=col_mask).to(tl.float32)
+    if offset_ptr is not None:
+        y += tl.load(offset_ptr + col, mask=col_mask).to(tl.float32)
+    y = activate(y, ACTIVATION)
+    tl.store(out_ptr + out_at, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps, "ALIGNED": lambda args: args["cols"] % 8 == 0})
 @triton.jit
 def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride, rows, cols, rows_class,
            ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr,
-           EVEN: tl.constexpr):
+           EVEN: tl.constexpr, RUNS: tl.constexpr, ALIGNED: tl.constexpr):
     """activation((x + bias) * scale + offset); bias, scale and offset have an element a column, and may be None."""
-    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-    y = tl.load(x_ptr + row * x_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    if bias_ptr is not None:
-        y += tl.load(bias_ptr + col, mask=col < cols).to(tl.float32)
-    if scale_ptr is not None:
-        y *= tl.load(scale_ptr + col, mask=col < cols).to(tl.float32)
-    if offset_ptr is not None:
-        y += tl.load(offset_ptr + col, mask=col < cols).to(tl.float32)
-    y = activate(y, ACTIVATION)
-    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({
-    "EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0,
-    "FLAT": lambda args: args["out_stride"] == args["cols"] and args["gate_stride"] == args["cols"] and
-                         args["up_stride"] == args["cols"],
-})
-@triton.jit
-def glu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ACTIVATION: tl.constexpr,
-        ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr, FLAT: tl.constexpr):
-    """activation(gate) * up. FLAT: the matrices have no gaps, so that a tile may be any run of their elements."""
-    if FLAT:
-        local = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
-        gate_at = tl.program_id(0).to(tl.int64) * (ROWS * COLS) + local
-        up_at = gate_at
-        out_at = gate_at
-        mask = inside(gate_at, rows.to(tl.int64) * cols, EVEN)
+    if RUNS:
+        at = run(ROWS * COLS)
+        col = columns_of_run(cols, ROWS * COLS, ALIGNED)
+        if is_whole(rows, cols, ROWS * COLS, EVEN):
+            affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, at, at, col, None, None, ACTIVATION, EVICTION)
+        else:
+            affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, at, at, col, at < rows.to(tl.int64) * cols, None,
+                            ACTIVATION, EVICTION)
     else:
         row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-        gate_at = row * gate_stride + col
-        up_at = row * up_stride + col
-        out_at = row * out_stride + col
+        affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, row * out_stride + col, row * x_stride + col, col, mask,
+                        col < cols, ACTIVATION, EVICTION)
+
+
+@triton.jit
+def glu_elements(out_ptr, gate_ptr, up_ptr, out_at, gate_at, up_at, mask, ACTIVATION: tl.constexpr, EVICTION: tl.constexpr):
     gate = tl.load(gate_ptr + gate_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     up = tl.load(up_ptr + up_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     y = activate(gate, ACTIVATION) * up
@@ -97,46 +136,101 @@ def glu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, col
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
+@triton.jit
+def glu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ACTIVATION: tl.constexpr,
+        ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr, EVEN: tl.constexpr, RUNS: tl.constexpr):
+    """activation(gate) * up."""
+    if RUNS:
+        at = run(ROWS * COLS)
+        if is_whole(rows, cols, ROWS * COLS, EVEN):
+            glu_elements(out_ptr, gate_ptr, up_ptr, at, at, at, None, ACTIVATION, EVICTION)
+        else:
+            glu_elements(out_ptr, gate_ptr, up_ptr, at, at, at, at < rows.to(tl.int64) * cols, ACTIVATION, EVICTION)
+    else:
+        row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+        glu_elements(out_ptr, gate_ptr, up_ptr, row * out_stride + col, row * gate_stride + col, row * up_stride + col, mask,
+                     ACTIVATION, EVICTION)
+
+
+@triton.jit
+def glu_gradients(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_at, dup_at, dout_at, gate_at, up_at, mask,
+                  ACTIVATION: tl.constexpr, EVICTION: tl.constexpr):
+    dout = tl.load(dout_ptr + dout_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    gate = tl.load(gate_ptr + gate_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    up = tl.load(up_ptr + up_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    dgate = dout * up * slope(gate, ACTIVATION)
+    dup = dout * activate(gate, ACTIVATION)
+    tl.store(dgate_ptr + dgate_at, dgate.to(dgate_ptr.dtype.element_ty), mask=mask)
+    tl.store(dup_ptr + dup_at, dup.to(dup_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def glu_backward(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_stride, dup_stride, dout_stride, gate_stride, up_stride,
                  rows, cols, rows_class, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
-                 EVICTION: tl.constexpr, EVEN: tl.constexpr):
+                 EVICTION: tl.constexpr, EVEN: tl.constexpr, RUNS: tl.constexpr):
     """dgate = dout * up * activation'(gate), dup = dout * activation(gate)."""
-    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-    dout = tl.load(dout_ptr + row * dout_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    gate = tl.load(gate_ptr + row * gate_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    up = tl.load(up_ptr + row * up_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    dgate = dout * up * slope(gate, ACTIVATION)
-    dup = dout * activate(gate, ACTIVATION)
-    tl.store(dgate_ptr + row * dgate_stride + col, dgate.to(dgate_ptr.dtype.element_ty), mask=mask)
-    tl.store(dup_ptr + row * dup_stride + col, dup.to(dup_ptr.dtype.element_ty), mask=mask)
+    if RUNS:
+        at = run(ROWS * COLS)
+        if is_whole(rows, cols, ROWS * COLS, EVEN):
+            glu_gradients(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, at, at, at, at, at, None, ACTIVATION, EVICTION)
+        else:
+            glu_gradients(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, at, at, at, at, at, at < rows.to(tl.int64) * cols,
+                          ACTIVATION, EVICTION)
+    else:
+        row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+        glu_gradients(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, row * dgate_stride + col, row * dup_stride + col,
+                      row * dout_stride + col, row * gate_stride + col, row * up_stride + col, mask, ACTIVATION, EVICTION)
+
+
+@triton.jit
+def dropped(out_ptr, x_ptr, hidden_ptr, out_at, x_at, hidden_at, number, mask, p, seed, ACTIVATION: tl.constexpr,
+            EVICTION: tl.constexpr):
+    """x / (1 - p), times activation'(hidden) if there is such, or 0 with probability p. The random number of an element is
+    tl.rand(seed, number), so that the same call on a gradient drops the same elements. Salmon et al.: Parallel Random Numbers: As
+    Easy as 1, 2, 3, 2011."""
+    x = tl.load(x_ptr + x_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
+    if hidden_ptr is not None:
+        x *= slope(tl.load(hidden_ptr + hidden_at, mask=mask, eviction_policy=EVICTION).to(tl.float32), ACTIVATION)
+    kept = tl.rand(seed, number) >= p
+    tl.store(out_ptr + out_at, tl.where(kept, x / (1.0 - p), 0.0).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_class, ROWS: tl.constexpr, COLS: tl.constexpr,
-            EVICTION: tl.constexpr, EVEN: tl.constexpr):
-    """x / (1 - p), or 0 with probability p. The random number of an element is tl.rand(seed, row * cols + column), so that
-    the same call on a gradient drops the same elements. Salmon et al.: Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
-    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-    x = tl.load(x_ptr + row * x_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    kept = tl.rand(seed, row * cols + col) >= p
-    y = tl.where(kept, x / (1.0 - p), 0.0)
-    tl.store(out_ptr + row * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+            EVICTION: tl.constexpr, EVEN: tl.constexpr, RUNS: tl.constexpr):
+    """The number of an element is row * cols + column."""
+    if RUNS:
+        at = run(ROWS * COLS)
+        if is_whole(rows, cols, ROWS * COLS, EVEN):
+            dropped(out_ptr, x_ptr, None, at, at, None, at, None, p, seed, "none", EVICTION)
+        else:
+            dropped(out_ptr, x_ptr, None, at, at, None, at, at < rows.to(tl.int64) * cols, p, seed, "none", EVICTION)
+    else:
+        row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+        dropped(out_ptr, x_ptr, None, row * out_stride + col, row * x_stride + col, None, row * cols + col, mask, p, seed,
+                "none", EVICTION)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"EVEN": lambda args: args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def dropout_backward(dhidden_ptr, dout_ptr, hidden_ptr, dhidden_stride, dout_stride, hidden_stride, rows, cols, p, seed,
                      rows_class, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr,
-                     EVEN: tl.constexpr):
+                     EVEN: tl.constexpr, RUNS: tl.constexpr):
     """The gradient of hidden in dropout(activation(hidden)), whose mask is made again."""
-    row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-    dout = tl.load(dout_ptr + row * dout_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    hidden = tl.load(hidden_ptr + row * hidden_stride + col, mask=mask, eviction_policy=EVICTION).to(tl.float32)
-    kept = tl.rand(seed, row * cols + col) >= p
-    dhidden = tl.where(kept, dout * slope(hidden, ACTIVATION) / (1.0 - p), 0.0)
-    tl.store(dhidden_ptr + row * dhidden_stride + col, dhidden.to(dhidden_ptr.dtype.element_ty), mask=mask)
+    if RUNS:
+        at = run(ROWS * COLS)
+        if is_whole(rows, cols, ROWS * COLS, EVEN):
+            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, at, None, p, seed, ACTIVATION, EVICTION)
+        else:
+            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, at, at < rows.to(tl.int64) * cols, p, seed, ACTIVATION,
+                    EVICTION)
+    else:
+        row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
+        dropped(dhidden_ptr, dout_ptr, hidden_ptr, row * dhidden_stride + col, row * dout_stride + col,
+                row * hidden_stride + col, row * cols + col, mask, p, seed, ACTIVATION, EVICTION)

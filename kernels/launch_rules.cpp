@@ -31,6 +31,20 @@ Grid tiles_grid(const BoundCall& call, const Config& config, int num_sms) {
   return grid_of_tiles(call.extent("rows"), call.extent("cols"), config, num_sms);
 }
 
+// Whether the rows of all matrices follow each other without gaps and are no shorter than a vector: without_gaps() of
+// elementwise.py.
+bool is_without_gaps(const BoundCall& call) {
+  const int64_t cols = call.extent("cols");
+  for (size_t i = 0; i < call.entry().operands.size(); ++i)
+    if (const Tensor* t = call.tensor(i); t && t->rank == 2 && t->strides[0] != cols) return false;
+  return cols >= 8;
+}
+
+Grid elements_grid(const BoundCall& call, const Config& config, int num_sms) {
+  if (!is_without_gaps(call)) return tiles_grid(call, config, num_sms);
+  return {unsigned(ceil_div(call.extent("rows") * call.extent("cols"), config["ROWS"] * config["COLS"]))};
+}
+
 Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("rows"), config["ROWS"]))};
 }
@@ -290,6 +304,7 @@ void check_convolution(const BoundCall& call) {
 namespace rules {
 
 const LaunchRule tiles{tiles_grid};
+const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule each_row{each_row_grid};
 const LaunchRule groups_of_channels{groups_of_channels_grid};
@@ -324,5 +339,11 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
 }
 
 int rows_class(int num_sms, int64_t rows) { return rows <= num_sms ? 0 : rows <= 16 * num_sms ? 1 : 2; }
+
+int rows_class(int num_sms, const BoundCall& call) {
+  constexpr int kJoined = 3;
+  const int apart = rows_class(num_sms, call.extent("rows"));
+  return call.entry().rule->joins_rows && is_without_gaps(call) ? kJoined + apart : apart;
+}
 
 }  // namespace tegula::kernels

@@ -13,6 +13,8 @@ struct LaunchRule {
   size_t (*partial_bytes)(const BoundCall& call, int num_sms) = nullptr;
   /// Refuses calls that the signature of the entry does not exclude; null: there are none.
   void (*check)(const BoundCall& call) = nullptr;
+  /// Whether rows are joined where no matrix has gaps between them; part of the rows_class then.
+  bool joins_rows = false;
 };
 
 namespace rules {
@@ -20,6 +22,10 @@ namespace rules {
 /// A program for each ROWS rows (and each COLS columns) of the extents `rows` and `cols`, or, with STAGES above 0 and
 /// no PIECE, as many programs as the device runs at a time.
 extern const LaunchRule tiles;
+
+/// A program for each ROWS rows and each COLS columns, or where no matrix has gaps between its rows for each ROWS *
+/// COLS elements.
+extern const LaunchRule elements;
 
 /// A program for each ROWS rows; for each row.
 extern const LaunchRule row_tiles, each_row;
@@ -74,5 +80,7 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
 
 /// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
 int rows_class(int num_sms, int64_t rows);
+/// The same of a call of a library's kernel: told apart where rows are joined.
+int rows_class(int num_sms, const BoundCall& call);
 
 }  // namespace tegula::kernels

@@ -163,7 +163,7 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
     case Source::Kind::Value:
       return value(call[source.operand]);
     case Source::Kind::RowsClass:
-      return rows_class(num_sms, call.extent("rows"));
+      return rows_class(num_sms, call);
     case Source::Kind::RowClass:
       return integer(call.extent("M") <= 2 ? call.extent("M") : row_class(call.extent("M")));
     case Source::Kind::Partials:
