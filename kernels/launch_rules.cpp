@@ -93,12 +93,13 @@ constexpr int64_t kMostParts = 8;  // PROGRAMS of reduce.py
 Grid columns_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]);
   const int64_t programs = std::min(config["PROGRAMS"], kMostParts) * num_sms;
-  const int64_t parts = std::clamp<int64_t>(programs / groups, 1, ceil_div(call.extent("rows") + 1, config["ROWS"]));
+  const int64_t parts =
+      std::clamp<int64_t>(programs / groups, 1, std::max<int64_t>(1, ceil_div(call.extent("rows"), config["ROWS"])));
   return {unsigned(groups * parts)};
 }
 
 size_t columns_bytes(const BoundCall&, int num_sms) {
-  constexpr int64_t kMostCols = 1024;
+  constexpr int64_t kMostCols = 2048;
   return size_t(kMostParts * num_sms * kMostCols) * sizeof(float);
 }
 
