@@ -333,14 +333,14 @@ class Order(Case):
         if self.k == self.cols:
             return how | {"BLOCK": 1 << (self.cols - 1).bit_length()}
         kept = 1 << (self.k - 1).bit_length()
-        return how | {"K": kept, "ROOM": 2 * max(32, kept) if how["SELECT"] else 0, "LISTS": max(2 * kept, 128 * how["num_warps"]),
+        return how | {"K": kept, "ROOM": 4 * max(32, kept) if how["SELECT"] else 0, "LISTS": max(2 * kept, 64 * how["num_warps"]),
                       "THREADS": 32 * how["num_warps"],
                       "WIDTH": 16 // self.x.element_size()}
 
     def grid(self, how):
         if self.k == self.cols:
             return self.rows
-        parts = min(max(8 * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
+        parts = min(max(how["PROGRAMS"] * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
         return self.rows * parts if parts > 1 else min(self.rows, 16 * SMS)
 
     def arguments(self):

@@ -11,7 +11,8 @@ several, of the `counted_rows` targets at `counted_ptr`. Such rows have the loss
 and the gradient 0. A target that is neither `ignore` nor a column makes its row NaN.
 
 A program takes every num_programs(0)-th row, or group of ROWS short rows. With PIECE 0 rows are kept in registers, by one
-program or by a cluster of them, read once and written once. Else it is taken in pieces of PIECE elements and read twice, the second time from the
+program or by a cluster of them, read once and written once. Else a row is taken in pieces of PIECE elements, by a cluster
+where rows are few, and read twice, the second time from the
 second-level cache. Milakov, Gimelshein: Online normalizer calculation for softmax, 2018; Hsu et al.: Liger Kernel, 2024
 (the gradient in place of the logits).
 """
@@ -19,7 +20,8 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import elements_of_tile, extent, in_line, join_sums, row_max, row_sum, to_row, warp_maxima, warp_sums
+from tiles import (SHARED_PIECES, elements_of_tile, extent, in_line, join_sums, row_max, row_sum, shares_pieces, to_row,
+                   warp_maxima, warp_sums)
 
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -48,6 +50,9 @@ def configs():
             if stages * piece <= 1024 * warps:
                 how = {"ROWS": 1, "PIECE": piece, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
+    for blocks, warps, piece in SHARED_PIECES:
+        how = {"ROWS": 1, "PIECE": piece, "PROGRAMS": 1, "STAGES": 2}
+        found.append(triton.Config(how, num_warps=warps, num_ctas=blocks))
     return found
 
 
@@ -74,6 +79,9 @@ def fitting(configs, named_args, **kwargs):
             held = each * (1 + (config.kwargs["STAGES"] - 1) * size / 4)
             registers = min(255, 65536 // (threads * config.kwargs["PROGRAMS"]))
             if (each >= 4 or config.num_warps == 4) and each <= 72 and held + 24 <= registers:
+                kept.append(config)
+        elif config.num_ctas > 1:
+            if shares_pieces(piece, named_args):
                 kept.append(config)
         elif cols >= 2 * piece or cols > 65536:
             kept.append(config)

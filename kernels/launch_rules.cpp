@@ -107,12 +107,13 @@ constexpr int64_t kMostParts = 8;  // PROGRAMS of reduce.py
 Grid columns_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]);
   const int64_t programs = std::min(config["PROGRAMS"], kMostParts) * num_sms;
-  const int64_t parts = std::clamp<int64_t>(programs / groups, 1, ceil_div(call.extent("rows") + 1, config["ROWS"]));
+  const int64_t parts =
+      std::clamp<int64_t>(programs / groups, 1, std::max<int64_t>(1, ceil_div(call.extent("rows"), config["ROWS"])));
   return {unsigned(groups * parts)};
 }
 
 size_t columns_bytes(const BoundCall&, int num_sms) {
-  constexpr int64_t kMostCols = 1024;
+  constexpr int64_t kMostCols = 2048;
   return size_t(kMostParts * num_sms * kMostCols) * sizeof(float);
 }
 
@@ -191,21 +192,21 @@ void check_topk(const BoundCall& call) {
         fmt::format("k is {}, expected {} at most for rows of more than {} elements", k, kLargestRow / 2, kLargestRow));
 }
 
-constexpr int64_t kPartsOfRows = 8;     // programs a multiprocessor at most, where rows have several
+constexpr int64_t kPartsOfRows = 8;     // programs a multiprocessor at most, where rows have several (PROGRAMS)
 constexpr int64_t kProgramsOfRow = 16;  // likewise, where programs have rows
 constexpr int64_t kMostSelected = 512;  // as order.py has it
 
 Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["BLOCK"]);
   const int64_t parts =
-      rows <= Workspace::kCounters ? std::clamp<int64_t>(kPartsOfRows * num_sms / rows, 1, pieces) : 1;
+      rows <= Workspace::kCounters ? std::clamp<int64_t>(config["PROGRAMS"] * num_sms / rows, 1, pieces) : 1;
   return {unsigned(parts > 1 ? rows * parts : std::min(rows, kProgramsOfRow * num_sms))};
 }
 
 // Each program has a list of the keys that it selects, and each part of a row one of those that it found.
 size_t topk_bytes(const BoundCall& call, int num_sms) {
   const int64_t k = call.extent("k"), kept = int64_t(std::bit_ceil(uint64_t(k)));
-  const int64_t room = k <= kMostSelected ? 2 * std::max<int64_t>(32, kept) : 0;
+  const int64_t room = k <= kMostSelected ? 4 * std::max<int64_t>(32, kept) : 0;
   return size_t(num_sms * (kProgramsOfRow * room + kPartsOfRows * kept)) * sizeof(int64_t);
 }
 

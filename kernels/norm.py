@@ -11,8 +11,8 @@ The result may be quantised: divided by scale[0], or by a scale for each row, wh
 A row of `cols` elements lies `..._stride` elements after the one before it. Whatever the element types, the arithmetic
 is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
-PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache. Wide rows are
-divided over the blocks of a cluster (num_ctas).
+PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache. Wide rows, and
+pieces of few rows, are divided over the blocks of a cluster (num_ctas).
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -20,8 +20,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, activate, columns, divide, divide_rows, elements_of_tile, extent, in_line, inside,
-                   load_vector, quantised, row_scale, row_sum, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, activate, columns, divide, divide_rows, elements_of_tile, extent,
+                   in_line, inside, load_vector, quantised, row_scale, row_sum, shares_pieces, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -50,6 +50,9 @@ def configs():
     for piece in [4096, 8192]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
+    for blocks, warps, piece in SHARED_PIECES:
+        shared = {"ROWS": 1, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
+        found.append(triton.Config(shared, num_warps=warps, num_ctas=blocks))
     return found
 
 
@@ -72,7 +75,10 @@ def fitting(configs, named_args, **kwargs):
         registers = min(200, 52000 // (32 * config.num_warps))
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
-        if piece > 0:
+        if piece > 0 and blocks > 1:
+            if shares_pieces(piece, named_args):
+                kept.append(config)
+        elif piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:

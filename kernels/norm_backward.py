@@ -8,9 +8,9 @@ With n = (h - mean(h)) * r, r = 1 / sqrt(variance(h) + eps) (RMSNorm: mean 0, th
 Mean and r are computed again from h, which is read anyway. A program takes every num_programs(0)-th tile of ROWS rows,
 the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for its rows in registers; it leaves them as a
 row of partials. With RELOAD it reads rows again, from the first-level cache, once their sums are known, which leaves
-registers for wider ones. With PIECE > 0 a row is taken in pieces of so many elements, twice, and the sums stand in the
-row of partials, where the second-level cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
-columns of the partials, COLS at a time, taken by a counter, in the order of the programs: results are the same in every
+registers for wider ones. With PIECE > 0 a row is taken in pieces of so many elements, twice, by a cluster where rows are
+few, and the sums stand in the row of partials, where the second-level cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
+columns of the partials, COLS at a time (WIDE if programs are few), taken by a counter, in the order of the programs: results are the same in every
 run. Nobody waits for a program that has not begun: what others left undone the last one does.
 
 counters: four int32 that are zero before and after each launch: programs that started, that left their sums, groups of
@@ -20,7 +20,7 @@ columns taken, programs that are through.
 import triton
 import triton.language as tl
 
-from tiles import extent, inside, load_vector
+from tiles import SHARED_PIECES, extent, inside, load_vector, shares_pieces
 
 
 def configs():
@@ -45,6 +45,9 @@ def configs():
     for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
         how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps))
+    for blocks, warps, piece in SHARED_PIECES:
+        how = {"PROGRAMS": 1, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
+        found.append(triton.Config(how, num_warps=warps, num_ctas=blocks))
     return found
 
 
@@ -66,7 +69,10 @@ def fitting(configs, named_args, **kwargs):
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
         if config.kwargs["RELOAD"]:
             needed = each * (sums + 0.5) + 24
-        if config.kwargs["PIECE"] > 0:
+        if config.kwargs["PIECE"] > 0 and config.num_ctas > 1:
+            if shares_pieces(config.kwargs["PIECE"], named_args):
+                kept.append(config)
+        elif config.kwargs["PIECE"] > 0:
             if cols >= 8192:
                 kept.append(config)
         elif config.num_ctas > 1 and cols < 4096 * config.num_ctas:
@@ -79,9 +85,8 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def add_up(partials_ptr, out_ptr, sums, cols, group, COLS: tl.constexpr):
-    """COLS columns of the partials' rows, added in order."""
-    DEEP: tl.constexpr = 4096 // COLS
+def add_up(partials_ptr, out_ptr, sums, cols, group, DEEP: tl.constexpr, COLS: tl.constexpr):
+    """COLS columns of the partials' rows, DEEP of them at a time, added in order."""
     col = group * COLS + tl.arange(0, COLS)[None, :]
     total = tl.zeros([DEEP, COLS], tl.float32)
     for first in range(0, sums, DEEP):
@@ -93,8 +98,22 @@ def add_up(partials_ptr, out_ptr, sums, cols, group, COLS: tl.constexpr):
 
 
 @triton.jit
-def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr):
-    """What follows when a program has left its sums."""
+def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, cols, DEEP: tl.constexpr,
+                  COLS: tl.constexpr):
+    """Groups of columns that nobody else has taken."""
+    groups = tl.cdiv(cols, COLS)
+    group = tl.atomic_add(counter_ptr, 1)
+    while group < groups:
+        if dweight_ptr is not None:
+            add_up(partials_ptr, dweight_ptr, programs, cols, group, DEEP, COLS)
+        if dbias_ptr is not None:
+            add_up(partials_ptr + programs.to(tl.int64) * cols, dbias_ptr, programs, cols, group, DEEP, COLS)
+        group = tl.atomic_add(counter_ptr, 1)
+
+
+@triton.jit
+def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr):
+    """What follows when a program has left its sums: few programs take WIDE columns at a time."""
     programs = tl.num_programs(0)
     tl.debug_barrier()
     done = tl.atomic_add(counters_ptr + 1, 1) + 1
@@ -102,14 +121,10 @@ def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COL
         while done < programs:
             done = tl.atomic_add(counters_ptr + 1, 0)
     if done == programs:
-        groups = tl.cdiv(cols, COLS)
-        group = tl.atomic_add(counters_ptr + 2, 1)
-        while group < groups:
-            if dweight_ptr is not None:
-                add_up(partials_ptr, dweight_ptr, programs, cols, group, COLS)
-            if dbias_ptr is not None:
-                add_up(partials_ptr + programs.to(tl.int64) * cols, dbias_ptr, programs, cols, group, COLS)
-            group = tl.atomic_add(counters_ptr + 2, 1)
+        if programs <= 16:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1, WIDE)
+        else:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 4096 // COLS, COLS)
     if tl.atomic_add(counters_ptr + 3, 1) == programs - 1:
         for i in tl.static_range(4):
             tl.store(counters_ptr + i, 0)
@@ -210,12 +225,14 @@ def row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbia
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
+    "WIDE": lambda args: 256 * args["num_warps"] * args["num_ctas"],
 })
 @triton.jit
 def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride,
                   dsum_stride, rows, cols, eps, rows_class, partials_ptr, counters_ptr, CENTER: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PROGRAMS: tl.constexpr,
-                  RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, COLS: tl.constexpr = 32):
+                  RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, WIDE: tl.constexpr,
+                  COLS: tl.constexpr = 32):
     DWEIGHT: tl.constexpr = dweight_ptr is not None
     DBIAS: tl.constexpr = dbias_ptr is not None
     dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
@@ -250,4 +267,4 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
         if DBIAS:
             tl.store(dbias_row + col, tl.sum(dbias, axis=0)[None, :], mask=in_row)
     if DWEIGHT or DBIAS:
-        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS)
+        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS, WIDE)

@@ -34,7 +34,7 @@ def l2_gradient(x, dy, squares, products, eps):
 
 
 @triton.autotune(configs=row_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_rows})
-@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"], args["ROWS"])})
+@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"])})
 @triton.jit
 def l2_norm_backward(dx_ptr, dy_ptr, x_ptr, dx_stride, dy_stride, x_stride, rows, cols, eps, rows_class, ROWS: tl.constexpr,
                      PIECE: tl.constexpr, BLOCK: tl.constexpr):

@@ -115,22 +115,24 @@ def topk_configs():
     found = []
     for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
                          (64, 1)]:
-        found.append(triton.Config({"BLOCK": block, "SELECT": False}, num_warps=warps))
-    for block, warps, limit in [(4096, 4, None), (4096, 4, 128), (4096, 8, 64), (4096, 8, 128), (8192, 8, None),
-                                (8192, 8, 128), (8192, 16, 64), (16384, 16, None), (16384, 16, 64), (2048, 4, 80),
-                                (2048, 4, 128), (2048, 2, None), (1024, 2, None), (1024, 4, 64), (32768, 32, None)]:
-        found.append(triton.Config({"BLOCK": block, "SELECT": True}, num_warps=warps, maxnreg=limit))
+        found.append(triton.Config({"BLOCK": block, "SELECT": False, "PROGRAMS": 8}, num_warps=warps))
+    for block, warps, limit in [(4096, 8, 128), (4096, 4, None), (4096, 8, 80), (8192, 8, None), (8192, 16, 128),
+                                (2048, 4, 128), (2048, 8, 64), (1024, 2, None), (1024, 4, 80), (16384, 16, None)]:
+        for programs in [2, 4, 8]:
+            selecting = {"BLOCK": block, "SELECT": True, "PROGRAMS": programs}
+            found.append(triton.Config(selecting, num_warps=warps, maxnreg=limit))
     return found
 
 
 def fitting_topk(configs, named_args, **kwargs):
     """Pieces that a row fills to more than a half, with twice as many elements as are wanted; to select from them, twice
-    as many threads."""
+    as many threads. Where a row is one piece, the number of its programs says nothing."""
     cols = named_args["cols"]
     k = named_args["k"]
     wide = [c for c in configs if c.kwargs["BLOCK"] >= 2 * k or c.kwargs["BLOCK"] >= cols]
     wide = [c for c in wide if not c.kwargs["SELECT"] or k <= min(MOST_SELECTED, 16 * c.num_warps)]
     kept = [c for c in wide if c.kwargs["BLOCK"] < 2 * cols]
+    kept = [c for c in kept if c.kwargs["BLOCK"] < cols or c.kwargs["PROGRAMS"] == 8]
     return kept if len(kept) > 0 else [c for c in wide if not c.kwargs["SELECT"]][-1:]
 
 
@@ -175,60 +177,73 @@ def numbers_of_threads(taken):
 
 
 @triton.jit
-def selected(x_row, start, cols, k, floor, room, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-             K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
-    """The first K keys of a piece of a row, but for those of ranks below `floor`, by way of `room` in memory.
-
-    Of the greatest ranks that threads find among their elements K are at least as great as the K-th of them: so the
-    k-th element is too, and few others are. Where they are more than ROOM, the k-th rank is looked for itself."""
-    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
-    col = start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
-    x = tl.load(x_row + col, mask=col < cols, other=0.0)
-    rank = tl.where(col < cols, ranks_of(x, LARGEST), NO_RANK)
-    best = tl.max(tl.max(rank, axis=2), axis=0)
-    least = tl.maximum(tl.min(tl.topk(best, K), axis=0), floor)
-    taken = (rank >= least) & (col < cols)
-    count = count_of(taken)
-    if count > ROOM:
-        least = rank_of_number(rank, k)
-        above = rank > least
-        equal = rank == least
-        taken = above | (equal & (numbers_in_row(equal) <= k - count_of(above)))
-        count = k
-    keys = tl.full([K], NO_KEY, tl.int64)
-    if count > 0:
-        tl.store(room + numbers_of_threads(taken) - 1, keys_of(rank, col), mask=taken)
-        tl.debug_barrier()
+def first_in_room(room, filled, K: tl.constexpr, ROOM: tl.constexpr):
+    """The first K of the keys that a program has put into its room; then the room may be filled again."""
+    tl.debug_barrier()
+    if filled <= ROOM // 2:
+        at = tl.arange(0, ROOM // 2)
+        keys = tl.topk(tl.load(room + at, mask=at < filled, other=NO_KEY), K)
+    else:
         at = tl.arange(0, ROOM)
-        keys = tl.topk(tl.load(room + at, mask=at < count, other=NO_KEY), K)
-        tl.debug_barrier()
+        keys = tl.topk(tl.load(room + at, mask=at < filled, other=NO_KEY), K)
+    tl.debug_barrier()
     return keys
 
 
 @triton.jit
-def first_keys(x_row, start, cols, k, floor, room, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-               K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr, SELECT: tl.constexpr):
-    if SELECT:
-        return selected(x_row, start, cols, k, floor, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST)
-    else:
-        return tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
+def add_selected(x_row, start, cols, k, room, filled, floor, BLOCK: tl.constexpr, THREADS: tl.constexpr,
+                 WIDTH: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
+    """Puts the keys of a piece of a row that may be among the row's first k behind the `filled` ones in the room. Returns
+    how many are there then, and the rank that others must reach: `floor`, or a greater one that k elements reach.
+
+    Where the room is too small, first its own keys say what rank that is. Then, of the greatest ranks that threads find
+    among their elements K are at least as great as the K-th of them: so the k-th element is too, and few others are.
+    Where these are still too many, the k-th rank is looked for itself."""
+    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
+    col = start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
+    x = tl.load(x_row + col, mask=col < cols, other=0.0)
+    rank = tl.where(col < cols, ranks_of(x, LARGEST), NO_RANK)
+    taken = (rank >= floor) & (col < cols)
+    count = ROOM + 1
+    if floor > NO_RANK:
+        count = count_of(taken)
+    if filled + count > ROOM:
+        if filled > 0:
+            keys = first_in_room(room, filled, K, ROOM)
+            tl.store(room + tl.arange(0, K), keys)
+            filled = tl.minimum(filled, K)
+            floor = tl.maximum(floor, (tl.min(keys, axis=0) >> 32).to(tl.int32))
+        best = tl.max(tl.max(rank, axis=2), axis=0)
+        floor = tl.maximum(floor, tl.min(tl.topk(best, K), axis=0))
+        taken = (rank >= floor) & (col < cols)
+        count = count_of(taken)
+        if filled + count > ROOM:
+            floor = rank_of_number(rank, k)
+            above = rank > floor
+            equal = rank == floor
+            taken = above | (equal & (numbers_in_row(equal) <= k - count_of(above)))
+            count = k
+    if count > 0:
+        tl.store(room + filled + numbers_of_threads(taken) - 1, keys_of(rank, col), mask=taken)
+    return filled + count, floor
 
 
 @triton.autotune(configs=topk_configs(), key=["cols", "k", "rows_class"], prune_configs_by={"early_config_prune": fitting_topk})
 @triton.heuristics({
     "K": lambda args: triton.next_power_of_2(args["k"]),
-    "ROOM": lambda args: 2 * max(32, triton.next_power_of_2(args["k"])) if args["SELECT"] else 0,
-    "LISTS": lambda args: max(2 * triton.next_power_of_2(args["k"]), 128 * args["num_warps"]),
+    "ROOM": lambda args: 4 * max(32, triton.next_power_of_2(args["k"])) if args["SELECT"] else 0,
+    "LISTS": lambda args: max(2 * triton.next_power_of_2(args["k"]), 64 * args["num_warps"]),
     "THREADS": lambda args: 32 * args["num_warps"],
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
 })
 @triton.jit
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
-              ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
-    """The k first ones of each row in order. The programs of a row take every n-th piece of BLOCK elements; where they are
-    several, each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are
-    more than programs, each takes every n-th row."""
+              ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
+              PROGRAMS: tl.constexpr):
+    """The k first ones of each row in order. The programs of a row (PROGRAMS a multiprocessor at most) take every n-th
+    piece of BLOCK elements; where they are several, each leaves its list, and the last one merges the lists and sets the
+    row's counter back. Where rows are more than programs, each takes every n-th row."""
     parts = tl.maximum(tl.num_programs(0) // rows, 1)
     part = tl.program_id(0) % parts
     memory = partials_ptr.to(tl.pointer_type(tl.int64))
@@ -236,14 +251,21 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
     at = tl.arange(0, K)
     for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
         x_row = x_ptr + row.to(tl.int64) * x_stride
-        best = tl.full([K], NO_KEY, tl.int64)
-        for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-            floor = (tl.min(best, axis=0) >> 32).to(tl.int32)
-            found = first_keys(x_row, start, cols, k, floor, room, BLOCK, THREADS, WIDTH, K, ROOM, LARGEST, SELECT)
-            if start == part * BLOCK:
-                best = found
-            else:
-                best = merged(best, found, K)
+        if SELECT:
+            filled = 0
+            floor = NO_RANK
+            for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+                filled, floor = add_selected(x_row, start, cols, k, room, filled, floor, BLOCK, THREADS, WIDTH, K, ROOM,
+                                             LARGEST)
+            best = first_in_room(room, filled, K, ROOM)
+        else:
+            best = tl.full([K], NO_KEY, tl.int64)
+            for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+                found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
+                if start == part * BLOCK:
+                    best = found
+                else:
+                    best = merged(best, found, K)
         values_row = row.to(tl.int64) * values_stride
         index_row = row.to(tl.int64) * index_stride
         if parts == 1:

@@ -5,8 +5,8 @@ and a share of the rows, ROWS at a time; PARTS programs share the columns' rows.
 partials, and the one that comes last puts them together in the order of the shares: results are the same in every run.
 counters: an int32 for each group of COLS columns, zero before and after each launch.
 
-reduce_rows takes each row to one result, and with INDEX to the first place where it stands. Arithmetic is fp32; a NaN
-is the maximum and minimum of whatever it stands among.
+reduce_rows takes each row to one result, and with INDEX to the first place where it stands. Few wide rows are divided
+over the blocks of clusters. Arithmetic is fp32; a NaN is the maximum and minimum of whatever it stands among.
 
 reduce_all takes all elements to one result: each program leaves that of its blocks, and the last one puts them together.
 """
@@ -14,7 +14,7 @@ reduce_all takes all elements to one result: each program leaves that of its blo
 import triton
 import triton.language as tl
 
-from tiles import mostly_filled
+from tiles import SHARED_PIECES, mostly_filled, shares_pieces
 
 
 @triton.jit
@@ -65,6 +65,9 @@ def column_configs():
             for stages in [1, 2]:
                 how = {"ROWS": rows, "COLS": cols, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
+    for rows, cols, warps in [(1, 1024, 4), (2, 1024, 4), (1, 2048, 8)]:  # few rows
+        how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 8, "STAGES": 1}
+        found.append(triton.Config(how, num_warps=warps))
     return found
 
 
@@ -125,13 +128,20 @@ def row_configs():
                               (16, 128, 4), (32, 64, 4), (1, 512, 2), (1, 4096, 4), (1, 8192, 16)]:
         for stages in [1, 3]:
             found.append(triton.Config({"ROWS": rows, "WIDTH": cols, "STAGES": stages}, num_warps=warps))
+    for blocks, warps, cols in SHARED_PIECES + [(8, 8, 16384), (4, 8, 8192)]:
+        found.append(triton.Config({"ROWS": 1, "WIDTH": cols, "STAGES": 2}, num_warps=warps, num_ctas=blocks))
     return found
 
 
 def fitting_rows(configs, named_args, **kwargs):
+    """Pieces that a row fills to more than a half; clusters where rows are few."""
     kept = []
     for config in configs:
-        if mostly_filled(named_args["cols"], config.kwargs["WIDTH"]):
+        width = config.kwargs["WIDTH"]
+        if config.num_ctas > 1:
+            if shares_pieces(width // 2, named_args):
+                kept.append(config)
+        elif mostly_filled(named_args["cols"], width):
             kept.append(config)
     if len(kept) == 0:
         return [c for c in configs if c.kwargs["WIDTH"] == 64][:1]

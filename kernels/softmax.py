@@ -3,8 +3,8 @@
 A row of `cols` elements lies `out_stride` and `x_stride` elements after the one before it. Whatever the element types,
 the arithmetic is fp32. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that
 far ahead), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with PIECE > 0 a row is
-taken in pieces of so many elements instead, and read twice, the second time from a cache. Wide rows are divided
-over the blocks of a cluster (num_ctas).
+taken in pieces of so many elements instead, and read twice, the second time from a cache. Wide rows, and pieces of
+few rows, are divided over the blocks of a cluster (num_ctas).
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -12,8 +12,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, columns, elements_of_tile, extent, in_line, inside, join_sums, row_max,
-                   row_sum, to_row, warp_maxima, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, columns, elements_of_tile, extent, in_line, inside, join_sums,
+                   row_max, row_sum, shares_pieces, to_row, warp_maxima, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -38,6 +38,9 @@ def configs():
     for piece in [4096, 8192]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
+    for blocks, warps, piece in SHARED_PIECES:
+        shared = {"ROWS": 1, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
+        found.append(triton.Config(shared, num_warps=warps, num_ctas=blocks))
     return found
 
 
@@ -59,7 +62,10 @@ def fitting(configs, named_args, **kwargs):
         registers = min(200, 52000 // (32 * config.num_warps))
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
-        if piece > 0:
+        if piece > 0 and blocks > 1:
+            if shares_pieces(piece, named_args):
+                kept.append(config)
+        elif piece > 0:
             if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
                 kept.append(config)
         elif blocks > 1:

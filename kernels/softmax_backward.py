@@ -3,13 +3,14 @@
     softmax:      dx = out * (dout - sum(dout * out))
     log_softmax:  dx = dout - exp(out) * sum(dout)
 
-A program takes ROWS rows, which stay in registers, or with PIECE > 0 one row in pieces, which are read twice.
+A program takes ROWS rows, which stay in registers, or with PIECE > 0 one row in pieces, which are read twice. Few wide
+rows, or their pieces, are divided over the blocks of a cluster (num_ctas).
 """
 
 import triton
 import triton.language as tl
 
-from tiles import extent
+from tiles import SHARED_PIECES, extent, shares_pieces
 
 
 def configs():
@@ -19,19 +20,29 @@ def configs():
             found.append(triton.Config({"ROWS": rows, "PIECE": 0}, num_warps=warps))
     for warps, piece in [(8, 4096), (16, 8192), (16, 4096), (32, 8192)]:
         found.append(triton.Config({"ROWS": 1, "PIECE": piece}, num_warps=warps))
+    for blocks, warps in [(16, 16), (16, 8), (8, 8), (4, 8), (2, 8)]:
+        found.append(triton.Config({"ROWS": 1, "PIECE": 0}, num_warps=warps, num_ctas=blocks))
+    for blocks, warps, piece in SHARED_PIECES:
+        found.append(triton.Config({"ROWS": 1, "PIECE": piece}, num_warps=warps, num_ctas=blocks))
     return found
 
 
 def fitting(configs, named_args, **kwargs):
-    """Whole rows where a thread has 4 to 32 elements of two of them."""
+    """Whole rows where a thread has 4 to 32 elements of two of them; clusters where rows are few."""
     cols = named_args["cols"]
     size = named_args["dx_ptr"].element_size()
     kept = []
     for config in configs:
         rows = config.kwargs["ROWS"]
         piece = config.kwargs["PIECE"]
-        each = rows * extent(cols, size, config.num_warps, rows) / (32 * config.num_warps)
-        if piece > 0:
+        blocks = config.num_ctas
+        each = rows * extent(cols, size, config.num_warps * blocks, rows) / (32 * config.num_warps * blocks)
+        if piece > 0 and blocks > 1:
+            if shares_pieces(piece, named_args):
+                kept.append(config)
+        elif blocks > 1 and (named_args["rows_class"] > 0 or cols < 2048 * blocks):
+            continue
+        elif piece > 0:
             if cols > 2 * piece:
                 kept.append(config)
         elif (each >= 4 or config.num_warps == 1) and 2 * each + 24 <= min(200, 52000 // (32 * config.num_warps)):
@@ -56,7 +67,7 @@ def gradient(dout, out, total, LOG: tl.constexpr):
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"], args["ROWS"])})
+@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"])})
 @triton.jit
 def softmax_backward(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, rows_class,
                      LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr):

@@ -14,6 +14,13 @@ CLUSTERS = [
     (16, 8, 2, None), (16, 16, 2, 64), (16, 16, 2, None)]
 # Elements of a row in each of their blocks, at least.
 LEAST_OF_BLOCK = 4096
+# Likewise where rows are fewer than multiprocessors: blocks, warps, and elements of a piece that the blocks share.
+SHARED_PIECES = [(16, 16, 65536), (16, 16, 131072), (16, 8, 32768), (8, 16, 32768), (4, 16, 16384)]
+
+
+def shares_pieces(piece, named_args):
+    """Whether rows are few, and each several pieces of this width."""
+    return named_args["rows_class"] == 0 and named_args["cols"] >= 2 * piece
 
 
 def extent(cols, size, warps, rows):

@@ -1,8 +1,10 @@
 #include "codegen/analysis/op_cost.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "codegen/analysis/register_pressure.h"
+#include "codegen/analysis/sort_plan.h"
 #include "codegen/ir/libdevice.h"
 
 namespace tegula {
@@ -68,6 +70,8 @@ OpCost op_cost(const ir::Op& op) {
     case Opcode::Cast:
       return {1, 0};
     case Opcode::Sort: {
+      constexpr double kDigit = 50;  // instructions to move an element by a digit
+      if (op.operand(0)->type.layout && plan_digit_sort(op)) return {kDigit * std::min(4, in.bits() / 8), 0};
       const double bits = double(std::bit_width(uint64_t(in.shape.back())) - 1);
       return {1.1 * bits * (bits + 1) * wide, 0};
     }

@@ -246,7 +246,31 @@ bool has_slots(const LinearLayout& layout, bool in_place) {
   return bits == layout.total_out_bits();
 }
 
+/// Of few elements each warp sorts a copy: that takes no more instructions than exchanges between warps, and no barriers.
+std::optional<LinearLayout> in_each_warp(const LinearLayout& operand) {
+  constexpr int kMostOfLane = 4;
+  const std::vector<int64_t> shape = operand.tile_shape();
+  const int warp_bits = operand.in_bits(Dim::Warp);
+  bool across_warps = false;
+  for (int bit = 0; bit < warp_bits; ++bit) across_warps |= operand.basis(Dim::Warp, bit).back() != 0;
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  if (!across_warps || elements != shape.back() || elements > 32 * kMostOfLane) return std::nullopt;
+  std::vector<LinearLayout::In> ins{{Dim::Register, {}}, {Dim::Lane, {}}, {Dim::Warp, {}}};
+  auto add = [&](Dim dim, int64_t image) {
+    auto& bases = ins[size_t(dim)].bases;
+    bases.emplace_back(shape.size(), 0);
+    bases.back().back() = int32_t(image);
+  };
+  const int64_t of_lane = std::max<int64_t>(1, elements / 32);
+  for (int64_t bit = 1; bit < of_lane; bit *= 2) add(Dim::Register, bit);
+  for (int64_t bit = of_lane; bit < 32 * of_lane; bit *= 2) add(Dim::Lane, bit < elements ? bit : 0);
+  for (int bit = 0; bit < warp_bits; ++bit) add(Dim::Warp, 0);
+  return LinearLayout(std::move(ins), operand.outs());
+}
+
 LinearLayout begin_of(const LinearLayout& operand, bool in_place) {
+  if (auto copies = in_each_warp(operand)) return *copies;
   LinearLayout layout = operand.remove_zero_registers();
   if (has_slots(layout, in_place)) return layout;
   const std::vector<int64_t> shape = operand.tile_shape();
@@ -277,7 +301,30 @@ SortPlan plan_sort(const ir::Op& op) {
 
 int sort_key_bytes(const ir::Type& type) { return type.bits() == 64 ? 8 : 4; }
 
+std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
+  constexpr int64_t kLeastElements = 1024;  // fewer ones are sorted faster by a network
+  constexpr int64_t kMostOfThread = 64;     // elements, two registers each
+  constexpr int64_t kMostBytes = 160 << 10;
+  const ir::Type& type = op.operand(0)->type;
+  const int64_t n = type.shape.back();
+  const int warps = 1 << type.layout->in_bits(Dim::Warp);
+  if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
+  if (n < kLeastElements || n < 32 * warps || n > kMostOfThread * 32 * warps || type.bits() < 8) return std::nullopt;
+  LinearLayout::In offset{Dim::Offset, {}};
+  for (int64_t bit = 1; bit < n; bit *= 2) {
+    offset.bases.emplace_back(type.layout->outs().size(), 0);
+    offset.bases.back().back() = int32_t(bit);
+  }
+  DigitSort plan{n, warps, LinearLayout({std::move(offset)}, type.layout->outs())};
+  plan.counters = n * sort_key_bytes(type);
+  plan.records = plan.counters + int64_t(warps) * (4 << DigitSort::kDigitBits);
+  plan.bytes = plan.records + int64_t(warps) * 4 * DigitSort::kRecordWords;
+  if (plan.bytes > kMostBytes) return std::nullopt;
+  return plan;
+}
+
 int64_t sort_scratch(const ir::Op& op) {
+  if (auto digits = plan_digit_sort(op)) return digits->bytes;
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);
   int64_t most = std::max(scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),

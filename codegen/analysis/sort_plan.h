@@ -1,4 +1,4 @@
-// How a tile is sorted along its last dimension: a bitonic network, whose
+// How a tile is sorted along its last dimension: by digits (DigitSort), or by a bitonic network, whose
 // comparisons are between elements with positions that differ in one bit.
 //
 // Who holds an element is a matter of bits too: a *slot* is a bit of the
@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,23 @@ SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge);
 /// The plan for an op `sort` with layouts.
 SortPlan plan_sort(const ir::Op& op);
 
-/// Shared memory that it takes, in bytes.
+/// A sort by digits of the keys, the lowest first, as it is cheaper for one long row, all of which stays: elements
+/// keep their order where a digit is the same. The keys lie in shared memory in order; in each pass, warp w takes the
+/// `elements / warps` from w * elements / warps on, a lane every 32nd of them.
+struct DigitSort {
+  static constexpr int kDigitBits = 8;
+  static constexpr int kRecordWords = 4;
+  int64_t elements = 0;
+  int warps = 0;
+  LinearLayout in_order;  ///< of the keys in shared memory
+  int64_t counters = 0,
+          records = 0;  ///< where they begin in the op's scratch: a counter a warp and digit, words a warp
+  int64_t bytes = 0;    ///< of scratch
+};
+/// nullopt: the network sorts.
+std::optional<DigitSort> plan_digit_sort(const ir::Op& op);
+
+/// Shared memory that a sort takes, in bytes.
 int64_t sort_scratch(const ir::Op& op);
 
 /// Bytes in which sorted elements are held: 4, or 8 for types of 64 bits.

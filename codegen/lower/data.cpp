@@ -470,6 +470,11 @@ void Lowering::store_to_place(const Regs& regs, const ir::Type& element, const L
   SharedExchange(*this, op, element, base).write_place(regs, from, shared);
 }
 
+Regs Lowering::load_from_place(const ir::Type& element, const LinearLayout& to, const LinearLayout& shared,
+                               llvm::Value* base, const ir::Op& op) {
+  return SharedExchange(*this, op, element, base).read_place(to, shared);
+}
+
 void lower_SharedStore(Lowering& l, const ir::Op& op) {
   const ir::Type &type = op.operand(0)->type, &place = op.operand(1)->type;
   l.store_to_place(l.get(op.operand(0)), type.element(), *type.layout, *place.layout, l.scalar(op.operand(1)), op);
@@ -477,8 +482,7 @@ void lower_SharedStore(Lowering& l, const ir::Op& op) {
 
 void lower_SharedRead(Lowering& l, const ir::Op& op) {
   const ir::Type &type = op.result()->type, &place = op.operand(0)->type;
-  SharedExchange exchange(l, op, type.element(), l.scalar(op.operand(0)));
-  l.set(op.result(), exchange.read_place(*type.layout, *place.layout));
+  l.set(op.result(), l.load_from_place(type.element(), *type.layout, *place.layout, l.scalar(op.operand(0)), op));
 }
 
 namespace {

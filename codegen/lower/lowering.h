@@ -158,6 +158,9 @@ class Lowering {
   /// Puts registers laid out as `from` into shared memory at `base`, which is laid out as `shared`, for the op.
   void store_to_place(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& shared,
                       llvm::Value* base, const ir::Op& op);
+  /// Brings what lies there into registers laid out as `to`.
+  Regs load_from_place(const ir::Type& element, const LinearLayout& to, const LinearLayout& shared, llvm::Value* base,
+                       const ir::Op& op);
   /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.
   void store_in_order(const ir::Value* tile, const ir::Op& op);
   /// Moves a tile between layouts over the same coordinates.

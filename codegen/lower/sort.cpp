@@ -1,6 +1,7 @@
-// Sorting: elements become integers in the order wanted, which the network of analysis/sort_plan moves and compares.
+// Sorting: elements become integers in the order wanted, which are sorted by digits, or by the network of
+// analysis/sort_plan.
 #include "codegen/analysis/sort_plan.h"
-#include "codegen/lower/lowering.h"
+#include "codegen/lower/digit_sort.h"
 
 namespace tegula::lower {
 
@@ -17,17 +18,23 @@ class Sorter {
         is_unsigned_(!type_.is_float() && !is_signed(type_.elem)) {}
 
   void run() {
-    const SortPlan plan = plan_sort(op_);
     for (llvm::Value* x : l_.get(op_.operand(0))) keys_.push_back(to_key(x));
-    convert(*type_.layout, plan.begin);
-    for (const SortMove& move : plan.moves) apply(move);
-    convert(plan.end, *op_.result()->type.layout);
+    if (auto digits = plan_digit_sort(op_))
+      keys_ = sort_by_digits(l_, op_, *digits, keys_, key_type_, bits_, is_unsigned_);
+    else
+      run_network(plan_sort(op_));
     Regs out;
     for (llvm::Value* key : keys_) out.push_back(from_key(key));
     l_.set(op_.result(), std::move(out));
   }
 
  private:
+  void run_network(const SortPlan& plan) {
+    convert(*type_.layout, plan.begin);
+    for (const SortMove& move : plan.moves) apply(move);
+    convert(plan.end, *op_.result()->type.layout);
+  }
+
   // ---- Keys: integers of 32 or 64 bits that compare as the elements do; for a descending order with all bits flipped.
   // The bits of floats already compare so but for those below 0, whose other bits are flipped. NaNs become the
   // greatest.

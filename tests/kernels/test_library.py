@@ -447,6 +447,53 @@ class Library(unittest.TestCase):
         call(kernels.reduce_columns, out, x, kind="max")
         self.near(out, x.exact.max(1))
 
+    def test_columns_of_few_rows(self):
+        for rows in (1, 2, 3, 64):
+            x, out = normal((rows, 2500)), empty(2500)
+            call(kernels.reduce_columns, out, x)
+            self.near(out, x.exact.sum(0), scale=8)
+
+    def test_pieces_of_clusters(self):
+        """Few wide rows, whose pieces the blocks of a cluster share."""
+        blocks = 2 if DEVICE.sm >= 90 else 1
+        text = lambda file, kernel: tegula.load(str(SOURCE / "kernels" / f"{file}.py"))[kernel][(2,)]
+        for kind, cols in (("f32", 3001), ("bf16", 2048)):
+            shared = dict(ROWS=1, PIECE=1024, num_warps=2, num_ctas=blocks)
+            x, dy, weight, out = normal((2, cols), kind), normal((2, cols), kind), normal(cols, kind), empty((2, cols), kind)
+            for function in (softmax, log_softmax):
+                text("softmax", "softmax")(out.given, x.given, None, None, cols, cols, 0, 2, cols, 1, 0, 1.0, 0, STAGES=2,
+                                           EVICTION="", KIND=function.__name__, CAUSAL=False, **shared)
+                self.near(out, function(x.exact), kind, 4, function.__name__)
+            text("norm", "norm")(out.given, x.given, None, None, None, None, weight.given, None, cols, cols, 0, 0, 2, cols, 1e-6, 0,
+                                 CENTER=True, ACTIVATION="none", STAGES=2, EVICTION="", **shared)
+            self.near(out, norm(x.exact, weight.exact, center=True), kind, 4)
+            y = Array(softmax(x.exact), kind)
+            text("softmax_backward", "softmax_backward")(out.given, dy.given, y.given, cols, cols, cols, 2, cols, 0, LOG=False, **shared)
+            exact = y.exact * (dy.exact - (y.exact * dy.exact).sum(1, keepdims=True))
+            self.near(out, exact, kind)
+            text("softmax_backward", "softmax_backward")(out.given, dy.given, y.given, cols, cols, cols, 2, cols, 0, LOG=False,
+                                                         **shared | {"PIECE": 0, "num_warps": 4})
+            self.near(out, exact, kind)
+            sums, place, variance = empty(2), Array(np.zeros(2), "i32"), empty(2)
+            wide = dict(ROWS=1, WIDTH=1024, STAGES=2, num_warps=2, num_ctas=blocks)
+            text("reduce", "reduce_rows")(sums.given, None, x.given, cols, 2, cols, 0, KIND="sum", **wide)
+            self.near(sums, x.exact.sum(1), scale=60)
+            text("reduce", "reduce_rows")(None, place.given, x.given, cols, 2, cols, 0, KIND="max", **wide)
+            np.testing.assert_array_equal(place.now(), x.exact.argmax(1))
+            text("reduce", "row_variance")(variance.given, None, x.given, cols, 2, cols, 1, 0, **wide)
+            self.near(variance, x.exact.var(1, ddof=1))
+            dweight, dbias = empty(cols), empty(cols)
+            room, counters = DEVICE.array(np.zeros(8 * cols, np.float32)), DEVICE.array(np.zeros(4, np.int32))
+            text("norm_backward", "norm_backward")(out.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols,
+                                                   cols, cols, 0, 2, cols, 1e-3, 0, room, counters, CENTER=True, STAGES=1,
+                                                   PROGRAMS=1, RELOAD=False, **shared)
+            h = x.exact - x.exact.mean(1, keepdims=True)
+            r = 1 / np.sqrt((h * h).mean(1, keepdims=True) + 1e-3)
+            n, g = h * r, dy.exact * weight.exact
+            self.near(out, r * (g - g.mean(1, keepdims=True) - n * (g * n).mean(1, keepdims=True)), kind, 4, "dx")
+            self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
+            self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
+
     def test_scans(self):
 
         def test(shape, kind):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <random>
 
 #include "tests/codegen/lower/ops_support.h"
 
@@ -90,6 +91,36 @@ void check_topk(int rows, int n, int k, int num_warps, bool descending = true) {
     for (int i = 0; i < k; ++i) expected.push_back(TopOf<T>(wide(row[i])));
   const std::string expression = fmt::format("tl.topk(x, {}{})", k, descending ? "" : ", descending=False");
   expect_same_bits(rows_by<TopOf<T>>(expression, x, rows, n, k, num_warps), expected, expression);
+}
+
+// Long rows are sorted by the digits in which their elements differ.
+TEST(Sort, ByDigits) {
+  for_types<NumberTypes>([](auto type) { check_sort<decltype(type)>(1, 1024, 8, true); });
+  check_sort<float>(1, 1024, 1);
+  check_sort<int64_t>(1, 2048, 4);
+  check_sort<uint16_t>(1, 1024, 32);
+  check_sort<double>(1, 1024, 16);
+}
+
+TEST(Sort, ByFewDigits) {
+  const int n = 1024;
+  std::vector<int64_t> equal(n, -5), few(n), in_order(n), out_of_order(n);
+  std::mt19937 random(3);
+  for (int i = 0; i < n; ++i) {
+    few[size_t(i)] = int64_t(random() % 3) << 40;
+    in_order[size_t(i)] = int64_t(random() % 500) << 32 | i;
+    out_of_order[size_t(i)] = int64_t(random() % 5) << 32 | (i == 32 ? 1023 : i);
+  }
+  for (const auto& x : {equal, few, in_order, out_of_order})
+    for (bool descending : {false, true})
+      expect_same_bits(rows_by<int64_t>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", x, 1, n, n, 4),
+                       sorted_rows(x, n, descending), "few digits");
+  std::vector<int32_t> short_keys(n);
+  for (int i = 0; i < n; ++i) short_keys[size_t(i)] = int32_t(random() << 16) | (n - i);
+  for (bool descending : {false, true})
+    expect_same_bits(
+        rows_by<int32_t>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", short_keys, 1, n, n, 8),
+        sorted_rows(short_keys, n, descending), "short keys");
 }
 
 TEST(Sort, TopK) {

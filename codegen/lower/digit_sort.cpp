@@ -1,0 +1,229 @@
+#include "codegen/lower/digit_sort.h"
+
+#include <algorithm>
+
+namespace tegula::lower {
+
+namespace {
+
+constexpr int kDigits = 1 << DigitSort::kDigitBits;
+
+class DigitSorter {
+ public:
+  DigitSorter(Lowering& l, const ir::Op& op, const DigitSort& plan, const ir::Type& key, int bits)
+      : l_(l),
+        op_(op),
+        plan_(plan),
+        key_(l.element_type(key)),
+        word_(l.b.getInt32Ty()),
+        bits_(bits),
+        key_bytes_(key.bits() / 8),
+        each_(int(plan.elements / (32 * plan.warps))),
+        keys_(l.shared_address(l.shared.offset.at(&op))),
+        counters_(l.b.CreateAdd(keys_, l.i32(plan.counters))),
+        records_(l.b.CreateAdd(keys_, l.i32(plan.records))),
+        lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
+        warp_(l.b.CreateLShr(l.thread(), l.i32(5))),
+        own_counters_(l.b.CreateAdd(counters_, l.b.CreateMul(warp_, l.i32(4 * kDigits)))),
+        first_(l.b.CreateAdd(l.b.CreateMul(warp_, l.i32(32 * each_)), lane_)) {}
+
+  /// Of the keys in shared memory, unsigned ones; `barrier` stands between each two phases of the threads.
+  void run() {
+    llvm::Value* open = bits_to_sort_by();
+    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *header = new_block("digits"), *body = new_block("digit"),
+                     *after = new_block("sorted");
+    l_.b.CreateBr(header);
+    l_.b.SetInsertPoint(header);
+    llvm::PHINode* left = l_.b.CreatePHI(key_, 2);
+    left->addIncoming(open, before);
+    l_.b.CreateCondBr(l_.b.CreateICmpNE(left, number(0)), body, after);
+    l_.b.SetInsertPoint(body);
+    llvm::Value* shift = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, l_.b.getTrue());
+    llvm::Value* others = l_.b.CreateAnd(left, l_.b.CreateNot(l_.b.CreateShl(number(kDigits - 1), shift)));
+    pass(shift);
+    left->addIncoming(others, l_.b.GetInsertBlock());
+    l_.b.CreateBr(header);
+    l_.b.SetInsertPoint(after);
+  }
+
+ private:
+  llvm::BasicBlock* new_block(const char* name) {
+    return llvm::BasicBlock::Create(l_.context, name, l_.b.GetInsertBlock()->getParent());
+  }
+  llvm::Value* number(uint64_t value) { return llvm::ConstantInt::get(key_, value); }
+  uint64_t low_mask(int bits) const { return bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1; }
+
+  llvm::Value* word_at(llvm::Value* base, llvm::Value* index) {
+    return l_.b.CreateAdd(base, l_.b.CreateShl(index, l_.i32(2)));
+  }
+  llvm::Value* load_word(llvm::Value* address) { return l_.load_shared(address, word_, 1, op_.loc)[0]; }
+  llvm::Value* key_at(llvm::Value* position) {
+    return l_.b.CreateAdd(keys_, l_.b.CreateMul(position, l_.i32(key_bytes_)));
+  }
+  llvm::Value* load_key(llvm::Value* position) { return l_.load_shared(key_at(position), key_, 1, op_.loc)[0]; }
+  llvm::Value* position(int i) { return l_.b.CreateAdd(first_, l_.i32(32 * i)); }
+  void barrier() { l_.barrier(op_.loc); }
+  void warp_barrier() { l_.hw("warp_barrier", {}); }
+
+  /// The bits in which keys differ. Keys that are in order by the lower half of their bits, as where that is the number
+  /// of their place, need not be sorted by it.
+  llvm::Value* bits_to_sort_by() {
+    const bool halves = bits_ >= 2 * DigitSort::kDigitBits;
+    llvm::Value *differing = number(0), *falls = l_.b.getFalse();
+    llvm::Value *start = load_key(l_.i32(0)), *low = number(low_mask(bits_ / 2));
+    for (int i = 0; i < each_; ++i) {
+      llvm::Value* key = load_key(position(i));
+      differing = l_.b.CreateOr(differing, l_.b.CreateXor(key, start));
+      if (!halves) continue;
+      llvm::Value* following = l_.b.CreateAdd(position(i), l_.i32(1));
+      if (i == each_ - 1)
+        following = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, following, l_.i32(plan_.elements - 1));
+      falls =
+          l_.b.CreateOr(falls, l_.b.CreateICmpUGT(l_.b.CreateAnd(key, low), l_.b.CreateAnd(load_key(following), low)));
+    }
+    if (!halves) return in_any_thread({differing})[0];
+    const Regs all = in_any_thread({differing, l_.b.CreateSExt(falls, key_)});
+    return l_.b.CreateAnd(all[0], l_.b.CreateOr(all[1], number(~low_mask(bits_ / 2))));
+  }
+
+  /// The bits that are set in any thread, of each of two numbers at most.
+  Regs in_any_thread(Regs values) {
+    const int words = key_bytes_ / 4;
+    for (int lane = 16; lane > 0; lane /= 2)
+      for (llvm::Value*& x : values) x = l_.b.CreateOr(x, l_.shuffle(x, l_.i32(lane), true));
+    llvm::Value* first = l_.b.CreateICmpEQ(lane_, l_.i32(0));
+    auto record = [&](llvm::Value* warp, size_t i) {
+      return word_at(records_,
+                     l_.b.CreateAdd(l_.b.CreateMul(warp, l_.i32(DigitSort::kRecordWords)), l_.i32(int64_t(i) * words)));
+    };
+    for (size_t i = 0; i < values.size(); ++i) l_.store_shared(record(warp_, i), {values[i]}, first, op_.loc);
+    barrier();
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = number(0);
+      for (int warp = 0; warp < plan_.warps; ++warp)
+        values[i] = l_.b.CreateOr(values[i], l_.load_shared(record(l_.i32(warp), i), key_, 1, op_.loc)[0]);
+    }
+    return values;
+  }
+
+  /// Puts the keys in order by the digit from bit `shift` on.
+  void pass(llvm::Value* shift) {
+    clear_counters();
+    Regs keys, places, same;
+    for (int i = 0; i < each_; ++i) keys.push_back(load_key(position(i)));
+    for (llvm::Value* key : keys) {
+      llvm::Value* digit = l_.b.CreateZExtOrTrunc(l_.b.CreateLShr(key, shift), word_);
+      same.push_back(l_.hw("match_byte", {digit}));
+      places.push_back(word_at(own_counters_, l_.b.CreateAnd(digit, l_.i32(kDigits - 1))));
+    }
+    const Regs ranks = count(places, same);
+    barrier();
+    sum_up_counters();
+    barrier();
+    for (int i = 0; i < each_; ++i) {
+      llvm::Value* to = l_.b.CreateAdd(load_word(places[size_t(i)]), ranks[size_t(i)]);
+      l_.store_shared(key_at(to), {keys[size_t(i)]}, nullptr, op_.loc);
+    }
+    barrier();
+  }
+
+  void clear_counters() {
+    for (int i = 0; i < kDigits; i += 32 * 4) {
+      llvm::Value* zero = l_.i32(0);
+      llvm::Value* at = word_at(own_counters_, l_.b.CreateAdd(l_.b.CreateShl(lane_, l_.i32(2)), l_.i32(i)));
+      l_.store_shared(at, {zero, zero, zero, zero}, nullptr, op_.loc);
+    }
+    warp_barrier();
+  }
+
+  /// Counts the warp's keys by digits; how many of a key's digit stand before it there.
+  Regs count(const Regs& places, const Regs& same) {
+    llvm::Value* below = l_.b.CreateSub(l_.b.CreateShl(l_.i32(1), lane_), l_.i32(1));
+    auto population = [&](llvm::Value* x) { return l_.b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x); };
+    Regs ranks;
+    for (size_t i = 0; i < places.size(); ++i) {
+      llvm::Value *old = load_word(places[i]), *earlier = l_.b.CreateAnd(same[i], below);
+      warp_barrier();
+      l_.store_shared(places[i], {l_.b.CreateAdd(old, population(same[i]))}, l_.b.CreateICmpEQ(earlier, l_.i32(0)),
+                      op_.loc);
+      warp_barrier();
+      ranks.push_back(l_.b.CreateAdd(old, population(earlier)));
+    }
+    return ranks;
+  }
+
+  /// Replaces each counter by the sum of those of lower digits, and of the digit in the warps before. A thread has some
+  /// digits, those beyond the digits none.
+  void sum_up_counters() {
+    const int threads = 32 * plan_.warps, digits = std::max(1, kDigits / threads);
+    llvm::Value* thread = threads > kDigits ? l_.b.CreateAnd(l_.thread(), l_.i32(kDigits - 1)) : l_.thread();
+    llvm::Value* has_digits = threads > kDigits ? l_.b.CreateICmpULT(l_.thread(), l_.i32(kDigits)) : nullptr;
+    Regs places, before;
+    llvm::Value* total = l_.i32(0);
+    for (int digit = 0; digit < digits; ++digit)
+      for (int warp = 0; warp < plan_.warps; ++warp) {
+        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(thread, l_.i32(digits)), l_.i32(warp * kDigits + digit));
+        places.push_back(word_at(counters_, index));
+        before.push_back(total);
+        total = l_.b.CreateAdd(total, load_word(places.back()));
+      }
+    llvm::Value* base = sum_of_threads_before(total);
+    for (size_t i = 0; i < places.size(); ++i)
+      l_.store_shared(places[i], {l_.b.CreateAdd(base, before[i])}, has_digits, op_.loc);
+  }
+
+  /// Among those that have digits.
+  llvm::Value* sum_of_threads_before(llvm::Value* own) {
+    llvm::Value* sum = own;
+    for (int distance = 1; distance < 32; distance *= 2) {
+      llvm::Value* other = l_.shuffle(sum, l_.b.CreateSub(lane_, l_.i32(distance)), false);
+      llvm::Value* exists = l_.b.CreateICmpUGE(lane_, l_.i32(distance));
+      sum = l_.b.CreateAdd(sum, l_.b.CreateSelect(exists, other, l_.i32(0)));
+    }
+    l_.store_shared(word_at(records_, warp_), {sum}, l_.b.CreateICmpEQ(lane_, l_.i32(31)), op_.loc);
+    barrier();
+    sum = l_.b.CreateSub(sum, own);
+    for (int warp = 0; warp + 1 < std::min(plan_.warps, kDigits / 32); ++warp) {
+      llvm::Value* is_before = l_.b.CreateICmpUGT(warp_, l_.i32(warp));
+      llvm::Value* others = load_word(word_at(records_, l_.i32(warp)));
+      sum = l_.b.CreateAdd(sum, l_.b.CreateSelect(is_before, others, l_.i32(0)));
+    }
+    return sum;
+  }
+
+  Lowering& l_;
+  const ir::Op& op_;
+  const DigitSort& plan_;
+  llvm::Type *key_, *word_;
+  const int bits_, key_bytes_;
+  const int each_;  // keys of a thread
+  llvm::Value *keys_, *counters_, *records_;
+  llvm::Value *lane_, *warp_, *own_counters_;
+  llvm::Value* first_;  // position of the thread's first key
+};
+
+}  // namespace
+
+Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,
+                    int bits, bool is_unsigned) {
+  // Unsigned numbers of `bits` bits, in the same order.
+  llvm::Type* type = l.element_type(key);
+  const uint64_t all = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1, sign = uint64_t(1) << (bits - 1);
+  auto flip_sign = [&](llvm::Value* x) {
+    return is_unsigned ? x : l.b.CreateXor(x, llvm::ConstantInt::get(type, sign));
+  };
+  Regs numbers;
+  for (llvm::Value* x : keys) numbers.push_back(l.b.CreateAnd(flip_sign(x), llvm::ConstantInt::get(type, all)));
+  llvm::Value* place = l.shared_address(l.shared.offset.at(&op));
+  l.store_to_place(numbers, key, *op.operand(0)->type.layout, plan.in_order, place, op);
+  l.barrier(op.loc);
+  DigitSorter(l, op, plan, key, bits).run();
+  Regs sorted = l.load_from_place(key, *op.result()->type.layout, plan.in_order, place, op);
+  for (llvm::Value*& x : sorted) {
+    x = flip_sign(x);
+    if (!is_unsigned) x = l.b.CreateSExt(l.b.CreateTrunc(x, l.b.getIntNTy(unsigned(bits))), type);
+  }
+  return sorted;
+}
+
+}  // namespace tegula::lower

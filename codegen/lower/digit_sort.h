@@ -1,0 +1,14 @@
+// Sorting by digits: see analysis/sort_plan.h.
+#pragma once
+
+#include "codegen/analysis/sort_plan.h"
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+/// The operand's keys in ascending order, laid out as the result. Keys are integers of `key`, signed unless
+/// `is_unsigned`, that fit their lowest `bits` bits.
+Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,
+                    int bits, bool is_unsigned);
+
+}  // namespace tegula::lower
