@@ -11,6 +11,7 @@
 #include "codegen/analysis/sort_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -261,6 +262,8 @@ int64_t scratch_bytes(const ir::Op& op) {
     case ir::Opcode::Gather:
       if (plan_gather(op)) return 0;
       return op.operand(0)->type.num_elements() * element_bytes(op.operand(0)->type);
+    case ir::Opcode::Dot:
+      return op.get(ir::attr::instruction).empty() ? 0 : family_of(op).scratch_bytes(op);
     case ir::Opcode::Histogram:
       return op.result()->type.num_elements() * element_bytes(op.result()->type);
     case ir::Opcode::AtomicRmw: {

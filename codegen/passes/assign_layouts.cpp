@@ -80,8 +80,9 @@ class Assigner {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
     blocks_ = products_.empty() ? func_.num_ctas() : 1;
     const ProductPlanner planner(func_, target_);
-    for (Op* product : products_)  // what is a dot still has its operands in registers
-      if (product->opcode == Opcode::Dot && family_of(*product).asynchronous) planner.plan(*product, false);
+    for (Op* product : products_)  // what is a dot still has its operands in registers, or reads them from places
+      if (product->opcode == Opcode::Dot && (family_of(*product).asynchronous || exchanges_operands(*product)))
+        planner.plan(*product, false);
     anchor();
     lay_out_places();
     materialise(func_.body);
@@ -113,6 +114,10 @@ class Assigner {
 
   /// Whether an asynchronous product takes A from registers.
   static bool has_fragments(const Op& op) { return op.opcode == Opcode::MmaStart && !op.operands[0]->type.is_place(); }
+  /// Whether threads give each other the operands, which come in any layout.
+  static bool exchanges_operands(const Op& product) {
+    return product.opcode == Opcode::Dot && family_of(product).scratch_bytes(product) > 0;
+  }
   /// The layout of an operand in registers for a product whose result is laid out.
   LinearLayout operand_of_product(const Op& product, int operand) const {
     return family_of(product).operand_layout(plan_of(product), operand, product.operands[size_t(operand)]->type,
@@ -551,7 +556,8 @@ class Assigner {
       op.result()->type.layout = intern(whole_in_each_block(*op.result()->type.layout));
     if (ir::is_product(op)) {
       for (int i : {0, 1})
-        if (!op.operands[size_t(i)]->type.is_place()) need(op, size_t(i), operand_of_product(op, i));
+        if (!exchanges_operands(op) && !op.operands[size_t(i)]->type.is_place())
+          need(op, size_t(i), operand_of_product(op, i));
       need(op, 2, *op.result()->type.layout);
     } else if (op.opcode == Opcode::Gather) {
       need(op, 1, *op.result()->type.layout);

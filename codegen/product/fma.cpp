@@ -1,9 +1,7 @@
 // Products element by element: each thread multiplies the rows and columns of its own sums. Fits any product.
-#include "codegen/analysis/register_pressure.h"
 #include "codegen/layout/layout_builder.h"
-#include "codegen/lower/lowering.h"
+#include "codegen/product/element_product.h"
 #include "codegen/product/fragment.h"
-#include "codegen/product/plan.h"
 
 namespace tegula {
 
@@ -39,13 +37,8 @@ class Fma final : public ProductFamily {
     return LinearLayout(std::move(ins), std::move(outs)).remove_zero_registers();
   }
 
-  ProductCost cost(const ir::Op& dot, const Target&) const override {
-    const ir::Type& sums = dot.result()->type;
-    const double k = double(dot.operand(0)->type.shape.back());
-    return {.flops = flops_of(dot), .fmas = double(held_elements(sums)) * k * (sums.bits() == 64 ? 2 : 1)};
-  }
+  ProductCost cost(const ir::Op& dot, const Target&) const override { return lower::cost_by_elements(dot); }
 
-  /// fp16 sums are kept in fp32 until the end.
   void lower(Lowering& l, const ir::Op& dot) const override {
     const ir::Type& type = dot.operand(0)->type;
     Fragment a(l, dot.operand(0)), b(l, dot.operand(1)), acc(l, dot.operand(2));
@@ -53,25 +46,13 @@ class Fma final : public ProductFamily {
       a.widen_float8(l);
       b.widen_float8(l);
     }
-    llvm::Type* result = l.element_type(dot.result()->type);
-    llvm::Type* sum = result->isHalfTy() ? l.b.getFloatTy() : result;
-    const bool is_signed = tegula::is_signed(type.elem);
-    std::map<llvm::Value*, llvm::Value*> widened;
-    auto widen = [&](llvm::Value* x) {
-      llvm::Value*& wide = widened[x];
-      if (!wide) wide = sum->isIntegerTy() ? l.b.CreateIntCast(x, sum, is_signed) : l.b.CreateFPCast(x, sum);
-      return wide;
-    };
+    lower::ElementProduct product(l, dot);
     const auto sums = acc.registers();
     for (auto& [place, start] : sums) {
       const int64_t m = place[place.size() - 2], n = place.back();
-      llvm::Value* x = widen(start);
-      for (int64_t k = 0; k < type.shape.back(); ++k) {
-        llvm::Value *left = widen(a.at(place, m, k)), *right = widen(b.at(place, k, n));
-        x = sum->isIntegerTy() ? l.b.CreateAdd(l.b.CreateMul(left, right), x)
-                               : l.b.CreateIntrinsic(llvm::Intrinsic::fma, {sum}, {left, right, x});
-      }
-      acc.at(place, m, n) = sum->isIntegerTy() ? x : l.b.CreateFPCast(x, result);
+      llvm::Value* x = product.widen(start);
+      for (int64_t k = 0; k < type.shape.back(); ++k) x = product.add(x, a.at(place, m, k), b.at(place, k, n));
+      acc.at(place, m, n) = product.finish(x);
     }
     l.set(dot.result(), acc.in_order());
   }

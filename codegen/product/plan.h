@@ -73,6 +73,9 @@ class ProductFamily {
   /// Of an asynchronous one: whether it takes an operand from registers as it comes. They are its fragments already, or
   /// nearly so.
   virtual bool takes_registers(const ir::Op& /*dot*/, int /*operand*/) const { return false; }
+  /// Bytes of scratch by which the threads give each other the operands. These may then come in any layout, and nobody
+  /// asks for operand_layout. 0: each thread has what it multiplies.
+  virtual int64_t scratch_bytes(const ir::Op& /*dot*/) const { return 0; }
   /// Registers of a thread that one instruction has for its sums.
   virtual int registers(const ProductPlan&) const { return 0; }
 

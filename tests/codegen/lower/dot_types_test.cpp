@@ -99,6 +99,20 @@ TEST(DotTypes, Elementwise) {
   }
 }
 
+// Too many operands of a thread for its registers: through shared memory, step by step along K. Extents that are no
+// powers of two, batches, narrow types that fill no block of a matrix instruction, sums of 16 bits.
+TEST(DotTypes, ElementwiseThroughSharedMemory) {
+  for (const Extents& e : {Extents{1, 32, 64, 64}, {1, 48, 24, 80}, {2, 32, 16, 96}, {1, 1, 256, 128}, {1, 64, 64, 9}}) {
+    check<float, float>(e, Elem::F32, 5e-7);
+    check<double, double>(e, Elem::F64, 1e-15);
+  }
+  check<float8e4nv, float>({2, 32, 64, 24}, Elem::F32, 1e-6);
+  check<float8e5, float16, float8e4nv>({1, 64, 64, 24}, Elem::F16, 4e-4);
+  check<float16, float16>({1, 64, 64, 20}, Elem::F16, 4e-4);
+  check<uint8_t, int32_t>({1, 32, 96, 24}, Elem::I32, 0);
+  check<int8_t, int32_t>({1, 64, 64, 40}, Elem::I32, 0);
+}
+
 // Operands in a pipelined loop, the second one transposed.
 template <class In, class Sum>
 void check_long(int m, int n, int block_k, Elem zero, double tolerance, const char* precision = "ieee") {

@@ -309,12 +309,20 @@ TEST_F(Dots, RowsThatAreReducedStayInAWarp) {
 }
 
 TEST_F(Dots, TypesWithoutMatrixInstruction) {
-  matmul(64, 64, 32, Elem::F32);
+  matmul(16, 16, 32, Elem::F32);
   assign();
   const Op& dot = *ops(Opcode::Dot)[0];
   for (int i : {0, 1})
     EXPECT_EQ(*dot.operands[i]->type.layout,
               fma_operand_layout(*dot.result()->type.layout, i, dot.operands[i]->type.shape));
+}
+
+TEST_F(Dots, OperandsThatThreadsGiveEachOtherComeAsTheyLie) {
+  matmul(64, 64, 32, Elem::F32);
+  assign();
+  const Op& dot = *ops(Opcode::Dot)[0];
+  EXPECT_EQ(dot.operands[0], a_tile);
+  EXPECT_EQ(dot.operands[1], b_tile);
 }
 
 TEST_F(Dots, Attention) {
