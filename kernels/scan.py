@@ -1,13 +1,14 @@
 """Running sums and products along the rows of a matrix.
 
 A program takes ROWS whole rows, or with PIECE > 0 one row, PIECE elements at a time, and goes on with the sum or product of
-what came before; loads run STAGES ahead. The arithmetic is fp32.
+what came before; loads run STAGES ahead. Of few wide rows the blocks of a cluster (num_ctas) take a part each: first its sum or
+product, then, from those of the parts before, what it runs through. The arithmetic is fp32.
 """
 
 import triton
 import triton.language as tl
 
-from tiles import extent, inside
+from tiles import extent, inside, shares_pieces
 
 
 def configs():
@@ -19,6 +20,8 @@ def configs():
     for rows in [1, 2, 4, 8, 16, 32, 64]:
         for warps in [4, 8, 2, 1, 16]:
             found.append(triton.Config({"ROWS": rows, "PIECE": 0, "STAGES": 1}, num_warps=warps))
+    for blocks, warps, piece in [(16, 8, 4096), (16, 16, 8192), (16, 16, 16384), (8, 8, 4096), (4, 8, 4096)]:
+        found.append(triton.Config({"ROWS": 1, "PIECE": piece, "STAGES": 1}, num_warps=warps, num_ctas=blocks))
     return found
 
 
@@ -31,7 +34,10 @@ def fitting(configs, named_args, **kwargs):
     for config in configs:
         rows = config.kwargs["ROWS"]
         piece = config.kwargs["PIECE"]
-        if piece == 0:
+        if config.num_ctas > 1:
+            if shares_pieces(1024 * config.num_ctas, named_args):
+                kept.append(config)
+        elif piece == 0:
             each = rows * extent(cols, size, config.num_warps, rows) / (32 * config.num_warps)
             if each <= 32 and (each >= 4 or rows * config.num_warps == 1):
                 kept.append(config)
@@ -53,37 +59,73 @@ def scanned(x, axis: tl.constexpr, KIND: tl.constexpr):
         return tl.cumprod(x, axis=axis)
 
 
+@triton.jit
+def neutral(KIND: tl.constexpr):
+    return 0.0 if KIND == "sum" else 1.0
+
+
+@triton.jit
+def joined(a, b, KIND: tl.constexpr):
+    return a + b if KIND == "sum" else a * b
+
+
+@triton.jit
+def total_of(x, axis: tl.constexpr, KIND: tl.constexpr):
+    if KIND == "sum":
+        return tl.sum(x, axis=axis)
+    else:
+        return tl.reduce(x, axis, multiply)
+
+
+@triton.jit
+def row_in_parts(out_row, x_row, cols, KIND: tl.constexpr, PARTS: tl.constexpr, PIECE: tl.constexpr):
+    none: tl.constexpr = neutral(KIND)
+    width = tl.cdiv(tl.cdiv(cols, PARTS), PIECE) * PIECE
+    part = tl.arange(0, PARTS)
+    first = part[:, None] * width + tl.arange(0, PIECE)[None, :]
+    totals = tl.full([PARTS, PIECE], none, tl.float32)
+    for start in range(0, width, PIECE):
+        col = first + start
+        totals = joined(totals, tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32), KIND)
+    of_parts = total_of(totals, 1, KIND)
+    comes_before = part[None, :] < part[:, None]
+    before = total_of(tl.where(comes_before, of_parts[None, :], none), 1, KIND)
+    for start in range(0, width, PIECE):
+        col = first + start
+        x = tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32)
+        y = joined(before[:, None], scanned(x, 1, KIND), KIND)
+        before = joined(before, total_of(x, 1, KIND), KIND)
+        tl.store(out_row + col, y.to(out_row.dtype.element_ty), mask=col < cols)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
+    "PARTS": lambda args: args["num_ctas"],
 })
 @triton.jit
 def scan_rows(out_ptr, x_ptr, out_stride, x_stride, rows, cols, rows_class, KIND: tl.constexpr, ROWS: tl.constexpr,
-              PIECE: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-    if KIND == "sum":
-        before = 0.0
-    else:
-        before = 1.0
+              PIECE: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr, PARTS: tl.constexpr):
+    none: tl.constexpr = neutral(KIND)
     if PIECE == 0:
         row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
         col = tl.arange(0, BLOCK)[None, :]
         mask = inside(row, rows, EVEN) & inside(col, cols, EVEN)
-        x = tl.load(x_ptr + row.to(tl.int64) * x_stride + col, mask=mask, other=before).to(tl.float32)
+        x = tl.load(x_ptr + row.to(tl.int64) * x_stride + col, mask=mask, other=none).to(tl.float32)
         y = scanned(x, 1, KIND)
         tl.store(out_ptr + row.to(tl.int64) * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
     else:
         x_row = x_ptr + tl.program_id(0).to(tl.int64) * x_stride
         out_row = out_ptr + tl.program_id(0).to(tl.int64) * out_stride
-        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-            col = start + tl.arange(0, PIECE)
-            mask = col < cols
-            if KIND == "sum":
-                x = tl.load(x_row + col, mask=mask, other=0.0).to(tl.float32)
-                y = before + scanned(x, 0, KIND)
-                before += tl.sum(x, axis=0)
-            else:
-                x = tl.load(x_row + col, mask=mask, other=1.0).to(tl.float32)
-                y = before * scanned(x, 0, KIND)
-                before *= tl.reduce(x, 0, multiply)
-            tl.store(out_row + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+        if PARTS > 1:
+            row_in_parts(out_row, x_row, cols, KIND, PARTS, PIECE)
+        else:
+            before = none
+            for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+                col = start + tl.arange(0, PIECE)
+                mask = col < cols
+                x = tl.load(x_row + col, mask=mask, other=none).to(tl.float32)
+                y = joined(before, scanned(x, 0, KIND), KIND)
+                before = joined(before, total_of(x, 0, KIND), KIND)
+                tl.store(out_row + col, y.to(out_ptr.dtype.element_ty), mask=mask)

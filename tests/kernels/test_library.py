@@ -482,6 +482,11 @@ class Library(unittest.TestCase):
             np.testing.assert_array_equal(place.now(), x.exact.argmax(1))
             text("reduce", "row_variance")(variance.given, None, x.given, cols, 2, cols, 1, 0, **wide)
             self.near(variance, x.exact.var(1, ddof=1))
+            positive, scan = Array(random.uniform(0.99, 1.01, (2, cols)), kind), empty((2, cols))
+            for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
+                text("scan", "scan_rows")(scan.given, positive.given, cols, cols, 2, cols, 0, KIND=name, ROWS=1, STAGES=1,
+                                          PIECE=512, num_warps=2, num_ctas=blocks)
+                self.near(scan, function(positive.exact, axis=1), what=name)
             dweight, dbias = empty(cols), empty(cols)
             room, counters = DEVICE.array(np.zeros(8 * cols, np.float32)), DEVICE.array(np.zeros(4, np.int32))
             text("norm_backward", "norm_backward")(out.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols,

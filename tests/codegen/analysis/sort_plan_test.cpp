@@ -195,6 +195,11 @@ TEST(SortPlan, RowsOfAThreadMoveNothing) {
   EXPECT_EQ(plan.moves.size(), 6u);
 }
 
+TEST(SortPlan, ShortListsStayInWarps) {
+  EXPECT_EQ(count(plan_sort(coalesced_layout({128}, {0}, 1, 4), 64, false))[SortMove::Kind::Convert], 0);
+  EXPECT_GT(count(plan_sort(coalesced_layout({256}, {0}, 1, 8), 64, false))[SortMove::Kind::Convert], 0);
+}
+
 TEST(SortPlan, FewExchanges) {
   // 1024 elements of four warps: 55 comparisons, of which threads trade for 32,
   // and conversions for two bits of warps.
