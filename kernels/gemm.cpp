@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
+#include "kernels/align_rows.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
@@ -20,6 +22,8 @@ namespace {
 
 // What gemm.py asks for: room for the partial sums of a tile of 128 x 256 on each of so many multiprocessors at least.
 constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256;
+// Bytes of the copies of operands at most.
+constexpr int64_t kMostCopied = 1 << 28;
 
 // Whether it may divide tiles: into two shares of two K-steps of 32 at least if they are few, or, if their last round
 // may leave a sixteenth of the time unused, anywhere between K-steps, of which there are 64 of 32 at least then.
@@ -28,11 +32,46 @@ bool may_be_divided(int64_t m, int64_t n, int64_t k) {
   return m * n <= 16 * kProcessors * kLargestTile && k >= 64 * 32 && k <= 1 << 24;
 }
 
+// How fast products are whose rows begin at multiples of so many bytes, in operations a microsecond, on an H200. Rows
+// of odd numbers of elements take loads of one element; where both operands lie along K these fill the registers.
+double rate(int64_t alignment, bool along_k) {
+  if (alignment >= 16) return 600e6;
+  if (alignment >= 4) return alignment >= 8 ? 500e6 : 350e6;
+  return along_k ? 30e6 : 150e6;
+}
+
+// The operands whose rows do not begin at multiples of 16 bytes, if copying them ahead of the product takes less time
+// than it saves. `along_k`: both lie along K.
+std::vector<AnyMatrix*> to_align(double operations, bool along_k, std::array<AnyMatrix, 2>& operands) {
+  constexpr double kCopied = 2.5e6, kLaunch = 3;  // bytes a microsecond, microseconds
+  std::vector<AnyMatrix*> found;
+  int64_t alignment = 16, bytes = 0;
+  for (AnyMatrix& x : operands) {
+    if (row_alignment(x) >= 16) continue;
+    found.push_back(&x);
+    alignment = std::min(alignment, row_alignment(x));
+    bytes += aligned_bytes(x);
+  }
+  const double saved = operations * (1 / rate(alignment, along_k) - 1 / rate(16, along_k));
+  if (saved < kLaunch + 2 * double(bytes) / kCopied || bytes > kMostCopied) found.clear();
+  return found;
+}
+
 }  // namespace
 
 int64_t row_class(int64_t m) {
   const auto above = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(m, 16))));
   return above >= 64 && m <= above / 4 * 3 ? above / 4 * 3 : above;
+}
+
+AnyMatrix operand(const BoundCall& call, const char* name, bool& transposed) {
+  const Tensor& t = *call.tensor(name);
+  if (t.shape[1] <= 1 || t.strides[1] == 1) return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]};
+  if (t.shape[0] > 1 && t.strides[0] != 1)
+    call.refuse(fmt::format("the elements of a row of {} lie {} apart and those of a column {}, expected side by side",
+                            name, t.strides[1], t.strides[0]));
+  transposed = !transposed;
+  return {t.address, t.elem, t.shape[1], t.shape[0], t.strides[1]};
 }
 
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
@@ -54,23 +93,30 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
   if (call.same(c, a) || call.same(c, b)) call.refuse("out is an input, which other programs still read");
   const bool ta = options.transpose_a, tb = options.transpose_b;
   // A product without depth reads no operand, so that any address does.
-  auto operand = [&](AnyMatrix x) {
+  std::array<AnyMatrix, 2> operands{a, b};
+  for (AnyMatrix& x : operands)
     if (!x.address) x.address = c.address;
-    return pointer(x);
-  };
+  const std::vector<AnyMatrix*> unaligned = to_align(2.0 * double(m) * double(n) * double(k), !ta && tb, operands);
   Arg partials = nullptr, counters = nullptr;
   std::shared_ptr<const void> owner;
-  if (may_be_divided(m, n, k)) {
-    const int64_t bytes = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
+  const bool divided = may_be_divided(m, n, k);
+  if (divided || !unaligned.empty()) {
+    const int64_t sums = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
+    int64_t bytes = divided ? sums : 0;
+    for (const AnyMatrix* x : unaligned) bytes += aligned_bytes(*x);
     Workspace workspace = device.workspace(stream, size_t(bytes));
-    partials = Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
-    counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
+    if (divided) {
+      partials = Arg::pointer(workspace.partials, Elem::F32, size_t(sums));
+      counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
+    }
+    if (!unaligned.empty()) align_rows(device, unaligned, workspace.partials + uint64_t(divided ? sums : 0), stream);
     owner = std::move(workspace.owner);
   }
+  const auto& [in_a, in_b] = operands;
   return GemmCall{
-      {pointer(c), operand(a), operand(b), pointer(options.bias), integer(m), integer(n), integer(k),
-       integer(ta ? 1 : a.stride), integer(ta ? a.stride : 1), integer(tb ? 1 : b.stride), integer(tb ? b.stride : 1),
-       integer(c.stride), integer(1), integer(row_class(m)), partials, counters},
+      {pointer(c), pointer(in_a), pointer(in_b), pointer(options.bias), integer(m), integer(n), integer(k),
+       integer(ta ? 1 : in_a.stride), integer(ta ? in_a.stride : 1), integer(tb ? 1 : in_b.stride),
+       integer(tb ? in_b.stride : 1), integer(c.stride), integer(1), integer(row_class(m)), partials, counters},
       m,
       n,
       k,
@@ -89,17 +135,17 @@ void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOp
 }  // namespace detail
 
 void run_gemm(Device& device, const BoundCall& call, StreamHandle stream) {
-  auto matrix = [&](const char* name) {
-    const Tensor& t = *call.tensor(name);
-    return detail::AnyMatrix(t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]);
-  };
+  const Tensor& c = *call.tensor("out");
+  const detail::AnyMatrix out(c.address, c.elem, c.shape[0], c.shape[1], c.strides[0]);
   detail::AnyGemmOptions options;
   if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
   options.epilogue = Activation(call.choice("epilogue"));
   options.transpose_a = call.flag("transpose_a");
   options.transpose_b = call.flag("transpose_b");
   options.atomic_sums = call.flag("atomic_sums");
-  detail::gemm(device, matrix("out"), matrix("a"), matrix("b"), options, stream);
+  const detail::AnyMatrix a = detail::operand(call, "a", options.transpose_a);
+  const detail::AnyMatrix b = detail::operand(call, "b", options.transpose_b);
+  detail::gemm(device, out, a, b, options, stream);
 }
 
 namespace detail {

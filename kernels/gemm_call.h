@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "dsl/kernel.h"
+#include "kernels/entry.h"
 #include "kernels/gemm.h"
 
 namespace tegula::kernels::detail {
@@ -34,7 +35,12 @@ struct GemmCall {
 /// Stands for M where tuning tells problems apart, as row_class in gemm.py.
 int64_t row_class(int64_t m);
 
-/// None if there is nothing to do. Throws LaunchError for shapes that do not fit.
+/// An operand of an entry as a matrix with rows of elements side by side: a view whose columns are such is its
+/// transpose, and `transposed` changes. Throws LaunchError if neither are.
+AnyMatrix operand(const BoundCall& call, const char* name, bool& transposed);
+
+/// None if there is nothing to do. Throws LaunchError for shapes that do not fit. Operands whose rows are not aligned
+/// are copied on the stream first, where that pays.
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options, StreamHandle stream);
 

@@ -53,22 +53,21 @@ void with_kernel(Activation activation, std::index_sequence<I...>, const F& f) {
 }  // namespace
 
 void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream) {
-  auto matrix = [&](const char* name) {
-    const Tensor& t = *call.tensor(name);
-    return detail::AnyMatrix(t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]);
-  };
+  const Tensor& c = *call.tensor("out");
+  const detail::AnyMatrix out(c.address, c.elem, c.shape[0], c.shape[1], c.strides[0]);
   detail::AnyGemmOptions options;
   if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
   options.transpose_a = call.flag("transpose_a");
   options.transpose_b = call.flag("transpose_b");
+  const detail::AnyMatrix a = detail::operand(call, "a", options.transpose_a);
+  const detail::AnyMatrix b = detail::operand(call, "b", options.transpose_b);
   const Tensor* hidden = call.tensor("hidden");
   const Arg hidden_ptr = detail::pointer(hidden), stride = detail::integer(hidden ? hidden->strides[0] : 0);
   const Arg p = float(call.number("p")), seed = detail::integer(call.integer("seed"));
   const Arg width = detail::integer(call.extent("n"));
   with_kernel(Activation(call.choice("activation")), std::make_index_sequence<std::size(detail::kActivations)>(),
               [&](const auto& kernel) {
-                kernel.launch_any(device, matrix("out"), matrix("a"), matrix("b"), options, stream, p, seed, width,
-                                  hidden_ptr, stride);
+                kernel.launch_any(device, out, a, b, options, stream, p, seed, width, hidden_ptr, stride);
               });
 }
 

@@ -14,6 +14,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
+#include "kernels/align_rows.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
 #include "runtime/driver/driver.h"
@@ -158,6 +159,50 @@ TEST(Gemm, BiasAndActivation) {
     check<float16, float16>({33, 40, 24}, false, false, activation, true);
     check<bfloat16, float>({33, 40, 24, 5}, false, true, activation, false);
   }
+}
+
+TEST(AlignRows, CopiesMatricesWhoseRowsBeginAnywhere) {
+  for (const auto& [rows, cols] : {std::pair(19, 1037), {300, 7}, {1, 33}}) {
+    const TestMatrix<float16> a(rows, cols, 1), b(cols, rows, 2, 1);
+    Matrix<float16> shifted = b.view();  // an element further on
+    shifted.data += 1, shifted.cols -= 1;
+    detail::AnyMatrix x = a.view(), y = shifted;
+    EXPECT_EQ(detail::row_alignment(x), rows == 1 ? 16 : 2);
+    EXPECT_EQ(detail::row_alignment(y), 2);
+    const auto bytes = size_t(detail::aligned_bytes(x) + detail::aligned_bytes(y));
+    const Buffer copies(device(), std::vector<float16>(bytes / 2, float16(5.0f)));
+    detail::AnyMatrix* both[] = {&x, &y};
+    detail::align_rows(device(), both, copies.address(), nullptr);
+    const std::vector<float16> found = copies.download<float16>();
+    auto expect_equal = [&](const detail::AnyMatrix& copy, auto expected) {
+      EXPECT_EQ(detail::row_alignment(copy), 16);
+      int64_t wrong = 0;
+      for (int64_t r = 0; r < copy.rows; ++r)
+        for (int64_t c = 0; c < copy.stride; ++c)
+          wrong += float(found[size_t(int64_t(copy.address - copies.address()) / 2 + r * copy.stride + c)]) !=
+                   (c < copy.cols ? expected(r, c) : 5.0);
+      EXPECT_EQ(wrong, 0);
+    };
+    expect_equal(x, [&](int64_t r, int64_t c) { return a(r, c); });
+    expect_equal(y, [&](int64_t r, int64_t c) { return b(r, c + 1); });
+  }
+}
+
+// Rows of odd numbers of elements are copied where that pays, one operand or both.
+TEST(Gemm, CopiesOperandsWhoseRowsAreNotAligned) {
+  auto copied = [](Shape s, bool tb) {
+    TestMatrix<float16> a(s.m, s.k, 1), b(tb ? s.n : s.k, tb ? s.k : s.n, 2), c(s.m, s.n, 3);
+    detail::AnyGemmOptions options;
+    options.transpose_b = tb;
+    const auto call = detail::gemm_call(device(), c.view(), a.view(), b.view(), options, nullptr);
+    return std::pair(call->args[1].u != a.buffer.address(), call->args[2].u != b.buffer.address());
+  };
+  EXPECT_EQ(copied({320, 321, 701}, true), std::pair(true, true));
+  EXPECT_EQ(copied({320, 321, 701}, false), std::pair(false, false));  // too little to do
+  EXPECT_EQ(copied({1000, 705, 704}, false), std::pair(false, true));
+  EXPECT_EQ(copied({1000, 704, 704}, false), std::pair(false, false));
+  EXPECT_EQ(copied({1, 705, 705}, true), std::pair(false, false));
+  check<float16, float16>({320, 321, 701}, false, true);
 }
 
 TEST(Gemm, WithoutDepthTheBiasIsLeft) {

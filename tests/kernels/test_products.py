@@ -20,6 +20,24 @@ class Case(unittest.TestCase):
         self.assertEqual(str(caught.exception), text)
 
 
+class Views(Case):
+
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_transposed(self):
+        """A linear layer's x @ w.T, rows and columns of larger matrices, and both operands transposed."""
+        x, w, wide = (random.standard_normal(shape).astype(np.float16) for shape in ((20, 24), (33, 24), (40, 60)))
+        for a, b in ((x, w.T), (w, x.T), (x.T, wide[:20]), (wide[2:26, 1:21].T, w.T), (x[:, ::24].T, x[:, :9]), (x[3:4], w.T), (w, wide.T[9:33, 8:9])):
+            c = np.zeros((a.shape[0], b.shape[1]), np.float32)
+            kernels.gemm(c, a, b)
+            self.near(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), scale=10)
+        c = np.zeros((20, 33), np.float32)
+        kernels.gemm(c, x.T, w.T, transpose_a=True)
+        self.near(c.astype(np.float64), x.astype(np.float64) @ w.T.astype(np.float64), scale=10)
+        with self.assertRaises(tegula.LaunchError) as caught:
+            kernels.gemm(c, x, wide[::2, ::2][:, :24].T)
+        self.assertEqual(str(caught.exception), "gemm: the elements of a row of b lie 120 apart and those of a column 2, expected side by side")
+
+
 class Batched(Case):
 
     def test_shapes(self):
