@@ -9,8 +9,10 @@
  *     return 1;
  *   }
  *   tegula_constexpr block = {"BLOCK", tegula_int(1024)};
- *   tegula_options options = {.struct_size = sizeof options, .constexprs = &block, .num_constexprs = 1, .num_warps =
- * 8}; tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
+ *   tegula_options options = {.struct_size = sizeof options, .num_warps = 8};
+ *   options.constexprs = &block;
+ *   options.num_constexprs = 1;
+ *   tegula_value args[] = {tegula_pointer(out, TEGULA_FLOAT32), tegula_pointer(x, TEGULA_FLOAT32), tegula_int(n)};
  *   tegula_kernel_launch(kernel, device, rows, 1, 1, &options, NULL, args, 3);
  *
  * - A function returns a status: TEGULA_OK, or what went wrong. tegula_last_error() then tells all of it, with file,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <future>
 #include <map>
 #include <mutex>
@@ -16,13 +15,16 @@
 #include "runtime/base/check.h"
 #include "runtime/cuda_tensor_maps.h"
 #include "runtime/driver/link.h"
+#include "runtime/driver/threads.h"
 #include "runtime/sealing.h"
 
 namespace tegula {
 
 namespace {
 
+using cuda::CurrentContext;
 using cuda::Driver;
+using cuda::RelaxedCapture;
 using cuda::Result;
 
 // Dynamic shared memory that every GPU grants without being asked.
@@ -39,65 +41,6 @@ constexpr cuda::LaunchAttribute kCooperative{cuda::LaunchAttributeId::Cooperativ
 // Blocks of a cluster that every GPU with clusters can run; more have to be allowed.
 constexpr int kPortableBlocks = 8;
 constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
-
-/// The end of the process tears the driver down: it waits for work on threads that uses the driver.
-void finish_before_exit(std::shared_future<void> work) {
-  struct Works {
-    std::mutex mutex;
-    std::vector<std::shared_future<void>> all;
-    ~Works() {
-      for (const auto& work : all) work.wait();
-    }
-  };
-  static Works works;
-  std::lock_guard lock(works.mutex);
-  std::erase_if(works.all,
-                [](const auto& w) { return w.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
-  works.all.push_back(std::move(work));
-}
-
-// Makes `context` current on this thread for the life of the object. A thread without a context keeps it, so that the
-// next use costs one comparison; another library's context comes back at the end.
-class CurrentContext {
- public:
-  CurrentContext(const Driver& driver, cuda::Context context) : driver_(driver) {
-    cuda::Context current = nullptr;
-    driver.call(driver.ctx_get_current, &current);
-    if (current == context) return;
-    pushed_ = current != nullptr;
-    if (pushed_)
-      driver.call(driver.ctx_push_current, context);
-    else
-      driver.call(driver.ctx_set_current, context);
-  }
-  ~CurrentContext() {
-    cuda::Context popped;
-    if (pushed_) driver_.ctx_pop_current(&popped);
-  }
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
-
- private:
-  const Driver& driver_;
-  bool pushed_ = false;
-};
-
-// Lets this thread allocate memory and wait for other streams while it, or another thread, captures a stream in one of
-// the stricter modes, as other libraries do.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
-  ~RelaxedCapture() { exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-
- private:
-  void exchange() {
-    if (driver_.thread_exchange_capture_mode) driver_.thread_exchange_capture_mode(&mode_);
-  }
-
-  const Driver& driver_;
-  cuda::CaptureMode mode_ = cuda::CaptureMode::Relaxed;
-};
 
 cuda::Stream as_stream(StreamHandle stream) { return static_cast<cuda::Stream>(stream); }
 cuda::Event as_event(EventHandle event) { return static_cast<cuda::Event>(event); }
@@ -160,7 +103,7 @@ class CudaDevice final : public Device {
     driver_.call(driver_.device_primary_ctx_retain, &context_, device_);
     if (options_.warm_assembler) {
       warm_up_ = std::async(std::launch::async, [this] { warm_assembler(); }).share();
-      finish_before_exit(warm_up_);
+      cuda::finish_before_exit(warm_up_);
     }
   }
 

@@ -39,6 +39,14 @@ def tuned(x, n, BLOCK: tl.constexpr):
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
+tegula_options options_with(const tegula_constexpr& constexpr_) {
+  tegula_options options{};
+  options.struct_size = sizeof(tegula_options);
+  options.constexprs = &constexpr_;
+  options.num_constexprs = 1;
+  return options;
+}
+
 class CInterface : public testing::Test {
  protected:
   void SetUp() override {
@@ -71,7 +79,7 @@ class CInterface : public testing::Test {
   tegula_buffer* buffer = nullptr;
   std::vector<tegula_value> args;
   tegula_constexpr block{"BLOCK", tegula_int(32)};
-  tegula_options options{sizeof(tegula_options), &block, 1, 0, 0, 0, 0};
+  tegula_options options = options_with(block);
 };
 
 TEST_F(CInterface, Launches) {
@@ -165,7 +173,7 @@ TEST_F(CInterface, HandsOnMessages) {
   ASSERT_EQ(tegula_program_kernel(noisy, "k", &kernel), TEGULA_OK);
   for (int64_t n : {1, 2, 1}) {
     tegula_constexpr constexprs{"N", tegula_int(n)};
-    tegula_options how{sizeof(tegula_options), &constexprs, 1, 0, 0, 0, 0};
+    tegula_options how = options_with(constexprs);
     uint8_t written = 0;
     EXPECT_EQ(tegula_kernel_written_args(kernel, &how, args.data(), 1, &written), TEGULA_OK) << tegula_last_error();
     EXPECT_EQ(written, 1);

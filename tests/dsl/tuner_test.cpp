@@ -1,8 +1,5 @@
 // label: device
 // Launches that choose their configuration: keys, heuristics, what is timed, what is remembered.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -10,26 +7,10 @@
 #include <thread>
 
 #include "codegen/exec/emulator.h"
-#include "dsl/tegula.h"
-#include "runtime/tuning/fleet.h"
-#include "runtime/tuning/tuning_store.h"
-#include "tests/message_of.h"
-#include "tests/runtime/fake_gpu.h"
+#include "tests/dsl/tuner_fixture.h"
 
 namespace tegula {
 namespace {
-
-const char* kText = R"(import triton
-import triton.language as tl
-
-
-@triton.jit
-def scale(out, x, n, BLOCK: tl.constexpr, FACTOR: tl.constexpr = 2):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
-)";
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // ---- Configurations
 
@@ -63,36 +44,6 @@ TEST(Config, SearchSpaceIsAllCombinations) {
 }
 
 // ---- Tuned launches
-
-class Tuner : public testing::Test {
- protected:
-  Tuner() : folder_(std::filesystem::temp_directory_path() / ("tegula_tuner_" + std::to_string(getpid()))) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~Tuner() override { std::filesystem::remove_all(folder_); }
-
-  Kernel kernel(const char* text = kText) {
-    Program program = Program::parse(text, "scale.py");
-    program.set_cache(nullptr);
-    Kernel kernel = program.kernel("scale");
-    kernel.set_tuning_store(std::make_shared<TuningStore>(TuningStore::Options{folder_ / "t.sqlite", {}}));
-    return kernel;
-  }
-  Autotune over_warps() {
-    Autotune tuning;
-    for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({{"BLOCK", 256}}, num_warps(warps)));
-    tuning.key = {"n"};
-    return tuning;
-  }
-  /// 4 warps are the fastest.
-  void best_is_four(FakeGpu& gpu) {
-    gpu.cost = [](const KernelImage& image, Grid) { return image.num_warps == 4 ? 10.0 : 15.0 + image.num_warps; };
-  }
-  static Grid blocks(const Config& c) { return {unsigned((1000 + c["BLOCK"] - 1) / c["BLOCK"])}; }
-
-  std::filesystem::path folder_;
-};
 
 TEST_F(Tuner, PicksTheFastestAndRemembersIt) {
   FakeGpu gpu;
@@ -511,112 +462,6 @@ TEST_F(Tuner, EqualCodeIsTimedOnce) {
   const TuneReport again = kernel().autotune(tuning).tune(gpu, detail::GridRef(blocks), {}, args);
   EXPECT_EQ(again.timed, 0);
   EXPECT_EQ(again.results.size(), 6u);
-}
-
-Autotune over_blocks_and_warps() {
-  Autotune tuning;
-  for (int block : {32, 64, 128, 256, 512, 1024})
-    for (int warps : {1, 2, 4, 8}) tuning.configs.push_back(config({{"BLOCK", block}}, num_warps(warps)));
-  return tuning;
-}
-
-TEST_F(Tuner, GpusShareTheWork) {
-  FakeGpu one, two;
-  Buffer x(one, std::vector<float>(1000, 3.f)), y(one, 4000);
-  const Autotune tuning = over_blocks_and_warps();
-  for (FakeGpu* gpu : {&one, &two}) {
-    best_is_four(*gpu);
-  }
-  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
-  TuneReport report = kernel().autotune(tuning).tune(one, detail::GridRef(blocks), {}, args, {.more_devices = {&two}});
-  EXPECT_EQ(report.timed, 24);
-  EXPECT_EQ(report.best.num_warps, 4);
-  EXPECT_FALSE(one.launches().empty());
-  const std::array<Arg, 3> unknown{Arg(y.as<float>()), Arg::pointer(0x4000, Elem::F32), Arg(1001)};
-  EXPECT_CONTAINS(message_of([&] {
-                    kernel()
-                        .autotune(over_warps())
-                        .tune(one, detail::GridRef(blocks), {}, unknown,
-                              {.mode = TuneOptions::Mode::Refresh, .more_devices = {&two}});
-                  }),
-                  "how large the buffer of 'x' is is not known\n  hint: pass a Buffer");
-}
-
-/// The environment as a launcher leaves it, for the time of a test.
-struct Launched {
-  explicit Launched(const char* processes) { setenv("LOCAL_WORLD_SIZE", processes, 1); }
-  ~Launched() { unsetenv("LOCAL_WORLD_SIZE"); }
-};
-
-// Threads with kernels, stores and GPUs of their own stand for processes.
-TEST_F(Tuner, ProcessesOfAJobShareTheWork) {
-  const Launched launched("3");
-  std::vector<TuneReport> reports(3);
-  std::vector<std::thread> processes;
-  for (TuneReport& report : reports)
-    processes.emplace_back([&] {
-      FakeGpu gpu;
-      best_is_four(gpu);
-      auto assemble = gpu.assemble;
-      gpu.assemble = [=](KernelImage& image) {  // no process is done before the others begin
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        assemble(image);
-      };
-      Buffer x(gpu, 4000), y(gpu, 4000);
-      const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
-      report = kernel().autotune(over_blocks_and_warps()).tune(gpu, detail::GridRef(blocks), {}, args);
-    });
-  for (std::thread& process : processes) process.join();
-  int timed = 0;
-  for (const TuneReport& report : reports) {
-    timed += report.timed;
-    EXPECT_GT(report.timed, 0);
-    EXPECT_EQ(report.winner, reports[0].winner);
-    EXPECT_EQ(report.results.size(), 24u);
-  }
-  EXPECT_EQ(timed, 24);  // each by one of them
-  EXPECT_EQ(reports[0].best.num_warps, 4);
-}
-
-TEST_F(Tuner, WhatAProcessOfTheJobLeavesIsTakenOver) {
-  const Launched launched("2");
-  FakeGpu gpu;
-  best_is_four(gpu);
-  Buffer x(gpu, 4000), y(gpu, 4000);
-  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
-  const TuningProblem problem = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args).problem;
-  TuningStore store({folder_ / "t.sqlite", {}});
-  store.clear();
-  std::optional<TuningStore::Claim> other = store.try_claim(problem, "BLOCK=256 num_warps=4");
-  ASSERT_TRUE(other);
-  EXPECT_FALSE(store.try_claim(problem, "BLOCK=256 num_warps=4"));
-  EXPECT_TRUE(store.try_claim(problem, "BLOCK=256 num_warps=2"));
-  std::atomic<bool> released = false;
-  std::thread process([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    released = true;
-    other.reset();  // as when it ends
-  });
-  const TuneReport report = kernel().autotune(over_warps()).tune(gpu, detail::GridRef(blocks), {}, args);
-  EXPECT_TRUE(released);
-  process.join();
-  EXPECT_EQ(report.timed, 4);
-  EXPECT_EQ(report.best.num_warps, 4);
-}
-
-TEST(Fleet, LaunchersTellTheNumberOfProcesses) {
-  EXPECT_EQ(processes_of_job(), 1);
-  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
-    setenv(name, "4", 1);
-    EXPECT_EQ(processes_of_job(), 4) << name;
-    setenv("TEGULA_FLEET", "off", 1);
-    EXPECT_EQ(processes_of_job(), 1);
-    unsetenv("TEGULA_FLEET");
-    unsetenv(name);
-  }
-  setenv("SLURM_STEP_TASKS_PER_NODE", "8(x2)", 1);
-  EXPECT_EQ(processes_of_job(), 8);
-  unsetenv("SLURM_STEP_TASKS_PER_NODE");
 }
 
 TEST_F(Tuner, HeuristicsFollowEachLaunch) {

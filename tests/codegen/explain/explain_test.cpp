@@ -88,7 +88,7 @@ TEST_P(Addresses, AreThoseThatTheEmulatorWrites) {
   const Buffer x(*device, std::vector<uint8_t>(kBytes, 0)), at(*device, index);
   const std::vector<Arg> args = {x.as<uint8_t>(), at.as<int32_t>(), 211, 12};
   const auto func = kernel.tile_func(kernel.classify(args, {}), {});
-  explaining::LaunchFacts facts{.grid = {kPrograms, 1, 1}};
+  explaining::LaunchFacts facts{.grid = {kPrograms, 1, 1}, .arguments = {}};
   const std::vector<ArgType> types = kernel.classify(args, {});
   for (size_t i = 0; i < args.size(); ++i)
     if (!types[i].constant) facts.arguments.push_back(args[i].i);

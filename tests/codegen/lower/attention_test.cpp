@@ -345,8 +345,9 @@ TEST(Attention, EachFormGetsItsEngines) {
     EXPECT_EQ(has_line(image, "programs of eight numbers along axis 1 begin together, the longest first"),
               longer_later);
     EXPECT_EQ(has_line(image, "two groups of warps multiply in turns"), e.copy_warps && e.num_warps == 8);
-    if (std::string_view(e.kernel) == "forward_persistent")
+    if (std::string_view(e.kernel) == "forward_persistent") {
       EXPECT_TRUE(has_line(image, "bulk copies ahead of the loops, issued by warps of their own")) << "Q";
+    }
   }
 }
 

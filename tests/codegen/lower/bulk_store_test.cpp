@@ -389,7 +389,7 @@ TEST(BulkStore, TilesThatEndAtNumbersFromMemory) {
   const KernelImage image = kernel.compile(types, options, "sm_90a", true);
   for (const Transfer& transfer : image.transfers) EXPECT_EQ(transfer.why_not, "") << transfer.by;
   auto device = make_emulator({.threads = 1, .seed = 1});
-  for (const auto [begin, end] : std::initializer_list<std::pair<int32_t, int32_t>>{{30, 40},
+  for (const auto& [begin, end] : std::initializer_list<std::pair<int32_t, int32_t>>{{30, 40},
                                                                                     {30, 94},
                                                                                     {30, 93},
                                                                                     {0, 1},
