@@ -267,8 +267,9 @@ void check_quantised_products(const BoundCall& call) {
 
 Grid convolution_grid(const BoundCall& call, const Config& config, int) {
   const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
-  const int64_t groups = call.integer("groups");
-  return {unsigned(groups * tiles_of(pixels, call.extent("out_channels") / groups, config))};
+  const int64_t groups = call.integer("groups"), columns = call.extent("out_channels") / groups;
+  const int64_t together = groups > 1 ? std::max<int64_t>(1, config["BLOCK_N"] / columns) : 1;
+  return {unsigned(ceil_div(groups, together) * tiles_of(pixels, columns * together, config))};
 }
 
 // Checks extent `out` of the result of a kernel that goes over extent `in`.
