@@ -117,6 +117,8 @@ size_t columns_bytes(const BoundCall&, int num_sms) {
   return size_t(kMostParts * num_sms * kMostCols) * sizeof(float);
 }
 
+size_t column_statistics_bytes(const BoundCall& call, int num_sms) { return 3 * columns_bytes(call, num_sms); }
+
 Grid tokens_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
 }
@@ -315,6 +317,7 @@ const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
 const LaunchRule columns{columns_grid, columns_bytes};
+const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
 const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
