@@ -2,11 +2,13 @@
 
 x is batch x height x width x channels, w out_channels x kernel_height x kernel_width x group_channels, out batch x out_height x
 out_width x out_channels, elements of a pixel side by side (what other libraries call channels-last). With G groups, output channels
-are divided into G parts, each of which sees channels / G = group_channels channels of x. Pixels outside of x are zeros.
+are divided into G parts, each of which sees channels / G = group_channels channels of x. Pixels outside of x are zeros. A tile wider
+than a group takes GROUPS of them, by a matrix of weights that is zero outside of the groups' blocks.
 
 Rows of the product are the pixels of `out`, its columns the output channels of a group, and K goes over kernel rows, kernel columns
-and channels. A K-step takes BLOCK_K channels of one place of the kernel. Few channels are compiled in, as CHANNELS, and the kernel's
-width as WIDTH: then a K-step takes BLOCK_K elements of K anywhere, whose places follow from their numbers.
+and the CHANNELS that the tile sees. The kernel's size and CHANNELS are compiled in. A K-step takes BLOCK_K channels of one place of
+the kernel; of fewer channels it takes BLOCK_K elements of K anywhere, whose places follow from their numbers. Which places of the kernel
+lie in the image is known for each pixel before the loop, a bit each.
 Chetlur et al.: cuDNN, 2014.
 """
 
@@ -30,72 +32,110 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles at most twice as wide as a group's channels."""
+    """Tiles at most twice as wide as a group's channels, or with several small groups."""
     columns = named_args["out_channels"] // named_args["groups"]
+    widest = max(columns, min(64, named_args["out_channels"]))
     pixels = named_args["batch"] * named_args["out_height"] * named_args["out_width"]
     kept = []
     for config in configs:
         n = config.kwargs["BLOCK_N"]
-        if n < 2 * max(16, columns) and config.kwargs["BLOCK_M"] < 2 * max(16, pixels):
+        if n < 2 * max(16, widest) and config.kwargs["BLOCK_M"] < 2 * max(16, pixels):
             if config.kwargs["BLOCK_K"] <= max(64, triton.next_power_of_2(named_args["group_channels"])):
                 kept.append(config)
     return kept if len(kept) > 0 else configs[-1:]
 
 
+def groups_of(args):
+    """Those of a tile."""
+    columns = args["out_channels"] // args["groups"]
+    return max(1, args["BLOCK_N"] // columns) if args["groups"] > 1 else 1
+
+
 @triton.jit
-def load_step(step, y, x, corner, w_row, height, width, kernel_width, group_channels, row_mask, col_mask, x_stride_1, x_stride_2, w_stride_1,
-              w_stride_2, dilation_h, dilation_w, kernel_size, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr):
-    """A's and B's elements of a K-step: pixels x BLOCK_K and BLOCK_K x channels. y, x and `corner`: where the kernel's first place lies in
-    the image and in memory, for each pixel."""
+def places_inside(y, x, height, width, dilation_h, dilation_w, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """For each pixel whose first place of the kernel is y, x: bit r * WIDTH + s tells whether place r, s lies in the image."""
+    TYPE: tl.constexpr = tl.int32 if HEIGHT * WIDTH <= 32 else tl.int64
+    rows = tl.zeros_like(y).to(TYPE)
+    columns = tl.zeros_like(x).to(TYPE)
+    for r in range(0, HEIGHT):
+        at = y + r * dilation_h
+        rows |= ((at >= 0) & (at < height)).to(TYPE) << r * WIDTH
+    for s in range(0, WIDTH):
+        at = x + s * dilation_w
+        columns |= ((at >= 0) & (at < width)).to(TYPE) << s
+    return rows * columns  # a copy of `columns` for each row inside
+
+
+@triton.jit
+def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2, w_stride_1,
+              w_stride_2, dilation_h, dilation_w, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+              GROUPS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A's and B's elements of a K-step: pixels x BLOCK_K and BLOCK_K x channels. y, x, `inside` and `corner`: where the kernel's first place
+    lies in the image, which places lie in it, and the first one's address, for each pixel. `there` of CHANNELS exist."""
     depth = tl.arange(0, BLOCK_K)
-    if CHANNELS > 0:
+    if CHANNELS < BLOCK_K:
         k = step * BLOCK_K + depth
         channel = k % CHANNELS
-        r = k // (CHANNELS * WIDTH)
-        s = k // CHANNELS % WIDTH
-        in_kernel = k < kernel_size
+        place = k // CHANNELS
+        in_kernel = place < HEIGHT * WIDTH
+        r = place // WIDTH
+        s = place % WIDTH
         at = (r * dilation_h).to(tl.int64) * x_stride_1 + (s * dilation_w).to(tl.int64) * x_stride_2 + channel
         a_ptrs = corner[:, None] + at[None, :]
-        w_offset = r * w_stride_1 + s * w_stride_2 + channel
-        place_y = y[:, None] + (r * dilation_h)[None, :]
-        place_x = x[:, None] + (s * dilation_w)[None, :]
+        r, s, place = r[None, :], s[None, :], place[None, :]
+        w_offset = (r * w_stride_1 + s * w_stride_2).trans(1, 0)
     else:
-        steps = tl.cdiv(group_channels, BLOCK_K)
-        channel = step % steps * BLOCK_K + depth
-        in_kernel = channel < group_channels
-        r = step // steps // kernel_width
-        s = step // steps % kernel_width
+        STEPS: tl.constexpr = tl.cdiv(CHANNELS, BLOCK_K)
+        channel = step % STEPS * BLOCK_K + depth
+        in_kernel = channel < (CHANNELS if CHANNELS % BLOCK_K > 0 else STEPS * BLOCK_K)
+        place = step // STEPS
+        r = place // WIDTH
+        s = place % WIDTH
         at = tl.cast(r * dilation_h, tl.int64) * x_stride_1 + tl.cast(s * dilation_w, tl.int64) * x_stride_2
         a_ptrs = (corner + at)[:, None] + channel[None, :]
-        w_offset = r * w_stride_1 + s * w_stride_2 + channel
-        place_y = (y + r * dilation_h)[:, None]
-        place_x = (x + s * dilation_w)[:, None]
-    in_image = (place_y >= 0) & (place_y < height) & (place_x >= 0) & (place_x < width)
-    a = tl.load(a_ptrs, mask=row_mask[:, None] & in_image & in_kernel[None, :], other=0.0)
-    b = tl.load(w_row[None, :] + w_offset[:, None], mask=in_kernel[:, None] & col_mask[None, :], other=0.0)
+        w_offset = r * w_stride_1 + s * w_stride_2
+    if HEIGHT * WIDTH <= 64:
+        in_image = (inside[:, None] >> place & 1) != 0  # row_mask among it
+    else:
+        place_y = y[:, None] + r * dilation_h
+        place_x = x[:, None] + s * dilation_w
+        in_image = row_mask[:, None] & (place_y >= 0) & (place_y < height) & (place_x >= 0) & (place_x < width)
+    of_group = in_kernel[:, None] & col_mask[None, :]
+    if GROUPS > 1:
+        DEPTH: tl.constexpr = CHANNELS // GROUPS
+        in_kernel &= channel < there
+        of_group &= (channel // DEPTH)[:, None] == (col // COLUMNS)[None, :]
+        channel = channel % DEPTH
+    a = tl.load(a_ptrs, mask=in_image & in_kernel[None, :], other=0.0)
+    b = tl.load(w_row[None, :] + (w_offset + channel[:, None]), mask=of_group, other=0.0)
     return a, b
 
 
-@triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "kernel_height", "kernel_width"],
+@triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "groups", "kernel_height",
+                      "kernel_width"],
                  prune_configs_by={"early_config_prune": fitting, "top_k": 8})
 @triton.heuristics({
-    "CHANNELS": lambda args: args["group_channels"] if args["group_channels"] < args["BLOCK_K"] else 0,
-    "WIDTH": lambda args: args["kernel_width"] if args["group_channels"] < args["BLOCK_K"] else 0,
+    "GROUPS": groups_of,
+    "COLUMNS": lambda args: args["out_channels"] // args["groups"] if groups_of(args) > 1 else 0,
+    "CHANNELS": lambda args: groups_of(args) * args["group_channels"],
+    "HEIGHT": lambda args: args["kernel_height"],
+    "WIDTH": lambda args: args["kernel_width"],
 })
 @triton.jit
 def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, out_width, out_channels, kernel_height, kernel_width,
            group_channels, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1, x_stride_2, w_stride, w_stride_1, w_stride_2,
            stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups, EPILOGUE: tl.constexpr,
-           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr):
-    """A program takes BLOCK_M pixels and BLOCK_N output channels of a group."""
-    columns = out_channels // groups
-    tiles_n = tl.cdiv(columns, BLOCK_N)
-    group = tl.program_id(0) % (tiles_n * groups) // tiles_n
-    col = tl.program_id(0) % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(0) // (tiles_n * groups) * BLOCK_M + tl.arange(0, BLOCK_M)
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUPS: tl.constexpr, COLUMNS: tl.constexpr,
+           CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """A program takes BLOCK_M pixels and BLOCK_N output channels of a group, or all of several."""
+    columns = out_channels // groups * GROUPS
+    tiles_n = tl.cdiv(columns, BLOCK_N) * tl.cdiv(groups, GROUPS)
+    group = tl.program_id(0) % tiles_n // tl.cdiv(columns, BLOCK_N)
+    col = tl.program_id(0) % tl.cdiv(columns, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pixel = tl.program_id(0) // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
     size = out_height * out_width
     row_mask = pixel < batch * size
-    col_mask = col < columns
+    col_mask = (col < columns) & (group * columns + col < out_channels)
     image = (pixel // size).to(tl.int64)
     y = pixel % size // out_width
     x = pixel % out_width
@@ -103,20 +143,21 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
     channel = group * columns + col
     first_y = y * stride_h - padding_h
     first_x = x * stride_w - padding_w
-    corner = x_ptr + image * x_stride + first_y.to(tl.int64) * x_stride_1 + first_x.to(tl.int64) * x_stride_2 + group * group_channels
+    corner = x_ptr + image * x_stride + first_y.to(tl.int64) * x_stride_1 + first_x.to(tl.int64) * x_stride_2 + group * CHANNELS
     w_row = w_ptr + channel.to(tl.int64) * w_stride
-    kernel_size = kernel_height * kernel_width * group_channels
-    if CHANNELS > 0:
-        steps = tl.cdiv(kernel_size, BLOCK_K)
-    else:
-        steps = kernel_height * kernel_width * tl.cdiv(group_channels, BLOCK_K)
+    there = groups * group_channels - group * CHANNELS
+    inside = first_x
+    if HEIGHT * WIDTH <= 64:
+        inside = places_inside(first_y, first_x, height, width, dilation_h, dilation_w, HEIGHT, WIDTH)
+        inside = tl.where(row_mask, inside, 0)
+    steps = tl.cdiv(HEIGHT * WIDTH * CHANNELS, BLOCK_K) if CHANNELS < BLOCK_K else HEIGHT * WIDTH * tl.cdiv(CHANNELS, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(0, steps):
-        a, b = load_step(step, first_y, first_x, corner, w_row, height, width, kernel_width, group_channels, row_mask, col_mask, x_stride_1,
-                         x_stride_2, w_stride_1, w_stride_2, dilation_h, dilation_w, kernel_size, BLOCK_K, CHANNELS, WIDTH)
+        a, b = load_step(step, first_y, first_x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2,
+                         w_stride_1, w_stride_2, dilation_h, dilation_w, BLOCK_K, CHANNELS, HEIGHT, WIDTH, GROUPS, COLUMNS)
         acc = tl.dot(a, b, acc)
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + channel, mask=col_mask, other=0.0).to(tl.float32)[None, :]
-    there = out_ptr + image * out_stride + y.to(tl.int64) * out_stride_1 + x.to(tl.int64) * out_stride_2
+    out_row = out_ptr + image * out_stride + y.to(tl.int64) * out_stride_1 + x.to(tl.int64) * out_stride_2
     result = activate(acc, EPILOGUE).to(out_ptr.dtype.element_ty)
-    tl.store(there[:, None] + channel[None, :], result, mask=row_mask[:, None] & col_mask[None, :])
+    tl.store(out_row[:, None] + channel[None, :], result, mask=row_mask[:, None] & col_mask[None, :])

@@ -117,6 +117,8 @@ size_t columns_bytes(const BoundCall&, int num_sms) {
   return size_t(kMostParts * num_sms * kMostCols) * sizeof(float);
 }
 
+size_t column_statistics_bytes(const BoundCall& call, int num_sms) { return 3 * columns_bytes(call, num_sms); }
+
 Grid tokens_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
 }
@@ -267,8 +269,9 @@ void check_quantised_products(const BoundCall& call) {
 
 Grid convolution_grid(const BoundCall& call, const Config& config, int) {
   const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
-  const int64_t groups = call.integer("groups");
-  return {unsigned(groups * tiles_of(pixels, call.extent("out_channels") / groups, config))};
+  const int64_t groups = call.integer("groups"), columns = call.extent("out_channels") / groups;
+  const int64_t together = groups > 1 ? std::max<int64_t>(1, config["BLOCK_N"] / columns) : 1;
+  return {unsigned(ceil_div(groups, together) * tiles_of(pixels, columns * together, config))};
 }
 
 // Checks extent `out` of the result of a kernel that goes over extent `in`.
@@ -314,6 +317,7 @@ const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
 const LaunchRule columns{columns_grid, columns_bytes};
+const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
 const LaunchRule tokens{tokens_grid};
 const LaunchRule chunks{chunks_grid, chunks_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};

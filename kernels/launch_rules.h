@@ -46,6 +46,8 @@ extern const LaunchRule weight_gradients;
 /// For each COLS columns of each of `outer` matrices as many programs as together are PROGRAMS a multiprocessor, no
 /// more than one for ROWS rows. They leave COLS partial results each.
 extern const LaunchRule columns;
+/// As `columns`, with three results for each column.
+extern const LaunchRule column_statistics;
 
 /// A program for each TOKENS tokens.
 extern const LaunchRule tokens;

@@ -1,4 +1,4 @@
-// Reductions along rows and columns, and scans. The kernels stand in reduce.py and scan.py.
+// Reductions along rows and columns, and scans. The kernels stand in reduce.py, column_statistics.py and scan.py.
 //
 // Matrices have element type float, float16 or bfloat16 and any row stride; the arithmetic is fp32, in an order that
 // does not depend on the run. A NaN is the maximum and minimum of whatever it stands among. The first launch for a
@@ -47,11 +47,27 @@ void arg_extreme(Device& device, Vector<Index> index, Matrix<T> x, Extreme kind 
   run<EntryId::arg_extreme>(device, stream, index, x, kind, out);
 }
 
+/// index[c] = the smallest r with the largest (smallest) x[r, c], or with the first NaN; out[c] = that element, if
+/// given. Like reduce_columns() otherwise.
+template <std::signed_integral Index, Floating T>
+void arg_extreme_columns(Device& device, Vector<Index> index, Matrix<T> x, Extreme kind = Extreme::Max,
+                         Vector<float> out = {}, StreamHandle stream = nullptr) {
+  run<EntryId::arg_extreme_columns>(device, stream, index, x, kind, out);
+}
+
 /// out[r] = sum over c of (x[r, c] - m)^2 / (cols - correction), m the mean of the row, written to `mean` if given.
 template <Floating Out, Floating T>
 void variance(Device& device, Vector<Out> out, Matrix<T> x, int64_t correction = 1, Vector<float> mean = {},
               StreamHandle stream = nullptr) {
   run<EntryId::variance>(device, stream, out, x, correction, mean);
+}
+
+/// out[c] = sum over r of (x[r, c] - m)^2 / (rows - correction), m the mean of the column, written to `mean` if given.
+/// Like reduce_columns() otherwise.
+template <Floating Out, Floating T>
+void variance_columns(Device& device, Vector<Out> out, Matrix<T> x, int64_t correction = 1, Vector<float> mean = {},
+                      StreamHandle stream = nullptr) {
+  run<EntryId::variance_columns>(device, stream, out, x, correction, mean);
 }
 
 /// out[r, c] = the sum or product of x[r, 0] to x[r, c]. `Out`: T or float; `out` may be x itself.

@@ -442,6 +442,10 @@ class Library(unittest.TestCase):
             call(kernels.variance, out, x, correction=0, mean=mean)
             self.near(out, x.exact.var(axis=1), "f32", 1, "variance")
             self.near(mean, x.exact.mean(axis=1), "f32", 1, "mean")
+            out, mean = empty(shape[1]), empty(shape[1])
+            call(kernels.variance_columns, out, x, correction=0, mean=mean)
+            self.near(out, x.exact.var(axis=0), "f32", 1, "variance of columns")
+            self.near(mean, x.exact.mean(axis=0), "f32", 1, "mean of columns")
 
         self.over(test, [*SHAPES, (1500, 20), (1, 20000)])
         x, out = normal((3, 50, 7)), empty((3, 7))
@@ -519,6 +523,19 @@ class Library(unittest.TestCase):
             exact = (np.argmax if kind == "max" else np.argmin)(x, axis=1)
             np.testing.assert_array_equal(index.now(), exact)
             self.near(out, x[np.arange(6), exact])
+
+    def test_statistics_of_columns(self):
+        x = random.integers(0, 9, (3, 300, 40)).astype(float)
+        x[1, [40, 290], 3], x[2] = np.nan, -np.inf
+        for kind in ("max", "min"):
+            index, out = Array(np.zeros((3, 40)), "i32"), empty((3, 40))
+            call(kernels.arg_extreme_columns, index, Array(x, "f32"), kind=kind, out=out)
+            exact = (np.argmax if kind == "max" else np.argmin)(x, axis=1)
+            np.testing.assert_array_equal(index.now(), exact)
+            self.near(out, np.take_along_axis(x, exact[:, None], 1)[:, 0])
+        far, variance = Array(random.standard_normal((2, 700, 30)) + 3000, "f32"), empty((2, 30))
+        call(kernels.variance_columns, variance, far)  # the variance must not be a difference of large numbers
+        self.near(variance, far.exact.var(1, ddof=1), scale=30)
 
     def test_reduce_all(self):
         for shape, kind in (((1,), "f32"), ((5000,), "bf16"), ((3, 7, 11), "f16"), ((0,), "f32")):

@@ -119,6 +119,11 @@ TEST_F(TypedEntries, Reductions) {
   variance(device(), v.vector(), x.matrix(), 1, w.vector());
   expect_near(v, {0.5, 2});
   expect_near(w, {3.5, 0});
+  arg_extreme_columns(device(), Vector<int32_t>(index, 2), x.matrix(), Extreme::Min, v.vector());
+  EXPECT_EQ(index.download<int32_t>(), (std::vector<int32_t>{1, 1}));
+  variance_columns(device(), v.vector(), x.matrix(), 1, w.vector());
+  expect_near(v, {8, 4.5});
+  expect_near(w, {1, 2.5});
 }
 
 TEST_F(TypedEntries, Elementwise) {

@@ -1,0 +1,142 @@
+"""Variances and means of columns, and the first places of their largest or smallest elements.
+
+As reduce_columns of reduce.py: `outer` matrices of rows x cols, cols results each; PARTS programs share the rows of COLS columns, and the
+one that comes last puts together what they leave, in order. Arithmetic is fp32. A program goes over its rows once: the mean and the
+squared differences from it are corrected by each element, and put together by Chan et al., Updating formulae, 1979.
+"""
+
+import triton
+import triton.language as tl
+
+from reduce import column_configs, first_larger, first_smaller, fitting_columns, neutral
+
+
+def configs():
+    """Those of reduce_columns with 32 elements a thread at most, which are kept twice."""
+    return [c for c in column_configs() if c.kwargs["ROWS"] * c.kwargs["COLS"] <= 1024 * c.num_warps]
+
+
+@triton.jit
+def united(count_a, mean_a, squares_a, count_b, mean_b, squares_b):
+    """Count, mean and squared differences from it of two parts of a column."""
+    count = count_a + count_b
+    share = count_b / tl.maximum(count, 1.0)
+    apart = mean_b - mean_a
+    mean = tl.where(count_b > 0, mean_a + apart * share, mean_a)
+    squares = tl.where((count_a > 0) & (count_b > 0), squares_a + squares_b + apart * apart * count_a * share, squares_a + squares_b)
+    return count, mean, squares
+
+
+@triton.jit
+def first_extreme(value, place, KIND: tl.constexpr):
+    if KIND == "max":
+        return tl.reduce((value, place), 0, first_larger)
+    else:
+        return tl.reduce((value, place), 0, first_smaller)
+
+
+@triton.jit
+def is_last(counters_ptr, group, parts):
+    """Whether the other programs of the group have left their results. Sets the counter back for the last one."""
+    tl.debug_barrier()
+    last = tl.atomic_add(counters_ptr + group, 1) == parts - 1
+    if last:
+        tl.store(counters_ptr + group, 0)
+    return last
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.jit
+def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
+                    partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr):
+    groups = tl.cdiv(cols, COLS)
+    parts = tl.num_programs(0) // (outer * groups)
+    group = tl.program_id(0) % (outer * groups)
+    part = tl.program_id(0) // (outer * groups)
+    matrix = (group // groups).to(tl.int64)
+    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
+    x_ptr += matrix * x_stride
+    count = tl.zeros([ROWS, 1], tl.float32)
+    mean = tl.zeros([ROWS, COLS], tl.float32)
+    squares = tl.zeros([ROWS, COLS], tl.float32)
+    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
+        row = (first + tl.arange(0, ROWS))[:, None]
+        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
+        count += (row < rows).to(tl.float32)
+        before = tl.where(row < rows, x - mean, 0.0)
+        mean += before * (1 / tl.maximum(count, 1.0))
+        squares += before * tl.where(row < rows, x - mean, 0.0)
+    n, mean, squares = tl.reduce((tl.broadcast_to(count, [ROWS, COLS]), mean, squares), 0, united)
+    last = True
+    if parts > 1:
+        lane = tl.arange(0, COLS)
+        left = partials_ptr + group.to(tl.int64) * parts * (3 * COLS) + lane
+        tl.store(left + (3 * part) * COLS, n)
+        tl.store(left + (3 * part + 1) * COLS, mean)
+        tl.store(left + (3 * part + 2) * COLS, squares)
+        last = is_last(counters_ptr, group, parts)
+        if last:
+            n, mean, squares = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
+            for first in range(0, parts, 8):
+                other = (first + tl.arange(0, 8))[:, None]
+                at = left[None, :] + other * (3 * COLS)
+                n_8 = tl.load(at, mask=other < parts, other=0.0, cache_modifier=".cg")
+                mean_8 = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
+                squares_8 = tl.load(at + 2 * COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
+                n_8, mean_8, squares_8 = tl.reduce((n_8, mean_8, squares_8), 0, united)
+                n, mean, squares = united(n, mean, squares, n_8, mean_8, squares_8)
+    if last:
+        variance = squares / tl.maximum(rows - correction, 0)
+        tl.store(out_ptr + matrix * out_stride + col, variance[None, :].to(out_ptr.dtype.element_ty), mask=col < cols)
+        if mean_ptr is not None:
+            tl.store(mean_ptr + matrix * mean_stride + col, mean[None, :].to(mean_ptr.dtype.element_ty), mask=col < cols)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.jit
+def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
+                   counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
+                   STAGES: tl.constexpr):
+    NOWHERE: tl.constexpr = 2147483647
+    none: tl.constexpr = neutral(KIND)
+    groups = tl.cdiv(cols, COLS)
+    parts = tl.num_programs(0) // (outer * groups)
+    group = tl.program_id(0) % (outer * groups)
+    part = tl.program_id(0) // (outer * groups)
+    matrix = (group // groups).to(tl.int64)
+    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
+    x_ptr += matrix * x_stride
+    value = tl.full([ROWS, COLS], none, tl.float32)
+    place = tl.full([ROWS, COLS], NOWHERE, tl.int32)
+    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
+        row = (first + tl.arange(0, ROWS))[:, None]
+        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
+        at = tl.broadcast_to(tl.where(row < rows, row, NOWHERE), [ROWS, COLS])
+        if KIND == "max":
+            value, place = first_larger(value, place, x, at)
+        else:
+            value, place = first_smaller(value, place, x, at)
+    value, place = first_extreme(value, place, KIND)
+    last = True
+    if parts > 1:
+        left = partials_ptr + group.to(tl.int64) * parts * (3 * COLS) + tl.arange(0, COLS)
+        tl.store(left + (3 * part) * COLS, value)
+        tl.store(left + (3 * part + 1) * COLS, place.to(tl.float32, bitcast=True))
+        last = is_last(counters_ptr, group, parts)
+        if last:
+            value = tl.full([COLS], none, tl.float32)
+            place = tl.full([COLS], NOWHERE, tl.int32)
+            for first in range(0, parts, 8):
+                other = (first + tl.arange(0, 8))[:, None]
+                at = left[None, :] + other * (3 * COLS)
+                value_8 = tl.load(at, mask=other < parts, other=none, cache_modifier=".cg")
+                bits = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg").to(tl.int32, bitcast=True)
+                value_8, place_8 = first_extreme(value_8, tl.where(other < parts, bits, NOWHERE), KIND)
+                if KIND == "max":
+                    value, place = first_larger(value, place, value_8, place_8)
+                else:
+                    value, place = first_smaller(value, place, value_8, place_8)
+    if last:
+        tl.store(index_ptr + matrix * index_stride + col, place[None, :].to(index_ptr.dtype.element_ty), mask=col < cols)
+        if out_ptr is not None:
+            tl.store(out_ptr + matrix * out_stride + col, value[None, :].to(out_ptr.dtype.element_ty), mask=col < cols)
