@@ -24,7 +24,7 @@ struct PlotSeries {
 };
 
 struct PlotOptions {
-  std::string title, x_label, y_label;
+  std::string title = {}, x_label = {}, y_label = {};
   bool log_x = false;  ///< powers of two at equal distances; all x must be positive
 };
 

@@ -278,7 +278,7 @@ TEST(Checker, ValuesCarryTheNamesOfTheProgram) {
       "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, n):\n"
       "    s = 0.0\n    for i in range(n):\n        s += tl.load(x + i)\n    t = 1\n    if n > 3:\n        t = n\n"
       "    tl.store(x, s + t)\n",
-      "k", {.args = {parse_arg("x=*f32"), parse_arg("n=i32")}});
+      "k", {.args = {parse_arg("x=*f32"), parse_arg("n=i32")}, .options = {}});
   ASSERT_TRUE(func);
   std::vector<std::string> names;
   ir::walk(func->body, [&](const ir::Op& op) {

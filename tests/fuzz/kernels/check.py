@@ -61,6 +61,14 @@ def expected(case):
     return memories
 
 
+def options_of(case):
+    """Options of the launch; older cases have fewer, and GPUs before sm_90 no clusters."""
+    options = {name: case[name] for name in ("num_warps", "num_stages", "maxnreg", "num_ctas") if name in case}
+    if tegula.Device.default().sm < 90:
+        options.pop("num_ctas", None)
+    return options
+
+
 def check(case, memories):
     """None if the kernel gives what the reference gave, else (kind, text)."""
     arrays = {name: in_memory(numbers(a), a) for name, a in case["arrays"].items()}
@@ -69,8 +77,7 @@ def check(case, memories):
         kernel = tegula.parse(HEADER + case["text"], "kernel.py").kernel
         kernel[(case["programs"], )](**given,
                                      **case["numbers"],
-                                     num_warps=case["num_warps"],
-                                     num_stages=case["num_stages"])
+                                     **options_of(case))
     except tegula.Error as error:
         return type(error).__name__, str(error)
     wrong = [text for name, x in arrays.items() if (text := difference(name, x, memories[name]))]

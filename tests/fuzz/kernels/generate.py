@@ -535,5 +535,7 @@ def case(seed):
         "numbers": kernel.numbers,
         "programs": kernel.pick(1, 1, 2, 3),
         "num_warps": kernel.warps,
-        "num_stages": kernel.pick(1, 2, 3, 4)
+        "num_stages": kernel.pick(1, 2, 3, 4),
+        "maxnreg": kernel.pick(0, 0, 24, 48),
+        "num_ctas": kernel.pick(1, 1, 1, 2, 4)
     }

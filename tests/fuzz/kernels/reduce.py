@@ -71,8 +71,8 @@ def used_parameters(case):
 
 
 def simpler_options(case):
-    for name, least in (("programs", 1), ("num_stages", 1), ("num_warps", 1)):
-        if case[name] != least:
+    for name, least in (("programs", 1), ("num_stages", 1), ("num_warps", 1), ("maxnreg", 0), ("num_ctas", 1)):
+        if case.get(name, least) != least:
             yield {**case, name: least}
     for name, array in case["arrays"].items():
         if array["offset"]:
