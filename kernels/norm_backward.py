@@ -11,7 +11,8 @@ row of partials. With RELOAD it reads rows again, from the first-level cache, on
 registers for wider ones. With PIECE > 0 a row is taken in pieces of so many elements, twice, by a cluster where rows are
 few, and the sums stand in the row of partials, where the second-level cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
 columns of the partials, COLS at a time (WIDE if programs are few), taken by a counter, in the order of the programs: results are the same in every
-run. Nobody waits for a program that has not begun: what others left undone the last one does.
+run. Nobody waits for a program that has not begun: what others left undone the last one does. Of one row the sums are the
+gradients.
 
 counters: four int32 that are zero before and after each launch: programs that started, that left their sums, groups of
 columns taken, programs that are through.
@@ -174,8 +175,25 @@ def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, ma
 
 
 @triton.jit
-def row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row, is_first, dx_stride, dy_stride,
-                  x_stride, dsum_stride, cols, eps, CENTER: tl.constexpr, DWEIGHT: tl.constexpr, DBIAS: tl.constexpr,
+def store_sums(sums_row, out_ptr, col, sums, mask, rows):
+    """Into the program's row of partials, or where there are no other rows, as the gradient itself."""
+    if rows <= 1:
+        tl.store(out_ptr + col, sums.to(out_ptr.dtype.element_ty), mask=mask)
+    else:
+        tl.store(sums_row + col, sums, mask=mask)
+
+
+@triton.jit
+def clear(out_ptr, cols, PIECE: tl.constexpr):
+    if out_ptr is not None:
+        for start in range(0, cols, PIECE):
+            col = start + tl.arange(0, PIECE)[None, :]
+            tl.store(out_ptr + col, tl.zeros([1, PIECE], out_ptr.dtype.element_ty), mask=col < cols)
+
+
+@triton.jit
+def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row, rows,
+                  is_first, dx_stride, dy_stride, x_stride, dsum_stride, cols, eps, CENTER: tl.constexpr,
                   PIECE: tl.constexpr):
     WEIGHT: tl.constexpr = weight_ptr is not None
     mean = 0.0
@@ -213,12 +231,12 @@ def row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbia
         if CENTER:
             n = tl.where(mask, x - mean, 0.0) * r
         store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride)
-        if DWEIGHT:
+        if dweight_ptr is not None:
             before = tl.load(dweight_row + col, mask=known, other=0.0, cache_modifier=".cg")
-            tl.store(dweight_row + col, before + dy * n, mask=mask)
-        if DBIAS:
+            store_sums(dweight_row, dweight_ptr, col, before + dy * n, mask, rows)
+        if dbias_ptr is not None:
             before = tl.load(dbias_row + col, mask=known, other=0.0, cache_modifier=".cg")
-            tl.store(dbias_row + col, before + dy, mask=mask)
+            store_sums(dbias_row, dbias_ptr, col, before + dy, mask, rows)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
@@ -238,12 +256,16 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
     dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
     dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
     if DWEIGHT or DBIAS:
-        tl.atomic_add(counters_ptr, 1, sem="relaxed")
+        if rows > 1:
+            tl.atomic_add(counters_ptr, 1, sem="relaxed")
     if PIECE > 0:
         for row in range(tl.program_id(0), rows, tl.num_programs(0)):
-            row_in_pieces(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row.to(tl.int64),
-                          row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride, cols, eps, CENTER,
-                          DWEIGHT, DBIAS, PIECE)
+            row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row,
+                          row.to(tl.int64), rows, row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride,
+                          cols, eps, CENTER, PIECE)
+        if rows == 0:
+            clear(dweight_ptr, cols, PIECE)
+            clear(dbias_ptr, cols, PIECE)
     else:
         col = tl.arange(0, BLOCK)[None, :]
         in_row = inside(col, cols, EVEN)
@@ -263,8 +285,8 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             if DBIAS:
                 dbias += dy
         if DWEIGHT:
-            tl.store(dweight_row + col, tl.sum(dweight, axis=0)[None, :], mask=in_row)
+            store_sums(dweight_row, dweight_ptr, col, tl.sum(dweight, axis=0)[None, :], in_row, rows)
         if DBIAS:
-            tl.store(dbias_row + col, tl.sum(dbias, axis=0)[None, :], mask=in_row)
-    if DWEIGHT or DBIAS:
+            store_sums(dbias_row, dbias_ptr, col, tl.sum(dbias, axis=0)[None, :], in_row, rows)
+    if (DWEIGHT or DBIAS) and rows > 1:
         finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS, WIDE)

@@ -115,11 +115,13 @@ def topk_configs():
     found = []
     for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
                          (64, 1)]:
-        found.append(triton.Config({"BLOCK": block, "SELECT": False, "PROGRAMS": 8}, num_warps=warps))
-    for block, warps, limit in [(4096, 8, 128), (4096, 4, None), (4096, 8, 80), (8192, 8, None), (8192, 16, 128),
-                                (2048, 4, 128), (2048, 8, 64), (1024, 2, None), (1024, 4, 80), (16384, 16, None)]:
-        for programs in [2, 4, 8]:
-            selecting = {"BLOCK": block, "SELECT": True, "PROGRAMS": programs}
+        ordering = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8}
+        found.append(triton.Config(ordering, num_warps=warps))
+    for block, warps, limit, ahead in [(4096, 8, 128, False), (4096, 4, None, False), (8192, 8, None, False),
+                                       (2048, 4, 128, False), (1024, 2, None, False), (1024, 4, 80, False),
+                                       (2048, 4, 112, True), (1024, 2, 128, True), (4096, 4, 160, True)]:
+        for programs in [2, 4, 1 if ahead else 8]:
+            selecting = {"BLOCK": block, "SELECT": True, "AHEAD": ahead, "PROGRAMS": programs}
             found.append(triton.Config(selecting, num_warps=warps, maxnreg=limit))
     return found
 
@@ -191,17 +193,25 @@ def first_in_room(room, filled, K: tl.constexpr, ROOM: tl.constexpr):
 
 
 @triton.jit
-def add_selected(x_row, start, cols, k, room, filled, floor, BLOCK: tl.constexpr, THREADS: tl.constexpr,
-                 WIDTH: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
+def columns_of_threads(start, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
+    """Those of a piece: WIDTH of a thread side by side."""
+    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
+    return start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
+
+
+@triton.jit
+def load_piece(x_row, col, cols):
+    return tl.load(x_row + col, mask=col < cols, other=0.0)
+
+
+@triton.jit
+def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
     """Puts the keys of a piece of a row that may be among the row's first k behind the `filled` ones in the room. Returns
     how many are there then, and the rank that others must reach: `floor`, or a greater one that k elements reach.
 
     Where the room is too small, first its own keys say what rank that is. Then, of the greatest ranks that threads find
     among their elements K are at least as great as the K-th of them: so the k-th element is too, and few others are.
     Where these are still too many, the k-th rank is looked for itself."""
-    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
-    col = start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
-    x = tl.load(x_row + col, mask=col < cols, other=0.0)
     rank = tl.where(col < cols, ranks_of(x, LARGEST), NO_RANK)
     taken = (rank >= floor) & (col < cols)
     count = ROOM + 1
@@ -240,9 +250,9 @@ def add_selected(x_row, start, cols, k, room, filled, floor, BLOCK: tl.constexpr
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
               ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-              PROGRAMS: tl.constexpr):
+              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr):
     """The k first ones of each row in order. The programs of a row (PROGRAMS a multiprocessor at most) take every n-th
-    piece of BLOCK elements; where they are several, each leaves its list, and the last one merges the lists and sets the
+    piece of BLOCK elements, with AHEAD the next one loaded meanwhile; where they are several, each leaves its list, and the last one merges the lists and sets the
     row's counter back. Where rows are more than programs, each takes every n-th row."""
     parts = tl.maximum(tl.num_programs(0) // rows, 1)
     part = tl.program_id(0) % parts
@@ -254,9 +264,16 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         if SELECT:
             filled = 0
             floor = NO_RANK
+            if AHEAD:
+                next_x = load_piece(x_row, columns_of_threads(part * BLOCK, BLOCK, THREADS, WIDTH), cols)
             for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                filled, floor = add_selected(x_row, start, cols, k, room, filled, floor, BLOCK, THREADS, WIDTH, K, ROOM,
-                                             LARGEST)
+                col = columns_of_threads(start, BLOCK, THREADS, WIDTH)
+                if AHEAD:
+                    x = next_x
+                    next_x = load_piece(x_row, col + parts * BLOCK, cols)
+                else:
+                    x = load_piece(x_row, col, cols)
+                filled, floor = add_selected(x, col, cols, k, room, filled, floor, K, ROOM, LARGEST)
             best = first_in_room(room, filled, K, ROOM)
         else:
             best = tl.full([K], NO_KEY, tl.int64)

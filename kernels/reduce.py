@@ -125,7 +125,8 @@ def reduce_columns(out_ptr, x_ptr, out_stride, x_stride, x_stride_1, outer, rows
 def row_configs():
     found = []
     for rows, cols, warps in [(1, 1024, 4), (1, 2048, 4), (1, 4096, 8), (1, 8192, 8), (2, 1024, 4), (4, 512, 4), (8, 256, 4),
-                              (16, 128, 4), (32, 64, 4), (1, 512, 2), (1, 4096, 4), (1, 8192, 16)]:
+                              (16, 128, 4), (32, 64, 4), (1, 512, 2), (1, 4096, 4), (1, 8192, 16), (1, 1024, 1), (1, 1024, 2),
+                              (1, 512, 1), (1, 2048, 2), (4, 1024, 4), (4, 128, 1), (32, 128, 8)]:
         for stages in [1, 3]:
             found.append(triton.Config({"ROWS": rows, "WIDTH": cols, "STAGES": stages}, num_warps=warps))
     for blocks, warps, cols in SHARED_PIECES + [(8, 8, 16384), (4, 8, 8192)]:

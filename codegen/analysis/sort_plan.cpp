@@ -310,6 +310,7 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   const int warps = 1 << type.layout->in_bits(Dim::Warp);
   if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
   if (n < kLeastElements || n < 32 * warps || n > kMostOfThread * 32 * warps || type.bits() < 8) return std::nullopt;
+  if (type.bits() == 32) return std::nullopt;  // as many passes as fp32 takes cost more than comparisons of 32 bits
   LinearLayout::In offset{Dim::Offset, {}};
   for (int64_t bit = 1; bit < n; bit *= 2) {
     offset.bases.emplace_back(type.layout->outs().size(), 0);

@@ -314,7 +314,7 @@ class Library(unittest.TestCase):
         return x, dy, weight, dx
 
     def test_norm_backward(self):
-        self.over(lambda shape, kind: self.norm_backward(shape, kind, False), [*SHAPES, (700, 33), (3, 12672), (2, 40000)])
+        self.over(lambda shape, kind: self.norm_backward(shape, kind, False), [*SHAPES, (700, 33), (3, 12672), (2, 40000), (1, 40000)])
         self.over(lambda shape, kind: self.norm_backward(shape, kind, True, True), [(7, 3), (3, 781), (300, 40), (2, 40000)])
         for center in (False, True):
             x, dy, weight, dx = self.norm_backward((3, 8), "f32", center)
@@ -331,9 +331,11 @@ class Library(unittest.TestCase):
         self.assertEqual(len(set(runs)), 1)
 
     def test_norm_backward_of_no_rows(self):
-        x, dx, dweight = normal((0, 40)), empty((0, 40)), empty(40)
-        call(kernels.rms_norm_backward, dx, dweight, x, x)
-        self.near(dweight, np.zeros(40))
+        for cols in (40, 20000):
+            x, dx, dweight, dbias = normal((0, cols)), empty((0, cols)), empty(cols), empty(cols)
+            call(kernels.layer_norm_backward, dx, dweight, dbias, x, x)
+            self.near(dweight, np.zeros(cols))
+            self.near(dbias, np.zeros(cols))
 
     # ---- Losses
 

@@ -70,7 +70,7 @@ class Order(unittest.TestCase):
                 (rows, cols), index = x.exact.shape, whole((len(x.exact), k), "i32")
                 values = empty((rows, k), kind)
                 topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters,
-                                       LARGEST=largest, BLOCK=1024, SELECT=True, PROGRAMS=8, num_warps=2)
+                                       LARGEST=largest, BLOCK=1024, SELECT=True, AHEAD=programs > 2, PROGRAMS=8, num_warps=2)
                 exact = order(x.exact, largest)[:, :k]
                 np.testing.assert_array_equal(index.now(), exact, f"{kind}, {k} of {rows} x {cols}, {largest}")
                 np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))

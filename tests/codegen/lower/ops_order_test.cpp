@@ -115,12 +115,6 @@ TEST(Sort, ByFewDigits) {
     for (bool descending : {false, true})
       expect_same_bits(rows_by<int64_t>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", x, 1, n, n, 4),
                        sorted_rows(x, n, descending), "few digits");
-  std::vector<int32_t> short_keys(n);
-  for (int i = 0; i < n; ++i) short_keys[size_t(i)] = int32_t(random() << 16) | (n - i);
-  for (bool descending : {false, true})
-    expect_same_bits(
-        rows_by<int32_t>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", short_keys, 1, n, n, 8),
-        sorted_rows(short_keys, n, descending), "short keys");
 }
 
 TEST(Sort, TopK) {

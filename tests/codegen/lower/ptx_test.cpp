@@ -404,6 +404,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       bool first = true;
       LaunchArgs args;
       args.set("cols", LaunchArgs::Value(int64_t(cols)));
+      args.set("rows_class", LaunchArgs::Value(int64_t(2)));
       args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
       for (const Config& config : tuning.prune(tuning.configs, args)) {
         std::vector<ArgType> types;
