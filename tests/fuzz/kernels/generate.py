@@ -207,7 +207,7 @@ class Kernel:
             name, given, t = tile
             if t in FLOAT8 or t == "int1" and type_ != "int1":
                 continue
-            value = None
+            value, result = None, t
             if given == tuple(reversed(shape)) and len(shape) == 2:
                 value = self.pick(f"tl.trans({name})", f"{name}.T")
             elif math.prod(given) == math.prod(shape):
@@ -216,14 +216,14 @@ class Kernel:
                 axes = [a for a in range(len(given)) if given[:a] + given[a + 1:] == shape]
                 if axes and t != "int1":
                     value = f"tl.{self.pick('sum', 'max', 'min')}({name}, axis={self.random.choice(axes)})"
+                    result = t if t in FLOATS else "some integer"  # wider than t perhaps
             elif len(given) + 1 == len(shape):
                 axes = [a for a in range(len(shape)) if shape[:a] + shape[a + 1:] == given]
                 if axes:
                     axis = self.random.choice(axes)
                     value = f"tl.broadcast_to(tl.expand_dims({name}, {axis}), {list(shape)})"
             if value:
-                return self.bounded(value, type_) if type_ in FLOATS else self.converted(
-                    (value, shape, "int64" if t in INTEGERS else t), type_)
+                return self.bounded(value, type_) if type_ in FLOATS else self.converted((value, shape, result), type_)
         return None
 
     def bounded(self, value, type_):
