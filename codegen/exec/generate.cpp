@@ -13,6 +13,7 @@
 
 #include <chrono>
 
+#include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
@@ -170,8 +171,11 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   run_passes(module, *machine, optimize_pipeline(large));
   for (llvm::Function& function : module) pair_divisions(function);
   // Sums of a dot fill the registers, and what follows them is long.
-  if (!options.emulator && has_dots(func))
-    for (llvm::Function& function : module) order_by_use(function);
+  if (has_dots(func))
+    for (llvm::Function& function : module) {
+      if (!options.emulator) order_by_use(function);
+      narrow_offsets(function);
+    }
   if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
   stages.done("llvm-opt", [&] { return text_of(module); });
 

@@ -30,6 +30,16 @@ int64_t bytes_of(const std::vector<Op*>& loads) {
   return bytes;
 }
 
+// Of registers that hold the loads of one iteration: an access narrower than a register takes a whole one.
+int64_t register_bytes_of(const std::vector<Op*>& loads) {
+  int64_t bytes = 0;
+  for (const Op* load : loads) {
+    const int64_t vector = load->get(attr::vector), elem = std::max(1, load->result()->type.bits() / 8);
+    bytes += loaded_elements(*load) / vector * std::max<int64_t>(vector * elem, 4);
+  }
+  return bytes;
+}
+
 std::vector<Op*> allocs_of(const std::vector<Op*>& stores) {
   std::vector<Op*> allocs;
   for (const Op* store : stores) allocs.push_back(const_cast<Op*>(alloc_of(store->operand(1))));
@@ -95,8 +105,8 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
     budget = std::min(budget, free);
   }
   int64_t ahead = std::min(wanted, kMaxAhead);
-  while (ahead > 1 && bytes_of(loads) * ahead > budget) --ahead;
-  while (!loads.empty() && bytes_of(loads) * ahead > budget) loads.pop_back();
+  while (ahead > 1 && register_bytes_of(loads) * ahead > budget) --ahead;
+  while (!loads.empty() && register_bytes_of(loads) * ahead > budget) loads.pop_back();
   return loads.empty() ? 0 : int(ahead);
 }
 

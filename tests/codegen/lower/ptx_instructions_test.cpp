@@ -218,6 +218,11 @@ TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
     ptx = by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
     EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
     EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
+    // Each load of the loop has its row's offset in 32 bits, and none has a pointer that the loop carries.
+    EXPECT_EQ(
+        count(ptx, "mul\\.wide\\.s32 \t%rd\\d+, %r\\d+, 2;\n\tadd\\.s64 .*\n(.*\n){1,12}.*ld\\.global\\.b16") >= 16,
+        !aligned)
+        << ptx;
   }
 }
 
