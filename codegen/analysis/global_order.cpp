@@ -69,7 +69,6 @@ const Value* GlobalOrder::base_of(const Value* pointers) {
   return it->second;
 }
 
-// Whether the addresses follow from a tile that was loaded, and so may be any.
 bool GlobalOrder::is_scattered(const Value* pointers) {
   auto [it, is_new] = scattered_.try_emplace(pointers, false);
   if (!is_new) return it->second;

@@ -45,11 +45,12 @@ class GlobalOrder {
   void add(const ir::Op& op, GlobalAccesses& accesses);
   /// The loop's next iteration begins: pointers that vary in it are others from here on.
   void next_iteration(const ir::Op& loop, GlobalAccesses& accesses);
+  /// Whether the addresses follow from a tile that was loaded, and so may be any.
+  bool is_scattered(const ir::Value* pointers);
 
  private:
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_replicated(const ir::Type& type) const;
-  bool is_scattered(const ir::Value* pointers);
   bool varies(const ir::Op& loop, const ir::Value* value);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
 

@@ -1,5 +1,6 @@
 #include "codegen/passes/axis_classes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "codegen/ir/flow.h"
@@ -101,6 +102,17 @@ void AxisClasses::add_trans(const Op& op) {
   for (size_t i = 0; i < order.size(); ++i) unite({op.result(), int(i)}, {op.operand(0), int(order[i])});
 }
 
+// Leading axes that both shapes have are axes of both; elements along the others come in another order.
+void AxisClasses::add_reshape(const Op& op) {
+  const Value *from = op.operand(0), *to = op.result();
+  if (!from->type.is_tile() || !to->type.is_tile()) return;
+  const Shape &a = from->type.shape, &b = to->type.shape;
+  const size_t same = size_t(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  for (size_t i = 0; i < same; ++i) unite({from, int(i)}, {to, int(i)});
+  for (size_t i = same; i < a.size(); ++i) forbid(from, int(i));
+  for (size_t i = same; i < b.size(); ++i) forbid(to, int(i));
+}
+
 void AxisClasses::add_reduction(const Op& op) {
   const int axis = int(op.get(attr::axis));
   for (const Value* v : op.operands) {
@@ -140,6 +152,8 @@ void AxisClasses::add(const Op& op) {
       return add_broadcast(op);
     case Opcode::Trans:
       return add_trans(op);
+    case Opcode::Reshape:
+      return add_reshape(op);
     case Opcode::Reduce:
       return add_reduction(op);
     case Opcode::Dot:

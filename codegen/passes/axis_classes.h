@@ -46,6 +46,7 @@ class AxisClasses {
   void add_without(const ir::Value* with, int axis, const ir::Value* without);
   void add_broadcast(const ir::Op& op);
   void add_trans(const ir::Op& op);
+  void add_reshape(const ir::Op& op);
   void add_reduction(const ir::Op& op);
   void add_dot(const ir::Op& op);
   void add(const ir::Op& op);

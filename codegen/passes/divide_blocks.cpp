@@ -20,12 +20,11 @@
 //
 //   reduce(tile<4x128x64>, axis 0)     ->      reduce(exchange_blocks(tile<128x64>) : tile<4x32x64>, axis 0)
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 #include "codegen/analysis/cluster_blocks.h"
-#include "codegen/ir/builder.h"
 #include "codegen/passes/axis_classes.h"
+#include "codegen/passes/index_parts.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -34,60 +33,8 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kLeastExtent = 16;   // of a part
-constexpr int64_t kRowsOfGroup = 64;   // that products of a warpgroup want
-constexpr size_t kMostClones = 10000;  // of index arithmetic
-
-// ------------------------------------------------------------------------------------- index arithmetic for each user
-
-// Whether the value can be had for any rows without data movement: it follows from arange, constants and scalars.
-bool is_free(const Value* v, std::unordered_map<const Value*, bool>& known) {
-  if (!v->type.is_tile()) return true;
-  const auto [it, is_new] = known.try_emplace(v, false);
-  if (!is_new || !v->def) return it->second;
-  const Op& op = *v->def;
-  const bool computed = op.has(Elementwise) || op.opcode == Opcode::Splat || op.opcode == Opcode::Arange ||
-                        op.opcode == Opcode::Constant || op.opcode == Opcode::Unset ||
-                        op.opcode == Opcode::ExpandDims || op.opcode == Opcode::Broadcast || op.opcode == Opcode::Trans;
-  const bool found =
-      computed && op.has(Pure) && op.results.size() == 1 &&
-      std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* x) { return !x || is_free(x, known); });
-  return known[v] = found;
-}
-
-// Gives each user of such a value one of its own, so that rows and columns that begin with the same arange part.
-// False where that would take too many.
-bool part_users(Func& func) {
-  struct Use {
-    Op* op;
-    size_t operand;
-  };
-  std::unordered_map<const Value*, std::vector<Use>> uses;
-  std::vector<Op*> ops;
-  walk(func.body, [&](Op& op) {
-    ops.push_back(&op);
-    for (size_t i = 0; i < op.operands.size(); ++i)
-      if (op.operands[i] && op.operands[i]->type.is_tile()) uses[op.operands[i]].push_back({&op, i});
-  });
-  std::unordered_map<const Value*, bool> known;
-  size_t clones = 0;
-  for (size_t at = ops.size(); at-- > 0;) {  // users before what they use
-    Op& op = *ops[at];
-    if (op.results.size() != 1 || !op.result()->type.is_tile() || !is_free(op.result(), known)) continue;
-    const std::vector<Use> of = uses[op.result()];
-    for (size_t i = 1; i < of.size(); ++i) {
-      if (++clones > kMostClones) return false;
-      Builder here;
-      here.set_before(&op);
-      ValueMap map;
-      Op* own = here.insert(clone_op(op, map));
-      of[i].op->operands[of[i].operand] = own->result();
-      for (size_t k = 0; k < own->operands.size(); ++k)
-        if (own->operands[k] && own->operands[k]->type.is_tile()) uses[own->operands[k]].push_back({own, k});
-    }
-  }
-  return true;
-}
+constexpr int64_t kLeastExtent = 16;  // of a part
+constexpr int64_t kRowsOfGroup = 64;  // that products of a warpgroup want
 
 // ------------------------------------------------------------------------------------------------------------ division
 
@@ -230,8 +177,8 @@ class Divider {
         if (shorter) write_number(op);
         return;
       case Opcode::Hint:
-        if (divided) weaken(op, size_t(parts_.at(op.result())));
-        if (shorter) drop(op, lost_.at(op.result()));
+        if (divided) weaken_hint(op, size_t(parts_.at(op.result())));
+        if (shorter) drop_hint(op, size_t(lost_.at(op.result())));
         return;
       case Opcode::ExpandDims:
         if (shorter) write_expand_dims(op);
@@ -253,15 +200,9 @@ class Divider {
 
   // The numbers of the block's own rows.
   void write_arange(Op& op) {
-    const int64_t extent = op.result()->type.shape[0], start = op.get(attr::start);
-    Builder build;
-    build.set_after(&op);
-    build.set_loc(op.loc);
-    Value* own = build.mul(block_, build.constant(Type::scalar(Elem::I32), extent));
-    Value* sum = build.create(Opcode::Add, {op.result(), build.splat(own, {extent})})->result();
-    op.set(attr::end, start + extent);
-    replace_uses(func_.body, op.result(), sum);
-    sum->def->operands[0] = op.result();
+    begin_range(func_, op, [&](Builder& build) {
+      return build.mul(block_, build.constant(Type::scalar(Elem::I32), op.result()->type.shape[0]));
+    });
   }
 
   // The one number of the block; of a range of extent 1, that one.
@@ -318,30 +259,6 @@ class Divider {
                     ->result();
     }
     op.set(attr::axis, int64_t(0));
-  }
-
-  // What is promised of runs that are longer than a part holds of its part.
-  static void weaken(Op& op, size_t axis) {
-    const int64_t extent = op.result()->type.shape[axis];
-    change_lists(op, axis, [&](Ints& numbers, bool divisor) {
-      numbers[axis] = divisor ? std::gcd(numbers[axis], extent) : std::min(numbers[axis], extent);
-    });
-  }
-  // What is promised of all rows says little of one.
-  static void drop(Op& op, int axis) {
-    change_lists(op, size_t(axis), [&](Ints& numbers, bool) { numbers.clear(); });
-  }
-  template <class Change>
-  static void change_lists(Op& op, size_t axis, const Change& change) {
-    auto change_one = [&](auto key, bool divisor) {
-      Ints numbers = op.get(key);
-      if (numbers.size() <= axis) return;
-      change(numbers, divisor);
-      op.set(key, std::move(numbers));
-    };
-    change_one(attr::divisibility, true);
-    change_one(attr::contiguity, false);
-    change_one(attr::constancy, false);
   }
 
   Func& func_;

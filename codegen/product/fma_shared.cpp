@@ -26,7 +26,7 @@ using lower::Regs;
 // Products of a thread from which on its operands fill registers: with 16 sums and a K of 16, 128 of them. What lies in
 // places in shared memory is read from there when it is multiplied, without a copy and a barrier in between, and fills
 // registers later.
-constexpr int64_t kLeastProducts = 256, kLeastOfPlaces = 2048;
+constexpr int64_t kLeastProducts = 256, kLeastOfPlaces = 4096;
 constexpr int64_t kMostBytes = 64 << 10;
 // Rows of A begin in other banks, as lanes read elements of several rows at a time.
 constexpr int64_t kAccessBytes = 16;

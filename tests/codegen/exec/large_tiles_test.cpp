@@ -50,6 +50,7 @@ TEST(LargeTiles, RemaindersFollowFromQuotients) {
 TEST(LargeTiles, LoadsSetConstants) {
   const Kernel kernel = kernel_of("out_ptr, x_ptr, n, BLOCK: tl.constexpr",
                                   "    at = tl.arange(0, BLOCK)\n"
+                                  "    tl.debug_barrier()  # so the tile stays whole\n"
                                   "    x = tl.load(x_ptr + at, mask=at % 7 < n, other=-1.5)\n"
                                   "    tl.store(out_ptr + at, x)\n");
   auto ptx = [&](int block) {
@@ -69,6 +70,7 @@ TEST(LargeTiles, LoadsSetConstants) {
 TEST(LargeTiles, LongFunctionsStayFunctions) {
   const Kernel kernel = kernel_of("out_ptr, x_ptr, BLOCK: tl.constexpr",
                                   "    at = tl.arange(0, BLOCK)\n"
+                                  "    tl.debug_barrier()  # so the tile stays whole\n"
                                   "    tl.store(out_ptr + at, tl.load(x_ptr + at) % 3.7)\n");
   auto options = [](int block) { return LaunchOptions{.constexprs = {{"BLOCK", block}}, .num_warps = 1}; };
   auto ptx = [&](int block) {
@@ -105,6 +107,42 @@ TEST(LargeTiles, ManyInstructionsAreFolded) {
   EXPECT_EQ(count(ptx, "(mul|mad)\\.lo\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "shr\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "selp"), 0);
+}
+
+// Rows of which registers hold but a few are computed in a loop, some at a time; with a row's statistics, a reshaped
+// tile, in place, and in a loop of the program's own.
+TEST(LargeTiles, RowsAreComputedInParts) {
+  const Kernel kernel = kernel_of("out_ptr, sums_ptr, x_ptr, rounds, ROWS: tl.constexpr, COLS: tl.constexpr",
+                                  "    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLS)\n"
+                                  "    at = rows[:, None] * COLS + cols[None, :]\n"
+                                  "    x = tl.load(x_ptr + at)\n"
+                                  "    tl.store(x_ptr + at, x * 2)\n"
+                                  "    weight = tl.sum(tl.where(cols % 2 == 0, 1.0, 0.0))\n"
+                                  "    for i in range(rounds):\n"
+                                  "        groups = tl.sum(tl.reshape(x, (ROWS, COLS // 4, 4)), axis=2)\n"
+                                  "        tl.store(sums_ptr + i * ROWS + rows, tl.sum(groups, axis=1) * weight + i)\n"
+                                  "    tl.store(out_ptr + at, x - tl.sum(x, axis=1)[:, None])\n");
+  constexpr int kRows = 32, kCols = 1024, kRounds = 3;
+  const LaunchOptions options{.constexprs = {{"ROWS", kRows}, {"COLS", kCols}}, .num_warps = 2};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats, kFloats, kInt}, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "ld\\.global"), 64 / 4) << ptx;
+
+  auto device = default_device();
+  std::vector<float> x(kRows * kCols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i % 23) - 11;
+  Buffer from(*device, x), out(*device, x.size() * sizeof(float)), sums(*device, kRows * kRounds * sizeof(float));
+  kernel.launch(*device, {1}, options, out.as<float>(), sums.as<float>(), from.as<float>(), kRounds);
+  const std::vector<float> doubled = from.download<float>(), rest = out.download<float>(),
+                           found = sums.download<float>();
+  for (int row = 0; row < kRows; ++row) {
+    float sum = 0;
+    for (int col = 0; col < kCols; ++col) sum += x[size_t(row * kCols + col)];
+    for (int i = 0; i < kRounds; ++i) ASSERT_EQ(found[size_t(i * kRows + row)], sum * (kCols / 2) + float(i)) << row;
+    for (size_t at = size_t(row * kCols), end = at + kCols; at < end; ++at) {
+      ASSERT_EQ(doubled[at], 2 * x[at]);
+      ASSERT_EQ(rest[at], x[at] - sum);
+    }
+  }
 }
 
 }  // namespace

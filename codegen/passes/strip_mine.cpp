@@ -1,0 +1,231 @@
+// Computes tiles that are much too large for the registers part by part.
+//
+// A program that loads tiles of hundreds of elements a thread, computes with them and stores them would keep most of
+// them in memory, in code that is as long as the tiles are large. Where its rows (or columns) have nothing to do with
+// each other, it goes over them in a loop, whose tiles have as many rows as fit:
+//
+//   rows = arange 0..64                             for first = 0, 4, ..., 60:
+//   y = exp(load(x + rows * 4096 + columns))   ->     rows = first + arange 0..4
+//   store(out + rows * 4096 + columns, y)             y = exp(load(x + rows * 4096 + columns))
+//                                                     store(out + rows * 4096 + columns, y)
+//
+// Which axes go together, and whether an op needs more of one than its own element, AxisClasses says. What has no such
+// axis is computed once, ahead of the loop.
+//
+// The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
+// write what other rows access: bases of what is written are those of no other access, unless it has the very same
+// pointers and stands in no loop. Programs that order memory, that print, assert, or multiply matrices stay as they
+// are.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/global_order.h"
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/passes/axis_classes.h"
+#include "codegen/passes/index_parts.h"
+#include "codegen/passes/passes.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+// Elements of a thread from which on registers do not hold a tile, whatever its type is, and how many of a part they
+// should hold beside some others like it; and may.
+constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
+// Elements of a part along an axis along which neighbours in memory lie.
+constexpr int64_t kLeastContiguous = 64;
+
+// A program's accesses to global memory.
+struct Access {
+  const Op* op;
+  const Value* base;  // null: not known
+  bool writes, in_loop;
+};
+
+bool is_in_loop(const Op& op) {
+  for (const Op* around = op.parent->parent; around; around = around->parent->parent)
+    if (around->opcode == Opcode::For || around->opcode == Opcode::While) return true;
+  return false;
+}
+
+// All of them; nullopt where an op does more than to access memory.
+std::optional<std::vector<Access>> accesses_of(const Func& func) {
+  std::vector<Access> accesses;
+  std::vector<const Value*> written;
+  bool understood = !orders_memory(func.body, written);
+  walk(func.body, [&](const Op& op) {
+    const bool writes = op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
+    if (writes || op.opcode == Opcode::Load)
+      accesses.push_back({&op, pointer_base(op.operands[0]), writes, is_in_loop(op)});
+    else
+      understood &= !op.has(Writes) && !op.has(ReadsGlobal) && !is_product(op);
+  });
+  if (!understood) return std::nullopt;
+  return accesses;
+}
+
+// Whether rows may be computed one after the other.
+bool are_apart(const std::vector<Access>& accesses) {
+  GlobalOrder order(1);
+  auto apart = [&](const Access& writing, const Access& other) {
+    if (writing.op == other.op) return !writing.in_loop || !order.is_scattered(writing.op->operands[0]);
+    if (writing.base && other.base && writing.base != other.base) return true;
+    return writing.op->operands[0] == other.op->operands[0] && !writing.in_loop && !other.in_loop;
+  };
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& a) {
+    return !a.writes || std::all_of(accesses.begin(), accesses.end(), [&](const Access& b) { return apart(a, b); });
+  });
+}
+
+class StripMine {
+ public:
+  explicit StripMine(Func& func) : func_(func), threads_(32 * func.num_warps()) {}
+
+  /// Whether there are tiles to divide, and rows are apart.
+  bool is_wanted() {
+    if (most_of_thread({}, 1) < kTooMany) return false;
+    const auto accesses = accesses_of(func_);
+    return accesses && are_apart(*accesses);
+  }
+
+  void run() {
+    AxisClasses classes(func_);
+    AxisAnalysis axes(func_);
+    for (const int64_t enough : {kWanted, kMost}) {
+      for (const Axis& axis : axes_of_large_tiles())
+        if (divide(classes, axes, classes.find(axis), enough)) return write();
+    }
+  }
+
+ private:
+  // Tiles that registers hold as such: not those of indices, which mostly differ by constants.
+  std::vector<const Value*> held_tiles() const {
+    std::vector<const Value*> tiles;
+    walk(func_.body, [&](const Op& op) {
+      const Value* v = op.opcode == Opcode::Load                                      ? op.result()
+                       : op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ? op.operand(1)
+                       : op.opcode == Opcode::Reduce                                  ? op.operand(0)
+                                                                                      : nullptr;
+      if (v && v->type.is_tile()) tiles.push_back(v);
+    });
+    return tiles;
+  }
+
+  using Parts = std::unordered_map<const Value*, int>;  // tiles that are divided, and along which axis
+  int64_t most_of_thread(const Parts& divided, int64_t parts) const {
+    int64_t most = 0;
+    for (const Value* v : held_tiles())
+      most = std::max(most, v->type.num_elements() / (divided.contains(v) ? parts : 1) / threads_);
+    return most;
+  }
+
+  bool is_large(const Value* v) const { return v->type.num_elements() >= kTooMany * threads_; }
+  std::vector<Axis> axes_of_large_tiles() const {
+    std::vector<Axis> axes;
+    for (const Value* v : held_tiles())
+      if (is_large(v))
+        for (int axis = 0; axis < v->type.rank(); ++axis) axes.push_back({v, axis});
+    return axes;
+  }
+
+  // Divides by the fewest parts that leave a thread `enough` elements of a tile at most.
+  bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, int64_t enough) {
+    if (!classes.can_divide(found, 1, 1)) return false;
+    Parts divided;
+    for (const Axis& axis : classes.members(found)) divided[axis.of] = axis.number;
+    if (!writes_parts(divided)) return false;
+    const int64_t least = least_extent(axes, divided);
+    for (int64_t parts = 2; classes.can_divide(found, parts, least); parts *= 2) {
+      if (most_of_thread(divided, parts) > enough) continue;
+      tiles_ = std::move(divided), parts_ = parts;
+      return true;
+    }
+    return false;
+  }
+
+  bool writes_parts(const Parts& divided) const {
+    bool all = true;
+    walk(func_.body, [&](const Op& op) {
+      if (op.has(WritesGlobal)) all &= divided.contains(op.operand(0));
+    });
+    return all;
+  }
+
+  // Of a part along which large tiles lie in memory.
+  int64_t least_extent(const AxisAnalysis& axes, const Parts& divided) const {
+    int64_t least = 1;
+    for (const auto& [v, axis] : divided)
+      if (v->type.pointer && is_large(v) && axes.info(v).contiguity[size_t(axis)] > 1) least = kLeastContiguous;
+    return least;
+  }
+
+  // The loop, with all ops that have part in the division or follow from those.
+  void write() {
+    const std::vector<Op*> inside = ops_inside();
+    Builder build;
+    build.set_before(func_.body.terminator());
+    build.set_loc(inside.front()->loc);
+    auto number = [&](int64_t value) { return build.constant(Type::scalar(Elem::I32), value); };
+    const auto [any, axis] = *tiles_.begin();
+    const int64_t extent = any->type.shape[size_t(axis)];
+    Op* loop = build.create(Opcode::For, {number(0), number(extent), number(extent / parts_)}, {},
+                            {{attr::num_stages, int64_t(1)}});
+    first_ = loop->regions[0]->add_arg(Type::scalar(Elem::I32));
+    Builder body(loop->regions[0].get());
+    Op* end = body.create(Opcode::Yield, {});
+    for (const auto& [value, divided] : tiles_) const_cast<Value*>(value)->type.shape[size_t(divided)] /= parts_;
+    for (Op* op : inside) move_before(*op, *end);
+    std::vector<Op*> ops;
+    walk(*loop->regions[0], [&](Op& op) { ops.push_back(&op); });
+    for (Op* op : ops) rewrite(*op);
+  }
+
+  void rewrite(Op& op) {
+    if (op.results.empty() || !tiles_.contains(op.result())) return;
+    if (op.opcode == Opcode::Arange) begin_range(func_, op, [&](Builder&) { return first_; });
+    if (op.opcode == Opcode::Hint) weaken_hint(op, size_t(tiles_.at(op.result())));
+  }
+
+  std::vector<Op*> ops_inside() const {
+    std::vector<Op*> inside;
+    std::unordered_set<const Value*> made;
+    for (const auto& top : func_.body.ops) {
+      if (top->has(Terminator)) break;
+      bool is_inside = false;
+      walk_op(*top, [&](const Op& op) {
+        for (const Value* v : op.operands) is_inside |= v && (tiles_.contains(v) || made.contains(v));
+        for (const auto& v : op.results) is_inside |= tiles_.contains(v.get());
+      });
+      if (!is_inside) continue;
+      inside.push_back(top.get());
+      for (const auto& v : top->results) made.insert(v.get());
+    }
+    return inside;
+  }
+  static void walk_op(const Op& op, const std::function<void(const Op&)>& visit) {
+    visit(op);
+    for (const auto& region : op.regions) walk(*region, visit);
+  }
+
+  Func& func_;
+  const int64_t threads_;
+  Parts tiles_;
+  int64_t parts_ = 1;
+  Value* first_ = nullptr;  // of the part's rows
+};
+
+}  // namespace
+
+void passes::strip_mine(Func& func, PassContext& context) {
+  if (func.num_ctas() > 1) return;
+  StripMine strips(func);
+  if (!strips.is_wanted()) return;
+  if (part_users(func)) strips.run();
+  canonicalize(func, context);
+}
+
+}  // namespace tegula
