@@ -14,8 +14,8 @@
 //
 // The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
 // write what other rows access: bases of what is written are those of no other access, unless it has the very same
-// pointers and stands in no loop. Programs that order memory, that print, assert, or multiply matrices stay as they
-// are.
+// pointers, divided alike, and stands in no loop. Programs that order memory, that print, assert, or multiply matrices
+// stay as they are.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -68,17 +68,23 @@ std::optional<std::vector<Access>> accesses_of(const Func& func) {
   return accesses;
 }
 
-// Whether rows may be computed one after the other.
-bool are_apart(const std::vector<Access>& accesses) {
+// Accesses, one of which writes, through the same pointers: they must be divided alike.
+using Pairs = std::vector<std::pair<const Op*, const Op*>>;
+
+// Whether rows may be computed one after the other, if these pairs are divided alike; nullopt where they may not.
+std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
   GlobalOrder order(1);
-  auto apart = [&](const Access& writing, const Access& other) {
-    if (writing.op == other.op) return !writing.in_loop || !order.is_scattered(writing.op->operands[0]);
-    if (writing.base && other.base && writing.base != other.base) return true;
-    return writing.op->operands[0] == other.op->operands[0] && !writing.in_loop && !other.in_loop;
-  };
-  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& a) {
-    return !a.writes || std::all_of(accesses.begin(), accesses.end(), [&](const Access& b) { return apart(a, b); });
-  });
+  Pairs pairs;
+  for (const Access& a : accesses) {
+    if (!a.writes) continue;
+    if (a.in_loop && order.is_scattered(a.op->operands[0])) return std::nullopt;
+    for (const Access& b : accesses) {
+      if (a.op == b.op || (a.base && b.base && a.base != b.base)) continue;
+      if (a.op->operands[0] != b.op->operands[0] || a.in_loop || b.in_loop) return std::nullopt;
+      pairs.emplace_back(a.op, b.op);
+    }
+  }
+  return pairs;
 }
 
 class StripMine {
@@ -89,7 +95,10 @@ class StripMine {
   bool is_wanted() {
     if (most_of_thread({}, 1) < kTooMany) return false;
     const auto accesses = accesses_of(func_);
-    return accesses && are_apart(*accesses);
+    if (!accesses) return false;
+    const auto pairs = find_pairs(*accesses);
+    if (pairs) pairs_ = *pairs;
+    return pairs.has_value();
   }
 
   void run() {
@@ -132,12 +141,20 @@ class StripMine {
     return axes;
   }
 
-  // Divides by the fewest parts that leave a thread `enough` elements of a tile at most.
+  // Divides by the fewest parts that leave a thread `enough` elements of a tile at most. What else the program writes
+  // is divided with it, along axes as long.
   bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, int64_t enough) {
-    if (!classes.can_divide(found, 1, 1)) return false;
     Parts divided;
-    for (const Axis& axis : classes.members(found)) divided[axis.of] = axis.number;
-    if (!writes_parts(divided)) return false;
+    if (!add(classes, found, divided)) return false;
+    const auto [any, number] = *divided.begin();
+    const int64_t extent = any->type.shape[size_t(number)];
+    walk(func_.body, [&](const Op& op) {
+      if (!op.has(WritesGlobal)) return;
+      const Value* pointers = op.operand(0);
+      for (int axis = 0; axis < pointers->type.rank() && !divided.contains(pointers); ++axis)
+        if (pointers->type.shape[size_t(axis)] == extent) add(classes, classes.find({pointers, axis}), divided);
+    });
+    if (!is_sound(divided)) return false;
     const int64_t least = least_extent(axes, divided);
     for (int64_t parts = 2; classes.can_divide(found, parts, least); parts *= 2) {
       if (most_of_thread(divided, parts) > enough) continue;
@@ -147,12 +164,26 @@ class StripMine {
     return false;
   }
 
-  bool writes_parts(const Parts& divided) const {
-    bool all = true;
+  // False where the axes cannot be divided, or one of their tiles is along another axis.
+  static bool add(AxisClasses& classes, size_t found, Parts& divided) {
+    if (!classes.can_divide(found, 1, 1)) return false;
+    const std::vector<Axis> members = classes.members(found);
+    if (std::any_of(members.begin(), members.end(), [&](const Axis& axis) { return divided.contains(axis.of); }))
+      return false;
+    for (const Axis& axis : members) divided[axis.of] = axis.number;
+    return true;
+  }
+
+  // Whether all that is written is divided, and alike where pointers are the same.
+  bool is_sound(const Parts& divided) const {
+    bool sound = true;
     walk(func_.body, [&](const Op& op) {
-      if (op.has(WritesGlobal)) all &= divided.contains(op.operand(0));
+      if (op.has(WritesGlobal)) sound &= divided.contains(op.operand(0));
     });
-    return all;
+    return sound && std::all_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
+             const auto a = divided.find(pair.first->operand(0)), b = divided.find(pair.second->operand(0));
+             return a != divided.end() && b != divided.end() && a->second == b->second;
+           });
   }
 
   // Of a part along which large tiles lie in memory.
@@ -213,6 +244,7 @@ class StripMine {
 
   Func& func_;
   const int64_t threads_;
+  Pairs pairs_;
   Parts tiles_;
   int64_t parts_ = 1;
   Value* first_ = nullptr;  // of the part's rows
