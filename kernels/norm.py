@@ -37,7 +37,7 @@ def configs():
             for eviction in ["", "evict_last"]:
                 whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
                 found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
-        for stages in [1, 2, 3]:
+        for stages in [1, 2, 3] if warps < 32 else [1, 2]:
             found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:

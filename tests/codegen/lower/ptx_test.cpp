@@ -386,8 +386,11 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
        "norm",
        {{"CENTER", Constexpr(true)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
        {"scale_ptr", "scales_ptr"}},
-      {"elementwise.py", "affine", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}}, {}},
-      {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"FLAT", Constexpr(true)}}, {}},
+      {"elementwise.py",
+       "affine",
+       {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(false)}, {"ALIGNED", Constexpr(true)}},
+       {}},
+      {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(true)}}, {}},
   };
   struct Compilation {
     std::string label;

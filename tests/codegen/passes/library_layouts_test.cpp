@@ -73,10 +73,10 @@ constexpr Case kCases[] = {
      4},
     {"kernels/elementwise.py", "affine",
      "out_ptr=*f16 x_ptr=*f16 bias_ptr=*f16 scale_ptr=*f16 offset_ptr=*f16=0 ACTIVATION=silu ROWS=4 COLS=1024 "
-     "EVICTION= EVEN=1",
+     "EVICTION= EVEN=1 RUNS=0 ALIGNED=1",
      4},
     {"kernels/elementwise.py", "glu",
-     "out_ptr=*bf16 gate_ptr=*bf16 up_ptr=*bf16 ACTIVATION=silu ROWS=1 COLS=2048 EVICTION= EVEN=1 FLAT=1", 4},
+     "out_ptr=*bf16 gate_ptr=*bf16 up_ptr=*bf16 ACTIVATION=silu ROWS=1 COLS=2048 EVICTION= EVEN=1 RUNS=1", 4},
     {"bench/attention_kernels.py", "forward",
      "out=*f16 lse=*f32 Q=*f16 K=*f16 V=*f16 scale=f32 D=128 CAUSAL=1 BLOCK_M=128 BLOCK_N=64", 8},
     {"bench/attention_kernels.py", "backward_dkdv",
