@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 import harness
+import peer_kernels
 from side_by_side import tegula
 
 entries = tegula.kernels
@@ -37,7 +38,7 @@ class Case:
 
 class Weights(Case):
     """M rows times weights of 8 or 4 bits; beside them torch's product of weights in 16 bits, its int4 kernel, and what torch.compile
-    makes of dequantisation and product."""
+    makes of dequantisation and product, and for one row a tuned Triton kernel."""
 
     def __init__(self, m, n, k, kind, group=0, dtype=torch.float16):
         self.name = f"{kind}{f' in groups of {group}' if group else ''} weights {m}x{n}x{k} {str(dtype)[6:]}"
@@ -82,6 +83,10 @@ class Weights(Case):
             packed = [torch._convert_weight_to_int4pack(w, 8) for w in self.w]
             scales = torch.ones(self.groups, self.n, 2, device="cuda", dtype=torch.bfloat16)
             yield "torch int4", [lambda w=w: torch._weight_int4pack_mm(a, w, self.group, scales) for w in packed]
+        if self.kind == "int4" and self.group and self.m == 1:
+            out = torch.zeros(self.n, device="cuda")
+            grid = lambda config: (self.n // config["N_TILE"], config["SPLITS"])
+            yield "Triton", [lambda w=w: peer_kernels.int4_row[grid](out, self.a, w, self.scales, self.n, self.k, self.group) for w in self.w]
         whole = [self.dense(w, self.scales, self.dtype) for w in self.w[:max(1, self.sets // (4 if self.kind == "int4" else 2))]]
         yield "16 bits", [lambda i=i: self.a @ whole[i % len(whole)].T for i in range(self.sets)]
 

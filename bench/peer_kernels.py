@@ -121,3 +121,31 @@ def gemm_descriptors_transposed(c, a, b, M, N, K, FORM: tl.constexpr, BLOCK_M: t
             y = b.load([n * BLOCK_N, k * BLOCK_K])
             acc = tl.dot(x, y.T, acc)
         c.store([m * BLOCK_M, n * BLOCK_N], gelu(acc, FORM).to(c.dtype))
+
+
+def int4_configs():
+    found = []
+    for n, k, splits, warps, stages in [(8, 1024, 1, 4, 3), (4, 1024, 1, 4, 3), (4, 2048, 1, 4, 2), (8, 512, 2, 4, 3), (16, 512, 4, 4, 3),
+                                        (2, 2048, 1, 4, 2), (4, 512, 1, 2, 3), (2, 1024, 1, 2, 3), (1, 2048, 1, 2, 3)]:
+        found.append(triton.Config({"N_TILE": n, "K_TILE": k, "SPLITS": splits}, num_warps=warps, num_stages=stages))
+    return found
+
+
+@triton.autotune(configs=int4_configs(), key=["N", "K"], reset_to_zero=["out"])
+@triton.jit
+def int4_row(out, a, w, scales, N, K, GROUP: tl.constexpr, N_TILE: tl.constexpr, K_TILE: tl.constexpr, SPLITS: tl.constexpr):
+    """A row times weights of 4 bits, -8 to 7, two in a byte. out: fp32; with several SPLITS it is zero before."""
+    row = tl.program_id(0) * N_TILE + tl.arange(0, N_TILE)
+    acc = tl.zeros([N_TILE, K_TILE // 2], tl.float32)
+    for step in range(tl.program_id(1), K // K_TILE, SPLITS):
+        at = step * (K_TILE // 2) + tl.arange(0, K_TILE // 2)
+        pair = tl.load(w + row[:, None] * (K // 2) + at[None, :]).to(tl.int32)
+        scale = tl.load(scales + row[:, None] * (K // GROUP) + (2 * at // GROUP)[None, :]).to(tl.float32)
+        even = tl.load(a + 2 * at).to(tl.float32)[None, :]
+        odd = tl.load(a + 2 * at + 1).to(tl.float32)[None, :]
+        acc += ((((pair & 15) ^ 8) - 8).to(tl.float32) * even + (((pair >> 4) ^ 8) - 8).to(tl.float32) * odd) * scale
+    total = tl.sum(acc, axis=1)
+    if SPLITS == 1:
+        tl.store(out + row, total)
+    else:
+        tl.atomic_add(out + row, total)

@@ -164,8 +164,10 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
       return value(call[source.operand]);
     case Source::Kind::RowsClass:
       return rows_class(num_sms, call);
-    case Source::Kind::RowClass:
-      return integer(call.extent("M") <= 2 ? call.extent("M") : row_class(call.extent("M")));
+    case Source::Kind::RowClass: {
+      const int64_t m = call.extent("M");
+      return integer(m <= 2 ? m : m <= 8 ? 8 : row_class(m));
+    }
     case Source::Kind::Partials:
       return Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     case Source::Kind::Counters:

@@ -7,10 +7,11 @@ W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 fo
 are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (zeros are,
 to A's type, in which integers up to 128 are exact).
 
-The transposed product W A^T is computed, whose instructions take 8 rows of A and more. One or two rows of A are multiplied without
-tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the
-sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that is done adds up their sums in
-order, so that results are the same in every run.
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 16 rows a thread may take its part of W
+from memory in PIECES of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. One or
+two rows of A times weights with small groups are multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of
+BLOCK_N rows of W, and no thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of
+a tile; the last one that is done adds up their sums in order, so that results are the same in every run.
 """
 
 import triton
@@ -24,8 +25,8 @@ from tiles import activate
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, programs):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages}
+def tile(m, n, k, warps, stages, programs, pieces=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "PIECES": pieces}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -34,6 +35,10 @@ def configs():
     for n, k, warps, stages in [(8, 2048, 2, 3), (8, 2048, 2, 2), (4, 1024, 1, 3), (4, 2048, 2, 2), (8, 1024, 1, 3), (8, 512, 1, 1),
                                 (2, 1024, 2, 1), (2, 2048, 4, 1), (8, 2048, 4, 1), (4, 512, 1, 1), (4, 1024, 2, 1), (1, 64, 1, 1)]:
         found.append(tile(1, n, k, warps, stages, 4))
+    for m in [8, 16]:
+        for n, k, stages in [(32, 128, 2), (64, 128, 2), (32, 128, 1), (64, 128, 1), (16, 128, 2), (32, 256, 1), (16, 256, 1)]:
+            for programs in [8, 16]:
+                found.append(tile(m, n, k, 1, stages, programs, True))
     for m in [16, 32, 48, 64]:
         for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
                                       (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
@@ -49,12 +54,15 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many; one or two rows without tensor cores."""
-    if named_args["M"] <= 2:
+    """Tiles that hold all rows of A, or 96 and more of many; for one or two rows and small groups those without tensor cores."""
+    if named_args["M"] <= 2 and named_args["GROUP"] in [32, 64]:
         # A thread's piece of W lies in one group.
         rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
         wide = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
         return wide if len(wide) > 0 else rows[-1:]
+    if named_args["M"] <= 8:
+        few = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
+        return [c for c in few if c.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"])]
     rows = row_class(named_args["M"])
     kept = []
     for config in configs:
@@ -71,27 +79,43 @@ def fitting(configs, named_args, **kwargs):
 
 @triton.jit
 def pairs_of_words(word, bias, TYPE: tl.constexpr, SIGNED: tl.constexpr):
-    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, plus `bias` (two of TYPE in a word): pairs of TYPE. As the low
-    bits of 1024 (128 in bfloat16) and 8 more if they are signed they become floats."""
-    HALF: tl.constexpr = TYPE == tl.float16
-    ONES: tl.constexpr = (0x64086408 if SIGNED else 0x64006400) if HALF else (0x43084308 if SIGNED else 0x43004300)
-    FMA: tl.constexpr = "fma.rn.f16x2" if HALF else "fma.rn.bf16x2"
-    ONE: tl.constexpr = 0x3C003C00 if HALF else 0x3F803F80
-    ASM: tl.constexpr = f"""{{
-        .reg .b32 w<4>, one;
-        mov.b32 one, {ONE};
-        shr.u32 w1, $4, 4;
-        shr.u32 w2, $4, 8;
-        shr.u32 w3, $4, 12;
-        lop3.b32 w0, $4, 0x000F000F, {ONES}, 0x6A;
-        lop3.b32 w1, w1, 0x000F000F, {ONES}, 0x6A;
-        lop3.b32 w2, w2, 0x000F000F, {ONES}, 0x6A;
-        lop3.b32 w3, w3, 0x000F000F, {ONES}, 0x6A;
-        {FMA} $0, w0, one, $5;
-        {FMA} $1, w1, one, $5;
-        {FMA} $2, w2, one, $5;
-        {FMA} $3, w3, one, $5;
-    }}"""
+    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, plus `bias` (two of TYPE in a word): pairs of TYPE. As bits of
+    1024 (128 in bfloat16), and with 8 more if they are signed, they become floats."""
+    EIGHT: tl.constexpr = "8" if SIGNED else "0"
+    if TYPE == tl.float16:
+        # In bits 4 to 7 numbers count 16 times as much: (1024 + 16 x) / 16.
+        ASM: tl.constexpr = f"""{{
+            .reg .b32 w<4>, next, one, part, high;
+            mov.b32 one, 0x3C003C00;
+            mov.b32 part, 0x2C002C00;
+            mov.b32 high, 0x63806380;
+            add.rn.f16x2 high, $5, high;
+            shr.u32 next, $4, 8;
+            lop3.b32 w0, $4, 0x000F000F, 0x640{EIGHT}640{EIGHT}, 0x6A;
+            lop3.b32 w1, $4, 0x00F000F0, 0x64{EIGHT}064{EIGHT}0, 0x6A;
+            lop3.b32 w2, next, 0x000F000F, 0x640{EIGHT}640{EIGHT}, 0x6A;
+            lop3.b32 w3, next, 0x00F000F0, 0x64{EIGHT}064{EIGHT}0, 0x6A;
+            fma.rn.f16x2 $0, w0, one, $5;
+            fma.rn.f16x2 $1, w1, part, high;
+            fma.rn.f16x2 $2, w2, one, $5;
+            fma.rn.f16x2 $3, w3, part, high;
+        }}"""
+    else:
+        ASM: tl.constexpr = f"""{{
+            .reg .b32 w<4>, one;
+            mov.b32 one, 0x3F803F80;
+            shr.u32 w1, $4, 4;
+            shr.u32 w2, $4, 8;
+            shr.u32 w3, $4, 12;
+            lop3.b32 w0, $4, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 w1, w1, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 w2, w2, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 w3, w3, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            fma.rn.bf16x2 $0, w0, one, $5;
+            fma.rn.bf16x2 $1, w1, one, $5;
+            fma.rn.bf16x2 $2, w2, one, $5;
+            fma.rn.bf16x2 $3, w3, one, $5;
+        }}"""
     return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r,r", [word, bias], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
 
 
@@ -179,9 +203,23 @@ def load_scales(scales_ptr, row, group, stride, mask):
 
 
 @triton.jit
+def in_fragments(x, FOUR_BITS: tl.constexpr):
+    """Columns of x in an order in which each piece of 16 bytes of a row of weights is what a thread holds of a tensor core's operand:
+    the K-steps' order does not matter as long as both operands have it."""
+    R: tl.constexpr = x.shape[0]
+    K: tl.constexpr = x.shape[1]
+    if FOUR_BITS:
+        WORDS: tl.constexpr = min(4, K // 32)
+        return tl.reshape(tl.permute(tl.reshape(x, [R, K // (32 * WORDS), 4, WORDS, 2, 4]), [0, 1, 3, 5, 2, 4]), [R, K])
+    else:
+        PAIRS: tl.constexpr = min(8, K // 8)
+        return tl.reshape(tl.permute(tl.reshape(x, [R, K // (8 * PAIRS), 4, PAIRS, 2]), [0, 1, 3, 2, 4]), [R, K])
+
+
+@triton.jit
 def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
              PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-             EVEN_K: tl.constexpr):
+             STAGES: tl.constexpr, PIECES: tl.constexpr, EVEN_K: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
@@ -193,7 +231,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     zero = tl.zeros([BLOCK_N, 1], tl.float32)
     if zeros_ptr is not None and GROUP == 0:
         zero = load_column(zeros_ptr, row, 0, zeros_stride, row < N)[:, None].to(tl.float32)
-    for step in range(begin, end):
+    for step in tl.range(begin, end, num_stages=STAGES):
         a_mask = (col < M)[:, None] & (depth < K - step * BLOCK_K)[None, :]
         a = tl.load(a_ptrs, mask=(col < M)[:, None] if EVEN_K else a_mask, other=0.0)
         if GROUP > 0:
@@ -201,6 +239,9 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
             if zeros_ptr is not None:
                 zero = load_column(zeros_ptr, row, step, zeros_stride, row < N)[:, None].to(tl.float32)
         b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
+        if PIECES:
+            a = in_fragments(a, b_ptr.dtype.element_ty == tl.uint8)
+            b = in_fragments(b, b_ptr.dtype.element_ty == tl.uint8)
         if GROUP > 0:
             acc += tl.dot(b, tl.trans(a)) * scale[:, None]
         else:
@@ -259,7 +300,7 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
     tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
 
 
-@triton.autotune(configs=configs(), key=["m_class", "N", "K"], prune_configs_by={"early_config_prune": fitting, "top_k": 12})
+@triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 12})
 @triton.heuristics({
     "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"],
     "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"]) == 0,
@@ -267,8 +308,8 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
 @triton.jit
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
-                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK_K: tl.constexpr,
-                   EVEN_K: tl.constexpr):
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, PIECES: tl.constexpr,
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles. Those of a tile leave their sums, and the last
     one sets the tile's counter back."""
     tiles_m = tl.cdiv(M, BLOCK_M)
@@ -287,17 +328,19 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
     else:
         acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
-                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K)
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, PIECES,
+                       EVEN_K)
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:
-        place = tl.arange(0, BLOCK_N)[:, None] * BLOCK_M + tl.arange(0, BLOCK_M)[None, :]
+        place = tl.arange(0, BLOCK_N)[:, None] + tl.arange(0, BLOCK_M)[None, :] * BLOCK_N
+        used = (col < M)[None, :]
         sums = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_N * BLOCK_M) + place
-        tl.store(sums + share * (BLOCK_N * BLOCK_M), acc)
+        tl.store(sums + share * (BLOCK_N * BLOCK_M), acc, mask=used)
         tl.debug_barrier()
         if tl.atomic_add(counters_ptr + program, 1) == splits - 1:
             acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
             for other in range(0, splits):
-                acc += tl.load(sums + other * (BLOCK_N * BLOCK_M), cache_modifier=".cg")
+                acc += tl.load(sums + other * (BLOCK_N * BLOCK_M), mask=used, other=0.0, cache_modifier=".cg")
             finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
             tl.store(counters_ptr + program, 0)

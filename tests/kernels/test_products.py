@@ -133,6 +133,9 @@ class QuantisedWeights(Case):
     def test_many_rows_and_few_columns(self):
         self.check(140, 65, 136, "int4", 0)
         self.check(97, 1, 8, "uint4", 0, "bf16", True)
+        self.check(12, 70, 296, "int4", 0, "bf16", True)
+        self.check(16, 33, 256, "int8", 128)
+        self.check(8, 48, 320, "uint4", 64, with_zeros=True)
         self.check(1, 1, 1, "int8", 0)
         self.check(2, 5, 0, "int8", 0)
         self.check(2, 33, 77, "int8", 32)
