@@ -6,9 +6,9 @@
 #include <array>
 #include <bit>
 
-#include "kernels/align_rows.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
+#include "kernels/lay_along.h"
 #include "kernels/library.h"
 #include "kernels/products.h"
 #include "kernels/recording.h"
@@ -40,18 +40,19 @@ double rate(int64_t alignment, bool along_k) {
   return along_k ? 30e6 : 150e6;
 }
 
-// The operands whose rows do not begin at multiples of 16 bytes, if copying them ahead of the product takes less time
-// than it saves. `along_k`: both lie along K.
-std::vector<AnyMatrix*> to_align(double operations, bool along_k, std::array<AnyMatrix, 2>& operands) {
+// The operands to copy ahead of the product, which then has rows along K that begin at multiples of 16 bytes: where
+// some operand's do not, if the copies take less time than they save.
+std::vector<Operand*> to_copy(double operations, std::array<Operand, 2>& operands) {
   constexpr double kCopied = 2.5e6, kLaunch = 3;  // bytes a microsecond, microseconds
-  std::vector<AnyMatrix*> found;
+  std::vector<Operand*> found;
   int64_t alignment = 16, bytes = 0;
-  for (AnyMatrix& x : operands) {
-    if (row_alignment(x) >= 16) continue;
+  for (Operand& x : operands) {
+    alignment = std::min(alignment, row_alignment(x.matrix));
+    if (is_aligned(x)) continue;
     found.push_back(&x);
-    alignment = std::min(alignment, row_alignment(x));
-    bytes += aligned_bytes(x);
+    bytes += copied_bytes(x);
   }
+  const bool along_k = operands[0].along_k && operands[1].along_k;
   const double saved = operations * (1 / rate(alignment, along_k) - 1 / rate(16, along_k));
   if (saved < kLaunch + 2 * double(bytes) / kCopied || bytes > kMostCopied) found.clear();
   return found;
@@ -93,35 +94,36 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
   if (call.same(c, a) || call.same(c, b)) call.refuse("out is an input, which other programs still read");
   const bool ta = options.transpose_a, tb = options.transpose_b;
   // A product without depth reads no operand, so that any address does.
-  std::array<AnyMatrix, 2> operands{a, b};
-  for (AnyMatrix& x : operands)
-    if (!x.address) x.address = c.address;
-  const std::vector<AnyMatrix*> unaligned = to_align(2.0 * double(m) * double(n) * double(k), !ta && tb, operands);
+  std::array<Operand, 2> operands{{{a, !ta}, {b, tb}}};
+  for (Operand& x : operands)
+    if (!x.matrix.address) x.matrix.address = c.address;
+  const std::vector<Operand*> copied = to_copy(2.0 * double(m) * double(n) * double(k), operands);
+  const int64_t depth = copied.empty() ? k : copied_depth(k);
   Arg partials = nullptr, counters = nullptr;
   std::shared_ptr<const void> owner;
   const bool divided = may_be_divided(m, n, k);
-  if (divided || !unaligned.empty()) {
+  if (divided || !copied.empty()) {
     const int64_t sums = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
     int64_t bytes = divided ? sums : 0;
-    for (const AnyMatrix* x : unaligned) bytes += aligned_bytes(*x);
+    for (const Operand* x : copied) bytes += copied_bytes(*x);
     Workspace workspace = device.workspace(stream, size_t(bytes));
     if (divided) {
       partials = Arg::pointer(workspace.partials, Elem::F32, size_t(sums));
       counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
     }
-    if (!unaligned.empty()) align_rows(device, unaligned, workspace.partials + uint64_t(divided ? sums : 0), stream);
+    if (!copied.empty()) lay_along(device, copied, workspace.partials + uint64_t(divided ? sums : 0), stream);
     owner = std::move(workspace.owner);
   }
-  const auto& [in_a, in_b] = operands;
-  return GemmCall{
-      {pointer(c), pointer(in_a), pointer(in_b), pointer(options.bias), integer(m), integer(n), integer(k),
-       integer(ta ? 1 : in_a.stride), integer(ta ? in_a.stride : 1), integer(tb ? 1 : in_b.stride),
-       integer(tb ? in_b.stride : 1), integer(c.stride), integer(1), integer(row_class(m)), partials, counters},
-      m,
-      n,
-      k,
-      device.info().num_sms,
-      std::move(owner)};
+  auto stride = [](const Operand& x, bool along_k) { return integer(x.along_k == along_k ? 1 : x.matrix.stride); };
+  const Operand &in_a = operands[0], &in_b = operands[1];
+  return GemmCall{{pointer(c), pointer(in_a.matrix), pointer(in_b.matrix), pointer(options.bias), integer(m),
+                   integer(n), integer(depth), stride(in_a, false), stride(in_a, true), stride(in_b, true),
+                   stride(in_b, false), integer(c.stride), integer(1), integer(row_class(m)), partials, counters},
+                  m,
+                  n,
+                  depth,
+                  device.info().num_sms,
+                  std::move(owner)};
 }
 
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream) {

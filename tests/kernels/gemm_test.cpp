@@ -14,9 +14,9 @@
 
 #include "codegen/exec/emulator.h"
 #include "codegen/target/target.h"
-#include "kernels/align_rows.h"
 #include "kernels/gemm_kernel.h"
 #include "kernels/kernels.h"
+#include "kernels/lay_along.h"
 #include "runtime/driver/driver.h"
 #include "runtime/stream.h"
 #include "runtime/workspace.h"
@@ -161,30 +161,26 @@ TEST(Gemm, BiasAndActivation) {
   }
 }
 
-TEST(AlignRows, CopiesMatricesWhoseRowsBeginAnywhere) {
-  for (const auto& [rows, cols] : {std::pair(19, 1037), {300, 7}, {1, 33}}) {
-    const TestMatrix<float16> a(rows, cols, 1), b(cols, rows, 2, 1);
-    Matrix<float16> shifted = b.view();  // an element further on
-    shifted.data += 1, shifted.cols -= 1;
-    detail::AnyMatrix x = a.view(), y = shifted;
-    EXPECT_EQ(detail::row_alignment(x), rows == 1 ? 16 : 2);
-    EXPECT_EQ(detail::row_alignment(y), 2);
-    const auto bytes = size_t(detail::aligned_bytes(x) + detail::aligned_bytes(y));
-    const Buffer copies(device(), std::vector<float16>(bytes / 2, float16(5.0f)));
-    detail::AnyMatrix* both[] = {&x, &y};
-    detail::align_rows(device(), both, copies.address(), nullptr);
+TEST(LayAlong, CopiesOperandsOfAnyStrides) {
+  for (const auto& [rows, depth] : {std::pair(19, 137), {130, 7}, {1, 33}}) {
+    const TestMatrix<float16> a(rows, depth, 1), b(depth, rows, 2, 1);
+    detail::Operand x{a.view(), true}, y{b.view(), false};
+    EXPECT_EQ(detail::row_alignment(x.matrix), rows == 1 ? 16 : 2);
+    EXPECT_FALSE(detail::is_aligned(x));
+    const auto elements = size_t(detail::copied_bytes(x) + detail::copied_bytes(y)) / 2;
+    const Buffer copies(device(), std::vector<float16>(elements, float16(5.0f)));
+    detail::Operand* both[] = {&x, &y};
+    detail::lay_along(device(), both, copies.address(), nullptr);
     const std::vector<float16> found = copies.download<float16>();
-    auto expect_equal = [&](const detail::AnyMatrix& copy, auto expected) {
-      EXPECT_EQ(detail::row_alignment(copy), 16);
-      int64_t wrong = 0;
-      for (int64_t r = 0; r < copy.rows; ++r)
-        for (int64_t c = 0; c < copy.stride; ++c)
-          wrong += float(found[size_t(int64_t(copy.address - copies.address()) / 2 + r * copy.stride + c)]) !=
-                   (c < copy.cols ? expected(r, c) : 5.0);
-      EXPECT_EQ(wrong, 0);
-    };
-    expect_equal(x, [&](int64_t r, int64_t c) { return a(r, c); });
-    expect_equal(y, [&](int64_t r, int64_t c) { return b(r, c + 1); });
+    int64_t place = 0, wrong = 0;
+    for (const detail::Operand* copy : both) {
+      EXPECT_TRUE(detail::is_aligned(*copy) && copy->along_k);
+      EXPECT_EQ(copy->matrix.cols, detail::copied_depth(depth));
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < copy->matrix.cols; ++k)
+          wrong += float(found[size_t(place++)]) != (k >= depth ? 0.0 : copy == &x ? a(r, k) : b(k, r));
+    }
+    EXPECT_EQ(wrong, 0);
   }
 }
 
@@ -203,6 +199,7 @@ TEST(Gemm, CopiesOperandsWhoseRowsAreNotAligned) {
   EXPECT_EQ(copied({1000, 704, 704}, false), std::pair(false, false));
   EXPECT_EQ(copied({1, 705, 705}, true), std::pair(false, false));
   check<float16, float16>({320, 321, 701}, false, true);
+  check<bfloat16, float>({801, 449, 401}, true, false);
 }
 
 TEST(Gemm, WithoutDepthTheBiasIsLeft) {
