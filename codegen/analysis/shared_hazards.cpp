@@ -199,6 +199,13 @@ class HazardWalk {
         state.written.insert(room_of(op.operand(1)));
         state.unfenced.insert(room_of(op.operand(1)));
         return;
+      case Opcode::SharedTranspose:
+        read(op, room_of(op.operand(0)), false, state);
+        write(op, room_of(op.operand(1)), false, state);
+        state.read.insert(room_of(op.operand(0)));
+        state.written.insert(room_of(op.operand(1)));
+        state.unfenced.insert(room_of(op.operand(1)));
+        return;
       case Opcode::BulkStore:  // nobody but the warps that hold a box uses its part of the place from here on
         return write(op, room_of(op.operand(2)), false, state);
       case Opcode::SharedRead:
