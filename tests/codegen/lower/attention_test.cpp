@@ -173,7 +173,7 @@ TEST(Attention, LengthsFromMemory) {
 // Products of fp8 read V with the keys of a dimension side by side: it is stored so, or transposed in shared memory.
 // Weights have four bits.
 TEST(Attention, Float8) {
-  constexpr int kHeads = 2, kDepth = 64, kLength = 256;
+  constexpr int kHeads = 2, kDepth = 64, kLength = 384;
   const auto count = size_t(kHeads * kLength * kDepth);
   std::vector<float> values[3], found;
   std::vector<float8e4nv> q, k, v, by_keys(count);
@@ -193,7 +193,7 @@ TEST(Attention, Float8) {
       kernel.launch(
           *device, {kLength / 128, kHeads},
           {.constexprs =
-               {{"D", kDepth}, {"CAUSAL", false}, {"BLOCK_M", 128}, {"BLOCK_N", 128}, {"V_BY_KEYS", is_by_keys}},
+               {{"D", kDepth}, {"CAUSAL", false}, {"BLOCK_M", 128}, {"BLOCK_N", 64}, {"V_BY_KEYS", is_by_keys}},
            .num_warps = 8,
            .num_stages = 2,
            .warp_specialize = 2},
@@ -307,7 +307,11 @@ constexpr Engines kEngines[] = {
     {"forward_persistent", "CAUSAL=1 ROWS=128 COLS=128 D=128", 8, true, true},
 };
 
-// Of a text with fp8: both products are of fp8, all copies in bulk; V in rows is transposed.
+bool has_line(const KernelImage& image, std::string_view by) {
+  return std::any_of(image.transfers.begin(), image.transfers.end(), [&](const Transfer& t) { return t.by == by; });
+}
+
+// Of a text with fp8: both products are of fp8, all copies in bulk; V in rows is transposed, and keeps nobody waiting.
 TEST(Attention, Float8IsMultipliedAsItIs) {
   for (bool is_by_keys : {true, false}) {
     const std::string arguments = fmt::format(
@@ -321,6 +325,7 @@ TEST(Attention, Float8IsMultipliedAsItIs) {
     EXPECT_GT(image.copy_warps, 0);
     EXPECT_NE(image.ptx.find("m64n128k32.f32.e4m3.e4m3"), std::string::npos);
     EXPECT_EQ(image.ptx.find("x4.trans") == std::string::npos, is_by_keys);
+    EXPECT_TRUE(has_line(image, "two groups of warps multiply in turns"));
     for (const char* other : {"m64n128k16", "mma.sync", "cp.async.c"})
       EXPECT_EQ(image.ptx.find(other), std::string::npos) << other;
   }
@@ -333,10 +338,6 @@ KernelImage compiled(const Engines& e, const char* type) {
   kernel_texts::Specialisation x = kernel_texts::specialisation(text, e.num_warps);
   x.options.num_stages = 2;
   return x.kernel.compile(x.types, x.options, "sm_90a");
-}
-
-bool has_line(const KernelImage& image, std::string_view by) {
-  return std::any_of(image.transfers.begin(), image.transfers.end(), [&](const Transfer& t) { return t.by == by; });
 }
 
 TEST(Attention, EachFormGetsItsEngines) {
