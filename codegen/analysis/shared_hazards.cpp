@@ -199,6 +199,14 @@ class HazardWalk {
         state.written.insert(room_of(op.operand(1)));
         state.unfenced.insert(room_of(op.operand(1)));
         return;
+      case Opcode::SharedTranspose:
+        read(op, room_of(op.operand(0)), false, state);
+        state.read.insert(room_of(op.operand(0)));
+        if (op.get(attr::phases)) return;  // barriers in shared memory order it with the products
+        write(op, room_of(op.operand(1)), false, state);
+        state.written.insert(room_of(op.operand(1)));
+        state.unfenced.insert(room_of(op.operand(1)));
+        return;
       case Opcode::BulkStore:  // nobody but the warps that hold a box uses its part of the place from here on
         return write(op, room_of(op.operand(2)), false, state);
       case Opcode::SharedRead:

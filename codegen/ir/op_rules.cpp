@@ -448,6 +448,7 @@ void OpRules::semantics() {
     case Opcode::AsyncCommit:
     case Opcode::SharedStore:
     case Opcode::SharedRead:
+    case Opcode::SharedTranspose:
     case Opcode::ThreadStore:
     case Opcode::ThreadRead:
       return shared_memory();

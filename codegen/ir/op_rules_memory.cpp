@@ -4,6 +4,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/ir/host_values.h"
 #include "codegen/ir/op_rules.h"
+#include "codegen/layout/byte_transpose.h"
 #include "codegen/layout/shared_boxes.h"
 #include "codegen/layout/warp_boxes.h"
 
@@ -172,6 +173,14 @@ void OpRules::shared_memory() {
       if (place(in(1), "operand 'place'"))
         want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
              fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
+      break;
+    case Opcode::SharedTranspose:
+      if (place(in(0), "operand 'from'") && place(in(1), "operand 'to'"))
+        want(in(0).elem == in(1).elem && in(0).shape == in(1).shape && in(0).bits() == 8 &&
+                 can_transpose_bytes(in(0).shape, func_.num_warps()),
+             fmt::format("the places are {} and {}, expected two of one tile of elements of 8 bits, with extents of 32 "
+                         "or a larger power of two, whose blocks of 16 x 32 the warps share evenly",
+                         in(0).to_string(), in(1).to_string()));
       break;
     case Opcode::ThreadStore:
       if (place(in(1), "operand 'place'")) want_parts_of_threads(in(0), in(1), "operand 'value'");

@@ -252,6 +252,7 @@ class Verifier : private OpRules {
       case Opcode::BulkStore:
       case Opcode::SharedStore:
       case Opcode::SharedRead:
+      case Opcode::SharedTranspose:
       case Opcode::ThreadStore:
       case Opcode::ThreadRead:
       case Opcode::SharedFree:

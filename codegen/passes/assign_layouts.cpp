@@ -376,12 +376,13 @@ class Assigner {
   void lay_out_places() {
     std::unordered_map<const Value*, LayoutRef> buffers;
     ir::walk(func_.body, [&](Op& op) {
-      if (op.opcode != Opcode::AsyncCopy && op.opcode != Opcode::SharedStore) return;
+      const bool transposes = op.opcode == Opcode::SharedTranspose;
+      if (op.opcode != Opcode::AsyncCopy && op.opcode != Opcode::SharedStore && !transposes) return;
       const Value* buffer = op.operands[1];
       if (buffer->def->opcode == Opcode::SharedSlot) buffer = buffer->def->operands[0];
       LayoutRef& layout = buffers[buffer];
       if (layout) return;
-      std::vector<int> order = fastest_order(*layout_of(op.operands[0]));
+      std::vector<int> order = transposes ? std::vector<int>{0, 1} : fastest_order(*layout_of(op.operands[0]));
       // Registers that are accessed one by one may lie along another axis.
       const auto first = std::find(order.begin(), order.end(), int(buffer->def->get(ir::attr::contiguous)));
       if (first != order.end()) std::rotate(order.begin(), first, first + 1);

@@ -84,6 +84,8 @@ std::set<const Op*> stored_before(const Op& loop, const std::vector<Op*>& copies
       if (op.operand(i)->type.is_place()) stored.insert(alloc_of(op.operand(i)));
   });
   for (const Op* copy : copies) stored.erase(alloc_of(copy->operand(1)));
+  for (const auto& op : loop.regions[0]->ops)
+    if (op->opcode == Opcode::SharedTranspose) stored.erase(alloc_of(op->operand(1)));
   return stored;
 }
 
@@ -277,6 +279,7 @@ int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted
   Divided divided{nest, fills, places_of(fills), stored_before(loop, schedule.copies), slots, {}};
   divided.turn = begin_fills(divided, bulk);
   read_fills(loop, schedule, fills, slots, divided.turn);
+  order_transposes(divided, loop);
   divided_.push_back(std::move(divided));
   return slots;
 }
@@ -307,6 +310,7 @@ int64_t Partition::go_on(const std::vector<Op*>& nest, const LoopSchedule& sched
   other->turn = go_on_with_turn(other->turn, loop, other->slots);
   other->nest = nest;
   read_fills(loop, schedule, fills, other->slots, other->turn);
+  order_transposes(*other, loop);
   return other->slots;
 }
 
@@ -348,6 +352,81 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
     }
   }
   if (!late.empty()) release_late(loop, *schedule.product, late, turn);
+}
+
+// The only op but the shared_transpose that uses its place, if it is a product that the body waits for.
+static Op* product_of_transposed(const Func& func, const Op& transpose) {
+  std::vector<Op*> users;
+  walk(const_cast<Func&>(func).body, [&](Op& op) {
+    if (std::find(op.operands.begin(), op.operands.end(), transpose.operand(1)) != op.operands.end())
+      users.push_back(&op);
+  });
+  const bool one = users.size() == 2 && users[0] == &transpose && users[1]->opcode == Opcode::MmaStart &&
+                   users[1]->parent == transpose.parent;
+  return one ? users[1] : nullptr;
+}
+
+static Op* wait_of(const Op& product) {
+  for (auto& op : product.parent->ops)
+    if (op->opcode == Opcode::MmaWait && op->operand(0) == product.result() && op->get(attr::pending) == 0)
+      return op.get();
+  return nullptr;
+}
+
+// Room and barriers for the place of a shared_transpose: those that a loop before has left, or its own.
+bool Partition::give_slots(Op& transpose, Divided& divided, std::vector<Transposed>& left) {
+  Value* place = transpose.operand(1);
+  auto same = std::find_if(left.begin(), left.end(), [&](const Transposed& x) { return x.place->type == place->type; });
+  if (same != left.end()) {
+    replace_uses(func_.body, place, same->place);
+    erase(*place->def);
+    divided.transposed.push_back(*same);
+    left.erase(same);
+    return true;
+  }
+  MovedAllocs allocs({&transpose}, *divided.nest.front());
+  const auto barriers = [&] { return tegula::alloc_barriers(func_, divided.slots, func_.num_warps()); };
+  const Transposed made{place, barriers(), barriers()};
+  place->def->set(attr::slots, divided.slots);
+  if (plan_shared(func_).bytes > target_.shared_per_program) {
+    place->def->set(attr::slots, 1);
+    erase(*made.full->def), erase(*made.empty->def);
+    return false;
+  }
+  allocs.keep();
+  Builder first = before(*divided.nest.front());
+  for (int64_t slot = 0; slot < divided.slots; ++slot)
+    first.create(Opcode::PhaseArrive, {slot_of(first, made.empty, number(first, slot))});
+  divided.transposed.push_back(made);
+  return true;
+}
+
+//   shared_transpose v, place              phase_wait empty[slot]
+//   ..                                     shared_transpose v, place[slot];  phase_arrive full[slot]
+//   s = mma_wait(mma_start p, place)  ->   ..
+//                                          phase_wait full[slot]
+//                                          s = mma_wait(mma_start p, place[slot]);  phase_arrive empty[slot]
+//
+// A warpgroup may be an iteration ahead of another one then, where a barrier would have all of them begin the product
+// together.
+void Partition::order_transposes(Divided& divided, Op& loop) {
+  std::vector<Op*> transposes;
+  for (auto& op : loop.regions[0]->ops)
+    if (op->opcode == Opcode::SharedTranspose) transposes.push_back(op.get());
+  std::vector<Transposed> left = std::exchange(divided.transposed, {});
+  for (Op* transpose : transposes) {
+    Op *product = product_of_transposed(func_, *transpose), *over = product ? wait_of(*product) : nullptr;
+    if (!over || !give_slots(*transpose, divided, left)) continue;
+    const auto [place, full, empty] = divided.transposed.back();
+    const auto& [slot, phase] = divided.turn;
+    Builder ahead = before(*transpose), done = behind(*transpose), begin = before(*product), end = behind(*over);
+    ahead.create(Opcode::PhaseWait, {slot_of(ahead, empty, slot), phase});
+    done.create(Opcode::PhaseArrive, {slot_of(done, full, slot)}, {}, {{attr::async_proxy, true}});
+    begin.create(Opcode::PhaseWait, {slot_of(begin, full, slot), phase});
+    end.create(Opcode::PhaseArrive, {slot_of(end, empty, slot)});
+    transpose->set(attr::phases, true);
+    read_slot(*loop.regions[0], place, slot);
+  }
 }
 
 // ------------------------------------------------------------------------------------------------ ahead of the loops

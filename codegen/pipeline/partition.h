@@ -37,7 +37,8 @@ class Partition {
   /// Divides the loop, with 2 to `wanted` slots of each place, and says how many. 0, with nothing changed, where the
   /// copies do not follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do
   /// not multiply; or where it does not pay unless `wherever_possible`. A loop behind a divided one whose copies fill
-  /// such places, too, goes on with its slots: copies for it begin while the program is at the one before.
+  /// such places, too, goes on with its slots: copies for it begin while the program is at the one before. What the
+  /// loop transposes has slots and barriers of its own then, so that warps wait for it alone.
   int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
 
   /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
@@ -50,6 +51,11 @@ class Partition {
   struct Registers {
     int64_t at_start, program, copying;
   };
+  // A place that shared_transpose fills for a product, with barriers: full, when all warps have written their part,
+  // and empty, when the product is over in all of them. It has the slots of its loop's fills, and their turn.
+  struct Transposed {
+    ir::Value *place, *full, *empty;
+  };
   // A loop whose slots those behind it in its block may go on to use.
   struct Divided {
     std::vector<ir::Op*> nest;
@@ -58,6 +64,7 @@ class Partition {
     std::set<const ir::Op*> stored;               // what the program stored ahead of it
     int64_t slots;
     Turn turn;
+    std::vector<Transposed> transposed;
   };
 
   bool can_divide(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
@@ -68,6 +75,8 @@ class Partition {
   Turn begin_fills(const Divided& divided, bool bulk);
   void read_fills(ir::Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
                   const Turn& turn);
+  void order_transposes(Divided& divided, ir::Op& loop);
+  bool give_slots(ir::Op& transpose, Divided& divided, std::vector<Transposed>& left);
   void feed_loops_around(const std::vector<ir::Op*>& nest, std::vector<Transfer>& told);
   bool copy_ahead(const std::vector<ir::Op*>& nest, ir::Op& store);
   int64_t slots_ahead(ir::Op& alloc) const;

@@ -41,17 +41,20 @@ LoopSchedule schedule_of(const Op& loop) {
       out.copies.push_back(load);
   std::vector<Op*> products;
   size_t copied = 0;  // that products may read
+  bool transposes = false;
   for (auto& op : body.ops) {
     copied += op->opcode == Opcode::AsyncCopy && uses[op->operand(1)] > 1;
     if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());
+    transposes |= op->opcode == Opcode::SharedTranspose;
     if (is_product(*op)) products.push_back(op.get());
   }
   int all = 0;
   walk(body, [&](const Op& op) { all += is_product(op); });
   if (products.empty() || products[0]->opcode != Opcode::MmaStart) return out;
   out.product = products[0];
-  // A copy that does not run ahead takes its place's only slot again, which no product may read then.
-  out.sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size();
+  // A copy that does not run ahead takes its place's only slot again, which no product may read then; so does what is
+  // transposed into a place.
+  out.sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size() && !transposes;
   return out;
 }
 

@@ -11,8 +11,9 @@
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Products whose plan has them run
 // beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
 // other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
-// transposed, and one that several products take once. A product whose operands find no room, or lie in their places as
-// its instruction cannot read them, stays a dot.
+// transposed, and one that several products take once. Elements of 8 bits that lie in their place as the instruction
+// cannot read them, as V of attention in rows, are transposed into another one, which is done beside the loop's first
+// product. A product whose operands find no room, or cannot be read from their places, stays a dot.
 //
 // There is room if all places fit a program's shared memory with two slots for each one that a pipelined loop fills
 // (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
@@ -26,6 +27,7 @@
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
+#include "codegen/layout/byte_transpose.h"
 #include "codegen/passes/passes.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_stages.h"
@@ -41,6 +43,11 @@ namespace {
 
 constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kSlots = 2;
+
+// Whether shared_transpose takes a place with the tile.
+bool can_transpose(const Type& tile, const Func& func) {
+  return tile.bits() == 8 && can_transpose_bytes(tile.shape, func.num_warps());
+}
 
 // What places take of shared memory while operands are staged.
 class Places {
@@ -141,8 +148,8 @@ class CopyStager {
       if (op->opcode != Opcode::Dot || !runs_beside(*op)) continue;
       for (int i : {0, 1}) {
         const Value* v = untransposed(op->operands[i]);
-        if (operand_form(*op, i, is_copied) == OperandForm::Stored && seen.insert(v).second)
-          stored.push_back({v->type, &loop, home(v) == &body});
+        const bool is_stored = operand_form(*op, i, is_copied) == OperandForm::Stored || is_transposed(*op, i);
+        if (is_stored && seen.insert(v).second) stored.push_back({v->type, &loop, home(v) == &body});
       }
     }
     return stored;
@@ -151,14 +158,21 @@ class CopyStager {
   // Whether it will run beside the program, which may ask for operands in the right order where they are copied.
   bool runs_beside(const Op& dot) const {
     if (!family_of(dot).asynchronous) return false;
-    for (int i : {0, 1}) {
-      const int axis = axis_side_by_side(dot, i);
-      const Op* load = untransposed(dot.operands[size_t(i)])->def;
-      if (axis >= 0 && load && load->opcode == Opcode::Load && load->parent == dot.parent && copyable(*load) &&
-          contiguous_axis(*load) != axis)
-        return false;
-    }
+    for (int i : {0, 1})
+      if (lies_otherwise(dot, i) && !can_transpose(untransposed(dot.operands[size_t(i)])->type, func_)) return false;
     return true;
+  }
+
+  bool is_transposed(const Op& dot, int operand) const {
+    return lies_otherwise(dot, operand) && can_transpose(untransposed(dot.operands[size_t(operand)])->type, func_);
+  }
+
+  // Whether a copy would bring the operand in another order than the product asks for.
+  bool lies_otherwise(const Op& dot, int operand) const {
+    const int axis = axis_side_by_side(dot, operand);
+    const Op* load = untransposed(dot.operands[size_t(operand)])->def;
+    return axis >= 0 && load && load->opcode == Opcode::Load && load->parent == dot.parent && copyable(*load) &&
+           contiguous_axis(*load) != axis;
   }
 
   int contiguous_axis(const Op& load) const { return fastest_axes(axes_.info(load.operands[0]))[0]; }
@@ -200,7 +214,7 @@ class ProductStager {
   bool run() {
     std::vector<Op*> dots;
     walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::Dot && family_of(op).asynchronous && can_read_places(op)) dots.push_back(&op);
+      if (op.opcode == Opcode::Dot && family_of(op).asynchronous && can_have_places(op)) dots.push_back(&op);
     });
     bool changed = false;
     for (Op* dot : dots) changed |= stage(*dot);
@@ -211,11 +225,17 @@ class ProductStager {
   /// What is stored, and the axis whose elements must lie side by side; -1 where any may.
   using Tile = std::pair<Value*, int>;
 
+  bool can_have_places(const Op& dot) const {
+    for (int i : {0, 1})
+      if (!can_read_place(dot, i) && !can_transpose(untransposed(dot.operands[size_t(i)])->type, func_)) return false;
+    return true;
+  }
+
   bool stage(Op& dot) {
     std::vector<Tile> tiles;
     std::vector<Value*> there;
     for (int i : {0, 1}) {
-      if (operand_form(dot, i) != OperandForm::Stored) continue;
+      if (operand_form(dot, i) != OperandForm::Stored && can_read_place(dot, i)) continue;
       const Tile tile = tile_of(dot, i);
       if (auto place = places_.find(tile); place != places_.end())
         there.push_back(place->second);
@@ -255,9 +275,54 @@ class ProductStager {
 
   void store(const Tile& tile, Op& dot) {
     Value* value = tile.first;
-    Builder here = before(*user_of(value, dot), dot.loc), outside = before(*begin_of(value, dot), dot.loc);
+    Op* user = user_of(value, dot);
+    Builder outside = before(*begin_of(value, dot), dot.loc);
     places_[tile] = room_.alloc(outside, value->type, moves(value, dot), tile.second);
-    here.create(Opcode::SharedStore, {value, places_[tile]});
+    if (is_place_read(value)) {
+      Op* beside = product_before(*user);
+      Builder here = before(beside && bring_up(*value->def, *beside) ? *beside : *user, dot.loc);
+      here.create(Opcode::SharedTranspose, {value->def->operand(0), places_[tile]});
+    } else {
+      Builder here = before(*user, dot.loc);
+      here.create(Opcode::SharedStore, {value, places_[tile]});
+    }
+  }
+
+  // The wait for the first product that the block starts ahead of the op, if there is one.
+  static Op* product_before(const Op& op) {
+    for (auto& other : op.parent->ops) {
+      if (other.get() == &op) return nullptr;
+      if (other->opcode == Opcode::MmaWait && other->operand(0)->def->parent == op.parent) return other.get();
+    }
+    return nullptr;
+  }
+
+  // Moves what brings a tile into the place that is read ahead of `where`, with what that is computed from; false, with
+  // nothing moved, where more than computations would come with it.
+  static bool bring_up(Op& read, Op& where) {
+    Block& block = *where.parent;
+    std::vector<Op*> later;  // from `where` to the read
+    bool behind = false, reached = false;
+    for (auto& op : block.ops) {
+      behind |= op.get() == &where;
+      if (behind) later.push_back(op.get());
+      if (reached = op.get() == &read; reached) break;
+    }
+    if (!reached) return false;
+    if (!behind) return true;  // it is there already
+    // The copy, its commit, the wait and the read stand behind each other.
+    if (later.size() < 5 || later[later.size() - 4]->opcode != Opcode::AsyncCopy) return false;
+    std::unordered_set<const Op*> comes(later.end() - 4, later.end());
+    for (size_t i = later.size(); i-- > 0;) {
+      if (!comes.contains(later[i])) continue;
+      const bool is_copy = i + 4 >= later.size();
+      if (!is_copy && (!later[i]->has(Pure) || !later[i]->regions.empty() || later[i] == &where)) return false;
+      for (const Value* v : later[i]->operands)
+        if (v && v->def && std::find(later.begin(), later.end(), v->def) != later.end()) comes.insert(v->def);
+    }
+    for (Op* op : later)
+      if (comes.contains(op)) move_before(*op, where);
+    return true;
   }
 
   void start(Op& dot) {

@@ -23,6 +23,7 @@ constexpr int kWarpsOfGroup = 4;
 
 // Whether the program's warps may have to wait for each other at the op.
 bool may_wait(const Op& op) {
+  if (op.opcode == Opcode::SharedTranspose) return !op.get(attr::phases);
   return op.opcode == Opcode::Barrier || op.opcode == Opcode::SharedStore || op.opcode == Opcode::AtomicRmw ||
          op.has(WritesGlobal) || scratch_bytes(op) > 0;
 }

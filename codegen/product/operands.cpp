@@ -32,16 +32,13 @@ int axis_side_by_side(const Op& dot, int operand) {
   return along_k ? untransposed_k_axis(dot, operand) : -1;
 }
 
-bool can_read_places(const Op& dot) {
-  for (int operand : {0, 1}) {
-    const Value* value = untransposed(dot.operand(operand));
-    const int axis = axis_side_by_side(dot, operand);
-    if (axis < 0 || !is_place_read(value)) continue;
-    const Op* alloc = value->def->operand(0)->def;
-    if (alloc->opcode == Opcode::SharedSlot) alloc = alloc->operand(0)->def;
-    if (alloc->get(attr::contiguous) != axis) return false;
-  }
-  return true;
+bool can_read_place(const Op& dot, int operand) {
+  const Value* value = untransposed(dot.operand(operand));
+  const int axis = axis_side_by_side(dot, operand);
+  if (axis < 0 || !is_place_read(value)) return true;
+  const Op* alloc = value->def->operand(0)->def;
+  if (alloc->opcode == Opcode::SharedSlot) alloc = alloc->operand(0)->def;
+  return alloc->get(attr::contiguous) == axis;
 }
 
 }  // namespace tegula

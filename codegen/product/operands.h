@@ -27,7 +27,7 @@ OperandForm operand_form(const ir::Op& dot, int operand,
 /// The axis of the untransposed operand whose elements must lie side by side in shared memory for the dot's plan; -1
 /// where any may.
 int axis_side_by_side(const ir::Op& dot, int operand);
-/// Whether its plan can read the operands of the dot that are in places from there.
-bool can_read_places(const ir::Op& dot);
+/// Whether its plan can read the dot's operand from the place that it is in, if it is in one.
+bool can_read_place(const ir::Op& dot, int operand);
 
 }  // namespace tegula

@@ -509,6 +509,12 @@ TEGULA_BULK_STORE(xor, Combine::Xor)
 void emu_bulk_store_commit() { commit_bulk_stores(); }
 void emu_bulk_store_wait(uint32_t pending) { wait_for_bulk_stores(pending, false); }
 void emu_bulk_store_wait_all() { wait_for_bulk_stores(0, true); }
+uint32_t emu_select_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) out |= uint32_t(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return out;
+}
 uint32_t emu_elect_lane(uint32_t) { return this_worker->fiber().thread % kLanes == 0; }
 void emu_prefetch_tensor_map(uint64_t, uint32_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "codegen/layout/byte_transpose.h"
 #include "codegen/layout/gf2.h"
 #include "codegen/layout/linear_layout.h"
 #include "codegen/layout/makers.h"
@@ -416,6 +417,27 @@ TEST(BankConflicts, OfATranspositionWithoutSwizzle) {
   EXPECT_EQ(bank_conflicts(columns, plain, 32, 1), 32);
   EXPECT_EQ(bank_conflicts(columns, plain, 16, 1), 16);
   EXPECT_EQ(bank_conflicts(columns, swizzled_shared_layout({32, 32}, {1, 0}, 1, 1, 32), 32, 1), 1);
+}
+
+// Every byte is moved once, what a lane reads and writes lies side by side, and no two rows of a matrix share banks.
+TEST(ByteTranspose, OfSwizzledPlaces) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{128, 128}, {64, 32}, {32, 256}, {64, 64}})
+    for (int from : {0, 1})
+      for (int num_warps : {1, 4}) {
+        const ByteTranspose plan = plan_byte_transpose(shape, from, num_warps);
+        for (const auto& [layout, axis] : {std::pair(&plan.load, from), {&plan.store, 1 - from}}) {
+          SCOPED_TRACE(layout->to_string());
+          EXPECT_TRUE(layout->is_invertible());
+          const LinearLayout shared = shared_layout_for_dot_operand(shape, {axis, 1 - axis}, 8);
+          const LinearLayout to_offset = layout->invert_and_compose(shared);
+          for (int byte = 0; byte < 4; ++byte) EXPECT_EQ(to_offset.basis(Dim::Register, byte, Dim::Offset), 1 << byte);
+          if (shape[size_t(axis)] >= 128) EXPECT_EQ(bank_conflicts(*layout, shared, 8, 16), 1);
+        }
+      }
+  EXPECT_FALSE(can_transpose_bytes({64, 16}, 1));
+  EXPECT_FALSE(can_transpose_bytes({96, 64}, 4));
+  EXPECT_FALSE(can_transpose_bytes({32, 32}, 4));
+  EXPECT_FALSE(can_transpose_bytes({2, 32, 32}, 1));
 }
 
 TEST(SharedLayout, ForMmaFragments) {

@@ -170,41 +170,45 @@ TEST(Attention, LengthsFromMemory) {
       }
 }
 
-// Products of fp8 read V with the keys of a dimension side by side. Weights have four bits.
+// Products of fp8 read V with the keys of a dimension side by side: it is stored so, or transposed in shared memory.
+// Weights have four bits.
 TEST(Attention, Float8) {
-  constexpr int kHeads = 2, kDepth = 64, kLength = 256;
+  constexpr int kHeads = 2, kDepth = 64, kLength = 384;
   const auto count = size_t(kHeads * kLength * kDepth);
   std::vector<float> values[3], found;
-  std::vector<float8e4nv> q, k, v(count);
+  std::vector<float8e4nv> q, k, v, by_keys(count);
   for (unsigned i = 0; i < 3; ++i)
     for (float x : random_values<float>(count, i + 1)) values[i].push_back(float(float8e4nv(x)));
   q.assign(values[0].begin(), values[0].end()), k.assign(values[1].begin(), values[1].end());
+  v.assign(values[2].begin(), values[2].end());
   for (int h = 0; h < kHeads; ++h)
     for (int i = 0; i < kLength; ++i)
       for (int d = 0; d < kDepth; ++d)
-        v[size_t((h * kDepth + d) * kLength + i)] = values[2][size_t((h * kLength + i) * kDepth + d)];
+        by_keys[size_t((h * kDepth + d) * kLength + i)] = v[size_t((h * kLength + i) * kDepth + d)];
   const Kernel kernel = Program::load(TEGULA_SOURCE_DIR "/bench/attention_kernels.py").kernel("forward");
-  for (auto& device : devices()) {
-    Buffer dq(*device, q), dk(*device, k), dv(*device, v), out(*device, count * sizeof(float16));
-    Buffer lse(*device, size_t(kHeads * kLength) * sizeof(float));
-    kernel.launch(
-        *device, {kLength / 128, kHeads},
-        {.constexprs = {{"D", kDepth}, {"CAUSAL", false}, {"BLOCK_M", 128}, {"BLOCK_N", 128}, {"V_BY_KEYS", true}},
-         .num_warps = 8,
-         .num_stages = 2,
-         .warp_specialize = 2},
-        out.as<float16>(), lse.as<float>(), dq.as<float8e4nv>(), dk.as<float8e4nv>(), dv.as<float8e4nv>(),
-        1 / std::sqrt(float(kDepth)), kLength);
-    const auto stored = out.download<float16>();
-    found.assign(stored.begin(), stored.end());
-    double difference = 0, norm = 0;
-    for (int64_t h = 0; h < kHeads; ++h) {
-      const int64_t at = h * kLength * kDepth;
-      add_errors({at, at, at, kLength}, {kDepth, kDepth, kDepth, kDepth}, values[0], values[1], values[2], found,
-                 difference, norm);
+  for (auto& device : devices())
+    for (bool is_by_keys : {true, false}) {
+      Buffer dq(*device, q), dk(*device, k), dv(*device, is_by_keys ? by_keys : v);
+      Buffer out(*device, count * sizeof(float16)), lse(*device, size_t(kHeads * kLength) * sizeof(float));
+      kernel.launch(
+          *device, {kLength / 128, kHeads},
+          {.constexprs =
+               {{"D", kDepth}, {"CAUSAL", false}, {"BLOCK_M", 128}, {"BLOCK_N", 64}, {"V_BY_KEYS", is_by_keys}},
+           .num_warps = 8,
+           .num_stages = 2,
+           .warp_specialize = 2},
+          out.as<float16>(), lse.as<float>(), dq.as<float8e4nv>(), dk.as<float8e4nv>(), dv.as<float8e4nv>(),
+          1 / std::sqrt(float(kDepth)), kLength);
+      const auto stored = out.download<float16>();
+      found.assign(stored.begin(), stored.end());
+      double difference = 0, norm = 0;
+      for (int64_t h = 0; h < kHeads; ++h) {
+        const int64_t at = h * kLength * kDepth;
+        add_errors({at, at, at, kLength}, {kDepth, kDepth, kDepth, kDepth}, values[0], values[1], values[2], found,
+                   difference, norm);
+      }
+      EXPECT_LE(std::sqrt(difference / norm), 4e-2) << (is_by_keys ? "V by keys" : "V in rows");
     }
-    EXPECT_LE(std::sqrt(difference / norm), 4e-2);
-  }
 }
 
 TEST(Attention, Persistent) {
@@ -303,19 +307,28 @@ constexpr Engines kEngines[] = {
     {"forward_persistent", "CAUSAL=1 ROWS=128 COLS=128 D=128", 8, true, true},
 };
 
-// Of a text with fp8: both products are of fp8, all copies in bulk.
+bool has_line(const KernelImage& image, std::string_view by) {
+  return std::any_of(image.transfers.begin(), image.transfers.end(), [&](const Transfer& t) { return t.by == by; });
+}
+
+// Of a text with fp8: both products are of fp8, all copies in bulk; V in rows is transposed, and keeps nobody waiting.
 TEST(Attention, Float8IsMultipliedAsItIs) {
-  const kernel_texts::Case text{"bench/attention_kernels.py", "forward",
-                                "out=*f16 lse=*f32 Q=*f8e4m3 K=*f8e4m3 V=*f8e4m3 scale=f32 D=128 CAUSAL=0 BLOCK_M=128 "
-                                "BLOCK_N=128 V_BY_KEYS=1",
-                                8};
-  kernel_texts::Specialisation x = kernel_texts::specialisation(text, 8);
-  x.options.num_stages = 2, x.options.warp_specialize = 2;
-  const KernelImage image = x.kernel.compile(x.types, x.options, "sm_90a");
-  EXPECT_GT(image.copy_warps, 0);
-  EXPECT_NE(image.ptx.find("m64n128k32.f32.e4m3.e4m3"), std::string::npos);
-  for (const char* other : {"m64n128k16", "mma.sync", "cp.async.c"})
-    EXPECT_EQ(image.ptx.find(other), std::string::npos) << other;
+  for (bool is_by_keys : {true, false}) {
+    const std::string arguments = fmt::format(
+        "out=*f16 lse=*f32 Q=*f8e4m3 K=*f8e4m3 V=*f8e4m3 scale=f32 D=128 CAUSAL=0 BLOCK_M=128 BLOCK_N=128 "
+        "V_BY_KEYS={:d}",
+        is_by_keys);
+    const kernel_texts::Case text{"bench/attention_kernels.py", "forward", arguments.c_str(), 8};
+    kernel_texts::Specialisation x = kernel_texts::specialisation(text, 8);
+    x.options.num_stages = 2, x.options.warp_specialize = 2;
+    const KernelImage image = x.kernel.compile(x.types, x.options, "sm_90a");
+    EXPECT_GT(image.copy_warps, 0);
+    EXPECT_NE(image.ptx.find("m64n128k32.f32.e4m3.e4m3"), std::string::npos);
+    EXPECT_EQ(image.ptx.find("x4.trans") == std::string::npos, is_by_keys);
+    EXPECT_TRUE(has_line(image, "two groups of warps multiply in turns"));
+    for (const char* other : {"m64n128k16", "mma.sync", "cp.async.c"})
+      EXPECT_EQ(image.ptx.find(other), std::string::npos) << other;
+  }
 }
 
 KernelImage compiled(const Engines& e, const char* type) {
@@ -325,10 +338,6 @@ KernelImage compiled(const Engines& e, const char* type) {
   kernel_texts::Specialisation x = kernel_texts::specialisation(text, e.num_warps);
   x.options.num_stages = 2;
   return x.kernel.compile(x.types, x.options, "sm_90a");
-}
-
-bool has_line(const KernelImage& image, std::string_view by) {
-  return std::any_of(image.transfers.begin(), image.transfers.end(), [&](const Transfer& t) { return t.by == by; });
 }
 
 TEST(Attention, EachFormGetsItsEngines) {

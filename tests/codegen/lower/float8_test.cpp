@@ -342,7 +342,7 @@ TEST(Float8Products, OnEveryPath) {
     check_product<float8e4nv, float8e5>(32, 16, 96, product_options(32, 16, 48, 2), {1}, transposed);
 }
 
-// wgmma reads float8 along K alone.
+// wgmma reads float8 along K alone: rows of B are transposed in shared memory.
 TEST(Float8Products, Instructions) {
   auto ptx = [](Elem a, Elem b, bool transposed, const char* target) {
     const ArgType stride{.elem = Elem::I32, .divisible_by = 16}, one{.elem = Elem::I32, .constant = 1};
@@ -365,7 +365,8 @@ TEST(Float8Products, Instructions) {
   EXPECT_TRUE(has(ptx(e4m3, e4m3, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"));
   EXPECT_TRUE(has(ptx(e4m3, e5m2, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e5m2"));
   EXPECT_TRUE(has(ptx(e5m2, e5m2, true, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e5m2.e5m2"));
-  EXPECT_TRUE(has(ptx(e4m3, e4m3, false, "sm_90a"), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
+  EXPECT_TRUE(has(ptx(e4m3, e4m3, false, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"));
+  EXPECT_TRUE(has(ptx(e4m3, e4m3, false, "sm_90a"), "ldmatrix.sync.aligned.m8n8.x4.trans"));
   EXPECT_TRUE(has(ptx(e5m2, e4m3, true, "sm_89"), "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32"));
   EXPECT_TRUE(has(ptx(e5m2, e4m3, true, "sm_89"), ".version 8.4\n"));
   EXPECT_TRUE(has(ptx(Elem::F16, Elem::F16, true, "sm_89"), ".version 7.8\n"));

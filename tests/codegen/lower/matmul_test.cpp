@@ -101,6 +101,18 @@ TEST(Matmul, ShapesAndTypes) {
     }
 }
 
+// What does not lie along K is transposed in shared memory, where an instruction of a warpgroup multiplies.
+TEST(Matmul, OperandsOf8BitsInEitherOrder) {
+  for (auto& device : tensor_core_devices())
+    for (const Problem& p : {Problem{128, 64, 192, 64, 64, 64, 4, false, 3, true},
+                             {150, 144, 224, 128, 64, 32, 8, false, 3, true},
+                             {64, 128, 128, 64, 128, 64, 8, false, 2},
+                             {128, 48, 96, 128, 32, 32, 4, true, 1, true}}) {
+      check_matmul<int8_t, int32_t>(*device, p, Elem::I32, "ieee", 0);
+      check_matmul<float8e4nv, float>(*device, p, Elem::F32, "ieee", 2e-4);
+    }
+}
+
 TEST(Matmul, EveryNumberOfWarps) {
   for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 2, 4, 8, 16})
