@@ -1,8 +1,8 @@
 """Norms of images, batch x channels x spatial: over groups of channels, and by statistics that are known.
 
-    group_norm:  y = (x - mean) / sqrt(variance + eps) over the channels of a group and all of space
+    group_norm:  y = (h - mean) / sqrt(variance + eps) over the channels of a group and all of space, h = x + residual
     batch_norm:  y = (x - mean[c]) / sqrt(variance[c] + eps)
-    out = activation(y * weight[c] + bias[c])    (each may be None)
+    out = activation(y * weight[c] + bias[c])    (each may be None, as residual may); sum = h, if given
 
 The arithmetic is fp32. A program of group_norm takes a group of an image, BLOCK elements at a time, and reads it again for
 each step, from a cache; one of batch_norm takes BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
@@ -48,39 +48,54 @@ def finish(y, weight_ptr, bias_ptr, channel, mask, ACTIVATION: tl.constexpr):
 
 
 @triton.jit
-def statistics(x_group, first, each, spatial, x_stride, eps, BLOCK: tl.constexpr):
+def load_of_group(x_group, residual_group, channel, at, x_stride, residual_stride, mask):
+    """Elements x + residual of channels, each at its place in space."""
+    x = tl.load(x_group + channel.to(tl.int64) * x_stride + at, mask=mask, other=0.0).to(tl.float32)
+    if residual_group is not None:
+        x += tl.load(residual_group + channel.to(tl.int64) * residual_stride + at, mask=mask, other=0.0).to(tl.float32)
+    return x
+
+
+@triton.jit
+def statistics(x_group, residual_group, first, each, spatial, x_stride, residual_stride, eps, BLOCK: tl.constexpr):
     """Mean and 1 / sqrt(variance + eps) of a group."""
     elements = each * spatial
     total = tl.zeros([BLOCK], tl.float32)
     for start in range(0, elements, BLOCK):
         at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
-        total += tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32)
+        total += load_of_group(x_group, residual_group, first + at // spatial, at % spatial, x_stride, residual_stride, at < elements)
     mean = tl.sum(total, axis=0) / elements
     squares = tl.zeros([BLOCK], tl.float32)
     for start in range(0, elements, BLOCK):
         at = start + tl.arange(0, BLOCK)
-        place = (first + at // spatial).to(tl.int64) * x_stride + at % spatial
-        left = tl.load(x_group + place, mask=at < elements, other=0.0).to(tl.float32) - mean
+        left = load_of_group(x_group, residual_group, first + at // spatial, at % spatial, x_stride, residual_stride, at < elements) - mean
         squares += tl.where(at < elements, left * left, 0.0)
     return mean, tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
 
 
 @triton.autotune(configs=configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
 @triton.jit
-def group_norm(out_ptr, x_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1, batch, channels, spatial,
-               groups, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
+               residual_stride, residual_stride_1, sum_stride, sum_stride_1, batch, channels, spatial, groups, eps,
+               ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
     each = channels // groups
     first = tl.program_id(0) % groups * each
-    x_group = x_ptr + (tl.program_id(0) // groups).to(tl.int64) * x_stride
-    out_group = out_ptr + (tl.program_id(0) // groups).to(tl.int64) * out_stride
+    image = (tl.program_id(0) // groups).to(tl.int64)
+    x_group = x_ptr + image * x_stride
+    residual_group = residual_ptr
+    if residual_ptr is not None:
+        residual_group = residual_ptr + image * residual_stride
+    out_group = out_ptr + image * out_stride
     elements = each * spatial
-    mean, factor = statistics(x_group, first, each, spatial, x_stride_1, eps, BLOCK)
+    mean, factor = statistics(x_group, residual_group, first, each, spatial, x_stride_1, residual_stride_1, eps, BLOCK)
     for start in range(0, elements, BLOCK):
         at = start + tl.arange(0, BLOCK)
         mask = at < elements
         channel = first + at // spatial
-        x = tl.load(x_group + channel.to(tl.int64) * x_stride_1 + at % spatial, mask=mask, other=0.0).to(tl.float32)
+        x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride_1, residual_stride_1, mask)
+        if sum_ptr is not None:  # which may be x or residual itself, and is read no more
+            place = image * sum_stride + channel.to(tl.int64) * sum_stride_1 + at % spatial
+            tl.store(sum_ptr + place, x.to(sum_ptr.dtype.element_ty), mask=mask)
         y = finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION)
         tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, y.to(out_ptr.dtype.element_ty), mask=mask)
 

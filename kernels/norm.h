@@ -97,20 +97,29 @@ void layer_norm_backward(Device& device, Matrix<T> dx, Vector<W> dweight, Vector
   run<EntryId::layer_norm_backward>(device, stream, dx, dweight, dbias, dy, x, weight, options.eps, options.dsum);
 }
 
-/// What norms of images may leave out.
+/// What batch_norm() may leave out.
 struct ChannelNormOptions {
   Tensor weight = {}, bias = {};  ///< one element a channel
   float eps = 1e-5f;
   Activation activation = Activation::None;
 };
 
-/// out[n, c, s] = (x[n, c, s] - m) / sqrt(v + eps) * weight[c] + bias[c], and its activation, with mean m and variance
-/// v of the channels of c's group in image n, over all of space. `out` and `x` are batch x channels x spatial, elements
-/// of space side by side; the channels are divided into `groups` of equally many. Wu, He: Group Normalization, 2018.
+struct GroupNormOptions {
+  Tensor weight = {}, bias = {};  ///< one element a channel
+  float eps = 1e-5f;
+  Activation activation = Activation::None;
+  Tensor residual = {};  ///< of x's shape, added to x first
+  Tensor sum = {};       ///< of x's shape: what x and residual are together; may be x or residual itself
+};
+
+/// out[n, c, s] = (h[n, c, s] - m) / sqrt(v + eps) * weight[c] + bias[c], h = x + residual, and its activation, with
+/// mean m and variance v of the channels of c's group in image n, over all of space. `out` and `x` are batch x channels
+/// x spatial, elements of space side by side; the channels are divided into `groups` of equally many. Wu, He: Group
+/// Normalization, 2018.
 inline void group_norm(Device& device, const Tensor& out, const Tensor& x, int64_t groups,
-                       const ChannelNormOptions& options = {}, StreamHandle stream = nullptr) {
+                       const GroupNormOptions& options = {}, StreamHandle stream = nullptr) {
   run<EntryId::group_norm>(device, stream, out, x, groups, options.weight, options.bias, options.eps,
-                           options.activation);
+                           options.activation, options.residual, options.sum);
 }
 
 /// The gradient of x in l2_norm() without residual: dx = r (dy - y sum(dy y)) with y = x r, r = 1 / max(|x|, eps), and

@@ -97,7 +97,7 @@ def group_norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_pt
     x_group = x_ptr + image * x_stride
     dy_group = dy_ptr + image * dy_stride
     dx_group = dx_ptr + image * dx_stride
-    mean, factor = statistics(x_group, first, each, spatial, x_stride_1, eps, BLOCK)
+    mean, factor = statistics(x_group, None, first, each, spatial, x_stride_1, 0, eps, BLOCK)
     weight_sums = partials_ptr
     bias_sums = partials_ptr + batch.to(tl.int64) * channels
     of_g = 0.0

@@ -9,9 +9,9 @@ to A's type, in which integers up to 128 are exact).
 
 The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 16 rows a thread may take its part of W
 from memory in PIECES of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. One or
-two rows of A times weights with small groups are multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of
-BLOCK_N rows of W, and no thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of
-a tile; the last one that is done adds up their sums in order, so that results are the same in every run.
+two rows of A may be multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no
+thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
+is done adds up their sums in order, so that results are the same in every run.
 """
 
 import triton
@@ -54,15 +54,20 @@ def configs():
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many; for one or two rows and small groups those without tensor cores."""
-    if named_args["M"] <= 2 and named_args["GROUP"] in [32, 64]:
+    """Tiles that hold all rows of A, or 96 and more of many; for one or two rows those without tensor cores too."""
+    m = named_args["M"]
+    few = []
+    if m <= 2:
         # A thread's piece of W lies in one group.
         rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
-        wide = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
-        return wide if len(wide) > 0 else rows[-1:]
-    if named_args["M"] <= 8:
-        few = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
-        return [c for c in few if c.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"])]
+        few = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
+        if len(few) == 0:
+            few = rows[-1:]
+    if m <= 8 and (m > 2 or named_args["GROUP"] not in [32, 64]):
+        pieces = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
+        few = [c for c in pieces if c.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"])] + few
+    if len(few) > 0:
+        return few
     rows = row_class(named_args["M"])
     kept = []
     for config in configs:
@@ -300,7 +305,7 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
     tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
 
 
-@triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 12})
+@triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 24})
 @triton.heuristics({
     "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"],
     "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"]) == 0,

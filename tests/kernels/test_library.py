@@ -288,6 +288,12 @@ class Library(unittest.TestCase):
             h = x.exact.reshape(n * groups, -1)
             exact = norm(h, eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None] + bias.exact[:, None]
             self.near(y, ACTIVATIONS["silu"](exact), kind)
+            residual = normal((n, c, s), kind)
+            both = x.exact + residual.exact
+            call(kernels.group_norm, y, x, groups, weight, residual=residual, sum=residual)
+            exact = norm(both.reshape(n * groups, -1), eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None]
+            self.near(y, exact, kind)
+            self.near(residual, both, kind)
             mean, variance = normal(c), Array(random.uniform(0.1, 2, c), "f32")
             call(kernels.batch_norm, y, x, mean, variance, weight, bias, activation="relu")
             h = (x.exact - mean.exact[:, None]) / np.sqrt(variance.exact[:, None] + 1e-5)
