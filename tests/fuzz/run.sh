@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Fuzzes the front end with libFuzzer: tests/fuzz/run.sh [SECONDS], 60 unless told. Builds it by clang in build/fuzz.
+# Fuzzes the front end with libFuzzer: tests/fuzz/run.sh [SECONDS [SEED]], 60 unless told, with another seed each time
+# unless told. Builds it by clang in build/fuzz.
 # New inputs go to build/fuzz/corpus, what crashes or takes too long to build/fuzz/found. Exits with 0 if nothing was
 # found, with 77 if there is no clang with libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 seconds=${1:-60}
+seed=${2:-0}  # 0: one that libFuzzer chooses
 has_libfuzzer() {
   echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
     "$1" -x c++ -fsanitize=fuzzer -o /dev/null - 2>/dev/null
@@ -23,5 +25,5 @@ cmake --build build/fuzz --parallel "${TEGULA_JOBS:-$(nproc)}"
 
 python3 tests/fuzz/seeds.py build/fuzz/seeds
 mkdir -p build/fuzz/corpus build/fuzz/found
-exec build/fuzz/front_end_fuzzer -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 \
+exec build/fuzz/front_end_fuzzer -seed="$seed" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 \
   -dict=tests/fuzz/words.dict -artifact_prefix=build/fuzz/found/ build/fuzz/corpus tests/fuzz/corpus build/fuzz/seeds
