@@ -186,6 +186,19 @@ def streamed(M, N, K):
     return found
 
 
+def adapted(M, N):
+    """The transposed product of as many rows as leave least of the last round of tiles unused: any multiple of 16, since its
+    instructions take any number of rows. A tile costs about as much as 24 rows more."""
+    best = 0
+    least = 0
+    for m in range(80, 257, 16):
+        time = triton.cdiv(triton.cdiv(M, m) * triton.cdiv(N, 128), PROCESSORS) * (m + 24)
+        if best == 0 or time < least:
+            best = m
+            least = time
+    return [tile(best, 128, 64, 8, min(6, 180000 // (128 * (best + 128))), 8, 0, 0, True)]
+
+
 def fitting(configs, named_args, **kwargs):
     """Tiles that are at most twice as large as the matrix; of few rows those that hold all of them, and of a large
     matrix those that read each operand least often."""
@@ -211,6 +224,8 @@ def fitting(configs, named_args, **kwargs):
     if named_args["partials_ptr"] is not None:
         kept += divided(M, N, K) + streamed(M, N, K)
     kept += shared(M, N, K)
+    if rows > 64 and N >= 128:
+        kept += adapted(M, N)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
     return kept
