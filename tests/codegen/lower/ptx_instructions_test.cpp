@@ -130,7 +130,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
     }
   }
 
-  // Operands of 8 and 32 bits: wgmma reads what lies along K alone.
+  // Of operands of 8 and 32 bits wgmma reads what lies along K; those of 8 bits are transposed in shared memory.
   for (const char* type : {"f32", "i8", "u8"})
     for (bool transposed_b : {false, true}) {
       const bool real = type[0] == 'f';
@@ -141,7 +141,7 @@ TEST(PtxInstructions, InstructionsThatMatter) {
       const Case matmul{"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4};
       for (const char* target : {"sm_80", "sm_90a"}) {
         ptx = by_threads(matmul, 4, target).ptx;
-        const bool warpgroups = transposed_b && find_target(target)->has(Feature::Wgmma);
+        const bool warpgroups = (transposed_b || !real) && find_target(target)->has(Feature::Wgmma);
         const std::string types = fmt::format("\\.{0}\\.{1}\\.{1}", real ? "f32" : "s32",
                                               real             ? "tf32"
                                               : type[0] == 'i' ? "s8"
