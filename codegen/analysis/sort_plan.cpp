@@ -246,7 +246,8 @@ bool has_slots(const LinearLayout& layout, bool in_place) {
   return bits == layout.total_out_bits();
 }
 
-/// Of few elements each warp sorts a copy: that takes no more instructions than exchanges between warps, and no barriers.
+/// Of few elements each warp sorts a copy: that takes no more instructions than exchanges between warps, and no
+/// barriers.
 std::optional<LinearLayout> in_each_warp(const LinearLayout& operand) {
   constexpr int kMostOfLane = 4;
   const std::vector<int64_t> shape = operand.tile_shape();

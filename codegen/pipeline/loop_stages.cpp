@@ -25,9 +25,9 @@ std::unordered_set<const Op*> feeding_products(const Block& body) {
   };
   for (auto it = body.ops.rbegin(); it != body.ops.rend(); ++it) {
     const Op& op = **it;
-    const bool fills = (op.opcode == Opcode::SharedStore || op.opcode == Opcode::SharedTranspose ||
-                        op.opcode == Opcode::AsyncCopy) &&
-                       places.contains(root(op.operand(1)));
+    const bool fills =
+        (op.opcode == Opcode::SharedStore || op.opcode == Opcode::SharedTranspose || op.opcode == Opcode::AsyncCopy) &&
+        places.contains(root(op.operand(1)));
     if (fills) feeding.insert(&op);
     if (!is_product(op) && !feeding.contains(&op)) continue;
     for (const Value* v : op.operands) {

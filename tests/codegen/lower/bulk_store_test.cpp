@@ -390,20 +390,20 @@ TEST(BulkStore, TilesThatEndAtNumbersFromMemory) {
   for (const Transfer& transfer : image.transfers) EXPECT_EQ(transfer.why_not, "") << transfer.by;
   auto device = make_emulator({.threads = 1, .seed = 1});
   for (const auto& [begin, end] : std::initializer_list<std::pair<int32_t, int32_t>>{{30, 40},
-                                                                                    {30, 94},
-                                                                                    {30, 93},
-                                                                                    {0, 1},
-                                                                                    {7, 7},
-                                                                                    {-20, 9},
-                                                                                    {-64, kFar},
-                                                                                    {30, kFar},
-                                                                                    {30, (1 << 30) - 100},
-                                                                                    {5, (1 << 30) + 4},
-                                                                                    {90, -kFar - 1},
-                                                                                    {1 << 20, 20},
-                                                                                    {(1 << 30) + 5, 3},
-                                                                                    {kFar - 100, -5},
-                                                                                    {-kFar, -kFar}}) {
+                                                                                     {30, 94},
+                                                                                     {30, 93},
+                                                                                     {0, 1},
+                                                                                     {7, 7},
+                                                                                     {-20, 9},
+                                                                                     {-64, kFar},
+                                                                                     {30, kFar},
+                                                                                     {30, (1 << 30) - 100},
+                                                                                     {5, (1 << 30) + 4},
+                                                                                     {90, -kFar - 1},
+                                                                                     {1 << 20, 20},
+                                                                                     {(1 << 30) + 5, 3},
+                                                                                     {kFar - 100, -5},
+                                                                                     {-kFar, -kFar}}) {
     SCOPED_TRACE(fmt::format("{} to {}", begin, end));
     Buffer da(*device, a), db(*device, b), dc(*device, std::vector<float16>(a.size(), float16(-99.0f)));
     Buffer de(*device, std::vector<int32_t>{begin, end});

@@ -102,7 +102,8 @@ TEST(DotTypes, Elementwise) {
 // Too many operands of a thread for its registers: through shared memory, step by step along K. Extents that are no
 // powers of two, batches, narrow types that fill no block of a matrix instruction, sums of 16 bits.
 TEST(DotTypes, ElementwiseThroughSharedMemory) {
-  for (const Extents& e : {Extents{1, 32, 64, 64}, {1, 48, 24, 80}, {2, 32, 16, 96}, {1, 1, 256, 128}, {1, 64, 64, 9}}) {
+  for (const Extents& e :
+       {Extents{1, 32, 64, 64}, {1, 48, 24, 80}, {2, 32, 16, 96}, {1, 1, 256, 128}, {1, 64, 64, 9}}) {
     check<float, float>(e, Elem::F32, 5e-7);
     check<double, double>(e, Elem::F64, 1e-15);
   }
