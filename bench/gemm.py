@@ -125,7 +125,10 @@ class Gemm(side_by_side.Case):
 
     def tegula(self, failures):
         module, found = load_module("gemm"), {}
-        for c in module.fitting(module.configs(), {"M": self.m, "N": self.n, "K": self.k, "partials_ptr": self.partials}):
+        (a, b, _), _ = self.sets[0]
+        given = {"M": self.m, "N": self.n, "K": self.k, "partials_ptr": self.partials, "stride_am": a.stride(0), "stride_ak": 1,
+                 "stride_bk": b.stride(0), "stride_bn": 1}
+        for c in module.fitting(module.configs(), given):
             how = dict(c.kwargs)
             label = "x".join(str(how["BLOCK_" + d]) for d in "MNK") + f" group {how['GROUP_M']} w{c.num_warps} s{c.num_stages}"
             label += " transposed" * how["SWAP"] + f" {c.num_ctas} blocks" * (c.num_ctas > 1)

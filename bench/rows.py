@@ -88,7 +88,9 @@ class Case(side_by_side.Case):
         default as the file has it."""
         module = load_module(self.file)
         found = {}
-        for c in module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight}):
+        fitting = module.fitting_runs if self.file == "elementwise" else module.fitting
+        few = 0 if self.rows <= self.sms else 1
+        for c in fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight, "rows_class": few}):
             how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps, "num_ctas": c.num_ctas}
             if self.file != "elementwise":
                 how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps * c.num_ctas, how["ROWS"])

@@ -99,7 +99,7 @@ class NormBackward(Rows):
         self.counters = torch.zeros(16, dtype=torch.int32, device=DEVICE)
 
     def fitting(self, module):
-        return module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.x, "dbias_ptr": self.dbias})
+        return module.fitting(module.configs(), {"cols": self.cols, "x_ptr": self.x, "dbias_ptr": self.dbias, "rows_class": 2})
 
     def complete(self, how, power_of_two=False):
         how = self.heuristics(how | {"CENTER": self.center}, power_of_two)
@@ -158,7 +158,7 @@ class CrossEntropy(Rows):
         self.work.copy_(self.logits)
 
     def fitting(self, module):
-        return module.fitting(module.configs(), {"cols": self.cols, "logits_ptr": self.work})
+        return module.fitting(module.configs(), {"cols": self.cols, "logits_ptr": self.work, "rows_class": 2})
 
     def complete(self, how, power_of_two=False):
         flags = {"MEAN": True, "GRADIENT": True, "WIDTH": 8, "CAP": False, "SMOOTH": False, "SQUARE": False}

@@ -32,20 +32,22 @@ def without_gaps(args):
     return cols >= 8
 
 
+def fits(config):
+    """Whether a thread has 4 to 32 elements of a tile."""
+    return 4 <= config.kwargs["ROWS"] * config.kwargs["COLS"] / (32 * config.num_warps) <= 32
+
+
 def fitting(configs, named_args, **kwargs):
-    """Runs of elements where matrices have no gaps; else tiles that are filled to more than a half. 4 to 32 elements a thread."""
-    cols = named_args["cols"]
-    runs = without_gaps(named_args)
-    kept = []
-    for config in configs:
-        width = config.kwargs["COLS"]
-        elements = config.kwargs["ROWS"] * width / (32 * config.num_warps)
-        fits = config.kwargs["ROWS"] == 1 if runs else mostly_filled(cols, width)
-        if fits and 4 <= elements <= 32:
-            kept.append(config)
-    if len(kept) == 0:
-        return [configs[-1]]
-    return kept
+    """Tiles that are filled to more than a half."""
+    kept = [c for c in configs if fits(c) and mostly_filled(named_args["cols"], c.kwargs["COLS"])]
+    return kept if len(kept) > 0 else [configs[-1]]
+
+
+def fitting_runs(configs, named_args, **kwargs):
+    """Runs of elements where matrices have no gaps, else such tiles."""
+    if without_gaps(named_args):
+        return [c for c in configs if fits(c) and c.kwargs["ROWS"] == 1]
+    return fitting(configs, named_args)
 
 
 def is_even(args):
@@ -106,7 +108,7 @@ def affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_at, x_a
     tl.store(out_ptr + out_at, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
 @triton.heuristics({"EVEN": is_even, "RUNS": without_gaps, "ALIGNED": lambda args: args["cols"] % 8 == 0})
 @triton.jit
 def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride, rows, cols, rows_class,
@@ -135,7 +137,7 @@ def glu_elements(out_ptr, gate_ptr, up_ptr, out_at, gate_at, up_at, mask, ACTIVA
     tl.store(out_ptr + out_at, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
 @triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def glu(out_ptr, gate_ptr, up_ptr, out_stride, gate_stride, up_stride, rows, cols, rows_class, ACTIVATION: tl.constexpr,
@@ -165,7 +167,7 @@ def glu_gradients(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_at, dup_
     tl.store(dup_ptr + dup_at, dup.to(dup_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
 @triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def glu_backward(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_stride, dup_stride, dout_stride, gate_stride, up_stride,
@@ -198,7 +200,7 @@ def dropped(out_ptr, x_ptr, hidden_ptr, out_at, x_at, hidden_at, number, mask, p
     tl.store(out_ptr + out_at, tl.where(kept, x / (1.0 - p), 0.0).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
 @triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_class, ROWS: tl.constexpr, COLS: tl.constexpr,
@@ -216,7 +218,7 @@ def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_clas
                 "none", EVICTION)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
 @triton.heuristics({"EVEN": is_even, "RUNS": without_gaps})
 @triton.jit
 def dropout_backward(dhidden_ptr, dout_ptr, hidden_ptr, dhidden_stride, dout_stride, hidden_stride, rows, cols, p, seed,

@@ -186,6 +186,21 @@ def streamed(M, N, K):
     return found
 
 
+# Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
+# programs.
+OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1)]
+
+
+def of_two_blocks(M, N, stride_a, stride_b):
+    """Where rows of A or B do not begin at multiples of 128 bytes, so that what is read of them lies in more lines of the L2 cache
+    than it fills. The strides are those along rows or along columns that are not 1."""
+    found = []
+    if M >= 512 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
+        for m, n, k, warps, stages, group, programs in OF_TWO_BLOCKS:
+            found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
+    return found
+
+
 def adapted(M, N):
     """The transposed product of as many rows as leave least of the last round of tiles unused: any multiple of 16, since its
     instructions take any number of rows. A tile costs about as much as 24 rows more."""
@@ -196,7 +211,11 @@ def adapted(M, N):
         if best == 0 or time < least:
             best = m
             least = time
-    return [tile(best, 128, 64, 8, min(6, 180000 // (128 * (best + 128))), 8, 0, 0, True)]
+    stages = min(6, 180000 // (128 * (best + 128)))
+    found = [tile(best, 128, 64, 8, stages, 8, 0, 0, True)]
+    if triton.cdiv(M, best) * triton.cdiv(N, 128) > PROCESSORS:
+        found.append(tile(best, 128, 64, 8, max(2, stages - 1), 8, 1, 0, True))
+    return found
 
 
 def fitting(configs, named_args, **kwargs):
@@ -224,6 +243,8 @@ def fitting(configs, named_args, **kwargs):
     if named_args["partials_ptr"] is not None:
         kept += divided(M, N, K) + streamed(M, N, K)
     kept += shared(M, N, K)
+    kept += of_two_blocks(M, N, named_args["stride_am"] * named_args["stride_ak"],
+                          named_args["stride_bk"] * named_args["stride_bn"])
     if rows > 64 and N >= 128:
         kept += adapted(M, N)
     if len(kept) == 0:

@@ -38,6 +38,20 @@ class Views(Case):
         self.assertEqual(str(caught.exception), "gemm: the elements of a row of b lie 120 apart and those of a column 2, expected side by side")
 
 
+class TwoBlocks(Case):
+
+    @unittest.skipUnless(DEVICE.sm >= 90, "clusters of thread blocks")
+    def test_tiles_that_two_blocks_share(self):
+        """Their matrices have rows that begin at multiples of 16 bytes, not of 128, and end within a tile."""
+        text = tegula.load(str(test_library.SOURCE / "kernels" / "gemm.py")).gemm
+        a, b, c = normal((270, 136), "f16"), normal((136, 264), "f16"), empty((270, 264), "f16")
+        for rows, cols, warps, programs in ((256, 256, 8, 1), (256, 160, 8, 0)):
+            text[(2 if programs else 4,)](c.given, a.given, b.given, None, 270, 264, 136, 136, 1, 264, 1, 264, 1, 384, None, None,
+                                          EPILOGUE="none", BLOCK_M=rows, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=programs,
+                                          PARTS=0, SWAP=False, STREAM=False, SHARES=1, num_warps=warps, num_stages=3, num_ctas=2)
+            self.near(c, a.exact @ b.exact, "f16", 4)
+
+
 class Batched(Case):
 
     def test_shapes(self):
