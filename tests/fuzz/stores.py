@@ -96,9 +96,10 @@ class Round:
         return self.run_of(kernel), kernel
 
     def damage(self):
-        """Flips a bit of a file, cuts it short, or removes it."""
+        """Flips a bit of a file, cuts it short, or removes it; but of SQLite's "-shm", which is no stored data but memory that
+        living processes share: whoever cuts that ends them."""
         try:
-            path = self.random.choice([*self.cache.iterdir()])
+            path = self.random.choice([path for path in self.cache.iterdir() if not path.name.endswith("-shm")])
             kind = self.random.choice(["flip", "cut", "remove"])
             if kind == "remove":
                 path.unlink()

@@ -252,6 +252,8 @@ TEST(Cost, RanksTheLibrarysProducts) {
     LaunchArgs launch;
     launch.set("M", shape.m), launch.set("N", shape.n), launch.set("K", shape.k);
     launch.set("partials_ptr", PointerArg{Elem::F32, 256});
+    launch.set("stride_am", shape.k), launch.set("stride_ak", int64_t(1));
+    launch.set("stride_bk", shape.n), launch.set("stride_bn", int64_t(1));
     std::vector<std::pair<double, std::string>> ranked;
     for (const Config& c : kernel.autotuning()->prune(kernel.autotuning()->configs, launch)) {
       LaunchOptions options{.constexprs = c.constexprs,
