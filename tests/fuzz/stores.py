@@ -75,6 +75,7 @@ class Round:
                                 cwd=self.folder,
                                 env=environment,
                                 text=True,
+                                errors="replace",
                                 stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE,
                                 preexec_fn=fill_disk if full else None)
