@@ -45,16 +45,23 @@ def is_last(counters_ptr, group, parts):
     return last
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
 @triton.jit
-def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
-                    partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr):
+def place(outer, cols, COLS: tl.constexpr):
+    """How many programs share a group of COLS columns, which of them this is, the group's number, its matrix and its columns."""
     groups = tl.cdiv(cols, COLS)
     parts = tl.num_programs(0) // (outer * groups)
     group = tl.program_id(0) % (outer * groups)
     part = tl.program_id(0) // (outer * groups)
     matrix = (group // groups).to(tl.int64)
     col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
+    return parts, part, group, matrix, col
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.jit
+def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
+                    partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr):
+    parts, part, group, matrix, col = place(outer, cols, COLS)
     x_ptr += matrix * x_stride
     count = tl.zeros([ROWS, 1], tl.float32)
     mean = tl.zeros([ROWS, COLS], tl.float32)
@@ -99,12 +106,7 @@ def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride
                    STAGES: tl.constexpr):
     NOWHERE: tl.constexpr = 2147483647
     none: tl.constexpr = neutral(KIND)
-    groups = tl.cdiv(cols, COLS)
-    parts = tl.num_programs(0) // (outer * groups)
-    group = tl.program_id(0) % (outer * groups)
-    part = tl.program_id(0) // (outer * groups)
-    matrix = (group // groups).to(tl.int64)
-    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
+    parts, part, group, matrix, col = place(outer, cols, COLS)
     x_ptr += matrix * x_stride
     value = tl.full([ROWS, COLS], none, tl.float32)
     place = tl.full([ROWS, COLS], NOWHERE, tl.int32)

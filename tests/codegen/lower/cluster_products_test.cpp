@@ -284,17 +284,22 @@ TEST(ClusterProducts, AddUpSharesInAnyOrder) {
     }
 }
 
+// Types of the arguments of the kernels here.
+std::vector<ArgType> argument_types() {
+  auto pointer = [](Elem elem) { return ArgType{.elem = elem, .pointer = true, .divisible_by = 16}; };
+  return {pointer(Elem::F32),
+          pointer(Elem::F16),
+          pointer(Elem::F16),
+          pointer(Elem::I32),
+          {.elem = Elem::I32, .divisible_by = 16}};
+}
+
 // Each block multiplies on its tensor cores, and reads its part of the sums from all blocks.
 TEST(ClusterProducts, SharesComeFromOtherBlocks) {
-  const std::vector<ArgType> types = {{.elem = Elem::F32, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::I32, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::I32, .divisible_by = 16}};
   using kernel_texts::count;
   const std::string ptx = Program::parse(text_of(kShared[0], 4), "kernel.py")
                               .kernel("kernel")
-                              .compile(types, {.num_ctas = 4}, "sm_90a")
+                              .compile(argument_types(), {.num_ctas = 4}, "sm_90a")
                               .ptx;
   EXPECT_GT(count(ptx, R"(wgmma\.mma_async\.sync\.aligned\.m64n64k16)"), 0);
   EXPECT_GT(count(ptx, R"(cp\.async\.bulk\.tensor)"), 0);
@@ -303,16 +308,13 @@ TEST(ClusterProducts, SharesComeFromOtherBlocks) {
 }
 
 TEST(ClusterProducts, BringSharedOperandsToAllBlocks) {
-  const std::vector<ArgType> types = {{.elem = Elem::F32, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::I32, .pointer = true, .divisible_by = 16},
-                                      {.elem = Elem::I32, .divisible_by = 16}};
   using kernel_texts::count;
   for (const ProductCase& c : kProducts) {
     SCOPED_TRACE(c.name);
-    const std::string ptx =
-        Program::parse(text_of(c), "kernel.py").kernel("kernel").compile(types, {.num_ctas = 2}, "sm_90a").ptx;
+    const std::string ptx = Program::parse(text_of(c), "kernel.py")
+                                .kernel("kernel")
+                                .compile(argument_types(), {.num_ctas = 2}, "sm_90a")
+                                .ptx;
     EXPECT_EQ(count(ptx, R"(multicast::cluster)") > 0, c.multicast);
     EXPECT_EQ(count(ptx, R"(mbarrier\.arrive\.shared::cluster)") > 0, c.multicast);
   }
