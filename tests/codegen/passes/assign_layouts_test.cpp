@@ -109,6 +109,31 @@ TEST_F(Layouts, VectorsFollowAlignmentMaskAndSize) {
   EXPECT_EQ(loads[3]->result()->type.layout->contiguous_registers(0), 2);
 }
 
+// A mask that is true for a run of neighbours may end within an access; others have accesses in which they are the
+// same.
+TEST_F(Layouts, MasksMayEndWithinVectors) {
+  const Type numbers = Type::tile(Elem::I32, {2048});
+  Value *x = pointer(Elem::BF16), *n = b.splat(i32(1), {2048});
+  Value *i = b.arange(0, 2048), *below = b.lt(i, n);
+  Value* third = b.eq(b.rem(i, b.constant(numbers, 3)), b.constant(numbers, 0));
+  auto load = [&](Value* mask) { b.load(row_pointers(x, 2048), mask, nullptr); };
+  load(below);
+  load(b.bit_and(b.ge(i, b.constant(numbers, 5)), below));
+  load(b.bit_and(third, below));
+  b.load(tile_pointers(x, i32(16), 16, 2048), b.broadcast(b.expand_dims(below, 0), {16, 2048}), nullptr);
+  assign();
+  std::vector<int64_t> widths;
+  for (const Op* op : ops(Opcode::Load)) widths.push_back(op->get(ir::attr::vector));
+  EXPECT_EQ(widths, (std::vector<int64_t>{8, 8, 1, 8}));
+}
+
+TEST_F(Layouts, MasksDoNotEndWithinVectorsWhereEightBytesAreWhole) {
+  Value *x = pointer(Elem::BF16), *n = b.splat(i32(4), {2048});
+  b.load(row_pointers(x, 2048), b.lt(b.arange(0, 2048), n), nullptr);
+  assign();
+  EXPECT_EQ(ops(Opcode::Load)[0]->get(ir::attr::vector), 4);
+}
+
 TEST_F(Layouts, UnalignedRowsPutLanesSideBySide) {
   b.load(row_pointers(pointer(Elem::F32, 4), 1024), nullptr, nullptr);
   assign();
