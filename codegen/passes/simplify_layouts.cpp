@@ -4,11 +4,14 @@
 // - A value that follows cheaply from others is computed again in the wanted layout, if what must then be converted
 //   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
+// - What is computed element by element for a conversion alone is computed behind it, if less is converted there: the
+//   float16 that was loaded, not the float32 that follows.
 // - Equal pure ops are merged and dead ones dropped.
 // - A conversion that one branch alone uses is made there.
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -100,8 +103,60 @@ class Simplifier {
       ir::ValueMap map{{cast->operands[0], narrow}};
       Value* wide = builder.insert(ir::clone_op(*cast, map))->result();
       wide->type.layout = result->type.layout;
-      ir::replace_uses(func_.body, result, wide);
+      return ir::replace_uses(func_.body, result, wide);
     }
+    if (plan_behind(op)) {
+      made_.clear();
+      ir::replace_uses(func_.body, result, make(x, layout, &op));
+    }
+  }
+
+  /// Plans to compute in the wanted layout what is computed for it alone; false if that does not pay.
+  bool plan_behind(const Op& conversion) {
+    const Value* x = conversion.operands[0];
+    const LinearLayout& layout = *conversion.result()->type.layout;
+    if (layout.in_size(Dim::Register) > x->type.layout->in_size(Dim::Register)) return false;  // it would be repeated
+    const std::vector<const Op*> alone = computed_for(conversion);
+    plan_.clear();
+    for (const Op* op : alone) plan_[{op->result(), layout.to_string()}] = true;
+    std::set<Value*> operands;
+    for (const Op* op : alone) operands.insert(op->operands.begin(), op->operands.end());
+    int64_t moved = 0;
+    for (Value* operand : operands) moved += plan(operand, layout);
+    return !alone.empty() && 4 * moved <= 3 * bytes_of(x->type) && int(plan_.size()) <= kMaxRecomputed;
+  }
+
+  /// Elementwise ops that the conversion follows from, and whose results are for it alone, or for others to its layout.
+  std::vector<const Op*> computed_for(const Op& conversion) const {
+    std::map<const Value*, int> left;  // uses that are not found to be such
+    std::vector<const Value*> used;
+    ir::walk(func_.body, [&](const Op& op) {
+      for (const Value* operand : op.operands)
+        if (operand) ++left[operand];
+      if (op.opcode == Opcode::ConvertLayout && op.parent == conversion.parent &&
+          *op.result()->type.layout == *conversion.result()->type.layout)
+        used.push_back(op.operands[0]);
+    });
+    std::set<const Op*> for_layout;
+    while (!used.empty()) {
+      const Value* x = used.back();
+      used.pop_back();
+      if (!x || --left[x] > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
+      for_layout.insert(x->def);
+      used.insert(used.end(), x->def->operands.begin(), x->def->operands.end());
+    }
+    std::vector<const Op*> found;
+    auto take = [&](const Value* x) {
+      if (x && for_layout.erase(x->def)) found.push_back(x->def);
+    };
+    take(conversion.operands[0]);
+    for (size_t i = 0; i < found.size(); ++i)
+      for (const Value* operand : found[i]->operands) take(operand);
+    return found;
+  }
+  static bool is_elementwise_in(const Block& block, const Value* x) {
+    const Op* op = x->def;
+    return op && op->parent == &block && op->has(ir::Elementwise) && op->has(ir::Pure) && op->results.size() == 1;
   }
 
   using Key = std::pair<const Value*, std::string>;  // a value in a layout

@@ -223,6 +223,30 @@ def kernel(x, y, rows, cols, stride, out_row, out_col, R: tl.constexpr, C: tl.co
     }
 }
 
+// Tiles whose rows lie along the other axis of memory, with arithmetic in float32 before they are turned or behind.
+TEST(Memory, TurnedTiles) {
+  for_types<std::tuple<float16, bfloat16, float, int8_t>>([](auto type) {
+    using T = decltype(type);
+    std::vector<T> x;
+    for (int i = 0; i < 64 * 64; ++i) x.push_back(T(float(i * 37 % 120 + 2)));
+    Array<T> in(x);
+    for (auto [m, n] : std::vector<std::pair<int, int>>{{64, 64}, {32, 128}, {128, 16}, {32, 32}, {16, 64}}) {
+      SCOPED_TRACE(fmt::format("{} {} x {}", tl<T>(), m, n));
+      Array<T> out(size_t(m * n));
+      run(R"(
+@triton.jit
+def kernel(x, y, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    a = tl.load(x + i + j * M).to(tl.float32) + 1
+    tl.store(y + i * N + j, (a * a / a).to(y.dtype.element_ty))
+)",
+          {.constexprs = {{"M", m}, {"N", n}}, .num_warps = next_warps()}, {1}, in, out);
+      expect_equal(out.values(), tl<T>(),
+                   [&, m = m, n = n](size_t k) { return T(float(x[k / size_t(n) + k % size_t(n) * size_t(m)]) + 1); });
+    }
+  });
+}
+
 TEST(Memory, GatherAndScatter) {
   for (int num_warps : {1, 4, 8}) {
     std::vector<int32_t> order(512);

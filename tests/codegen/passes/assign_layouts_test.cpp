@@ -599,11 +599,31 @@ TEST_F(Simplify, ABroadcastRowIsConvertedBeforeItIsBroadcast) {
 }
 
 TEST_F(Simplify, ExpensiveValuesAreNot) {
-  Value* x = b.exp(zeros(rows));
-  keep(b.convert_layout(x, columns));
+  Value *x = loaded(rows), *y = b.exp(x);
+  keep(b.convert_layout(y, columns));
+  keep(y);
   finish();
   ASSERT_EQ(conversions(), 1u);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
   EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
+}
+
+TEST_F(Simplify, WhatIsForConversionsAloneIsComputedBehindThem) {
+  Value *x = loaded(rows, Elem::F16), *wide = b.cast(x, Elem::F32), *sum = b.add(wide, wide);
+  keep(b.div(b.convert_layout(sum, columns), b.convert_layout(b.exp(sum), columns)));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
+  EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
+}
+
+TEST_F(Simplify, NothingIsComputedBehindAConversionThatMovesAsMuch) {
+  Value *x = loaded(rows, Elem::F16), *y = loaded(rows, Elem::F16);
+  Value* product = b.mul(b.cast(x, Elem::F32), b.cast(y, Elem::F32));
+  keep(b.convert_layout(product, columns));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], product);
 }
 
 TEST_F(Simplify, NarrowElementsAreConverted) {
