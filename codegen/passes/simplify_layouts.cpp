@@ -84,8 +84,7 @@ class Simplifier {
 
  private:
   void simplify(Op& op) {
-    while (op.operands[0]->def && op.operands[0]->def->opcode == Opcode::ConvertLayout)
-      op.operands[0] = op.operands[0]->def->operands[0];
+    op.operands[0] = unconverted(op.operands[0]);
     Value *x = op.operands[0], *result = op.result();
     const LinearLayout layout = *result->type.layout;
     if (*x->type.layout == layout) return ir::replace_uses(func_.body, result, x);
@@ -121,18 +120,22 @@ class Simplifier {
     for (const Op* op : alone) plan_[{op->result(), layout.to_string()}] = true;
     std::set<Value*> operands;
     for (const Op* op : alone) operands.insert(op->operands.begin(), op->operands.end());
-    int64_t moved = 0;
-    for (Value* operand : operands) moved += plan(operand, layout);
-    return !alone.empty() && 4 * moved <= 3 * bytes_of(x->type) && int(plan_.size()) <= kMaxRecomputed;
+    int64_t moved = 0, saved = bytes_of(x->type);
+    for (Value* operand : operands) {
+      moved += plan(operand, layout);
+      const bool goes = operand && operand->def && operand->def->opcode == Opcode::ConvertLayout && !left_[operand];
+      if (goes) saved += bytes_of(operand->type);
+    }
+    return !alone.empty() && 4 * moved <= 3 * saved && int(plan_.size()) <= kMaxRecomputed;
   }
 
   /// Elementwise ops that the conversion follows from, and whose results are for it alone, or for others to its layout.
-  std::vector<const Op*> computed_for(const Op& conversion) const {
-    std::map<const Value*, int> left;  // uses that are not found to be such
+  std::vector<const Op*> computed_for(const Op& conversion) {
+    left_.clear();
     std::vector<const Value*> used;
     ir::walk(func_.body, [&](const Op& op) {
       for (const Value* operand : op.operands)
-        if (operand) ++left[operand];
+        if (operand) ++left_[operand];
       if (op.opcode == Opcode::ConvertLayout && op.parent == conversion.parent &&
           *op.result()->type.layout == *conversion.result()->type.layout)
         used.push_back(op.operands[0]);
@@ -141,7 +144,7 @@ class Simplifier {
     while (!used.empty()) {
       const Value* x = used.back();
       used.pop_back();
-      if (!x || --left[x] > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
+      if (!x || --left_[x] > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
       for_layout.insert(x->def);
       used.insert(used.end(), x->def->operands.begin(), x->def->operands.end());
     }
@@ -159,11 +162,17 @@ class Simplifier {
     return op && op->parent == &block && op->has(ir::Elementwise) && op->has(ir::Pure) && op->results.size() == 1;
   }
 
+  static Value* unconverted(Value* x) {
+    while (x->def && x->def->opcode == Opcode::ConvertLayout) x = x->def->operands[0];
+    return x;
+  }
+
   using Key = std::pair<const Value*, std::string>;  // a value in a layout
 
   /// Bytes that have to be converted if x is computed in `layout`, as far as that is cheap. Fills plan_.
   int64_t plan(Value* x, const LinearLayout& layout) {
-    if (x->type.is_scalar() || *x->type.layout == layout) return 0;
+    if (x) x = unconverted(x);
+    if (!x || x->type.is_scalar() || *x->type.layout == layout) return 0;
     Key key{x, layout.to_string()};
     if (plan_.contains(key) || int(plan_.size()) > kMaxRecomputed) return 0;
     if (!x->def || !is_cheap(*x->def)) return bytes_of(x->type);
@@ -187,6 +196,7 @@ class Simplifier {
 
   /// x in `layout` as planned, computed before `user`.
   Value* make(Value* x, const LinearLayout& layout, Op* user) {
+    x = unconverted(x);
     if (x->type.is_scalar() || *x->type.layout == layout) return x;
     Key key{x, layout.to_string()};
     if (auto it = made_.find(key); it != made_.end()) return it->second;
@@ -265,6 +275,7 @@ class Simplifier {
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
+  std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
   EqualOps equal_;
 };
 

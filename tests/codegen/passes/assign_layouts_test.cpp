@@ -626,6 +626,15 @@ TEST_F(Simplify, NothingIsComputedBehindAConversionThatMovesAsMuch) {
   EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], product);
 }
 
+TEST_F(Simplify, NothingIsConvertedThereAndBack) {
+  Value *x = b.exp(b.cast(loaded(rows, Elem::F16), Elem::F32)), *y = loaded(columns, Elem::F16);
+  Value* product = b.mul(b.convert_layout(x, columns), b.cast(y, Elem::F32));
+  keep(b.convert_layout(b.cast(product, Elem::F16), rows));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
+}
+
 TEST_F(Simplify, NarrowElementsAreConverted) {
   Value* x = loaded(rows, Elem::F16);
   keep(b.convert_layout(b.cast(x, Elem::F32), columns));
