@@ -2,7 +2,8 @@
 //
 // - A conversion to the layout that the value has, and one of a conversion, fold.
 // - A value that follows cheaply from others is computed again in the wanted layout, if what must then be converted
-//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row.
+//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row. So are a
+//   few integers that are loaded, as pages of a table that say where a tile lies: threads would wait for each other.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
 // - Equal pure ops are merged and dead ones dropped.
 // - A conversion that one branch alone uses is made there.
@@ -13,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "codegen/analysis/conversion.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/equal_ops.h"
@@ -57,6 +59,19 @@ bool is_cheap(const Op& op) {
     default:
       return op.has(ir::Elementwise) && !op.has(ir::FloatOnly);
   }
+}
+
+/// Whether each thread had better load what it needs of these in the layout than get it from others.
+bool is_loaded_again(const Value& x, const LinearLayout& layout) {
+  constexpr int kMostLoads = 16;  // of a thread
+  const Op& load = *x.def;
+  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() &&
+         (1 << layout.in_bits(Dim::Register)) <= kMostLoads &&
+         goes_through_shared(plan_conversion(*x.type.layout, layout).route);
+}
+
+std::optional<LinearLayout> needed_for(const Op& op, const LinearLayout& result) {
+  return op.opcode == Opcode::Load ? result : operand_layout(op, result);
 }
 
 int64_t bytes_of(const ir::Type& type) { return type.num_elements() * std::max(1, type.bits() / 8); }
@@ -111,10 +126,10 @@ class Simplifier {
     if (x->type.is_scalar() || *x->type.layout == layout) return 0;
     Key key{x, layout.to_string()};
     if (plan_.contains(key) || int(plan_.size()) > kMaxRecomputed) return 0;
-    if (!x->def || !is_cheap(*x->def)) return bytes_of(x->type);
+    if (!x->def || !(is_cheap(*x->def) || is_loaded_again(*x, layout))) return bytes_of(x->type);
     plan_[key] = true;
     if (is_layout_free(*x->def)) return 0;
-    auto needed = operand_layout(*x->def, layout);
+    auto needed = needed_for(*x->def, layout);
     if (!needed) {
       plan_[key] = false;
       return bytes_of(x->type);
@@ -135,6 +150,7 @@ class Simplifier {
     if (x->type.is_scalar() || *x->type.layout == layout) return x;
     Key key{x, layout.to_string()};
     if (auto it = made_.find(key); it != made_.end()) return it->second;
+    if (auto it = loaded_.find(key); it != loaded_.end()) return it->second;
     auto planned = plan_.find(key);
     Value* result;
     if (planned == plan_.end() || !planned->second) {
@@ -143,8 +159,10 @@ class Simplifier {
       result = convert(builder, x, std::make_shared<LinearLayout>(layout));
     } else {
       ir::ValueMap map;
+      const bool loads = x->def->opcode == Opcode::Load;
+      if (loads) user = x->def;  // no store comes in between
       if (!is_layout_free(*x->def)) {
-        LinearLayout needed = *operand_layout(*x->def, layout);
+        LinearLayout needed = *needed_for(*x->def, layout);
         for (Value* operand : x->def->operands)
           if (operand) map[operand] = make(operand, needed, user);
       }
@@ -152,6 +170,7 @@ class Simplifier {
       builder.set_before(user);
       result = builder.insert(ir::clone_op(*x->def, map))->result();
       result->type.layout = std::make_shared<LinearLayout>(layout);
+      if (loads) result->def->set(ir::attr::vector, 1), loaded_[key] = result;
     }
     return made_[key] = result;
   }
@@ -210,6 +229,7 @@ class Simplifier {
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
+  std::map<Key, Value*> loaded_;  ///< again, behind what was loaded
   EqualOps equal_;
 };
 
