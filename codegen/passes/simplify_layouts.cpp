@@ -160,7 +160,8 @@ class Simplifier {
     } else {
       ir::ValueMap map;
       const bool loads = x->def->opcode == Opcode::Load;
-      if (loads) user = x->def;  // no store comes in between
+      std::map<Key, Value*> made;                  // so far, not all of it ahead of the load
+      if (loads) user = x->def, made.swap(made_);  // no store comes in between
       if (!is_layout_free(*x->def)) {
         LinearLayout needed = *needed_for(*x->def, layout);
         for (Value* operand : x->def->operands)
@@ -170,7 +171,11 @@ class Simplifier {
       builder.set_before(user);
       result = builder.insert(ir::clone_op(*x->def, map))->result();
       result->type.layout = std::make_shared<LinearLayout>(layout);
-      if (loads) result->def->set(ir::attr::vector, 1), loaded_[key] = result;
+      if (loads) {
+        result->def->set(ir::attr::vector, 1);
+        made_ = std::move(made);
+        loaded_[key] = result;
+      }
     }
     return made_[key] = result;
   }
