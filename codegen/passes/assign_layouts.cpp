@@ -195,7 +195,7 @@ class Assigner {
     const Value* pointers = op.operands[0];
     const int bytes = elem_bytes(pointers->type.elem);
     const AxisInfo& info = pointers_.at(&op);
-    Access access{{}, axis, width_of(op, axis), bytes, op.opcode == Opcode::Load};
+    Access access{{}, axis, std::min(width_of(op, axis), most_at_once(op)), bytes, op.opcode == Opcode::Load};
     for (size_t i = 0; i < info.contiguity.size(); ++i) access.runs.push_back(longest_run(info, i, bytes));
     if (access.is_load && !op.get(ir::attr::volatile_)) access.repeats = repeats_of(op);
     return access;
