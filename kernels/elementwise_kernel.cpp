@@ -20,12 +20,15 @@ class ElementRecording {
         far_(r.constant<bool>("FAR")),
         outer_(size_t(r.rank() - 2)) {
     const int rows = r.rank() - 2, cols = rows + 1;
-    Tile pieces = cdiv(r.extent(cols), tile_cols_), bands = cdiv(r.extent(rows), tile_rows_);
-    Tile rest = program_id(0);
-    first_col_ = rest % pieces * tile_cols_;
-    rest = floordiv(rest, pieces);
-    first_row_ = rest % bands * tile_rows_;
-    rest = floordiv(rest, bands);
+    Tile piece = program_id(0), band = program_id(1), rest = program_id(2);
+    if (r.constant<bool>("LINEAR")) {
+      Tile pieces = cdiv(r.extent(cols), tile_cols_), bands = cdiv(r.extent(rows), tile_rows_);
+      rest = floordiv(floordiv(piece, pieces), bands);
+      band = floordiv(piece, pieces) % bands;
+      piece = piece % pieces;
+    }
+    first_col_ = piece * tile_cols_;
+    first_row_ = band * tile_rows_;
     for (int d = rows - 1; d >= 0; --d) {
       outer_[size_t(d)] = d > 0 ? rest % r.extent(d) : rest;
       if (d > 0) rest = floordiv(rest, r.extent(d));
@@ -94,7 +97,8 @@ bool is_turned(const IterationSpace& space, size_t tensor, int dim) {
 class ElementwiseKernel : public SpaceKernel {
  public:
   ElementwiseKernel(const Form& form, ElementFunction function)
-      : SpaceKernel(form, form.placed, {"SAME", "EIGHTS", "FAR", "TURNED", "ROWS", "COLS", "EVEN_ROWS", "EVEN_COLS"}),
+      : SpaceKernel(form, form.placed,
+                    {"SAME", "EIGHTS", "FAR", "TURNED", "LINEAR", "ROWS", "COLS", "EVEN_ROWS", "EVEN_COLS"}),
         function_(std::move(function)) {}
 
  protected:
@@ -125,7 +129,8 @@ class ElementwiseKernel : public SpaceKernel {
       if (i >= form().outputs)
         same |= int64_t(strides[cols] == 0) << (2 * i) | int64_t(strides[rows] == 0) << (2 * i + 1);
     }
-    return {{"SAME", same}, {"EIGHTS", in_eights(space)}, {"FAR", far}, {"TURNED", turned}};
+    return {
+        {"SAME", same}, {"EIGHTS", in_eights(space)}, {"FAR", far}, {"TURNED", turned}, {"LINEAR", is_linear(space)}};
   }
 
   Sizes sizes(const IterationSpace& space) const override {
@@ -183,12 +188,24 @@ class ElementwiseKernel : public SpaceKernel {
   Grid grid(const IterationSpace& space, const Config& config, int) const override {
     auto tiles = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
     const size_t rows = size_t(space.rank) - 2;
-    int64_t programs = tiles(space.extents[rows], config["ROWS"]) * tiles(space.extents[rows + 1], config["COLS"]);
-    for (size_t d = 0; d < rows; ++d) programs *= space.extents[d];
-    return {unsigned(programs)};
+    const int64_t bands = tiles(space.extents[rows], config["ROWS"]), outer = outer_places(space);
+    const int64_t pieces = tiles(space.extents[rows + 1], config["COLS"]);
+    if (is_linear(space)) return {unsigned(pieces * bands * outer)};
+    return {unsigned(pieces), unsigned(bands), unsigned(outer)};
   }
 
  private:
+  /// Places along the extents that tiles do not have.
+  static int64_t outer_places(const IterationSpace& space) {
+    int64_t places = 1;
+    for (size_t d = 0; d + 2 < size_t(space.rank); ++d) places *= space.extents[d];
+    return places;
+  }
+  /// Whether the grid's first axis alone has room for all programs, which then divide their numbers.
+  static bool is_linear(const IterationSpace& space) {
+    constexpr int64_t kMostPrograms = 65535;  // along the second axis and the third
+    return space.extents[size_t(space.rank) - 2] > kMostPrograms || outer_places(space) > kMostPrograms;
+  }
   /// Tiles that are filled to more than a half, with 4 to 32 elements a thread.
   static std::vector<Config> fitting(const std::vector<Config>& configs, const LaunchArgs& args) {
     const int64_t rows = args.integer("rows"), cols = args.integer("cols");

@@ -171,11 +171,14 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   run_passes(module, *machine, optimize_pipeline(large));
   for (llvm::Function& function : module) pair_divisions(function);
   // Sums of a dot fill the registers, and what follows them is long.
-  if (has_dots(func))
+  if (has_dots(func)) {
     for (llvm::Function& function : module) {
       if (!options.emulator) order_by_use(function);
       narrow_offsets(function);
     }
+  } else if (!options.emulator) {
+    for (llvm::Function& function : module) sink_behind_wait(function);
+  }
   if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
   stages.done("llvm-opt", [&] { return text_of(module); });
 

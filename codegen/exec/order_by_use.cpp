@@ -5,6 +5,8 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
 
+#include <functional>
+
 #include "codegen/lower/hw.h"
 
 namespace tegula {
@@ -130,6 +132,44 @@ void order_by_use(llvm::Function& function) {
     use_up_waves(block);
     order(block);
   }
+}
+
+namespace {
+
+constexpr unsigned kSeveral = 4;  // uses: what a row's or a thread's elements have in common has more
+
+bool is_wait(const llvm::Instruction& i) {
+  const auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
+  return call && call->getCalledFunction() && call->getCalledFunction()->getName() == "tegula.hw.wait_for_earlier";
+}
+
+void sink_behind(llvm::BasicBlock& block, llvm::BasicBlock::iterator wait) {
+  llvm::SmallVector<llvm::Instruction*> ahead, in_order;
+  llvm::DenseSet<const llvm::Instruction*> early, sunk;
+  for (auto i = block.begin(); i != wait; ++i) ahead.push_back(&*i), early.insert(&*i);
+  for (llvm::Instruction* i : llvm::reverse(ahead)) {
+    const bool goes = llvm::all_of(i->users(), [&](const llvm::User* u) {
+      const auto* user = llvm::cast<llvm::Instruction>(u);
+      return user->getParent() == &block && !llvm::isa<llvm::PHINode>(user) &&
+             (sunk.contains(user) || !early.contains(user));
+    });
+    if (goes && !stays(*i) && !i->use_empty() && !i->hasNUsesOrMore(kSeveral)) sunk.insert(i);
+  }
+  if (sunk.empty()) return;
+  const std::function<void(llvm::Instruction*)> place = [&](llvm::Instruction* i) {
+    for (llvm::Value* operand : i->operand_values())
+      if (auto* from = llvm::dyn_cast<llvm::Instruction>(operand); from && sunk.erase(from)) place(from);
+    in_order.push_back(i);
+  };
+  for (auto i = wait; i != block.end(); ++i) place(&*i);
+  for (llvm::Instruction* i : in_order) i->moveBefore(block, block.end());
+}
+
+}  // namespace
+
+void sink_behind_wait(llvm::Function& function) {
+  for (llvm::BasicBlock& block : function)
+    if (const auto wait = llvm::find_if(block, is_wait); wait != block.end()) sink_behind(block, wait);
 }
 
 }  // namespace tegula

@@ -13,4 +13,9 @@ namespace tegula {
 /// nothing crosses barriers and their like: but what follows from one wave of a product comes before the next one.
 void order_by_use(llvm::Function& function);
 
+/// Brings what one user alone takes behind the wait for earlier kernels down to it, with what only that follows from.
+/// What several take stays ahead of the wait, where it costs no time; but each access's address or mask, computed
+/// there, would hold a register until all accesses before are made.
+void sink_behind_wait(llvm::Function& function);
+
 }  // namespace tegula

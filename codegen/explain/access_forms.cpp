@@ -7,6 +7,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/mask_runs.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
@@ -83,13 +84,21 @@ class Reader {
         if (width > by_pointers) by_pointers = width, axis = a;
         if (value.layout) held = std::max(held, int(value.layout->contiguous_registers(a)));
       }
-      by_mask = axes_.vector_width(pointers, mask_of(op), axis);
+      by_mask = width_under_mask(op, axis);
       const bool has_width = op.info().attr(ir::attr::vector.name) != nullptr;
       const int width = has_width ? int(op.get(ir::attr::vector)) : std::min(by_mask, held);
       form.bytes = width * element;
       if (form.bytes < kWidest) form.limit = limit(op, axis, width, by_pointers, by_mask, held);
     }
     out_.accesses.push_back(std::move(form));
+  }
+
+  // Elements along the axis that an access can cover.
+  int width_under_mask(const ir::Op& op, int axis) const {
+    const ir::Value *pointers = op.operand(0), *mask = mask_of(op);
+    if (op.opcode != Opcode::Load && op.opcode != Opcode::Store) return axes_.vector_width(pointers, mask, axis);
+    return masked_access_width(axes_.info(pointers, mask), elem_bytes(pointers->type.elem), mask, size_t(axis),
+                               [this](const ir::Value* v) -> const AxisInfo& { return axes_.info(v); });
   }
 
   // What to change for wider accesses, the first thing first.

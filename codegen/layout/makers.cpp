@@ -153,6 +153,24 @@ LinearLayout shared_from_columns(const std::vector<gf2::Vector>& columns, const 
   return LinearLayout({std::move(offset)}, outs);
 }
 
+/// Images of the offset's n bits such that neither the elements of `a` nor those of `b`, which each side accesses at a
+/// time, meet in a bank: of the lowest ones, the place in a row of 128 bytes, first those of `a`.
+std::vector<gf2::Vector> columns_of_rows(std::vector<gf2::Vector> a, std::vector<gf2::Vector> b, int bank_bits, int n) {
+  // Made equally large; each takes the other's directions first, so that little is left to swizzle.
+  auto grow = [&](std::vector<gf2::Vector>& basis, std::vector<gf2::Vector> from) {
+    for (int i = 0; i < n; ++i) from.push_back(gf2::Vector(1) << i);
+    gf2::Span span(basis);
+    for (gf2::Vector v : from)
+      if (int(basis.size()) < bank_bits && span.insert(v)) basis.push_back(v);
+  };
+  grow(a, b);
+  grow(b, a);
+  // Rows are numbered by a space that both sides' simultaneous elements meet only in 0.
+  std::vector<gf2::Vector> columns = a;
+  for (gf2::Vector v : gf2::common_complement(a, b, n)) columns.push_back(v);
+  return columns;
+}
+
 /// Whether accesses of 2^vector_bits elements work for `reg`: the low offset bits belong to as many register bits
 /// alone.
 bool allows_vector(const LinearLayout& reg, const LinearLayout& shared, int vector_bits) {
@@ -203,25 +221,37 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
       for (int i = 0; i < std::min(together, int(lanes.size())); ++i) add(lanes[i]);
       return basis;
     };
-    // Both sides' rows, made equally large; each takes the other's directions first, so that little is left to swizzle.
-    std::vector<gf2::Vector> a = row(src), b = row(dst);
-    auto grow = [&](std::vector<gf2::Vector>& basis, std::vector<gf2::Vector> from) {
-      for (int i = 0; i < n; ++i) from.push_back(gf2::Vector(1) << i);
-      gf2::Span span(basis);
-      for (gf2::Vector v : from)
-        if (int(basis.size()) < bank_bits && span.insert(v)) basis.push_back(v);
-    };
-    grow(a, b);
-    grow(b, a);
-    // Rows of 128 bytes are numbered by a space that both sides' simultaneous lanes meet only in 0.
-    std::vector<gf2::Vector> columns = a;
-    for (gf2::Vector v : gf2::common_complement(a, b, n)) columns.push_back(v);
-    LinearLayout shared = shared_from_columns(columns, src.outs());
+    LinearLayout shared = shared_from_columns(columns_of_rows(row(src), row(dst), bank_bits, n), src.outs());
     if (vector_bits > 0 && !(allows_vector(src, shared, vector_bits) && allows_vector(dst, shared, vector_bits)))
       continue;
     if (vector) *vector = 1 << vector_bits;
     return shared;
   }
+}
+
+std::optional<LinearLayout> shared_layout_for_matrices(const LinearLayout& reg, const LinearLayout& other_any_order) {
+  constexpr int kRowBits = 3, kBankBits = 6;  // elements of 16 bits in 16 and 128 bytes
+  std::vector<Dim> dims;
+  for (const auto& out : reg.outs()) dims.push_back(out.dim);
+  const LinearLayout other = other_any_order.transpose_outs(dims);
+  const int n = reg.total_out_bits();
+  const auto registers = packed_bases(reg, Dim::Register), lanes = packed_bases(reg, Dim::Lane),
+             held = packed_bases(other, Dim::Register), others = packed_bases(other, Dim::Lane);
+  if (n < kBankBits || registers.empty() || lanes.size() != 5 || others.size() != 5) return std::nullopt;
+  const std::vector<gf2::Vector> pairs{registers[0], lanes[0], lanes[1]}, groups{lanes[2], lanes[3], lanes[4]};
+  for (const auto& [in_row, rows] : {std::pair{groups, pairs}, std::pair{pairs, groups}}) {
+    auto is_held = [&](gf2::Vector v) { return v && std::find(held.begin(), held.end(), v) != held.end(); };
+    if (!std::all_of(in_row.begin(), in_row.end(), is_held)) continue;
+    std::vector<gf2::Vector> a = in_row, b = in_row;
+    gf2::Span in_a(in_row), in_b(in_row);
+    for (int bit = 0; bit < kRowBits; ++bit) {
+      if (in_a.insert(others[size_t(bit)])) a.push_back(others[size_t(bit)]);
+      if (in_b.insert(rows[size_t(bit)])) b.push_back(rows[size_t(bit)]);
+    }
+    LinearLayout shared = shared_from_columns(columns_of_rows(std::move(a), std::move(b), kBankBits, n), reg.outs());
+    if (plan_matrices(reg, shared) && allows_vector(other, shared, kRowBits)) return shared;
+  }
+  return std::nullopt;
 }
 
 std::vector<int> fastest_order(const LinearLayout& reg) {

@@ -69,6 +69,11 @@ struct MatrixPlan {
 /// nullopt where the layouts do not allow it.
 std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared);
 
+/// A shared layout, free of bank conflicts, that ldmatrix or stmatrix reads or writes for registers laid out as `reg`,
+/// and that `other` accesses by 16 bytes: registers of `other` are the rows of its matrices. Nullopt where there is
+/// none.
+std::optional<LinearLayout> shared_layout_for_matrices(const LinearLayout& reg, const LinearLayout& other);
+
 /// Bank-conflict degree (1: none) of a warp accessing shared memory laid out as `shared` through registers laid out as
 /// `reg`, `vector` elements of `bits` bits at a time, worst over the registers: wavefronts needed for each 128 bytes
 /// that a warp asks for. Bank = 4 bytes, 32 banks; lanes that read the same 4 bytes do not conflict.

@@ -282,13 +282,17 @@ class SharedExchange {
     // Where matrices are written or read, the other side moves 16 bytes at a time.
     std::optional<MatrixPlan> stmatrix, ldmatrix;
     LinearLayout shared;
-    if (bits_ == 16 && !l_.shared.across.contains(&op_)) {
-      shared = shared_layout_for_dot_operand(from, bits_);
+    auto tried = [&](std::optional<LinearLayout> layout) {
+      if (ldmatrix || stmatrix || !layout) return;
+      shared = *std::move(layout);
       ldmatrix = plan_load(to, shared);
-      if (!ldmatrix) {
-        shared = shared_layout_for_dot_operand(to, bits_);
-        if (access_width(to.invert_and_compose(shared)) * bits_ == 128) stmatrix = plan_store(from, shared);
-      }
+      if (!ldmatrix && access_width(to.invert_and_compose(shared)) * bits_ == 128) stmatrix = plan_store(from, shared);
+    };
+    if (bits_ == 16 && !l_.shared.across.contains(&op_)) {
+      tried(shared_layout_for_dot_operand(from, bits_));
+      tried(shared_layout_for_dot_operand(to, bits_));
+      tried(shared_layout_for_matrices(to, from));
+      tried(shared_layout_for_matrices(from, to));
     }
     if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
     l_.before_exchange(op_);

@@ -1,6 +1,5 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
-#include <llvm/IR/MDBuilder.h>
-
+#include "codegen/lower/branch.h"
 #include "codegen/lower/float32.h"
 #include "codegen/lower/logarithm.h"
 #include "codegen/lower/lowering.h"
@@ -166,27 +165,11 @@ std::vector<int> distinct_registers(const ir::Type& type) {
   return out;
 }
 
-// Registers made by `fast` where the thread's condition holds, which is the rule, else by `slow`.
+// Registers of a type, made one by one.
 template <class Fast, class Slow>
 Regs branch(Lowering& l, const ir::Type& type, llvm::Value* condition, Fast fast, Slow slow) {
-  llvm::Function* function = l.b.GetInsertBlock()->getParent();
-  auto* often = llvm::BasicBlock::Create(l.context, "often", function);
-  auto* rarely = llvm::BasicBlock::Create(l.context, "rarely", function);
-  auto* after = llvm::BasicBlock::Create(l.context, "after", function);
-  l.b.CreateCondBr(condition, often, rarely, llvm::MDBuilder(l.context).createBranchWeights(1 << 20, 1));
-  l.b.SetInsertPoint(often);
-  Regs a = l.map_registers(type, fast);
-  l.b.CreateBr(after);
-  l.b.SetInsertPoint(rarely);
-  Regs b = l.map_registers(type, slow);
-  l.b.CreateBr(after);
-  l.b.SetInsertPoint(after);
-  return l.map_registers(type, [&](int r) {
-    llvm::PHINode* phi = l.b.CreatePHI(a[r]->getType(), 2);
-    phi->addIncoming(a[r], often);
-    phi->addIncoming(b[r], rarely);
-    return phi;
-  });
+  return branch(
+      l, condition, [&] { return l.map_registers(type, fast); }, [&] { return l.map_registers(type, slow); });
 }
 
 // fp32 quotients of many elements by the same few numbers: as div.full does it, x k * rcp(y k) with a k that keeps the
@@ -216,12 +199,12 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
     d.reciprocal = l.hw("rcp_approx_ftz_f32", {l.b.CreateFMul(y[r], d.scale)});
     all_normal = l.b.CreateAnd(all_normal, l.b.CreateNot(l.b.CreateOr(large, small)));
   }
-  l.set(op.result(), branch(
-                         l, type, all_normal, [&](int r) { return l.b.CreateFMul(x[r], divisors[y[r]].reciprocal); },
-                         [&](int r) {
-                           const Divisor& d = divisors[y[r]];
-                           return l.b.CreateFMul(l.b.CreateFMul(x[r], d.scale), d.reciprocal);
-                         }));
+  auto by_reciprocal = [&](int r) { return l.b.CreateFMul(x[r], divisors[y[r]].reciprocal); };
+  auto scaled = [&](int r) {
+    const Divisor& d = divisors[y[r]];
+    return l.b.CreateFMul(l.b.CreateFMul(x[r], d.scale), d.reciprocal);
+  };
+  l.set(op.result(), branch(l, type, all_normal, by_reciprocal, scaled));
   return true;
 }
 

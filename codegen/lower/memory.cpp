@@ -1,5 +1,6 @@
 // Global and shared memory.
 #include "codegen/analysis/equal_elements.h"
+#include "codegen/lower/branch.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -170,17 +171,68 @@ Regs Lowering::load_cluster(llvm::Value* address, llvm::Type* element, int count
 
 namespace {
 
-// As many consecutive elements as `fallback` has, or those where the predicate does not hold.
-Regs load_global(Lowering& l, llvm::Value* pointer, llvm::ArrayRef<llvm::Value*> fallback, llvm::Value* predicate,
-                 const ir::Op& op) {
-  llvm::Type* element = fallback[0]->getType();
-  AccessShape shape = access_shape(memory_bits(element), int(fallback.size()));
+// The words of as many consecutive elements as `fallback` has, or of those where the predicate does not hold.
+llvm::SmallVector<llvm::Value*> load_words(Lowering& l, llvm::Value* pointer, llvm::ArrayRef<llvm::Value*> fallback,
+                                           llvm::Value* predicate, const ir::Op& op) {
+  AccessShape shape = access_shape(memory_bits(fallback[0]->getType()), int(fallback.size()));
   llvm::SmallVector<llvm::Value*> args{pointer};
   args.append(l.pack(fallback, shape.word_bits));
   args.push_back(predicate);
   args.push_back(l.site(op.loc));
-  llvm::Value* call = l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op));
-  return l.unpack(results(l, call), element, int(fallback.size()));
+  return results(l, l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op)));
+}
+
+Regs load_global(Lowering& l, llvm::Value* pointer, llvm::ArrayRef<llvm::Value*> fallback, llvm::Value* predicate,
+                 const ir::Op& op) {
+  return l.unpack(load_words(l, pointer, fallback, predicate, op), fallback[0]->getType(), int(fallback.size()));
+}
+
+// The accesses of a load or store: `width` registers each, from these on.
+struct Accesses {
+  std::vector<int> firsts;
+  int width;
+};
+
+// Whether the mask may be true for some elements of an access alone: for one run of them (is_one_run()).
+bool may_end_within(const Lowering& l, const ir::Value* mask, int width) {
+  if (!mask || width == 1) return false;
+  for (int axis = 0; axis < mask->type.rank(); ++axis)
+    if (mask->type.layout->contiguous_registers(axis) >= width)
+      return l.axes.info(mask).constancy[size_t(axis)] < width;
+  TEGULA_UNREACHABLE("an access of {} elements that are not side by side", width);
+}
+
+// Whether the mask is true for all elements of all accesses.
+llvm::Value* is_true_throughout(Lowering& l, const ir::Value* mask, const Accesses& accesses) {
+  llvm::Value* all = l.b.getTrue();
+  for (int r : accesses.firsts)
+    for (int end : {r, r + accesses.width - 1}) all = l.b.CreateAnd(all, predicate(l, mask, end));
+  return all;
+}
+
+// Words of the accesses; element by element where the mask ends within one of the thread's. (What is taken from words
+// waits for them: that stands behind the branch, so that the next load is on its way before.)
+Regs load_by_parts(Lowering& l, const ir::Op& op, const Accesses& accesses, const Regs& fallback) {
+  const ir::Value* mask = op.operand(1);
+  const Regs& pointers = l.get(op.operand(0));
+  const int bits = memory_bits(fallback[0]->getType()), word_bits = access_shape(bits, accesses.width).word_bits;
+  auto whole = [&] {
+    Regs words;
+    for (int r : accesses.firsts)
+      words.append(load_words(l, pointers[r], llvm::ArrayRef(fallback).slice(r, accesses.width), l.b.getTrue(), op));
+    return words;
+  };
+  auto by_elements = [&] {
+    Regs words;
+    for (int r : accesses.firsts) {
+      Regs elements;
+      for (int k = r; k < r + accesses.width; ++k)
+        elements.append(load_global(l, pointers[k], fallback[k], predicate(l, mask, k), op));
+      words.append(l.pack(elements, word_bits));
+    }
+    return words;
+  };
+  return branch(l, is_true_throughout(l, mask, accesses), whole, by_elements);
 }
 
 }  // namespace
@@ -189,18 +241,27 @@ void lower_Load(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   const ir::Value *mask = op.operand(1), *other = op.operand(2);
   const Regs& pointers = l.get(op.operand(0));
-  int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
-  Regs fallback = other ? l.get(other) : Regs(n, llvm::Constant::getNullValue(l.element_type(type))), out(n, nullptr);
-  std::vector<int> firsts;
-  if (const ir::Ints repeats = op.get(ir::attr::repeats); !repeats.empty()) firsts = first_registers(type, repeats);
-  for (int r = 0; r < n; r += width) {
-    if (int first = firsts.empty() ? Lowering::canonical_register(type, r) : firsts[size_t(r)]; first != r) {
-      std::copy_n(out.begin() + first, width, out.begin() + r);
-      continue;
-    }
-    Regs part = load_global(l, pointers[r], llvm::ArrayRef(fallback).slice(r, width), predicate(l, mask, r), op);
+  const int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
+  const Regs fallback = other ? l.get(other) : Regs(n, llvm::Constant::getNullValue(l.element_type(type)));
+  std::vector<int> firsts;  // of each access, where the same elements are loaded first
+  const ir::Ints repeats = op.get(ir::attr::repeats);
+  if (!repeats.empty()) firsts = first_registers(type, repeats);
+  auto first = [&](int r) { return firsts.empty() ? Lowering::canonical_register(type, r) : firsts[size_t(r)]; };
+  Accesses accesses{{}, width};
+  for (int r = 0; r < n; r += width)
+    if (first(r) == r) accesses.firsts.push_back(r);
+  Regs words, out(n, nullptr);
+  if (may_end_within(l, mask, width)) words = load_by_parts(l, op, accesses, fallback);
+  const size_t words_each = words.size() / accesses.firsts.size();
+  for (size_t i = 0; i < accesses.firsts.size(); ++i) {
+    const int r = accesses.firsts[i];
+    const Regs part =
+        words_each ? l.unpack(llvm::ArrayRef(words).slice(i * words_each, words_each), l.element_type(type), width)
+                   : load_global(l, pointers[r], llvm::ArrayRef(fallback).slice(r, width), predicate(l, mask, r), op);
     std::copy(part.begin(), part.end(), out.begin() + r);
   }
+  for (int r = 0; r < n; r += width)
+    if (first(r) != r) std::copy_n(out.begin() + first(r), width, out.begin() + r);
   l.set(op.result(), std::move(out));
 }
 
@@ -209,19 +270,33 @@ void lower_Store(Lowering& l, const ir::Op& op) {
   const ir::Type& type = value->type;
   const Regs& pointers = l.get(op.operand(0));
   const Regs& values = l.get(value);
-  int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
-  AccessShape shape = access_shape(memory_bits(l.element_type(type)), width);
-  std::string row = fmt::format("st_global_{}", shape.suffix), mods = cache_modifiers(op);
+  const int n = Lowering::num_registers(type), width = std::min(access_width(op), n);
   llvm::Value* owner = l.is_owner_of_access(op, type.layout.get());
-  for (int r = 0; r < n; r += width) {
-    if (Lowering::canonical_register(type, r) != r) continue;
-    llvm::Value* p = predicate(l, mask, r);
-    llvm::SmallVector<llvm::Value*> args{pointers[r]};
-    args.append(l.pack(llvm::ArrayRef(values).slice(r, width), shape.word_bits));
-    args.push_back(owner ? l.b.CreateAnd(owner, p) : p);
+  auto store = [&](int first, int count, llvm::Value* exists) {
+    AccessShape shape = access_shape(memory_bits(l.element_type(type)), count);
+    llvm::SmallVector<llvm::Value*> args{pointers[first]};
+    args.append(l.pack(llvm::ArrayRef(values).slice(first, count), shape.word_bits));
+    args.push_back(owner ? l.b.CreateAnd(owner, exists) : exists);
     args.push_back(l.site(op.loc));
-    l.hw(row, args, mods);
+    l.hw(fmt::format("st_global_{}", shape.suffix), args, cache_modifiers(op));
+  };
+  Accesses accesses{{}, width};
+  for (int r = 0; r < n; r += width)
+    if (Lowering::canonical_register(type, r) == r) accesses.firsts.push_back(r);
+  if (!may_end_within(l, mask, width)) {
+    for (int r : accesses.firsts) store(r, width, predicate(l, mask, r));
+    return;
   }
+  auto whole = [&] {
+    for (int r : accesses.firsts) store(r, width, l.b.getTrue());
+    return Regs();
+  };
+  auto by_elements = [&] {
+    for (int r : accesses.firsts)
+      for (int k = r; k < r + width; ++k) store(k, 1, predicate(l, mask, k));
+    return Regs();
+  };
+  branch(l, is_true_throughout(l, mask, accesses), whole, by_elements);
 }
 
 namespace {

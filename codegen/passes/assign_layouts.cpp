@@ -37,6 +37,7 @@
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/layout_price.h"
+#include "codegen/analysis/mask_runs.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
@@ -108,6 +109,7 @@ class Assigner {
       op.set(ir::attr::vector, 1);
       if (!ptr->type.is_tile()) return;
       pointers_[&op] = axis_.info(ptr, mask_of(op));
+      for (int axis = 0; axis < ptr->type.rank(); ++axis) widths_[&op].push_back(find_width(op, axis));
       memory_.push_back(&op), groups_[group_of(op)].push_back(&op);
     }
     if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
@@ -185,10 +187,15 @@ class Assigner {
   }
 
   /// Elements along the axis that one instruction of a thread can cover.
-  int width_of(const Op& op, int axis) const {
+  int width_of(const Op& op, int axis) const { return widths_.at(&op)[size_t(axis)]; }
+  int find_width(const Op& op, int axis) const {
     const Value* mask = mask_of(op);
-    return access_width(pointers_.at(&op), elem_bytes(op.operands[0]->type.elem), mask ? &axis_.info(mask) : nullptr,
-                        size_t(axis));
+    const AxisInfo& pointers = pointers_.at(&op);
+    const int bytes = elem_bytes(op.operands[0]->type.elem);
+    if (op.opcode != Opcode::Load && op.opcode != Opcode::Store)
+      return access_width(pointers, bytes, mask ? &axis_.info(mask) : nullptr, size_t(axis));
+    return masked_access_width(pointers, bytes, mask, size_t(axis),
+                               [this](const Value* v) -> const AxisInfo& { return axis_.info(v); });
   }
 
   Access access_of(const Op& op, int axis) const {
@@ -620,7 +627,8 @@ class Assigner {
   const LaunchValues values_;
   int blocks_ = 1;  ///< of the cluster, that tiles are divided over
   std::vector<Op*> products_, memory_;
-  std::unordered_map<const Op*, AxisInfo> pointers_;  ///< of memory ops on tiles, where their masks are true
+  std::unordered_map<const Op*, AxisInfo> pointers_;        ///< of memory ops on tiles, where their masks are true
+  std::unordered_map<const Op*, std::vector<int>> widths_;  ///< of them, by axis: what an instruction can cover
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
   std::map<Shape, std::set<int>> combined_axes_;

@@ -5,11 +5,14 @@
 //   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row. So are a
 //   few integers that are loaded, as pages of a table that say where a tile lies: threads would wait for each other.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
+// - What is computed element by element for a conversion alone is computed behind it, if less is converted there: the
+//   float16 that was loaded, not the float32 that follows.
 // - Equal pure ops are merged and dead ones dropped.
 // - A conversion that one branch alone uses is made there.
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -96,8 +99,7 @@ class Simplifier {
 
  private:
   void simplify(Op& op) {
-    while (op.operands[0]->def && op.operands[0]->def->opcode == Opcode::ConvertLayout)
-      op.operands[0] = op.operands[0]->def->operands[0];
+    op.operands[0] = unconverted(op.operands[0]);
     Value *x = op.operands[0], *result = op.result();
     const LinearLayout layout = *result->type.layout;
     if (*x->type.layout == layout) return ir::replace_uses(func_.body, result, x);
@@ -115,15 +117,77 @@ class Simplifier {
       ir::ValueMap map{{cast->operands[0], narrow}};
       Value* wide = builder.insert(ir::clone_op(*cast, map))->result();
       wide->type.layout = result->type.layout;
-      ir::replace_uses(func_.body, result, wide);
+      return ir::replace_uses(func_.body, result, wide);
     }
+    if (plan_behind(op)) {
+      made_.clear();
+      ir::replace_uses(func_.body, result, make(x, layout, &op));
+    }
+  }
+
+  /// Plans to compute in the wanted layout what is computed for it alone; false if that does not pay.
+  bool plan_behind(const Op& conversion) {
+    const Value* x = conversion.operands[0];
+    const LinearLayout& layout = *conversion.result()->type.layout;
+    if (layout.in_size(Dim::Register) > x->type.layout->in_size(Dim::Register)) return false;  // it would be repeated
+    const std::vector<const Op*> alone = computed_for(conversion);
+    plan_.clear();
+    for (const Op* op : alone) plan_[{op->result(), layout.to_string()}] = true;
+    std::set<Value*> operands;
+    for (const Op* op : alone) operands.insert(op->operands.begin(), op->operands.end());
+    int64_t moved = 0, saved = bytes_of(x->type);
+    for (Value* operand : operands) {
+      moved += plan(operand, layout);
+      const bool goes = operand && operand->def && operand->def->opcode == Opcode::ConvertLayout && !left_[operand];
+      if (goes) saved += bytes_of(operand->type);
+    }
+    return !alone.empty() && 4 * moved <= 3 * saved && int(plan_.size()) <= kMaxRecomputed;
+  }
+
+  /// Elementwise ops that the conversion follows from, and whose results are for it alone, or for others to its layout.
+  std::vector<const Op*> computed_for(const Op& conversion) {
+    left_.clear();
+    std::vector<const Value*> used;
+    ir::walk(func_.body, [&](const Op& op) {
+      for (const Value* operand : op.operands)
+        if (operand) ++left_[operand];
+      if (op.opcode == Opcode::ConvertLayout && op.parent == conversion.parent &&
+          *op.result()->type.layout == *conversion.result()->type.layout)
+        used.push_back(op.operands[0]);
+    });
+    std::set<const Op*> for_layout;
+    while (!used.empty()) {
+      const Value* x = used.back();
+      used.pop_back();
+      if (!x || --left_[x] > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
+      for_layout.insert(x->def);
+      used.insert(used.end(), x->def->operands.begin(), x->def->operands.end());
+    }
+    std::vector<const Op*> found;
+    auto take = [&](const Value* x) {
+      if (x && for_layout.erase(x->def)) found.push_back(x->def);
+    };
+    take(conversion.operands[0]);
+    for (size_t i = 0; i < found.size(); ++i)
+      for (const Value* operand : found[i]->operands) take(operand);
+    return found;
+  }
+  static bool is_elementwise_in(const Block& block, const Value* x) {
+    const Op* op = x->def;
+    return op && op->parent == &block && op->has(ir::Elementwise) && op->has(ir::Pure) && op->results.size() == 1;
+  }
+
+  static Value* unconverted(Value* x) {
+    while (x->def && x->def->opcode == Opcode::ConvertLayout) x = x->def->operands[0];
+    return x;
   }
 
   using Key = std::pair<const Value*, std::string>;  // a value in a layout
 
   /// Bytes that have to be converted if x is computed in `layout`, as far as that is cheap. Fills plan_.
   int64_t plan(Value* x, const LinearLayout& layout) {
-    if (x->type.is_scalar() || *x->type.layout == layout) return 0;
+    if (x) x = unconverted(x);
+    if (!x || x->type.is_scalar() || *x->type.layout == layout) return 0;
     Key key{x, layout.to_string()};
     if (plan_.contains(key) || int(plan_.size()) > kMaxRecomputed) return 0;
     if (!x->def || !(is_cheap(*x->def) || is_loaded_again(*x, layout))) return bytes_of(x->type);
@@ -147,6 +211,7 @@ class Simplifier {
 
   /// x in `layout` as planned, computed before `user`.
   Value* make(Value* x, const LinearLayout& layout, Op* user) {
+    x = unconverted(x);
     if (x->type.is_scalar() || *x->type.layout == layout) return x;
     Key key{x, layout.to_string()};
     if (auto it = made_.find(key); it != made_.end()) return it->second;
@@ -235,6 +300,7 @@ class Simplifier {
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
   std::map<Key, Value*> loaded_;  ///< again, behind what was loaded
+  std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
   EqualOps equal_;
 };
 

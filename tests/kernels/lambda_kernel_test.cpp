@@ -139,6 +139,14 @@ TEST(ElementwiseKernel, BroadcastsAndStrides) {
       result, [&](auto& i) { return gated_exact(halves.value(i), one.value(i)); }, 4e-3);
 }
 
+// More rows than the second axis of a grid has programs.
+TEST(ElementwiseKernel, ManyRows) {
+  Strided<float> x({66000, 40}, {41, 1}, 1), out({66000, 40}, {42, 1}, 2);
+  gated.launch(device(), out, {x, x});
+  expect_values<float>(
+      out, [&](auto& i) { return gated_exact(x.value(i), x.value(i)); }, 1e-6);
+}
+
 TEST(ElementwiseKernel, TransposedViews) {
   for (const auto& [m, n] : {std::pair<int64_t, int64_t>{70, 45}, {64, 64}, {1, 9}, {130, 3}}) {
     Strided<bfloat16> x({m, n}, {1, m}, 1), out({m, n}, {n, 1}, 3);

@@ -589,6 +589,23 @@ TEST(SharedLayout, OfRepeatedBlocks) {
   }
 }
 
+// Tiles whose rows lie along the other axis: 16 bytes of a thread are rows of the matrices.
+TEST(Ldmatrix, TurnedTiles) {
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{64, 64}, {32, 32}, {128, 32}, {32, 128}})
+    for (int warps : {1, 2, 4}) {
+      const LinearLayout from = coalesced_layout(shape, {0, 1}, 8, warps),
+                         to = coalesced_layout(shape, {1, 0}, 8, warps);
+      if (to.in_bits(Dim::Register) < 3) continue;
+      const auto shared = shared_layout_for_matrices(to, from);
+      ASSERT_TRUE(shared) << from.to_string() << " ; " << to.to_string();
+      expect_matrices(to, *shared, true, 4);
+      EXPECT_EQ(bank_conflicts(from, *shared, 16, 8), 1) << from.to_string() << " ; " << shared->to_string();
+    }
+  // Whose threads have too few elements in a row.
+  EXPECT_FALSE(
+      shared_layout_for_matrices(coalesced_layout({64, 64}, {1, 0}, 8, 4), coalesced_layout({64, 64}, {0, 1}, 1, 4)));
+}
+
 TEST(Ldmatrix, NotForEveryLayout) {
   LinearLayout shared = swizzled_shared_layout({64, 64}, {1, 0}, 8, 1, 8);
   EXPECT_FALSE(plan_matrices(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));

@@ -65,5 +65,32 @@ TEST_P(DependentLaunch, KeepsTheOrderOfTheStream) {
 INSTANTIATE_TEST_SUITE_P(, DependentLaunch, testing::Bool(),
                          [](const auto& info) { return info.param ? "Overlapping" : "OneByOne"; });
 
+// What the accesses have in common is computed ahead of the wait, but not each address: they would all be held there.
+TEST(DependentCode, AddressesAreComputedBehindTheWait) {
+  constexpr const char* kGather = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def gather(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i * 37 % 1001 * n))
+)";
+  Kernel kernel = Program::parse(kGather, "gather.py").kernel("gather");
+  kernel.set_cache(nullptr);
+  const ArgType pointer{Elem::F32, true, 16};
+  const std::string ptx =
+      kernel.compile(std::vector<ArgType>{pointer, pointer, {}}, {.constexprs = {{"BLOCK", 4096}}}, "sm_90a").ptx;
+  const size_t wait = ptx.find("griddepcontrol.wait");
+  ASSERT_NE(wait, ptx.npos);
+  auto count = [&](std::string_view text, size_t from, size_t to) {
+    int found = 0;
+    for (size_t at = ptx.find(text, from); at < to; at = ptx.find(text, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("mul.wide", 0, wait), 0);
+  EXPECT_GE(count("mul.wide", wait, ptx.size()), 32);
+}
+
 }  // namespace
 }  // namespace tegula

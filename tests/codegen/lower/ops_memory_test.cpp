@@ -76,6 +76,35 @@ def kernel(x, y, n):
   });
 }
 
+// Runs of neighbours that begin and end anywhere within what a thread accesses at once.
+TEST(Memory, MasksThatEndWithinVectors) {
+  for_types<AllTypes>([](auto type) {
+    using T = decltype(type);
+    const auto x = random_values<T>(1024, 64);
+    Array<T> in(x);
+    for (auto [from, to] : std::vector<std::pair<int, int>>{{0, 1024}, {1, 1023}, {5, 517}, {100, 101}, {9, 9}}) {
+      SCOPED_TRACE(fmt::format("{} from {} to {}", tl<T>(), from, to));
+      Array<T> out(1024), kept(1024);
+      run(R"(
+@triton.jit
+def kernel(x, out, kept, begin, end):
+    i = tl.arange(0, 1024)
+    m = (i >= begin) & (i < end)
+    a = tl.load(x + i, mask=m, other=1)
+    tl.store(out + i, a)
+    tl.store(kept + i, a, mask=m)
+)",
+          {.num_warps = next_warps()}, {1}, in, out, kept, from, to);
+      auto is_inside = [&, from = from, to = to](size_t i) { return int(i) >= from && int(i) < to; };
+      expect_equal(out.values(), "loaded", [&](size_t i) { return is_inside(i) ? x[i] : T(1); });
+      const std::vector<T> stored = kept.values();
+      expect_untouched(std::vector<T>(stored.begin(), stored.begin() + from), 0);
+      expect_untouched(stored, size_t(to));
+      for (int i = from; i < to; ++i) EXPECT_TRUE(same(stored[size_t(i)], x[size_t(i)])) << i;
+    }
+  });
+}
+
 TEST(Memory, CacheAndEvictionModifiers) {
   auto x = random_values<float>(1000, 62);
   Array<float> in(x);
@@ -192,6 +221,30 @@ def kernel(x, y, rows, cols, stride, out_row, out_col, R: tl.constexpr, C: tl.co
         return x[size_t(i * stride + j)];
       });
     }
+}
+
+// Tiles whose rows lie along the other axis of memory, with arithmetic in float32 before they are turned or behind.
+TEST(Memory, TurnedTiles) {
+  for_types<std::tuple<float16, bfloat16, float, int8_t>>([](auto type) {
+    using T = decltype(type);
+    std::vector<T> x;
+    for (int i = 0; i < 64 * 64; ++i) x.push_back(T(float(i * 37 % 120 + 2)));
+    Array<T> in(x);
+    for (auto [m, n] : std::vector<std::pair<int, int>>{{64, 64}, {32, 128}, {128, 16}, {32, 32}, {16, 64}}) {
+      SCOPED_TRACE(fmt::format("{} {} x {}", tl<T>(), m, n));
+      Array<T> out(size_t(m * n));
+      run(R"(
+@triton.jit
+def kernel(x, y, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    a = tl.load(x + i + j * M).to(tl.float32) + 1
+    tl.store(y + i * N + j, (a * a / a).to(y.dtype.element_ty))
+)",
+          {.constexprs = {{"M", m}, {"N", n}}, .num_warps = next_warps()}, {1}, in, out);
+      expect_equal(out.values(), tl<T>(),
+                   [&, m = m, n = n](size_t k) { return T(float(x[k / size_t(n) + k % size_t(n) * size_t(m)]) + 1); });
+    }
+  });
 }
 
 TEST(Memory, GatherAndScatter) {

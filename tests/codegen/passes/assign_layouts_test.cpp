@@ -109,6 +109,31 @@ TEST_F(Layouts, VectorsFollowAlignmentMaskAndSize) {
   EXPECT_EQ(loads[3]->result()->type.layout->contiguous_registers(0), 2);
 }
 
+// A mask that is true for a run of neighbours may end within an access; others have accesses in which they are the
+// same.
+TEST_F(Layouts, MasksMayEndWithinVectors) {
+  const Type numbers = Type::tile(Elem::I32, {2048});
+  Value *x = pointer(Elem::BF16), *n = b.splat(i32(1), {2048});
+  Value *i = b.arange(0, 2048), *below = b.lt(i, n);
+  Value* third = b.eq(b.rem(i, b.constant(numbers, 3)), b.constant(numbers, 0));
+  auto load = [&](Value* mask) { b.load(row_pointers(x, 2048), mask, nullptr); };
+  load(below);
+  load(b.bit_and(b.ge(i, b.constant(numbers, 5)), below));
+  load(b.bit_and(third, below));
+  b.load(tile_pointers(x, i32(16), 16, 2048), b.broadcast(b.expand_dims(below, 0), {16, 2048}), nullptr);
+  assign();
+  std::vector<int64_t> widths;
+  for (const Op* op : ops(Opcode::Load)) widths.push_back(op->get(ir::attr::vector));
+  EXPECT_EQ(widths, (std::vector<int64_t>{8, 8, 1, 8}));
+}
+
+TEST_F(Layouts, MasksDoNotEndWithinVectorsWhereEightBytesAreWhole) {
+  Value *x = pointer(Elem::BF16), *n = b.splat(i32(4), {2048});
+  b.load(row_pointers(x, 2048), b.lt(b.arange(0, 2048), n), nullptr);
+  assign();
+  EXPECT_EQ(ops(Opcode::Load)[0]->get(ir::attr::vector), 4);
+}
+
 TEST_F(Layouts, UnalignedRowsPutLanesSideBySide) {
   b.load(row_pointers(pointer(Elem::F32, 4), 1024), nullptr, nullptr);
   assign();
@@ -574,11 +599,40 @@ TEST_F(Simplify, ABroadcastRowIsConvertedBeforeItIsBroadcast) {
 }
 
 TEST_F(Simplify, ExpensiveValuesAreNot) {
-  Value* x = b.exp(zeros(rows));
-  keep(b.convert_layout(x, columns));
+  Value *x = loaded(rows), *y = b.exp(x);
+  keep(b.convert_layout(y, columns));
+  keep(y);
   finish();
   ASSERT_EQ(conversions(), 1u);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
   EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
+}
+
+TEST_F(Simplify, WhatIsForConversionsAloneIsComputedBehindThem) {
+  Value *x = loaded(rows, Elem::F16), *wide = b.cast(x, Elem::F32), *sum = b.add(wide, wide);
+  keep(b.div(b.convert_layout(sum, columns), b.convert_layout(b.exp(sum), columns)));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
+  EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
+}
+
+TEST_F(Simplify, NothingIsComputedBehindAConversionThatMovesAsMuch) {
+  Value *x = loaded(rows, Elem::F16), *y = loaded(rows, Elem::F16);
+  Value* product = b.mul(b.cast(x, Elem::F32), b.cast(y, Elem::F32));
+  keep(b.convert_layout(product, columns));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], product);
+}
+
+TEST_F(Simplify, NothingIsConvertedThereAndBack) {
+  Value *x = b.exp(b.cast(loaded(rows, Elem::F16), Elem::F32)), *y = loaded(columns, Elem::F16);
+  Value* product = b.mul(b.convert_layout(x, columns), b.cast(y, Elem::F32));
+  keep(b.convert_layout(b.cast(product, Elem::F16), rows));
+  finish();
+  ASSERT_EQ(conversions(), 1u) << ir::print(func);
+  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
 }
 
 TEST_F(Simplify, NarrowElementsAreConverted) {

@@ -1,0 +1,48 @@
+#include "codegen/analysis/mask_runs.h"
+
+namespace tegula {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+constexpr int kWideEnough = 8;  // bytes: wider accesses gain less than a branch costs
+}  // namespace
+
+bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisInfoOf& info) {
+  if (info(mask).constancy[axis] >= group) return true;
+  if (!mask->def) return false;
+  const Op& op = *mask->def;
+  auto operand_is = [&](size_t i, size_t along) { return is_one_run(op.operands[i], along, group, info); };
+  switch (op.opcode) {
+    case Opcode::BitAnd:
+      return operand_is(0, axis) && operand_is(1, axis);
+    case Opcode::Broadcast:
+    case Opcode::ConvertLayout:
+      return operand_is(0, axis);
+    case Opcode::ExpandDims:
+      return operand_is(0, axis - (int64_t(axis) > op.get(ir::attr::axis) ? 1 : 0));
+    case Opcode::Lt:
+    case Opcode::Le:
+    case Opcode::Gt:
+    case Opcode::Ge: {
+      const AxisInfo &l = info(op.operands[0]), &r = info(op.operands[1]);
+      if (!op.operands[0]->type.is_integer()) return false;
+      return (l.contiguity[axis] >= group && r.constancy[axis] >= group) ||
+             (r.contiguity[axis] >= group && l.constancy[axis] >= group);
+    }
+    default:
+      return false;
+  }
+}
+
+int masked_access_width(const AxisInfo& pointers, int64_t bytes, const Value* mask, size_t axis,
+                        const AxisInfoOf& info) {
+  const int most = access_width(pointers, bytes, nullptr, axis);
+  if (!mask) return most;
+  const int whole = access_width(pointers, bytes, &info(mask), axis);
+  return whole * bytes < kWideEnough && is_one_run(mask, axis, most, info) ? most : whole;
+}
+
+}  // namespace tegula
