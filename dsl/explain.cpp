@@ -253,6 +253,7 @@ class Explainer {
   CostInputs cost_inputs() {
     CostInputs inputs;
     inputs.programs = out_.programs;
+    inputs.grid = l_->facts.grid;
     inputs.device = same_device();
     for (size_t i = 0; i < l_->func->body.args.size(); ++i)
       if (const ir::Value& p = *l_->func->body.args[i]; p.type.is_integer())

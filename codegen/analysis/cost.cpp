@@ -69,7 +69,7 @@ class Estimator {
   CostEstimate run() {
     out_.threads = warps_ * 32;
     out_.shared_bytes = plan_shared(func_).bytes;
-    count(func_.body, 1);
+    count_programs();
     out_.bytes_read = int64_t(read_);
     out_.bytes_written = int64_t(written_);
     out_.bytes_shared = int64_t(shared_);
@@ -84,6 +84,24 @@ class Estimator {
 
  private:
   // ---- Work
+
+  // Programs from all over the grid stand for the others: which branches are taken and how often loops run may follow
+  // from a program's number.
+  void count_programs() {
+    constexpr int64_t kSamples = 8;
+    const std::array<int64_t, 3> grid = inputs_.grid.value_or(std::array<int64_t, 3>{1, 1, 1});
+    const int64_t programs = std::max<int64_t>(1, grid[0] * grid[1] * grid[2]);
+    const int64_t samples = std::min(kSamples, programs);
+    for (int64_t i = 0; i < samples; ++i) {
+      const int64_t n = (2 * i + 1) * programs / (2 * samples);
+      values_.set_program({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
+      count(func_.body, 1);
+    }
+    for (double* sum : {&read_, &written_, &shared_, &read_traffic_, &write_traffic_, &flops_, &special_, &dot_flops_,
+                        &tensor_flops_, &slots_, &special_slots_, &steps_, &rounds_, &shuffles_, &exchange_,
+                        &cluster_exchange_, &product_clocks_, &product_steps_, &fills_})
+      *sum /= double(samples);
+  }
 
   // Bytes at different addresses that an access touches, and wavefronts of 128 bytes that it takes, for all warps.
   void access(const ir::Op& op, const ir::Type& value, double times) {

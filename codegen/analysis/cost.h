@@ -3,6 +3,7 @@
 // kernel, 2.5 ms for a product.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,8 @@ namespace tegula {
 /// What is known of the launch beyond the kernel.
 struct CostInputs {
   int64_t programs = 1;  ///< of the whole grid
+  /// The grid, where some of its programs are to be looked at; else all are taken to be like the first one.
+  std::optional<std::array<int64_t, 3>> grid = {};
   const DeviceInfo* device =
       nullptr;  ///< number of SMs and memory rate; null or an emulator: the target's usual device
   /// Values of integer arguments, for trip counts of loops.

@@ -222,6 +222,39 @@ def triangle(out_ptr, x_ptr, rows):
   EXPECT_EQ(many.bytes_read, 1000 * 8 * 128 * 4);
 }
 
+// Of two ways the one counts that a program takes; where programs differ, as many of those that are looked at.
+TEST(Cost, CountsTheBranchThatProgramsTake) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def two_ways(out_ptr, x_ptr, n):
+    pid = tl.program_id(1)
+    i = pid * 128 + tl.arange(0, 128)
+    if (pid + 1) * 128 <= n:
+        tl.store(out_ptr + i, tl.load(x_ptr + i))
+    else:
+        tl.store(out_ptr + i, 0)
+)",
+                                       "two_ways.py")
+                            .kernel("two_ways");
+  Diagnostics diags;
+  const Target target = *find_target("sm_90a");
+  const std::vector<ArgType> types{pointer(Elem::F32), pointer(Elem::F32), integer()};
+  const auto func = lay_out(*kernel.tile_func(types, {}), target, diags);
+  ASSERT_TRUE(func) << diags.render();
+  const auto read = [&](int64_t n, std::optional<std::array<int64_t, 3>> grid) {
+    return estimate_cost(*func, target, {.programs = 64, .grid = grid, .arguments = {{"n", n}}}).bytes_read;
+  };
+  EXPECT_EQ(read(64 * 128, std::array<int64_t, 3>{1, 64, 1}), 128 * 4);
+  EXPECT_EQ(read(16 * 128, std::array<int64_t, 3>{1, 64, 1}), 128 * 4 / 4);
+  EXPECT_EQ(read(16 * 128, std::nullopt), 128 * 4);  // the first one's
+  EXPECT_EQ(read(1, std::nullopt), 0);
+  EXPECT_EQ(estimate_cost(*func, target, {.programs = 64}).bytes_read, 128 * 4);  // nothing is known of n
+}
+
 TEST(Cost, RanksProducts) {
   auto us = [](int m, int n, int k, int warps) {
     return estimate(matmul(m, n, k, warps),
