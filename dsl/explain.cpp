@@ -319,6 +319,7 @@ class Explainer {
   void units() {
     const CostEstimate& c = cost_;
     const Rates& rates = l_->target.rates;
+    out_.instructions = c.instructions, out_.special_instructions = c.special_instructions;
     const double programs = double(out_.programs), bytes = double(out_.from_memory + out_.to_memory);
     const auto add = [&](std::string name, double operations, double peak) {
       if (operations > 0)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <unordered_map>
 
 #include "codegen/analysis/axis_info.h"
@@ -38,6 +39,7 @@ constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special f
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
 constexpr double kSharedPerClock = 128;    // bytes, an SM
+constexpr double kWavefrontBytes = 128;    // of a warp's access, which takes a clock each of an SM
 constexpr double kCopiedPerClock = 56;     // bytes that copies bring to an SM
 constexpr double kStepClocks = 50;         // of a product's step: its barrier, waits and the start of its instructions
 constexpr double kAloneClocks = 130;       // more of a step whose program is alone on its SM
@@ -63,6 +65,8 @@ class Estimator {
           if (copy.opcode == Opcode::AsyncCopy || copy.opcode == Opcode::BulkCopy)
             copied_beside_.emplace(alloc_of(copy.operand(1)), &copy);
         });
+      if (op.opcode == Opcode::Div && !op.operand(0)->type.is_float())
+        quotients_.insert({op.operand(0), op.operand(1)});
     });
   }
 
@@ -134,7 +138,8 @@ class Estimator {
     const int64_t held = op.opcode == ir::Opcode::Load && type.layout ? loaded_elements(op) : held_elements(value);
     double instructions = double(held) / width * times;
     steps_ += instructions;
-    slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
+    slots_ += instructions * warps_;
+    wavefronts_ += instructions * warps_ * std::max(1.0, double(width) * double(bytes) * 32 / kWavefrontBytes);
   }
 
   /// What one iteration of a loop takes of an SM beside its instructions.
@@ -171,7 +176,8 @@ class Estimator {
     write_traffic_ += bytes;
     const double instructions = double(held_elements(value) * element_bytes(value)) / 16 * times;
     steps_ += instructions;
-    slots_ += instructions * warps_ * 4;
+    slots_ += instructions * warps_;
+    wavefronts_ += instructions * warps_ * 16 * 32 / kWavefrontBytes;
   }
 
   // What warps of their own copy for a product.
@@ -262,11 +268,23 @@ class Estimator {
         slots_ += 2.0 * double(held_elements(type)) * warps_ * times;
       }
       double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
-      OpCost cost = op_cost(op);
+      OpCost cost = op_cost(op, few_divisors(op));
+      if (is_remainder_of_quotient(op)) cost.slots = 2;
       work(cost, n, double(type.num_elements()), times, cost.slots);
     }
     if (loads) rounds_ += times == 1 ? 1 : times / 2;
     if (loads && times == 1) ++fills_;
+  }
+
+  // Of a quotient that is computed anyway: what is left is a product and a difference.
+  bool is_remainder_of_quotient(const ir::Op& op) const {
+    return op.opcode == Opcode::Rem && quotients_.contains({op.operand(0), op.operand(1)});
+  }
+
+  bool few_divisors(const ir::Op& op) {
+    constexpr double kFew = 4;
+    if (op.opcode != Opcode::Div && op.opcode != Opcode::Rem) return false;
+    return kFew * double(registers_.variety(op.operand(1))) <= double(held_elements(op.result()->type));
   }
 
   void count_branches(const ir::Op& op, double times, Step* step) {
@@ -372,8 +390,10 @@ class Estimator {
     const double fill = kProgramOverhead + fills_ * kMemoryLatency;
     const double t_product =
         product_steps_ > 0 ? on_one * ((product_clocks_ + gaps / resident) / clock + fill / resident) : 0;
-    double instructions = std::max(slots / kIssuePerClock, special_slots_ / kSpecialPerClock);
-    double t_compute = programs * instructions / (clock * sms) + programs * tensor_flops_ / tensor;
+    const double clocks = std::max({slots / kIssuePerClock, special_slots_ / kSpecialPerClock, wavefronts_});
+    double t_compute = programs * clocks / (clock * sms) + programs * tensor_flops_ / tensor;
+    out_.instructions = programs * slots;
+    out_.special_instructions = programs * special_slots_;
 
     // A program alone, and how many of them a second the SMs get through side by side.
     double alone = kProgramOverhead + rounds_ * kMemoryLatency +
@@ -423,14 +443,16 @@ class Estimator {
   int warps_, blocks_;  // of a block; of a program
   bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
-  // One program: bytes; slots of an SM's issue; steps of one thread; rounds of loads that wait for each other.
+  // One program: bytes; slots of an SM's issue; clocks of its accesses; steps of one thread; rounds of loads that wait
+  // for each other.
   double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;
   double flops_ = 0, special_ = 0, dot_flops_ = 0, tensor_flops_ = 0;
-  double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
+  double slots_ = 0, special_slots_ = 0, wavefronts_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
   double cluster_exchange_ = 0;
   double product_clocks_ = 0, product_steps_ = 0;  ///< of loops around products: an SM's clocks; iterations
   double fills_ = 0;                               ///< rounds of loads before and behind all loops
-  std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;  ///< by their allocs: copies in copy_warps
+  std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     ///< by their allocs: copies in copy_warps
+  std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  ///< of integers: dividend, divisor
   CostEstimate out_;
 };
 

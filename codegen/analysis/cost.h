@@ -51,6 +51,8 @@ struct CostEstimate {
   // The launch.
   int programs_per_sm = 0;  ///< resident at the same time; 0: does not fit
   double waves = 0;
+  double instructions = 0;          ///< of warps, all programs'
+  double special_instructions = 0;  ///< of these, those of the special function units
   double bytes_in_flight = 0;  ///< an SM, while loads of all resident programs are on their way
   double bytes_needed = 0;     ///< the same, to keep memory busy (Little's law)
   double predicted_us = 0;     ///< infinity if it does not fit
