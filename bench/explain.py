@@ -27,7 +27,8 @@ METRICS = {
     "to_memory": "dram__bytes_write.sum",
     "read": "lts__t_sectors_srcunit_tex_op_read.sum",
     "written": "lts__t_sectors_srcunit_tex_op_write.sum",
-    "reduced": "lts__t_sectors_srcunit_tex_op_red.sum",
+    "reduced": "lts__t_sectors_op_red.sum",
+    "atomics": "lts__t_sectors_op_atom.sum",
     "instructions": "smsp__inst_executed.sum",
     "special": "smsp__inst_executed_pipe_xu.sum",
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -37,7 +38,7 @@ METRICS = {
     "grid": "launch__grid_size",
     "threads": "launch__block_size",
 }
-SECTORS = ("read", "written", "reduced")
+SECTORS = ("read", "written", "reduced", "atomics")
 
 
 def cases():
@@ -371,17 +372,20 @@ def compare(explanations, counts):
             if "error" in said:
                 print(f"{label}: {said['kernel']}: {said['error']}")
                 continue
-            of_it = [l for l in launches if l["kernel"] == said["kernel"]]
+            threads = said["programs"] * said["threads"]
+            of_it = [l for l in launches if l["kernel"] == said["kernel"] and l["grid"] * l["threads"] == threads]
             if not of_it:
-                print(f"{label}: {said['kernel']} was not counted")
+                print(f"{label}: {said['kernel']} of {threads} threads was not counted")
                 continue
             found = of_it[0]
             rows.append({
                 "case": label, "kernel": said["kernel"], "us": found["us"], "predicted_us": said["predicted_us"],
                 "time": said["predicted_us"] / found["us"], "from_memory": ratio(said["from_memory"], found["from_memory"]),
-                "read": ratio(said["read"], found["read"]), "written": ratio(said["written"], found["written"] + found["reduced"]),
+                "read": ratio(said["read"], found["read"]), "written": ratio(said["written"], found["written"] + sum(n for n in map(found.get, ("reduced", "atomics")) if n and n > 0)),
                 "registers": said["registers"] - found["registers"], "occupancy": said["occupancy"],
                 "most_occupancy": found["most_occupancy"] / 100, "reached_occupancy": found["occupancy"] / 100, "bound": said["bound"],
+                "instructions": ratio(said["instructions"], found["instructions"]),
+                "special": ratio(said["special_instructions"], found["special"]),
                 "terms": [said["memory_us"], said["compute_us"], said["latency_us"]],
                 "product": any("product" in u["name"] or "tensor" in u["name"] for u in said["units"]), "config": said["config"],
             })
@@ -389,11 +393,11 @@ def compare(explanations, counts):
 
 
 def report(rows):
-    print(f"{'case':28}{'kernel':22}{'us':>8} {'said':>8} {'time':>6} {'memory':>7} {'read':>6} {'write':>6} {'occ':>5} {'ncu':>5} "
+    print(f"{'case':28}{'kernel':22}{'us':>8} {'said':>8} {'time':>6} {'memory':>7} {'read':>6} {'write':>6} {'instr':>6} {'occ':>5} {'ncu':>5} "
           f"{'reach':>5} {'bound':8} memory, instructions, waits")
     for r in sorted(rows, key=lambda r: -abs(math.log(r["time"]))):
         print(f"{r['case'][:27]:28}{r['kernel'][:21]:22}{r['us']:8.1f} {r['predicted_us']:8.1f} {r['time']:6.3f} "
-              f"{r['from_memory']:7.3f} {r['read']:6.3f} {r['written']:6.3f} {r['occupancy']:5.2f} {r['most_occupancy']:5.2f} "
+              f"{r['from_memory']:7.3f} {r['read']:6.3f} {r['written']:6.3f} {r['instructions']:6.2f} {r['occupancy']:5.2f} {r['most_occupancy']:5.2f} "
               f"{r['reached_occupancy']:5.2f} {r['bound'][:8]:8} {', '.join(f'{t:.1f}' for t in r['terms'])}  {r['config']}")
     for name, products, most in (("memory-bound", False, 0.15), ("products", True, 0.2)):
         of = [r for r in rows if r["product"] == products]

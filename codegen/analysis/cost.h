@@ -33,6 +33,7 @@ struct CostInputs {
     double l2 = 0;      ///< between the multiprocessors and the L2 cache
   };
   std::optional<Moved> moved = {};
+  std::optional<int> programs_per_sm = {};  ///< where the code is known; else by estimated registers
 };
 
 struct CostEstimate {
@@ -53,10 +54,11 @@ struct CostEstimate {
   double waves = 0;
   double instructions = 0;          ///< of warps, all programs'
   double special_instructions = 0;  ///< of these, those of the special function units
-  double bytes_in_flight = 0;  ///< an SM, while loads of all resident programs are on their way
-  double bytes_needed = 0;     ///< the same, to keep memory busy (Little's law)
-  double predicted_us = 0;     ///< infinity if it does not fit
+  double bytes_in_flight = 0;       ///< an SM, while loads of all resident programs are on their way
+  double bytes_needed = 0;          ///< the same, to keep memory busy (Little's law)
+  double predicted_us = 0;          ///< infinity if it does not fit
   double memory_us = 0, compute_us = 0, latency_us = 0;  ///< what each would take alone
+  double behind_us = 0;                                  ///< of the last program, which finishes what all have begun
   std::string bound;                                     ///< "memory", "compute", "latency", "does not fit"
   /// A sentence on the bound with its figures.
   std::string text;
