@@ -40,6 +40,7 @@ namespace {
 
 constexpr double kCopyShare = 0.9;          // of the maker's memory rate, as copies reach it
 constexpr int64_t kRegistersAtATime = 256;  // that a warp is given
+constexpr int64_t kPartitions = 4;          // of a multiprocessor, with registers of their own
 constexpr int64_t kSharedBeside = 1024;     // that a program takes beside its own
 constexpr int kMostPrograms = 32;           // an SM
 constexpr double kSpecialPerClock = 16;     // operations of the special function units, an SM
@@ -184,12 +185,12 @@ class Explainer {
     laid_out_ = lay_out(*l_->func, l_->target, diags);
     if (!laid_out_) throw CompileError(diags);
     image_ = kernel_.compile(types_, full_, l_->target.name);
-    if (const auto ptxas = find_ptxas()) {
-      const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
-      image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
-    } else if (same_device()) {
+    if (same_device()) {  // whose driver makes the code that runs
       const auto loaded = device()->load(image_);
       image_.registers = loaded->image().registers, image_.spill_bytes = loaded->image().spill_bytes;
+    } else if (const auto ptxas = find_ptxas()) {
+      const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
+      image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
     }
     const explaining::Forms forms = explaining::look_at_forms(*laid_out_);
     for (const explaining::AccessForm& a : forms.accesses)
@@ -231,7 +232,7 @@ class Explainer {
     const std::pair<int64_t, std::string> limits[] = {
         {l_->target.warps_per_sm / warps,
          fmt::format("warps ({} of {} are one program's)", warps, l_->target.warps_per_sm)},
-        {l_->target.registers_per_sm / std::max<int64_t>(1, of_warp * warps),
+        {l_->target.registers_per_sm / kPartitions / std::max<int64_t>(1, of_warp) * kPartitions / warps,
          fmt::format("registers ({} a thread, {} threads)", out_.registers, image_.threads())},
         {l_->target.shared_per_sm / (out_.shared_bytes + kSharedBeside),
          fmt::format("shared memory ({} bytes a program)", out_.shared_bytes)},
@@ -253,6 +254,7 @@ class Explainer {
   CostInputs cost_inputs() {
     CostInputs inputs;
     inputs.programs = out_.programs;
+    inputs.grid = l_->facts.grid;
     inputs.device = same_device();
     for (size_t i = 0; i < l_->func->body.args.size(); ++i)
       if (const ir::Value& p = *l_->func->body.args[i]; p.type.is_integer())
@@ -284,6 +286,7 @@ class Explainer {
 
   void predict() {
     CostInputs inputs = cost_inputs();
+    inputs.programs_per_sm = out_.programs_per_sm;
     inputs.moved = CostInputs::Moved{double(out_.from_memory + out_.to_memory), double(out_.read + out_.written)};
     cost_ = estimate_cost(*laid_out_, l_->target, inputs);
     const CostEstimate& c = cost_;
@@ -311,13 +314,14 @@ class Explainer {
     const double power = product ? kProductPower : std::min(1.0 + out_.programs_per_sm, kMostPower);
     const double compute = c.compute_us * (product ? kProductShare : 1);
     const double sum = std::pow(c.memory_us, power) + std::pow(compute, power) + std::pow(c.latency_us, power);
-    return std::pow(sum, 1 / power) + kFillUs;
+    return std::pow(sum, 1 / power) + c.behind_us + kFillUs;
   }
 
   // Operations by the unit that carries them out; bytes are those from and to memory.
   void units() {
     const CostEstimate& c = cost_;
     const Rates& rates = l_->target.rates;
+    out_.instructions = c.instructions, out_.special_instructions = c.special_instructions;
     const double programs = double(out_.programs), bytes = double(out_.from_memory + out_.to_memory);
     const auto add = [&](std::string name, double operations, double peak) {
       if (operations > 0)

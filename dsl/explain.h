@@ -66,6 +66,7 @@ struct Explanation {
   std::vector<std::string> assumptions;  ///< of the counts
 
   std::vector<Unit> units;
+  double instructions = 0, special_instructions = 0;  ///< of warps, estimated; the latter of the special function units
 
   int threads = 0;     ///< of a program
   int registers = -1;  ///< a thread's, by ptxas or the driver; else as estimated

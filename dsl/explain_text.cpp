@@ -250,6 +250,7 @@ std::string Explanation::json() const {
   o.raw("accesses", list(accesses, [](const Access& a) { return json_of(a); }));
   o.raw("assumptions", list(assumptions, quoted));
   o.raw("units", list(units, [](const Unit& u) { return json_of(u); }));
+  o.add("instructions", instructions).add("special_instructions", special_instructions);
   o.add("threads", threads).add("registers", registers).add("registers_estimated", registers_estimated);
   o.raw("spill_bytes", spill_bytes < 0 ? "null" : fmt::format("{}", spill_bytes)).add("shared_bytes", shared_bytes);
   o.add("programs_per_sm", programs_per_sm).add("occupancy", occupancy).add("occupancy_limit", occupancy_limit);

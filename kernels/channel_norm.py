@@ -5,7 +5,8 @@
     out = activation(y * weight[c] + bias[c])    (each may be None, as residual may); sum = h, if given
 
 The arithmetic is fp32. A program of group_norm takes a group of an image, BLOCK elements at a time, and reads it again for
-each step, from a cache; one of batch_norm takes BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
+each step, from a cache; one of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between
+them BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
 Ioffe, Szegedy: Batch Normalization, 2015.
 """
 
@@ -31,7 +32,17 @@ def fitting_groups(configs, named_args, **kwargs):
     return kept
 
 
+def without_gaps(args):
+    """Whether channels and images follow each other without gaps, and channels are no shorter than a vector."""
+    for name in ["x_stride", "out_stride"]:
+        if args[name + "_1"] != args["spatial"] or args[name] != args["channels"] * args["spatial"]:
+            return False
+    return args["spatial"] >= 8
+
+
 def fitting_channels(configs, named_args, **kwargs):
+    if without_gaps(named_args):
+        return [c for c in configs if c.kwargs["BLOCK"] >= 8 * 32 * c.num_warps]
     kept = [c for c in configs if c.kwargs["BLOCK"] < 2 * named_args["spatial"]]
     if len(kept) == 0:
         return configs[-1:]
@@ -100,18 +111,57 @@ def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_
         tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def of_channels(values_ptr, channel, next, crosses):
+    """values[channel] for a row of elements each, values[next] of those that lie in the next one."""
+    here, there = tl.load(values_ptr + channel).to(tl.float32), tl.load(values_ptr + next).to(tl.float32)
+    return tl.where(crosses, there[:, None], here[:, None])
+
+
+@triton.jit
+def normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, mask, channels, spatial, eps,
+                  ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+    """BLOCK elements from `first` on, eight of them a row: these lie in two channels at most."""
+    each = tl.arange(0, BLOCK // 8) * 8
+    place = (first % spatial).to(tl.int32) + each
+    channel = ((first // spatial % channels).to(tl.int32) + place // spatial) % channels
+    next = tl.where(channel + 1 == channels, 0, channel + 1)
+    crosses = (place % spatial)[:, None] + tl.arange(0, 8)[None, :] >= spatial
+    at = first + (each[:, None] + tl.arange(0, 8)[None, :])
+    x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
+    variance = of_channels(variance_ptr, channel, next, crosses)
+    y = (x - of_channels(mean_ptr, channel, next, crosses)) * tl.rsqrt(variance + eps)
+    if weight_ptr is not None:
+        y *= of_channels(weight_ptr, channel, next, crosses)
+    if bias_ptr is not None:
+        y += of_channels(bias_ptr, channel, next, crosses)
+    tl.store(out_ptr + at, activate(y, ACTIVATION).to(out_ptr.dtype.element_ty), mask=mask)
+
+
 @triton.autotune(configs=configs(), key=["spatial"], prune_configs_by={"early_config_prune": fitting_channels})
+@triton.heuristics({"RUNS": without_gaps})
 @triton.jit
 def batch_norm(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
-               batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
-    pieces = tl.cdiv(spatial, BLOCK)
-    row = tl.program_id(0) // pieces
-    channel = row % channels
-    at = tl.program_id(0) % pieces * BLOCK + tl.arange(0, BLOCK)
-    image = (row // channels).to(tl.int64)
-    x = tl.load(x_ptr + image * x_stride + channel.to(tl.int64) * x_stride_1 + at, mask=at < spatial, other=0.0)
-    factor = tl.rsqrt(tl.load(variance_ptr + channel).to(tl.float32) + eps)
-    y = (x.to(tl.float32) - tl.load(mean_ptr + channel).to(tl.float32)) * factor
-    y = finish(y, weight_ptr, bias_ptr, channel, channel < channels, ACTIVATION)
-    out = out_ptr + image * out_stride + channel.to(tl.int64) * out_stride_1
-    tl.store(out + at, y.to(out_ptr.dtype.element_ty), mask=at < spatial)
+               batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, RUNS: tl.constexpr):
+    if RUNS:
+        first = tl.program_id(0).to(tl.int64) * BLOCK
+        left = batch.to(tl.int64) * channels * spatial - first
+        if left >= BLOCK:
+            normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, None, channels, spatial, eps,
+                          ACTIVATION, BLOCK)
+        else:
+            inside = tl.reshape(tl.arange(0, BLOCK), [BLOCK // 8, 8]) < left
+            normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, inside, channels, spatial, eps,
+                          ACTIVATION, BLOCK)
+    else:
+        pieces = tl.cdiv(spatial, BLOCK)
+        row = tl.program_id(0) // pieces
+        channel = row % channels
+        at = tl.program_id(0) % pieces * BLOCK + tl.arange(0, BLOCK)
+        image = (row // channels).to(tl.int64)
+        x = tl.load(x_ptr + image * x_stride + channel.to(tl.int64) * x_stride_1 + at, mask=at < spatial, other=0.0)
+        factor = tl.rsqrt(tl.load(variance_ptr + channel).to(tl.float32) + eps)
+        y = (x.to(tl.float32) - tl.load(mean_ptr + channel).to(tl.float32)) * factor
+        y = finish(y, weight_ptr, bias_ptr, channel, channel < channels, ACTIVATION)
+        out = out_ptr + image * out_stride + channel.to(tl.int64) * out_stride_1
+        tl.store(out + at, y.to(out_ptr.dtype.element_ty), mask=at < spatial)

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from elementwise import configs, fitting, place
+from tiles import block_of, count_blocks, joined
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
@@ -73,16 +74,16 @@ def index_add(table_ptr, x_ptr, index_ptr, table_stride, x_stride, rows, cols, t
     tl.atomic_add(table_ptr + index * table_stride + col, x.to(table_ptr.dtype.element_ty), mask=there, sem="relaxed")
 
 
-@triton.heuristics({"BINS": lambda args: triton.next_power_of_2(args["bins"])})
+@triton.heuristics({"BINS": lambda args: triton.next_power_of_2(args["bins"]), "JOINED": joined})
 @triton.jit
-def histogram(counts_ptr, x_ptr, x_stride, rows, cols, bins, low, high, BINS: tl.constexpr, BLOCK: tl.constexpr = 2048):
+def histogram(counts_ptr, x_ptr, x_stride, rows, cols, bins, low, high, BINS: tl.constexpr, JOINED: tl.constexpr,
+              BLOCK: tl.constexpr = 2048):
     """counts[b] += how many x lie in part b of `bins` equal ones of [low, high], whose end belongs to the last one."""
     total = tl.zeros([BINS], tl.int32)
-    pieces = tl.cdiv(cols, BLOCK)
-    for tile in range(tl.program_id(0).to(tl.int64), rows.to(tl.int64) * pieces, tl.num_programs(0)):
-        col = (tile % pieces * BLOCK).to(tl.int32) + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + tile // pieces * x_stride + col, mask=col < cols, other=0.0).to(tl.float32)
-        there = (col < cols) & (x >= low) & (x <= high)
+    for number in range(tl.program_id(0).to(tl.int64), count_blocks(rows, cols, BLOCK, JOINED), tl.num_programs(0)):
+        at, mask = block_of(number, x_ptr, x_stride, rows, cols, BLOCK, JOINED)
+        x = tl.load(at, mask=mask, other=0.0).to(tl.float32)
+        there = mask & (x >= low) & (x <= high)
         part = tl.floor((x - low) / (high - low) * bins)
         total += tl.histogram(tl.minimum(tl.where(there, part, 0.0).to(tl.int32), bins - 1), BINS, mask=there)
     at = tl.arange(0, BINS)

@@ -68,7 +68,20 @@ void check_group_gradients(const BoundCall& call) {
     call.refuse(fmt::format("{} groups, expected {} at most", call.integer("groups"), Workspace::kCounters));
 }
 
+// Whether channels and images follow each other without gaps: without_gaps() of channel_norm.py.
+bool is_without_gaps_of_channels(const BoundCall& call) {
+  const int64_t channels = call.extent("channels"), spatial = call.extent("spatial");
+  for (const char* name : {"out", "x"})
+    if (const Tensor& t = *call.tensor(name); t.strides[1] != spatial || t.strides[0] != channels * spatial)
+      return false;
+  return spatial >= 8;
+}
+
 Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
+  if (is_without_gaps_of_channels(call)) {
+    const int64_t elements = call.extent("batch") * call.extent("channels") * call.extent("spatial");
+    return {unsigned(ceil_div(elements, config["BLOCK"]))};
+  }
   const int64_t pieces = ceil_div(call.extent("spatial"), config["BLOCK"]);
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
 }

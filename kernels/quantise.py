@@ -17,7 +17,7 @@ from triton.language.extra import libdevice
 
 from norm import configs as row_configs
 from norm import fitting as fitting_rows
-from tiles import extent, inside, largest, quantised
+from tiles import block_of, count_blocks, extent, inside, joined, largest, quantised
 
 
 def configs():
@@ -255,16 +255,16 @@ def dequantise(out_ptr, x_ptr, scales_ptr, out_stride, x_stride, scales_stride, 
     tl.store(out_ptr + row * out_stride + col, (x * scale).to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.heuristics({"JOINED": joined})
 @triton.jit
 def tensor_scale(scale_ptr, x_ptr, x_stride, rows, cols, partials_ptr, counters_ptr, FORMAT: tl.constexpr,
-                 BLOCK: tl.constexpr = 4096):
-    """scale[0] of a matrix. Each program leaves the largest magnitude of its blocks of rows; the last one puts them
-    together, and leaves the counter at zero."""
+                 JOINED: tl.constexpr, BLOCK: tl.constexpr = 4096):
+    """scale[0] of a matrix. Each program leaves the largest magnitude of its blocks; the last one puts them together, and
+    leaves the counter at zero."""
     most = tl.zeros([BLOCK], tl.float32)
-    pieces = tl.cdiv(cols, BLOCK)
-    for tile in range(tl.program_id(0).to(tl.int64), rows.to(tl.int64) * pieces, tl.num_programs(0)):
-        col = (tile % pieces * BLOCK).to(tl.int32) + tl.arange(0, BLOCK)
-        most = magnitude(most, tl.abs(tl.load(x_ptr + tile // pieces * x_stride + col, mask=col < cols, other=0.0).to(tl.float32)))
+    for number in range(tl.program_id(0).to(tl.int64), count_blocks(rows, cols, BLOCK, JOINED), tl.num_programs(0)):
+        at, mask = block_of(number, x_ptr, x_stride, rows, cols, BLOCK, JOINED)
+        most = magnitude(most, tl.abs(tl.load(at, mask=mask, other=0.0).to(tl.float32)))
     programs = tl.num_programs(0)
     tl.store(partials_ptr + tl.program_id(0), tl.reduce(most, 0, magnitude))
     if tl.atomic_add(counters_ptr, 1) == programs - 1:

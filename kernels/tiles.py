@@ -39,6 +39,32 @@ def mostly_filled(cols, width):
     return triton.cdiv(cols, width) * width < 2 * cols
 
 
+def joined(args):
+    """Whether the rows of x follow each other without gaps: as one row, blocks of it are whole whatever a row's width."""
+    return args["x_stride"] == args["cols"]
+
+
+@triton.jit
+def count_blocks(rows, cols, BLOCK: tl.constexpr, JOINED: tl.constexpr):
+    """Blocks of BLOCK elements of a row, JOINED: of the matrix."""
+    if JOINED:
+        return tl.cdiv(rows.to(tl.int64) * cols, BLOCK)
+    else:
+        return rows.to(tl.int64) * tl.cdiv(cols, BLOCK)
+
+
+@triton.jit
+def block_of(number, x_ptr, x_stride, rows, cols, BLOCK: tl.constexpr, JOINED: tl.constexpr):
+    """Pointers to the elements of a block, and which of them are there."""
+    if JOINED:
+        at = number * BLOCK + tl.arange(0, BLOCK)
+        return x_ptr + at, at < rows.to(tl.int64) * cols
+    else:
+        pieces = tl.cdiv(cols, BLOCK)
+        col = (number % pieces * BLOCK).to(tl.int32) + tl.arange(0, BLOCK)
+        return x_ptr + number // pieces * x_stride + col, col < cols
+
+
 @triton.jit
 def inside(at, count, EVEN: tl.constexpr):
     """Whether an element is one of the matrix; EVEN: all are."""

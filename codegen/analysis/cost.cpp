@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
@@ -38,6 +40,7 @@ constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special f
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
 constexpr double kSharedPerClock = 128;    // bytes, an SM
+constexpr double kWavefrontBytes = 128;    // of a warp's access, which takes a clock each of an SM
 constexpr double kCopiedPerClock = 56;     // bytes that copies bring to an SM
 constexpr double kStepClocks = 50;         // of a product's step: its barrier, waits and the start of its instructions
 constexpr double kAloneClocks = 130;       // more of a step whose program is alone on its SM
@@ -63,19 +66,21 @@ class Estimator {
           if (copy.opcode == Opcode::AsyncCopy || copy.opcode == Opcode::BulkCopy)
             copied_beside_.emplace(alloc_of(copy.operand(1)), &copy);
         });
+      if (op.opcode == Opcode::Div && !op.operand(0)->type.is_float())
+        quotients_.insert({op.operand(0), op.operand(1)});
     });
   }
 
   CostEstimate run() {
     out_.threads = warps_ * 32;
     out_.shared_bytes = plan_shared(func_).bytes;
-    count(func_.body, 1);
-    out_.bytes_read = int64_t(read_);
-    out_.bytes_written = int64_t(written_);
-    out_.bytes_shared = int64_t(shared_);
-    out_.flops = int64_t(flops_);
-    out_.special = int64_t(special_);
-    out_.dot_flops = int64_t(dot_flops_);
+    count_programs();
+    out_.bytes_read = int64_t(sums_.read);
+    out_.bytes_written = int64_t(sums_.written);
+    out_.bytes_shared = int64_t(sums_.shared);
+    out_.flops = int64_t(sums_.flops);
+    out_.special = int64_t(sums_.special);
+    out_.dot_flops = int64_t(sums_.dot_flops);
     peak_ = registers_.peak();
     out_.registers = peak_.words;
     predict();
@@ -84,6 +89,70 @@ class Estimator {
 
  private:
   // ---- Work
+
+  /// What programs take.
+  struct Sums {
+    double read = 0, written = 0, shared = 0, read_traffic = 0, write_traffic = 0;  ///< bytes
+    double flops = 0, special = 0, dot_flops = 0, tensor_flops = 0;
+    double slots = 0, special_slots = 0, wavefronts = 0;  ///< of an SM's issue; clocks of its accesses
+    double steps = 0, rounds = 0;                         ///< of one thread; of loads that wait for each other
+    double shuffles = 0, exchange = 0, cluster_exchange = 0;
+    double product_clocks = 0, product_steps = 0;  ///< of loops around products: an SM's clocks; iterations
+    double fills = 0;                              ///< rounds of loads before and behind all loops
+
+    void scale(double by) {
+      for (double Sums::*sum : kAll) this->*sum *= by;
+    }
+    void add(const Sums& other, double by) {
+      for (double Sums::*sum : kAll) this->*sum += other.*sum * by;
+    }
+
+   private:
+    static constexpr double Sums::*kAll[] = {&Sums::read,
+                                             &Sums::written,
+                                             &Sums::shared,
+                                             &Sums::read_traffic,
+                                             &Sums::write_traffic,
+                                             &Sums::flops,
+                                             &Sums::special,
+                                             &Sums::dot_flops,
+                                             &Sums::tensor_flops,
+                                             &Sums::slots,
+                                             &Sums::special_slots,
+                                             &Sums::wavefronts,
+                                             &Sums::steps,
+                                             &Sums::rounds,
+                                             &Sums::shuffles,
+                                             &Sums::exchange,
+                                             &Sums::cluster_exchange,
+                                             &Sums::product_clocks,
+                                             &Sums::product_steps,
+                                             &Sums::fills};
+  };
+
+  // A thread's way through the work, with nobody else on the SM.
+  double seconds_alone(const Sums& of, double spilled, double clock) const {
+    return of.rounds * kMemoryLatency + (of.steps * kClocksPerStep + of.shuffles * kShuffleClocks +
+                                         of.exchange * (kExchangeClocks + kBarrierWarpClocks * warps_) +
+                                         of.cluster_exchange * kClusterClocks + 2 * spilled / out_.threads * 8) /
+                                            clock;
+  }
+
+  // Programs from all over the grid stand for the others: which branches are taken and how often loops run may follow
+  // from a program's number.
+  void count_programs() {
+    constexpr int64_t kSamples = 8;
+    const std::array<int64_t, 3> grid = inputs_.grid.value_or(std::array<int64_t, 3>{1, 1, 1});
+    const int64_t programs = std::max<int64_t>(1, grid[0] * grid[1] * grid[2]);
+    const int64_t samples = std::min(kSamples, programs);
+    for (int64_t i = 0; i < samples; ++i) {
+      const int64_t n = (2 * i + 1) * programs / (2 * samples);
+      values_.set_program({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
+      count(func_.body, 1);
+    }
+    sums_.scale(1 / double(samples));
+    last_.scale(1 / double(samples));
+  }
 
   // Bytes at different addresses that an access touches, and wavefronts of 128 bytes that it takes, for all warps.
   void access(const ir::Op& op, const ir::Type& value, double times) {
@@ -110,13 +179,14 @@ class Estimator {
     }
     bool reads = op.opcode != Opcode::Store;
     double total = elements * double(bytes) * times;
-    (reads ? read_ : written_) += total;
-    (reads ? read_traffic_ : write_traffic_) += total * std::min(sector_waste, 8.0);
-    if (reads && !values_.depends_on_program(ptr)) shared_ += total;
+    (reads ? sums_.read : sums_.written) += total;
+    (reads ? sums_.read_traffic : sums_.write_traffic) += total * std::min(sector_waste, 8.0);
+    if (reads && !values_.depends_on_program(ptr)) sums_.shared += total;
     const int64_t held = op.opcode == ir::Opcode::Load && type.layout ? loaded_elements(op) : held_elements(value);
     double instructions = double(held) / width * times;
-    steps_ += instructions;
-    slots_ += instructions * warps_ * std::max(1.0, 4.0 * width * double(bytes) * 32 / 128);  // 128 bytes a clock
+    sums_.steps += instructions;
+    sums_.slots += instructions * warps_;
+    sums_.wavefronts += instructions * warps_ * std::max(1.0, double(width) * double(bytes) * 32 / kWavefrontBytes);
   }
 
   /// What one iteration of a loop takes of an SM beside its instructions.
@@ -136,11 +206,11 @@ class Estimator {
     const ir::Type& place = op.operand(1)->type;
     const double bytes = double(place.num_elements() * element_bytes(place));
     const double own = op.get(ir::attr::multicast) < 0 ? bytes : bytes / blocks_;
-    read_ += own * times;
-    read_traffic_ += own * times;
+    sums_.read += own * times;
+    sums_.read_traffic += own * times;
     if (std::none_of(op.operands.begin() + 2, op.operands.end(),
                      [&](const ir::Value* v) { return v && values_.depends_on_program(v); }))
-      shared_ += own * times;
+      sums_.shared += own * times;
     if (!step) return;
     step->copied += bytes;
     step->ahead = copies_ahead(op);
@@ -149,11 +219,12 @@ class Estimator {
   // Threads store to shared memory 16 bytes at a time.
   void bulk_store(const ir::Type& value, double times) {
     const double bytes = double(value.num_elements() * element_bytes(value)) * times;
-    written_ += bytes;
-    write_traffic_ += bytes;
+    sums_.written += bytes;
+    sums_.write_traffic += bytes;
     const double instructions = double(held_elements(value) * element_bytes(value)) / 16 * times;
-    steps_ += instructions;
-    slots_ += instructions * warps_ * 4;
+    sums_.steps += instructions;
+    sums_.slots += instructions * warps_;
+    sums_.wavefronts += instructions * warps_ * 16 * 32 / kWavefrontBytes;
   }
 
   // What warps of their own copy for a product.
@@ -203,22 +274,22 @@ class Estimator {
           continue;
         case Opcode::AtomicRmw:
           access(op, op.operand(1)->type, times);
-          written_ += double(op.operand(1)->type.num_elements() * element_bytes(op.operand(1)->type)) * times;
+          sums_.written += double(op.operand(1)->type.num_elements() * element_bytes(op.operand(1)->type)) * times;
           continue;
         case Opcode::Barrier:
-          exchange_ += times;
+          sums_.exchange += times;
           continue;
         case Opcode::Dot:
         case Opcode::MmaStart: {
           const ProductCost cost = family_of(op).cost(op, target_);
-          dot_flops_ += cost.flops * times;
+          sums_.dot_flops += cost.flops * times;
           if (step)
             step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes,
                 copies_beside(op, *step);
           else
-            tensor_flops_ += cost.tensor_flops * times;
-          steps_ += (cost.steps / warps_ + cost.fmas / 2) * times;
-          slots_ += cost.fmas * warps_ * times;
+            sums_.tensor_flops += cost.tensor_flops * times;
+          sums_.steps += (cost.steps / warps_ + cost.fmas / 2) * times;
+          sums_.slots += cost.fmas * warps_ * times;
           continue;
         }
         default:
@@ -237,22 +308,54 @@ class Estimator {
       }
       if (op.has(ir::Terminator) || op.results.empty()) continue;
       const ir::Type& type = op.result()->type;
-      if (crosses_blocks(op, blocks_)) cluster_exchange_ += times;
-      if (op.opcode == Opcode::ExchangeBlocks) cluster_exchange_ += 2 * times;
+      if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
+      if (op.opcode == Opcode::ExchangeBlocks) sums_.cluster_exchange += 2 * times;
       if (scratch_bytes(op)) {
-        exchange_ += times;
-        slots_ += 2.0 * double(held_elements(type)) * warps_ * times;
+        sums_.exchange += times;
+        sums_.slots += 2.0 * double(held_elements(type)) * warps_ * times;
       }
       double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
-      OpCost cost = op_cost(op);
+      OpCost cost = op_cost(op, few_divisors(op));
+      if (is_remainder_of_quotient(op)) cost.slots = 2;
       work(cost, n, double(type.num_elements()), times, cost.slots);
     }
-    if (loads) rounds_ += times == 1 ? 1 : times / 2;
-    if (loads && times == 1) ++fills_;
+    if (loads) sums_.rounds += times == 1 ? 1 : times / 2;
+    if (loads && times == 1) ++sums_.fills;
+  }
+
+  // Of a quotient that is computed anyway: what is left is a product and a difference.
+  bool is_remainder_of_quotient(const ir::Op& op) const {
+    return op.opcode == Opcode::Rem && quotients_.contains({op.operand(0), op.operand(1)});
+  }
+
+  bool few_divisors(const ir::Op& op) {
+    constexpr double kFew = 4;
+    if (op.opcode != Opcode::Div && op.opcode != Opcode::Rem) return false;
+    return kFew * double(registers_.variety(op.operand(1))) <= double(held_elements(op.result()->type));
+  }
+
+  // Whether the last program to come, as an atomic operation tells it, takes the branch alone: it finishes what all
+  // have begun.
+  static bool follows_from_ticket(const ir::Value* condition) {
+    const ir::Op* op = condition->def;
+    while (op && op->opcode != Opcode::AtomicRmw) {
+      if (op->operands.empty() || !op->regions.empty() || !op->operand(0)->type.is_scalar()) return false;
+      op = op->operand(0)->def;
+    }
+    return op != nullptr;
   }
 
   void count_branches(const ir::Op& op, double times, Step* step) {
     const std::optional<int> taken = values_.branch(op);
+    if (!taken && follows_from_ticket(op.operand(0))) {
+      const Sums before = std::exchange(sums_, Sums());
+      count(*op.regions[0], 1, step);
+      const Sums finish = std::exchange(sums_, before);
+      sums_.add(finish, times / double(std::max<int64_t>(1, inputs_.programs)));
+      last_.add(finish, times);
+      if (op.regions.size() > 1) count(*op.regions[1], times, step);
+      return;
+    }
     for (int i = 0; i < int(op.regions.size()); ++i)
       if (!taken || *taken == i) count(*op.regions[size_t(i)], times, step);
   }
@@ -271,9 +374,9 @@ class Estimator {
     Step step;
     count(body, times, &step);
     if (step.tensor == 0) return;
-    product_clocks_ += times * step.clocks();
-    product_steps_ += times;
-    if (step.ahead > 0) rounds_ += 1 + times / step.ahead;
+    sums_.product_clocks += times * step.clocks();
+    sums_.product_steps += times;
+    if (step.ahead > 0) sums_.rounds += 1 + times / step.ahead;
   }
 
   // Where each element has a result, it is combined twice: in its run, and with what comes before that.
@@ -286,18 +389,18 @@ class Estimator {
     const double n = double(held_elements(in)), rounds = scan ? 2 : 1;
     const double exchanged = scan ? n / kRun : double(held_elements(op.result()->type));
     work(op_cost(*op.regions[0]->ops.front()), n * rounds, double(in.num_elements()) * rounds, times, each);
-    shuffles_ += 5 * times;
-    slots_ += 10 * exchanged * warps_ * times;
-    if (scratch_bytes(op)) exchange_ += times;
-    if (crosses_blocks(op, blocks_)) cluster_exchange_ += times;
+    sums_.shuffles += 5 * times;
+    sums_.slots += 10 * exchanged * warps_ * times;
+    if (scratch_bytes(op)) sums_.exchange += times;
+    if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
   }
 
   void work(const OpCost& cost, double per_thread, double elements, double times, double slots) {
-    flops_ += cost.flops * elements * times;
-    special_ += cost.special * elements * times;
-    special_slots_ += cost.special * per_thread * warps_ * times;
-    slots_ += slots * per_thread * warps_ * times;
-    steps_ += (slots / 2 + cost.special) * per_thread * times;
+    sums_.flops += cost.flops * elements * times;
+    sums_.special += cost.special * elements * times;
+    sums_.special_slots += cost.special * per_thread * warps_ * times;
+    sums_.slots += slots * per_thread * warps_ * times;
+    sums_.steps += (slots / 2 + cost.special) * per_thread * times;
   }
 
   // ---- The launch
@@ -325,11 +428,12 @@ class Estimator {
                       : fmt::format("does not fit: {} warps with {} registers a thread", warps_, used);
       return;
     }
+    if (inputs_.programs_per_sm) fits = std::max(1, *inputs_.programs_per_sm);
     out_.programs_per_sm = int(fits);
     // From here on blocks count, which share the bytes of their program.
     double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
     if (!divided_)
-      for (double* bytes : {&read_, &read_traffic_, &write_traffic_}) *bytes /= blocks_;
+      for (double* bytes : {&sums_.read, &sums_.read_traffic, &sums_.write_traffic}) *bytes /= blocks_;
     double at_once = sms * double(fits);
     out_.waves = programs / at_once;
     double resident = std::min(double(fits), std::ceil(programs / sms));
@@ -337,34 +441,33 @@ class Estimator {
         std::max(0, out_.registers - out_.register_limit) * 4.0 * out_.threads * peak_.times;  // bytes a program
 
     // Of what is read again and again the L2 cache gives most: with dots, the operands that other programs read too.
-    double own = read_traffic_ - shared_ / blocks_ + write_traffic_;
-    if (dot_flops_ > 0) own = read_traffic_ / kL2Factor + write_traffic_;
-    double traffic = programs * (own + 2 * spilled / kL2Factor) + shared_;
-    double t_memory =
-        std::max(traffic / memory, programs * (read_traffic_ + write_traffic_ + 2 * spilled) / (kL2Factor * memory));
+    double own = sums_.read_traffic - sums_.shared / blocks_ + sums_.write_traffic;
+    if (sums_.dot_flops > 0) own = sums_.read_traffic / kL2Factor + sums_.write_traffic;
+    double traffic = programs * (own + 2 * spilled / kL2Factor) + sums_.shared;
+    double t_memory = std::max(
+        traffic / memory, programs * (sums_.read_traffic + sums_.write_traffic + 2 * spilled) / (kL2Factor * memory));
     if (inputs_.moved) {
       traffic = inputs_.moved->memory + programs * 2 * spilled / kL2Factor;
       t_memory = std::max(traffic, inputs_.moved->l2 / kL2Factor) / memory;
     }
-    double slots = slots_ + 4.0 * spilled / 128 * 2;
+    double slots = sums_.slots + 4.0 * spilled / 128 * 2;
     double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
     // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
     const double on_one = std::ceil(programs / sms);
-    const double gaps = product_steps_ * (kStepClocks + (resident > 1 ? 0 : kAloneClocks));
-    const double fill = kProgramOverhead + fills_ * kMemoryLatency;
+    const double gaps = sums_.product_steps * (kStepClocks + (resident > 1 ? 0 : kAloneClocks));
+    const double fill = kProgramOverhead + sums_.fills * kMemoryLatency;
     const double t_product =
-        product_steps_ > 0 ? on_one * ((product_clocks_ + gaps / resident) / clock + fill / resident) : 0;
-    double instructions = std::max(slots / kIssuePerClock, special_slots_ / kSpecialPerClock);
-    double t_compute = programs * instructions / (clock * sms) + programs * tensor_flops_ / tensor;
+        sums_.product_steps > 0 ? on_one * ((sums_.product_clocks + gaps / resident) / clock + fill / resident) : 0;
+    const double clocks = std::max({slots / kIssuePerClock, sums_.special_slots / kSpecialPerClock, sums_.wavefronts});
+    double t_compute = programs * clocks / (clock * sms) + programs * sums_.tensor_flops / tensor;
+    out_.instructions = programs * slots;
+    out_.special_instructions = programs * sums_.special_slots;
 
     // A program alone, and how many of them a second the SMs get through side by side.
-    double alone = kProgramOverhead + rounds_ * kMemoryLatency +
-                   (steps_ * kClocksPerStep + shuffles_ * kShuffleClocks +
-                    exchange_ * (kExchangeClocks + kBarrierWarpClocks * warps_) + cluster_exchange_ * kClusterClocks +
-                    2 * spilled / out_.threads * 8) /
-                       clock;
+    const double alone = kProgramOverhead + seconds_alone(sums_, spilled, clock);
+    const double behind = seconds_alone(last_, 0, clock);
     double t_latency = alone * std::max(std::ceil(programs / sms) / resident, 1.0);
-    out_.bytes_in_flight = resident * read_ / std::max(1.0, rounds_);
+    out_.bytes_in_flight = resident * sums_.read / std::max(1.0, sums_.rounds);
     out_.bytes_needed = memory / sms * kMemoryLatency;
 
     // The greatest counts most, yet the others are felt: they do not overlap in full.
@@ -372,10 +475,11 @@ class Estimator {
     double t = std::pow(
         std::pow(t_memory, kPower) + std::pow(t_compute + t_product, kPower) + std::pow(t_latency, kPower), 1 / kPower);
     // The first and the last programs have the GPU to themselves; products keep it busy but for their ends.
-    const double ramp = product_steps_ > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
+    const double ramp = sums_.product_steps > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
     t_compute += t_product;
     out_.memory_us = t_memory * 1e6, out_.compute_us = t_compute * 1e6, out_.latency_us = t_latency * 1e6;
-    out_.predicted_us = (t + ramp + kLaunchOverhead) * 1e6;
+    out_.predicted_us = (t + ramp + behind + kLaunchOverhead) * 1e6;
+    out_.behind_us = behind * 1e6;
     out_.bound = t_latency > std::max(t_memory, t_compute) ? "latency" : t_compute > t_memory ? "compute" : "memory";
     describe(traffic, memory, t_memory, t_compute, alone);
   }
@@ -405,14 +509,10 @@ class Estimator {
   int warps_, blocks_;  // of a block; of a program
   bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
-  // One program: bytes; slots of an SM's issue; steps of one thread; rounds of loads that wait for each other.
-  double read_ = 0, written_ = 0, shared_ = 0, read_traffic_ = 0, write_traffic_ = 0;
-  double flops_ = 0, special_ = 0, dot_flops_ = 0, tensor_flops_ = 0;
-  double slots_ = 0, special_slots_ = 0, steps_ = 0, rounds_ = 0, shuffles_ = 0, exchange_ = 0;
-  double cluster_exchange_ = 0;
-  double product_clocks_ = 0, product_steps_ = 0;  ///< of loops around products: an SM's clocks; iterations
-  double fills_ = 0;                               ///< rounds of loads before and behind all loops
-  std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;  ///< by their allocs: copies in copy_warps
+  Sums sums_;  // of one program; of the programs that are looked at while they are counted
+  Sums last_;  // what the last program to come does behind all others
+  std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     ///< by their allocs: copies in copy_warps
+  std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  ///< of integers: dividend, divisor
   CostEstimate out_;
 };
 

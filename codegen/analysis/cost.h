@@ -3,6 +3,7 @@
 // kernel, 2.5 ms for a product.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,8 @@ namespace tegula {
 /// What is known of the launch beyond the kernel.
 struct CostInputs {
   int64_t programs = 1;  ///< of the whole grid
+  /// The grid, where some of its programs are to be looked at; else all are taken to be like the first one.
+  std::optional<std::array<int64_t, 3>> grid = {};
   const DeviceInfo* device =
       nullptr;  ///< number of SMs and memory rate; null or an emulator: the target's usual device
   /// Values of integer arguments, for trip counts of loops.
@@ -30,6 +33,7 @@ struct CostInputs {
     double l2 = 0;      ///< between the multiprocessors and the L2 cache
   };
   std::optional<Moved> moved = {};
+  std::optional<int> programs_per_sm = {};  ///< where the code is known; else by estimated registers
 };
 
 struct CostEstimate {
@@ -48,10 +52,13 @@ struct CostEstimate {
   // The launch.
   int programs_per_sm = 0;  ///< resident at the same time; 0: does not fit
   double waves = 0;
-  double bytes_in_flight = 0;  ///< an SM, while loads of all resident programs are on their way
-  double bytes_needed = 0;     ///< the same, to keep memory busy (Little's law)
-  double predicted_us = 0;     ///< infinity if it does not fit
+  double instructions = 0;          ///< of warps, all programs'
+  double special_instructions = 0;  ///< of these, those of the special function units
+  double bytes_in_flight = 0;       ///< an SM, while loads of all resident programs are on their way
+  double bytes_needed = 0;          ///< the same, to keep memory busy (Little's law)
+  double predicted_us = 0;          ///< infinity if it does not fit
   double memory_us = 0, compute_us = 0, latency_us = 0;  ///< what each would take alone
+  double behind_us = 0;                                  ///< of the last program, which finishes what all have begun
   std::string bound;                                     ///< "memory", "compute", "latency", "does not fit"
   /// A sentence on the bound with its figures.
   std::string text;

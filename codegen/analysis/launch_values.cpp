@@ -24,8 +24,12 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
     return it == inputs_.arguments.end() ? inputs_.extent : it->second;
   }
   const ir::Op& op = *v->def;
-  if (op.opcode == Opcode::ProgramId || op.opcode == Opcode::BlockId) return 0;
-  if (op.opcode == Opcode::NumPrograms) return op.get(ir::attr::axis) == 0 ? inputs_.programs : 1;
+  if (op.opcode == Opcode::BlockId) return 0;
+  if (op.opcode == Opcode::ProgramId) return program_[size_t(op.get(ir::attr::axis))];
+  if (op.opcode == Opcode::NumPrograms) {
+    const auto axis = size_t(op.get(ir::attr::axis));
+    return inputs_.grid ? (*inputs_.grid)[axis] : axis == 0 ? inputs_.programs : 1;
+  }
   if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
   std::optional<int64_t> a = integer(op.operand(0), depth + 1);
   if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
@@ -41,6 +45,8 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
       return int64_t(uint64_t(*a) - uint64_t(*b));
     case Opcode::BitAnd:
       return *a & *b;
+    case Opcode::BitOr:
+      return *a | *b;
     case Opcode::Mul:
       return int64_t(uint64_t(*a) * uint64_t(*b));
     case Opcode::Div:
@@ -111,7 +117,7 @@ void LaunchValues::set_number(const ir::Op& loop, std::optional<int64_t> value) 
 }
 
 std::optional<int> LaunchValues::branch(const ir::Op& op) const {
-  if (numbers_.empty()) return std::nullopt;
+  if (!decides()) return std::nullopt;
   const auto condition = integer(op.operand(0));
   return condition ? std::optional(*condition ? 0 : 1) : std::nullopt;
 }
@@ -119,7 +125,7 @@ std::optional<int> LaunchValues::branch(const ir::Op& op) const {
 bool LaunchValues::is_off(const ir::Value* mask) const {
   while (mask && mask->def && (mask->def->opcode == Opcode::Splat || mask->def->opcode == Opcode::ConvertLayout))
     mask = mask->def->operand(0);
-  return !numbers_.empty() && mask && mask->type.is_scalar() && integer(mask) == 0;
+  return decides() && mask && mask->type.is_scalar() && integer(mask) == 0;
 }
 
 void LaunchValues::find_dependent(const ir::Block& block) {

@@ -1,6 +1,7 @@
 // What is known of scalars once the arguments of a launch are: trip counts, and which values programs share.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,29 +18,35 @@ class LaunchValues {
   /// All three must outlive it.
   LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const CostInputs& inputs);
 
-  /// How often the region of a `for`, a `while` or copy_warps runs in program 0; inputs.trips where that cannot be
+  /// From now on this program's values are asked for; before, the first one's.
+  void set_program(const std::array<int64_t, 3>& program) { program_ = program; }
+  /// How often the region of a `for`, a `while` or copy_warps runs in the program; inputs.trips where that cannot be
   /// told.
   double trips(const ir::Op& loop) const;
-  /// Of a `for` whose number decides how often loops within run, or which branch is taken: its values in program 0, if
-  /// they are few; else none.
+  /// Of a `for` whose number decides how often loops within run, or which branch is taken: its values in the program,
+  /// if they are few; else none.
   std::vector<int64_t> deciding_numbers(const ir::Op& loop);
   /// From now on the loop's number has this value; nullopt: it is not known.
   void set_number(const ir::Op& loop, std::optional<int64_t> value);
-  /// Which region of an `if` runs as the numbers decide that are set; nullopt if they do not decide it.
+  /// Which region of an `if` runs as the launch's arguments and the numbers that are set decide; nullopt if they do
+  /// not.
   std::optional<int> branch(const ir::Op& op) const;
-  /// Whether the numbers that are set make a mask hold nowhere; false for no mask, and if they do not decide it.
+  /// Whether these make a mask hold nowhere; false for no mask, and if they do not decide it.
   bool is_off(const ir::Value* mask) const;
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 
  private:
-  /// The scalar's value in program 0, if it is known.
+  /// The scalar's value in the program, if it is known.
   std::optional<int64_t> integer(const ir::Value* v, int depth = 0) const;
+  /// Whether what is known decides branches: arguments' values that are guessed do not.
+  bool decides() const { return !numbers_.empty() || !inputs_.arguments.empty(); }
   void find_dependent(const ir::Block& block);
 
   const ir::Func& func_;
   const AxisAnalysis& axis_;
   const CostInputs& inputs_;
+  std::array<int64_t, 3> program_{};
   std::unordered_set<const ir::Value*> dependent_;
   std::unordered_map<const ir::Value*, int64_t> numbers_;  ///< of loops
 };

@@ -22,9 +22,22 @@ OpCost libdevice_cost(const ir::Op& op, double wide) {
   return {(instructions ? 2 : 24) * wide * wide, 1, 1};
 }
 
+// By a power of two, another constant, few divisors, any: a shift; a product's upper half; that with what corrects it;
+// and the reciprocal, by the special function units, before.
+OpCost integer_division_cost(const ir::Op& op, bool few_divisors, double wide) {
+  const ir::Value* divisor = op.operand(1);
+  while (divisor->def && divisor->def->opcode == Opcode::Splat) divisor = divisor->def->operand(0);
+  if (divisor->def && divisor->def->opcode == Opcode::Constant) {
+    const ir::Attr value = divisor->def->get(ir::attr::value);
+    const auto* number = std::get_if<int64_t>(&value);
+    return {(number && *number > 0 && std::has_single_bit(uint64_t(*number)) ? 1.5 : 6) * wide, 0};
+  }
+  return {(few_divisors && wide == 1 ? 12 : 24) * wide, 0};
+}
+
 }  // namespace
 
-OpCost op_cost(const ir::Op& op) {
+OpCost op_cost(const ir::Op& op, bool few_divisors) {
   const ir::Type& type = op.results.empty() ? op.operand(0)->type : op.result()->type;
   const ir::Type& in = op.operands.empty() || !op.operand(0) ? type : op.operand(0)->type;
   bool real = in.is_float();
@@ -43,9 +56,10 @@ OpCost op_cost(const ir::Op& op) {
       return {0.5 * wide, real};
     case Opcode::Div:
     case Opcode::DivRn:
-      return real ? OpCost{6 * wide, 1, 1} : OpCost{24 * wide, 0};
+      if (!real) return integer_division_cost(op, few_divisors, wide);
+      return op.opcode == Opcode::Div && few_divisors && wide == 1 ? OpCost{1, 1} : OpCost{6 * wide, 1, 1};
     case Opcode::Rem:
-      return {(real ? 40 : 24) * wide, real, real};
+      return real ? OpCost{40 * wide, 1, 1} : integer_division_cost(op, few_divisors, wide);
     case Opcode::Exp:
     case Opcode::Exp2:
     case Opcode::FastTanh:

@@ -11,6 +11,7 @@ struct OpCost {
   int flops = 0;
   int special = 0;  ///< instructions of the unit for exponentials, reciprocals and the like
 };
-OpCost op_cost(const ir::Op& op);
+/// `few_divisors`: elements of a quotient or remainder have divisors in common, whose reciprocals are computed once.
+OpCost op_cost(const ir::Op& op, bool few_divisors = false);
 
 }  // namespace tegula

@@ -239,6 +239,7 @@ IndexTile AccessTrace::loaded(const Access& access, const ir::Type& type) {
   }
   std::vector<int64_t> values = access.pointers->table(axes);
   const std::vector<int64_t> holds = access.mask ? access.mask->table(axes) : std::vector<int64_t>(values.size(), 1);
+  elements_read_ += int64_t(values.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = holds[i] ? read_element(uint64_t(values[i]), type) : 0;
   if (axes.empty()) return IndexTile::scalar(values[0], type.shape, type.is_bool());
   return IndexTile::of_table(type.shape, axes, std::move(values), type.is_bool());

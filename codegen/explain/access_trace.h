@@ -43,6 +43,8 @@ class AccessTrace {
   /// Calls `visit` for each access of one program, in order.
   void run(std::array<int64_t, 3> program, const std::function<void(const Access&)>& visit);
 
+  /// Elements of loads that were looked at so far, as addresses, masks or control follow from them.
+  int64_t elements_read() const { return elements_read_; }
   /// What could not be told from the arguments, a sentence each: assumptions that counts rest on.
   const std::set<std::string>& assumptions() const { return assumptions_; }
 
@@ -73,6 +75,7 @@ class AccessTrace {
   const std::function<void(const Access&)>* visit_ = nullptr;
   std::set<std::string> assumptions_;
   bool loads_needed_ = false;
+  int64_t elements_read_ = 0;
 };
 
 }  // namespace tegula::explaining

@@ -12,6 +12,7 @@ namespace tegula::explaining {
 namespace {
 
 constexpr int64_t kMostAccesses = 600'000;  // beyond, some programs stand for all
+constexpr int64_t kElementsAnAccess = 8;    // whose values take as long to follow as one access
 constexpr int kStretches = 8;               // of programs that are looked at then
 // Sectors of one line are evicted together, and sets fill unevenly: a cache keeps less than its size.
 constexpr double kUsableL2 = 0.75;
@@ -85,7 +86,8 @@ class Counter {
     const int64_t n = out_.programs;
     if (n <= 0) return;
     look_at(0);
-    const int64_t each = std::max<int64_t>(1, int64_t(streams_.back().size()));
+    const int64_t each =
+        std::max<int64_t>({1, int64_t(streams_.back().size()), trace_.elements_read() / kElementsAnAccess});
     const int64_t affordable = std::max<int64_t>(kMostAccesses / each, 2 * kStretches);
     if (n <= affordable) {
       for (int64_t p = 1; p < n; ++p) look_at(p);

@@ -17,8 +17,8 @@
 //
 // The blocks of a cluster divide a tile as warps do: rows, if there are enough of them, so that reductions along rows
 // stay inside a block; else what is reduced, so that a row may be as wide as the registers of all blocks. Scans along
-// what would be divided, sorts and lookups want tiles whole in each block. Programs with products are those of one
-// block already (divide_blocks).
+// what would be divided, sorts and lookups want tiles whole in each block. Programs with products, and those that
+// divide_blocks has divided, are those of one block already.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,6 +34,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/axis_runs.h"
+#include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/layout_price.h"
 #include "codegen/analysis/mask_runs.h"
@@ -79,13 +80,14 @@ class Assigner {
 
   void run() {
     ir::walk(func_.body, [&](Op& op) { collect(op); });
-    blocks_ = products_.empty() ? func_.num_ctas() : 1;
+    blocks_ = products_.empty() && !is_divided(func_) ? func_.num_ctas() : 1;
     const ProductPlanner planner(func_, target_);
     for (Op* product : products_)  // what is a dot still has its operands in registers, or reads them from places
       if (product->opcode == Opcode::Dot && (family_of(*product).asynchronous || exchanges_operands(*product)))
         planner.plan(*product, false);
     anchor();
     lay_out_places();
+    for (const auto& group : groups_) group_layout(group.first);  // by facts of values that the next step replaces
     materialise(func_.body);
   }
 
@@ -200,7 +202,7 @@ class Assigner {
     const Value* pointers = op.operands[0];
     const int bytes = elem_bytes(pointers->type.elem);
     const AxisInfo& info = pointers_.at(&op);
-    Access access{{}, axis, width_of(op, axis), bytes, op.opcode == Opcode::Load};
+    Access access{{}, axis, std::min(width_of(op, axis), most_at_once(op)), bytes, op.opcode == Opcode::Load};
     for (size_t i = 0; i < info.contiguity.size(); ++i) access.runs.push_back(longest_run(info, i, bytes));
     if (access.is_load && !op.get(ir::attr::volatile_)) access.repeats = repeats_of(op);
     return access;

@@ -253,7 +253,8 @@ class Canonicalizer {
     }
     if (op.opcode == Opcode::Splat) return nullptr;
     if (const Op* splat = def_of(x, Opcode::Splat)) return create(Opcode::Splat, splat->operands, result->type);
-    if (op.opcode == Opcode::Broadcast || op.opcode == Opcode::Reshape)
+    // A reshape that threads exchange elements for has a layout that two of them have, one need not.
+    if (op.opcode == Opcode::Broadcast || (op.opcode == Opcode::Reshape && !result->type.layout))
       if (const Op* inner = def_of(x, op.opcode)) return create(op.opcode, inner->operands, result->type);
     return nullptr;
   }

@@ -6,13 +6,18 @@
 
 namespace tegula {
 
-void passes::insert_barriers(ir::Func& func, PassContext&) {
+namespace {
+
+// Inserts what the function lacks. False where that may change what precedes an op: a barrier ahead of a loop lets
+// those inside come at another place, so that a loop around it ends with other accesses than it was searched with.
+bool insert(ir::Func& func) {
   const SharedHazards hazards = find_shared_hazards(func, plan_shared(func));
   TEGULA_CHECK(hazards.errors.empty(), "{}: {}", hazards.errors[0].first->info().text, hazards.errors[0].second);
   std::vector<ir::Op*> ops;
   ir::walk(func.body, [&](ir::Op& op) {
     if (hazards.barrier_before.contains(&op)) ops.push_back(&op);
   });
+  bool last = true;
   for (ir::Op* op : ops) {
     ir::Builder builder;
     builder.set_before(op);
@@ -20,6 +25,15 @@ void passes::insert_barriers(ir::Func& func, PassContext&) {
     if (hazards.barrier_before.at(op)) attrs[ir::attr::async_proxy] = true;
     if (hazards.whole_program.contains(op)) attrs[ir::attr::whole_program] = true;
     builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
+    last &= op->regions.empty() || !op->parent->parent;
+  }
+  return last;
+}
+
+}  // namespace
+
+void passes::insert_barriers(ir::Func& func, PassContext&) {
+  while (!insert(func)) {
   }
 }
 

@@ -2,7 +2,8 @@
 //
 // - A conversion to the layout that the value has, and one of a conversion, fold.
 // - A value that follows cheaply from others is computed again in the wanted layout, if what must then be converted
-//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row.
+//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row. So are a
+//   few integers that are loaded, as pages of a table that say where a tile lies: threads would wait for each other.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
 // - What is computed element by element for a conversion alone is computed behind it, if less is converted there: the
 //   float16 that was loaded, not the float32 that follows.
@@ -16,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "codegen/analysis/conversion.h"
 #include "codegen/ir/builder.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/equal_ops.h"
@@ -60,6 +62,19 @@ bool is_cheap(const Op& op) {
     default:
       return op.has(ir::Elementwise) && !op.has(ir::FloatOnly);
   }
+}
+
+/// Whether each thread had better load what it needs of these in the layout than get it from others.
+bool is_loaded_again(const Value& x, const LinearLayout& layout) {
+  constexpr int kMostLoads = 16;  // of a thread
+  const Op& load = *x.def;
+  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() &&
+         (1 << layout.in_bits(Dim::Register)) <= kMostLoads &&
+         goes_through_shared(plan_conversion(*x.type.layout, layout).route);
+}
+
+std::optional<LinearLayout> needed_for(const Op& op, const LinearLayout& result) {
+  return op.opcode == Opcode::Load ? result : operand_layout(op, result);
 }
 
 int64_t bytes_of(const ir::Type& type) { return type.num_elements() * std::max(1, type.bits() / 8); }
@@ -175,10 +190,10 @@ class Simplifier {
     if (!x || x->type.is_scalar() || *x->type.layout == layout) return 0;
     Key key{x, layout.to_string()};
     if (plan_.contains(key) || int(plan_.size()) > kMaxRecomputed) return 0;
-    if (!x->def || !is_cheap(*x->def)) return bytes_of(x->type);
+    if (!x->def || !(is_cheap(*x->def) || is_loaded_again(*x, layout))) return bytes_of(x->type);
     plan_[key] = true;
     if (is_layout_free(*x->def)) return 0;
-    auto needed = operand_layout(*x->def, layout);
+    auto needed = needed_for(*x->def, layout);
     if (!needed) {
       plan_[key] = false;
       return bytes_of(x->type);
@@ -200,6 +215,7 @@ class Simplifier {
     if (x->type.is_scalar() || *x->type.layout == layout) return x;
     Key key{x, layout.to_string()};
     if (auto it = made_.find(key); it != made_.end()) return it->second;
+    if (auto it = loaded_.find(key); it != loaded_.end()) return it->second;
     auto planned = plan_.find(key);
     Value* result;
     if (planned == plan_.end() || !planned->second) {
@@ -208,8 +224,11 @@ class Simplifier {
       result = convert(builder, x, std::make_shared<LinearLayout>(layout));
     } else {
       ir::ValueMap map;
+      const bool loads = x->def->opcode == Opcode::Load;
+      std::map<Key, Value*> made;                  // so far, not all of it ahead of the load
+      if (loads) user = x->def, made.swap(made_);  // no store comes in between
       if (!is_layout_free(*x->def)) {
-        LinearLayout needed = *operand_layout(*x->def, layout);
+        LinearLayout needed = *needed_for(*x->def, layout);
         for (Value* operand : x->def->operands)
           if (operand) map[operand] = make(operand, needed, user);
       }
@@ -217,6 +236,11 @@ class Simplifier {
       builder.set_before(user);
       result = builder.insert(ir::clone_op(*x->def, map))->result();
       result->type.layout = std::make_shared<LinearLayout>(layout);
+      if (loads) {
+        result->def->set(ir::attr::vector, 1);
+        made_ = std::move(made);
+        loaded_[key] = result;
+      }
     }
     return made_[key] = result;
   }
@@ -275,6 +299,7 @@ class Simplifier {
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
+  std::map<Key, Value*> loaded_;  ///< again, behind what was loaded
   std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
   EqualOps equal_;
 };

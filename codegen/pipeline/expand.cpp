@@ -30,7 +30,7 @@ Value* mask_where(Builder& build, Value* exists, Value* mask, const Type& pointe
 
 void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, int ahead) {
   Block& body = *loop.regions[0];
-  LoopSources sources(loop);
+  LoopSources sources(loop, ahead);
   std::vector<std::vector<Value*>> queue;  // iteration, load
   std::vector<Value*> loaded;
   auto load = [&](Builder& build, Op& op, Replay& values, const LoadStream::Exists& exists) {
@@ -75,7 +75,7 @@ class CopyExpander {
     for (const Op* copy : stream_.copies) make_slots(*copy, first);
     make_barriers(first);
 
-    LoopSources sources(loop_);
+    LoopSources sources(loop_, stream_.ahead);
     LoadStream loads(loop_, stream_.copies, sources, stream_.never_negative, stream_.ahead, stream_.outer);
     std::vector<Value*> tokens;  // of the iterations whose copies are under way
     write_ = phase_ = number(first, 0);

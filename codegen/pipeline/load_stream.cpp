@@ -80,8 +80,9 @@ void LoadStream::find_parts() {
     if (outer_ && outer_->is_scalar_of_iteration(v)) {
       of_outer_.push_back(v);
     } else if (!v->def && inside && v != ForLoop(loop_).induction()) {
-      growing_.push_back(v);
-      visit(sources_.step(v));
+      const bool grows = sources_.growth(v);
+      (grows ? growing_ : queued_).push_back(v);
+      if (grows) visit(sources_.step(v));
     } else if (v->def && (inside || (outer_ && home(v) == &outer_->body()))) {
       for (Value* x : v->def->operands) visit(x);
     }
@@ -113,6 +114,12 @@ Value* LoadStream::init_of(const Value* arg) const {
   return loop.init(*loop.number(arg));
 }
 
+// What stands for a value that the loop holds for iterations to come.
+Value* LoadStream::queued(const Value* arg, const Iteration& it, bool inside) const {
+  Value* held = sources_.queue(arg)[size_t(it.number)];
+  return inside ? held : init_of(held);
+}
+
 // So that going on changes scalars alone, from iteration to iteration, of the loop around too.
 void LoadStream::split_pointers(Builder& before) {
   Replay replay(before, outer_ ? std::vector<const Block*>{&outer_->body()} : std::vector<const Block*>(), {});
@@ -133,7 +140,7 @@ void LoadStream::split_pointers(Builder& before) {
 Value* LoadStream::in_width(Builder& build, Value* x) const { return outer_ ? x : wide(build, x); }
 
 LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_an_outer) const {
-  Iteration it{in_width(build, replay(ForLoop(loop_).lower())), {}, {}, of_an_outer};
+  Iteration it{0, in_width(build, replay(ForLoop(loop_).lower())), {}, {}, of_an_outer};
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
     it.carried[arg] = replay(split != split_.end() ? split->second.base : init_of(arg));
@@ -144,6 +151,7 @@ LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* o
 
 LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Replay& replay) const {
   Iteration next = it;
+  ++next.number;
   next.at = build.add(it.at, in_width(build, replay(ForLoop(loop_).step())));
   for (const Value* arg : growing_) {
     auto split = split_.find(arg);
@@ -195,6 +203,7 @@ Replay LoadStream::replay(Builder& build, const Iteration& it, bool inside) cons
       value = build.addptr(splat_as(build, value, arg->type), split->second.offsets);
     known[arg] = value;
   }
+  for (const Value* arg : queued_) known[arg] = queued(arg, it, inside);
   if (!outer_) return Replay(build, {&body_}, std::move(known));
   if (inside) return Replay(build, {&body_}, std::move(known), {&outer_->body()});
   return Replay(build, {&body_, &outer_->body()}, std::move(known));

@@ -22,7 +22,8 @@ class LoadStream {
   /// Issues a load of one iteration: its operands there are what `values` gives.
   using Access = std::function<void(ir::Builder&, ir::Op& load, Replay& values, const Exists& exists)>;
 
-  /// The loads follow from the loop's iterations, as `sources` tells; they run `ahead` >= 1 of these ahead.
+  /// The loads follow from the loop's iterations, as `sources` tells, with a reach of `ahead` at least; they run
+  /// `ahead` >= 1 of these ahead.
   /// `never_negative`: what is known of the induction variable, and holds for those of iterations ahead too.
   LoadStream(ir::Op& loop, std::vector<ir::Op*> loads, LoopSources& sources, bool never_negative, int ahead,
              OuterIterations* outer = nullptr);
@@ -37,6 +38,7 @@ class LoadStream {
  private:
   // The values that stand for an iteration.
   struct Iteration {
+    int number;              // counted from the loop's first one before the loop, from the one at hand in it
     ir::Value* at;           // the induction variable
     ir::ValueMap carried;    // of growing values; of pointers that are split: the scalar
     ir::ValueMap outer;      // of scalars of the iteration of the loop around
@@ -51,6 +53,7 @@ class LoadStream {
 
   void find_parts();
   ir::Value* init_of(const ir::Value* arg) const;
+  ir::Value* queued(const ir::Value* arg, const Iteration& it, bool inside) const;
   void split_pointers(ir::Builder& before);
   void lengthen_iterations();
   bool splits(const ir::Value* pointers) const;
@@ -73,6 +76,7 @@ class LoadStream {
   OuterIterations* outer_;
   ir::Value* upper_;                        // the loop's own bound
   std::vector<const ir::Value*> growing_;   // carried values that the loads follow from
+  std::vector<const ir::Value*> queued_;    // and those that the loop holds for iterations to come
   std::vector<const ir::Value*> of_outer_;  // scalars of the loop around that they follow from
   std::unordered_map<const ir::Value*, Split> split_;
   Iteration coming_;  // without a loop around: the one whose loads the loop begins with

@@ -38,6 +38,16 @@ std::unordered_set<const Op*> feeding_products(const Block& body) {
   return feeding;
 }
 
+// Whether other loads may go by it: a number or a few, as pages of a table.
+bool may_be_index(const Op& op) {
+  constexpr int64_t kMost = 512;
+  if (op.opcode != Opcode::Load || !op.result()->type.is_integer()) return false;
+  if (op.result()->type.is_scalar()) return true;
+  const Shape& shape = op.result()->type.shape;
+  const int64_t elements = op.result()->type.num_elements();
+  return elements <= kMost && elements == *std::max_element(shape.begin(), shape.end());
+}
+
 }  // namespace
 
 bool is_small_load(const Op& op) {
@@ -57,15 +67,22 @@ std::vector<Op*> loads_ahead(const Op& loop) {
   const Block& body = *loop.regions[0];
   std::vector<const Value*> written;
   if (orders_memory(body, written)) return {};
-  LoopSources sources(loop);
-  std::vector<Op*> loads;
-  for (auto& op : body.ops) {
-    if (op->opcode != Opcode::Load && op->opcode != Opcode::AsyncCopy) continue;
-    auto of = LoopSources::Source::Invariant;
-    for (const Value* v : op->operands)
-      if (!v || !v->type.is_place()) of = std::max(of, sources.of(v));
-    if (of == LoopSources::Source::Iteration && apart(op->operands[0], written)) loads.push_back(op.get());
-  }
+  auto loads_of = [&](LoopSources sources) {
+    std::vector<Op*> loads;
+    for (auto& op : body.ops) {
+      if (op->opcode != Opcode::Load && op->opcode != Opcode::AsyncCopy) continue;
+      auto of = LoopSources::Source::Invariant;
+      for (const Value* v : op->operands)
+        if (!v || !v->type.is_place()) of = std::max(of, sources.of(v));
+      if (of == LoopSources::Source::Iteration && apart(op->operands[0], written)) loads.push_back(op.get());
+    }
+    return loads;
+  };
+  std::vector<Op*> loads = loads_of(LoopSources(loop));
+  std::unordered_set<const Op*> indices;
+  for (const Op* load : loads)
+    if (may_be_index(*load)) indices.insert(load);
+  if (!indices.empty()) loads = loads_of(LoopSources(loop, std::move(indices)));
   if (loop.has(attr::num_stages)) return loads;
   const std::unordered_set<const Op*> feeding = feeding_products(body);
   const bool beside =

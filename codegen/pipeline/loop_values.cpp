@@ -77,10 +77,12 @@ LoopSources::Source LoopSources::of(const Value* v) {
   sources_[v] = Source::Other;  // while under way
   Source result = Source::Invariant;
   if (v->def) {
-    if (!v->def->has(Pure) || !v->def->regions.empty()) result = Source::Other;
+    if ((!v->def->has(Pure) || !v->def->regions.empty()) && !ahead_.contains(v->def)) result = Source::Other;
     for (const Value* operand : v->def->operands) result = std::max(result, of(operand));
   } else {
-    result = v == ForLoop(*body_.parent).induction() || growth(v) ? Source::Iteration : Source::Other;
+    const bool known =
+        v == ForLoop(*body_.parent).induction() || growth(v) || (reach_ > 0 && int64_t(queue(v).size()) > reach_);
+    result = known ? Source::Iteration : Source::Other;
   }
   return sources_[v] = result;
 }
@@ -94,6 +96,19 @@ const Op* LoopSources::growth(const Value* arg) {
   if (op->operands[0] == arg && of(op->operands[1]) == Source::Invariant) return op;
   if (op->opcode == Opcode::Add && op->operands[1] == arg && of(op->operands[0]) == Source::Invariant) return op;
   return nullptr;
+}
+
+std::vector<Value*> LoopSources::queue(const Value* arg) const {
+  const ForLoop loop(*body_.parent);
+  std::vector<Value*> out;
+  for (auto number = loop.number(arg); number; number = loop.number(arg)) {
+    Value* here = loop.arg(*number);
+    if (std::find(out.begin(), out.end(), here) != out.end()) break;
+    out.push_back(here);
+    arg = loop.next(*number);
+    if (arg->def || home(arg) != &body_ || arg == loop.induction()) break;
+  }
+  return out;
 }
 
 Value* LoopSources::step(const Value* arg) {

@@ -1,6 +1,7 @@
 // Values that loops carry, and values of other iterations than the one at hand.
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/ir/builder.h"
@@ -48,7 +49,12 @@ class Replay {
 /// What values of a For loop's body follow from by pure ops.
 class LoopSources {
  public:
-  explicit LoopSources(const ir::Op& loop) : body_(*loop.regions[0]) {}
+  /// `reach`: queues() that hold values of so many iterations to come count as the iteration; of 0 none do.
+  explicit LoopSources(const ir::Op& loop, int reach = 0) : body_(*loop.regions[0]), reach_(reach) {}
+  /// What the loads `ahead` give counts as what they load from.
+  LoopSources(const ir::Op& loop, std::unordered_set<const ir::Op*> ahead) : LoopSources(loop) {
+    ahead_ = std::move(ahead);
+  }
 
   /// Nothing but values of before the loop; the iteration too, which is the induction variable and steadily growing
   /// values; or something else.
@@ -59,9 +65,14 @@ class LoopSources {
   const ir::Op* growth(const ir::Value* arg);
   /// What is added.
   ir::Value* step(const ir::Value* arg);
+  /// For a carried value whose next one is another carried value, and so on: all of these, itself first. Number k is
+  /// what the first one will be k iterations later.
+  std::vector<ir::Value*> queue(const ir::Value* arg) const;
 
  private:
   const ir::Block& body_;
+  int reach_;
+  std::unordered_set<const ir::Op*> ahead_;
   std::unordered_map<const ir::Value*, Source> sources_;
 };
 

@@ -53,13 +53,15 @@ class LoopPipeliner {
         context_(context),
         partition_(partition),
         may_join_(may_join),
-        stages_(stages_of(loop, func)),
+        asked_(stages_of(loop, func)),
+        stages_(asked_),
         later_(std::move(later)) {}
 
   void run() {
     LoopSchedule schedule = schedule_of(loop_);
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
+    if (!schedule.indices.empty()) run_indices_ahead(schedule);
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
     int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
@@ -70,11 +72,26 @@ class LoopPipeliner {
     if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
-    if ((copies || (loads && all)) && ahead + 1 < stages_)
-      context_.fewer_stages.push_back({loop_.loc, int(stages_), ahead + 1});
+    if ((copies || (loads && all)) && ahead + 1 < asked_)
+      context_.fewer_stages.push_back({loop_.loc, int(asked_), ahead + 1});
   }
 
  private:
+  // One iteration further than what they are for, which is left where it is if registers do not allow it.
+  void run_indices_ahead(LoopSchedule& schedule) {
+    const int ahead = fit_loads(func_, context_.target, loop_, schedule.indices, stages_, true);
+    if (ahead > 0) expand_loads(loop_, schedule.indices, never_negative_, ahead);
+    if (ahead > 1) stages_ = std::min<int64_t>(stages_, ahead);
+    LoopSources sources(loop_, int(stages_ - 1));
+    auto waits = [&](const Op* load) {
+      return std::any_of(load->operands.begin(), load->operands.end(), [&](const Value* v) {
+        return v && !v->type.is_place() && sources.of(v) == LoopSources::Source::Other;
+      });
+    };
+    std::erase_if(schedule.loads, waits);
+    std::erase_if(schedule.copies, waits);
+  }
+
   // Small loads alone need not be as far ahead as copies.
   int64_t wanted_ahead(const std::vector<Op*>& loads, bool all) const {
     const bool small =
@@ -146,7 +163,7 @@ class LoopPipeliner {
     const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3;
     const int64_t extra = sums_up ? 2 : 1;
     const int ahead = int(std::min(stages_ - 1, most - extra));
-    LoopSources sources(loop_);
+    LoopSources sources(loop_, ahead);
     std::unique_ptr<OuterIterations> outer;
     if (may_join_) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
     if (outer && !fits_around(func_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
@@ -164,7 +181,8 @@ class LoopPipeliner {
   PassContext& context_;
   Partition& partition_;
   const bool may_join_;
-  const int64_t stages_;
+  const int64_t asked_;
+  int64_t stages_;
   const std::vector<Op*> later_;
   bool never_negative_ = false, divided_ = false;
   std::vector<std::unique_ptr<Op>> detached_;

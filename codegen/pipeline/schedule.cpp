@@ -1,6 +1,8 @@
 #include "codegen/pipeline/schedule.h"
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
@@ -28,6 +30,23 @@ bool is_sum_of_loop(const Op& product) {
   return uses[acc] == 1 && uses[wait->result()] == 1 && uses[product.result()] == 1;
 }
 
+// Takes loads out that others of these, or the copies, load by.
+std::vector<Op*> take_indices(std::vector<Op*>& loads, const std::vector<Op*>& copies) {
+  std::unordered_set<const Value*> addresses;
+  std::function<void(const Value*)> visit = [&](const Value* v) {
+    if (v && v->def && addresses.insert(v).second)
+      for (const Value* x : v->def->operands) visit(x);
+  };
+  for (const std::vector<Op*>* ops : std::initializer_list<const std::vector<Op*>*>{&loads, &copies})
+    for (const Op* op : *ops)
+      for (const Value* v : op->operands) visit(v);
+  const auto first = std::stable_partition(loads.begin(), loads.end(),
+                                           [&](const Op* load) { return !addresses.contains(load->result()); });
+  std::vector<Op*> indices(first, loads.end());
+  loads.erase(first, loads.end());
+  return indices;
+}
+
 }  // namespace
 
 LoopSchedule schedule_of(const Op& loop) {
@@ -39,6 +58,7 @@ LoopSchedule schedule_of(const Op& loop) {
       out.loads.push_back(load);
     else if (uses[load->operand(1)] > 1)  // somebody reads what is copied
       out.copies.push_back(load);
+  out.indices = take_indices(out.loads, out.copies);
   std::vector<Op*> products;
   size_t copied = 0;  // that products may read
   bool transposes = false;

@@ -9,9 +9,10 @@ namespace tegula {
 
 /// What a loop's body consists of, as far as ops of different iterations may run beside each other.
 struct LoopSchedule {
-  std::vector<ir::Op*> loads;   ///< to registers, issued iterations ahead
-  std::vector<ir::Op*> copies;  ///< to shared memory, issued iterations ahead
-  std::vector<ir::Op*> stores;  ///< of an iteration's values into places that its products read
+  std::vector<ir::Op*> indices;  ///< loads to registers that say where others load: issued one iteration further ahead
+  std::vector<ir::Op*> loads;    ///< to registers, issued iterations ahead
+  std::vector<ir::Op*> copies;   ///< to shared memory, issued iterations ahead
+  std::vector<ir::Op*> stores;   ///< of an iteration's values into places that its products read
 
   /// The first product, if it runs beside the program.
   ir::Op* product = nullptr;

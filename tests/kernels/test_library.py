@@ -282,7 +282,7 @@ class Library(unittest.TestCase):
         self.near(y, np.zeros((2, 40)))
 
     def test_norms_of_images(self):
-        for n, c, s, groups, kind in ((2, 6, 35, 3, "f32"), (1, 4, 5000, 2, "bf16"), (3, 1, 1, 1, "f32")):
+        for n, c, s, groups, kind in ((2, 6, 35, 3, "f32"), (1, 4, 5000, 2, "bf16"), (3, 7, 8, 1, "f32"), (2, 310, 9, 2, "f16"), (3, 1, 1, 1, "f32")):
             x, weight, bias, y = normal((n, c, s), kind), normal(c), normal(c), empty((n, c, s), kind)
             call(kernels.group_norm, y, x, groups, weight, bias, activation="silu")
             h = x.exact.reshape(n * groups, -1)

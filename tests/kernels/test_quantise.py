@@ -134,7 +134,7 @@ class Quantise(unittest.TestCase):
         np.testing.assert_array_equal(back.now()[0], [0, 1, 1, 2, 2, 4, 4, 6, 0, -4, 0.5, 0])
 
     def test_tensor(self):
-        for rows, cols in ((1, 1), (37, 300), (3, 20000)):
+        for rows, cols in ((1, 1), (37, 300), (3, 20000), (900, 9)):
             for format, name in (("i8", "int8"), ("int4", "int4"), ("e2m1", "e2m1"), ("f8", "float8e4nv")):
                 x, scale = normal((rows, cols), "f16"), empty(1)
                 call(kernels.tensor_scale, scale, x, format=name)

@@ -113,8 +113,8 @@ TEST(Cost, CountsBytesAndOperations) {
   EXPECT_EQ(e.bytes_read, 4096);
   EXPECT_EQ(e.bytes_written, 4096);
   EXPECT_EQ(e.bytes_shared, 0);
-  EXPECT_EQ(e.flops, 5 * 1024);    // subtract, exponential, division, two reductions
-  EXPECT_EQ(e.special, 2 * 1024);  // exponential, division
+  EXPECT_EQ(e.flops, 5 * 1024);  // subtract, exponential, division, two reductions
+  EXPECT_EQ(e.special, 1024);    // exponential; the quotients have one divisor, whose reciprocal is taken once
   EXPECT_EQ(e.dot_flops, 0);
   EXPECT_EQ(e.threads, 128);
 
@@ -220,6 +220,64 @@ def triangle(out_ptr, x_ptr, rows):
   // Of many iterations nobody looks at each.
   const CostEstimate many = estimate_cost(*func, target, {.arguments = {{"rows", 1000}}, .trips = 8});
   EXPECT_EQ(many.bytes_read, 1000 * 8 * 128 * 4);
+}
+
+// Of two ways the one counts that a program takes; where programs differ, as many of those that are looked at.
+TEST(Cost, CountsTheBranchThatProgramsTake) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def two_ways(out_ptr, x_ptr, n):
+    pid = tl.program_id(1)
+    i = pid * 128 + tl.arange(0, 128)
+    if (pid + 1) * 128 <= n:
+        tl.store(out_ptr + i, tl.load(x_ptr + i))
+    else:
+        tl.store(out_ptr + i, 0)
+)",
+                                       "two_ways.py")
+                            .kernel("two_ways");
+  Diagnostics diags;
+  const Target target = *find_target("sm_90a");
+  const std::vector<ArgType> types{pointer(Elem::F32), pointer(Elem::F32), integer()};
+  const auto func = lay_out(*kernel.tile_func(types, {}), target, diags);
+  ASSERT_TRUE(func) << diags.render();
+  const auto read = [&](int64_t n, std::optional<std::array<int64_t, 3>> grid) {
+    return estimate_cost(*func, target, {.programs = 64, .grid = grid, .arguments = {{"n", n}}}).bytes_read;
+  };
+  EXPECT_EQ(read(64 * 128, std::array<int64_t, 3>{1, 64, 1}), 128 * 4);
+  EXPECT_EQ(read(16 * 128, std::array<int64_t, 3>{1, 64, 1}), 128 * 4 / 4);
+  EXPECT_EQ(read(16 * 128, std::nullopt), 128 * 4);  // the first one's
+  EXPECT_EQ(read(1, std::nullopt), 0);
+  EXPECT_EQ(estimate_cost(*func, target, {.programs = 64}).bytes_read, 128 * 4);  // nothing is known of n
+}
+
+// A division takes more the less is known of its divisors; a remainder beside the quotient hardly any more.
+TEST(Cost, DivisionsTakeWhatTheirDivisorsAsk) {
+  const Target target = *find_target("sm_90a");
+  const auto instructions = [&](const std::string& value) {
+    const Kernel kernel = Program::parse(
+                              "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+                              "def kernel(out_ptr, n):\n    i = tl.arange(0, 1024)\n"
+                              "    tl.store(out_ptr + i, " +
+                                  value + ")\n",
+                              "kernel.py")
+                              .kernel("kernel");
+    Diagnostics diags;
+    const std::vector<ArgType> types{pointer(Elem::I32), {Elem::I32, false, 1, {}}};
+    const auto func = lay_out(*kernel.tile_func(types, {}), target, diags);
+    EXPECT_TRUE(func) << diags.render();
+    return func ? estimate_cost(*func, target, {.arguments = {{"n", 7}}}).instructions : 0.0;
+  };
+  const double shift = instructions("i // 8"), constant = instructions("i // 10"), few = instructions("i // n"),
+               any = instructions("i // (i + n)");
+  EXPECT_LT(shift, constant);
+  EXPECT_LT(constant, few);
+  EXPECT_LT(few, any);
+  EXPECT_LT(instructions("i // n + i % n"), 2 * few - shift);
 }
 
 TEST(Cost, RanksProducts) {

@@ -174,6 +174,20 @@ while tl.max(v, 0) > 2:
     v = v - tl.where(v == tl.max(v, 0), 1, 0)
 tl.store(out + i, v))",
      256},
+    {"running sums beside accesses of other shapes", R"(i = tl.arange(0, 32)
+r = tl.arange(0, 16)[:, None]
+tl.store(out + 512 + r * 32 + i[None, :], tl.load(x + 64 + r))
+tl.store(out + i[:, None] * 16 + tl.arange(0, 16)[None, :], tl.load(x + 31 - i)[:, None])
+tl.store(out + 1024 + 31 - i, tl.cumsum(tl.load(x + i), 0)))",
+     1056},
+    {"product that no store needs", R"(r = tl.arange(0, 64)
+c = tl.arange(0, 32)
+acc = tl.dot(tl.load(x + r[:, None] + c[None, :]).to(tl.float16), tl.zeros((32, 32), tl.float16)).to(tl.int32)
+at = r[:, None] * 32 + c[None, :]
+tl.store(out + at, acc, mask=(r[:, None] < 0) & (c[None, :] < 17))
+tl.store(out + at, tl.load(x + at))
+tl.store(out + 2048 + r, tl.load(x + r, mask=r >= 20, other=0)))",
+     2112},
     {"product", R"(r = tl.arange(0, 32)[:, None]
 c = tl.arange(0, 32)[None, :]
 a = tl.load(x + r * 32 + c).to(tl.float16)

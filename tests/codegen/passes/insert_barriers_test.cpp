@@ -61,7 +61,7 @@ def persistent(pages_ptr, a_ptr, b_ptr, out_ptr, rounds, steps):
 
 @triton.jit
 def pages(pages_ptr, a_ptr, b_ptr, out_ptr, rounds, steps):
-    """What is loaded depends on a load, so that nothing runs ahead; the sum of a row stays within its warp."""
+    """What is loaded depends on a load, which runs further ahead; the sum of a row stays within its warp."""
     total = tl.zeros((64,), tl.float32)
     for t in range(0, rounds):
         acc = tl.zeros((64, 16), tl.float32)

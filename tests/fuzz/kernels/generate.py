@@ -113,6 +113,13 @@ class Kernel:
         self.random.shuffle(terms)
         return " + ".join(terms), stride
 
+    def places_within(self, area, shape, loads=True):
+        """Offsets below `area`, which holds more elements than the tile has."""
+        while True:
+            places, number = self.places(shape, loads)
+            if number <= area:
+                return places
+
     def stride_parameter(self, least):
         """A parameter that is a stride of at least so many elements: some divide by 16, some do not."""
         value = least + self.pick(0, 0, 1, 3, 8, 16)
@@ -363,13 +370,13 @@ class Kernel:
             return self.assign()
         source, shape, type_ = self.random.choice(found)
         array = self.array(f"mem_{type_}", type_, 8 * LENGTH, "zero")
-        base = f"{array} + pid * {2 * LENGTH}"  # more than the places of a tile reach
-        places, _ = self.places(shape, loads=False)
+        area = 2 * LENGTH  # of a program: what others store there has no order
+        base = f"{array} + pid * {area}"
+        places = self.places_within(area, shape, loads=False)
         mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
         self.put(f"tl.store({base} + {places}, {source}{mask})")
         target = self.random.choice(self.known(types=[type_]))
-        places, _ = self.places(target[1])
-        self.put(f"{target[0]} = tl.load({base} + {places})")
+        self.put(f"{target[0]} = tl.load({base} + {self.places_within(area, target[1])})")
 
     def atomic(self):
         found = self.known(types=["int32", "int64", "uint32", "float32"])
