@@ -211,6 +211,20 @@ TEST(Explain, CountsWhatTheCacheKeepsOfProducts) {
   EXPECT_GT(large.from_memory, 2 * 4096 * 4096 * 2 * 5 / 4);
 }
 
+// Runs of 8192 elements over rows of 100000: each program has weights of its own, which overlap with those of all
+// others.
+TEST(Explain, KeepsWhatProgramsDivideDifferently) {
+  const Kernel kernel = kernel_of(
+      "    i = tl.program_id(0).to(tl.int64) * 8192 + tl.arange(0, 8192)\n"
+      "    tl.store(out + i, tl.load(x + i) * tl.load(weight + i % 100000))\n",
+      "out, x, weight");
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), array(3, Elem::F32)};
+  constexpr int64_t kPrograms = 8000, kRead = kPrograms * 8192 * 4;
+  const Explanation e = explain(kernel, Grid{unsigned(kPrograms)}, {}, args);
+  EXPECT_GT(e.read, kRead + kRead / 2);
+  EXPECT_NEAR(double(e.from_memory), double(kRead + 100000 * 4), double(kRead) * 0.01);
+}
+
 TEST(Explain, ReadsDataThatAddressesFollowFrom) {
   const Kernel kernel = kernel_of(
       "    i = tl.arange(0, 64)\n    row = tl.load(index + tl.program_id(0))\n"
