@@ -381,7 +381,8 @@ def compare(explanations, counts):
             rows.append({
                 "case": label, "kernel": said["kernel"], "us": found["us"], "predicted_us": said["predicted_us"],
                 "time": said["predicted_us"] / found["us"], "from_memory": ratio(said["from_memory"], found["from_memory"]),
-                "read": ratio(said["read"], found["read"]), "written": ratio(said["written"], found["written"] + sum(n for n in map(found.get, ("reduced", "atomics")) if n and n > 0)),
+                "read": ratio(said["read"], found["read"]),
+                "written": ratio(said["written"], sum(found[key] for key in SECTORS[1:] if found.get(key, 0) > 0)),
                 "registers": said["registers"] - found["registers"], "occupancy": said["occupancy"],
                 "most_occupancy": found["most_occupancy"] / 100, "reached_occupancy": found["occupancy"] / 100, "bound": said["bound"],
                 "instructions": ratio(said["instructions"], found["instructions"]),
@@ -393,12 +394,12 @@ def compare(explanations, counts):
 
 
 def report(rows):
-    print(f"{'case':28}{'kernel':22}{'us':>8} {'said':>8} {'time':>6} {'memory':>7} {'read':>6} {'write':>6} {'instr':>6} {'occ':>5} {'ncu':>5} "
-          f"{'reach':>5} {'bound':8} memory, instructions, waits")
+    print(f"{'case':28}{'kernel':22}{'us':>8} {'said':>8} {'time':>6} {'memory':>7} {'read':>6} {'write':>6} {'instr':>6} {'occ':>5} "
+          f"{'ncu':>5} {'reach':>5} {'bound':8} memory, instructions, waits")
     for r in sorted(rows, key=lambda r: -abs(math.log(r["time"]))):
         print(f"{r['case'][:27]:28}{r['kernel'][:21]:22}{r['us']:8.1f} {r['predicted_us']:8.1f} {r['time']:6.3f} "
-              f"{r['from_memory']:7.3f} {r['read']:6.3f} {r['written']:6.3f} {r['instructions']:6.2f} {r['occupancy']:5.2f} {r['most_occupancy']:5.2f} "
-              f"{r['reached_occupancy']:5.2f} {r['bound'][:8]:8} {', '.join(f'{t:.1f}' for t in r['terms'])}  {r['config']}")
+              f"{r['from_memory']:7.3f} {r['read']:6.3f} {r['written']:6.3f} {r['instructions']:6.2f} {r['occupancy']:5.2f} "
+              f"{r['most_occupancy']:5.2f} {r['reached_occupancy']:5.2f} {r['bound'][:8]:8} {', '.join(f'{t:.1f}' for t in r['terms'])}  {r['config']}")
     for name, products, most in (("memory-bound", False, 0.15), ("products", True, 0.2)):
         of = [r for r in rows if r["product"] == products]
         near = sum(abs(r["time"] - 1) <= most for r in of)

@@ -45,12 +45,18 @@ constexpr int64_t kSharedBeside = 1024;     // that a program takes beside its o
 constexpr int kMostPrograms = 32;           // an SM
 constexpr double kSpecialPerClock = 16;     // operations of the special function units, an SM
 constexpr double kLaunchUs = 2;
-// Of the predicted time; the library's kernels on an H200 were looked at for these.
-constexpr double kFillUs = 2;     // until the first data is there, and the end of the last program
-constexpr double kMostPower = 5;  // see predicted_time()
-constexpr double kProductPower = 8;
-constexpr double kProductShare = 0.9;  // of the time that the ranking model gives the tensor cores
-constexpr double kClear = 1.15;        // a difference between measured and predicted time that wants a reason
+// Of the predicted time: fitted to the library's kernels on an H200 under Nsight Compute (bench/explain.py).
+constexpr double kFillUs = 3;        // until the first data is there, and the end of the last program
+constexpr double kFirstPower = 1.5;  // of one program a multiprocessor, see predicted_time()
+constexpr double kMorePower = 0.25;  // for each more
+constexpr double kMostPower = 5;
+constexpr double kProductPower = 6;
+constexpr double kProductShare = 0.7;    // of the time that the ranking model gives the tensor cores
+constexpr double kIssueShare = 0.75;     // of the instructions that could be issued, while programs wait now and then
+constexpr double kWaitsFactor = 1.25;    // of the ranking model's waits
+constexpr double kStartsPerUs = 1700;    // blocks that a GPU begins
+constexpr double kAtomicsPerUs = 120e3;  // elements that the L2 cache updates, where each is an operation of its own
+constexpr double kClear = 1.15;          // a difference between measured and predicted time that wants a reason
 
 /// Device memory as the trace reads it, in pieces that are kept.
 class DeviceMemory {
@@ -292,11 +298,18 @@ class Explainer {
     const CostEstimate& c = cost_;
     const double rate = memory_rate(same_device() ? same_device()->name : "").value_or(l_->target.rates.memory_gb_s);
     out_.bandwidth = rate * 1e9 * kCopyShare;
-    out_.predicted_us = predicted_time(c);
     out_.memory_us = c.memory_us, out_.compute_us = c.compute_us, out_.latency_us = c.latency_us;
     out_.bound = c.bound;
     out_.bound_text = c.text;
-    const double work = std::max({c.memory_us, c.compute_us, c.latency_us});
+    const double updated = atomics();
+    if (const double us = updated / kAtomicsPerUs; us > std::max({c.memory_us, c.compute_us, c.latency_us})) {
+      out_.memory_us = us;
+      out_.bound = "memory";
+      out_.bound_text =
+          fmt::format("bound by memory: atomic operations on {:.3g} M elements take {:.3g} us", updated / 1e6, us);
+    }
+    out_.predicted_us = predicted_time(c);
+    const double work = std::max({out_.memory_us, c.compute_us, c.latency_us});
     if (c.bound != "does not fit" && work < kLaunchUs) {
       out_.bound = "launch";
       out_.bound_text = fmt::format(
@@ -311,10 +324,25 @@ class Explainer {
   double predicted_time(const CostEstimate& c) const {
     if (c.bound == "does not fit") return c.predicted_us;
     const bool product = c.dot_flops > 0;
-    const double power = product ? kProductPower : std::min(1.0 + out_.programs_per_sm, kMostPower);
-    const double compute = c.compute_us * (product ? kProductShare : 1);
-    const double sum = std::pow(c.memory_us, power) + std::pow(compute, power) + std::pow(c.latency_us, power);
+    const double power =
+        product ? kProductPower : std::min(kFirstPower + kMorePower * (out_.programs_per_sm - 1), kMostPower);
+    const double starts = double(out_.programs) * image_.num_ctas / kStartsPerUs;
+    double sum = 0;
+    for (double us : {out_.memory_us, c.compute_us * (product ? kProductShare : 1 / kIssueShare),
+                      c.latency_us * kWaitsFactor, starts})
+      sum += std::pow(us, power);
     return std::pow(sum, 1 / power) + c.behind_us + kFillUs;
+  }
+
+  // Elements of atomic operations that threads carry out.
+  double atomics() const {
+    bool by_threads = false;
+    ir::walk(laid_out_->body, [&](const ir::Op& op) { by_threads |= op.opcode == ir::Opcode::AtomicRmw; });
+    double elements = 0;
+    for (const explaining::AccessTraffic& a : l_->traffic.accesses)
+      if (by_threads && a.op->opcode == ir::Opcode::AtomicRmw)
+        elements += a.useful / std::max(1, elem_bits(a.op->operand(0)->type.elem) / 8);
+    return elements;
   }
 
   // Operations by the unit that carries them out; bytes are those from and to memory.

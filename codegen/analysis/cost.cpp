@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "codegen/analysis/axis_info.h"
@@ -27,7 +28,8 @@ using ir::Opcode;
 
 // Times in seconds and clocks, of Ampere to Hopper by public microbenchmarks, rounded. What matters is their order of
 // magnitude: candidates are compared with one another.
-constexpr double kMemoryLatency = 650e-9;    // a load from memory that is busy
+constexpr double kMemoryLatency = 650e-9;  // a load from memory that is busy
+constexpr double kTicketRounds = 1;        // an atomic operation with a result: until what was stored is seen, and back
 constexpr double kProgramOverhead = 400e-9;  // a block's start and end
 constexpr double kLaunchOverhead = 2e-6;
 constexpr double kClocksPerStep = 2;  // an instruction of a thread behind one that it does not depend on
@@ -66,6 +68,8 @@ class Estimator {
           if (copy.opcode == Opcode::AsyncCopy || copy.opcode == Opcode::BulkCopy)
             copied_beside_.emplace(alloc_of(copy.operand(1)), &copy);
         });
+      for (const ir::Value* x : op.operands)
+        if (x && x->def && x->def->opcode == Opcode::AtomicRmw) answered_.insert(x->def);
       if (op.opcode == Opcode::Div && !op.operand(0)->type.is_float())
         quotients_.insert({op.operand(0), op.operand(1)});
     });
@@ -274,6 +278,7 @@ class Estimator {
           continue;
         case Opcode::AtomicRmw:
           access(op, op.operand(1)->type, times);
+          if (answered_.contains(&op)) sums_.rounds += kTicketRounds * times;
           sums_.written += double(op.operand(1)->type.num_elements() * element_bytes(op.operand(1)->type)) * times;
           continue;
         case Opcode::Barrier:
@@ -513,6 +518,7 @@ class Estimator {
   Sums last_;  // what the last program to come does behind all others
   std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     ///< by their allocs: copies in copy_warps
   std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  ///< of integers: dividend, divisor
+  std::unordered_set<const ir::Op*> answered_;                         ///< atomic operations whose results are used
   CostEstimate out_;
 };
 

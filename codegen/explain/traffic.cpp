@@ -95,7 +95,7 @@ class Counter {
       half_ = unique_sizes();
       return;
     }
-    streams_.clear(), pieces_.clear(), known_.clear(), unique_.clear();
+    streams_.clear(), pieces_.clear(), known_.clear(), unique_.clear(), distinct_.clear();
     for (AccessTraffic& a : out_.accesses) a = {a.op, a.parameter};
     const int64_t length = affordable / kStretches;
     for (int odd : {0, 1}) {
@@ -146,6 +146,7 @@ class Counter {
     if (access.mask && !access.mask->known()) all.mask = nullptr;
     const std::vector<Interval> sectors = in_units(byte_runs(all, piece.useful), kSectorBytes);
     piece.bytes = total(sectors);
+    if (is_new) distinct_[access.array] += piece.bytes;
     Unique& unique = unique_[access.array];
     for (const Interval& s : sectors) {
       if (first_read) unique.read.insert(s);
@@ -197,11 +198,24 @@ class Counter {
     for (auto& [array, unique] : unique_) arrays_[array];
     for (const AccessTraffic& a : out_.accesses)
       if (a.times > 0) arrays_[a.parameter];
+    double all = 0;
+    for (const auto* sums : {&read, &written})
+      for (const auto& [array, bytes] : *sums) all += bytes;
     for (auto& [array, traffic] : arrays_) {
       traffic.read = int64_t(read[array] * share);
       traffic.written = int64_t(written[array] * share);
-      traffic.from_memory = int64_t(memory[array] * share);
+      traffic.from_memory = stays_in_l2(array, read[array] + written[array], all) ? 0 : int64_t(memory[array] * share);
     }
+  }
+
+  // Programs may divide an array in different ways, as runs of elements divide what belongs to columns. Pieces that
+  // overlap are different ones to the caches above; what each sector's touches lie apart on average tells then.
+  bool stays_in_l2(int array, double touched, double all) {
+    constexpr double kOverlap = 1.5;
+    const Unique& unique = unique_[array];
+    const double size = double(std::max(unique.read.size(), unique.written.size()));
+    if (double(distinct_[array]) < kOverlap * size || touched == 0) return false;
+    return all * size / touched < double(caches_.l2_bytes) * kUsableL2;
   }
 
   // ---- Sums
@@ -277,6 +291,7 @@ class Counter {
   std::unordered_map<uint64_t, uint32_t> known_;  ///< pieces by digest
   std::vector<std::vector<Touch>> streams_;       ///< of each program, in order
   std::map<int, Unique> unique_;
+  std::map<int, int64_t> distinct_;  ///< bytes of pieces, by array
   std::map<int, ArrayTraffic> arrays_;
   Sizes half_;
   uint64_t apart_ = 0;

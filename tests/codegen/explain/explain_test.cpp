@@ -157,6 +157,28 @@ TEST(Explain, KnowsThatProgramsOfAMultiprocessorShareItsL1) {
   EXPECT_EQ(e.read, 20'000 * 4096 + 132 * 4096);  // the weights once for each of 132 multiprocessors
 }
 
+TEST(Explain, RegistersAreThoseOfPartitions) {
+  const Kernel kernel = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/rows.py").kernel("softmax");
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), 4096, 4096, 4096};
+  for (int most : {40, 48, 80, 96, 168}) {
+    const Explanation e =
+        explain(kernel, Grid{10'000}, {.constexprs = {{"BLOCK", 4096}}, .num_warps = 2, .maxnreg = most}, args);
+    const int of_warp = (e.registers * 32 + 255) / 256 * 256;
+    EXPECT_EQ(e.programs_per_sm, std::min(32, 4 * (16384 / of_warp) / 2)) << e.registers << " registers";
+  }
+}
+
+TEST(Explain, AtomicOperationsTakeTime) {
+  const std::string body = "    i = tl.program_id(0) * 1024 + tl.arange(0, 1024)\n";
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32)};
+  const Explanation added =
+      explain(kernel_of(body + "    tl.atomic_add(out + i, tl.load(x + i))\n", "out, x"), Grid{20'000}, {}, args);
+  const Explanation stored =
+      explain(kernel_of(body + "    tl.store(out + i, tl.load(x + i))\n", "out, x"), Grid{20'000}, {}, args);
+  EXPECT_GT(added.predicted_us, 3 * stored.predicted_us);
+  EXPECT_NE(added.bound_text.find("atomic operations on 20.5 M elements"), std::string::npos) << added.bound_text;
+}
+
 TEST(Explain, TakesPartsOfManyProgramsForAll) {
   const Explanation e = explain_softmax(1024, 1024, 400'000);
   EXPECT_LT(e.counted_programs, e.programs);
@@ -187,6 +209,20 @@ TEST(Explain, CountsWhatTheCacheKeepsOfProducts) {
   EXPECT_GT(small.loops[0].stages, 1);
   const Explanation large = product(4096);  // both matrices together do not fit the L2 cache
   EXPECT_GT(large.from_memory, 2 * 4096 * 4096 * 2 * 5 / 4);
+}
+
+// Runs of 8192 elements over rows of 100000: each program has weights of its own, which overlap with those of all
+// others.
+TEST(Explain, KeepsWhatProgramsDivideDifferently) {
+  const Kernel kernel = kernel_of(
+      "    i = tl.program_id(0).to(tl.int64) * 8192 + tl.arange(0, 8192)\n"
+      "    tl.store(out + i, tl.load(x + i) * tl.load(weight + i % 100000))\n",
+      "out, x, weight");
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), array(3, Elem::F32)};
+  constexpr int64_t kPrograms = 8000, kRead = kPrograms * 8192 * 4;
+  const Explanation e = explain(kernel, Grid{unsigned(kPrograms)}, {}, args);
+  EXPECT_GT(e.read, kRead + kRead / 2);
+  EXPECT_NEAR(double(e.from_memory), double(kRead + 100000 * 4), double(kRead) * 0.01);
 }
 
 TEST(Explain, ReadsDataThatAddressesFollowFrom) {
