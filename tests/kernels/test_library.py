@@ -509,6 +509,11 @@ class Library(unittest.TestCase):
             text("norm", "norm")(out.given, x.given, None, None, None, None, weight.given, None, cols, cols, 0, 0, 2, cols, 1e-6, 0,
                                  CENTER=True, ACTIVATION="none", STAGES=2, EVICTION="", **shared)
             self.near(out, norm(x.exact, weight.exact, center=True), kind, 4)
+            q, scales, quarter = empty((2, cols), "i8"), empty(2), norm(x.exact, weight.exact, center=True) / 4
+            text("norm", "norm")(q.given, x.given, None, None, Array(np.array([4.0]), "f32").given, scales.given, weight.given, None, cols,
+                                 cols, 0, 0, 2, cols, 1e-6, 0, CENTER=True, ACTIVATION="none", STAGES=2, EVICTION="", **shared)
+            self.near(scales, np.abs(quarter).max(1) / 127, scale=0)
+            self.assertLessEqual(np.abs(q.now() - quarter / scales.now()[:, None]).max(), 0.501)
             y = Array(softmax(x.exact), kind)
             text("softmax_backward", "softmax_backward")(out.given, dy.given, y.given, cols, cols, cols, 2, cols, 0, LOG=False, **shared)
             exact = y.exact * (dy.exact - (y.exact * dy.exact).sum(1, keepdims=True))
