@@ -4,6 +4,8 @@
     batch_norm:  y = (x - mean[c]) / sqrt(variance[c] + eps)
     out = activation(y * weight[c] + bias[c])    (each may be None, as residual may); sum = h, if given
 
+The result of group_norm may be quantised: divided by scale[0], or by a scale for each group, which is written to scales.
+
 The arithmetic is fp32. A program of group_norm takes a group of an image, BLOCK elements at a time, and reads it again for
 each step, from a cache; one of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between
 them BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
@@ -13,7 +15,7 @@ Ioffe, Szegedy: Batch Normalization, 2015.
 import triton
 import triton.language as tl
 
-from tiles import activate
+from tiles import activate, divide, quantised, row_scale
 
 
 def configs():
@@ -87,8 +89,8 @@ def statistics(x_group, residual_group, first, each, spatial, x_stride, residual
 @triton.autotune(configs=configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
 @triton.jit
 def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
-               residual_stride, residual_stride_1, sum_stride, sum_stride_1, batch, channels, spatial, groups, eps,
-               ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+               residual_stride, residual_stride_1, sum_stride, sum_stride_1, scale_ptr, scales_ptr, scales_stride, batch, channels,
+               spatial, groups, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
     each = channels // groups
     first = tl.program_id(0) % groups * each
     image = (tl.program_id(0) // groups).to(tl.int64)
@@ -99,6 +101,18 @@ def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_
     out_group = out_ptr + image * out_stride
     elements = each * spatial
     mean, factor = statistics(x_group, residual_group, first, each, spatial, x_stride_1, residual_stride_1, eps, BLOCK)
+    scale = 1.0
+    if scales_ptr is not None:
+        magnitude = tl.zeros([BLOCK], tl.float32)
+        for start in range(0, elements, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            mask = at < elements
+            channel = first + at // spatial
+            x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride_1, residual_stride_1, mask)
+            y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
+            magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
+        scale = row_scale(tl.max(magnitude, axis=0), out_ptr.dtype.element_ty)
+        tl.store(scales_ptr + image * scales_stride + tl.program_id(0) % groups, scale)
     for start in range(0, elements, BLOCK):
         at = start + tl.arange(0, BLOCK)
         mask = at < elements
@@ -107,8 +121,10 @@ def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_
         if sum_ptr is not None:  # which may be x or residual itself, and is read no more
             place = image * sum_stride + channel.to(tl.int64) * sum_stride_1 + at % spatial
             tl.store(sum_ptr + place, x.to(sum_ptr.dtype.element_ty), mask=mask)
-        y = finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION)
-        tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, y.to(out_ptr.dtype.element_ty), mask=mask)
+        y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
+        if scales_ptr is not None:
+            y = tl.where(scale > 0, y / scale, 0.0)
+        tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit

@@ -58,6 +58,12 @@ Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   return {unsigned(call.extent("batch") * groups)};
 }
 
+void check_groups_of_channels(const BoundCall& call) {
+  if (call.tensor("scales") && call.extent("scale_cols") != call.integer("groups"))
+    call.refuse(fmt::format("scales has {} columns, expected {}: one for each group", call.extent("scale_cols"),
+                            call.integer("groups")));
+}
+
 size_t group_gradients_bytes(const BoundCall& call, int) {
   return size_t(2 * call.extent("batch") * call.extent("channels")) * sizeof(float);
 }
@@ -324,7 +330,7 @@ const LaunchRule tiles{tiles_grid};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule each_row{each_row_grid};
-const LaunchRule groups_of_channels{groups_of_channels_grid};
+const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule persistent{persistent_grid};

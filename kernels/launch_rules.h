@@ -30,8 +30,8 @@ extern const LaunchRule elements;
 /// A program for each ROWS rows; for each row.
 extern const LaunchRule row_tiles, each_row;
 
-/// A program for each of the operand `groups`' groups of each image; for each BLOCK elements of each channel of each
-/// image.
+/// A program for each of the operand `groups`' groups of each image, the columns of `scales` if that is there; for each
+/// BLOCK elements of each channel of each image.
 extern const LaunchRule groups_of_channels, channels_of_images;
 /// As groups_of_channels; each leaves two numbers a channel of its image.
 extern const LaunchRule group_gradients;

@@ -110,16 +110,19 @@ struct GroupNormOptions {
   Activation activation = Activation::None;
   Tensor residual = {};  ///< of x's shape, added to x first
   Tensor sum = {};       ///< of x's shape: what x and residual are together; may be x or residual itself
+  Tensor scale = {};     ///< one number of fp32 that the result is divided by
+  Tensor scales = {};    ///< written: batch x groups of fp32, by which groups are divided to fill a type of 8 bits
 };
 
 /// out[n, c, s] = (h[n, c, s] - m) / sqrt(v + eps) * weight[c] + bias[c], h = x + residual, and its activation, with
 /// mean m and variance v of the channels of c's group in image n, over all of space. `out` and `x` are batch x channels
-/// x spatial, elements of space side by side; the channels are divided into `groups` of equally many. Wu, He: Group
+/// x spatial, elements of space side by side; the channels are divided into `groups` of equally many. Elements of `out`
+/// are of x's type, or int8, float8e4nv or float8e5 for a quantised result as rms_norm() has it. Wu, He: Group
 /// Normalization, 2018.
 inline void group_norm(Device& device, const Tensor& out, const Tensor& x, int64_t groups,
                        const GroupNormOptions& options = {}, StreamHandle stream = nullptr) {
   run<EntryId::group_norm>(device, stream, out, x, groups, options.weight, options.bias, options.eps,
-                           options.activation, options.residual, options.sum);
+                           options.activation, options.residual, options.sum, options.scale, options.scales);
 }
 
 /// The gradient of x in l2_norm() without residual: dx = r (dy - y sum(dy y)) with y = x r, r = 1 / max(|x|, eps), and

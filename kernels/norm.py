@@ -198,6 +198,7 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
             weight = load_vector(weight_ptr, col, mask)
             bias = load_vector(bias_ptr, col, mask)
             y = finish((h - mean) * factor, weight, bias, weight_ptr is not None, bias_ptr is not None, ACTIVATION)
+            y = divide(y, scale_ptr)
             magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
         scale = row_scale(tl.max(magnitude, axis=0), out_ptr.dtype.element_ty)
         tl.store(scales_ptr + row, scale)

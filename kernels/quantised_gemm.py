@@ -208,6 +208,16 @@ def load_scales(scales_ptr, row, group, stride, mask):
 
 
 @triton.jit
+def rows_within(row, count, REPEAT: tl.constexpr):
+    """Rows, and which of them are there. With REPEAT rows behind the last one are the last one again, whose products go nowhere:
+    loads without masks take fewer instructions, where rows need not follow each other as bulk copies have them."""
+    if REPEAT:
+        return tl.minimum(row, count - 1), tl.full(row.shape, True, tl.int1)
+    else:
+        return row, row < count
+
+
+@triton.jit
 def in_fragments(x, FOUR_BITS: tl.constexpr):
     """Columns of x in an order in which each piece of 16 bytes of a row of weights is what a thread holds of a tensor core's operand:
     the K-steps' order does not matter as long as both operands have it."""
@@ -228,21 +238,22 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
-    col = first_col + tl.arange(0, BLOCK_M)
+    row, row_there = rows_within(row, N, PIECES)
+    col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, PIECES)
     depth = tl.arange(0, BLOCK_K)
-    row_mask = (row < N)[:, None]
+    row_mask = row_there[:, None]
+    col_mask = col_there[:, None]
     a_ptrs = a_ptr + col[:, None].to(tl.int64) * a_stride + depth[None, :] + tl.cast(begin, tl.int64) * BLOCK_K
     b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
     zero = tl.zeros([BLOCK_N, 1], tl.float32)
     if zeros_ptr is not None and GROUP == 0:
-        zero = load_column(zeros_ptr, row, 0, zeros_stride, row < N)[:, None].to(tl.float32)
+        zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there)[:, None].to(tl.float32)
     for step in tl.range(begin, end, num_stages=STAGES):
-        a_mask = (col < M)[:, None] & (depth < K - step * BLOCK_K)[None, :]
-        a = tl.load(a_ptrs, mask=(col < M)[:, None] if EVEN_K else a_mask, other=0.0)
+        a = tl.load(a_ptrs, mask=col_mask if EVEN_K else col_mask & (depth < K - step * BLOCK_K)[None, :], other=0.0)
         if GROUP > 0:
-            scale = load_scales(scales_ptr, row, step, scales_stride, row < N)
+            scale = load_scales(scales_ptr, row, step, scales_stride, row_there)
             if zeros_ptr is not None:
-                zero = load_column(zeros_ptr, row, step, zeros_stride, row < N)[:, None].to(tl.float32)
+                zero = load_column(zeros_ptr, row, step, zeros_stride, row_there)[:, None].to(tl.float32)
         b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
         if PIECES:
             a = in_fragments(a, b_ptr.dtype.element_ty == tl.uint8)
@@ -253,7 +264,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
             acc = tl.dot(b, tl.trans(a), acc)
         a_ptrs += BLOCK_K
     if GROUP == 0:
-        acc *= load_scales(scales_ptr, row, 0, scales_stride, row < N)[:, None]
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
     return acc
 
 
@@ -266,7 +277,8 @@ def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N
     FOUR_BITS: tl.constexpr = b_ptr.dtype.element_ty == tl.uint8
     PIECE: tl.constexpr = 32 if FOUR_BITS else 16
     TYPE: tl.constexpr = tl.float16 if FOUR_BITS else tl.float32  # any of 4 bits is exact
-    row_mask = (row < N)[:, None]
+    row, row_there = rows_within(row, N, True)
+    row_mask = row_there[:, None]
     b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
     a_row = a_ptr + tl.cast(col, tl.int64) * a_stride
     none = tl.zeros([BLOCK_N, 1], tl.float32)
@@ -274,7 +286,7 @@ def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N
     for step in tl.range(begin, end, num_stages=STAGES):
         first = step * BLOCK_K
         at = first + tl.arange(0, BLOCK_K)
-        a = tl.load(a_row + at, mask=(at < K) & (col < M), other=0.0).to(tl.float32)
+        a = tl.load(a_row + at, mask=at < K, other=0.0).to(tl.float32)
         w = load_weights(b_row, first, K, row_mask, none, PACKED, TYPE, BLOCK_K, EVEN_K, False).to(tl.float32)
         products = tl.sum(tl.reshape(w * a[None, :], [BLOCK_N, BLOCK_K // PIECE, PIECE]), axis=2)
         piece = step * (BLOCK_K // PIECE) + tl.arange(0, BLOCK_K // PIECE)
@@ -292,7 +304,7 @@ def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N
         sums += products
     acc = tl.sum(sums, axis=1)[:, None]
     if GROUP == 0:
-        acc *= load_scales(scales_ptr, row, 0, scales_stride, row < N)[:, None]
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
     return acc
 
 

@@ -90,6 +90,13 @@ ACTIVATIONS = {
 }
 
 
+def float8_values(x):
+    """The numbers that the bits of an array of uint8 are as float8e4nv."""
+    bits = x.memory.numpy().astype(np.int64)
+    e, m = bits >> 3 & 15, bits & 7
+    return np.where(bits > 127, -1, 1) * np.where(e > 0, 2.0**(e - 7) * (1 + m / 8), m / 512)
+
+
 def norm(h, weight=1.0, bias=0.0, eps=1e-6, center=False):
     if center:
         h = h - h.mean(1, keepdims=True)
@@ -264,10 +271,7 @@ class Library(unittest.TestCase):
             kernels.layer_norm(tegula.reinterpret(eight.memory, tegula.float8e4nv), x.given, scales=scales.given)
             exact = norm(x.exact, center=True)
             self.near(scales, np.abs(exact).max(1) / 448, scale=0)
-            bits = eight.memory.numpy().astype(np.int64)
-            e, m = bits >> 3 & 15, bits & 7
-            values = np.where(bits > 127, -1, 1) * np.where(e > 0, 2.0**(e - 7) * (1 + m / 8), m / 512)
-            self.assertLess(np.abs(values * scales.now()[:, None] - exact).max(), 2**-4 * np.abs(exact).max())
+            self.assertLess(np.abs(float8_values(eight) * scales.now()[:, None] - exact).max(), 2**-4 * np.abs(exact).max())
 
     def test_l2_norm(self):
 
@@ -300,6 +304,31 @@ class Library(unittest.TestCase):
             self.near(y, np.maximum(h * weight.exact[:, None] + bias.exact[:, None], 0), kind, 4)
         with self.assertRaisesRegex(tegula.LaunchError, "group_norm: 1 channels cannot be divided into 2 groups"):
             call(kernels.group_norm, y, x, 2)
+
+    def test_quantised_group_norm(self):
+        for n, c, s, groups in ((2, 6, 35, 3), (1, 4, 5001, 2), (3, 1, 1, 1)):
+            x, r, weight, bias = normal((n, c, s)), normal((n, c, s)), normal(c), normal(c)
+            both, q, total, scales = x.exact + r.exact, empty((n, c, s), "i8"), empty((n, c, s)), empty((n, groups))
+            exact = norm(both.reshape(n * groups, -1), eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None] + bias.exact[:, None]
+            exact = ACTIVATIONS["silu"](exact)
+            call(kernels.group_norm, q, x, groups, weight, bias, activation="silu", residual=r, sum=total, scales=scales)
+            self.near(total, both)
+            groupwise = exact.reshape(n, groups, -1)
+            self.near(scales, np.abs(groupwise).max(2) / 127, scale=np.abs(exact).max() / 127)
+            self.assertLessEqual(np.abs(q.now().reshape(groupwise.shape) - groupwise / scales.now()[:, :, None]).max(), 0.501)
+            call(kernels.group_norm, q, x, groups, weight, bias, activation="silu", residual=r, scale=Array(np.array([0.01]), "f32"))
+            self.assertLessEqual(np.abs(q.now() - np.clip(exact / 0.01, -128, 127)).max(), 0.51)
+            eight = Array(np.zeros((n, c, s)), "u8")
+            kernels.group_norm(tegula.reinterpret(eight.memory, tegula.float8e4nv), x.given, groups, scales=scales.given)
+            exact = norm(x.exact.reshape(n * groups, -1), eps=1e-5, center=True)
+            values = float8_values(eight).reshape(exact.shape)
+            self.assertLess(np.abs(values * scales.now().reshape(-1, 1) - exact).max(), 2**-4 * np.abs(exact).max() + 1e-6)
+        zeros = Array(np.zeros((1, 2, 3)), "f32")
+        q, scales = empty((1, 2, 3), "i8"), empty((1, 2))
+        call(kernels.group_norm, q, zeros, 2, scales=scales)
+        self.assertEqual((np.abs(q.now()).max(), np.abs(scales.now()).max()), (0, 0))
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: scales has 2 columns, expected 1: one for each group"):
+            call(kernels.group_norm, q, zeros, 1, scales=scales)
 
     def norm_backward(self, shape, kind, center, with_sum=False):
         x, dy, weight = normal(shape, kind), normal(shape, kind), normal(shape[1], kind)
@@ -480,6 +509,11 @@ class Library(unittest.TestCase):
             text("norm", "norm")(out.given, x.given, None, None, None, None, weight.given, None, cols, cols, 0, 0, 2, cols, 1e-6, 0,
                                  CENTER=True, ACTIVATION="none", STAGES=2, EVICTION="", **shared)
             self.near(out, norm(x.exact, weight.exact, center=True), kind, 4)
+            q, scales, quarter = empty((2, cols), "i8"), empty(2), norm(x.exact, weight.exact, center=True) / 4
+            text("norm", "norm")(q.given, x.given, None, None, Array(np.array([4.0]), "f32").given, scales.given, weight.given, None, cols,
+                                 cols, 0, 0, 2, cols, 1e-6, 0, CENTER=True, ACTIVATION="none", STAGES=2, EVICTION="", **shared)
+            self.near(scales, np.abs(quarter).max(1) / 127, scale=0)
+            self.assertLessEqual(np.abs(q.now() - quarter / scales.now()[:, None]).max(), 0.501)
             y = Array(softmax(x.exact), kind)
             text("softmax_backward", "softmax_backward")(out.given, dy.given, y.given, cols, cols, cols, 2, cols, 0, LOG=False, **shared)
             exact = y.exact * (dy.exact - (y.exact * dy.exact).sum(1, keepdims=True))

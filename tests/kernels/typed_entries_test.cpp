@@ -75,6 +75,11 @@ TEST_F(TypedEntries, NormsOfImages) {
   auto image = [](const Values& values) { return Tensor(values.buffer.as<float>(), {1, 2, 2}); };
   group_norm(device(), image(y), image(x), 2, {.weight = x.vector(), .eps = 0});
   expect_near(y, {-3, 3, -4, 4});
+  Buffer quantised(device(), std::vector<int8_t>(4));
+  group_norm(device(), Tensor(quantised.as<int8_t>(), {1, 2, 2}), image(x), 2,
+             {.weight = x.vector(), .eps = 0, .scales = Tensor(v.buffer.as<float>(), {1, 2})});
+  EXPECT_EQ(quantised.download<int8_t>(), (std::vector<int8_t>{-127, 127, -127, 127}));
+  expect_near(v, {3.0 / 127, 4.0 / 127});
   batch_norm(device(), image(y), image(x), x.vector(), ones.vector(),
              {.bias = ones.vector(), .eps = 0, .activation = Activation::Relu});
   expect_near(y, {1, 2, 0, 0});
