@@ -68,7 +68,7 @@ bool is_cheap(const Op& op) {
 bool is_loaded_again(const Value& x, const LinearLayout& layout) {
   constexpr int kMostLoads = 16;  // of a thread
   const Op& load = *x.def;
-  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() &&
+  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() && x.type.bits() >= 32 &&
          (1 << layout.in_bits(Dim::Register)) <= kMostLoads &&
          goes_through_shared(plan_conversion(*x.type.layout, layout).route);
 }
@@ -299,7 +299,7 @@ class Simplifier {
   std::deque<Op*> work_;
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
-  std::map<Key, Value*> loaded_;  ///< again, behind what was loaded
+  std::map<Key, Value*> loaded_;      ///< again, behind what was loaded
   std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
   EqualOps equal_;
 };
