@@ -29,7 +29,7 @@ using ir::Opcode;
 // Times in seconds and clocks, of Ampere to Hopper by public microbenchmarks, rounded. What matters is their order of
 // magnitude: candidates are compared with one another.
 constexpr double kMemoryLatency = 650e-9;  // a load from memory that is busy
-constexpr double kTicketRounds = 1;        // an atomic operation with a result: until what was stored is seen, and back
+constexpr double kTicketRounds = 0.5;      // of it an atomic operation takes whose result is used: the L2 cache answers
 constexpr double kProgramOverhead = 400e-9;  // a block's start and end
 constexpr double kLaunchOverhead = 2e-6;
 constexpr double kClocksPerStep = 2;  // an instruction of a thread behind one that it does not depend on
