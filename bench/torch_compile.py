@@ -3,8 +3,8 @@
     torch_compile.py {triton,tegula,both} [--blocks llama conv] [--threads N] [--rounds 20]
 
 Prints for each block: seconds of the first forward and backward, of them in kernel compilation; how many kernels of
-Inductor's ran and who compiled them; the time of a step, of its launches replayed as a graph, and of its kernels of
-Inductor's alone; the largest relative errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
+Inductor's ran and who compiled them; the time of a step, and of its kernels of Inductor's alone; the largest relative
+errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
 TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice;
 with 1 the seconds in kernel compilation are known). `both` runs the two one after the other, each with fresh caches and one
 thread, and prints each kernel's times side by side.
@@ -132,33 +132,6 @@ def kernel_times(work, rounds):
     return sum(times.values()), times
 
 
-def graph_time(work, rounds):
-    """Median milliseconds of what `work` launches, replayed as a graph: no time of the host's is in it."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    return median_time(graph.replay, rounds)
-
-
-def median_time(work, rounds):
-    """Median milliseconds by events."""
-    times = []
-    for _ in range(rounds):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
-
-
 def measure(name, arguments, watch):
     torch.manual_seed(0)
     block = BLOCKS[name]().cuda()
@@ -179,15 +152,20 @@ def measure(name, arguments, watch):
     step(compiled, x, gradient)
     launches, kernels = sum(watch.launches.values()), len(watch.launches)
     work = lambda: step(compiled, x, gradient)
-    times = {"step": median_time(work, arguments.rounds)}
+    times = []
+    for _ in range(arguments.rounds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
     total, by_name = kernel_times(work, 10)
-    times["graph"] = graph_time(work, arguments.rounds)
     print(f"{name:6} {arguments.by:7} first step {first:6.2f} s; {kernels} kernels, {launches} launches; step "
-          f"{times['step']:7.3f} ms, as a graph {times['graph']:7.3f} ms, Inductor's kernels {total:8.1f} us; "
-          f"largest error {max(errors):.2e}")
+          f"{statistics.median(times):7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
     for kernel, us in sorted(by_name.items(), key=lambda e: -e[1]):
         print(f"    {us:8.2f} us  {kernel}")
-    return {"first": first, **times, "kernels": dict(by_name)}
+    return {"first": first, "step": statistics.median(times), "kernels": dict(by_name)}
 
 
 def run_alone(by, arguments):
@@ -213,8 +191,7 @@ def compare(arguments):
         mean = math.exp(statistics.fmean(math.log(theirs[k] / ours[k]) for k in shared))
         print(f"    {sum(theirs.values()):8.2f} {sum(ours.values()):8.2f} us  "
               f"{sum(theirs.values()) / sum(ours.values()):6.3f}  all; geometric mean {mean:.3f}")
-        print(f"    step {triton[name]['step']:.3f} and {tegula[name]['step']:.3f} ms, as a graph "
-              f"{triton[name]['graph']:.3f} and {tegula[name]['graph']:.3f} ms, first step "
+        print(f"    step {triton[name]['step']:.3f} and {tegula[name]['step']:.3f} ms, first step "
               f"{triton[name]['first']:.2f} and {tegula[name]['first']:.2f} s")
     ratio = tegula["compiling"] / triton["compiling"]
     print(f"kernel compilation {triton['compiling']:.2f} and {tegula['compiling']:.2f} s: {ratio:.3f}")
