@@ -28,10 +28,11 @@ InternalError::InternalError(std::string place, std::string problem, std::string
       problem_(std::move(problem)),
       doing_(std::move(doing)) {}
 
-// The compiler names files as seen from the build folder.
+// The compiler names files as seen from the build folder, or by whole paths: as it names this one, in a known folder.
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  std::string_view name = file;
-  while (name.starts_with("../")) name.remove_prefix(3);
+  std::string_view name = file, sources = __FILE__;
+  sources.remove_suffix(std::string_view("runtime/base/internal_error.cpp").size());
+  if (name.starts_with(sources)) name.remove_prefix(sources.size());
   throw InternalError(fmt::format("{}:{}", name, line), fmt::format("{}: {}", condition, message));
 }
 

@@ -227,7 +227,7 @@ TEST_F(DebuggerTest, EndsWhereTheLaunchDid) {
       << "import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x, y, n, ROWS: tl.constexpr):\n"
          "    i = tl.arange(0, ROWS)\n    v = tl.load(x + i)\n    tl.store(y + i + n, v)\n    w = v + 1\n";
   Recording recording, later;
-  EXPECT_CONTAINS(record(recording, 1 << 20, {}, 0), "out-of-bounds write");
+  EXPECT_CONTAINS(record(recording, 1 << 20, {.threads = 1}, 0), "out-of-bounds write");
   Debugger debugger(recording);
   const std::string end = after(debugger, {"continue"});
   EXPECT_CONTAINS(end, "the end of program (0, 0, 0)\nthe launch ended early: kernel 'kernel': out-of-bounds write");
