@@ -68,7 +68,7 @@ bool is_cheap(const Op& op) {
 bool is_loaded_again(const Value& x, const LinearLayout& layout) {
   constexpr int kMostLoads = 16;  // of a thread
   const Op& load = *x.def;
-  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() && x.type.bits() >= 32 &&
+  return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() &&
          (1 << layout.in_bits(Dim::Register)) <= kMostLoads &&
          goes_through_shared(plan_conversion(*x.type.layout, layout).route);
 }
