@@ -12,9 +12,9 @@ int64_t stages_of(const ir::Op& loop, const ir::Func& func);
 /// Loads of the loop's body that can be issued iterations ahead: their operands follow by pure ops from values of
 /// before the loop, the induction variable and carried values that only grow by an invariant step, or from a few
 /// integers that such a load gives, as the pages of a table; and no store of the loop can reach their memory (pointers
-/// of different parameters are taken not to overlap). None in a loop with a barrier, a volatile access or an atomic that
-/// orders memory. Without an attribute num_stages of its own, only those that products of the body follow from, and
-/// beside products that run beside the program small ones. Copies to shared memory count as loads.
+/// of different parameters are taken not to overlap). None in a loop with a barrier, a volatile access or an atomic
+/// that orders memory. Without an attribute num_stages of its own, only those that products of the body follow from,
+/// and beside products that run beside the program small ones. Copies to shared memory count as loads.
 std::vector<ir::Op*> loads_ahead(const ir::Op& loop);
 
 /// Whether it is a laid-out load of a few registers a thread, as of scales of an iteration's sums: a warpgroup would
