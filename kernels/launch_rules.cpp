@@ -58,7 +58,17 @@ Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   return {unsigned(call.extent("batch") * groups)};
 }
 
+// Scales that the entry writes are those of a quantised result.
+void check_quantised_result(const BoundCall& call) {
+  const auto& operands = call.entry().operands;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (const Tensor* scales = operands[i].name == "scales" ? call.tensor(i) : nullptr; scales && scales->address)
+      if (const Elem out = call.tensor("out")->elem; elem_bits(out) > 8)
+        call.refuse(fmt::format("scales are those of int8 or float8, but out is {}", elem_info(out).tl));
+}
+
 void check_groups_of_channels(const BoundCall& call) {
+  check_quantised_result(call);
   if (call.tensor("scales") && call.extent("scale_cols") != call.integer("groups"))
     call.refuse(fmt::format("scales has {} columns, expected {}: one for each group", call.extent("scale_cols"),
                             call.integer("groups")));
@@ -326,7 +336,7 @@ void check_convolution(const BoundCall& call) {
 
 namespace rules {
 
-const LaunchRule tiles{tiles_grid};
+const LaunchRule tiles{tiles_grid, nullptr, check_quantised_result};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule each_row{each_row_grid};

@@ -304,6 +304,10 @@ class Library(unittest.TestCase):
             self.near(y, np.maximum(h * weight.exact[:, None] + bias.exact[:, None], 0), kind, 4)
         with self.assertRaisesRegex(tegula.LaunchError, "group_norm: 1 channels cannot be divided into 2 groups"):
             call(kernels.group_norm, y, x, 2)
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: scales are those of int8 or float8, but out is float32"):
+            call(kernels.group_norm, y, x, 1, scales=empty((3, 1)))
+        with self.assertRaisesRegex(tegula.LaunchError, "rms_norm: scales are those of int8 or float8, but out is float16"):
+            call(kernels.rms_norm, empty((3, 8), "f16"), empty((3, 8), "f16"), scales=empty(3))
 
     def test_quantised_group_norm(self):
         for n, c, s, groups in ((2, 6, 35, 3), (1, 4, 5001, 2), (3, 1, 1, 1)):
