@@ -141,25 +141,25 @@ namespace {
 constexpr int64_t kBytesWorthIt = 16 << 10;
 constexpr int64_t kFewPrograms = 1024;
 
-// Bytes that a program reads and writes; in loops, a great many.
+// Bytes that a program reads at once and writes; in loops, a great many. Of what it reads the largest tile counts:
+// others are often values of rows or channels, the same for many elements, which caches hold.
 int64_t bytes_moved(const ir::Block& block) {
-  int64_t bytes = 0;
+  int64_t largest_read = 0, written = 0;
+  auto bytes_of = [](const ir::Type& tile) { return tile.num_elements() * elem_bytes(tile.elem); };
   for (const auto& op : block.ops) {
-    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
-        op->opcode == ir::Opcode::AsyncCopy) {
-      const ir::Type& pointers = op->operand(0)->type;
-      bytes += pointers.num_elements() * elem_bytes(pointers.elem);
-    }
-    if (op->opcode == ir::Opcode::BulkCopy || op->opcode == ir::Opcode::BulkStore) {
-      const ir::Type& moved = op->operand(op->opcode == ir::Opcode::BulkCopy ? 1 : 0)->type;
-      bytes += moved.num_elements() * elem_bytes(moved.elem);
-    }
+    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::AsyncCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(0)->type));
+    else if (op->opcode == ir::Opcode::BulkCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(1)->type));
+    else if (op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
+             op->opcode == ir::Opcode::BulkStore)
+      written += bytes_of(op->operand(0)->type);
     const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
     if (op->info().isolates()) continue;
     for (const auto& region : op->regions)
-      if (const int64_t inside = bytes_moved(*region)) bytes += loops ? kBytesWorthIt : inside;
+      if (const int64_t inside = bytes_moved(*region)) written += loops ? kBytesWorthIt : inside;
   }
-  return bytes;
+  return largest_read + written;
 }
 
 }  // namespace
