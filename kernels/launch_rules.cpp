@@ -241,10 +241,6 @@ size_t topk_bytes(const BoundCall& call, int num_sms) {
   return size_t(num_sms * (kProgramsOfRow * room + kPartsOfRows * kept)) * sizeof(int64_t);
 }
 
-Grid rows_and_columns_grid(const BoundCall& call, const Config& config, int) {
-  return {unsigned(call.extent("rows") * ceil_div(call.extent("cols"), config["COLS"]))};
-}
-
 int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {
   return ceil_div(rows, config["BLOCK_M"]) * ceil_div(cols, config["BLOCK_N"]);
 }
@@ -356,7 +352,6 @@ const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
-const LaunchRule rows_and_columns{rows_and_columns_grid};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
 const LaunchRule convolution{convolution_grid, nullptr, check_convolution};

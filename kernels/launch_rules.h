@@ -64,8 +64,6 @@ extern const LaunchRule counted, numbers;
 extern const LaunchRule sorted_rows;
 /// Some programs for each row, each of which leaves `k` elements.
 extern const LaunchRule topk_rows;
-/// A program for COLS columns of each row.
-extern const LaunchRule rows_and_columns;
 
 /// A program for each tile of BLOCK_M x BLOCK_N of each product of a batch.
 extern const LaunchRule batched_products;

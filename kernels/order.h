@@ -42,7 +42,9 @@ void embedding(Device& device, Matrix<T> out, MatrixIn<T> table, Vector<Index> i
 /// With `accumulate` the sum is added to what stands there. No atomics: the same in every run. Indices outside of the
 /// table are left out. `Out`: T or float.
 ///
-/// Traffic: dout once, and the rows that are named; each program reads the indices ahead of its own.
+/// More than 1024 rows are sorted by their indices first, in launches of their own.
+///
+/// Traffic: dout once, and the rows that are named.
 template <Floating Out, Floating T, std::signed_integral Index>
 void embedding_backward(Device& device, Matrix<Out> dtable, Matrix<T> dout, Vector<Index> index,
                         bool accumulate = false, StreamHandle stream = nullptr) {
