@@ -154,7 +154,12 @@ Grid tokens_grid(const BoundCall& call, const Config& config, int) {
 
 Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("chunks"))}; }
 
-size_t chunks_bytes(const BoundCall& call, int) { return size_t(call.extent("chunks")) * sizeof(float); }
+Grid chunk_sums_grid(const BoundCall& call, const Config&, int num_sms) {
+  constexpr int64_t kTogether = 4;  // TOGETHER of square_sums
+  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("chunks"), kTogether), 1, 4 * num_sms))};
+}
+
+size_t chunk_sums_bytes(const BoundCall&, int num_sms) { return size_t(4 * num_sms) * sizeof(float); }
 
 // Checks how many elements a row of numbers of 8 or 4 bits has.
 void check_width(const BoundCall& call, const char* operand, const char* dim) {
@@ -344,7 +349,7 @@ const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes}
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
 const LaunchRule tokens{tokens_grid};
-const LaunchRule chunks{chunks_grid, chunks_bytes};
+const LaunchRule chunks{chunks_grid}, chunk_sums{chunk_sums_grid, chunk_sums_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
 const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};

@@ -52,8 +52,8 @@ extern const LaunchRule column_statistics;
 /// A program for each TOKENS tokens.
 extern const LaunchRule tokens;
 
-/// A program for each row of operand `chunks`; each leaves a number.
-extern const LaunchRule chunks;
+/// A program for each row of operand `chunks`; four programs a multiprocessor at most, each of which leaves a number.
+extern const LaunchRule chunks, chunk_sums;
 
 /// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
 extern const LaunchRule quantised, quantised_groups, dequantised;
