@@ -58,7 +58,7 @@ class SegmentSums {
       : device_(device), stream_(stream), call_(call), rows_(call.extent("rows")), cols_(call.extent("cols")) {
     bits_ = std::bit_width(uint64_t(call.extent("table_rows")));  // one index more counts what lies outside
     ten_bits_ = ceil_div(bits_, 10) < ceil_div(bits_, 8);
-    blocks_ = ceil_div(rows_, rows_ <= 65536 ? 1024 : 4096);  // block_of_rows() of segment_sums.py
+    blocks_ = ceil_div(rows_, rows_ <= 131072 ? 1024 : 4096);  // block_of_rows() of segment_sums.py
     // As many columns at a time as leave so many bytes of partial sums.
     constexpr int64_t kMostBytes = 256 << 20, kLeastCols = 256;
     const int64_t room = kMostBytes / (2 * ceil_div(rows_, kPart) * int64_t(sizeof(float)));

@@ -51,6 +51,18 @@ Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
 
 Grid each_row_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("rows"))}; }
 
+constexpr int64_t kSamplers = 16;  // programs of sample.py for each multiprocessor at most
+
+Grid sampled_rows_grid(const BoundCall& call, const Config&, int num_sms) {
+  return {unsigned(std::min(call.extent("rows"), kSamplers * num_sms))};
+}
+
+// Some logits and their columns of each program.
+size_t sampled_rows_bytes(const BoundCall& call, int num_sms) {
+  constexpr int64_t kFew = 1024;  // FEW of sample.py at most
+  return size_t(sampled_rows_grid(call, {}, num_sms).x) * 2 * kFew * sizeof(float);
+}
+
 Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   const int64_t groups = call.integer("groups"), channels = call.extent("channels");
   if (groups < 1 || channels % groups)
@@ -340,7 +352,7 @@ namespace rules {
 const LaunchRule tiles{tiles_grid, nullptr, check_quantised_result};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
-const LaunchRule each_row{each_row_grid};
+const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};

@@ -27,8 +27,10 @@ extern const LaunchRule tiles;
 /// COLS elements.
 extern const LaunchRule elements;
 
-/// A program for each ROWS rows; for each row.
-extern const LaunchRule row_tiles, each_row;
+/// A program for each ROWS rows.
+extern const LaunchRule row_tiles;
+/// A program for each row, up to a number for each multiprocessor; each leaves some logits and their columns.
+extern const LaunchRule sampled_rows;
 
 /// A program for each of the operand `groups`' groups of each image, the columns of `scales` if that is there; for each
 /// BLOCK elements of each channel of each image.

@@ -114,7 +114,8 @@ def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, c
 
 @triton.jit
 def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr):
-    """What follows when a program has left its sums: few programs take WIDE columns at a time."""
+    """What follows when a program has left its sums: few programs take WIDE columns at a time, and more than COLS if there are
+    not enough for one group each."""
     programs = tl.num_programs(0)
     tl.debug_barrier()
     done = tl.atomic_add(counters_ptr + 1, 1) + 1
@@ -124,6 +125,8 @@ def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COL
     if done == programs:
         if programs <= 16:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1, WIDE)
+        elif programs * COLS < cols:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1024 // COLS, 4 * COLS)
         else:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 4096 // COLS, COLS)
     if tl.atomic_add(counters_ptr + 3, 1) == programs - 1:

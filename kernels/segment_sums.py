@@ -25,7 +25,7 @@ def sort_configs():
 
 def block_of_rows(args):
     """Rows that a program sorts: every program reads the counts of all blocks."""
-    return 1024 if args["rows"] <= 65536 else 4096
+    return 1024 if args["rows"] <= 131072 else 4096
 
 
 @triton.autotune(configs=sort_configs(), key=[])
@@ -86,12 +86,13 @@ def store_total(table_ptr, at, total, mask, ACCUMULATE: tl.constexpr):
 
 
 def configs():
-    return [triton.Config({"COLS": cols}, num_warps=warps) for cols, warps in [(256, 4), (128, 2), (64, 1), (512, 8)]]
+    """Four columns of all rows a thread: it adds up rows without an exchange."""
+    return [triton.Config({"COLS": 128 * warps}, num_warps=warps) for warps in [1, 2, 4]] + [triton.Config({"COLS": 64}, num_warps=1)]
 
 
 def fitting(configs, named_args, **kwargs):
     kept = [c for c in configs if c.kwargs["COLS"] < 2 * named_args["cols"]]
-    return kept if len(kept) > 0 else [c for c in configs if c.kwargs["COLS"] == 64]
+    return kept if len(kept) > 0 else configs[-1:]
 
 
 @triton.autotune(configs=configs(), key=["cols"], restore_value=["table_ptr"], prune_configs_by={"early_config_prune": fitting})
