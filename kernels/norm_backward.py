@@ -76,7 +76,7 @@ def fitting(configs, named_args, **kwargs):
         elif config.kwargs["PIECE"] > 0:
             if cols >= 8192:
                 kept.append(config)
-        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas:
+        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas // config.kwargs["PROGRAMS"]:
             continue
         elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
             kept.append(config)

@@ -130,6 +130,15 @@ class Order(unittest.TestCase):
                 results.append(dtable.now())
             np.testing.assert_array_equal(results[1], results[2])
 
+    def test_index_add_of_many_elements(self):
+        rows, cols = 2100, 4000
+        x, start, index = normal((rows, cols), "bf16"), normal((7, cols)), random.integers(-1, 8, rows)
+        exact = start.exact.copy()
+        np.add.at(exact, index[(index >= 0) & (index < 7)], x.exact[(index >= 0) & (index < 7)])
+        table = Array(start.exact, "f32")
+        call(kernels.index_add, table, x, Array(index, "i32"))
+        self.near(table, exact, scale=rows**0.5)
+
     def test_gradient_of_embedding(self):
         table, dout, index = normal((4, 3)), normal((5, 3)), np.array([1, 3, 1, 0, 1])
         dtable = Array(np.zeros((4, 3)), "f32")

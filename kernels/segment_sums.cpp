@@ -1,9 +1,10 @@
-// Gradients of the rows of a table: the rows of a matrix that share an index, added up.
+// Rows of a matrix added to those rows of a table that indices name: gradients of embeddings, and index_add.
 #include <algorithm>
 #include <array>
 #include <bit>
 
 #include "kernels/kernels.h"
+#include "kernels/launch_rules.h"
 #include "kernels/library.h"
 #include "kernels/products.h"
 
@@ -15,8 +16,7 @@ using detail::FlaggedKernel;
 using detail::integer;
 using detail::pointer;
 
-constexpr int64_t kMostDirect = 1024;  // rows that one launch adds up, each program by a look at all indices
-constexpr int64_t kPart = 16;          // sorted rows that a program adds up
+constexpr int64_t kPart = 16;  // sorted rows that a program adds up
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -52,11 +52,21 @@ class Pieces {
   uint64_t address_;
 };
 
+struct Operands {
+  const Tensor &table, &x, &index;
+  bool accumulate;
+};
+
 class SegmentSums {
  public:
-  SegmentSums(Device& device, const BoundCall& call, StreamHandle stream)
-      : device_(device), stream_(stream), call_(call), rows_(call.extent("rows")), cols_(call.extent("cols")) {
-    bits_ = std::bit_width(uint64_t(call.extent("table_rows")));  // one index more counts what lies outside
+  SegmentSums(Device& device, const Operands& of, StreamHandle stream)
+      : device_(device),
+        stream_(stream),
+        of_(of),
+        rows_(of.x.shape[0]),
+        cols_(of.x.shape[1]),
+        table_rows_(of.table.shape[0]) {
+    bits_ = std::bit_width(uint64_t(table_rows_));  // one index more counts what lies outside
     ten_bits_ = ceil_div(bits_, 10) < ceil_div(bits_, 8);
     blocks_ = ceil_div(rows_, rows_ <= 131072 ? 1024 : 4096);  // block_of_rows() of segment_sums.py
     // As many columns at a time as leave so many bytes of partial sums.
@@ -75,7 +85,7 @@ class SegmentSums {
     std::array<Sorted, 2> lists{{{pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)},
                                  {pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)}}};
     const Arg counts = pieces.take(Elem::I32, num_counts), partials = pieces.take(Elem::F32, num_partials);
-    Sorted from{pointer(call_.tensor("index")), nullptr};
+    Sorted from{pointer(&of_.index), nullptr};
     for (int shift = 0, pass = 0; shift < bits_; shift += digit_bits(), ++pass) {
       sort_digit(lists[pass % 2], from, counts, shift);
       from = lists[pass % 2];
@@ -94,7 +104,7 @@ class SegmentSums {
   void sort_digit(const Sorted& to, const Sorted& from, const Arg& counts, int shift) {
     static const auto counting = by_digits("count_digits"), moving = by_digits("move_rows");
     auto grid = [&](const Config&) { return Grid{unsigned(blocks_)}; };
-    const Arg rows = integer(rows_), table_rows = integer(call_.extent("table_rows"));
+    const Arg rows = integer(rows_), table_rows = integer(table_rows_);
     counting[ten_bits_].launch(device_, tegula::detail::GridRef(grid), stream_,
                                std::array<Arg, 5>{counts, from.keys, rows, table_rows, shift});
     moving[ten_bits_].launch(
@@ -107,54 +117,74 @@ class SegmentSums {
     static const auto adding = with_accumulate("segment_sums.py", "add_segments", {{"PART", kPart}});
     static const auto joining =
         with_accumulate("segment_sums.py", "join_segments", {{"PART", kPart}, {"COLS", int64_t(256)}});
-    auto columns_of = [&](const char* name) {
-      Tensor t = *call_.tensor(name);
+    auto columns_of = [&](Tensor t) {
       t.address += uint64_t(first) * elem_bytes(t.elem);
       t.shape[1] = count;
       return t;
     };
-    const Tensor table = columns_of("dtable"), x = columns_of("dout");
-    const bool accumulate = call_.flag("accumulate");
-    const Arg rows = integer(rows_), cols = integer(count), table_rows = integer(call_.extent("table_rows"));
+    const Tensor table = columns_of(of_.table), x = columns_of(of_.x);
+    const Arg rows = integer(rows_), cols = integer(count), table_rows = integer(table_rows_);
     auto grid = [&](int64_t width) { return Grid{unsigned(ceil_div(rows_, kPart) * ceil_div(count, width))}; };
     auto adding_grid = [&](const Config& config) { return grid(config["COLS"]); };
     auto joining_grid = [&](const Config&) { return grid(256); };
-    adding[accumulate].launch(
+    adding[of_.accumulate].launch(
         device_, tegula::detail::GridRef(adding_grid), stream_,
         std::array<Arg, 10>{pointer(&table), partials, pointer(&x), sorted.keys, sorted.rows, integer(table.strides[0]),
                             integer(x.strides[0]), rows, cols, table_rows});
-    joining[accumulate].launch(
+    joining[of_.accumulate].launch(
         device_, tegula::detail::GridRef(joining_grid), stream_,
         std::array<Arg, 7>{pointer(&table), partials, sorted.keys, integer(table.strides[0]), rows, cols, table_rows});
   }
 
   Device& device_;
   StreamHandle stream_;
-  const BoundCall& call_;
-  int64_t rows_, cols_;
+  Operands of_;
+  int64_t rows_, cols_, table_rows_;
   int bits_;        ///< of a key
   bool ten_bits_;   ///< of a digit, else 8
   int64_t blocks_;  ///< of rows that a program sorts
   int64_t cols_at_once_;
 };
 
-void add_directly(Device& device, const BoundCall& call, StreamHandle stream) {
+// Each program looks at all indices.
+void add_directly(Device& device, const Operands& of, StreamHandle stream) {
   static const auto kernels = with_accumulate("indexed.py", "embedding_backward", {});
-  const Tensor &dtable = *call.tensor("dtable"), &dout = *call.tensor("dout");
-  const int64_t rows = call.extent("rows"), cols = call.extent("cols");
+  const int64_t rows = of.x.shape[0], cols = of.x.shape[1];
   auto grid = [&](const Config& config) { return Grid{unsigned(rows * ceil_div(cols, config["COLS"]))}; };
-  kernels[call.flag("accumulate")].launch(
+  kernels[of.accumulate].launch(
       device, tegula::detail::GridRef(grid), stream,
-      std::array<Arg, 8>{pointer(&dtable), pointer(&dout), pointer(call.tensor("index")), integer(dtable.strides[0]),
-                         integer(dout.strides[0]), integer(rows), integer(cols), integer(call.extent("table_rows"))});
+      std::array<Arg, 8>{pointer(&of.table), pointer(&of.x), pointer(&of.index), integer(of.table.strides[0]),
+                         integer(of.x.strides[0]), integer(rows), integer(cols), integer(of.table.shape[0])});
+}
+
+void add_by_atomics(Device& device, const Operands& of, StreamHandle stream) {
+  static const FlaggedKernel kernel("indexed.py", "index_add", {});
+  const int64_t rows = of.x.shape[0], cols = of.x.shape[1];
+  const int num_sms = device.info().num_sms;
+  auto grid = [&](const Config& config) { return grid_of_tiles(rows, cols, config, num_sms); };
+  kernel.launch(device, tegula::detail::GridRef(grid), stream,
+                std::array<Arg, 9>{pointer(&of.table), pointer(&of.x), pointer(&of.index), integer(of.table.strides[0]),
+                                   integer(of.x.strides[0]), integer(rows), integer(cols), integer(of.table.shape[0]),
+                                   rows_class(num_sms, rows)});
 }
 
 }  // namespace
 
 void run_embedding_backward(Device& device, const BoundCall& call, StreamHandle stream) {
   if (call.empty() || call.extent("rows") == 0) return;
-  if (call.extent("rows") <= kMostDirect) return add_directly(device, call, stream);
-  SegmentSums(device, call, stream).run();
+  const Operands of{*call.tensor("dtable"), *call.tensor("dout"), *call.tensor("index"), call.flag("accumulate")};
+  constexpr int64_t kMostDirect = 1024;
+  if (call.extent("rows") <= kMostDirect) return add_directly(device, of, stream);
+  SegmentSums(device, of, stream).run();
+}
+
+void run_index_add(Device& device, const BoundCall& call, StreamHandle stream) {
+  if (call.empty() || call.extent("rows") == 0) return;
+  const Operands of{*call.tensor("table"), *call.tensor("x"), *call.tensor("index"), true};
+  // From so many elements on sorting takes less time than the atomics of all.
+  constexpr int64_t kLeastSorted = int64_t(1) << 23;
+  if (call.extent("rows") * call.extent("cols") < kLeastSorted) return add_by_atomics(device, of, stream);
+  SegmentSums(device, of, stream).run();
 }
 
 }  // namespace tegula::kernels
