@@ -80,6 +80,12 @@ class Launches(unittest.TestCase):
             kernels.activated[(1, )](self.out, self.x, 50, function, 64)
             self.check(expected)
 
+    def test_host_functions_as_constants(self):
+        x = (self.x * 1000).to(torch.float16)
+        for wide in (False, True):
+            kernels.of_chosen_type[(1, )](self.out, x, 50, WIDE=wide, BLOCK=64)
+            self.check(torch.nn.functional.pad(x.double().sum().float()[None], (0, 49)))
+
     def test_descriptors(self):
         kernels.of_descriptor[(1, )](self.out, TensorDescriptor.from_tensor(self.x, [64]), 50, BLOCK=64)
         self.check(self.x)
