@@ -121,13 +121,14 @@ def configs():
     return found
 
 
-# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed.
-DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4, 4, True), (32, 128, 64, 4, 5, True),
-           (48, 64, 128, 4, 4, True), (48, 128, 64, 4, 5, True), (64, 64, 64, 4, 8, False), (64, 64, 128, 4, 6, False),
-           (64, 128, 128, 8, 3, False), (64, 256, 64, 8, 4, False), (96, 64, 128, 4, 4, True), (96, 64, 64, 4, 8, True),
-           (96, 128, 64, 8, 5, True), (128, 64, 128, 8, 3, False), (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False),
-           (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False), (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True),
-           (256, 128, 64, 8, 3, True)]
+# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed, blocks that share the tile.
+DIVIDED = [(16, 64, 128, 4, 4, True, 1), (16, 128, 64, 4, 5, True, 1), (32, 64, 128, 4, 4, True, 1), (32, 128, 64, 4, 5, True, 1),
+           (48, 64, 128, 4, 4, True, 1), (48, 128, 64, 4, 5, True, 1), (64, 64, 64, 4, 8, False, 1), (64, 64, 128, 4, 6, False, 1),
+           (64, 128, 128, 8, 3, False, 1), (64, 256, 64, 8, 4, False, 1), (96, 64, 128, 4, 4, True, 1), (96, 64, 64, 4, 8, True, 1),
+           (96, 128, 64, 8, 5, True, 1), (128, 64, 128, 8, 3, False, 1), (128, 128, 32, 8, 6, False, 1), (128, 128, 64, 4, 6, False, 1),
+           (128, 128, 64, 8, 6, False, 1), (128, 256, 64, 8, 3, False, 1), (160, 128, 64, 8, 5, True, 1), (192, 128, 64, 8, 4, True, 1),
+           (256, 128, 64, 8, 3, True, 1), (112, 256, 64, 8, 6, True, 2), (160, 256, 64, 8, 5, True, 2), (192, 256, 64, 8, 4, True, 2),
+           (208, 256, 64, 8, 4, True, 2), (256, 256, 64, 8, 3, False, 2)]
 # Tiles whose shares of K are added up in clusters: rows, columns, K-step, warps, stages, transposed.
 SHARED = [(64, 128, 128, 4, 4, False), (64, 128, 64, 4, 8, False), (64, 256, 64, 8, 4, False), (128, 128, 64, 8, 6, False),
           (128, 128, 64, 4, 6, False), (128, 256, 64, 8, 4, False), (192, 128, 64, 8, 4, True)]
@@ -146,17 +147,17 @@ def row_class(M):
 
 
 def divided(M, N, K):
-    """Configurations with each tile divided so that every multiprocessor has a program."""
+    """Configurations with each tile divided so that every multiprocessor has a block."""
     found = []
     rows = row_class(M)
-    for m, n, k, warps, stages, swap in DIVIDED:
+    for m, n, k, warps, stages, swap, blocks in DIVIDED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
-        splits = min(PROCESSORS // tiles, K // (2 * k))
+        splits = min(PROCESSORS // (blocks * tiles), K // (2 * k))
         if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
             parts = min(16, m & -m)
             while parts > splits:
                 parts = parts // 2
-            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap))
+            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap, blocks=blocks))
     return found
 
 
@@ -221,9 +222,11 @@ def adapted(M, N):
     makes less to read."""
     rows = best_extent(N, M, 128, 80)
     stages = min(6, 180000 // (128 * (rows + 128)))
-    found = [tile(rows, 128, 64, 8, stages, 8, 0, 0, True)]
-    if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
-        found.append(tile(rows, 128, 64, 8, max(2, stages - 1), 8, 1, 0, True))
+    found = []
+    for blocks in [1, 2]:
+        found.append(tile(rows, 128 * blocks, 64, 8, stages, 8, 0, 0, True, blocks=blocks))
+        if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(rows, 128 * blocks, 64, 8, max(2, stages - 1), 8, 1, 0, True, blocks=blocks))
     for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (256, 8, 2), (256, 8, 1)]:
         wide = m // blocks
         columns = best_extent(M, N, wide, 64)
