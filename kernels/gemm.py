@@ -204,13 +204,13 @@ def of_two_blocks(M, N, stride_a, stride_b):
     return found
 
 
-def best_extent(across, along, width, least):
+def best_extent(across, along, width, least, more):
     """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on,
-    since the instructions take any number of columns of B. A tile costs about as much as 24 more."""
+    since the instructions take any number of columns of B. A tile takes about the time of its extent and `more`."""
     best = 0
     shortest = 0
     for extent in range(least, 257, 16):
-        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + 24)
+        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + more)
         if best == 0 or time < shortest:
             best = extent
             shortest = time
@@ -219,17 +219,17 @@ def best_extent(across, along, width, least):
 
 def adapted(M, N):
     """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
-    makes less to read."""
-    rows = best_extent(N, M, 128, 80)
-    stages = min(6, 180000 // (128 * (rows + 128)))
+    makes less to read: transposed tiles then have more rows, so that the columns of B are read less often."""
     found = []
-    for blocks in [1, 2]:
+    for blocks, more in [(1, 24), (2, 64)]:
+        rows = best_extent(N, M, 128, 80, more)
+        stages = min(6, 180000 // (128 * (rows + 128)))
         found.append(tile(rows, 128 * blocks, 64, 8, stages, 8, 0, 0, True, blocks=blocks))
         if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(rows, 128 * blocks, 64, 8, max(2, stages - 1), 8, 1, 0, True, blocks=blocks))
     for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (256, 8, 2), (256, 8, 1)]:
         wide = m // blocks
-        columns = best_extent(M, N, wide, 64)
+        columns = best_extent(M, N, wide, 64, 24)
         if m < 2 * M and wide * columns <= 49152:
             found.append(tile(m, columns, 64, warps, max(2, min(6, 220000 // (128 * (wide + columns)))), 8, 0, blocks=blocks))
     return found
