@@ -91,15 +91,15 @@ T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
 
 // ---- Warp exchanges
 
-template <class Source>
-uint32_t shuffle(uint32_t value, uint32_t place, Source source) {
+template <class Bits, class Source>
+Bits shuffle(Bits value, uint32_t place, Source source) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   uint32_t lane = worker.fiber().thread % kLanes;
   auto& x = warp.exchange[warp.round & 1].shuffle;
   x.value[lane] = value;
   worker.meet(warp, {Where::kNone, place}, [] {});
-  return x.value[source(lane) % kLanes];
+  return Bits(x.value[source(lane) % kLanes]);
 }
 
 /// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
@@ -244,6 +244,12 @@ uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
 }
 uint32_t emu_shfl_idx_b32(uint32_t value, uint32_t index, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t) { return index; });
+}
+uint64_t emu_shfl_bfly_b64(uint64_t value, uint32_t mask, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
+}
+uint64_t emu_shfl_idx_b64(uint64_t value, uint32_t index, uint32_t place) {
   return shuffle(value, place, [=](uint32_t) { return index; });
 }
 

@@ -37,7 +37,7 @@ inline constexpr unsigned kLanes = 32;
 /// What the lanes of a warp hand each other.
 union Exchange {
   struct {
-    uint32_t value[kLanes];
+    uint64_t value[kLanes];
   } shuffle;
   struct {
     uint32_t address[kLanes];
