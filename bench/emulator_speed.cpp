@@ -63,7 +63,10 @@ int main(int argc, char** argv) {
   const Matrix<float> y(out, kRows, kCols);
   const Matrix<const float16> factor(a, kSide, kSide);
   const Case cases[] = {
-      {"affine_gelu", [&] { affine(*device, y, x, {.bias = {in, kCols}, .activation = Activation::Gelu}); }},
+      {"affine_gelu",
+       [&] {
+         affine(*device, y, x, {.bias = {in, kCols}, .activation = Activation::Gelu});
+       }},
       {"softmax", [&] { softmax(*device, y, x); }},
       {"rms_norm",
        [&] {
