@@ -752,5 +752,13 @@ void emu_warn(uint32_t condition, uint32_t what, uint32_t place) {
     this_worker->warn(Warning(what), place);
 }
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
+void* emu_lane_values() {
+  Warp& warp = this_worker->warp();
+  return warp.exchange[warp.round & 1].lanes;
+}
+void emu_run_segment(void (*all_lanes)(void* values), uint32_t place) {
+  void* values = emu_lane_values();
+  this_worker->meet(this_worker->warp(), {Where::kNone, place}, [&] { all_lanes(values); });
+}
 
 }  // namespace tegula::emulator
