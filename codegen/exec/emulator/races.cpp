@@ -93,12 +93,13 @@ void Races::end_bulk_copies(Program& program, Clock& told) {
 void Races::order(Program& program, uint32_t warp, uint64_t address, MemoryOrder order) {
   ProgramClocks& clocks = program.clocks;
   auto& told = released_[address];
-  if (order.acquires)
+  if (order.acquires) {
     for (const auto& [id, clock] : told)
       if (id == clocks.id)
         join_known(program, warp, clock);
       else if (!order.program_only)
         join(clocks.others[id], clock);
+  }
   if (!order.releases) return;
   arrive(program, warp, told[clocks.id]);
   if (order.program_only) return;
