@@ -95,11 +95,12 @@ void Races::end_bulk_copies(Program& program, Clock& told) {
 }
 
 void Races::learn(Program& program, uint32_t warp, const Clocks& told, bool program_only) {
-  for (const auto& [id, clock] : told)
+  for (const auto& [id, clock] : told) {
     if (id == program.clocks.id)
       join_known(program, warp, clock);
     else if (!program_only)
       join(program.clocks.others[id], clock);
+  }
 }
 
 void Races::tell(Program& program, uint32_t warp, Clocks& told, bool program_only) {
