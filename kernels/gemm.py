@@ -188,33 +188,47 @@ def streamed(M, N, K):
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
 # programs.
-OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1)]
+OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1),
+                 (128, 256, 64, 4, 5, 8, 0)]
 
 
 def of_two_blocks(M, N, stride_a, stride_b):
     """Where rows of A or B do not begin at multiples of 128 bytes, so that what is read of them lies in more lines of the L2 cache
     than it fills. The strides are those along rows or along columns that are not 1."""
     found = []
-    if M >= 512 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
+    if M > 128 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
         for m, n, k, warps, stages, group, programs in OF_TWO_BLOCKS:
-            found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
+            if m == 128 or M >= 512 or programs == 0:
+                found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
     return found
 
 
-def adapted(M, N):
-    """The transposed product of as many rows as leave least of the last round of tiles unused: any multiple of 16, since its
-    instructions take any number of rows. A tile costs about as much as 24 rows more."""
+def best_extent(across, along, width, least):
+    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on,
+    since the instructions take any number of columns of B. A tile costs about as much as 24 more."""
     best = 0
-    least = 0
-    for m in range(80, 257, 16):
-        time = triton.cdiv(triton.cdiv(M, m) * triton.cdiv(N, 128), PROCESSORS) * (m + 24)
-        if best == 0 or time < least:
-            best = m
-            least = time
-    stages = min(6, 180000 // (128 * (best + 128)))
-    found = [tile(best, 128, 64, 8, stages, 8, 0, 0, True)]
-    if triton.cdiv(M, best) * triton.cdiv(N, 128) > PROCESSORS:
-        found.append(tile(best, 128, 64, 8, max(2, stages - 1), 8, 1, 0, True))
+    shortest = 0
+    for extent in range(least, 257, 16):
+        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + 24)
+        if best == 0 or time < shortest:
+            best = extent
+            shortest = time
+    return best
+
+
+def adapted(M, N):
+    """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
+    makes less to read."""
+    rows = best_extent(N, M, 128, 80)
+    stages = min(6, 180000 // (128 * (rows + 128)))
+    found = [tile(rows, 128, 64, 8, stages, 8, 0, 0, True)]
+    if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+        found.append(tile(rows, 128, 64, 8, max(2, stages - 1), 8, 1, 0, True))
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (256, 8, 2), (256, 8, 1)]:
+        wide = m // blocks
+        columns = best_extent(M, N, wide, 64)
+        if m < 2 * M and wide * columns <= 49152:
+            found.append(tile(m, columns, 64, warps, max(2, min(6, 220000 // (128 * (wide + columns)))), 8, 0, blocks=blocks))
     return found
 
 

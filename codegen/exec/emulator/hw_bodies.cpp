@@ -199,9 +199,14 @@ uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }
 uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
+void emu_fence() {
+  const Fiber& fiber = this_worker->fiber();
+  if (this_worker->races()) Races::fence(*fiber.program, fiber.thread);
+}
+
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
-void emu_let_next_start(uint32_t) {}
+void emu_let_next_start() {}
 
 void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});
@@ -294,11 +299,25 @@ constexpr auto emu_atom_add_f16 = emu_atom_add_16<float16>;
 constexpr auto emu_atom_add_bf16 = emu_atom_add_16<bfloat16>;
 constexpr auto emu_atom_add_f16x2 = emu_atom_add_16x2<float16>;
 constexpr auto emu_atom_add_bf16x2 = emu_atom_add_16x2<bfloat16>;
+template <int n, auto add_word>
+void emu_atom_add_vector(uint32_t* result, uint64_t address, const uint32_t* values, uint32_t predicate,
+                         uint32_t site) {
+  for (int i = 0; i < n; ++i) result[i] = add_word(address + 4 * uint64_t(i), values[i], predicate, site);
+}
+constexpr auto emu_atom_add_v2f16x2 = emu_atom_add_vector<2, emu_atom_add_f16x2>;
+constexpr auto emu_atom_add_v4f16x2 = emu_atom_add_vector<4, emu_atom_add_f16x2>;
+constexpr auto emu_atom_add_v2bf16x2 = emu_atom_add_vector<2, emu_atom_add_bf16x2>;
+constexpr auto emu_atom_add_v4bf16x2 = emu_atom_add_vector<4, emu_atom_add_bf16x2>;
 float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
   return std::bit_cast<float>(atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
     return std::bit_cast<uint32_t>(std::bit_cast<float>(old) + value);
   }));
 }
+uint32_t add_f32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return std::bit_cast<uint32_t>(emu_atom_add_f32(address, std::bit_cast<float>(value), predicate, site));
+}
+constexpr auto emu_atom_add_v2f32 = emu_atom_add_vector<2, add_f32>;
+constexpr auto emu_atom_add_v4f32 = emu_atom_add_vector<4, add_f32>;
 double emu_atom_add_f64(uint64_t address, double value, uint32_t predicate, uint32_t site) {
   return std::bit_cast<double>(atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) {
     return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + value);
