@@ -3,7 +3,7 @@
 Of a row the k largest logits are kept (and those equal to the k-th), and of these the largest ones whose probabilities add up to p
 or more (and those equal to the smallest). Both sets are all logits from a threshold on.
 
-Where k is FEW at most, the k-th largest of the maxima of FEW parts of the row bounds the k-th largest logit from below. If no more than
+Where k is FEW at most and a program is one block, the k-th largest of the maxima of FEW parts of the row bounds the k-th largest logit from below. If no more than
 FEW logits lie above it, as is the case unless many are equal or large ones stand side by side, they are sorted, and what is left to do
 concerns them alone. Otherwise the bits of a threshold are found from the highest down, two in each pass over the row, by counts (k) and
 sums of exp (p) of what lies above.
@@ -21,9 +21,8 @@ import triton.language as tl
 
 def configs():
     found = []
-    for piece, warps, blocks in [(65536, 16, 8), (32768, 16, 4), (131072, 32, 8), (32768, 32, 2), (32768, 16, 8), (16384, 16, 4),
-                                 (16384, 32, 1), (8192, 16, 1), (8192, 8, 1), (4096, 8, 1), (2048, 4, 1), (1024, 4, 1), (256, 1, 1),
-                                 (64, 1, 1)]:
+    for piece, warps, blocks in [(65536, 16, 8), (32768, 16, 4), (131072, 32, 8), (32768, 32, 2), (8192, 16, 1), (8192, 8, 1),
+                                 (4096, 16, 1), (4096, 8, 1), (2048, 4, 1), (1024, 4, 1), (256, 1, 1), (64, 1, 1)]:
         found.append(triton.Config({"PIECE": piece}, num_warps=warps, num_ctas=blocks))
     return found
 
@@ -181,37 +180,26 @@ def element(x, i):
 
 
 @triton.jit
-def load_parts(x_row, first, width, cols, PARTS: tl.constexpr, LENGTH: tl.constexpr):
-    """LENGTH logits of each of PARTS parts of a row, `width` apart, one part for each block of a cluster; and their columns."""
-    col = tl.arange(0, PARTS)[:, None] * width + first + tl.arange(0, LENGTH)[None, :]
-    x = tl.load(x_row + col, mask=col < cols, other=float("-inf")).to(tl.float32)
-    return tl.where(x == x, x, float("-inf")), col
-
-
-@triton.jit
-def leave_few(few_ptr, places_ptr, x_row, maxima, cols, k, PARTS: tl.constexpr, LENGTH: tl.constexpr, FEW: tl.constexpr):
-    """Leaves the logits from the k-th largest of the parts' maxima on, in their order, and their columns, if they are FEW at most.
-    Returns their number."""
-    of_parts = tl.max(tl.reshape(maxima, [PARTS, FEW // PARTS, maxima.shape[1] // (FEW // PARTS)]), axis=2)
-    least = element(tl.sort(tl.reshape(of_parts, [FEW]), descending=True), k - 1)
-    width = tl.cdiv(tl.cdiv(cols, PARTS), LENGTH) * LENGTH
-    counts = tl.zeros([PARTS, LENGTH], tl.int32)
-    for first in range(0, width, LENGTH):
-        x, _ = load_parts(x_row, first, width, cols, PARTS, LENGTH)
+def leave_few(few_ptr, places_ptr, x_row, maxima, cols, k, LENGTH: tl.constexpr, FEW: tl.constexpr):
+    """Leaves the logits from the k-th largest of FEW parts' maxima on, in their order, and their columns, if they are FEW at most.
+    Returns their number. `maxima`: the largest logit of the columns that are equal modulo LENGTH."""
+    of_parts = tl.max(tl.reshape(maxima, [FEW, LENGTH // FEW]), axis=1)
+    least = element(tl.sort(of_parts, descending=True), k - 1)
+    counts = tl.zeros([LENGTH], tl.int32)
+    for first in range(0, cols, LENGTH):
+        x = load_piece(x_row, first, cols, LENGTH)
         counts += ((x >= least) & (x > float("-inf"))).to(tl.int32)
-    of_part = tl.sum(counts, axis=1)
-    count = tl.sum(of_part, axis=0)
+    count = tl.sum(counts, axis=0)
     if count <= FEW:
-        part = tl.arange(0, PARTS)
-        ahead = tl.sum(tl.where(part[None, :] < part[:, None], of_part[None, :], 0), axis=1)
+        ahead = 0
         tl.debug_barrier()  # all have read what the row before has left
-        for first in range(0, width, LENGTH):
-            x, col = load_parts(x_row, first, width, cols, PARTS, LENGTH)
+        for first in range(0, cols, LENGTH):
+            x = load_piece(x_row, first, cols, LENGTH)
             is_kept = (x >= least) & (x > float("-inf"))
-            place = ahead[:, None] + tl.cumsum(is_kept.to(tl.int32), axis=1) - 1
+            place = ahead + tl.cumsum(is_kept.to(tl.int32), axis=0) - 1
             tl.store(few_ptr + place, x, mask=is_kept)
-            tl.store(places_ptr + place, col, mask=is_kept)
-            ahead += tl.sum(is_kept.to(tl.int32), axis=1)
+            tl.store(places_ptr + place, first + tl.arange(0, LENGTH), mask=is_kept)
+            ahead += tl.sum(is_kept.to(tl.int32), axis=0)
         tl.debug_barrier()
     return count
 
@@ -239,13 +227,12 @@ def token_of_few(few_ptr, places_ptr, count, top, inverse, k, p, seed, first, FE
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "WHOLE": lambda args: args["cols"] <= args["PIECE"],
-    "PARTS": lambda args: args["num_ctas"],
-    "LENGTH": lambda args: min(args["PIECE"] // args["num_ctas"], 256 * args["num_warps"]),
-    "FEW": lambda args: min(1024, args["PIECE"]),
+    "LENGTH": lambda args: args["PIECE"] if args["num_ctas"] > 1 else min(args["PIECE"], 256 * args["num_warps"]),
+    "FEW": lambda args: 0 if args["num_ctas"] > 1 else min(1024, args["PIECE"], 256 * args["num_warps"]),
 })
 @triton.jit
 def sample_rows(out_ptr, x_ptr, temperature_ptr, top_k_ptr, top_p_ptr, x_stride, rows, cols, seed, rows_class, partials_ptr,
-                PIECE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr, LENGTH: tl.constexpr, FEW: tl.constexpr):
+                PIECE: tl.constexpr, WHOLE: tl.constexpr, LENGTH: tl.constexpr, FEW: tl.constexpr):
     LOW: tl.constexpr = 16 if x_ptr.dtype.element_ty == tl.bfloat16 else 12 if x_ptr.dtype.element_ty == tl.float16 else 0
     few_ptr = partials_ptr + tl.program_id(0).to(tl.int64) * (2 * FEW)
     places_ptr = (few_ptr + FEW).to(tl.pointer_type(tl.int32))
@@ -255,18 +242,19 @@ def sample_rows(out_ptr, x_ptr, temperature_ptr, top_k_ptr, top_p_ptr, x_stride,
         inverse = tl.where(temperature > 1e-20, 1.0 / temperature, 0.0)
         k = row_value(top_k_ptr, row, 0)
         p = row_value(top_p_ptr, row, 1.0)
-        maxima = tl.full([PARTS, LENGTH], float("-inf"), tl.float32)
-        for start in range(0, cols, PARTS * LENGTH):
-            x, _ = load_parts(x_row, start, LENGTH, cols, PARTS, LENGTH)
-            maxima = tl.maximum(maxima, x)
-        top = tl.max(maxima)
+        maxima = tl.full([LENGTH], float("-inf"), tl.float32)
+        for start in range(0, cols, LENGTH):
+            maxima = tl.maximum(maxima, load_piece(x_row, start, cols, LENGTH))
+        top = tl.max(maxima, axis=0)
         first = row.to(tl.int64) * cols
-        count = FEW + 1
-        if top_k_ptr is not None:
+        if top_k_ptr is not None and FEW > 0:
+            count = FEW + 1
             if (k > 0) & (k <= FEW) & (k < cols):
-                count = leave_few(few_ptr, places_ptr, x_row, maxima, cols, k, PARTS, LENGTH, FEW)
-        if count <= FEW:
-            token = token_of_few(few_ptr, places_ptr, count, top, inverse, k, p, seed, first, FEW)
+                count = leave_few(few_ptr, places_ptr, x_row, maxima, cols, k, LENGTH, FEW)
+            if count <= FEW:
+                token = token_of_few(few_ptr, places_ptr, count, top, inverse, k, p, seed, first, FEW)
+            else:
+                token = token_of_all(x_row, cols, top, inverse, k, p, seed, first, LOW, PIECE, WHOLE)
         else:
             token = token_of_all(x_row, cols, top, inverse, k, p, seed, first, LOW, PIECE, WHOLE)
         token = tl.where((top > float("-inf")) & (top < float("inf")), token, -1)
