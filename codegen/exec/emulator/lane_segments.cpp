@@ -46,17 +46,38 @@ bool travels(const Type* type) {
 /// Bytes of a lane's value among those of its warp; a power of two.
 unsigned bytes_of(const Type* type) { return (unsigned(type->getPrimitiveSizeInBits()) + 7) / 8; }
 
-/// A function of its operands alone: what the lane computes another may compute for it.
-bool only_computes(const Instruction& i) {
-  if (!travels(i.getType())) return false;
-  for (const Value* operand : i.operands())
-    if (!travels(operand->getType()) && !llvm::isa<llvm::Function>(operand)) return false;
-  if (const auto* call = llvm::dyn_cast<CallInst>(&i)) {
-    const lower::HwInfo* info = hw_of(call);
-    if (info) return info->effects == lower::Pure && call->arg_size() > 0;
-    return llvm::isa<llvm::IntrinsicInst>(i) && call->doesNotAccessMemory() && !call->isConvergent() &&
-           call->willReturn();
+/// Vectors of these are computed as the numbers are; those of 16 bits, and conversions to integers, may not be.
+bool exact(const Type* type) { return type->isIntegerTy() || type->isFloatTy() || type->isDoubleTy(); }
+
+/// Its results and operands have one type, of which it exists as vectors.
+bool is_plain_intrinsic(const Instruction& i) {
+  const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+  if (!call || !exact(i.getType())) return false;
+  switch (call->getIntrinsicID()) {
+    case llvm::Intrinsic::fma:
+    case llvm::Intrinsic::fabs:
+    case llvm::Intrinsic::minnum:
+    case llvm::Intrinsic::maxnum:
+    case llvm::Intrinsic::minimum:
+    case llvm::Intrinsic::maximum:
+    case llvm::Intrinsic::smin:
+    case llvm::Intrinsic::smax:
+    case llvm::Intrinsic::umin:
+    case llvm::Intrinsic::umax:
+      return true;
+    default:
+      return false;
   }
+}
+
+/// A function of its operands alone, of which there are vector instructions: what the lane computes another may compute
+/// for it.
+bool only_computes(const Instruction& i) {
+  if (llvm::isa<CallInst>(i)) return is_plain_intrinsic(i);
+  if (llvm::isa<llvm::FPToSIInst, llvm::FPToUIInst>(i) || !travels(i.getType()) || !exact(i.getType())) return false;
+  if (i.isIntDivRem() || i.getOpcode() == Instruction::FRem) return false;
+  for (const Value* operand : i.operands())
+    if (!travels(operand->getType()) || !exact(operand->getType())) return false;
   return llvm::isa<llvm::BinaryOperator, llvm::UnaryOperator, llvm::CastInst, llvm::CmpInst, llvm::SelectInst>(i);
 }
 
@@ -223,34 +244,6 @@ class SegmentCode {
     return array_;
   }
 
-  /// Vectors of these are computed as the numbers are; those of 16 bits, and conversions to integers, may not be.
-  static bool exact(const Type* type) { return type->isIntegerTy() || type->isFloatTy() || type->isDoubleTy(); }
-  static bool has_vector_form(const Instruction& i) {
-    if (llvm::isa<CallInst, llvm::FPToSIInst, llvm::FPToUIInst>(i) || !exact(i.getType())) return false;
-    if (i.isIntDivRem() || i.getOpcode() == Instruction::FRem) return false;
-    return llvm::all_of(i.operands(), [](const Value* operand) { return exact(operand->getType()); });
-  }
-  /// Its results and operands have one type, of which it exists as vectors.
-  static bool is_plain_intrinsic(const Instruction& i) {
-    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-    if (!call || !exact(i.getType())) return false;
-    switch (call->getIntrinsicID()) {
-      case llvm::Intrinsic::fma:
-      case llvm::Intrinsic::fabs:
-      case llvm::Intrinsic::minnum:
-      case llvm::Intrinsic::maxnum:
-      case llvm::Intrinsic::minimum:
-      case llvm::Intrinsic::maximum:
-      case llvm::Intrinsic::smin:
-      case llvm::Intrinsic::smax:
-      case llvm::Intrinsic::umin:
-      case llvm::Intrinsic::umax:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   Value* compute(llvm::IRBuilder<>& b, const Instruction& i) {
     llvm::SmallVector<Value*> operands;
     if (is_plain_intrinsic(i)) {
@@ -260,7 +253,6 @@ class SegmentCode {
       llvm::cast<Instruction>(result)->copyIRFlags(&i);
       return result;
     }
-    if (!has_vector_form(i)) return compute_by_lanes(b, i);
     for (Value* operand : i.operands()) operands.push_back(vector(b, operand));
     Value* result = nullptr;
     if (auto* cast = llvm::dyn_cast<llvm::CastInst>(&i))
@@ -275,18 +267,6 @@ class SegmentCode {
       result = b.CreateBinOp(llvm::Instruction::BinaryOps(i.getOpcode()), operands[0], operands[1]);
     if (auto* made = llvm::dyn_cast<Instruction>(result)) made->copyIRFlags(&i);
     return result;
-  }
-
-  Value* compute_by_lanes(llvm::IRBuilder<>& b, const Instruction& i) {
-    Value* all = llvm::PoisonValue::get(vector_of(i.getType()));
-    for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      Instruction* copy = i.clone();
-      for (llvm::Use& operand : copy->operands())
-        if (!llvm::isa<llvm::Constant>(operand)) operand.set(b.CreateExtractElement(vector(b, operand), lane));
-      copy->setDebugLoc({});
-      all = b.CreateInsertElement(all, b.Insert(copy), lane);
-    }
-    return all;
   }
 
   llvm::LLVMContext& context_;

@@ -80,7 +80,10 @@ Fiber* Worker::pop() {
     }
     std::swap(ready_[head_ & ready_mask_], ready_[best & ready_mask_]);
   }
-  return ready_[head_++ & ready_mask_];
+  Fiber* next = ready_[head_++ & ready_mask_];
+  // By the time that a fiber's turn comes again, its stack has often left the nearest cache.
+  if (head_ != tail_) __builtin_prefetch(ready_[head_ & ready_mask_]->context);
+  return next;
 }
 
 void Worker::go_on() {
