@@ -427,6 +427,25 @@ class Library(unittest.TestCase):
             for how in self.LOSSES:
                 self.cross_entropy(shape, kind, launch, how)
 
+    def test_cross_entropy_of_rows_that_begin_anywhere(self):
+        """Their tiles begin at multiples of 16 bytes, before the first column."""
+
+        def test(shape, kind):
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, kernels.cross_entropy, how)
+
+        self.over(test, [(9, 1025), (3, 2051), (2, 70001)])
+        text = tegula.load(str(SOURCE / "kernels" / "cross_entropy.py"))["cross_entropy"]
+        for shape, kind, piece in ((5, 1025), "f32", 256), ((5, 2047), "bf16", 2048), ((3, 2049), "f16", 512):
+
+            def launch(losses, logits, targets, lse, smoothing=0.0, z_loss=0.0, cap=0.0, mean=False):
+                rows, cols = shape
+                text[(2,)](losses, logits, targets, lse, cols, rows, cols, -100, smoothing, z_loss, cap, 1.0, 2, None, 0, MEAN=mean,
+                           GRADIENT=True, ROWS=1, PIECE=piece, PROGRAMS=1, STAGES=1, num_warps=2)
+
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, launch, how)
+
     def test_cross_entropy_gradient(self):
         x, targets, how = normal((3, 7)), np.array([2, 6, 0]), dict(smoothing=0.2, z_loss=0.05, cap=4.0)
         losses = empty(3)
