@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the kernels of compare_kernels.py by Triton and by Tegula and compares their results.
+"""Runs the kernels of compare_values.py and compare_language.py by Triton and by Tegula and compares their results.
 
     bench/compare_triton.py --tegula build/release/tegula                       # Triton on the GPU, or its interpreter
     bench/compare_triton.py --record expected.npz                               # where Triton has a GPU: its results alone
@@ -11,6 +11,7 @@ float arguments): what it cannot tell is left out there and counted. Exits with 
 
 import argparse
 import dataclasses
+import importlib
 import os
 import pathlib
 import subprocess
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
+KERNEL_FILES = {name: (HERE / f"{name}.py").read_text() for name in ("compare_values", "compare_language")}
 N = 32
 UNWRITTEN = -0x123456789
 CODES = ["unwritten", "i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"]
@@ -259,7 +261,7 @@ class HostArray:
         return self.array.data.ctypes.data
 
 
-def run_interpreted(kernels, case, arrays):
+def run_interpreted(case, arrays):
     from triton.runtime import interpreter
 
     # The arguments are already where the interpreter reads them: nothing to copy.
@@ -277,27 +279,32 @@ def run_interpreted(kernels, case, arrays):
     interpreter._implicit_cvt = convert_array
     try:
         hosts = {k: HostArray(v) for k, v in arrays.items()}
-        launch(kernels, case, hosts)
+        launch(case, hosts)
     finally:
         interpreter._implicit_cvt = convert
 
 
-def run_on_gpu(kernels, case, arrays):
+def run_on_gpu(case, arrays):
     import torch
     names = {"i1": torch.bool, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
     tensors = {}
     for k, v in arrays.items():
         dtype = names[v.type] if v.type in names else getattr(torch, np.dtype(NUMPY[v.type]).name)
         tensors[k] = torch.from_numpy(v.data.view(np.uint8)).cuda().view(dtype)
-    launch(kernels, case, tensors)
+    launch(case, tensors)
     torch.cuda.synchronize()
     for k, v in arrays.items():
         v.data = tensors[k].view(torch.uint8).cpu().numpy().view(v.data.dtype)
 
 
-def launch(kernels, case, arrays):
+def module_of(case):
+    """The name of the module that defines the kernel of a case."""
+    return next(name for name, text in KERNEL_FILES.items() if f"\ndef {case.kernel}(" in text)
+
+
+def launch(case, arrays):
     import triton.language as tl
-    kernel = getattr(kernels, case.kernel)
+    kernel = getattr(importlib.import_module(module_of(case)), case.kernel)
     args = {**{k: v for k, v in case.args.items() if not isinstance(v, Array)}, **arrays}
     for k, v in case.constexprs.items():
         args[k] = getattr(tl, v[3:]) if isinstance(v, str) and v.startswith("tl.") else v
@@ -309,7 +316,7 @@ def launch(kernels, case, arrays):
 
 def run_tegula(options, case, arrays):
     with tempfile.TemporaryDirectory() as folder:
-        command = [options.tegula, "run", f"{HERE / 'compare_kernels.py'}::{case.kernel}"]
+        command = [options.tegula, "run", f"{HERE / module_of(case)}.py::{case.kernel}"]
         command += ["--grid", ",".join(map(str, case.grid))]
         if options.device:
             command += ["--device", options.device]
@@ -405,7 +412,6 @@ def main():
             os.environ["TRITON_INTERPRET"] = "1"
         sys.dont_write_bytecode = True
         sys.path.insert(0, str(HERE))
-        import compare_kernels as kernels
     source = f"results in {options.expected}" if options.expected else "Triton on the GPU" if on_gpu else "Triton's interpreter"
     exact = on_gpu or recorded is not None
 
@@ -420,10 +426,10 @@ def main():
             for k, v in arrays.items():
                 v.data = recorded[f"{case.name}:{k}"]
         elif on_gpu:
-            run_on_gpu(kernels, case, arrays)
+            run_on_gpu(case, arrays)
         elif case.interpreter != "nothing":
             with np.errstate(all="ignore"):
-                run_interpreted(kernels, case, arrays)
+                run_interpreted(case, arrays)
         return arrays
 
     def attempt(function, case):

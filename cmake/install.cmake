@@ -37,9 +37,10 @@ endforeach()
 install(FILES bindings/tegula_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 if(TEGULA_COMPILER)
   install(FILES bindings/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
-  install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
-
-  install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels FILES_MATCHING PATTERN "*.py")
+  install(DIRECTORY bindings/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python
+    FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
+  install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/kernels
+    FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
@@ -87,7 +88,8 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_STRIP_FILES ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6 (>= 12), libgcc-s1")
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # by dpkg-shlibdeps: the versions of libc and libstdc++ that the libraries were linked with
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++")
   include(CPack)
 endif()

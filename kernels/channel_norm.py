@@ -25,12 +25,20 @@ def configs():
     return found
 
 
+def group_configs():
+    """With clusters for large groups: as few are under way at a time as the second-level cache keeps."""
+    found = configs()
+    for block, warps, blocks in [(65536, 16, 8), (32768, 8, 8), (32768, 16, 4), (16384, 16, 2)]:
+        found.append(triton.Config({"BLOCK": block}, num_warps=warps, num_ctas=blocks))
+    return found
+
+
 def fitting_groups(configs, named_args, **kwargs):
     """Blocks that a group, or the first 4096 elements of it, fills to more than a half."""
     elements = named_args["channels"] // named_args["groups"] * named_args["spatial"]
     kept = [c for c in configs if c.kwargs["BLOCK"] < 2 * elements]
     if len(kept) == 0:
-        return configs[-1:]
+        return [c for c in configs if c.kwargs["BLOCK"] == 64]
     return kept
 
 
@@ -86,7 +94,7 @@ def statistics(x_group, residual_group, first, each, spatial, x_stride, residual
     return mean, tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
 
 
-@triton.autotune(configs=configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
+@triton.autotune(configs=group_configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
 @triton.jit
 def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
                residual_stride, residual_stride_1, sum_stride, sum_stride_1, scale_ptr, scales_ptr, scales_stride, batch, channels,

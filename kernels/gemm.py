@@ -118,16 +118,20 @@ def configs():
         (96, 128, 64, 8, 5), (160, 128, 64, 8, 5), (192, 128, 64, 8, 4)
     ]:
         found.append(tile(m, n, k, warps, stages, 8, 0, 0, True))
+    # Of very few rows: measured best on an H200 at 8 x 14336 x 8192 and at 16 x 11008 x 4096.
+    for n, k, stages in [(64, 256, 3), (128, 64, 5)]:
+        found.append(tile(16, n, k, 4, stages, 8, 2, 0, True))
     return found
 
 
-# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed.
-DIVIDED = [(16, 64, 128, 4, 4, True), (16, 128, 64, 4, 5, True), (32, 64, 128, 4, 4, True), (32, 128, 64, 4, 5, True),
-           (48, 64, 128, 4, 4, True), (48, 128, 64, 4, 5, True), (64, 64, 64, 4, 8, False), (64, 64, 128, 4, 6, False),
-           (64, 128, 128, 8, 3, False), (64, 256, 64, 8, 4, False), (96, 64, 128, 4, 4, True), (96, 64, 64, 4, 8, True),
-           (96, 128, 64, 8, 5, True), (128, 64, 128, 8, 3, False), (128, 128, 32, 8, 6, False), (128, 128, 64, 4, 6, False),
-           (128, 128, 64, 8, 6, False), (128, 256, 64, 8, 3, False), (160, 128, 64, 8, 5, True), (192, 128, 64, 8, 4, True),
-           (256, 128, 64, 8, 3, True)]
+# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed, blocks that share the tile.
+DIVIDED = [(16, 64, 128, 4, 4, True, 1), (16, 128, 64, 4, 5, True, 1), (32, 64, 128, 4, 4, True, 1), (32, 128, 64, 4, 5, True, 1),
+           (48, 64, 128, 4, 4, True, 1), (48, 128, 64, 4, 5, True, 1), (64, 64, 64, 4, 8, False, 1), (64, 64, 128, 4, 6, False, 1),
+           (64, 128, 128, 8, 3, False, 1), (64, 256, 64, 8, 4, False, 1), (96, 64, 128, 4, 4, True, 1), (96, 64, 64, 4, 8, True, 1),
+           (96, 128, 64, 8, 5, True, 1), (128, 64, 128, 8, 3, False, 1), (128, 128, 32, 8, 6, False, 1), (128, 128, 64, 4, 6, False, 1),
+           (128, 128, 64, 8, 6, False, 1), (128, 256, 64, 8, 3, False, 1), (160, 128, 64, 8, 5, True, 1), (192, 128, 64, 8, 4, True, 1),
+           (256, 128, 64, 8, 3, True, 1), (112, 256, 64, 8, 6, True, 2), (160, 256, 64, 8, 5, True, 2), (192, 256, 64, 8, 4, True, 2),
+           (208, 256, 64, 8, 4, True, 2), (256, 256, 64, 8, 3, False, 2)]
 # Tiles whose shares of K are added up in clusters: rows, columns, K-step, warps, stages, transposed.
 SHARED = [(64, 128, 128, 4, 4, False), (64, 128, 64, 4, 8, False), (64, 256, 64, 8, 4, False), (128, 128, 64, 8, 6, False),
           (128, 128, 64, 4, 6, False), (128, 256, 64, 8, 4, False), (192, 128, 64, 8, 4, True)]
@@ -146,17 +150,17 @@ def row_class(M):
 
 
 def divided(M, N, K):
-    """Configurations with each tile divided so that every multiprocessor has a program."""
+    """Configurations with each tile divided so that every multiprocessor has a block."""
     found = []
     rows = row_class(M)
-    for m, n, k, warps, stages, swap in DIVIDED:
+    for m, n, k, warps, stages, swap, blocks in DIVIDED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
-        splits = min(PROCESSORS // tiles, K // (2 * k))
+        splits = min(PROCESSORS // (blocks * tiles), K // (2 * k))
         if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
             parts = min(16, m & -m)
             while parts > splits:
                 parts = parts // 2
-            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap))
+            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap, blocks=blocks))
     return found
 
 
@@ -188,33 +192,49 @@ def streamed(M, N, K):
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
 # programs.
-OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1)]
+OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1),
+                 (128, 256, 64, 4, 5, 8, 0)]
 
 
 def of_two_blocks(M, N, stride_a, stride_b):
     """Where rows of A or B do not begin at multiples of 128 bytes, so that what is read of them lies in more lines of the L2 cache
     than it fills. The strides are those along rows or along columns that are not 1."""
     found = []
-    if M >= 512 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
+    if M > 128 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
         for m, n, k, warps, stages, group, programs in OF_TWO_BLOCKS:
-            found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
+            if m == 128 or M >= 512 or programs == 0:
+                found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
     return found
 
 
-def adapted(M, N):
-    """The transposed product of as many rows as leave least of the last round of tiles unused: any multiple of 16, since its
-    instructions take any number of rows. A tile costs about as much as 24 rows more."""
+def best_extent(across, along, width, least, more):
+    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on,
+    since the instructions take any number of columns of B. A tile takes about the time of its extent and `more`."""
     best = 0
-    least = 0
-    for m in range(80, 257, 16):
-        time = triton.cdiv(triton.cdiv(M, m) * triton.cdiv(N, 128), PROCESSORS) * (m + 24)
-        if best == 0 or time < least:
-            best = m
-            least = time
-    stages = min(6, 180000 // (128 * (best + 128)))
-    found = [tile(best, 128, 64, 8, stages, 8, 0, 0, True)]
-    if triton.cdiv(M, best) * triton.cdiv(N, 128) > PROCESSORS:
-        found.append(tile(best, 128, 64, 8, max(2, stages - 1), 8, 1, 0, True))
+    shortest = 0
+    for extent in range(least, 257, 16):
+        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + more)
+        if best == 0 or time < shortest:
+            best = extent
+            shortest = time
+    return best
+
+
+def adapted(M, N):
+    """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
+    makes less to read: transposed tiles then have more rows, so that the columns of B are read less often."""
+    found = []
+    for blocks, more in [(1, 24), (2, 64)]:
+        rows = best_extent(N, M, 128, 80, more)
+        stages = min(6, 180000 // (128 * (rows + 128)))
+        found.append(tile(rows, 128 * blocks, 64, 8, stages, 8, 0, 0, True, blocks=blocks))
+        if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(rows, 128 * blocks, 64, 8, max(2, stages - 1), 8, 1, 0, True, blocks=blocks))
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (256, 8, 2), (256, 8, 1)]:
+        wide = m // blocks
+        columns = best_extent(M, N, wide, 64, 24)
+        if m < 2 * M and wide * columns <= 49152:
+            found.append(tile(m, columns, 64, warps, max(2, min(6, 220000 // (128 * (wide + columns)))), 8, 0, blocks=blocks))
     return found
 
 

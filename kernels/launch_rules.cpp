@@ -51,6 +51,18 @@ Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
 
 Grid each_row_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("rows"))}; }
 
+constexpr int64_t kSamplers = 16;  // programs of sample.py for each multiprocessor at most
+
+Grid sampled_rows_grid(const BoundCall& call, const Config&, int num_sms) {
+  return {unsigned(std::min(call.extent("rows"), kSamplers * num_sms))};
+}
+
+// Some logits and their columns of each program.
+size_t sampled_rows_bytes(const BoundCall& call, int num_sms) {
+  constexpr int64_t kFew = 1024;  // FEW of sample.py at most
+  return size_t(sampled_rows_grid(call, {}, num_sms).x) * 2 * kFew * sizeof(float);
+}
+
 Grid groups_of_channels_grid(const BoundCall& call, const Config&, int) {
   const int64_t groups = call.integer("groups"), channels = call.extent("channels");
   if (groups < 1 || channels % groups)
@@ -154,7 +166,12 @@ Grid tokens_grid(const BoundCall& call, const Config& config, int) {
 
 Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("chunks"))}; }
 
-size_t chunks_bytes(const BoundCall& call, int) { return size_t(call.extent("chunks")) * sizeof(float); }
+Grid chunk_sums_grid(const BoundCall& call, const Config&, int num_sms) {
+  constexpr int64_t kTogether = 4;  // TOGETHER of square_sums
+  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("chunks"), kTogether), 1, 4 * num_sms))};
+}
+
+size_t chunk_sums_bytes(const BoundCall&, int num_sms) { return size_t(4 * num_sms) * sizeof(float); }
 
 // Checks how many elements a row of numbers of 8 or 4 bits has.
 void check_width(const BoundCall& call, const char* operand, const char* dim) {
@@ -239,10 +256,6 @@ size_t topk_bytes(const BoundCall& call, int num_sms) {
   const int64_t k = call.extent("k"), kept = int64_t(std::bit_ceil(uint64_t(k)));
   const int64_t room = k <= kMostSelected ? 4 * std::max<int64_t>(32, kept) : 0;
   return size_t(num_sms * (kProgramsOfRow * room + kPartsOfRows * kept)) * sizeof(int64_t);
-}
-
-Grid rows_and_columns_grid(const BoundCall& call, const Config& config, int) {
-  return {unsigned(call.extent("rows") * ceil_div(call.extent("cols"), config["COLS"]))};
 }
 
 int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {
@@ -339,7 +352,7 @@ namespace rules {
 const LaunchRule tiles{tiles_grid, nullptr, check_quantised_result};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
-const LaunchRule each_row{each_row_grid};
+const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
@@ -348,7 +361,7 @@ const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes}
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
 const LaunchRule tokens{tokens_grid};
-const LaunchRule chunks{chunks_grid, chunks_bytes};
+const LaunchRule chunks{chunks_grid}, chunk_sums{chunk_sums_grid, chunk_sums_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
 const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
@@ -356,7 +369,6 @@ const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
-const LaunchRule rows_and_columns{rows_and_columns_grid};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
 const LaunchRule convolution{convolution_grid, nullptr, check_convolution};

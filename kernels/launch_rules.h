@@ -27,8 +27,10 @@ extern const LaunchRule tiles;
 /// COLS elements.
 extern const LaunchRule elements;
 
-/// A program for each ROWS rows; for each row.
-extern const LaunchRule row_tiles, each_row;
+/// A program for each ROWS rows.
+extern const LaunchRule row_tiles;
+/// A program for each row, up to a number for each multiprocessor; each leaves some logits and their columns.
+extern const LaunchRule sampled_rows;
 
 /// A program for each of the operand `groups`' groups of each image, the columns of `scales` if that is there; for each
 /// BLOCK elements of each channel of each image.
@@ -52,8 +54,8 @@ extern const LaunchRule column_statistics;
 /// A program for each TOKENS tokens.
 extern const LaunchRule tokens;
 
-/// A program for each row of operand `chunks`; each leaves a number.
-extern const LaunchRule chunks;
+/// A program for each row of operand `chunks`; four programs a multiprocessor at most, each of which leaves a number.
+extern const LaunchRule chunks, chunk_sums;
 
 /// As `tiles`, of numbers with scales: they check that results and scales have room for all of x.
 extern const LaunchRule quantised, quantised_groups, dequantised;
@@ -64,8 +66,6 @@ extern const LaunchRule counted, numbers;
 extern const LaunchRule sorted_rows;
 /// Some programs for each row, each of which leaves `k` elements.
 extern const LaunchRule topk_rows;
-/// A program for COLS columns of each row.
-extern const LaunchRule rows_and_columns;
 
 /// A program for each tile of BLOCK_M x BLOCK_N of each product of a batch.
 extern const LaunchRule batched_products;

@@ -21,7 +21,7 @@ columns taken, programs that are through.
 import triton
 import triton.language as tl
 
-from tiles import SHARED_PIECES, extent, inside, load_vector, shares_pieces
+from tiles import SHARED_PIECES, extent, inside, load_vector, shares_pieces, sums_of_rows
 
 
 def configs():
@@ -76,7 +76,7 @@ def fitting(configs, named_args, **kwargs):
         elif config.kwargs["PIECE"] > 0:
             if cols >= 8192:
                 kept.append(config)
-        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas:
+        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas // config.kwargs["PROGRAMS"]:
             continue
         elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
             kept.append(config)
@@ -114,7 +114,8 @@ def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, c
 
 @triton.jit
 def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr):
-    """What follows when a program has left its sums: few programs take WIDE columns at a time."""
+    """What follows when a program has left its sums: few programs take WIDE columns at a time, and more than COLS if there are
+    not enough for one group each."""
     programs = tl.num_programs(0)
     tl.debug_barrier()
     done = tl.atomic_add(counters_ptr + 1, 1) + 1
@@ -124,6 +125,8 @@ def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COL
     if done == programs:
         if programs <= 16:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1, WIDE)
+        elif programs * COLS < cols:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1024 // COLS, 4 * COLS)
         else:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 4096 // COLS, COLS)
     if tl.atomic_add(counters_ptr + 3, 1) == programs - 1:
@@ -159,11 +162,13 @@ def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, ma
     mean = 0.0
     mean_g = 0.0
     if CENTER:
-        mean = (tl.sum(x, axis=1) / cols)[:, None]
-        mean_g = (tl.sum(g, axis=1) / cols)[:, None]
+        total, total_g = sums_of_rows(x, g)
+        mean = total / cols
+        mean_g = total_g / cols
         x = tl.where(mask, x - mean, 0.0)
-    r = tl.rsqrt(tl.sum(x * x, axis=1) / cols + eps)[:, None]
-    along = (tl.sum(g * x, axis=1) / cols)[:, None] * r
+    squares, products = sums_of_rows(x * x, g * x)
+    r = tl.rsqrt(squares / cols + eps)
+    along = products / cols * r
     if RELOAD:
         tl.debug_barrier()
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
@@ -207,8 +212,9 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
             total += x
             total_g += g
-        mean = (tl.sum(total, axis=1) / cols)[:, None]
-        mean_g = (tl.sum(total_g, axis=1) / cols)[:, None]
+        total, total_g = sums_of_rows(total, total_g)
+        mean = total / cols
+        mean_g = total_g / cols
     squares = tl.zeros([1, PIECE], tl.float32)
     products = tl.zeros([1, PIECE], tl.float32)
     for start in range(0, cols, PIECE):
@@ -219,8 +225,9 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             x = tl.where(col < cols, x - mean, 0.0)
         squares += x * x
         products += g * x
-    r = tl.rsqrt(tl.sum(squares, axis=1) / cols + eps)[:, None]
-    along = (tl.sum(products, axis=1) / cols)[:, None] * r
+    squares, products = sums_of_rows(squares, products)
+    r = tl.rsqrt(squares / cols + eps)
+    along = products / cols * r
     for start in range(0, cols, PIECE):
         col = start + tl.arange(0, PIECE)[None, :]
         mask = col < cols

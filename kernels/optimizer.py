@@ -129,16 +129,22 @@ def sgd(table_ptr, chunks_ptr, sizes_ptr, clip_ptr, tensors, rate, momentum, dam
 
 
 @triton.jit
-def square_sums(table_ptr, chunks_ptr, sizes_ptr, norm_ptr, clip_ptr, most, tensors, partials_ptr, counters_ptr,
-                GRADIENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr = 1024):
-    """norm[0] = the Euclidean norm of all gradients, and clip[0] = min(1, most / (norm + 1e-6)). Each program leaves the
-    sum of its squares; the last one adds them up in order."""
-    tensor, first, left = chunk_of(chunks_ptr, sizes_ptr, CHUNK)
-    at = tl.arange(0, CHUNK)
-    g_ptr = array(table_ptr, tensors + tensor, GRADIENT, ALIGNED) + first + at
-    g = tl.load(g_ptr, mask=at < left, other=0.0).to(tl.float32)
-    tl.store(partials_ptr + tl.program_id(0), tl.sum(g * g, axis=0))
+def square_sums(table_ptr, chunks_ptr, sizes_ptr, norm_ptr, clip_ptr, most, tensors, chunks, partials_ptr, counters_ptr,
+                GRADIENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr = 1024, TOGETHER: tl.constexpr = 4):
+    """norm[0] = the Euclidean norm of all gradients, and clip[0] = min(1, most / (norm + 1e-6)). A program takes TOGETHER chunks
+    at a time, and leaves the sum of their squares; the last one adds them up in order."""
     programs = tl.num_programs(0)
+    at = tl.arange(0, CHUNK)[None, :]
+    squares = tl.zeros([TOGETHER, CHUNK], tl.float32)
+    for start in range(tl.program_id(0) * TOGETHER, chunks, programs * TOGETHER):
+        chunk = start + tl.arange(0, TOGETHER)
+        tensor = tl.load(chunks_ptr + 2 * chunk, mask=chunk < chunks, other=0)
+        first = tl.load(chunks_ptr + 2 * chunk + 1, mask=chunk < chunks, other=0).to(tl.int64) * CHUNK
+        left = tl.where(chunk < chunks, tl.load(sizes_ptr + tensor) - first, 0)
+        g_ptr = (array(table_ptr, tensors + tensor, GRADIENT, ALIGNED) + first)[:, None] + at
+        g = tl.load(g_ptr, mask=at < left[:, None], other=0.0).to(tl.float32)
+        squares += g * g
+    tl.store(partials_ptr + tl.program_id(0), tl.sum(squares))
     if tl.atomic_add(counters_ptr, 1) == programs - 1:
         total = tl.zeros([4096], tl.float32)
         for start in range(0, programs, 4096):

@@ -42,14 +42,17 @@ void embedding(Device& device, Matrix<T> out, MatrixIn<T> table, Vector<Index> i
 /// With `accumulate` the sum is added to what stands there. No atomics: the same in every run. Indices outside of the
 /// table are left out. `Out`: T or float.
 ///
-/// Traffic: dout once, and the rows that are named; each program reads the indices ahead of its own.
+/// More than 1024 rows are sorted by their indices first, in launches of their own.
+///
+/// Traffic: dout once, and the rows that are named.
 template <Floating Out, Floating T, std::signed_integral Index>
 void embedding_backward(Device& device, Matrix<Out> dtable, Matrix<T> dout, Vector<Index> index,
                         bool accumulate = false, StreamHandle stream = nullptr) {
   run<EntryId::embedding_backward>(device, stream, dtable, dout, index, accumulate);
 }
 
-/// table[index[t]] += x[t] by atomics of the table's type, in any order. Indices outside of the table are left out.
+/// table[index[t]] += x[t], in any order. Indices outside of the table are left out. Up to 2^23 elements of x are added
+/// by atomics of the table's type; more are sorted by index, as in embedding_backward, and added up in fp32.
 template <Floating Out, Floating T, std::signed_integral Index>
 void index_add(Device& device, Matrix<Out> table, Matrix<T> x, Vector<Index> index, StreamHandle stream = nullptr) {
   run<EntryId::index_add>(device, stream, table, x, index);

@@ -65,6 +65,10 @@ def column_configs():
             for stages in [1, 2]:
                 how = {"ROWS": rows, "COLS": cols, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
+    for rows, cols, warps in [(128, 64, 4), (128, 64, 8), (256, 64, 8), (256, 32, 4), (256, 32, 8), (128, 128, 8), (64, 64, 8)]:
+        for stages in [1, 2]:
+            how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 2, "STAGES": stages}
+            found.append(triton.Config(how, num_warps=warps))
     for rows, cols, warps in [(1, 1024, 4), (2, 1024, 4), (1, 2048, 8)]:  # few rows
         how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 8, "STAGES": 1}
         found.append(triton.Config(how, num_warps=warps))

@@ -17,9 +17,10 @@ struct SampleOptions {
 /// to the smallest of those kept are kept too. NaN counts as -infinity; a row whose largest logit is not finite has -1.
 /// The same seed and shape give the same columns in every run.
 ///
-/// Traffic: rows cols sizeof(T) bytes, again from a cache for each search of a row too wide for the registers. No
-/// sorting: thresholds are found bit by bit. Holtzman et al.: The Curious Case of Neural Text Degeneration, 2020;
-/// Gumbel: Statistical Theory of Extreme Values, 1954.
+/// Traffic: rows cols sizeof(T) bytes, again from a cache for each search of a row too wide for the registers. Where
+/// top_k is 1024 at most, and seldom more logits come into question, these alone are sorted; otherwise thresholds are
+/// found bit by bit. Holtzman et al.: The Curious Case of Neural Text Degeneration, 2020; Gumbel: Statistical Theory of
+/// Extreme Values, 1954.
 template <std::signed_integral Index, Floating T>
 void sample_rows(Device& device, Vector<Index> out, Matrix<T> x, int64_t seed, const SampleOptions& options = {},
                  StreamHandle stream = nullptr) {

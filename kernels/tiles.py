@@ -84,6 +84,18 @@ def inside(at, count, EVEN: tl.constexpr):
         return at < count
 
 
+@triton.jit
+def add_pairs(a, b, c, d):
+    return a + c, b + d
+
+
+@triton.jit
+def sums_of_rows(x, y):
+    """The sums of two tiles' rows, as columns: the warps meet once for both."""
+    of_x, of_y = tl.reduce((x, y), 1, add_pairs)
+    return of_x[:, None], of_y[:, None]
+
+
 # ---- Rows divided over the warps of a cluster's blocks: tiles of PARTS blocks x steps x WARPS warps x elements. What a
 # warp holds is reduced without a barrier; one exchange of all blocks then joins the results of the warps.
 

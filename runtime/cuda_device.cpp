@@ -75,6 +75,8 @@ class CudaKernel final : public LoadedKernel {
   decltype(Driver::ctx_get_current.function) get_current_;
   cuda::Context context_;
   cuda::Function function_ = nullptr;
+  cuda::Function function_of_many_ = nullptr;  // of launches of more programs than few_programs_
+  uint64_t few_programs_;
   unsigned threads_;
   unsigned shared_bytes_;
   std::unique_ptr<CudaTensorMaps> maps_;  // null: the code takes none
@@ -426,6 +428,7 @@ CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module modul
       blocks_(unsigned(image.num_ctas)),
       get_current_(device.driver().ctx_get_current.function),
       context_(device.context()),
+      few_programs_(image.few_programs ? uint64_t(image.few_programs) : std::numeric_limits<uint64_t>::max()),
       threads_(unsigned(image.threads())),
       shared_bytes_(unsigned(image.shared_bytes)),
       maps_(image.tensor_maps.empty() ? nullptr : std::make_unique<CudaTensorMaps>(device.driver(), image.tensor_maps)),
@@ -438,9 +441,15 @@ CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module modul
     driver.module_unload(module_);
     driver.fail(symbol, result, fmt::format("kernel '{}'", image_.kernel));
   };
-  checked(driver.module_get_function.symbol, driver.module_get_function(&function_, module_, image_.kernel.c_str()));
-  // Code may be loaded as late as the first launch, which a capture of that launch would not survive.
-  if (driver.func_load) checked(driver.func_load.symbol, driver.func_load(function_));
+  auto entry = [&](const std::string& name) {
+    cuda::Function function = nullptr;
+    checked(driver.module_get_function.symbol, driver.module_get_function(&function, module_, name.c_str()));
+    // Code may be loaded as late as the first launch, which a capture of that launch would not survive.
+    if (driver.func_load) checked(driver.func_load.symbol, driver.func_load(function));
+    return function;
+  };
+  function_ = entry(image_.kernel);
+  if (image_.few_programs) function_of_many_ = entry(entry_of_many(image_.kernel));
   auto attribute = [&](cuda::FunctionAttribute which) {
     int value = 0;
     checked(driver.func_get_attribute.symbol, driver.func_get_attribute(&value, which, function_));
@@ -448,13 +457,13 @@ CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module modul
   };
   if (image_.registers < 0) image_.registers = attribute(cuda::FunctionAttribute::NumRegs);
   if (image_.spill_bytes < 0) image_.spill_bytes = attribute(cuda::FunctionAttribute::LocalSizeBytes);
+  auto set = [&](cuda::FunctionAttribute which, int value) {
+    for (cuda::Function function : {function_, function_of_many_})
+      if (function) checked(driver.func_set_attribute.symbol, driver.func_set_attribute(function, which, value));
+  };
   if (image_.shared_bytes > kSharedWithoutAsking)
-    checked(driver.func_set_attribute.symbol,
-            driver.func_set_attribute(function_, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
-                                      int(image_.shared_bytes)));
-  if (image_.num_ctas > kPortableBlocks)
-    checked(driver.func_set_attribute.symbol,
-            driver.func_set_attribute(function_, cuda::FunctionAttribute::NonPortableClusterSizeAllowed, 1));
+    set(cuda::FunctionAttribute::MaxDynamicSharedSizeBytes, int(image_.shared_bytes));
+  if (image_.num_ctas > kPortableBlocks) set(cuda::FunctionAttribute::NonPortableClusterSizeAllowed, 1);
   if (blocks_ > 1) {
     int clusters = 0;
     const cuda::LaunchConfig config = config_of({}, nullptr);
@@ -549,12 +558,14 @@ cuda::LaunchConfig CudaKernel::config_of(Grid grid, StreamHandle stream) const {
 void CudaKernel::start(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x > kMostBlocksX / blocks_) [[unlikely]]
     launch_failed(Result::InvalidValue, grid);
+  const bool many = uint64_t(grid.x) * grid.y > few_programs_ / grid.z;
+  const cuda::Function function = many ? function_of_many_ : function_;
   auto start = [&] {
     if (!attributes_.empty()) {
       const cuda::LaunchConfig config = config_of(grid, stream);
-      return launch_kernel_ex_(&config, function_, const_cast<void**>(args), nullptr);
+      return launch_kernel_ex_(&config, function, const_cast<void**>(args), nullptr);
     }
-    return launch_kernel_(function_, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
+    return launch_kernel_(function, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
                           const_cast<void**>(args), nullptr);
   };
   cuda::Context current = nullptr;

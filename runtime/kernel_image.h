@@ -63,6 +63,9 @@ struct Transfer {
   bool operator==(const Transfer&) const;
 };
 
+/// The symbol of KernelImage::few_programs.
+inline std::string entry_of_many(const std::string& kernel) { return kernel + "_of_many_programs"; }
+
 struct KernelImage {
   std::string kernel;                    ///< the user's name of the kernel, and the entry symbol
   std::string target;                    ///< "sm_90a"
@@ -74,13 +77,16 @@ struct KernelImage {
   int num_ctas = 1;    ///< blocks of so many warps run a program together, as a cluster
   int64_t shared_bytes = 0;
   bool dependent_launch = false;  ///< the code waits for earlier kernels itself: a launch may overlap their end
-  bool cooperative = false;       ///< all programs of a launch run at once, or it is refused
-  std::string ptx;                ///< for GPUs; may be empty when cubin is there
-  std::vector<uint8_t> cubin;     ///< what the driver's assembler made of ptx; may be empty
-  std::vector<uint8_t> bitcode;   ///< for the emulator: LLVM bitcode that calls tegula.hw functions
-  std::vector<Loc> sites;         ///< source places that `site` operands of bitcode name
-  int registers = -1;             ///< per thread; -1: not known yet
-  int spill_bytes = -1;           ///< per thread; -1: not known yet
+  /// Launches of more programs take the entry named by entry_of_many(), which does not let the next kernel start before
+  /// this one ends. 0: there is no such entry.
+  int64_t few_programs = 0;
+  bool cooperative = false;      ///< all programs of a launch run at once, or it is refused
+  std::string ptx;               ///< for GPUs; may be empty when cubin is there
+  std::vector<uint8_t> cubin;    ///< what the driver's assembler made of ptx; may be empty
+  std::vector<uint8_t> bitcode;  ///< for the emulator: LLVM bitcode that calls tegula.hw functions
+  std::vector<Loc> sites;        ///< source places that `site` operands of bitcode name
+  int registers = -1;            ///< per thread; -1: not known yet
+  int spill_bytes = -1;          ///< per thread; -1: not known yet
   std::vector<FewerStages> fewer_stages;
   std::vector<ImageAssert> asserts;  ///< by their numbers in the code
   std::vector<Transfer> transfers;

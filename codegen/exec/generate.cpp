@@ -132,6 +132,21 @@ std::string finish_ptx(llvm::Module& module, const Target& target) {
   return emit_ptx(module, *machine);
 }
 
+// Programs of more instructions take longer than to let the next kernel start.
+constexpr unsigned kLongProgram = 2048;
+
+// PTX with a second entry of the kernel that does not let the next one start. A copy of the text: to emit the function
+// again would take half as long as all of the compilation.
+std::string with_entry_of_many(const std::string& ptx, const std::string& kernel) {
+  const std::string head = ".visible .entry ", step = "\tgriddepcontrol.launch_dependents;\n", end_of_entry = "\n}\n";
+  const size_t begin = ptx.find(head + kernel + "("), end = ptx.find(end_of_entry, begin), at = ptx.find(step, begin);
+  TEGULA_CHECK(begin != ptx.npos && end != ptx.npos && at < end, "no entry of '{}' lets another start\n{}", kernel,
+               ptx);
+  const size_t named = begin + head.size() + kernel.size(), behind = end + end_of_entry.size();
+  return ptx.substr(0, behind) + "\n" + head + entry_of_many(kernel) + ptx.substr(named, at - named) +
+         ptx.substr(at + step.size(), behind - at - step.size()) + ptx.substr(behind);
+}
+
 bool has_dots(const ir::Func& func) {
   bool found = false;
   ir::walk(func.body, [&](const ir::Op& op) { found |= ir::is_product(op); });
@@ -196,7 +211,9 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     code.bitcode.assign(bitcode.begin(), bitcode.end());
     return code;
   }
+  if (module.getInstructionCount() < kLongProgram) code.few_programs = lowering.few_programs();
   code.ptx = finish_ptx(module, options.target);
+  if (code.few_programs) code.ptx = with_entry_of_many(code.ptx, func.name);
   stages.done("ptx", [&] { return code.ptx; });
   if (diags.has_errors()) return std::nullopt;
   return code;
@@ -216,6 +233,7 @@ KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode c
   image.num_ctas = func.num_ctas();
   image.shared_bytes = code.shared_bytes;
   image.dependent_launch = code.dependent_launch;
+  image.few_programs = code.few_programs;
   image.ptx = std::move(code.ptx);
   image.bitcode = std::move(code.bitcode);
   image.sites = std::move(code.sites);

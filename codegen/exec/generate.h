@@ -16,6 +16,7 @@ struct GeneratedCode {
   int copy_warps = 0;            ///< beside those of the program
   int64_t shared_bytes = 0;
   bool dependent_launch = false;
+  int64_t few_programs = 0;  ///< as KernelImage::few_programs
   TensorMaps tensor_maps;
   std::vector<Loc> sites;
   std::vector<ImageAssert> asserts;

@@ -5,9 +5,14 @@ namespace tegula::lower {
 
 namespace {
 
-std::string modifiers(const ir::Op& op) {
-  std::string sem = op.get(ir::attr::sem), scope = op.get(ir::attr::scope);
-  return fmt::format(".{}.{}", sem.empty() ? "acq_rel" : sem, scope.empty() ? "gpu" : scope);
+std::string semantics(const ir::Op& op) {
+  const std::string sem = op.get(ir::attr::sem);
+  return sem.empty() ? "acq_rel" : sem;
+}
+
+std::string scope(const ir::Op& op) {
+  const std::string scope = op.get(ir::attr::scope);
+  return scope.empty() ? "gpu" : scope;
 }
 
 /// Whether the operation depends on what a float's bits mean. (Wider floats have no extremes here: their bits do.)
@@ -15,11 +20,13 @@ bool combines_floats(const std::string& kind, const ir::Type& type) {
   return type.is_float() && (kind == "add" || kind == "min" || kind == "max");
 }
 
-/// The row of hw.def for `kind`. Sums depend on the whole type, extremes on the sign; the others move bits.
-std::string row_of(const std::string& kind, const ir::Type& type, bool pair) {
-  const int bits = type.bits();
+/// The row of hw.def for `kind` of `count` elements side by side. Sums depend on the whole type, extremes on the sign;
+/// the others move bits.
+std::string row_of(const std::string& kind, const ir::Type& type, int count) {
+  const int bits = type.bits(), words = count > 1 ? count * bits / 32 : 1;
   if (combines_floats(kind, type))
-    return fmt::format("atom_{}_{}{}", kind, elem_info(type.elem).text, pair ? "x2" : "");
+    return fmt::format("atom_{}_{}{}{}", kind, words > 1 ? fmt::format("v{}", words) : "", elem_info(type.elem).text,
+                       bits == 16 && count > 1 ? "x2" : "");
   if (kind == "add") return fmt::format("atom_add_i{}", bits);
   if (kind == "min" || kind == "max") return fmt::format("atom_{}_{}{}", kind, is_signed(type.elem) ? 's' : 'u', bits);
   return fmt::format("atom_{}_b{}", kind, bits);
@@ -47,15 +54,19 @@ Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner)
 
 }  // namespace
 
+// A thread that works on several elements orders them all by one fence on either side: an operation that orders by
+// itself has a fence of its own on GPUs. What nobody looks at tells nothing of what others did before.
 void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const ir::Value *value = op.operand(1), *mask = op.operand(2), *compare = op.operand(3);
   const ir::Type& type = value->type;
-  const std::string kind = op.get(ir::attr::kind);
-  const bool pair = op.get(ir::attr::vector) == 2 && (type.elem == Elem::F16 || l.target.has(Feature::AtomicBf16));
-  const std::string row = row_of(kind, type, pair), mods = modifiers(op);
+  const std::string kind = op.get(ir::attr::kind), sem = semantics(op);
+  const int n = Lowering::num_registers(type), width = int(op.get(ir::attr::vector));
+  const bool fenced = n > width && sem != "relaxed";
+  const std::string row = row_of(kind, type, width), fence = ".acq_rel." + scope(op);
+  const std::string mods = fmt::format(".{}.{}", fenced ? "relaxed" : sem, scope(op));
   const Regs &pointers = l.get(op.operand(0)), &values = l.get(value);
   llvm::Value* owner = l.is_owner_of_access(op, type.layout.get());
-  const int n = Lowering::num_registers(type), width = pair ? 2 : 1;
+  if (fenced && sem != "acquire") l.hw("fence", {}, fence);
   Regs old(n, nullptr);
   for (int r = 0; r < n; r += width) {
     if (int first = Lowering::canonical_register(type, r); first != r) {
@@ -65,14 +76,18 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
     llvm::Value* p = mask ? l.get(mask)[r] : l.b.getTrue();
     llvm::SmallVector<llvm::Value*> args{pointers[r]};
     if (compare) args.push_back(operand(l, kind, type, l.get(compare)[r]));
-    args.push_back(pair ? l.pack(llvm::ArrayRef(values).slice(r, 2), 32)[0] : operand(l, kind, type, values[r]));
+    if (width > 1)
+      args.append(l.pack(llvm::ArrayRef(values).slice(r, width), 32));
+    else
+      args.push_back(operand(l, kind, type, values[r]));
     args.push_back(owner ? l.b.CreateAnd(owner, p) : p);
     args.push_back(l.site(op.loc));
-    llvm::Value* result = l.hw(row, args, mods);
-    Regs part =
-        pair ? l.unpack({result}, l.element_type(type), 2) : Regs{l.b.CreateBitCast(result, l.element_type(type))};
+    const llvm::SmallVector<llvm::Value*> results = l.results(l.hw(row, args, mods));
+    Regs part = width > 1 ? l.unpack(results, l.element_type(type), width)
+                          : Regs{l.b.CreateBitCast(results[0], l.element_type(type))};
     std::copy(part.begin(), part.end(), old.begin() + r);
   }
+  if (fenced && sem != "release" && l.uses[op.result()]) l.hw("fence", {}, fence);
   if (owner && l.uses[op.result()]) old = share(l, op, old, owner);
   l.set(op.result(), std::move(old));
 }

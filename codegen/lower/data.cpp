@@ -549,21 +549,14 @@ void lower_ExchangeBlocks(Lowering& l, const ir::Op& op) {
 }
 
 llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {
-  const char* row = butterfly ? "shfl_bfly_b32" : "shfl_idx_b32";
   llvm::Type* type = x->getType();
   if (type->isPointerTy())
     return b.CreateIntToPtr(shuffle(b.CreatePtrToInt(x, b.getInt64Ty()), lane_or_mask, butterfly), type);
-  unsigned bits = type->getPrimitiveSizeInBits();
-  llvm::Value* whole = b.CreateBitCast(x, b.getIntNTy(bits));
-  llvm::Value* moved = nullptr;
-  if (bits <= 32) {
-    moved = b.CreateTrunc(hw(row, {b.CreateZExt(whole, b.getInt32Ty()), lane_or_mask}), b.getIntNTy(bits));
-  } else {
-    llvm::Value* low = hw(row, {b.CreateTrunc(whole, b.getInt32Ty()), lane_or_mask});
-    llvm::Value* high = hw(row, {b.CreateTrunc(b.CreateLShr(whole, 32), b.getInt32Ty()), lane_or_mask});
-    moved = b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32));
-  }
-  return b.CreateBitCast(moved, type);
+  const unsigned bits = type->getPrimitiveSizeInBits();
+  const bool wide = bits > 32;
+  llvm::Value* whole = b.CreateZExt(b.CreateBitCast(x, b.getIntNTy(bits)), wide ? b.getInt64Ty() : b.getInt32Ty());
+  const char* row = butterfly ? (wide ? "shfl_bfly_b64" : "shfl_bfly_b32") : (wide ? "shfl_idx_b64" : "shfl_idx_b32");
+  return b.CreateBitCast(b.CreateTrunc(hw(row, {whole, lane_or_mask}), b.getIntNTy(bits)), type);
 }
 
 }  // namespace tegula::lower

@@ -124,45 +124,48 @@ bool Lowering::run() {
   return !diags.has_errors();
 }
 
+llvm::SmallVector<llvm::Value*> Lowering::results(llvm::Value* call) {
+  if (!call->getType()->isStructTy()) return {call};
+  llvm::SmallVector<llvm::Value*> out;
+  for (unsigned i = 0; i < call->getType()->getStructNumElements(); ++i) out.push_back(b.CreateExtractValue(call, i));
+  return out;
+}
+
 bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
 
 namespace {
 
-// To let the next kernel start takes a GPU more than a nanosecond a program, measured on an H200, one after the other:
-// as long as to move this many bytes. With more programs than these, that is more than the overlap gains.
-constexpr int64_t kBytesWorthIt = 6 << 10;
+// To let the next kernel start takes a GPU some nanosecond a program, measured on an H200, one after the other: as long
+// as to move less than this many bytes out of its caches. With more programs than these, that is more than the overlap
+// gains. Code that has the instruction takes that long also where it skips it.
+constexpr int64_t kBytesWorthIt = 16 << 10;
 constexpr int64_t kFewPrograms = 1024;
 
-// Bytes that a program reads and writes; in loops, a great many.
+// Bytes that a program reads at once and writes; in loops, a great many. Of what it reads the largest tile counts:
+// others are often values of rows or channels, the same for many elements, which caches hold.
 int64_t bytes_moved(const ir::Block& block) {
-  int64_t bytes = 0;
+  int64_t largest_read = 0, written = 0;
+  auto bytes_of = [](const ir::Type& tile) { return tile.num_elements() * elem_bytes(tile.elem); };
   for (const auto& op : block.ops) {
-    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
-        op->opcode == ir::Opcode::AsyncCopy) {
-      const ir::Type& pointers = op->operand(0)->type;
-      bytes += pointers.num_elements() * elem_bytes(pointers.elem);
-    }
-    if (op->opcode == ir::Opcode::BulkCopy || op->opcode == ir::Opcode::BulkStore) {
-      const ir::Type& moved = op->operand(op->opcode == ir::Opcode::BulkCopy ? 1 : 0)->type;
-      bytes += moved.num_elements() * elem_bytes(moved.elem);
-    }
+    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::AsyncCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(0)->type));
+    else if (op->opcode == ir::Opcode::BulkCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(1)->type));
+    else if (op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
+             op->opcode == ir::Opcode::BulkStore)
+      written += bytes_of(op->operand(0)->type);
     const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
     if (op->info().isolates()) continue;
     for (const auto& region : op->regions)
-      if (const int64_t inside = bytes_moved(*region)) bytes += loops ? kBytesWorthIt : inside;
+      if (const int64_t inside = bytes_moved(*region)) written += loops ? kBytesWorthIt : inside;
   }
-  return bytes;
+  return largest_read + written;
 }
 
 }  // namespace
 
-// Whether the next kernel is let go before the programs of this one end.
-llvm::Value* Lowering::lets_next_start() {
-  if (bytes_moved(func.body) >= kBytesWorthIt) return b.getTrue();
-  llvm::Value* programs = b.getInt64(1);
-  for (const char* axis : {"num_programs_x", "num_programs_y", "num_programs_z"})
-    programs = b.CreateMul(programs, b.CreateZExt(hw(axis, {}), b.getInt64Ty()));
-  return b.CreateICmpULE(programs, b.getInt64(kFewPrograms));
+int64_t Lowering::few_programs() const {
+  return dependent_launch() && bytes_moved(func.body) < kBytesWorthIt ? kFewPrograms : 0;
 }
 
 // The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
@@ -230,7 +233,7 @@ bool Lowering::precedes_parting(const ir::Op& op) const { return copy_warps_ && 
 void Lowering::wait_for_earlier() {
   if (!dependent_launch()) return;
   hw("wait_for_earlier", {});
-  hw("let_next_start", {lets_next_start()});
+  hw("let_next_start", {});
 }
 
 void Lowering::begin_copy_warps() {

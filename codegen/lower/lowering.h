@@ -82,6 +82,8 @@ class Lowering {
 
   // ---- Hardware
   llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
+  /// What a hardware function gave: its result, or the members of the struct.
+  llvm::SmallVector<llvm::Value*> results(llvm::Value* call);
   llvm::Value* site(const Loc& loc);
   /// All threads of the block wait for each other, those of copy_warps left out.
   void barrier(const Loc& loc);
@@ -89,6 +91,8 @@ class Lowering {
   void cluster_barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
   bool dependent_launch() const;
+  /// Launches of more programs take longer if the kernel lets the next one start before it ends. 0: none does.
+  int64_t few_programs() const;
   /// Index of the thread within its group of warps.
   llvm::Value* thread();
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
@@ -200,7 +204,6 @@ class Lowering {
   void prefetch_maps();
   // The group's first thread goes on, the others end.
   void go_on_with_one_thread();
-  llvm::Value* lets_next_start();
   /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
   std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
                                                       int32_t constant);

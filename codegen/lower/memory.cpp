@@ -40,13 +40,6 @@ int memory_bits(llvm::Type* element) {
   return std::max(8u, unsigned(element->getPrimitiveSizeInBits()));
 }
 
-llvm::SmallVector<llvm::Value*> results(Lowering& l, llvm::Value* call) {
-  if (!call->getType()->isStructTy()) return {call};
-  llvm::SmallVector<llvm::Value*> out;
-  for (unsigned i = 0; i < call->getType()->getStructNumElements(); ++i) out.push_back(l.b.CreateExtractValue(call, i));
-  return out;
-}
-
 // PTX takes either a cache operator or an eviction priority: the priority where the operator is the default one anyway.
 std::string cache_modifiers(const ir::Op& op) {
   if (!op.info().attr(ir::attr::cache.name)) return {};
@@ -155,7 +148,7 @@ namespace {
 Regs load_from(Lowering& l, const char* memory, llvm::Value* address, llvm::Type* element, int count, const Loc& loc) {
   AccessShape shape = access_shape(memory_bits(element), count);
   llvm::Value* call = l.hw(fmt::format("ld_{}_{}", memory, shape.suffix), {address, l.site(loc)});
-  return l.unpack(results(l, call), element, count);
+  return l.unpack(l.results(call), element, count);
 }
 }  // namespace
 
@@ -179,7 +172,7 @@ llvm::SmallVector<llvm::Value*> load_words(Lowering& l, llvm::Value* pointer, ll
   args.append(l.pack(fallback, shape.word_bits));
   args.push_back(predicate);
   args.push_back(l.site(op.loc));
-  return results(l, l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op)));
+  return l.results(l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op)));
 }
 
 Regs load_global(Lowering& l, llvm::Value* pointer, llvm::ArrayRef<llvm::Value*> fallback, llvm::Value* predicate,

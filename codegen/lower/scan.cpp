@@ -143,15 +143,22 @@ class Scan : Combining {
     }
   }
 
+  // Place of the first warp's partial of an element and round: those of the warps side by side, then elements, then
+  // rounds, so that lanes, which have different elements, access different banks.
+  llvm::Value* first_partial(const Key& key, size_t round, int warps) {
+    const int64_t elements = in_.num_elements() / in_.shape[axis_];
+    llvm::Value* element = l_.b.CreateAdd(element_index(key), l_.i32(int64_t(round) * elements));
+    return l_.b.CreateMul(element, l_.i32(warps));
+  }
+
   void exchange_with_warps() {
     const int warps = 1 << order_.warp_bits.size(), partials = order_.rounds * warps;
     const std::vector<int64_t> areas = this->areas(partials);
     llvm::Value* writer = is_last_lane();
     for (auto& [key, rounds] : runs_) {
-      llvm::Value* first = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials)), warp_);
       for (size_t k = 0; k < rounds.size(); ++k)
         for (size_t i = 0; i < areas.size(); ++i) {
-          llvm::Value* at = l_.b.CreateAdd(first, l_.i32(int64_t(k) * warps));
+          llvm::Value* at = l_.b.CreateAdd(first_partial(key, k, warps), warp_);
           l_.store_shared(address(areas[i], at, element_bytes(op_.operand(int(i)))), {rounds[k].total[i]}, writer,
                           op_.loc);
         }
@@ -182,8 +189,7 @@ class Scan : Combining {
   std::vector<Group> read_round(const std::vector<int64_t>& areas, const Key& key, size_t round, int warps) {
     std::vector<Group> out(size_t(warps), Group(areas.size(), nullptr));
     const int width = partials_together(warps);
-    llvm::Value* first = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(order_.rounds * warps)),
-                                        l_.i32(int64_t(round) * warps));
+    llvm::Value* first = first_partial(key, round, warps);
     for (size_t i = 0; i < areas.size(); ++i) {
       const ir::Value* x = op_.operand(int(i));
       for (int w = 0; w < warps; w += width) {

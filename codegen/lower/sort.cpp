@@ -133,11 +133,20 @@ class Sorter {
     if (move.keep_smaller) keys_ = std::move(kept);
   }
 
+  // A comparison of 64 bits takes two instructions, min and max two selections more each: one comparison says whether
+  // the lane keeps its own key, which the upper lane of a pair does where the lower would not. For 32 bits min and max
+  // are an instruction each.
   void compare_lanes(const SortMove& move) {
+    llvm::Value* upper = move.keep_smaller ? nullptr : lane_bit(move.lane);
+    const auto less = is_unsigned_ ? llvm::CmpInst::ICMP_ULT : llvm::CmpInst::ICMP_SLT;
     for (llvm::Value*& key : keys_) {
       llvm::Value* other = l_.shuffle(key, l_.i32(int64_t(1) << move.lane), true);
-      llvm::Value* low = smaller(key, other);
-      key = move.keep_smaller ? low : l_.b.CreateSelect(lane_bit(move.lane), greater(key, other), low);
+      if (move.keep_smaller)
+        key = smaller(key, other);
+      else if (key_type_.bits() == 64)
+        key = l_.b.CreateSelect(l_.b.CreateXor(l_.b.CreateICmp(less, key, other), upper), key, other);
+      else
+        key = l_.b.CreateSelect(upper, greater(key, other), smaller(key, other));
     }
   }
 

@@ -64,11 +64,14 @@ bool is_memory(const Op& op) {
   return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ||
          op.opcode == Opcode::AsyncCopy;
 }
-/// Elements of one instruction at most: atomic sums of 16-bit floats come in pairs, other atomics one by one.
-int most_at_once(const Op& op) {
+/// Elements of one instruction at most: atomic sums of floats come in vectors or, those of 16 bits, in pairs; other
+/// atomics one by one.
+int most_at_once(const Op& op, const Target& target) {
   if (op.opcode != Opcode::AtomicRmw) return INT_MAX;
   const ir::Type& type = op.operands[1]->type;
-  return op.get(ir::attr::kind) == "add" && type.is_float() && type.bits() == 16 ? 2 : 1;
+  if (op.get(ir::attr::kind) != "add" || !type.is_float() || type.bits() > 32) return 1;
+  if (target.has(Feature::AtomicVector)) return 128 / type.bits();
+  return type.elem == Elem::F16 || (type.elem == Elem::BF16 && target.has(Feature::AtomicBf16)) ? 2 : 1;
 }
 
 const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
@@ -202,7 +205,7 @@ class Assigner {
     const Value* pointers = op.operands[0];
     const int bytes = elem_bytes(pointers->type.elem);
     const AxisInfo& info = pointers_.at(&op);
-    Access access{{}, axis, std::min(width_of(op, axis), most_at_once(op)), bytes, op.opcode == Opcode::Load};
+    Access access{{}, axis, std::min(width_of(op, axis), most_at_once(op, target_)), bytes, op.opcode == Opcode::Load};
     for (size_t i = 0; i < info.contiguity.size(); ++i) access.runs.push_back(longest_run(info, i, bytes));
     if (access.is_load && !op.get(ir::attr::volatile_)) access.repeats = repeats_of(op);
     return access;
@@ -574,7 +577,7 @@ class Assigner {
     } else if (is_memory(op)) {
       if (op.operands[0]->type.is_scalar()) return;
       const LinearLayout layout = *layout_of(op.operands[0]);
-      op.set(ir::attr::vector, std::min(vector_of(op, layout), most_at_once(op)));
+      op.set(ir::attr::vector, std::min(vector_of(op, layout), most_at_once(op, target_)));
       if (op.opcode == Opcode::Load) note_repeats(op);
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results) r->type.layout = intern(layout);

@@ -397,6 +397,7 @@ struct Division {
   bool atomic = false;
   int64_t programs = 0;  ///< that share all K-steps evenly; 0: K is divided
   int shares = 1;        ///< of K, each of a block of a cluster
+  int blocks = 1;        ///< of a cluster that share the tile
 };
 
 /// C of one launch of `kernel` with these blocks on the workspace of a stream, which is checked to be as it was.
@@ -410,7 +411,7 @@ std::vector<Out> launch_divided(Device& on, const Kernel& kernel, const Division
   const Workspace workspace = on.workspace(stream, size_t(programs * d.m * d.n) * sizeof(float));
   on.fill(workspace.partials, 0xff, workspace.bytes, stream);  // NaNs
   LaunchOptions how{.constexprs = std::move(more), .num_warps = d.warps, .stream = stream};
-  how.num_ctas = d.shares;
+  how.num_ctas = d.shares * d.blocks;
   const std::pair<const char*, int64_t> blocks[] = {{"BLOCK_M", d.m}, {"BLOCK_N", d.n}, {"BLOCK_K", d.k},
                                                     {"GROUP_M", 8},   {"PROGRAMS", 1},  {"PARTS", d.parts}};
   for (const auto& [name, value] : blocks) how.constexprs.emplace_back(name, value);
@@ -484,6 +485,29 @@ TEST(GemmDivided, SharesOfACluster) {
     EXPECT_LE(relative_error(c, [&](int64_t i, int64_t j) { return std::max(p(i, j) + p.bias(0, j), 0.0); }),
               kRounding<float>);
     EXPECT_EQ(launch_divided(device(), relu.kernel(), division, p, d, true, nullptr, {{"HAS_BIAS", true}}), first);
+  }
+}
+
+// By clusters whose blocks share each tile: the order of programs shows in no bit.
+TEST(GemmDivided, TilesOfTwoBlocks) {
+  const std::pair<Shape, Division> cases[] = {
+      {{70, 200, 300}, {.m = 128, .n = 64, .k = 32, .splits = 3, .parts = 2, .blocks = 2}},
+      {{40, 136, 200, 8}, {.m = 48, .n = 128, .k = 32, .splits = 2, .parts = 4, .swap = true, .blocks = 2}}};
+  for (const auto& [shape, division] : cases) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));
+    std::vector<float> known;
+    for (const EmulatorOptions& options : {EmulatorOptions{.threads = 1, .resident_programs = 1},
+                                           EmulatorOptions{.threads = 2, .seed = 3, .resident_programs = 16}}) {
+      const auto emulator = make_emulator(options);
+      const ProductOn<float16> p(*emulator, shape);
+      const auto found =
+          launch_divided(*emulator, text(), division, p.product, *p.c, true, nullptr, {{"EPILOGUE", "relu"}});
+      EXPECT_LE(relative_error(
+                    *p.c, [&](int64_t i, int64_t j) { return std::max(p.product(i, j) + p.product.bias(0, j), 0.0); }),
+                kRounding<float>);
+      if (known.empty()) known = found;
+      EXPECT_EQ(found, known);
+    }
   }
 }
 

@@ -110,6 +110,35 @@ class Order(unittest.TestCase):
             if kind == "f32":
                 self.near(table, start.exact + exact, scale=rows**0.5)
 
+    def test_embedding_backward_of_many_rows(self):
+        """Sorted by one digit or two, segments within a part and over many, one index for most rows."""
+        for rows, cols, table_rows, skewed, kind in ((1025, 33, 200, False, "bf16"), (3000, 8, 1000, True, "f32"),
+                                                     (2100, 300, 40000, False, "f16"), (5000, 3, 70000, True, "f32")):
+            dout = normal((rows, cols), kind)
+            index = random.integers(-2, table_rows + 2, rows)
+            if skewed:
+                index[random.random(rows) < 0.8] = table_rows - 1
+            there = (index >= 0) & (index < table_rows)
+            exact, start = np.zeros((table_rows, cols)), np.full((table_rows, cols), 0.5)
+            np.add.at(exact, index[there], dout.exact[there])
+            named = np.isin(np.arange(table_rows), index)[:, None]
+            results = []
+            for accumulate in (False, True, True):
+                dtable = Array(start, "f32")
+                call(kernels.embedding_backward, dtable, dout, Array(index, "i64"), accumulate=accumulate)
+                self.near(dtable, np.where(named, exact + start * accumulate, start), scale=rows**0.5)
+                results.append(dtable.now())
+            np.testing.assert_array_equal(results[1], results[2])
+
+    def test_index_add_of_many_elements(self):
+        rows, cols = 2100, 4000
+        x, start, index = normal((rows, cols), "bf16"), normal((7, cols)), random.integers(-1, 8, rows)
+        exact = start.exact.copy()
+        np.add.at(exact, index[(index >= 0) & (index < 7)], x.exact[(index >= 0) & (index < 7)])
+        table = Array(start.exact, "f32")
+        call(kernels.index_add, table, x, Array(index, "i32"))
+        self.near(table, exact, scale=rows**0.5)
+
     def test_gradient_of_embedding(self):
         table, dout, index = normal((4, 3)), normal((5, 3)), np.array([1, 3, 1, 0, 1])
         dtable = Array(np.zeros((4, 3)), "f32")

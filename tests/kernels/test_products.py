@@ -302,6 +302,23 @@ class Sample(Case):
                 else:
                     self.assertTrue(self.kept(x.exact[r], temperature[r], top_k[r], np.float32(top_p[r]))[column], what)
 
+    def test_few_of_many_columns(self):
+        """What the k largest are found from: distinct logits, large ones side by side, and more equal ones than are sorted."""
+        rows, cols = 6, 9000
+        x = random.standard_normal((rows, cols))
+        x[1] = np.sort(x[1])
+        x[2] = np.round(x[2])
+        x[3] = 1.0
+        x[4, 40:] = -np.inf
+        x[5, ::2] = np.nan
+        x, top_k, top_p = Array(x, "f32"), np.array([50, 200, 3, 7, 60, 1024]), np.array([0.9, 0.3, 1, 0.5, 0.95, 0.0])
+        for seed in range(3):
+            out = Array(np.full(rows, 77), "i64")
+            call(kernels.sample_rows, out, x, None, Array(top_k, "i32"), Array(top_p, "f32"), seed=seed)
+            for r, column in enumerate(out.now().astype(int)):
+                row = np.nan_to_num(x.exact[r], nan=-np.inf)
+                self.assertTrue(self.kept(row, 1.0, top_k[r], np.float32(top_p[r]))[column], f"row {r}")
+
     def test_probabilities(self):
         p, rows = np.array([0.5, 0.25, 0.15, 0.1]), 4000
         x = Array(np.tile(np.log(p), (rows, 1)), "f32")

@@ -44,6 +44,7 @@ KernelImage sample(const std::string& name = "softmax", size_t code_bytes = 3000
   image.sites = {{file, 7, 3, 9}, {nullptr, 0, 0, 0}, {intern_file("other.py"), 1, 0, 0}, {file, 8, 1, 1}};
   image.registers = 168;
   image.dependent_launch = true;
+  image.few_programs = 1024;
   image.cooperative = true;
   image.spill_bytes = 0;
   image.fewer_stages = {{{file, 9, 5, 0}, 5, 3}, {{}, 2, 1}};

@@ -354,6 +354,31 @@ TEST_F(DriverTest, LaunchesOverlapWhereTheCodeWaitsAndTheDriverCan) {
   EXPECT_EQ(plain_launches(), 1);
 }
 
+TEST_F(DriverTest, LaunchesOfManyProgramsHaveAnEntryOfTheirOwn) {
+  KernelImage image = softmax_image();
+  image.shared_bytes = 100000;
+  image.few_programs = 1024;
+  for (bool overlaps : {false, true}) {
+    image.dependent_launch = overlaps;
+    auto device = open();
+    auto kernel = device->load(image);
+    auto entry_of = [&](Grid grid) {
+      kernel->launch(grid, nullptr, nullptr);
+      return driver_.entry;
+    };
+    EXPECT_EQ(entry_of({1024}), "softmax");
+    EXPECT_EQ(entry_of({1025}), "softmax_of_many_programs");
+    EXPECT_EQ(entry_of({8, 16, 8}), "softmax");
+    EXPECT_EQ(entry_of({8, 16, 9}), "softmax_of_many_programs");
+    EXPECT_EQ(entry_of({1u << 30, 65535, 65535}), "softmax_of_many_programs");
+    EXPECT_EQ(count("cuFuncSetAttribute"), overlaps ? 4 : 2);  // for both
+  }
+  image.few_programs = 0;
+  auto device = open();
+  device->load(image)->launch({1u << 30}, nullptr, nullptr);
+  EXPECT_EQ(driver_.entry, "softmax");
+}
+
 TEST_F(DriverTest, Clusters) {
   KernelImage image = softmax_image();
   image.num_ctas = 8;

@@ -36,6 +36,8 @@ struct State {
 
   unsigned grid[3] = {}, block[3] = {}, shared_bytes = 0;
   cuda::Stream stream = nullptr;
+  std::map<Function, std::string> entries;  ///< names of the functions that were asked for
+  std::string entry;                        ///< of the last launch
   void** params = nullptr;
   std::vector<LaunchAttribute> attributes;
   int blocks_at_once = 200;  ///< of clusters
@@ -311,9 +313,10 @@ inline void* lookup(const char* symbol) {
           return *m = handle<cuda::Module>(0x41), Result::Success;
         });
     put(table.module_unload, [](cuda::Module) { return --state->modules_open, Result::Success; });
-    put(table.module_get_function, [](Function* f, cuda::Module, const char*) {
+    put(table.module_get_function, [](Function* f, cuda::Module, const char* name) {
       ENTER("cuModuleGetFunction");
-      return *f = handle<Function>(0xf0), Result::Success;
+      state->entries[*f = handle<Function>(0xf0 + state->entries.size())] = name;
+      return Result::Success;
     });
     put(table.func_get_attribute, [](int* v, FunctionAttribute a, Function) {
       ENTER("cuFuncGetAttribute");
@@ -324,10 +327,11 @@ inline void* lookup(const char* symbol) {
       return state->set_attributes[a] = v, Result::Success;
     });
     put(table.func_load, [](Function) { return enter("cuFuncLoad"); });
-    put(table.launch_kernel, [](Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                                unsigned shared, cuda::Stream stream, void** params, void**) {
+    put(table.launch_kernel, [](Function entry, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                unsigned bz, unsigned shared, cuda::Stream stream, void** params, void**) {
       ENTER("cuLaunchKernel");
       if (current_context != kPrimary) return Result::InvalidContext;
+      state->entry = state->entries.at(entry);
       std::memcpy(state->grid, std::array{gx, gy, gz}.data(), sizeof(state->grid));
       std::memcpy(state->block, std::array{bx, by, bz}.data(), sizeof(state->block));
       state->shared_bytes = shared;
@@ -367,9 +371,10 @@ inline void* lookup(const char* symbol) {
           *clusters = state->blocks_at_once / c->attributes[i].value;
       return Result::Success;
     });
-    put(table.launch_kernel_ex, [](const LaunchConfig* c, Function, void** params, void**) {
+    put(table.launch_kernel_ex, [](const LaunchConfig* c, Function entry, void** params, void**) {
       ENTER("cuLaunchKernelEx");
       if (current_context != kPrimary) return Result::InvalidContext;
+      state->entry = state->entries.at(entry);
       std::memcpy(state->grid, &c->grid_x, sizeof(state->grid));
       std::memcpy(state->block, &c->block_x, sizeof(state->block));
       state->shared_bytes = c->shared_bytes;

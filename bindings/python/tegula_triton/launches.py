@@ -51,6 +51,7 @@ class Replacement:
 
     def __init__(self, function):
         self.function, self.source = function, function.src
+        self.parameters = frozenset(function.arg_names)
         self.kernel = None  # from the first launch on, if Tegula takes the text
         self._refused_text = None  # why it does not
         self._refused = set()  # forms of calls that Tegula has refused
@@ -122,14 +123,25 @@ class Replacement:
     def _form(self, args, kwargs):
         """What of a call decides on whether Tegula takes it: constexprs, options and types."""
         constexprs = {p.name for p in self.function.params if p.is_constexpr}
-        parameters = set(self.function.arg_names)
         form = []
         for name, x in (*zip(self.function.arg_names, args), *kwargs.items()):
-            if name in constexprs or name not in parameters:
+            if name in constexprs or name not in self.parameters:
                 form.append((name, type(x).__name__, repr(x)))
             else:
                 form.append((name, type(x).__name__, str(getattr(x, "dtype", ""))))
         return tuple(form)
+
+
+class Launched:
+    """What JITFunction.run() returns in place of Triton's compiled kernel: launched[grid](*args) launches the function
+    again with the same options; args are all of its parameters in order, constexprs included."""
+    __slots__ = ("_replacement", "_options")
+
+    def __init__(self, replacement, options):
+        self._replacement, self._options = replacement, options
+
+    def __getitem__(self, grid):
+        return partial(self._replacement[grid], **self._options)
 
 
 def replacement_of(function):
@@ -148,4 +160,6 @@ def run(self, *args, grid, warmup, **kwargs):
     """JITFunction.run()."""
     if warmup or grid is None:
         return run_by_triton(self, *args, grid=grid, warmup=warmup, **kwargs)
-    return replacement_of(self)[grid](*args, **kwargs)
+    replacement = replacement_of(self)
+    replacement[grid](*args, **kwargs)
+    return Launched(replacement, {name: x for name, x in kwargs.items() if name not in replacement.parameters})

@@ -46,6 +46,18 @@ def literal(value):
     raise TypeError(f"{type(value).__name__} is no constant")
 
 
+class HostFunction:
+    """A plain Python function that kernels call while they are compiled, with what add_function() asks of functions."""
+
+    def __init__(self, function):
+        source = textwrap.dedent(inspect.getsource(function))
+        self.fn, self.src = function, source[re.search(r"^def\s", source, re.MULTILINE).start():]
+
+
+def runs_at_compile_time(function):
+    return isinstance(function, (HostFunction, ConstexprFunction))
+
+
 def unwrapped(function):
     """The function of Triton's under autotuners and heuristics."""
     while isinstance(function, (Autotuner, Heuristics)):
@@ -81,6 +93,7 @@ class Text:
         self.imports, self.definitions = ["import triton", "import triton.language as tl"], []
         self._names = {}  # (wanted name, identity): the name that stands for the value
         self._values = {"tl": tl, "triton": triton}  # by their names; keeps them alive
+        self._host_functions = {}  # by the functions
         self.constants = {}  # (id of a module's dictionary, name): the dictionary, the name and the value that was taken
 
     def __str__(self):
@@ -128,6 +141,8 @@ class Text:
         if isinstance(value, tl.constexpr):
             if isinstance(value.value, JITCallable):
                 return self.add(wanted, value.value)
+            if inspect.isfunction(value.value):
+                return self._host_function(wanted, value.value)
             return self._constant(wanted, value, "{} = tl.constexpr({})")
         if isinstance(value, tl.dtype):
             return self._constant(wanted, value, "{} = {}")
@@ -160,6 +175,15 @@ class Text:
                              "from dataclasses import dataclass"]
         return given
 
+    def _host_function(self, wanted, function):
+        """A function that tl.constexpr holds, or one that such a function calls."""
+        if function not in self._host_functions:
+            try:
+                self._host_functions[function] = HostFunction(function)
+            except (OSError, AttributeError):  # no source, or a lambda
+                return None
+        return self.add_function(self._host_functions[function], wanted)
+
     def _builtin(self, wanted, value):
         """A function of Triton's that is no kernel: of the language, or of a device library."""
         module, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
@@ -180,7 +204,8 @@ class Text:
         tree = ast.parse(function.src).body[0]
         renames = {own: given} if given != own else {}
         for node, names, value in self._uses(function, tree, own):
-            found = self.add("_".join(names), value)
+            is_host = runs_at_compile_time(function) and inspect.isfunction(value) and not is_foreign(value)
+            found = (self._host_function if is_host else self.add)("_".join(names), value)
             self._note_constant(function, names, value)
             if found and found != ".".join(names):
                 renames[".".join(names)] = found
@@ -228,7 +253,7 @@ class Text:
 
 
 def is_foreign(value):
-    """Whether a module or class is one that Tegula knows by its name."""
+    """Whether a module, class or function is one that Tegula knows by its name."""
     name = value.__name__ if inspect.ismodule(value) else value.__module__
     return name.partition(".")[0] in FOREIGN_MODULES and not name.startswith("torch._inductor") or name in ("math", "numpy")
 
@@ -240,7 +265,7 @@ def is_definition(value):
 
 
 def decorator_of(function):
-    if ConstexprFunction and isinstance(function, ConstexprFunction):
+    if runs_at_compile_time(function):
         return "@triton.constexpr_function"
     options = []
     for name in ("do_not_specialize", "do_not_specialize_on_alignment"):

@@ -91,15 +91,15 @@ T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
 
 // ---- Warp exchanges
 
-template <class Source>
-uint32_t shuffle(uint32_t value, uint32_t place, Source source) {
+template <class Bits, class Source>
+Bits shuffle(Bits value, uint32_t place, Source source) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   uint32_t lane = worker.fiber().thread % kLanes;
   auto& x = warp.exchange[warp.round & 1].shuffle;
   x.value[lane] = value;
   worker.meet(warp, {Where::kNone, place}, [] {});
-  return x.value[source(lane) % kLanes];
+  return Bits(x.value[source(lane) % kLanes]);
 }
 
 /// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
@@ -199,9 +199,14 @@ uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }
 uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
+void emu_fence() {
+  const Fiber& fiber = this_worker->fiber();
+  if (this_worker->races()) Races::fence(*fiber.program, fiber.thread);
+}
+
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
-void emu_let_next_start(uint32_t) {}
+void emu_let_next_start() {}
 
 void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});
@@ -239,6 +244,12 @@ uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
 }
 uint32_t emu_shfl_idx_b32(uint32_t value, uint32_t index, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t) { return index; });
+}
+uint64_t emu_shfl_bfly_b64(uint64_t value, uint32_t mask, uint32_t place) {
+  return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
+}
+uint64_t emu_shfl_idx_b64(uint64_t value, uint32_t index, uint32_t place) {
   return shuffle(value, place, [=](uint32_t) { return index; });
 }
 
@@ -294,11 +305,25 @@ constexpr auto emu_atom_add_f16 = emu_atom_add_16<float16>;
 constexpr auto emu_atom_add_bf16 = emu_atom_add_16<bfloat16>;
 constexpr auto emu_atom_add_f16x2 = emu_atom_add_16x2<float16>;
 constexpr auto emu_atom_add_bf16x2 = emu_atom_add_16x2<bfloat16>;
+template <int n, auto add_word>
+void emu_atom_add_vector(uint32_t* result, uint64_t address, const uint32_t* values, uint32_t predicate,
+                         uint32_t site) {
+  for (int i = 0; i < n; ++i) result[i] = add_word(address + 4 * uint64_t(i), values[i], predicate, site);
+}
+constexpr auto emu_atom_add_v2f16x2 = emu_atom_add_vector<2, emu_atom_add_f16x2>;
+constexpr auto emu_atom_add_v4f16x2 = emu_atom_add_vector<4, emu_atom_add_f16x2>;
+constexpr auto emu_atom_add_v2bf16x2 = emu_atom_add_vector<2, emu_atom_add_bf16x2>;
+constexpr auto emu_atom_add_v4bf16x2 = emu_atom_add_vector<4, emu_atom_add_bf16x2>;
 float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
   return std::bit_cast<float>(atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
     return std::bit_cast<uint32_t>(std::bit_cast<float>(old) + value);
   }));
 }
+uint32_t add_f32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  return std::bit_cast<uint32_t>(emu_atom_add_f32(address, std::bit_cast<float>(value), predicate, site));
+}
+constexpr auto emu_atom_add_v2f32 = emu_atom_add_vector<2, add_f32>;
+constexpr auto emu_atom_add_v4f32 = emu_atom_add_vector<4, add_f32>;
 double emu_atom_add_f64(uint64_t address, double value, uint32_t predicate, uint32_t site) {
   return std::bit_cast<double>(atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) {
     return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + value);
@@ -727,5 +752,13 @@ void emu_warn(uint32_t condition, uint32_t what, uint32_t place) {
     this_worker->warn(Warning(what), place);
 }
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
+void* emu_lane_values() {
+  Warp& warp = this_worker->warp();
+  return warp.exchange[warp.round & 1].lanes;
+}
+void emu_run_segment(void (*all_lanes)(void* values), uint32_t place) {
+  void* values = emu_lane_values();
+  this_worker->meet(this_worker->warp(), {Where::kNone, place}, [&] { all_lanes(values); });
+}
 
 }  // namespace tegula::emulator

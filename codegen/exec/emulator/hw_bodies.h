@@ -79,5 +79,9 @@ void emu_order(uint32_t bits);
 void emu_warn(uint32_t condition, uint32_t what, uint32_t place);
 /// Called in each iteration of a loop, which ends at that place.
 void emu_tick(uint32_t place);
+/// Where the lanes of the warp put the values that a segment takes (lane_segments.h), and find what it gives.
+void* emu_lane_values();
+/// The rendezvous that runs `all_lanes` of these values.
+void emu_run_segment(void (*all_lanes)(void* values), uint32_t place);
 
 }  // namespace tegula::emulator

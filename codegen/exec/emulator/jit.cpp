@@ -21,6 +21,7 @@
 #include <llvm/TargetParser/SubtargetFeature.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
@@ -29,6 +30,7 @@
 #include "codegen/exec/emulator/arithmetic_checks.h"
 #include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/kept_code.h"
+#include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/fatal_errors.h"
@@ -53,10 +55,13 @@ std::string to_text(const Type* type) {
 
 /// LLVM's errors as text, and the frame sizes that it tells of; without a handler LLVM prints and may end the process.
 struct DiagnosticCollector : llvm::DiagnosticHandler {
-  DiagnosticCollector(std::string& errors, uint64_t& frame_bytes) : errors(errors), frame_bytes(frame_bytes) {}
+  explicit DiagnosticCollector(std::string& errors) : errors(errors) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
     if (auto* frame = llvm::dyn_cast<llvm::DiagnosticInfoStackSize>(&info)) {
-      frame_bytes += frame->getStackSize();
+      if (frame->getFunction().getName().starts_with(kSegmentName))
+        largest_segment = std::max(largest_segment, frame->getStackSize());
+      else
+        frame_bytes += frame->getStackSize();
     } else if (info.getSeverity() == llvm::DS_Error) {
       llvm::raw_string_ostream stream(errors);
       llvm::DiagnosticPrinterRawOStream printer(stream);
@@ -64,8 +69,11 @@ struct DiagnosticCollector : llvm::DiagnosticHandler {
     }
     return true;
   }
+  /// At most: one segment runs at a time.
+  uint64_t stack_bytes() const { return frame_bytes + largest_segment; }
+
   std::string& errors;
-  uint64_t& frame_bytes;
+  uint64_t frame_bytes = 0, largest_segment = 0;
 };
 
 /// The type of an argument in the kernel's signature.
@@ -319,6 +327,8 @@ struct Jit::Impl {
     define(kOrderName, reinterpret_cast<void*>(&emu_order));
     define(kWarnName, reinterpret_cast<void*>(&emu_warn));
     define(kTickName, reinterpret_cast<void*>(&emu_tick));
+    define(kLaneValuesName, reinterpret_cast<void*>(&emu_lane_values));
+    define(kRunSegmentName, reinterpret_cast<void*>(&emu_run_segment));
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };
@@ -364,10 +374,13 @@ std::string Jit::Impl::generate(const KernelImage& image, const Target& target, 
   llvm::TargetMachine& machine = *machines[size_t(tier)];
   std::string messages;
   llvm::LLVMContext context;
-  context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(messages, kernel.frame_bytes));
+  auto collector = std::make_unique<DiagnosticCollector>(messages);
+  const DiagnosticCollector& told = *collector;
+  context.setDiagnosticHandler(std::move(collector));
   std::unique_ptr<llvm::Module> module = read_module(image, context, messages);
   retarget(*module, machine, image);
   if (checks) check_arithmetic(*module, kernel, nans);
+  form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
   count_iterations(*module, image, kernel);
   add_entry(*module, image);
@@ -382,6 +395,7 @@ std::string Jit::Impl::generate(const KernelImage& image, const Target& target, 
 
   auto object = must(llvm::orc::SimpleCompiler(machine)(*module), "code");
   if (!messages.empty()) refuse(image, messages);
+  kernel.frame_bytes = told.stack_bytes();
   return object->getBuffer().str();
 }
 

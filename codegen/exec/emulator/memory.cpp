@@ -169,7 +169,9 @@ std::string GlobalMemory::describe(uint64_t address, uint64_t bytes, Range* near
 SharedArena::SharedArena(size_t bytes) : bytes_(round_up(std::max<size_t>(bytes, 1), kAlignment)) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   constexpr int kAccess = PROT_READ | PROT_WRITE;
-  // The kernel's own search for low addresses first; it covers only a part of them, so then all that are aligned.
+#ifdef MAP_32BIT
+  // The kernel's own search for low addresses first, which x86-64 has; it covers only a part of them, so then all that
+  // are aligned.
   size_t wanted = bytes_ + kAlignment;
   if (void* memory = mmap(nullptr, wanted, kAccess, kFlags | MAP_32BIT, -1, 0); memory != MAP_FAILED) {
     uint64_t begin = reinterpret_cast<uint64_t>(memory), base = round_up(begin, kAlignment);
@@ -178,6 +180,7 @@ SharedArena::SharedArena(size_t bytes) : bytes_(round_up(std::max<size_t>(bytes,
     base_ = uint32_t(base);
     return;
   }
+#endif
   for (uint64_t base = kAlignment; base + bytes_ <= uint64_t(1) << 32; base += kAlignment) {
     void* memory = mmap(reinterpret_cast<void*>(base), bytes_, kAccess, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory == MAP_FAILED) continue;

@@ -13,6 +13,10 @@ void join(Clock& into, const Clock& other) {
   for (size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
 }
 
+void join(Clocks& into, const Clocks& other) {
+  for (const auto& [id, clock] : other) join(into[id], clock);
+}
+
 // ---- What orders
 
 void Races::begin(const Launch& launch) {
@@ -35,6 +39,7 @@ void Races::begin(Program& program) {
   clocks.known.assign(warps, Clock(warps + 1, 0));
   for (size_t w = 0; w < warps; ++w) clocks.known[w][w] = 1;
   clocks.bulk_copies = 1;
+  clocks.fenced.assign(warps * kLanes, {});
   clocks.others.clear();
   clocks.unwritten = {};
   auto& cells = shared_[program.shared_base];
@@ -63,11 +68,11 @@ void Races::threads_met(Program& program, uint32_t first, uint32_t threads) {
 }
 
 void Races::blocks_met(std::span<Program* const> blocks, uint32_t threads) {
-  std::map<uint32_t, Clock> all;  // that any of them knows, of each other and of programs before
+  Clocks all;  // that any of them knows, of each other and of programs before
   for (Program* block : blocks) {
     threads_met(*block, 0, threads);
     join(all[block->clocks.id], block->clocks.known[0]);
-    for (const auto& [id, clock] : block->clocks.others) join(all[id], clock);
+    join(all, block->clocks.others);
   }
   for (Program* block : blocks) {
     block->clocks.others = all;
@@ -89,20 +94,40 @@ void Races::end_bulk_copies(Program& program, Clock& told) {
   join(told, copies);
 }
 
+void Races::learn(Program& program, uint32_t warp, const Clocks& told, bool program_only) {
+  for (const auto& [id, clock] : told) {
+    if (id == program.clocks.id)
+      join_known(program, warp, clock);
+    else if (!program_only)
+      join(program.clocks.others[id], clock);
+  }
+}
+
+void Races::tell(Program& program, uint32_t warp, Clocks& told, bool program_only) {
+  arrive(program, warp, told[program.clocks.id]);
+  if (!program_only) join(told, program.clocks.others);
+}
+
 /// An atomic operation at the address: what it learns there, and what it leaves for others.
-void Races::order(Program& program, uint32_t warp, uint64_t address, MemoryOrder order) {
-  ProgramClocks& clocks = program.clocks;
-  auto& told = released_[address];
+void Races::order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order) {
+  const uint32_t warp = thread / kLanes;
+  Fenced& fenced = program.clocks.fenced[thread];
+  Clocks& told = released_[address];
   if (order.acquires)
-    for (const auto& [id, clock] : told)
-      if (id == clocks.id)
-        join_known(program, warp, clock);
-      else if (!order.program_only)
-        join(clocks.others[id], clock);
-  if (!order.releases) return;
-  arrive(program, warp, told[clocks.id]);
-  if (order.program_only) return;
-  for (const auto& [id, clock] : clocks.others) join(told[id], clock);
+    learn(program, warp, told, order.program_only);
+  else
+    join(fenced.read, told);
+  if (order.releases)
+    tell(program, warp, told, order.program_only);
+  else
+    join(told, fenced.left);
+}
+
+void Races::fence(Program& program, uint32_t thread) {
+  const uint32_t warp = thread / kLanes;
+  Fenced& fenced = program.clocks.fenced[thread];
+  learn(program, warp, std::exchange(fenced.read, {}), false);
+  tell(program, warp, fenced.left, false);
 }
 
 // ---- Accesses
@@ -234,7 +259,7 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   Program& program = *fiber.program;
   const uint32_t warp = fiber.thread / kLanes;
   const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
-  if (order.strong) this->order(program, warp, address, order);
+  if (order.strong) this->order(program, fiber.thread, address, order);
   const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
   if (access != Access::Write && !launch_->written->all_written(address, bytes)) note_unwritten(now, address, bytes);

@@ -35,13 +35,25 @@ using Clock = std::vector<uint32_t>;
 
 void join(Clock& into, const Clock& other);
 
+/// How far threads know the warps of programs to have counted, by programs.
+using Clocks = std::map<uint32_t, Clock>;
+
+void join(Clocks& into, const Clocks& other);
+
+/// What atomic operations that order nothing themselves have to do with the fences around them.
+struct Fenced {
+  Clocks left;  ///< what the last fence leaves for those who read what is stored behind it
+  Clocks read;  ///< what was read since, for the next fence
+};
+
 /// What the warps of a program know.
 struct ProgramClocks {
-  uint32_t id = 0;                   ///< of the program, never given twice
-  std::vector<Clock> known;          ///< by each warp
-  uint32_t bulk_copies = 1;          ///< the count of the copies' own warp
-  std::map<uint32_t, Clock> others;  ///< known of other programs, by their ids
-  Fault unwritten;                   ///< the first read of what nobody has written
+  uint32_t id = 0;             ///< of the program, never given twice
+  std::vector<Clock> known;    ///< by each warp
+  uint32_t bulk_copies = 1;    ///< the count of the copies' own warp
+  std::vector<Fenced> fenced;  ///< by thread
+  Clocks others;               ///< known of other programs, by their ids
+  Fault unwritten;             ///< the first read of what nobody has written
 };
 
 /// What an atomic operation or a volatile load orders.
@@ -78,6 +90,8 @@ class Races {
   /// The warp arrives at a barrier of which others will learn, by `told`.
   static void arrive(Program& program, uint32_t warp, Clock& told);
   static void wait(Program& program, uint32_t warp, const Clock& told) { join_known(program, warp, told); }
+  /// A fence of the thread.
+  static void fence(Program& program, uint32_t thread);
   /// Bulk copies have ended, as the clock tells.
   static void end_bulk_copies(Program& program, Clock& told);
 
@@ -123,8 +137,10 @@ class Races {
   [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes);
   void note_written(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
-  void order(Program& program, uint32_t warp, uint64_t address, MemoryOrder order);
+  void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order);
   static void join_known(Program& program, uint32_t warp, const Clock& told);
+  static void learn(Program& program, uint32_t warp, const Clocks& told, bool program_only);
+  static void tell(Program& program, uint32_t warp, Clocks& told, bool program_only);
 
   const Launch* launch_ = nullptr;
   std::shared_ptr<const StreamLaunch> last_launch_;
@@ -135,7 +151,7 @@ class Races {
   uint64_t last_page_number_ = ~uint64_t(0);
   Page* last_page_ = nullptr;
   std::unordered_map<uint32_t, std::vector<Cell>> shared_;  ///< by the addresses of programs' shared memory
-  std::map<uint64_t, std::map<uint32_t, Clock>> released_;  ///< at these addresses: by programs
+  std::map<uint64_t, Clocks> released_;                     ///< at these addresses
 };
 
 }  // namespace tegula::emulator

@@ -37,7 +37,7 @@ inline constexpr unsigned kLanes = 32;
 /// What the lanes of a warp hand each other.
 union Exchange {
   struct {
-    uint32_t value[kLanes];
+    uint64_t value[kLanes];
   } shuffle;
   struct {
     uint32_t address[kLanes];
@@ -54,6 +54,8 @@ union Exchange {
     bool accumulate[kLanes];
     uint32_t tag;
   } product;
+  /// Of a segment (lane_segments.h): 32 of each value side by side.
+  alignas(64) uint8_t lanes[8192];
 };
 
 /// A rendezvous under way: how many have arrived, and where the first one did.

@@ -48,6 +48,16 @@ class Launches(unittest.TestCase):
         self.check(2 * self.x)
         self.assertEqual(kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64), None)
 
+    def test_what_run_returns_launches_again(self):
+        launched = kernels.add.run(self.out, self.x, y=self.x, n=50, BLOCK=32, num_warps=2, grid=(2, ), warmup=False)
+        self.check(2 * self.x)
+        launched[2, 1, 1](self.out, self.x, 3 * self.x, 17, 32)
+        self.check(torch.where(torch.arange(50) < 17, 4 * self.x, 0))
+        tuned = kernels.tuned.run(self.out, self.x, 50, grid=(2, ), warmup=False)
+        self.check(3 * self.x)
+        tuned[2, 1, 1](self.out, self.x, 50, kernels.tuned.best_config.kwargs["BLOCK"], False)
+        self.check(3 * self.x)
+
     def test_helpers_and_constants_of_other_modules(self):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))
@@ -79,6 +89,12 @@ class Launches(unittest.TestCase):
             self.check(expected)
             kernels.activated[(1, )](self.out, self.x, 50, function, 64)
             self.check(expected)
+
+    def test_host_functions_as_constants(self):
+        x = (self.x * 1000).to(torch.float16)
+        for wide in (False, True):
+            kernels.of_chosen_type[(1, )](self.out, x, 50, WIDE=wide, BLOCK=64)
+            self.check(torch.nn.functional.pad(x.double().sum().float()[None], (0, 49)))
 
     def test_descriptors(self):
         kernels.of_descriptor[(1, )](self.out, TensorDescriptor.from_tensor(self.x, [64]), 50, BLOCK=64)

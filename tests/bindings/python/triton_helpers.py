@@ -17,5 +17,16 @@ def add(a, b):  # a name that the other module has as well
     return a + b + 1
 
 
+def value_of(constant):
+    return constant.value if isinstance(constant, tl.constexpr) else constant
+
+
+@tl.constexpr
+def sum_type(dtype: tl.dtype, wide: tl.constexpr) -> tl.dtype:
+    if value_of(wide):
+        return tl.float64
+    return tl.float32 if dtype.is_fp16() or dtype.is_bf16() else dtype
+
+
 class Limits:
     HIGH: tl.constexpr = tl.constexpr(40.0)

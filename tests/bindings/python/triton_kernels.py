@@ -68,6 +68,15 @@ def of_descriptor(out, x, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def of_chosen_type(out, x, n, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n, other=0)
+    chosen: tl.constexpr = helpers.sum_type(v.dtype, WIDE)
+    tl.static_assert(chosen == (tl.float64 if WIDE else tl.float32))
+    tl.store(out, tl.sum(v.to(chosen)))
+
+
+@triton.jit
 def refused(out, BLOCK: tl.constexpr):
     if BLOCK == 64:
         tl.store(out, tl.no_such_function(BLOCK))

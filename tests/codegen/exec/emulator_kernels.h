@@ -22,6 +22,7 @@ declare i32 @tegula.hw.num_programs_x()
 declare i32 @tegula.hw.num_programs_y()
 declare i32 @tegula.hw.num_programs_z()
 declare i32 @tegula.hw.shared_base()
+declare void @tegula.hw.fence.acq_rel.gpu()
 declare void @tegula.hw.barrier(i32) convergent
 declare i32 @tegula.hw.shfl_bfly_b32(i32, i32) convergent
 declare i32 @tegula.hw.shfl_idx_b32(i32, i32) convergent

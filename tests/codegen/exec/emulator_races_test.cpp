@@ -280,18 +280,27 @@ TEST(Races, OfGlobalMemory) {
 
 // What one program hands to the next: stores, then a flag; the flag, then loads.
 TEST(Races, AcquireAndRelease) {
-  auto hand_over = [](const std::string& release, const std::string& acquire) {
+  auto hand_over = [](const std::string& release, const std::string& acquire, bool before = false,
+                      bool behind = false) {
+    const std::string fence = "call void @tegula.hw.fence.acq_rel.gpu()\n";
     auto add = [&](const std::string& mods, const std::string& where, int line) {
       return fmt::format("{} = call i32 @tegula.hw.atom_add_i32.{}(ptr addrspace(1) %flag, i32 1, i1 {}, i32 {})\n",
                          next(), mods, where, line);
     };
-    return store_global("%p", 1, "%unique", "%zero") + sync_warp() + add(release, "%zero", 2) +
-           add(acquire, "%one", 3) + sync_warp() + load_global("%p", 4, "%one");
+    return store_global("%p", 1, "%unique", "%zero") + sync_warp() + (before ? fence : "") + add(release, "%zero", 2) +
+           add(acquire, "%one", 3) + (behind ? fence : "") + sync_warp() + load_global("%p", 4, "%one");
   };
   check({
       {"acq_rel", hand_over("acq_rel.gpu", "acq_rel.gpu"), "", 1, 2},
       {"relaxed release", hand_over("relaxed.gpu", "acq_rel.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
       {"relaxed acquire", hand_over("acq_rel.gpu", "relaxed.gpu"), "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
+      {"fences around relaxed operations", hand_over("relaxed.gpu", "relaxed.gpu", true, true), "", 1, 2},
+      {"a fence before the one", hand_over("relaxed.gpu", "acq_rel.gpu", true, false), "", 1, 2},
+      {"a fence behind the other", hand_over("acq_rel.gpu", "relaxed.gpu", false, true), "", 1, 2},
+      {"no fence before the one", hand_over("relaxed.gpu", "relaxed.gpu", false, true),
+       "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
+      {"no fence behind the other", hand_over("relaxed.gpu", "relaxed.gpu", true, false),
+       "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
   });
 }
 

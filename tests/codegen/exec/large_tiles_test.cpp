@@ -26,7 +26,9 @@ constexpr ArgType kInt{.elem = Elem::I32};
 
 std::string remainder_ptx(const char* body) {
   const Kernel kernel = kernel_of("out_ptr, n, m, k", body);
-  return kernel.compile(std::vector<ArgType>{kInts, kInt, kInt, kInt}, {.num_warps = 1}, "sm_90a").ptx;
+  return kernel
+      .compile(std::vector<ArgType>{kInts, kInt, kInt, kInt}, {.num_warps = 1, .dependent_launch = false}, "sm_90a")
+      .ptx;
 }
 
 // A quotient and the remainder beside it divide once, in whichever order they stand, also across blocks.
@@ -103,7 +105,9 @@ TEST(LargeTiles, ManyInstructionsAreFolded) {
                                   "            x = (x ^ (x >> 7)) * factor + i\n"
                                   "    tl.store(out_ptr + at, x)\n");
   const LaunchOptions options{.constexprs = {{"BLOCK", 32 * kElements}, {"STEPS", kSteps}}, .num_warps = 1};
-  const std::string ptx = kernel.compile(std::vector<ArgType>{kInts, kInts, kInt, kInt}, options, "sm_90a").ptx;
+  const KernelImage image = kernel.compile(std::vector<ArgType>{kInts, kInts, kInt, kInt}, options, "sm_90a");
+  EXPECT_EQ(image.few_programs, 0);  // one entry is long enough
+  const std::string& ptx = image.ptx;
   EXPECT_EQ(count(ptx, "(mul|mad)\\.lo\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "shr\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "selp"), 0);

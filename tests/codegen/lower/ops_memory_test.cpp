@@ -527,10 +527,73 @@ TEST(Atomics, AdjacentHalvesGoTogether) {
   const char* text =
       "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 1024)\n    tl.atomic_add(x + i, tl.load(y + i), mask=i < "
       "{})\n";
-  EXPECT_NE(ptx_of<float16>(fmt::format(fmt::runtime(text), 512), 2).find("add.noftz.f16x2"), std::string::npos);
-  EXPECT_NE(ptx_of<bfloat16>(fmt::format(fmt::runtime(text), 512), 2).find("add.noftz.bf16x2"), std::string::npos);
+  EXPECT_NE(ptx_of<float16>(fmt::format(fmt::runtime(text), 510), 2).find("add.noftz.f16x2"), std::string::npos);
+  EXPECT_NE(ptx_of<bfloat16>(fmt::format(fmt::runtime(text), 510), 2).find("add.noftz.bf16x2"), std::string::npos);
   // The mask parts a pair.
   EXPECT_EQ(ptx_of<float16>(fmt::format(fmt::runtime(text), 511), 2).find("add.noftz.f16x2"), std::string::npos);
+}
+
+// Sums of 16 bytes of floats, where the GPU has them, between two fences for all of a thread's.
+TEST(Atomics, VectorsOfSums) {
+  const auto ptx = [](Elem elem, const char* target, const char* how, const char* use) {
+    const ArgType pointer{.elem = elem, .pointer = true, .divisible_by = 16};
+    const std::string text = fmt::format(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 4096)\n   "
+        " old = tl.atomic_add(x + i, tl.load(y + i), "
+        "mask=i < 1024{})\n{}",
+        how, use);
+    return Program::parse(text, "k.py").kernel("kernel").compile(std::vector{pointer, pointer}, {}, target).ptx;
+  };
+  auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+    return found;
+  };
+  const char* store = "    tl.store(y + i, old)\n";
+  for (const auto& [elem, form] : std::vector<std::pair<Elem, std::string>>{
+           {Elem::F32, "add.v4.f32"}, {Elem::F16, "add.noftz.v4.f16x2"}, {Elem::BF16, "add.noftz.v4.bf16x2"}}) {
+    const std::string found = ptx(elem, "sm_90a", "", store);
+    EXPECT_EQ(count(found, "atom.relaxed.gpu.global." + form), elem == Elem::F32 ? 8 : 4) << found;
+    EXPECT_EQ(count(found, "fence.acq_rel.gpu"), 2) << found;
+    EXPECT_EQ(count(found, "atom."), elem == Elem::F32 ? 8 : 4) << found;
+  }
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_80", "", store), "atom.relaxed.gpu.global.add.f32"), 32);
+  EXPECT_EQ(count(ptx(Elem::F64, "sm_90a", "", store), "atom.relaxed.gpu.global.add.f64"), 32);
+  // What nobody looks at acquires nothing.
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", "", ""), "fence"), 1);
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", ", sem='release', scope='sys'", store), "fence.acq_rel.sys"), 1);
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", ", sem='acquire'", store), "fence.acq_rel.gpu"), 1);
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", ", sem='relaxed'", store), "fence"), 0);
+}
+
+TEST(Atomics, VectorsOfFloatsInRowsAndMasks) {
+  for_types<std::tuple<float, float16, bfloat16>>([](auto type) {
+    using T = decltype(type);
+    for (int width : {64, 61, 58}) {  // columns of a row of 64 that count
+      SCOPED_TRACE(fmt::format("{} width {}", tl<T>(), width));
+      auto x = small_values<T>(32 * 64, 69, 7);
+      Array<T> in(x), sums(std::vector<T>(32 * 64, T(2))), old(32 * 64);
+      run(R"(
+@triton.jit
+def kernel(x, sums, old, n):
+    at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    inside = (tl.arange(0, 64) < n)[None, :]
+    a = tl.load(x + at)
+    tl.atomic_add(sums + at, a, mask=inside)
+    tl.debug_barrier()
+    tl.store(old + at, tl.atomic_add(sums + at, a, mask=inside), mask=inside)
+)",
+          {.num_warps = 4}, {1}, in, sums, old, width);
+      auto value = [&](size_t i) { return float(wide(x[i])); };
+      auto counts = [&](size_t i) { return int(i % 64) < width; };
+      expect_equal(sums.values(), "sums", [&](size_t i) { return T(2 + (counts(i) ? 2 * value(i) : 0)); });
+      auto seen = old.values();
+      for (size_t i = 0; i < seen.size(); ++i)
+        if (counts(i)) {
+          EXPECT_EQ(float(wide(seen[i])), 2 + value(i)) << i;
+        }
+    }
+  });
 }
 
 }  // namespace

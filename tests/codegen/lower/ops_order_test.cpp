@@ -139,6 +139,19 @@ TEST(Sort, BitonicMerge) {
   }
 }
 
+TEST(Sort, LanesCompareTheirWideKeysOnce) {
+  const char* text = R"(
+@triton.jit
+def kernel(x):
+    o = tl.arange(0, 32)
+    tl.store(x + o, tl.sort(tl.load(x + o)))
+)";
+  const std::string ptx = ptx_of<int64_t>(text, 1);
+  EXPECT_NE(ptx.find("shfl.sync.bfly"), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("max.s64"), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("shr.u64"), std::string::npos) << ptx;  // a key's halves part in the exchange itself
+}
+
 // Sorting what follows from a reduction, within a loop: scratch is used again and again.
 TEST(Sort, InLoops) {
   auto x = random_values<int32_t>(4 * 256, 13);

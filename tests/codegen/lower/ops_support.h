@@ -281,7 +281,7 @@ template <class T>
 std::string ptx_of(const std::string& body, size_t arguments) {
   Program program = Program::parse("import triton\nimport triton.language as tl\n\n" + body, "kernel.py");
   std::vector<ArgType> types(arguments, ArgType{.elem = elem<T>, .pointer = true, .divisible_by = 16});
-  return program.kernel("kernel").compile(types, {}, "sm_90a").ptx;
+  return program.kernel("kernel").compile(types, {.dependent_launch = false}, "sm_90a").ptx;
 }
 
 /// num_warps to try where all of them would take too long: one of 1, 4, 8, another at each call.
