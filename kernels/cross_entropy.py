@@ -20,8 +20,8 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import (SHARED_PIECES, elements_of_tile, extent, in_line, join_sums, row_max, row_sum, shares_pieces, to_row,
-                   warp_maxima, warp_sums)
+from tiles import (SHARED_PIECES, aligned_elements, begin_aligned, extent, in_line, join_sums, piece_mask,
+                   row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima, warp_sums)
 
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -61,18 +61,19 @@ def fitting(configs, named_args, **kwargs):
     more."""
     cols = named_args["cols"]
     size = named_args["logits_ptr"].element_size()
+    unit = unit_of_rows(cols, size, named_args["logits_stride"])
     kept = []
     for config in configs:
         threads = 32 * config.num_warps
         piece = config.kwargs["PIECE"]
         rows = config.kwargs["ROWS"]
         if rows > 1:
-            each = rows * extent(cols, size, config.num_warps, rows) / threads
+            each = rows * extent(cols, size, config.num_warps, rows, unit) / threads
             if 4 <= each <= 32 and each + 24 <= 65536 // (threads * config.kwargs["PROGRAMS"]):
                 kept.append(config)
         elif piece == 0:
             threads *= config.num_ctas
-            each = extent(cols, size, config.num_warps * config.num_ctas, 1) / threads
+            each = extent(cols, size, config.num_warps * config.num_ctas, 1, unit) / threads
             threads = threads // config.num_ctas
             if config.num_ctas > 1 and cols < 4096 * config.num_ctas:
                 continue
@@ -172,21 +173,23 @@ def store_result(losses_ptr, lse_ptr, row, loss, lse, mask=None):
 @triton.jit
 def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap, factor,
                ROWS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr,
-               EVEN: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
+               EVEN: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr, SQUARE: tl.constexpr, GRADIENT: tl.constexpr,
+               UNIT: tl.constexpr):
     """Rows that are kept in registers; with two stages the next ones are loaded ahead, before anything is written."""
     first = tl.program_id(0)
     if STAGES > 1:
-        row, col, mask = elements_of_tile(first, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
-        x = load_logits(logits_ptr + row.to(tl.int64) * logits_stride + col, mask & (row < rows))
+        row, at, _, mask = aligned_elements(first, logits_stride, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN, UNIT)
+        x = load_logits(logits_ptr + at, mask & (row < rows))
     for tile in tl.range(first, tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=1):
-        row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
+        row, at, col, mask = aligned_elements(tile, logits_stride, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN, UNIT)
         logits_row = logits_ptr + row.to(tl.int64) * logits_stride
         if STAGES == 1:
-            x = load_logits(logits_row + col, mask)
+            x = load_logits(logits_ptr + at, mask)
         z = capped(x, mask, cap, CAP)
         if STAGES > 1:
-            following, _, _ = elements_of_tile(tile + tl.num_programs(0), rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
-            x = load_logits(logits_ptr + following.to(tl.int64) * logits_stride + col, mask & (following < rows))
+            following, ahead, _, there = aligned_elements(tile + tl.num_programs(0), logits_stride, rows, cols, BLOCK, ROWS,
+                                                          PARTS, WARPS, EVEN, UNIT)
+            x = load_logits(logits_ptr + ahead, there & (following < rows))
         is_row = row < rows if ROWS > 1 else None
         target = tl.load(targets_ptr + row, mask=is_row, other=ignore if ROWS > 1 else None).to(tl.int64)
         at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
@@ -199,39 +202,42 @@ def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows
             scale = tl.where(at_target == at_target, factor, float("nan"))
             g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             g = tl.where(keep, g, 0.0)
-            tl.store(logits_row + col, g.to(logits_ptr.dtype.element_ty), mask=mask)
+            tl.store(logits_ptr + at, g.to(logits_ptr.dtype.element_ty), mask=mask)
         loss = row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE)
         store_result(losses_ptr, lse_ptr, row, tl.where(keep, loss * factor, 0.0), tl.where(keep, lse, 0.0), is_row)
 
 
 @triton.jit
-def row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE: tl.constexpr,
+def row_in_pieces(logits_ptr, begin, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE: tl.constexpr,
                   STAGES: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr, SMOOTH: tl.constexpr,
-                  SQUARE: tl.constexpr, GRADIENT: tl.constexpr):
+                  SQUARE: tl.constexpr, GRADIENT: tl.constexpr, UNIT: tl.constexpr):
     """The same of one that is read twice. The first pass keeps a maximum, and a sum relative to it, for each WIDTH
     elements."""
     offsets = tl.arange(0, PIECE // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    first, before = begin_aligned(begin, UNIT)
     tops = tl.full([PIECE // WIDTH], -1e38, tl.float32)
     sums = tl.zeros([PIECE // WIDTH], tl.float32)
     totals = tl.zeros([PIECE // WIDTH], tl.float32)
-    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+    for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
         col = start + offsets
-        z = capped(load_logits(logits_row + col, col < cols, "evict_last"), col < cols, cap, CAP)
+        mask = piece_mask(col, before, cols, UNIT)
+        z = capped(load_logits(logits_ptr + first + col, mask, "evict_last"), mask, cap, CAP)
         higher = tl.maximum(tops, tl.max(z, axis=1))
         sums = sums * tl.exp(tops - higher) + tl.sum(tl.exp(z - higher[:, None]), axis=1)
         tops = higher
         if SMOOTH:
-            totals += tl.sum(tl.where(col < cols, z, 0.0), axis=1)
+            totals += tl.sum(tl.where(mask, z, 0.0), axis=1)
     top = tl.max(tops, axis=0)
     lse = top + tl.log(tl.sum(sums * tl.exp(tops - top), axis=0))
     if GRADIENT:
-        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
+        for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
             col = start + offsets
-            z = capped(load_logits(logits_row + col, col < cols, "evict_first"), col < cols, cap, CAP)
+            mask = piece_mask(col, before, cols, UNIT)
+            z = capped(load_logits(logits_ptr + first + col, mask, "evict_first"), mask, cap, CAP)
             p = tl.exp2(z * LOG2_E - lse * LOG2_E)
             scale = tl.where(at_target == at_target, factor, float("nan"))
-            g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
-            tl.store(logits_row + col, g.to(logits_row.dtype.element_ty), mask=col < cols)
+            g = gradient(p, z, col - before, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
+            tl.store(logits_ptr + first + col, g.to(logits_ptr.dtype.element_ty), mask=mask)
     return row_loss(lse, at_target, tl.sum(totals, axis=0), cols, smoothing, z_loss, SMOOTH, SQUARE), lse
 
 
@@ -245,8 +251,9 @@ def clear_row(logits_row, cols, BLOCK: tl.constexpr):
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], restore_value=["logits_ptr"],
                  prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
+    "UNIT": lambda args: unit_of_rows(args["cols"], args["logits_ptr"].element_size(), args["logits_stride"]),
     "BLOCK": lambda args: extent(args["cols"], args["logits_ptr"].element_size(), args["num_warps"] * args["num_ctas"],
-                                 args["ROWS"]),
+                                 args["ROWS"], args["UNIT"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
@@ -260,7 +267,7 @@ def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, r
                   factor, rows_class, counted_ptr, counted_rows, MEAN: tl.constexpr, GRADIENT: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr,
                   PROGRAMS: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, CAP: tl.constexpr,
                   SMOOTH: tl.constexpr, SQUARE: tl.constexpr, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
-                  EVEN: tl.constexpr = False):
+                  EVEN: tl.constexpr = False, UNIT: tl.constexpr = 1):
     if MEAN:
         if counted_ptr is not None:
             factor = factor / tl.maximum(kept_targets(counted_ptr, counted_rows, ignore), 1)
@@ -268,17 +275,18 @@ def cross_entropy(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, r
             factor = factor / tl.maximum(kept_targets(targets_ptr, rows, ignore), 1)
     if PIECE == 0:
         whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows, cols, ignore, smoothing, z_loss, cap,
-                   factor, ROWS, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT)
+                   factor, ROWS, STAGES, BLOCK, PARTS, WARPS, EVEN, CAP, SMOOTH, SQUARE, GRADIENT, UNIT)
     else:
         for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
-            logits_row = logits_ptr + row.to(tl.int64) * logits_stride
+            begin = row.to(tl.int64) * logits_stride
+            logits_row = logits_ptr + begin
             target = tl.load(targets_ptr + row).to(tl.int64)
             loss = 0.0
             lse = 0.0
             if target != ignore:
                 at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
-                loss, lse = row_in_pieces(logits_row, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE,
-                                          STAGES, WIDTH, CAP, SMOOTH, SQUARE, GRADIENT)
+                loss, lse = row_in_pieces(logits_ptr, begin, target, at_target, cols, cap, smoothing, z_loss, factor, PIECE,
+                                          STAGES, WIDTH, CAP, SMOOTH, SQUARE, GRADIENT, UNIT)
             elif GRADIENT:
                 clear_row(logits_row, cols, 4096)
             store_result(losses_ptr, lse_ptr, row, loss * factor, lse)

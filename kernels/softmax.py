@@ -12,12 +12,21 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, columns, elements_of_tile, extent, in_line, inside, join_sums,
-                   row_max, row_sum, shares_pieces, to_row, warp_maxima, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, aligned_elements, begin_aligned, columns, extent, in_line,
+                   inside, join_sums, piece_mask, row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima,
+                   warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
+
+
+def unit(args):
+    """UNIT of aligned_elements(). A bias is loaded once for all rows, whose columns then have the same places."""
+    if args["bias_ptr"] is not None:
+        return 1
+    size = min(args["x_ptr"].element_size(), args["out_ptr"].element_size())
+    return unit_of_rows(args["cols"], size, args["x_stride"], args["out_stride"])
 
 
 def configs():
@@ -55,7 +64,7 @@ def fitting(configs, named_args, **kwargs):
     for config in configs:
         rows = config.kwargs["ROWS"]
         blocks = config.num_ctas
-        block = extent(cols, size, config.num_warps * blocks, rows)
+        block = extent(cols, size, config.num_warps * blocks, rows, unit(named_args))
         stages = config.kwargs["STAGES"]
         piece = config.kwargs["PIECE"]
         threads = 32 * config.num_warps * blocks
@@ -81,7 +90,7 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask, CAUSAL: tl.constexpr,
+def load_scores(x_ptr, mask_ptr, at, mask_row, row, col, cols, queries, mask, CAUSAL: tl.constexpr,
                 EVICTION: tl.constexpr = ""):
     """x in fp32; -inf where a mask is 0, and with CAUSAL behind the column that belongs to the row's query."""
     seen = mask
@@ -89,7 +98,7 @@ def load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask,
         seen = seen & (col <= row % queries + (cols - queries))
     if mask_ptr is not None:
         seen = seen & (tl.load(mask_ptr + mask_row + col, mask=seen, other=0) != 0)
-    return tl.load(x_ptr + x_row + col, mask=seen, other=float("-inf"), eviction_policy=EVICTION).to(tl.float32)
+    return tl.load(x_ptr + at, mask=seen, other=float("-inf"), eviction_policy=EVICTION).to(tl.float32)
 
 
 @triton.jit
@@ -110,13 +119,12 @@ def divided_row(x, KIND: tl.constexpr):
 def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries,
                scale, AFFINE: tl.constexpr, KIND: tl.constexpr, CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
                ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
-               EVEN: tl.constexpr):
-    row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
+               EVEN: tl.constexpr, UNIT: tl.constexpr):
+    row, at, col, mask = aligned_elements(tile, x_stride, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN, UNIT)
     mask_row = 0
     if mask_ptr is not None:
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride
-    wide = row.to(tl.int64)
-    x = load_scores(x_ptr, mask_ptr, wide * x_stride, mask_row, row, col, cols, queries, mask, CAUSAL, EVICTION)
+    x = load_scores(x_ptr, mask_ptr, at, mask_row, row, col, cols, queries, mask, CAUSAL, EVICTION)
     if KIND == "exp_normalize":
         numerator = tl.where(mask, tl.exp(x) + 1.0, 0.0)
         y = numerator / row_sum(numerator, PARTS)
@@ -131,28 +139,30 @@ def whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_
             y = numerator / row_sum(numerator, PARTS)
     if AFFINE:
         y = y * scale + bias
-    tl.store(out_ptr + wide * out_stride + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+    if UNIT == 1:
+        at = row.to(tl.int64) * out_stride + col
+    tl.store(out_ptr + at, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, cols, mask_rows, queries, scale,
                   KIND: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr, PIECE: tl.constexpr,
-                  STAGES: tl.constexpr):
+                  STAGES: tl.constexpr, UNIT: tl.constexpr):
     """The first pass keeps a maximum, and a sum relative to it, for each WIDTH elements, which are one thread's."""
     LOG2_E: tl.constexpr = 1.4426950408889634
     row = tl.program_id(0)
-    x_row = row.to(tl.int64) * x_stride
-    out_row = out_ptr + row.to(tl.int64) * out_stride
+    x_row, before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)
+    out_row = out_ptr + begin_aligned(row.to(tl.int64) * out_stride, UNIT)[0]
     mask_row = 0
     if mask_ptr is not None:
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride
     offsets = tl.arange(0, PIECE // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
     top = tl.full([PIECE // WIDTH], -1e38, tl.float32)
     total = tl.zeros([PIECE // WIDTH], tl.float32)
-    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-        col = start + offsets
-        mask = col < cols
-        x = load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask, CAUSAL) * LOG2_E
+    for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
+        at = start + offsets
+        mask = piece_mask(at, before, cols, UNIT)
+        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL) * LOG2_E
         if KIND == "exp_normalize":
             total += tl.sum(tl.where(mask, tl.exp2(x) + 1.0, 0.0), axis=1)
         else:
@@ -164,10 +174,10 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
         row_sum = tl.sum(total, axis=0)
     else:
         row_sum = tl.sum(total * tl.exp2(top - row_top), axis=0)
-    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-        col = start + offsets
-        mask = col < cols
-        x = load_scores(x_ptr, mask_ptr, x_row, mask_row, row, col, cols, queries, mask, CAUSAL) * LOG2_E
+    for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
+        at = start + offsets
+        mask = piece_mask(at, before, cols, UNIT)
+        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL) * LOG2_E
         if KIND == "exp_normalize":
             y = (tl.exp2(x) + 1.0) * (1.0 / row_sum)
         elif KIND == "log_softmax":
@@ -175,14 +185,15 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
         else:
             y = tl.exp2(x - row_top) * (1.0 / row_sum)
         if bias_ptr is not None:
-            y = y * scale + tl.load(bias_ptr + col, mask=mask, other=0.0).to(tl.float32)
-        tl.store(out_row + col, y.to(out_ptr.dtype.element_ty), mask=mask)
+            y = y * scale + tl.load(bias_ptr + at, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out_row + at, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
+    "UNIT": unit,
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
-                                 args["num_warps"] * args["num_ctas"], args["ROWS"]),
+                                 args["num_warps"] * args["num_ctas"], args["ROWS"], args["UNIT"]),
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
@@ -192,14 +203,15 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
 def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
             rows_class, BLOCK: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
             PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False,
-            PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EVEN: tl.constexpr = False):
+            PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EVEN: tl.constexpr = False,
+            UNIT: tl.constexpr = 1):
     """softmax(x), with a bias softmax(x) * scale + bias. KIND "log_softmax": its logarithm; "exp_normalize": the
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
     queries = tl.where(queries > 0, queries, rows)
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, cols, mask_rows, queries,
-                      scale, KIND, CAUSAL, WIDTH, PIECE, STAGES)
+                      scale, KIND, CAUSAL, WIDTH, PIECE, STAGES, UNIT)
     else:
         AFFINE: tl.constexpr = bias_ptr is not None
         bias = 0.0
@@ -208,8 +220,8 @@ def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_strid
             bias = tl.load(bias_ptr + col, mask=inside(col, cols, EVEN), other=0.0).to(tl.float32)
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, mask_ptr, bias, tl.program_id(0), out_stride, x_stride, mask_stride, rows, cols,
-                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
+                       mask_rows, queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN, UNIT)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, mask_ptr, bias, tile, out_stride, x_stride, mask_stride, rows, cols, mask_rows,
-                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
+                           queries, scale, AFFINE, KIND, CAUSAL, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN, UNIT)

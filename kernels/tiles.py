@@ -23,10 +23,20 @@ def shares_pieces(piece, named_args):
     return named_args["rows_class"] == 0 and named_args["cols"] >= 2 * piece
 
 
-def extent(cols, size, warps, rows):
+def unit_of_rows(cols, size, *strides):
+    """Elements of 16 bytes, if it pays to begin the rows of tiles at multiples of so many (aligned_elements()): wide rows,
+    the same distance apart in all matrices, that begin where an access of 8 bytes may not. Else 1."""
+    alike = all(stride == strides[0] for stride in strides)
+    if alike and strides[0] > 0 and strides[0] * size % 8 != 0 and cols * size >= 2048:
+        return 16 // size
+    return 1
+
+
+def extent(cols, size, warps, rows, unit=1):
     """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
-    accesses of 8 or 16 bytes (of one element where rows begin anywhere)."""
-    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 else 1)
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere). With a unit, room for the elements before them."""
+    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 or unit > 1 else 1)
+    cols += unit - 1
     count = triton.cdiv(cols, shared)
     step = 1
     while count > 15 * step:
@@ -123,6 +133,41 @@ def elements_of_tile(tile, rows, cols, BLOCK: tl.constexpr, ROWS: tl.constexpr, 
     if ROWS > 1:
         mask = mask & (row < rows)
     return row, col, mask
+
+
+@triton.jit
+def begin_aligned(begin, UNIT: tl.constexpr):
+    """Where a row of a tile begins, if that of the matrix does at `begin`, and how many elements before it."""
+    if UNIT > 1:
+        return begin // UNIT * UNIT, (begin % UNIT).to(tl.int32)
+    else:
+        return begin, 0
+
+
+@triton.jit
+def piece_mask(at, before, cols, UNIT: tl.constexpr):
+    """Which elements of a piece of such a row the matrix has: `at` counts from where the row of the tile begins."""
+    if UNIT > 1:
+        return (at >= before) & (at < before + cols)
+    else:
+        return at < cols
+
+
+@triton.jit
+def aligned_elements(tile, stride, rows, cols, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
+                     WARPS: tl.constexpr, EVEN: tl.constexpr, UNIT: tl.constexpr):
+    """Rows, places and columns of a tile's elements, and which of them the matrix has, whose rows begin `stride` elements
+    apart. With UNIT > 1 rows of the tile begin at multiples of UNIT, so that its accesses are wide wherever those of the
+    matrix begin: columns before them are negative."""
+    row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
+    begin, before = begin_aligned(row.to(tl.int64) * stride, UNIT)
+    at = begin + col
+    if UNIT > 1:
+        mask = piece_mask(col, before, cols, UNIT)
+        if ROWS > 1:
+            mask = mask & (row < rows)
+        col = col - before
+    return row, at, col, mask
 
 
 @triton.jit

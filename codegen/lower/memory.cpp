@@ -195,37 +195,53 @@ bool may_end_within(const Lowering& l, const ir::Value* mask, int width) {
   TEGULA_UNREACHABLE("an access of {} elements that are not side by side", width);
 }
 
+// Whether the mask, true for one run of an access, is true for all of its elements.
+llvm::Value* is_whole(Lowering& l, const ir::Value* mask, int first, int width) {
+  return l.b.CreateAnd(predicate(l, mask, first), predicate(l, mask, first + width - 1));
+}
+
 // Whether the mask is true for all elements of all accesses.
 llvm::Value* is_true_throughout(Lowering& l, const ir::Value* mask, const Accesses& accesses) {
   llvm::Value* all = l.b.getTrue();
-  for (int r : accesses.firsts)
-    for (int end : {r, r + accesses.width - 1}) all = l.b.CreateAnd(all, predicate(l, mask, end));
+  for (int r : accesses.firsts) all = l.b.CreateAnd(all, is_whole(l, mask, r, accesses.width));
   return all;
 }
 
-// Words of the accesses; element by element where the mask ends within one of the thread's. (What is taken from words
-// waits for them: that stands behind the branch, so that the next load is on its way before.)
+// A predicate computed here from the comparisons that it joins, which LLVM moves to their uses by itself: predicates of
+// all elements would be held from the mask to its last access.
+llvm::Value* computed_again(Lowering& l, llvm::Value* predicate) {
+  auto* op = llvm::dyn_cast<llvm::BinaryOperator>(predicate);
+  if (!op || op->getOpcode() != llvm::Instruction::And) return predicate;
+  return l.b.CreateAnd(computed_again(l, op->getOperand(0)), computed_again(l, op->getOperand(1)));
+}
+
+// Words of the accesses. Where the mask is not true throughout, each access has a branch of its own: those of which it
+// is true remain whole, and few registers hold single elements at a time. (What is taken from words waits for them:
+// that stands behind the branch, so that the next load is on its way before.)
 Regs load_by_parts(Lowering& l, const ir::Op& op, const Accesses& accesses, const Regs& fallback) {
   const ir::Value* mask = op.operand(1);
   const Regs& pointers = l.get(op.operand(0));
   const int bits = memory_bits(fallback[0]->getType()), word_bits = access_shape(bits, accesses.width).word_bits;
-  auto whole = [&] {
+  auto whole = [&](int r) {
+    return Regs(load_words(l, pointers[r], llvm::ArrayRef(fallback).slice(r, accesses.width), l.b.getTrue(), op));
+  };
+  auto by_elements = [&](int r) {
+    Regs elements;
+    for (int k = r; k < r + accesses.width; ++k)
+      elements.append(load_global(l, pointers[k], fallback[k], computed_again(l, predicate(l, mask, k)), op));
+    return Regs(l.pack(elements, word_bits));
+  };
+  auto all = [&](const auto& load) {
     Regs words;
-    for (int r : accesses.firsts)
-      words.append(load_words(l, pointers[r], llvm::ArrayRef(fallback).slice(r, accesses.width), l.b.getTrue(), op));
+    for (int r : accesses.firsts) words.append(load(r));
     return words;
   };
-  auto by_elements = [&] {
-    Regs words;
-    for (int r : accesses.firsts) {
-      Regs elements;
-      for (int k = r; k < r + accesses.width; ++k)
-        elements.append(load_global(l, pointers[k], fallback[k], predicate(l, mask, k), op));
-      words.append(l.pack(elements, word_bits));
-    }
-    return words;
+  auto each = [&](int r) {
+    return branch(
+        l, is_whole(l, mask, r, accesses.width), [&] { return whole(r); }, [&] { return by_elements(r); });
   };
-  return branch(l, is_true_throughout(l, mask, accesses), whole, by_elements);
+  return branch(
+      l, is_true_throughout(l, mask, accesses), [&] { return all(whole); }, [&] { return all(each); });
 }
 
 }  // namespace
@@ -280,16 +296,24 @@ void lower_Store(Lowering& l, const ir::Op& op) {
     for (int r : accesses.firsts) store(r, width, predicate(l, mask, r));
     return;
   }
-  auto whole = [&] {
-    for (int r : accesses.firsts) store(r, width, l.b.getTrue());
+  auto whole = [&](int r) {
+    store(r, width, l.b.getTrue());
     return Regs();
   };
-  auto by_elements = [&] {
-    for (int r : accesses.firsts)
-      for (int k = r; k < r + width; ++k) store(k, 1, predicate(l, mask, k));
+  auto by_elements = [&](int r) {
+    for (int k = r; k < r + width; ++k) store(k, 1, computed_again(l, predicate(l, mask, k)));
     return Regs();
   };
-  branch(l, is_true_throughout(l, mask, accesses), whole, by_elements);
+  auto all = [&](const auto& store) {
+    for (int r : accesses.firsts) store(r);
+    return Regs();
+  };
+  auto each = [&](int r) {
+    return branch(
+        l, is_whole(l, mask, r, width), [&] { return whole(r); }, [&] { return by_elements(r); });
+  };
+  branch(
+      l, is_true_throughout(l, mask, accesses), [&] { return all(whole); }, [&] { return all(each); });
 }
 
 namespace {

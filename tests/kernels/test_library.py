@@ -184,6 +184,29 @@ class Library(unittest.TestCase):
                                             num_ctas=blocks if DEVICE.sm >= 90 else 1)
                 self.near(out, {"softmax": softmax, "log_softmax": log_softmax}[function](x.exact), kind, 4, function)
 
+    def test_softmax_of_rows_that_begin_anywhere(self):
+        """Their tiles begin at multiples of 16 bytes, before the first column."""
+
+        def test(shape, kind):
+            x, y = normal(shape, kind, 3), empty(shape, kind)
+            for entry, function in ((kernels.softmax, softmax), (kernels.log_softmax, log_softmax)):
+                call(entry, y, x)
+                self.near(y, function(x.exact), kind)
+            x, y = normal(shape, kind), empty(shape, kind)
+            call(kernels.softmax, y, x, causal=True, mask=Array(np.ones((1, shape[1]), np.uint8), "u8"))
+            seen = np.arange(shape[1]) <= np.arange(shape[0])[:, None] + shape[1] - shape[0]
+            self.near(y, softmax(np.where(seen, x.exact, -np.inf)), kind)
+
+        self.over(test, [(9, 1025), (3, 2051), (2, 70001), (17, 1027)])
+        text = tegula.load(str(SOURCE / "kernels" / "softmax.py"))["softmax"]
+        for rows, cols, kind, how in (7, 1025, "f32", 0), (5, 2047, "bf16", 512), (4, 1029, "f16", 256), (3, 1999, "bf16", -2):
+            for function in "softmax", "log_softmax":
+                x, out = normal((rows, cols), kind, 30), empty((rows, cols), kind)
+                text[(rows,)](out.given, x.given, None, None, cols, cols, 0, rows, cols, 1, 0, 1.0, 2, ROWS=2 if how == 0 else 1,
+                              STAGES=0, PIECE=max(how, 0), EVICTION="", KIND=function, CAUSAL=False, num_warps=2,
+                              num_ctas=2 if how < 0 and DEVICE.sm >= 90 else 1)
+                self.near(out, {"softmax": softmax, "log_softmax": log_softmax}[function](x.exact), kind, 4, function)
+
     def test_softmax_backward(self):
 
         def test(shape, kind):
@@ -423,6 +446,25 @@ class Library(unittest.TestCase):
                 text[(2,)](losses, logits, targets, lse, cols, rows, cols, -100, smoothing, z_loss, cap, 1.0, 2, None, 0, MEAN=mean,
                            GRADIENT=True, ROWS=at_once, PIECE=0, PROGRAMS=1, STAGES=stages, num_warps=2,
                            num_ctas=blocks if DEVICE.sm >= 90 else 1)
+
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, launch, how)
+
+    def test_cross_entropy_of_rows_that_begin_anywhere(self):
+        """Their tiles begin at multiples of 16 bytes, before the first column."""
+
+        def test(shape, kind):
+            for how in self.LOSSES:
+                self.cross_entropy(shape, kind, kernels.cross_entropy, how)
+
+        self.over(test, [(9, 1025), (3, 2051), (2, 70001)])
+        text = tegula.load(str(SOURCE / "kernels" / "cross_entropy.py"))["cross_entropy"]
+        for shape, kind, piece in ((5, 1025), "f32", 256), ((5, 2047), "bf16", 2048), ((3, 2049), "f16", 512):
+
+            def launch(losses, logits, targets, lse, smoothing=0.0, z_loss=0.0, cap=0.0, mean=False):
+                rows, cols = shape
+                text[(2,)](losses, logits, targets, lse, cols, rows, cols, -100, smoothing, z_loss, cap, 1.0, 2, None, 0, MEAN=mean,
+                           GRADIENT=True, ROWS=1, PIECE=piece, PROGRAMS=1, STAGES=1, num_warps=2)
 
             for how in self.LOSSES:
                 self.cross_entropy(shape, kind, launch, how)

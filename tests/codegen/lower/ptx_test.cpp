@@ -408,7 +408,9 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
       LaunchArgs args;
       args.set("cols", LaunchArgs::Value(int64_t(cols)));
       args.set("rows_class", LaunchArgs::Value(int64_t(2)));
-      args.set("x_ptr", LaunchArgs::Value(PointerArg{elem, 256}));
+      for (const char* stride : {"x_stride", "out_stride"}) args.set(stride, LaunchArgs::Value(int64_t(cols)));
+      for (const char* pointer : {"x_ptr", "out_ptr", "bias_ptr"})
+        args.set(pointer, LaunchArgs::Value(PointerArg{elem, 256}));
       for (const Config& config : tuning.prune(tuning.configs, args)) {
         std::vector<ArgType> types;
         LaunchOptions options{.constexprs = config.constexprs,
