@@ -24,10 +24,11 @@ def shares_pieces(piece, named_args):
 
 
 def unit_of_rows(cols, size, *strides):
-    """Elements of 16 bytes, if it pays to begin the rows of tiles at multiples of so many (aligned_elements()): wide rows,
-    the same distance apart in all matrices, that begin where an access of 8 bytes may not. Else 1."""
+    """Elements of 16 bytes, if it pays to begin the rows of tiles at multiples of so many (aligned_elements()): wide rows
+    (narrower ones measured slower so), the same distance apart in all matrices, that begin where an access of 8 bytes may
+    not. Else 1."""
     alike = all(stride == strides[0] for stride in strides)
-    if alike and strides[0] > 0 and strides[0] * size % 8 != 0 and cols * size >= 2048:
+    if alike and strides[0] > 0 and strides[0] * size % 8 != 0 and cols * size >= 32768:
         return 16 // size
     return 1
 
