@@ -1,5 +1,6 @@
 """Launches of Triton's functions by Tegula."""
 
+import inspect
 import time
 from functools import partial
 
@@ -52,6 +53,8 @@ class Replacement:
     def __init__(self, function):
         self.function, self.source = function, function.src
         self.parameters = frozenset(function.arg_names)
+        given = inspect.signature(function.fn).parameters.items()
+        self._defaults = {name: as_argument(p.default) for name, p in given if p.default is not p.empty}
         self.kernel = None  # from the first launch on, if Tegula takes the text
         self._refused_text = None  # why it does not
         self._refused = set()  # forms of calls that Tegula has refused
@@ -59,6 +62,9 @@ class Replacement:
         self._constants = ()  # (dictionary, name, value) of what the text holds as constants
 
     def __getitem__(self, grid):
+        if self._defaults and callable(grid):  # Triton's functions of the grid are given these too
+            asked, defaults = grid, self._defaults
+            grid = lambda meta: asked({**defaults, **meta})
         kernel = self.kernel
         if kernel is None:
             return partial(self._launch_first, grid)

@@ -58,6 +58,13 @@ class Launches(unittest.TestCase):
         tuned[2, 1, 1](self.out, self.x, 50, kernels.tuned.best_config.kwargs["BLOCK"], False)
         self.check(3 * self.x)
 
+    def test_functions_of_the_grid_are_given_defaults(self):
+        for given in {}, {"BLOCK": 32}:
+            self.out.zero_()
+            for _ in range(2):  # the second time the kernel is ready
+                kernels.copied_by_default_blocks[lambda meta: (-(-meta["n"] // meta["BLOCK"]), )](self.out, self.x, 50, **given)
+            self.check(self.x)
+
     def test_helpers_and_constants_of_other_modules(self):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))
