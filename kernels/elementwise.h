@@ -54,8 +54,8 @@ void glu_backward(Device& device, Matrix<T> dgate, Matrix<T> dup, MatrixIn<T> do
   run<EntryId::glu_backward>(device, stream, dgate, dup, dout, gate, up, activation);
 }
 
-/// out[r, c] = x[r, c] / (1 - p), or 0 with probability p, which Philox decides by seed and r cols + c; applied to the
-/// gradient of out it gives that of x, so that no mask is stored. Places count modulo 2^32.
+/// out[r, c] = x[r, c] / (1 - p), or 0 with probability p: element n = r cols + c by number n % 4 of Philox for the
+/// seed and the counter n / 4. Applied to the gradient of out it gives that of x, so that no mask is stored.
 ///
 /// Salmon et al.: Parallel Random Numbers: As Easy as 1, 2, 3, 2011.
 template <Floating T>

@@ -188,16 +188,32 @@ def glu_backward(dgate_ptr, dup_ptr, dout_ptr, gate_ptr, up_ptr, dgate_stride, d
 
 
 @triton.jit
-def dropped(out_ptr, x_ptr, hidden_ptr, out_at, x_at, hidden_at, number, mask, p, seed, ACTIVATION: tl.constexpr,
+def random_of_run(seed, COUNT: tl.constexpr):
+    """The random numbers of the elements of this program's run, of four by one round of the generator. That of element
+    number n is the one numbered n % 4 of tl.rand4x(seed, n // 4). Salmon et al.: Parallel Random Numbers: As Easy as 1, 2, 3,
+    2011."""
+    fours = tl.arange(0, COUNT // 8)[:, None] * 2 + tl.arange(0, 2)[None, :]
+    a, b, c, d = tl.rand4x(seed, tl.program_id(0).to(tl.int64) * (COUNT // 4) + fours)
+    return tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), [COUNT // 8, 8])
+
+
+@triton.jit
+def random_of(seed, number):
+    """The same of elements by their numbers."""
+    a, b, c, d = tl.rand4x(seed, number // 4)
+    place = number % 4
+    return tl.where(place < 2, tl.where(place == 0, a, b), tl.where(place == 2, c, d))
+
+
+@triton.jit
+def dropped(out_ptr, x_ptr, hidden_ptr, out_at, x_at, hidden_at, random, mask, p, ACTIVATION: tl.constexpr,
             EVICTION: tl.constexpr):
-    """x / (1 - p), times activation'(hidden) if there is such, or 0 with probability p. The random number of an element is
-    tl.rand(seed, number), so that the same call on a gradient drops the same elements. Salmon et al.: Parallel Random Numbers: As
-    Easy as 1, 2, 3, 2011."""
+    """x / (1 - p), times activation'(hidden) if there is such, or 0 with probability p. What is random follows from seed and
+    element alone, so that the same call on a gradient drops the same elements."""
     x = tl.load(x_ptr + x_at, mask=mask, eviction_policy=EVICTION).to(tl.float32)
     if hidden_ptr is not None:
         x *= slope(tl.load(hidden_ptr + hidden_at, mask=mask, eviction_policy=EVICTION).to(tl.float32), ACTIVATION)
-    kept = tl.rand(seed, number) >= p
-    tl.store(out_ptr + out_at, tl.where(kept, x / (1.0 - p), 0.0).to(out_ptr.dtype.element_ty), mask=mask)
+    tl.store(out_ptr + out_at, tl.where(random >= p, x / (1.0 - p), 0.0).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
@@ -208,13 +224,14 @@ def dropout(out_ptr, x_ptr, out_stride, x_stride, rows, cols, p, seed, rows_clas
     """The number of an element is row * cols + column."""
     if RUNS:
         at = run(ROWS * COLS)
+        random = random_of_run(seed, ROWS * COLS)
         if is_whole(rows, cols, ROWS * COLS, EVEN):
-            dropped(out_ptr, x_ptr, None, at, at, None, at, None, p, seed, "none", EVICTION)
+            dropped(out_ptr, x_ptr, None, at, at, None, random, None, p, "none", EVICTION)
         else:
-            dropped(out_ptr, x_ptr, None, at, at, None, at, at < rows.to(tl.int64) * cols, p, seed, "none", EVICTION)
+            dropped(out_ptr, x_ptr, None, at, at, None, random, at < rows.to(tl.int64) * cols, p, "none", EVICTION)
     else:
         row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
-        dropped(out_ptr, x_ptr, None, row * out_stride + col, row * x_stride + col, None, row * cols + col, mask, p, seed,
+        dropped(out_ptr, x_ptr, None, row * out_stride + col, row * x_stride + col, None, random_of(seed, row * cols + col), mask, p,
                 "none", EVICTION)
 
 
@@ -227,12 +244,13 @@ def dropout_backward(dhidden_ptr, dout_ptr, hidden_ptr, dhidden_stride, dout_str
     """The gradient of hidden in dropout(activation(hidden)), whose mask is made again."""
     if RUNS:
         at = run(ROWS * COLS)
+        random = random_of_run(seed, ROWS * COLS)
         if is_whole(rows, cols, ROWS * COLS, EVEN):
-            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, at, None, p, seed, ACTIVATION, EVICTION)
+            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, random, None, p, ACTIVATION, EVICTION)
         else:
-            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, at, at < rows.to(tl.int64) * cols, p, seed, ACTIVATION,
+            dropped(dhidden_ptr, dout_ptr, hidden_ptr, at, at, at, random, at < rows.to(tl.int64) * cols, p, ACTIVATION,
                     EVICTION)
     else:
         row, col, mask = place(rows, cols, ROWS, COLS, EVEN)
         dropped(dhidden_ptr, dout_ptr, hidden_ptr, row * dhidden_stride + col, row * dout_stride + col,
-                row * hidden_stride + col, row * cols + col, mask, p, seed, ACTIVATION, EVICTION)
+                row * hidden_stride + col, random_of(seed, row * cols + col), mask, p, ACTIVATION, EVICTION)

@@ -28,6 +28,13 @@ Tile activated(const Tile& x, Activation activation) {
   return x;
 }
 
+// As in elementwise.py.
+Tile random_of(const Tile& seed, const Tile& number) {
+  const auto [a, b, c, d] = unpack<4>(rand4x(seed, floordiv(number, 4)));
+  const Tile place = number % 4;
+  return where(place < 2, where(place == 0, a, b), where(place == 2, c, d));
+}
+
 template <Activation activation>
 const auto& dropout_kernel() {
   static const auto kernel =
@@ -38,7 +45,7 @@ const auto& dropout_kernel() {
           store(hidden + rows.to(tl::int64) * stride + cols, acc.to(hidden.dtype().element_ty()),
                 at.row_mask[{all, none}] & at.col_mask[{none, all}]);
         });
-        const Tile kept = tegula::rand(seed, rows.to(tl::int64) * width + cols) >= p;
+        const Tile kept = random_of(seed, rows.to(tl::int64) * width + cols) >= p;
         return where(kept, activated(acc, activation) / (1.0f - p), 0.0f);
       });
   return kernel;

@@ -660,6 +660,31 @@ class Library(unittest.TestCase):
         call(kernels.dropout, again, x, p=0.25, seed=8)
         self.assertTrue((y.now() != again.now()).any())
 
+    def test_dropout_by_philox(self):
+        """Element n is dropped by word n % 4 of Philox for the counter n // 4, in tiles and in runs."""
+
+        def words(seed, counter):
+            key = np.array([seed & 0xFFFFFFFF, seed >> 32], np.uint64)
+            c = [counter & 0xFFFFFFFF, counter >> 32, np.zeros_like(counter), np.zeros_like(counter)]
+            for _ in range(10):
+                first, second = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+                c = [second >> np.uint64(32) ^ c[1] ^ key[0], second & np.uint64(0xFFFFFFFF),
+                     first >> np.uint64(32) ^ c[3] ^ key[1], first & np.uint64(0xFFFFFFFF)]
+                key = key + np.array([0x9E3779B9, 0xBB67AE85], np.uint64) & np.uint64(0xFFFFFFFF)
+            return np.stack(c, -1)
+
+        for rows, cols in ((40, 500), (7, 333), (3, 5)):
+            x, y = Array(np.ones((rows, cols)), "f32"), empty((rows, cols))
+            call(kernels.dropout, y, x, p=0.25, seed=(5 << 32) + 7)
+            signed = words((5 << 32) + 7, np.arange(-(-rows * cols // 4), dtype=np.uint64)).astype(np.uint32).view(np.int32)
+            uniform = np.where(signed < 0, -signed.astype(np.int64) - 1, signed).reshape(-1)[:rows * cols] * 4.6566127342e-10
+            kept = (uniform >= 0.25).reshape(rows, cols)
+            np.testing.assert_array_equal(y.now() != 0, kept)
+            if DEVICE.is_emulator:  # arrays of the host, with gaps between rows
+                wide = np.zeros((rows, cols + 3), np.float32)
+                kernels.dropout(wide[:, :cols], x.exact.astype(np.float32), 0.25, (5 << 32) + 7)
+                np.testing.assert_array_equal(wide[:, :cols] != 0, kept)
+
     def test_linear_dropout(self):
         for m, n, k, kind in ((1, 1, 1, "bf16"), (33, 70, 40, "f16"), (64, 128, 96, "bf16")):
             a, b, bias = normal((m, k), "f16"), normal((n, k), "f16"), normal(n, "f16")
