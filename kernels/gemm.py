@@ -166,8 +166,10 @@ def divided(M, N, K):
 
 def shared(M, N, K):
     """Configurations with as many shares of each tile as clusters have blocks, so that more than half of the
-    multiprocessors have one."""
+    multiprocessors have one. Deep products are faster divided."""
     found = []
+    if K > 4096:
+        return found
     for m, n, k, warps, stages, swap in SHARED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
         for shares in [2, 4, 8, 16]:
