@@ -2,8 +2,7 @@
 
 import unittest
 
-import test_library
-from test_library import DEVICE, SOURCE, Array, call, empty, kernels, normal, np, random, tegula
+from entries import DEVICE, SOURCE, Array, Case, call, empty, gradient_of, kernels, normal, np, random, tegula
 
 
 def whole(shape, kind="i32"):
@@ -18,10 +17,7 @@ def order(x, descending):
     return np.lexsort((place, -keys, -nan) if descending else (place, keys, nan), axis=1)
 
 
-class Order(unittest.TestCase):
-
-    def near(self, *args, **how):
-        test_library.Library.near(self, *args, **how)
+class Order(Case):
 
     def rows(self, rows, cols, kind):
         x = np.round(random.standard_normal((rows, cols)) * 8) / 4  # many equal ones
@@ -143,7 +139,7 @@ class Order(unittest.TestCase):
         table, dout, index = normal((4, 3)), normal((5, 3)), np.array([1, 3, 1, 0, 1])
         dtable = Array(np.zeros((4, 3)), "f32")
         call(kernels.embedding_backward, dtable, dout, Array(index, "i64"))
-        self.near(dtable, test_library.gradient_of(lambda t: t[index], table.exact, dout.exact), scale=3)
+        self.near(dtable, gradient_of(lambda t: t[index], table.exact, dout.exact), scale=3)
 
     def test_histogram(self):
         for shape, bins in (((1, 1), 1), ((3, 1000), 7), ((5, 5000), 100), ((700, 33), 64)):

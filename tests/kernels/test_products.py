@@ -3,21 +3,9 @@ layers with cross entropy in parts; tokens drawn from logits."""
 
 import unittest
 
-import test_library
-from test_library import ACTIVATIONS, Array, DEVICE, call, empty, kernels, log_softmax, normal, np, random, softmax, tegula
+from entries import ACTIVATIONS, DEVICE, SOURCE, Array, Case, call, empty, kernels, log_softmax, normal, np, random, softmax, tegula
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-
-
-class Case(unittest.TestCase):
-
-    def near(self, *args, **how):
-        test_library.Library.near(self, *args, **how)
-
-    def refused(self, text, entry, *args, **kwargs):
-        with self.assertRaises(tegula.LaunchError) as caught:
-            call(entry, *args, **kwargs)
-        self.assertEqual(str(caught.exception), text)
 
 
 class Views(Case):
@@ -43,7 +31,7 @@ class TwoBlocks(Case):
     @unittest.skipUnless(DEVICE.sm >= 90, "clusters of thread blocks")
     def test_tiles_that_two_blocks_share(self):
         """Their matrices have rows that begin at multiples of 16 bytes, not of 128, and end within a tile."""
-        text = tegula.load(str(test_library.SOURCE / "kernels" / "gemm.py")).gemm
+        text = tegula.load(str(SOURCE / "kernels" / "gemm.py")).gemm
         a, b, c = normal((270, 136), "f16"), normal((136, 264), "f16"), empty((270, 264), "f16")
         for rows, cols, warps, programs in ((256, 256, 8, 1), (256, 160, 8, 0)):
             text[(2 if programs else 4,)](c.given, a.given, b.given, None, 270, 264, 136, 136, 1, 264, 1, 264, 1, 384, None, None,

@@ -3,8 +3,7 @@
 import sys
 import unittest
 
-import test_library
-from test_library import Array, call, empty, kernels, normal, np, tegula
+from entries import DEVICE, SHAPES, Array, Case, call, empty, kernels, normal, np, tegula
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 TOP = {"i8": 127, "int4": 7, "e2m1": 6, "f8": 448}
@@ -47,7 +46,7 @@ def magnitudes(x, group, tall):
     return padded.reshape(padded.shape[0] // tall, tall, -1, group).max((1, 3))
 
 
-class Quantise(unittest.TestCase):
+class Quantise(Case):
 
     def out(self, format, rows, cols):
         memory = tegula_zeros((rows, cols if format in ("i8", "f8") else -(-cols // 2)), np.int8 if format == "i8" else np.uint8)
@@ -70,7 +69,7 @@ class Quantise(unittest.TestCase):
             self.assertLess((found != exact).mean(), 0.01, what)
 
     def test_rows(self):
-        for i, (rows, cols) in enumerate([*test_library.SHAPES, (1, 40001), (2, 131072)]):
+        for i, (rows, cols) in enumerate([*SHAPES, (1, 40001), (2, 131072)]):
             for format in ("i8", "int4", "e2m1", "f8"):
                 x, scales = normal((rows, cols), ("f32", "bf16")[i % 2], 3), empty(rows)
                 out, given = self.out(format, rows, cols)
@@ -98,7 +97,7 @@ class Quantise(unittest.TestCase):
                 back = empty((rows, cols), "bf16")
                 kernels.dequantise(back.given, given, scales.given, group=str(group), tall=str(tall), packed=packed)
                 if format != "f8":
-                    test_library.Library.near(self, back, value(out.numpy(), format, cols) * each, "bf16", 1e-3)
+                    self.near(back, value(out.numpy(), format, cols) * each, "bf16", 1e-3)
                 else:
                     self.assertLessEqual(np.max(np.abs(back.now() - x.exact) - np.abs(x.exact) / 14 - each), 0)
 
@@ -175,7 +174,7 @@ class Quantise(unittest.TestCase):
 
 
 def tegula_zeros(shape, dtype):
-    return test_library.DEVICE.array(np.zeros(shape, dtype))
+    return DEVICE.array(np.zeros(shape, dtype))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // label: device
 // Every typed function of the kernel library reaches its entry with its operands in their places: one call each,
-// against values that can be told by hand. tests/kernels/test_library.py has shapes, types and extreme values.
+// against values that can be told by hand. tests/kernels/test_*.py have shapes, types and extreme values.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,0 +1,280 @@
+"""Softmax and norms of the kernel library, forward and backward, against numpy in double precision."""
+
+import math
+import unittest
+
+from entries import ACTIVATIONS, Array, call, Case, DEVICE, empty, float8_values, gradient_of, kernels, log_softmax, norm, normal, np, random, rounded, SHAPES, softmax, SOURCE, tegula
+
+
+class Softmax(Case):
+
+    def test_log_softmax(self):
+
+        def test(shape, kind):
+            x, y = normal(shape, kind, 3), empty(shape, kind)
+            call(kernels.log_softmax, y, x)
+            self.near(y, log_softmax(x.exact), kind)
+
+        self.over(test, [*SHAPES, (1, 40000)])
+
+    def test_masked_softmax(self):
+
+        def test(shape, kind):
+            x, y = normal(shape, kind), empty(shape, kind)
+            mask = Array(random.integers(0, 2, (1, shape[1])), "u8")
+            mask = Array(np.maximum(mask.exact, np.arange(shape[1]) == 0), "u8")
+            call(kernels.softmax, y, x, mask=mask)
+            self.near(y, softmax(np.where(mask.exact, x.exact, -np.inf)), kind)
+
+        self.over(test, [*SHAPES, (1, 40000)])
+
+    def test_causal_softmax(self):
+        for queries, shape in ((0, (5, 9)), (4, (12, 6)), (3, (3, 20000))):
+            x, y = normal(shape), empty(shape)
+            call(kernels.softmax, y, x, causal=True, queries=queries)
+            each = queries or shape[0]
+            seen = np.arange(shape[1]) <= (np.arange(shape[0]) % each)[:, None] + shape[1] - each
+            self.near(y, softmax(np.where(seen, x.exact, -np.inf)))
+
+    def test_rows_without_numbers(self):
+        x = random.standard_normal((5, 300))
+        x[0], x[1, 7], x[2, 3], x[3] = -np.inf, np.inf, np.nan, 1e-42
+        for cols in (300, 20000):
+            wide = np.tile(x, (1, -(-cols // 300)))[:, :cols]
+            y = empty(wide.shape)
+            with np.errstate(invalid="ignore"):
+                for entry, exact in ((kernels.softmax, softmax), (kernels.log_softmax, log_softmax)):
+                    call(entry, y, Array(wide, "f32"))
+                    self.near(y, exact(rounded(wide, "f32")), what=entry.name)
+                call(kernels.rms_norm, y, Array(wide, "f32"))
+                self.near(y.now()[2:], norm(rounded(wide, "f32"))[2:], what="rms_norm")
+
+    def test_softmax_of_divided_rows(self):
+        text = tegula.load(str(SOURCE / "kernels" / "softmax.py"))["softmax"]
+        for kind, cols, blocks, stages in (("bf16", 2048, 2, 2), ("f32", 1999, 2, 0)):
+            for function in ("softmax", "log_softmax"):
+                x, out = normal((3, cols), kind, 30), empty((3, cols), kind)
+                text[(2 if stages else 3,)](out.given, x.given, None, None, cols, cols, 0, 3, cols, 1, 0, 1.0, 2, ROWS=1, STAGES=stages,
+                                            PIECE=0, EVICTION="", KIND=function, CAUSAL=False, num_warps=2,
+                                            num_ctas=blocks if DEVICE.sm >= 90 else 1)
+                self.near(out, {"softmax": softmax, "log_softmax": log_softmax}[function](x.exact), kind, 4, function)
+
+    def test_softmax_of_rows_that_begin_anywhere(self):
+        """Their tiles begin at multiples of 16 bytes, before the first column."""
+
+        def test(shape, kind):
+            x, y = normal(shape, kind, 3), empty(shape, kind)
+            for entry, function in ((kernels.softmax, softmax), (kernels.log_softmax, log_softmax)):
+                call(entry, y, x)
+                self.near(y, function(x.exact), kind)
+            x, y = normal(shape, kind), empty(shape, kind)
+            call(kernels.softmax, y, x, causal=True, mask=Array(np.ones((1, shape[1]), np.uint8), "u8"))
+            seen = np.arange(shape[1]) <= np.arange(shape[0])[:, None] + shape[1] - shape[0]
+            self.near(y, softmax(np.where(seen, x.exact, -np.inf)), kind)
+
+        self.over(test, [(3, 16385), (2, 70001)])
+        text = tegula.load(str(SOURCE / "kernels" / "softmax.py"))["softmax"]
+        for rows, cols, kind, how in (3, 8193, "f32", 0), (2, 20001, "bf16", 4096), (2, 16389, "f16", 2048), (2, 16999, "bf16", -2):
+            for function in "softmax", "log_softmax":
+                x, out = normal((rows, cols), kind, 30), empty((rows, cols), kind)
+                text[(rows,)](out.given, x.given, None, None, cols, cols, 0, rows, cols, 1, 0, 1.0, 2, ROWS=2 if how == 0 else 1,
+                              STAGES=0, PIECE=max(how, 0), EVICTION="", KIND=function, CAUSAL=False, num_warps=2,
+                              num_ctas=2 if how < 0 and DEVICE.sm >= 90 else 1)
+                self.near(out, {"softmax": softmax, "log_softmax": log_softmax}[function](x.exact), kind, 4, function)
+
+    def test_softmax_backward(self):
+
+        def test(shape, kind):
+            dout, dx = normal(shape, kind), empty(shape, kind)
+            for entry, function in ((kernels.softmax_backward, softmax), (kernels.log_softmax_backward, log_softmax)):
+                out = Array(function(random.standard_normal(shape)), kind)
+                call(entry, dx, dout, out)
+                d, o = dout.exact, out.exact
+                exact = (o * (d - (d * o).sum(1, keepdims=True)) if function is softmax else d -
+                         np.exp(o) * d.sum(1, keepdims=True))
+                self.near(dx, exact, kind, max(1, math.sqrt(shape[1]) / 8), entry.name)
+
+        self.over(test, [*SHAPES, (1, 40000)])
+        x, dout, dx = normal((3, 7)), normal((3, 7)), empty((3, 7))
+        for entry, function in ((kernels.softmax_backward, softmax), (kernels.log_softmax_backward, log_softmax)):
+            call(entry, dx, dout, Array(function(x.exact), "f32"))
+            self.near(dx, gradient_of(function, x.exact, dout.exact), scale=5, what=entry.name)
+
+
+class Norms(Case):
+
+    def test_activations_of_norms(self):
+        x, weight, y = normal((3, 200)), normal(200), empty((3, 200))
+        for name, function in ACTIVATIONS.items():
+            call(kernels.rms_norm, y, x, weight, activation=name)
+            self.near(y, function(norm(x.exact, weight.exact)), what=name)
+
+    def test_l2_norm_backward(self):
+
+        def test(shape, kind):
+            dy, x, dx = normal(shape, kind), normal(shape, kind), empty(shape, kind)
+            call(kernels.l2_norm_backward, dx, dy, x)
+            r = 1 / np.sqrt((x.exact**2).sum(1, keepdims=True))
+            exact = r * (dy.exact - x.exact * r * r * (dy.exact * x.exact).sum(1, keepdims=True))
+            self.near(dx, exact, kind, r.max() * 4)
+
+        self.over(test, [(5, 2), (7, 3), (3, 781), (37, 64), (2, 4096), (1, 40000)])
+        x, dy, dx = normal((3, 7)), normal((3, 7)), empty((3, 7))
+        call(kernels.l2_norm_backward, dx, dy, x)
+        self.near(dx, gradient_of(lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)), x.exact, dy.exact), scale=5)
+        call(kernels.l2_norm_backward, dx, dy, Array(x.exact * 1e-9, "f32"), eps=1e-3)
+        self.near(dx, dy.exact * 1e3, scale=1e3)
+
+    def test_group_norm_backward(self):
+
+        def normed(x, groups):
+            y = x.reshape(x.shape[0], groups, -1)
+            y = (y - y.mean(2, keepdims=True)) / np.sqrt(y.var(2, keepdims=True) + 1e-5)
+            return y.reshape(x.shape)
+
+        for batch, channels, spatial, groups, kind in ((2, 4, 3, 2, "f32"), (3, 12, 50, 4, "bf16"), (1, 6, 700, 1, "f16")):
+            x, dy, weight = normal((batch, channels, spatial), kind), normal((batch, channels, spatial), kind), normal(channels)
+            dx, dweight, dbias = empty(x.exact.shape, kind), empty(channels), empty(channels)
+            call(kernels.group_norm_backward, dx, dweight, dbias, dy, x, groups, weight)
+            n, g = normed(x.exact, groups), dy.exact * weight.exact[:, None]
+            grouped = lambda a: a.reshape(batch, groups, -1)
+            r = 1 / np.sqrt(grouped(x.exact).var(2, keepdims=True) + 1e-5)
+            exact = r * (grouped(g) - grouped(g).mean(2, keepdims=True) - grouped(n) * grouped(g * n).mean(2, keepdims=True))
+            self.near(dx, exact.reshape(x.exact.shape), kind, 4)
+            self.near(dweight, (dy.exact * n).sum((0, 2)), scale=30)
+            self.near(dbias, dy.exact.sum((0, 2)), scale=30)
+            if kind == "f32":
+                self.near(dx, gradient_of(lambda x: normed(x, groups) * weight.exact[:, None], x.exact, dy.exact), scale=5)
+            call(kernels.group_norm_backward, dx, None, None, dy, x, groups)
+        with self.assertRaises(tegula.LaunchError) as caught:
+            call(kernels.group_norm_backward, empty((0, 2, 2)), empty(2), None, normal((0, 2, 2)), normal((0, 2, 2)), 1)
+        self.assertEqual(str(caught.exception), "group_norm_backward: x has no image, expected one at least")
+
+    def test_weights_of_another_type(self):
+        x, weight, bias, y = normal((3, 200), "bf16"), normal(200), normal(200), empty((3, 200), "bf16")
+        call(kernels.layer_norm, y, x, weight, bias)
+        self.near(y, norm(x.exact, weight.exact, bias.exact, center=True), "bf16")
+
+    def test_quantised_norms(self):
+        for shape in ((3, 200), (2, 40000)):
+            x, r, weight, scales = normal(shape), normal(shape), normal(shape[1]), empty(shape[0])
+            q, total = empty(shape, "i8"), empty(shape)
+            exact = norm(x.exact + r.exact, weight.exact)
+            call(kernels.rms_norm, q, x, weight, residual=r, sum=total, scales=scales)
+            self.near(total, x.exact + r.exact)
+            self.near(scales, np.abs(exact).max(1) / 127, scale=0)
+            self.assertLessEqual(np.abs(q.now() - exact / scales.now()[:, None]).max(), 0.501)
+            call(kernels.rms_norm, q, x, weight, residual=r, scale=Array(np.array([0.01]), "f32"))
+            self.assertLessEqual(np.abs(q.now() - np.clip(exact / 0.01, -128, 127)).max(), 0.51)
+            eight = Array(np.zeros(shape), "u8")
+            kernels.layer_norm(tegula.reinterpret(eight.memory, tegula.float8e4nv), x.given, scales=scales.given)
+            exact = norm(x.exact, center=True)
+            self.near(scales, np.abs(exact).max(1) / 448, scale=0)
+            self.assertLess(np.abs(float8_values(eight) * scales.now()[:, None] - exact).max(), 2**-4 * np.abs(exact).max())
+
+    def test_l2_norm(self):
+
+        def test(shape, kind):
+            x, y = normal(shape, kind), empty(shape, kind)
+            call(kernels.l2_norm, y, x)
+            self.near(y, x.exact / np.maximum(np.sqrt((x.exact**2).sum(1, keepdims=True)), 1e-12), kind)
+
+        self.over(test, [*SHAPES, (1, 40000)])
+        y = empty((2, 40))
+        call(kernels.l2_norm, y, Array(np.zeros((2, 40)), "f32"))
+        self.near(y, np.zeros((2, 40)))
+
+    def test_norms_of_images(self):
+        for n, c, s, groups, kind in ((2, 6, 35, 3, "f32"), (1, 4, 5000, 2, "bf16"), (3, 7, 8, 1, "f32"), (2, 310, 9, 2, "f16"), (3, 1, 1, 1, "f32")):
+            x, weight, bias, y = normal((n, c, s), kind), normal(c), normal(c), empty((n, c, s), kind)
+            call(kernels.group_norm, y, x, groups, weight, bias, activation="silu")
+            h = x.exact.reshape(n * groups, -1)
+            exact = norm(h, eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None] + bias.exact[:, None]
+            self.near(y, ACTIVATIONS["silu"](exact), kind)
+            residual = normal((n, c, s), kind)
+            both = x.exact + residual.exact
+            call(kernels.group_norm, y, x, groups, weight, residual=residual, sum=residual)
+            exact = norm(both.reshape(n * groups, -1), eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None]
+            self.near(y, exact, kind)
+            self.near(residual, both, kind)
+            mean, variance = normal(c), Array(random.uniform(0.1, 2, c), "f32")
+            call(kernels.batch_norm, y, x, mean, variance, weight, bias, activation="relu")
+            h = (x.exact - mean.exact[:, None]) / np.sqrt(variance.exact[:, None] + 1e-5)
+            self.near(y, np.maximum(h * weight.exact[:, None] + bias.exact[:, None], 0), kind, 4)
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: 1 channels cannot be divided into 2 groups"):
+            call(kernels.group_norm, y, x, 2)
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: scales are those of int8 or float8, but out is float32"):
+            call(kernels.group_norm, y, x, 1, scales=empty((3, 1)))
+        with self.assertRaisesRegex(tegula.LaunchError, "rms_norm: scales are those of int8 or float8, but out is float16"):
+            call(kernels.rms_norm, empty((3, 8), "f16"), empty((3, 8), "f16"), scales=empty(3))
+
+    def test_quantised_group_norm(self):
+        for n, c, s, groups in ((2, 6, 35, 3), (1, 4, 5001, 2), (3, 1, 1, 1)):
+            x, r, weight, bias = normal((n, c, s)), normal((n, c, s)), normal(c), normal(c)
+            both, q, total, scales = x.exact + r.exact, empty((n, c, s), "i8"), empty((n, c, s)), empty((n, groups))
+            exact = norm(both.reshape(n * groups, -1), eps=1e-5, center=True).reshape(n, c, s) * weight.exact[:, None] + bias.exact[:, None]
+            exact = ACTIVATIONS["silu"](exact)
+            call(kernels.group_norm, q, x, groups, weight, bias, activation="silu", residual=r, sum=total, scales=scales)
+            self.near(total, both)
+            groupwise = exact.reshape(n, groups, -1)
+            self.near(scales, np.abs(groupwise).max(2) / 127, scale=np.abs(exact).max() / 127)
+            self.assertLessEqual(np.abs(q.now().reshape(groupwise.shape) - groupwise / scales.now()[:, :, None]).max(), 0.501)
+            call(kernels.group_norm, q, x, groups, weight, bias, activation="silu", residual=r, scale=Array(np.array([0.01]), "f32"))
+            self.assertLessEqual(np.abs(q.now() - np.clip(exact / 0.01, -128, 127)).max(), 0.51)
+            eight = Array(np.zeros((n, c, s)), "u8")
+            kernels.group_norm(tegula.reinterpret(eight.memory, tegula.float8e4nv), x.given, groups, scales=scales.given)
+            exact = norm(x.exact.reshape(n * groups, -1), eps=1e-5, center=True)
+            values = float8_values(eight).reshape(exact.shape)
+            self.assertLess(np.abs(values * scales.now().reshape(-1, 1) - exact).max(), 2**-4 * np.abs(exact).max() + 1e-6)
+        zeros = Array(np.zeros((1, 2, 3)), "f32")
+        q, scales = empty((1, 2, 3), "i8"), empty((1, 2))
+        call(kernels.group_norm, q, zeros, 2, scales=scales)
+        self.assertEqual((np.abs(q.now()).max(), np.abs(scales.now()).max()), (0, 0))
+        with self.assertRaisesRegex(tegula.LaunchError, "group_norm: scales has 2 columns, expected 1: one for each group"):
+            call(kernels.group_norm, q, zeros, 1, scales=scales)
+
+    def norm_backward(self, shape, kind, center, with_sum=False):
+        x, dy, weight = normal(shape, kind), normal(shape, kind), normal(shape[1], kind)
+        dx, dweight, dbias = empty(shape, kind), empty(shape[1], "f32"), empty(shape[1], "f32")
+        dsum = normal(shape, kind) if with_sum else None
+        if center:
+            call(kernels.layer_norm_backward, dx, dweight, dbias, dy, x, weight, eps=1e-3, dsum=dsum)
+        else:
+            call(kernels.rms_norm_backward, dx, dweight, dy, x, weight, eps=1e-3, dsum=dsum)
+        h = x.exact - x.exact.mean(1, keepdims=True) * center
+        r = 1 / np.sqrt((h * h).mean(1, keepdims=True) + 1e-3)
+        n, g = h * r, dy.exact * weight.exact
+        exact = r * (g - g.mean(1, keepdims=True) * center - n * (g * n).mean(1, keepdims=True))
+        self.near(dx, exact + (dsum.exact if with_sum else 0), kind, 4, "dx")
+        self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
+        if center:
+            self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
+        return x, dy, weight, dx
+
+    def test_norm_backward(self):
+        self.over(lambda shape, kind: self.norm_backward(shape, kind, False), [*SHAPES, (700, 33), (3, 12672), (2, 40000), (1, 40000)])
+        self.over(lambda shape, kind: self.norm_backward(shape, kind, True, True), [(7, 3), (3, 781), (300, 40), (2, 40000)])
+        for center in (False, True):
+            x, dy, weight, dx = self.norm_backward((3, 8), "f32", center)
+            function = lambda v: norm(v, weight.exact, eps=1e-3, center=center)
+            self.near(dx, gradient_of(function, x.exact, dy.exact), scale=10)
+
+    def test_norm_backward_is_the_same_in_every_run(self):
+        x, dy, weight, dx = normal((999, 40)), normal((999, 40)), normal(40), empty((999, 40))
+        runs = []
+        for _ in range(3):
+            dweight = empty(40)
+            call(kernels.rms_norm_backward, dx, dweight, dy, x, weight)
+            runs.append(dweight.now().tobytes())
+        self.assertEqual(len(set(runs)), 1)
+
+    def test_norm_backward_of_no_rows(self):
+        for cols in (40, 20000):
+            x, dx, dweight, dbias = normal((0, cols)), empty((0, cols)), empty(cols), empty(cols)
+            call(kernels.layer_norm_backward, dx, dweight, dbias, x, x)
+            self.near(dweight, np.zeros(cols))
+            self.near(dbias, np.zeros(cols))
+
+
+if __name__ == "__main__":
+    unittest.main()
