@@ -154,7 +154,8 @@ class LoopPipeliner {
   int issue_copies(const LoopSchedule& schedule) {
     const int64_t slots = divide(schedule);
     divided_ = slots > 0;
-    if (divided_) return int(slots) - (schedule.sums_up ? 2 : 1);
+    // Of two slots a sum in flight holds the one until the product on the other has begun.
+    if (divided_) return std::max(1, int(slots) - (schedule.sums_up ? 2 : 1));
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());

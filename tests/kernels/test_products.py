@@ -1,6 +1,7 @@
 """Products of the kernel library beside gemm against numpy in double precision: batches, quantised weights, convolutions, and linear
 layers with cross entropy in parts; tokens drawn from logits."""
 
+import math
 import unittest
 
 from entries import ACTIVATIONS, DEVICE, SOURCE, Array, Case, call, empty, kernels, log_softmax, normal, np, random, softmax, tegula
@@ -38,6 +39,19 @@ class TwoBlocks(Case):
                                           EPILOGUE="none", BLOCK_M=rows, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=programs,
                                           PARTS=0, SWAP=False, STREAM=False, SHARES=1, num_warps=warps, num_stages=3, num_ctas=2)
             self.near(c, a.exact @ b.exact, "f16", 4)
+
+
+class TwoSlots(Case):
+
+    def test_large_tiles(self):
+        """Shared memory has room for two slots of their operands, and a sum in flight holds the one."""
+        text = tegula.load(str(SOURCE / "kernels" / "gemm.py")).gemm
+        for cols, depth in ((176, 320), (208, 64)):
+            a, b, c = normal((270, depth), "f16"), normal((depth, 264), "f16"), empty((270, 264), "f16")
+            text[(2,)](c.given, a.given, b.given, None, 270, 264, depth, depth, 1, 264, 1, 264, 1, 384, None, None, EPILOGUE="none",
+                       BLOCK_M=256, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=1, PARTS=0, SWAP=False, STREAM=False, SHARES=1,
+                       num_warps=8, num_stages=2)
+            self.near(c, a.exact @ b.exact, "f16", 4 * math.sqrt(depth / 64))
 
 
 class Batched(Case):
