@@ -389,6 +389,7 @@ int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) {
+      ptx = std::max(ptx, lower::ptx_version_of_asm(block->text));
       replace_calls(f, *block);
       continue;
     }

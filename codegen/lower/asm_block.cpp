@@ -1,5 +1,7 @@
 #include "codegen/lower/asm_block.h"
 
+#include <regex>
+
 #include "codegen/lower/llvm_headers.h"
 
 namespace tegula::lower {
@@ -27,6 +29,17 @@ AsmRegisters asm_registers(std::string_view constraints) {
     out.arguments += tied ? out.results[size_t(part[0] - '0')] : part[0];
   }
   return out;
+}
+
+int ptx_version_of_asm(const std::string& text) {
+  static const std::vector<std::pair<int, std::regex>> kRows = {
+#define TEGULA_ASM_VERSION(ptx, pattern) {ptx, std::regex(pattern)},
+#include "codegen/lower/asm_versions.def"
+  };
+  int version = 0;
+  for (const auto& [ptx, pattern] : kRows)
+    if (ptx > version && std::regex_search(text, pattern)) version = ptx;
+  return version;
 }
 
 llvm::Function* declare_asm(llvm::Module& module, std::string_view name, llvm::FunctionType* type,

@@ -30,6 +30,10 @@ struct AsmRegisters {
 };
 AsmRegisters asm_registers(std::string_view constraints);
 
+/// The PTX version (major * 10 + minor) that the text needs by asm_versions.def; 0 if it holds none of these
+/// instructions.
+int ptx_version_of_asm(const std::string& text);
+
 inline constexpr std::string_view kAsmPrefix = "tegula.asm.";
 
 /// The function of that name, made when it is not there yet. `type` gives the results (a struct of several) and

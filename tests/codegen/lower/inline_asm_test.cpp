@@ -237,5 +237,33 @@ TEST(InlineAsm, TheAssemblerChecksIt) {
       << compiled(call);
 }
 
+// Each row of asm_versions.def, and the code around it: ptxas refuses an instruction in a text of an earlier version.
+TEST(InlineAsm, RaisesTheVersionOfPtx) {
+  struct Case {
+    std::string_view assembly, target, version;
+  };
+  for (const auto& [assembly, target, version] : {
+           Case{"mov.b32 $0, $1;", "sm_80", "7.4"},
+           Case{"bmsk.clamp.b32 $0, $1, 3;", "sm_80", "7.6"},
+           Case{"{ .reg .u64 g; mov.u64 g, %current_graph_exec; mov.b32 $0, $1; }", "sm_80", "8.0"},
+           Case{"mov.u32 $0, %aggr_smem_size; // $1", "sm_90", "8.1"},
+           Case{"cvt.rna.satfinite.tf32.f32 $0, $1;", "sm_90", "8.1"},
+           Case{"{ .reg .b64 d; .reg .b128 q; cvt.u64.u32 d, $1; mov.b128 q, {d, d}; mov.b32 $0, $1; }", "sm_80",
+                "8.3"},
+           Case{"fence.proxy.tensormap::generic.release.gpu; mov.b32 $0, $1;", "sm_90", "8.3"},
+           Case{"{ .reg .f32 f; mov.b32 f, $1; max.f32 f, f, 0f00000000, f; mov.b32 $0, f; }", "sm_100", "8.8"},
+       }) {
+    Program program =
+        Program::parse(fmt::format("import triton\nimport triton.language as tl\n\n@triton.jit\ndef "
+                                   "kernel(x):\n    i = tl.arange(0, 32)\n    a = tl.load(x + i)\n    "
+                                   "b = tl.inline_asm_elementwise('{}', '=r,r', [a], tl.int32, True, "
+                                   "1)\n    tl.store(x + i, b)\n",
+                                   assembly));
+    const ArgType pointer{Elem::I32, true, 16};
+    const std::string ptx = program.kernel("kernel").compile(std::span(&pointer, 1), {}, std::string(target)).ptx;
+    EXPECT_NE(ptx.find(fmt::format(".version {}\n", version)), ptx.npos) << assembly << "\n" << ptx.substr(0, 200);
+  }
+}
+
 }  // namespace
 }  // namespace tegula::ops
