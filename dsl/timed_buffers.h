@@ -22,6 +22,8 @@ class TimedBuffers {
   TimedBuffers& operator=(const TimedBuffers&) = delete;
 
   void before_run();
+  /// Whether a run needs before_run(): buffers are zeroed or restored.
+  bool any() const { return !items_.empty(); }
 
  private:
   struct Item {

@@ -68,6 +68,27 @@ TEST_F(Tuner, PicksTheFastestAndRemembersIt) {
   EXPECT_EQ(gpu.launches().back().num_warps, 4);
 }
 
+// With eight warps a launch with a cold cache is slower, and one behind another faster.
+TEST_F(Tuner, LaunchesInARowDecide) {
+  FakeGpu gpu;
+  int fills = -1;
+  gpu.cost = [&](const KernelImage& image, Grid) {
+    const bool cold = std::exchange(fills, gpu.fills()) != gpu.fills();
+    return image.num_warps != 8 ? 10.0 : cold ? 12.0 : 7.0;
+  };
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(gpu.launches().back().num_warps, 8);
+
+  // What has to be prepared is launched once, behind a flush of the cache.
+  Autotune tuning = over_warps();
+  tuning.reset_to_zero = {"out"};
+  Kernel again = kernel().autotune(tuning);
+  again.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 992);
+  EXPECT_NE(gpu.launches().back().num_warps, 8);
+}
+
 TEST_F(Tuner, OneMoreConfigTimesOneConfig) {
   FakeGpu gpu;
   best_is_four(gpu);
