@@ -192,6 +192,16 @@ def streamed(M, N, K):
     return found
 
 
+# What the stages of a tile may take of a block's shared memory.
+ROOM = 225000
+
+
+def stages_of(rows, columns):
+    """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
+    for."""
+    return max(2, min(8, ROOM // (128 * (rows + columns))))
+
+
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
 # programs.
 OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1),
@@ -202,6 +212,9 @@ def of_two_blocks(M, N, stride_a, stride_b):
     """Where rows of A or B do not begin at multiples of 128 bytes, so that what is read of them lies in more lines of the L2 cache
     than it fills. The strides are those along rows or along columns that are not 1."""
     found = []
+    if 32 < M and M <= 64 and N >= 4096 and stride_a % 64 + stride_b % 64 > 0:
+        rows = row_class(M)
+        found.append(tile(rows, 256, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=2))
     if M > 128 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
         for m, n, k, warps, stages, group, programs in OF_TWO_BLOCKS:
             if m == 128 or M >= 512 or programs == 0:
@@ -210,11 +223,12 @@ def of_two_blocks(M, N, stride_a, stride_b):
 
 
 def best_extent(across, along, width, least, more):
-    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on,
-    since the instructions take any number of columns of B. A tile takes about the time of its extent and `more`."""
+    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on
+    that one instruction takes as columns of B, and two multiples of 32 that two take. A tile takes about the time of its extent
+    and `more`."""
     best = 0
     shortest = 0
-    for extent in range(least, 257, 16):
+    for extent in list(range(least, 257, 16)) + [288, 320]:
         time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + more)
         if best == 0 or time < shortest:
             best = extent
@@ -224,19 +238,25 @@ def best_extent(across, along, width, least, more):
 
 def adapted(M, N):
     """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
-    makes less to read: transposed tiles then have more rows, so that the columns of B are read less often."""
+    makes less to read: transposed tiles then have more rows, so that the columns of B are read less often. Programs that go
+    from tile to tile hide the ends of their tiles, and have shorter ones."""
     found = []
     for blocks, more in [(1, 24), (2, 64)]:
         rows = best_extent(N, M, 128, 80, more)
-        stages = min(6, 180000 // (128 * (rows + 128)))
-        found.append(tile(rows, 128 * blocks, 64, 8, stages, 8, 0, 0, True, blocks=blocks))
-        if triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
-            found.append(tile(rows, 128 * blocks, 64, 8, max(2, stages - 1), 8, 1, 0, True, blocks=blocks))
-    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (256, 8, 2), (256, 8, 1)]:
+        found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=blocks))
+        shorter = best_extent(N, M, 128, 80, 8)
+        if triton.cdiv(M, shorter) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(shorter, 128 * blocks, 64, 8, stages_of(shorter, 128), 8, 1, 0, True, blocks=blocks))
+        if shorter != rows and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 1, 0, True, blocks=blocks))
+    whole = triton.cdiv(M, 16) * 16
+    if whole <= 256:
+        found.append(tile(whole, 256, 64, 8, stages_of(whole, 128), 8, 0, 0, True, blocks=2))
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1)]:
         wide = m // blocks
         columns = best_extent(M, N, wide, 64, 24)
         if m < 2 * M and wide * columns <= 49152:
-            found.append(tile(m, columns, 64, warps, max(2, min(6, 220000 // (128 * (wide + columns)))), 8, 0, blocks=blocks))
+            found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
     return found
 
 
