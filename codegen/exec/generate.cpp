@@ -17,6 +17,7 @@
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
+#include "codegen/exec/whole_words.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/tensor_maps.h"
@@ -184,7 +185,10 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   const bool large = module.getInstructionCount() >= kManyInstructions;
   lower::link_libclc(module);
   run_passes(module, *machine, optimize_pipeline(large));
-  for (llvm::Function& function : module) pair_divisions(function);
+  for (llvm::Function& function : module) {
+    pair_divisions(function);
+    keep_words_whole(function);
+  }
   // Sums of a dot fill the registers, and what follows them is long.
   if (has_dots(func)) {
     for (llvm::Function& function : module) {

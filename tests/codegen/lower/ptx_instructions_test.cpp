@@ -42,6 +42,18 @@ TEST(PtxInstructions, BulkCopies) {
     }
 }
 
+// Rows of bfloat16 loaded an iteration ahead stay words of two until one operation on a word makes a float.
+TEST(PtxInstructions, WordsOfTwoElementsStayWhole) {
+  const Case softmax{"tests/kernels/rows.py", "softmax_persistent",
+                     "out_ptr=*bf16 x_ptr=*bf16 rows=i32:1 BLOCK=4096 num_stages=2", 8};
+  const std::string ptx = by_threads(softmax, 8, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld\\.global\\.v4\\.b32"), 4) << "two of them ahead of the loop\n" << ptx;
+  EXPECT_EQ(count(ptx, "cvt\\.f32\\.bf16"), 0) << ptx;
+  EXPECT_EQ(count(ptx, "%rs"), 0) << ptx;
+  EXPECT_EQ(count(ptx, "and\\.b32.*-65536"), 8) << ptx;
+  EXPECT_EQ(count(ptx, "shl\\.b32.*, 16;"), 8) << ptx;
+}
+
 TEST(PtxInstructions, InstructionsThatMatter) {
   const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
   std::string ptx = by_threads(softmax, 8, "sm_90a").ptx;
