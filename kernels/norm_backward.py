@@ -5,14 +5,16 @@ With n = (h - mean(h)) * r, r = 1 / sqrt(variance(h) + eps) (RMSNorm: mean 0, th
     dx = r * (g - mean(g) - n * mean(g * n))        (RMSNorm: without mean(g)), plus dsum, what came by the residual
     dweight = sum over rows of dy * n,  dbias = sum over rows of dy
 
-Mean and r are computed again from h, which is read anyway. A program takes every num_programs(0)-th tile of ROWS rows,
-the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for its rows in registers; it leaves them as a
-row of partials. With RELOAD it reads rows again, from the first-level cache, once their sums are known, which leaves
-registers for wider ones. With PIECE > 0 a row is taken in pieces of so many elements, twice, by a cluster where rows are
-few, and the sums stand in the row of partials, where the second-level cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
-columns of the partials, COLS at a time (WIDE if programs are few), taken by a counter, in the order of the programs: results are the same in every
-run. Nobody waits for a program that has not begun: what others left undone the last one does. Of one row the sums are the
-gradients.
+Mean and r are computed again from h, which is read anyway. Where a row lies in several warps, its sums are those of
+distances from a number near its mean, so that mean, r, mean(g) and mean(g * n) take one exchange. A program takes every
+num_programs(0)-th tile of ROWS rows, the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for
+its rows in registers; it leaves them as a row of partials. With RELOAD it reads rows again, from the first-level cache,
+once their sums are known, which leaves registers for wider ones. With PIECE > 0 a row is taken in pieces of so many
+elements, twice, by a cluster where rows are few, and the sums stand in the row of partials, where the second-level
+cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
+columns of the partials, COLS at a time (WIDE if programs are few), taken by a counter, in the order of the programs:
+results are the same in every run. Nobody waits for a program that has not begun: what others left undone the last one
+does. Of one row the sums are the gradients.
 
 counters: four int32 that are zero before and after each launch: programs that started, that left their sums, groups of
 columns taken, programs that are through.
@@ -21,7 +23,8 @@ columns taken, programs that are through.
 import triton
 import triton.language as tl
 
-from tiles import SHARED_PIECES, extent, inside, load_vector, shares_pieces, sums_of_rows
+from tiles import (SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector, shares_pieces, sums_of_rows,
+                   warp_sums)
 
 
 def configs():
@@ -147,36 +150,100 @@ def load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT
 
 @triton.jit
 def store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride):
-    dx = (g - mean_g - n * along) * r
+    """r * (g - mean_g - n * along), written so that two fused operations an element do."""
+    dx = g * r - (n * (along * r) + mean_g * r)
     if dsum_ptr is not None:
         dx += tl.load(dsum_ptr + row * dsum_stride + col, mask=mask, other=0.0).to(tl.float32)
     tl.store(dx_ptr + row * dx_stride + col, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
+def add_four(a, b, c, d, e, f, g, h):
+    return a + e, b + f, c + g, d + h
+
+
+@triton.jit
+def sums_about(x, g, PARTS: tl.constexpr):
+    """The sums over rows of x, g, x * x and g * x, in one exchange."""
+    if PARTS > 1:
+        return tl.reduce((in_line(warp_sums(x)), in_line(warp_sums(g)), in_line(warp_sums(x * x)), in_line(warp_sums(g * x))),
+                         0, add_four)
+    else:
+        total, total_g, squares, products = tl.reduce((x, g, x * x, g * x), 1, add_four)
+        return total[:, None], total_g[:, None], squares[:, None], products[:, None]
+
+
+@triton.jit
+def sums_of_squares(x, g, PARTS: tl.constexpr):
+    """The sums over rows of x * x and g * x."""
+    if PARTS > 1:
+        return tl.reduce((in_line(warp_sums(x * x)), in_line(warp_sums(g * x))), 0, add_pairs)
+    else:
+        return sums_of_rows(x * x, g * x)
+
+
+@triton.jit
+def statistics(total, total_g, squares, products, cols, eps):
+    """From the sums of what sums_about() sums up, x being a row's distances from a reference: the distance of the row's mean,
+    mean(g), r and mean(g * n)."""
+    each = 1.0 / cols
+    offset = total * each
+    squares = squares - offset * total
+    r = tl.rsqrt(tl.where(squares < 0, 0.0, squares) * each + eps)
+    return offset, total_g * each, r, (products - offset * total_g) * each * r
+
+
+@triton.jit
+def near_mean(x_ptr, row, x_stride, there, cols, PARTS: tl.constexpr, FEW: tl.constexpr = 8):
+    """The mean of a few elements of each row: as near to the row's mean as keeps the digits of the moments about it."""
+    few = tl.arange(0, FEW)
+    if PARTS == 1:
+        few = few[None, :]
+    first = tl.load(x_ptr + row * x_stride + few, mask=there & (few < cols), other=0.0).to(tl.float32)
+    if PARTS > 1:
+        return tl.sum(first, axis=0) * (1.0 / tl.minimum(cols, FEW))
+    else:
+        return tl.sum(first, axis=1)[:, None] * (1.0 / tl.minimum(cols, FEW))
+
+
+@triton.jit
 def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, mask, dx_stride, dy_stride, x_stride,
-               dsum_stride, cols, eps, CENTER: tl.constexpr, RELOAD: tl.constexpr):
-    """Writes dx; returns dy and n."""
+               dsum_stride, rows, cols, eps, CENTER: tl.constexpr, RELOAD: tl.constexpr, PARTS: tl.constexpr,
+               SPREAD: tl.constexpr):
+    """Writes dx; returns dy and n. SPREAD: rows lie in several warps, so one exchange for all sums pays."""
     WEIGHT: tl.constexpr = weight_ptr is not None
     x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
-    mean = 0.0
-    mean_g = 0.0
-    if CENTER:
-        total, total_g = sums_of_rows(x, g)
-        mean = total / cols
-        mean_g = total_g / cols
-        x = tl.where(mask, x - mean, 0.0)
-    squares, products = sums_of_rows(x * x, g * x)
-    r = tl.rsqrt(squares / cols + eps)
-    along = products / cols * r
+    reference = 0.0
+    total = 0.0
+    total_g = 0.0
+    if CENTER and SPREAD:
+        reference = near_mean(x_ptr, row, x_stride, row < rows, cols, PARTS)
+        x = tl.where(mask, x - reference, 0.0)
+        total, total_g, squares, products = sums_about(x, g, PARTS)
+    else:
+        if CENTER:
+            total_x, total_g = sums_of_rows(x, g)
+            reference = total_x / cols
+            x = tl.where(mask, x - reference, 0.0)
+        squares, products = sums_of_squares(x, g, PARTS)
+    offset, mean_g, r, along = statistics(total, total_g, squares, products, cols, eps)
     if RELOAD:
         tl.debug_barrier()
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
         if CENTER:
-            x = tl.where(mask, x - mean, 0.0)
-    n = x * r
+            x = x - reference
+    n = x * r - offset * r
     store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride)
     return dy, n
+
+
+@triton.jit
+def sum_of_tile(x, PARTS: tl.constexpr):
+    """The sum of a tile's rows; a divided row is the only one of its tile."""
+    if PARTS > 1:
+        return x
+    else:
+        return tl.sum(x, axis=0)[None, :]
 
 
 @triton.jit
@@ -201,20 +268,11 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
                   is_first, dx_stride, dy_stride, x_stride, dsum_stride, cols, eps, CENTER: tl.constexpr,
                   PIECE: tl.constexpr):
     WEIGHT: tl.constexpr = weight_ptr is not None
-    mean = 0.0
-    mean_g = 0.0
+    reference = 0.0
     if CENTER:
-        total = tl.zeros([1, PIECE], tl.float32)
-        total_g = tl.zeros([1, PIECE], tl.float32)
-        for start in range(0, cols, PIECE):
-            col = start + tl.arange(0, PIECE)[None, :]
-            weight = load_vector(weight_ptr, col, col < cols)
-            x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
-            total += x
-            total_g += g
-        total, total_g = sums_of_rows(total, total_g)
-        mean = total / cols
-        mean_g = total_g / cols
+        reference = near_mean(x_ptr, row, x_stride, row >= 0, cols, 1)
+    total = tl.zeros([1, PIECE], tl.float32)
+    total_g = tl.zeros([1, PIECE], tl.float32)
     squares = tl.zeros([1, PIECE], tl.float32)
     products = tl.zeros([1, PIECE], tl.float32)
     for start in range(0, cols, PIECE):
@@ -222,21 +280,20 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
         weight = load_vector(weight_ptr, col, col < cols)
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
         if CENTER:
-            x = tl.where(col < cols, x - mean, 0.0)
+            x = tl.where(col < cols, x - reference, 0.0)
+            total += x
+            total_g += g
         squares += x * x
         products += g * x
-    squares, products = sums_of_rows(squares, products)
-    r = tl.rsqrt(squares / cols + eps)
-    along = products / cols * r
+    total, total_g, squares, products = tl.reduce((total, total_g, squares, products), 1, add_four)
+    offset, mean_g, r, along = statistics(total[:, None], total_g[:, None], squares[:, None], products[:, None], cols, eps)
     for start in range(0, cols, PIECE):
         col = start + tl.arange(0, PIECE)[None, :]
         mask = col < cols
         known = mask & (is_first == 0)
         weight = load_vector(weight_ptr, col, mask)
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)
-        n = x * r
-        if CENTER:
-            n = tl.where(mask, x - mean, 0.0) * r
+        n = (x - reference) * r - offset * r
         store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row, col, mask, dx_stride, dsum_stride)
         if dweight_ptr is not None:
             before = tl.load(dweight_row + col, mask=known, other=0.0, cache_modifier=".cg")
@@ -251,13 +308,15 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
     "WIDE": lambda args: 256 * args["num_warps"] * args["num_ctas"],
+    "PARTS": lambda args: args["num_ctas"],
+    "WARPS": lambda args: args["num_warps"],
 })
 @triton.jit
 def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride,
                   dsum_stride, rows, cols, eps, rows_class, partials_ptr, counters_ptr, CENTER: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PROGRAMS: tl.constexpr,
                   RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, WIDE: tl.constexpr,
-                  COLS: tl.constexpr = 32):
+                  PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, COLS: tl.constexpr = 32):
     DWEIGHT: tl.constexpr = dweight_ptr is not None
     DBIAS: tl.constexpr = dbias_ptr is not None
     dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
@@ -274,26 +333,28 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             clear(dweight_ptr, cols, PIECE)
             clear(dbias_ptr, cols, PIECE)
     else:
-        col = tl.arange(0, BLOCK)[None, :]
+        SPREAD: tl.constexpr = PARTS > 1 or WARPS > ROWS
+        col = columns(BLOCK, PARTS, WARPS)
         in_row = inside(col, cols, EVEN)
         weight = load_vector(weight_ptr, col, in_row)
-        dweight = tl.zeros([ROWS, BLOCK], tl.float32)
-        dbias = tl.zeros([ROWS, BLOCK], tl.float32)
+        dweight = tl.zeros([ROWS, BLOCK] if PARTS == 1 else col.shape, tl.float32)
+        dbias = tl.zeros([ROWS, BLOCK] if PARTS == 1 else col.shape, tl.float32)
         for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
-            row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
-            if EVEN:
-                mask = tl.full([ROWS, BLOCK], True, tl.int1)
-            else:
-                mask = (row < rows) & (col < cols)
+            row = tile
+            if PARTS == 1:
+                row = (tile * ROWS + tl.arange(0, ROWS))[:, None]
+            mask = in_row
+            if ROWS > 1:
+                mask = in_row & inside(row, rows, EVEN)
             dy, n = whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row.to(tl.int64), col, mask, dx_stride,
-                               dy_stride, x_stride, dsum_stride, cols, eps, CENTER, RELOAD)
+                               dy_stride, x_stride, dsum_stride, rows, cols, eps, CENTER, RELOAD, PARTS, SPREAD)
             if DWEIGHT:
                 dweight += dy * n
             if DBIAS:
                 dbias += dy
         if DWEIGHT:
-            store_sums(dweight_row, dweight_ptr, col, tl.sum(dweight, axis=0)[None, :], in_row, rows)
+            store_sums(dweight_row, dweight_ptr, col, sum_of_tile(dweight, PARTS), in_row, rows)
         if DBIAS:
-            store_sums(dbias_row, dbias_ptr, col, tl.sum(dbias, axis=0)[None, :], in_row, rows)
+            store_sums(dbias_row, dbias_ptr, col, sum_of_tile(dbias, PARTS), in_row, rows)
     if (DWEIGHT or DBIAS) and rows > 1:
         finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS, WIDE)

@@ -233,8 +233,8 @@ class Norms(Case):
         with self.assertRaisesRegex(tegula.LaunchError, "group_norm: scales has 2 columns, expected 1: one for each group"):
             call(kernels.group_norm, q, zeros, 1, scales=scales)
 
-    def norm_backward(self, shape, kind, center, with_sum=False):
-        x, dy, weight = normal(shape, kind), normal(shape, kind), normal(shape[1], kind)
+    def norm_backward(self, shape, kind, center, with_sum=False, far=0):
+        x, dy, weight = Array(normal(shape).exact + far, kind), normal(shape, kind), normal(shape[1], kind)
         dx, dweight, dbias = empty(shape, kind), empty(shape[1], "f32"), empty(shape[1], "f32")
         dsum = normal(shape, kind) if with_sum else None
         if center:
@@ -254,6 +254,8 @@ class Norms(Case):
     def test_norm_backward(self):
         self.over(lambda shape, kind: self.norm_backward(shape, kind, False), [*SHAPES, (700, 33), (3, 12672), (2, 40000), (1, 40000)])
         self.over(lambda shape, kind: self.norm_backward(shape, kind, True, True), [(7, 3), (3, 781), (300, 40), (2, 40000)])
+        for shape in ((300, 40), (5, 4096), (2, 40000)):
+            self.norm_backward(shape, "f32", True, far=100)
         for center in (False, True):
             x, dy, weight, dx = self.norm_backward((3, 8), "f32", center)
             function = lambda v: norm(v, weight.exact, eps=1e-3, center=center)
