@@ -20,14 +20,27 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, activate, columns, divide, divide_rows, elements_of_tile, extent,
-                   in_line, inside, load_vector, quantised, row_scale, row_sum, shares_pieces, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, activate, aligned_elements, begin_aligned, columns, divide,
+                   divide_rows, extent, in_line, inside, load_vector, piece_mask, quantised, row_scale, row_sum,
+                   shares_pieces, unit_of_rows, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None, 128], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
 # Likewise where a program takes two rows, which share the weights.
 LIMITS_OF_TWO = {1: [None], 2: [None], 4: [128], 8: [64], 16: [None], 32: [None]}
+
+
+def unit(args):
+    """UNIT of aligned_elements(). Weights are loaded once for all rows, whose columns then have the same places."""
+    if args["weight_ptr"] is not None or args["bias_ptr"] is not None:
+        return 1
+    size = min(args["x_ptr"].element_size(), args["out_ptr"].element_size())
+    strides = [args["x_stride"], args["out_stride"]]
+    for name in ["residual", "sum"]:
+        if args[name + "_ptr"] is not None:
+            strides.append(args[name + "_stride"])
+    return unit_of_rows(args["cols"], size, *strides)
 
 
 def configs():
@@ -94,11 +107,20 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask, EVICTION: tl.constexpr = ""):
-    h = tl.load(x_ptr + x_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
+def load_sum(x_ptr, residual_ptr, at, residual_at, mask, EVICTION: tl.constexpr = ""):
+    h = tl.load(x_ptr + at, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     if residual_ptr is not None:
-        h += tl.load(residual_ptr + residual_row + col, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
+        h += tl.load(residual_ptr + residual_at, mask=mask, other=0.0, eviction_policy=EVICTION).to(tl.float32)
     return h
+
+
+@triton.jit
+def place(at, row, col, stride, UNIT: tl.constexpr):
+    """Where a matrix has the elements that x has at `at`: with UNIT > 1 there as well (aligned_elements())."""
+    if UNIT > 1:
+        return at
+    else:
+        return row * stride + col
 
 
 @triton.jit
@@ -142,85 +164,90 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
                residual_stride, sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
                BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr, BLOCK: tl.constexpr,
                ROWS: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr, EVICTION: tl.constexpr,
-               EVEN: tl.constexpr):
-    row, col, mask = elements_of_tile(tile, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN)
+               EVEN: tl.constexpr, UNIT: tl.constexpr):
+    row, at, col, mask = aligned_elements(tile, x_stride, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN, UNIT)
     row = row.to(tl.int64)
-    h = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, col, mask, EVICTION)
+    h = load_sum(x_ptr, residual_ptr, at, place(at, row, col, residual_stride, UNIT), mask, EVICTION)
+    sum_at = place(at, row, col, sum_stride, UNIT)
     if CENTER and PARTS > 1:
         # The mean of a few elements of the row is as near to the row's mean as keeps the digits of the variance. All
         # blocks read them: the sum, which may take their place, is stored behind the exchange.
         few = tl.arange(0, 32)
-        first = load_sum(x_ptr, residual_ptr, row * x_stride, row * residual_stride, few, few < cols)
+        first = load_sum(x_ptr, residual_ptr, row * x_stride + few, row * residual_stride + few, few < cols)
         distance, total, squares = moments_about(tl.sum(first, axis=0) / tl.minimum(cols, 32), h, mask)
-        store_sum(sum_ptr, row * sum_stride + col, h, mask)
+        store_sum(sum_ptr, sum_at, h, mask)
         offset = total / cols
         factor = row_factor(tl.maximum(squares - offset * total, 0.0), cols, eps, L2)
         y = distance * factor - offset * factor
     else:
-        store_sum(sum_ptr, row * sum_stride + col, h, mask)
+        store_sum(sum_ptr, sum_at, h, mask)
         if CENTER:
             h = tl.where(mask, h - row_sum(h, PARTS) / cols, 0.0)
         y = h * row_factor(row_sum(h * h, PARTS), cols, eps, L2)
     y = divide(finish(y, weight, bias, WEIGHT, BIAS, ACTIVATION), scale_ptr)
     y = divide_rows(y, row, rows, mask, scales_ptr, out_ptr.dtype.element_ty, PARTS)
-    tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
+    tl.store(out_ptr + place(at, row, col, out_stride, UNIT), quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
                   x_stride, residual_stride, sum_stride, cols, eps, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
-                  L2: tl.constexpr, PIECE: tl.constexpr, STAGES: tl.constexpr):
+                  L2: tl.constexpr, PIECE: tl.constexpr, STAGES: tl.constexpr, UNIT: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
-    x_row = row * x_stride
-    residual_row = row * residual_stride
+    x_row, before = begin_aligned(row * x_stride, UNIT)
+    residual_row = begin_aligned(row * residual_stride, UNIT)[0]
+    sum_row = begin_aligned(row * sum_stride, UNIT)[0]
+    out_row = begin_aligned(row * out_stride, UNIT)[0]
     mean = 0.0
     if CENTER:
         total = tl.zeros([PIECE], tl.float32)
-        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-            col = start + tl.arange(0, PIECE)
-            total += load_sum(x_ptr, residual_ptr, x_row, residual_row, col, col < cols)
+        for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
+            at = start + tl.arange(0, PIECE)
+            total += load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, piece_mask(at, before, cols, UNIT))
         mean = tl.sum(total, axis=0) / cols
     squares = tl.zeros([PIECE], tl.float32)
-    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-        col = start + tl.arange(0, PIECE)
-        h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, col < cols)
+    for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
+        at = start + tl.arange(0, PIECE)
+        mask = piece_mask(at, before, cols, UNIT)
+        h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask)
         if CENTER:
-            h = tl.where(col < cols, h - mean, 0.0)
+            h = tl.where(mask, h - mean, 0.0)
         squares += h * h
     factor = row_factor(tl.sum(squares, axis=0), cols, eps, L2)
     scale = 1.0
     if scales_ptr is not None:
         magnitude = tl.zeros([PIECE], tl.float32)
-        for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-            col = start + tl.arange(0, PIECE)
-            mask = col < cols
-            h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask)
-            weight = load_vector(weight_ptr, col, mask)
-            bias = load_vector(bias_ptr, col, mask)
+        for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
+            at = start + tl.arange(0, PIECE)
+            mask = piece_mask(at, before, cols, UNIT)
+            h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask)
+            weight = load_vector(weight_ptr, at, mask)
+            bias = load_vector(bias_ptr, at, mask)
             y = finish((h - mean) * factor, weight, bias, weight_ptr is not None, bias_ptr is not None, ACTIVATION)
             y = divide(y, scale_ptr)
             magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
         scale = row_scale(tl.max(magnitude, axis=0), out_ptr.dtype.element_ty)
         tl.store(scales_ptr + row, scale)
-    for start in tl.range(0, cols, PIECE, num_stages=STAGES):
-        col = start + tl.arange(0, PIECE)
-        mask = col < cols
-        h = load_sum(x_ptr, residual_ptr, x_row, residual_row, col, mask)
-        store_sum(sum_ptr, row * sum_stride + col, h, mask)
+    for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
+        at = start + tl.arange(0, PIECE)
+        mask = piece_mask(at, before, cols, UNIT)
+        h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask)
+        store_sum(sum_ptr, sum_row + at, h, mask)
         if CENTER:
             h = h - mean
-        weight = load_vector(weight_ptr, col, mask)
-        bias = load_vector(bias_ptr, col, mask)
+        weight = load_vector(weight_ptr, at, mask)
+        bias = load_vector(bias_ptr, at, mask)
         y = divide(finish(h * factor, weight, bias, weight_ptr is not None, bias_ptr is not None, ACTIVATION), scale_ptr)
         if scales_ptr is not None:
             y = tl.where(scale > 0, y / scale, 0.0)
-        tl.store(out_ptr + row * out_stride + col, quantised(y, out_ptr.dtype.element_ty), mask=mask)
+        tl.store(out_ptr + out_row + at, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
+    "UNIT": unit,
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(),
-                                 args["num_warps"] * args["num_ctas"], args["ROWS"]),
+                                 args["num_warps"] * args["num_ctas"], args["ROWS"], args["UNIT"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
@@ -229,11 +256,12 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride, x_stride,
          residual_stride, sum_stride, rows, cols, eps, rows_class, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
          BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr,
-         EVEN: tl.constexpr, L2: tl.constexpr = False, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1):
+         EVEN: tl.constexpr, L2: tl.constexpr = False, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
+         UNIT: tl.constexpr = 1):
     """RMSNorm, with CENTER LayerNorm, with L2 the norm by length."""
     if PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
-                      x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, L2, PIECE, STAGES)
+                      x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, L2, PIECE, STAGES, UNIT)
     else:
         col = columns(BLOCK, PARTS, WARPS)
         mask = inside(col, cols, EVEN)
@@ -244,9 +272,9 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_pt
         if STAGES == 0:
             whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tl.program_id(0),
                        out_stride, x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS,
-                       ACTIVATION, L2, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
+                       ACTIVATION, L2, BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN, UNIT)
         else:
             for tile in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=STAGES):
                 whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride,
                            x_stride, residual_stride, sum_stride, rows, cols, eps, CENTER, WEIGHT, BIAS, ACTIVATION, L2,
-                           BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN)
+                           BLOCK, ROWS, PARTS, WARPS, EVICTION, EVEN, UNIT)

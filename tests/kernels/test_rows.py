@@ -109,6 +109,27 @@ class Norms(Case):
             call(kernels.rms_norm, y, x, weight, activation=name)
             self.near(y, function(norm(x.exact, weight.exact)), what=name)
 
+    def test_norms_of_rows_that_begin_anywhere(self):
+        """Their tiles begin at multiples of 16 bytes, before the first column, unless there are weights."""
+
+        def test(shape, kind):
+            x, r, y, total = normal(shape, kind), normal(shape, kind), empty(shape, kind), empty(shape, kind)
+            call(kernels.layer_norm, y, x, None, None, residual=r, sum=total)
+            self.near(y, norm(x.exact + r.exact, center=True), kind, 4)
+            self.near(total, x.exact + r.exact, kind)
+            weight = normal(shape[1], kind)
+            call(kernels.rms_norm, y, x, weight)
+            self.near(y, norm(x.exact, weight.exact), kind, 4)
+
+        self.over(test, [(3, 16385), (2, 70001)])
+        text = tegula.load(str(SOURCE / "kernels" / "norm.py"))["norm"]
+        for rows, cols, kind, piece, blocks in (3, 8193, "f32", 0, 1), (2, 20001, "bf16", 4096, 1), (3, 16999, "bf16", 0, 2):
+            x, out = normal((rows, cols), kind), empty((rows, cols), kind)
+            text[(rows,)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6, 2, CENTER=True,
+                          ACTIVATION="none", ROWS=1, STAGES=2 if piece else 0, PIECE=piece, EVICTION="", num_warps=4,
+                          num_ctas=blocks if DEVICE.sm >= 90 else 1)
+            self.near(out, norm(x.exact, center=True), kind, 4)
+
     def test_l2_norm_backward(self):
 
         def test(shape, kind):
