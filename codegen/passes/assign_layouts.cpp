@@ -3,11 +3,12 @@
 // 1. Anchors. Products fix their results, by the family of their plan: tensor-core accumulators, or any layout, and
 // each
 //    thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks
-//    and loaded values: lanes along the contiguous axis, up to 16 bytes a thread. All with the same shape and fastest
-//    axis share one layout, so that a row kernel needs no conversion; copies to shared memory have their own. Places
-//    in shared memory are swizzled for the copies that fill them and for ldmatrix.
-// 2. Propagation. From the dots, then from the large memory ops, a layout flows to every value that can have it without
-//    data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
+//    and loaded values: lanes along the contiguous axis, up to 16 bytes a thread, or runs of elements that are one in
+//    memory in a thread. All with the same shape and fastest axis share one layout, so that a row kernel needs no
+//    conversion; copies to shared memory have their own. Places in shared memory are swizzled for the copies that fill
+//    them and for ldmatrix.
+// 2. Propagation. From the dots, then from the large memory ops, those that run most often first, a layout flows to
+//    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
 //    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
 //    take a layout but do not pass it on: they can be had in any.
 // 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
@@ -156,14 +157,39 @@ class Assigner {
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
         least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
-    LinearLayout best = thread_layout(shape, order, least, blocks_);
+    LinearLayout best = thread_layout(shape, order, {order[0], least}, blocks_);
     double best_price = price_of(ops, best, order[0], least);
-    for (int held = 2 * least; held <= std::min<int64_t>(limit, 16); held *= 2) {
+    auto consider = [&](Run held, int width) {
       LinearLayout tried = thread_layout(shape, order, held, blocks_);
-      const double price = price_of(ops, tried, order[0], held);
+      const double price = price_of(ops, tried, order[0], width);
       if (price < best_price) best = std::move(tried), best_price = price;
-    }
+    };
+    for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({order[0], held}, held);
+    for (const Run& run : repeated_runs(ops, order[0], elements / threads)) consider(run, 1);
     return layout = std::make_shared<LinearLayout>(std::move(best));
+  }
+
+  /// Elements that a thread holds side by side along an axis.
+  struct Run {
+    int axis, length;
+  };
+  static constexpr int kMostHeld = 16;
+
+  /// Elements that loads of the ops have from one place in memory, other than along `fastest`: a thread that holds such
+  /// a run loads it once. `most`: elements a thread.
+  std::vector<Run> repeated_runs(const std::vector<Op*>& ops, int fastest, int64_t most) const {
+    std::vector<Run> runs;
+    for (const Op* op : ops) {
+      if (op->opcode != Opcode::Load || op->get(ir::attr::volatile_)) continue;
+      const std::vector<int64_t> repeats = repeats_of(*op);
+      for (int axis = 0; axis < int(repeats.size()); ++axis) {
+        const int64_t extent = block_of(op->operands[0]->type.shape[size_t(axis)]);
+        const int64_t length = std::bit_floor(
+            uint64_t(std::max<int64_t>(1, std::min({repeats[size_t(axis)], most, extent, int64_t(kMostHeld)}))));
+        if (axis != fastest && length > 1) runs.push_back({axis, int(length)});
+      }
+    }
+    return runs;
   }
 
   /// What the accesses of memory ops take in one layout, of which a thread holds `held` elements along the axis at a
@@ -222,13 +248,13 @@ class Assigner {
   /// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
   /// warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
   /// column would be loaded by more threads.) The same goes for blocks, which divide the tile ahead of warps.
-  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, int per_thread, int num_blocks) const {
+  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, Run held, int num_blocks) const {
     std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1),
         blocks(shape.size(), 1);
     std::vector<int64_t> left;
     for (int64_t extent : shape) left.push_back(block_of(extent));
-    registers[order[0]] = int(std::min<int64_t>(per_thread, left[order[0]]));
-    left[order[0]] /= registers[order[0]];
+    registers[held.axis] = int(std::min<int64_t>(held.length, left[held.axis]));
+    left[held.axis] /= registers[held.axis];
     auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t parts) {
       for (int axis : axes) {
         int64_t take = std::min(parts, left[axis]);
@@ -267,7 +293,7 @@ class Assigner {
     for (int64_t extent : shape) elements *= extent;
     const int64_t threads = 32 * func_.num_warps() * num_blocks;
     int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / threads, 1, 4))));
-    return thread_layout(shape, order, per_thread, num_blocks);
+    return thread_layout(shape, order, {order[0], per_thread}, num_blocks);
   }
 
   /// The layout that a value of a product's sums, computed from these element by element, comes in; null for others.
@@ -327,25 +353,30 @@ class Assigner {
       return op.operands[0]->type.num_elements() * 2 > (op.opcode == Opcode::Load ? largest_in_registers : largest);
     };
 
-    // The large ones are fixed before anything flows; what flows from dots goes first all the same. Copies are too: the
-    // place lies as they do, which its products may rely on.
+    // The large ones are fixed before anything flows; what flows from dots goes first all the same, then what loops run
+    // most often. Copies are too: the place lies as they do, which its products may rely on.
     std::vector<Op*> small;
+    std::map<double, std::deque<Value*>, std::greater<>> from_memory;  // by how often the ops run
     std::deque<Value*> from_dots = std::exchange(queue_, {});
     for (Op* op : memory_) {
+      queue_ = std::move(from_memory[times(*op)]);
       if (LayoutRef layout = store_in_warps(*op))
         anchor_memory(*op, std::move(layout));
       else if (op->opcode == Opcode::AsyncCopy || is_large(*op))
         anchor_memory(*op, group_layout(group_of(*op)));
       else
         small.push_back(op);
+      from_memory[times(*op)] = std::move(queue_);
     }
-    std::deque<Value*> from_memory = std::exchange(queue_, std::move(from_dots));
+    queue_ = std::move(from_dots);
     flow();
     for (const Op* product : products_)
       if (has_fragments(*product)) assign(product->operands[0], operand_of_product(*product, 0));
     flow();
-    queue_ = std::move(from_memory);
-    flow();
+    for (auto& [runs, values] : from_memory) {
+      queue_ = std::move(values);
+      flow();
+    }
 
     std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
       return a->operands[0]->type.num_elements() > b->operands[0]->type.num_elements();

@@ -215,6 +215,47 @@ TEST_F(Layouts, WeightsOfTwoRowsFollowTheMatrix) {
   EXPECT_EQ(weights->def->get(ir::attr::vector), 4);
 }
 
+// Eight rows of a matrix of words with eight numbers each are one row in memory: a thread holds all that a word has.
+TEST_F(Layouts, RowsThatAreOneInMemoryStayInAThread) {
+  Value *words = pointer(Elem::I32), *stride = i32(16);
+  Value* rows = b.expand_dims(b.div(b.arange(0, 64), b.splat(c(8), {64})), 1);
+  Value* starts = b.addptr(b.splat(words, {64, 1}), b.mul(rows, b.splat(stride, {64, 1})));
+  Value* columns = b.broadcast(b.expand_dims(b.arange(0, 32), 0), {64, 32});
+  Value* x = b.load(b.addptr(b.broadcast(starts, {64, 32}), columns), nullptr, nullptr);
+  assign();
+  EXPECT_EQ(layout(x),
+            "register=[[1,0],[2,0],[4,0],[32,0]], lane=[[0,1],[0,2],[0,4],[0,8],[0,16]], warp=[[8,0],[16,0]] "
+            "-> dim0:64, dim1:32");
+  EXPECT_EQ(x->def->get(ir::attr::repeats), (ir::Ints{8, 1}));
+}
+
+// The loop's load lies along columns that a store behind it shares, in other vectors: nothing is exchanged in the loop.
+TEST_F(Layouts, LoopsComeBeforeWhatRunsOnce) {
+  Value *in = pointer(Elem::F32), *weights = pointer(Elem::F32), *out = pointer(Elem::F16), *n = i32(),
+        *first = i32(16);
+  Value* columns = b.add(b.splat(first, {64}), b.arange(0, 64));
+  auto tile_of = [&](Value* base, int64_t rows) {
+    Value* starts = b.mul(b.expand_dims(b.arange(0, rows), 1), b.splat(c(4096), {rows, 1}));
+    Value* along = b.broadcast(b.expand_dims(columns, 0), {rows, 64});
+    return b.addptr(b.splat(base, {rows, 64}), b.add(b.broadcast(starts, {rows, 64}), along));
+  };
+  Value *read = tile_of(in, 128), *written = tile_of(out, 192);
+  Value *starts = b.addptr(b.splat(weights, {64}), columns),
+        *sums = b.constant_float(Type::tile(Elem::F32, {128, 64}), 0);
+  Op* loop = b.create(Opcode::For, {c(0), n, c(1), sums}, {sums->type});
+  ir::Block* body = loop->regions[0].get();
+  Value* i = body->add_arg(Type::scalar(Elem::I32));
+  Value* sum = body->add_arg(sums->type);
+  Builder in_loop(body);
+  Value* w = in_loop.load(in_loop.addptr(starts, in_loop.splat(i, {64})), nullptr, nullptr);
+  Value* x = in_loop.load(in_loop.addptr(read, in_loop.splat(i, {128, 64})), nullptr, nullptr);
+  Value* scaled = in_loop.mul(x, in_loop.broadcast(in_loop.expand_dims(w, 0), {128, 64}));
+  in_loop.create(Opcode::Yield, {in_loop.add(sum, scaled)});
+  b.store(written, b.constant_float(Type::tile(Elem::F16, {192, 64}), 1), nullptr);
+  assign();
+  for (const Op* conversion : ops(Opcode::ConvertLayout)) EXPECT_NE(conversion->parent, body) << ir::print(func);
+}
+
 TEST_F(Layouts, TransposedCopyConvertsTheValueOnce) {
   Value *in = pointer(), *out = pointer(), *stride = i32(16);
   Value* x = b.load(tile_pointers(in, stride, 64, 64), nullptr, nullptr);
