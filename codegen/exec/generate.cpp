@@ -17,6 +17,7 @@
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
+#include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
@@ -188,6 +189,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   for (llvm::Function& function : module) {
     pair_divisions(function);
     keep_words_whole(function);
+    convert_small_integers(function);
   }
   // Sums of a dot fill the registers, and what follows them is long.
   if (has_dots(func)) {

@@ -1,5 +1,7 @@
 // label: device
 // Casts between all types, roundings, bitcasts.
+#include <numeric>
+
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/ops_support.h"
@@ -159,6 +161,56 @@ TEST(Casts, IntegersToBfloat16) {
     check_to_bfloat16<int64_t>(*device);
     check_to_bfloat16<uint64_t>(*device);
   }
+}
+
+// Integers known to have few bits become floating-point numbers by additions, which GPUs do faster than conversions.
+TEST(Casts, SmallIntegers) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def convert(x_ptr, half_ptr, brain_ptr, full_ptr, BITS: tl.constexpr, SIGNED: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    if SIGNED:
+        x = (x << (32 - BITS)) >> (32 - BITS)
+    else:
+        x = x & ((1 << BITS) - 1)
+    tl.store(half_ptr + i, x.to(tl.float16))
+    tl.store(brain_ptr + i, x.to(tl.bfloat16))
+    tl.store(full_ptr + i, x.to(tl.float32))
+)",
+                                       "convert.py")
+                            .kernel("convert");
+  constexpr int kBlock = 1024;
+  std::vector<int32_t> x(1 << 17);
+  std::iota(x.begin(), x.end(), -(1 << 16));
+  Device& device = ops::device();
+  Buffer in(device, x), half(device, 2 * x.size()), brain(device, 2 * x.size()), full(device, 4 * x.size());
+  for (const bool is_signed : {false, true})
+    for (const int bits : {4, 8, 10, 11, 16, 17}) {
+      const LaunchOptions options{.constexprs = {{"BITS", bits}, {"SIGNED", is_signed}, {"BLOCK", kBlock}}};
+      kernel.launch(device, {unsigned(x.size() / kBlock)}, options, in.as<int32_t>(), half.as<float16>(),
+                    brain.as<bfloat16>(), full.as<float>());
+      const int above = 32 - bits;
+      auto value = [&](size_t i) {
+        return (long double)(is_signed ? (x[i] << above) >> above : int32_t(uint32_t(x[i]) << above >> above));
+      };
+      auto at = [&](size_t i) { return fmt::format(" of {} in {} bits", int64_t(value(i)), bits); };
+      expect_equal(
+          half.download<float16>(), "float16", [&](size_t i) { return round_to<float16>(value(i)); }, at);
+      expect_equal(
+          brain.download<bfloat16>(), "bfloat16", [&](size_t i) { return round_to<bfloat16>(value(i)); }, at);
+      expect_equal(
+          full.download<float>(), "float32", [&](size_t i) { return float(value(i)); }, at);
+      std::vector<ArgType> types{{.elem = Elem::I32, .pointer = true}};
+      for (const Elem elem : {Elem::F16, Elem::BF16, Elem::F32}) types.push_back({.elem = elem, .pointer = true});
+      const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
+      EXPECT_EQ(ptx.find("cvt.rn.f16.") == ptx.npos, bits <= 10) << bits;
+      EXPECT_EQ(ptx.find("cvt.rn.f32.") == ptx.npos, bits <= 16) << bits;
+    }
 }
 
 TEST(Casts, Bitcasts) {
