@@ -135,16 +135,25 @@ bool Lowering::dependent_launch() const { return func.dependent_launch() && targ
 
 namespace {
 
-// To let the next kernel start takes a GPU some nanosecond a program, measured on an H200, one after the other: as long
-// as to move less than this many bytes out of its caches. With more programs than these, that is more than the overlap
-// gains. Code that has the instruction takes that long also where it skips it.
+// To let the next kernel start takes a GPU some nanoseconds a program, measured on an H200, one after the other: as
+// long as to move less than this many bytes out of its caches. With more programs than these, that is more than the
+// overlap gains. Code that has the instruction takes that long also where it skips it.
 constexpr int64_t kBytesWorthIt = 16 << 10;
 constexpr int64_t kFewPrograms = 1024;
+// Of programs that may go round loops often: some move little all the same (rows of a sparse matrix), and so many take
+// much longer than what the overlap gains.
+constexpr int64_t kFewWithLoops = 8192;
 
-// Bytes that a program reads at once and writes; in loops, a great many. Of what it reads the largest tile counts:
-// others are often values of rows or channels, the same for many elements, which caches hold.
-int64_t bytes_moved(const ir::Block& block) {
+struct Moved {
+  int64_t bytes;  ///< a program reads at once and writes, loops gone through once
+  bool in_loops;  ///< some of them
+};
+
+// Of what a program reads the largest tile counts: others are often values of rows or channels, the same for many
+// elements, which caches hold.
+Moved bytes_moved(const ir::Block& block) {
   int64_t largest_read = 0, written = 0;
+  bool in_loops = false;
   auto bytes_of = [](const ir::Type& tile) { return tile.num_elements() * elem_bytes(tile.elem); };
   for (const auto& op : block.ops) {
     if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::AsyncCopy)
@@ -156,16 +165,23 @@ int64_t bytes_moved(const ir::Block& block) {
       written += bytes_of(op->operand(0)->type);
     const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
     if (op->info().isolates()) continue;
-    for (const auto& region : op->regions)
-      if (const int64_t inside = bytes_moved(*region)) written += loops ? kBytesWorthIt : inside;
+    for (const auto& region : op->regions) {
+      const Moved inside = bytes_moved(*region);
+      written += inside.bytes;
+      in_loops |= inside.in_loops || (loops && inside.bytes);
+    }
   }
-  return largest_read + written;
+  return {largest_read + written, in_loops};
 }
 
 }  // namespace
 
 int64_t Lowering::few_programs() const {
-  return dependent_launch() && bytes_moved(func.body) < kBytesWorthIt ? kFewPrograms : 0;
+  const Moved moved = bytes_moved(func.body);
+  bool multiplies = false;  // products take long, and their code is long
+  ir::walk(func.body, [&](const ir::Op& op) { multiplies |= ir::is_product(op); });
+  if (!dependent_launch() || moved.bytes >= kBytesWorthIt || (moved.in_loops && multiplies)) return 0;
+  return moved.in_loops ? kFewWithLoops : kFewPrograms;
 }
 
 // The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
