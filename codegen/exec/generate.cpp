@@ -17,6 +17,7 @@
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
+#include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
 #include "codegen/lower/libclc.h"
@@ -201,6 +202,8 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     for (llvm::Function& function : module) sink_behind_wait(function);
   }
   if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
+  if (!options.emulator)
+    for (llvm::Function& function : module) sink_indices(function);
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;

@@ -558,5 +558,32 @@ def sums(out_ptr, x_ptr, begin_ptr, BLOCK: tl.constexpr):
   EXPECT_FALSE(alone.dependent_launch);
 }
 
+// Columns are numbers from one register on: they are computed behind the branches of exp that come before their use,
+// not held in a register each.
+TEST(Ptx, IndicesAreComputedWhereTheyAreUsed) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gradient(x_ptr, label_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    label = tl.load(label_ptr + row)
+    for first in range(0, n, BLOCK):
+        c = first + tl.arange(0, BLOCK)
+        p = tl.exp(tl.load(x_ptr + row * n + c, mask=c < n, other=0.0))
+        tl.store(x_ptr + row * n + c, tl.where(c == label, p - 1.0, p), mask=c < n)
+)",
+                                       "gradient.py")
+                            .kernel("gradient");
+  const ArgType x{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, label{.elem = Elem::I64, .pointer = true};
+  const std::vector<ArgType> types{x, label, {.elem = Elem::I32, .divisible_by = 16}};
+  const std::string ptx = kernel.compile(types, {.constexprs = {{"BLOCK", 2048}}, .num_warps = 4}, "sm_90a").ptx;
+  const std::regex number(R"((or|add)\.[bsu]32\s+%r\d+, %r\d+, \d+;)");
+  const auto last_exp = ptx.begin() + std::ptrdiff_t(ptx.rfind("ex2.approx.ftz"));
+  EXPECT_GE(std::distance(std::sregex_iterator(last_exp, ptx.end(), number), std::sregex_iterator()), 12) << ptx;
+}
+
 }  // namespace
 }  // namespace tegula

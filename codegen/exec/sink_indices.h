@@ -1,0 +1,16 @@
+// Where index arithmetic stands in functions of several blocks.
+#pragma once
+
+namespace llvm {
+class Function;
+}
+
+namespace tegula {
+
+/// Brings sums of an index and a constant, and extensions, down over branches to the blocks that use them. A tile's
+/// indices differ by constants: behind the branches they follow from one register, while computed ahead (where the tile
+/// is loaded) each is held in a register of its own, or in two, for whatever the branches compute. Into loops nothing
+/// is brought.
+void sink_indices(llvm::Function& function);
+
+}  // namespace tegula
