@@ -68,13 +68,12 @@ class Logarithm {
   }
 
   /// `result` where x is a positive number; -inf at 0, NaN below it, x where it is infinite or a NaN.
-  llvm::Value* special(llvm::Value* x, llvm::Value* result, double zero) {
-    llvm::Value* below = b_.CreateSelect(b_.CreateFCmpOLT(x, number(zero)), llvm::ConstantFP::getNaN(float_type()), x);
-    below =
-        b_.CreateSelect(b_.CreateFCmpOEQ(x, number(zero)), llvm::ConstantFP::getInfinity(float_type(), true), below);
-    llvm::Value* ordinary = b_.CreateAnd(b_.CreateFCmpOGT(x, number(zero)),
-                                         b_.CreateFCmpOLT(x, llvm::ConstantFP::getInfinity(float_type())));
-    return b_.CreateSelect(ordinary, result, below);
+  llvm::Value* special(llvm::Value* x, llvm::Value* result) {
+    llvm::Value* infinity = llvm::ConstantFP::getInfinity(float_type());
+    // Bits above those of all numbers: infinities, NaNs, and what has a sign.
+    llvm::Value* other = b_.CreateICmpUGT(bits(x), b_.getInt32(0x7f7fffff));
+    result = b_.CreateSelect(other, fma(x, infinity, infinity), result);
+    return b_.CreateSelect(b_.CreateFCmpOEQ(x, number(0)), b_.CreateFNeg(infinity), result);
   }
 
  private:
@@ -122,13 +121,14 @@ llvm::Value* logarithm(Lowering& l, std::string_view name, llvm::Value* x) {
   l.b.clearFastMathFlags();  // each rounding counts
   if (name == "log1p") {
     Logarithm natural(l, kBases[0]);
-    llvm::Value* result = natural.special(x, natural.of_one_plus(x), -1);
+    llvm::Value* sum = l.b.CreateFAdd(x, llvm::ConstantFP::get(x->getType(), 1));
+    llvm::Value* result = natural.special(sum, natural.of_one_plus(x));
     return l.b.CreateSelect(l.b.CreateFCmpOEQ(x, llvm::ConstantFP::get(x->getType(), 0)), x, result);  // keeps -0
   }
   for (const Base& base : kBases)
     if (base.name == name) {
       Logarithm other(l, base);
-      return other.special(x, other.of(x), 0);
+      return other.special(x, other.of(x));
     }
   return nullptr;
 }
