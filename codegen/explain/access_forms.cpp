@@ -148,7 +148,7 @@ class Reader {
   void conflicts(const ir::Op& op, const char* what, const ir::Type& tile, const ir::Type& place) {
     if (func_.num_ctas() > 1 || !tile.layout || !place.layout) return;
     const int bits = std::max(8, tile.bits());
-    if (bits == 16 && plan_matrices(*tile.layout, *place.layout)) return add_conflict(op, what, 1);
+    if (plan_matrices(*tile.layout, *place.layout, bits)) return add_conflict(op, what, 1);
     const auto offsets = tile.layout->try_invert_and_compose(*place.layout);
     if (offsets) add_conflict(op, what, bank_conflicts(*tile.layout, *place.layout, bits, width_in(*offsets, bits)));
   }

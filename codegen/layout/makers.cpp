@@ -249,7 +249,7 @@ std::optional<LinearLayout> shared_layout_for_matrices(const LinearLayout& reg, 
       if (in_b.insert(rows[size_t(bit)])) b.push_back(rows[size_t(bit)]);
     }
     LinearLayout shared = shared_from_columns(columns_of_rows(std::move(a), std::move(b), kBankBits, n), reg.outs());
-    if (plan_matrices(reg, shared) && allows_vector(other, shared, kRowBits)) return shared;
+    if (plan_matrices(reg, shared, 16) && allows_vector(other, shared, kRowBits)) return shared;
   }
   return std::nullopt;
 }
@@ -298,50 +298,54 @@ LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, st
   return LinearLayout({std::move(offset)}, std::move(outs));
 }
 
-std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared) {
+std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared, int bits) {
+  if (bits != 8 && bits != 16 && bits != 32) return std::nullopt;
+  const int packed = log2_of(32 / bits), row = 128 / bits;  // bits of the place in a word, elements of a matrix's row
   LinearLayout offsets = reg.invert_and_compose(shared);
   int registers = offsets.in_bits(Dim::Register);
-  if (registers < 1 || offsets.in_bits(Dim::Lane) != 5) return std::nullopt;
+  if (registers < packed || offsets.in_bits(Dim::Lane) != 5) return std::nullopt;
   auto at = [&](Dim dim, int bit) { return offsets.basis(dim, bit)[0]; };
-  // A matrix has three bits of row number and three of place in the row. The 64 elements are told apart by register bit
-  // 0 and the lane's bits.
-  const std::vector<int32_t> pairs = {at(Dim::Register, 0), at(Dim::Lane, 0), at(Dim::Lane, 1)};
+  // A matrix has three bits of row number and those of the place in the row. Its elements are told apart by the lowest
+  // register bits, which are those of a word, and the lane's bits.
+  std::vector<int32_t> words, in_row;
+  for (int bit = 0; bit < packed; ++bit) words.push_back(at(Dim::Register, bit));
+  for (int bit : {0, 1}) words.push_back(at(Dim::Lane, bit));
+  for (int32_t place = 1; place < row; place *= 2) in_row.push_back(place);
   const std::vector<int32_t> groups = {at(Dim::Lane, 2), at(Dim::Lane, 3), at(Dim::Lane, 4)};
-  auto aligned = [](const std::vector<int32_t>& v) {
-    return std::all_of(v.begin(), v.end(), [](int32_t x) { return x % 8 == 0; });
+  auto aligned = [&](const std::vector<int32_t>& v) {
+    return std::all_of(v.begin(), v.end(), [&](int32_t x) { return x % row == 0; });
   };
-  const std::vector<int32_t> in_row = {1, 2, 4};
   bool transposed;
-  if (pairs == in_row && aligned(groups))
+  if (words == in_row && aligned(groups))
     transposed = false;
-  else if (groups == in_row && aligned(pairs))
+  else if (bits == 16 && groups == in_row && aligned(words))
     transposed = true;
   else
     return std::nullopt;
   for (const auto& in : offsets.ins()) {
     for (size_t bit = 0; bit < in.bases.size(); ++bit) {
-      bool inside = in.dim == Dim::Lane || (in.dim == Dim::Register && bit == 0);
-      if (!inside && in.bases[bit][0] % 8 != 0) return std::nullopt;
+      bool inside = in.dim == Dim::Lane || (in.dim == Dim::Register && int(bit) < packed);
+      if (!inside && in.bases[bit][0] % row != 0) return std::nullopt;
     }
     for (const auto& repeat : in.repeats)
-      if (repeat.image[0] % 8 != 0) return std::nullopt;
+      if (repeat.image[0] % row != 0) return std::nullopt;
   }
 
-  int matrix_bits = std::min(registers - 1, 2);
-  const std::vector<int32_t>& rows = transposed ? pairs : groups;
+  int matrix_bits = std::min(registers - packed, 2);
+  const std::vector<int32_t>& rows = transposed ? words : groups;
   std::vector<LinearLayout::In> ins = offsets.ins();
   for (auto& in : ins) {
     if (in.dim == Dim::Register)
-      for (int bit = 0; bit <= matrix_bits; ++bit) in.bases[bit] = {0};
+      for (int bit = 0; bit < packed + matrix_bits; ++bit) in.bases[bit] = {0};
     if (in.dim == Dim::Lane)
       for (int bit = 0; bit < 5; ++bit) {
         if (bit < 3)
           in.bases[bit] = {rows[bit]};
         else
-          in.bases[bit] = {bit - 3 < matrix_bits ? at(Dim::Register, bit - 2) : 0};
+          in.bases[bit] = {bit - 3 < matrix_bits ? at(Dim::Register, packed + bit - 3) : 0};
       }
   }
-  return MatrixPlan{transposed, 1 << matrix_bits, LinearLayout(std::move(ins), offsets.outs())};
+  return MatrixPlan{transposed, 1 << matrix_bits, 1 << packed, LinearLayout(std::move(ins), offsets.outs())};
 }
 
 int bank_conflicts(const LinearLayout& reg, const LinearLayout& shared, int bits, int vector) {

@@ -57,17 +57,19 @@ std::vector<int> fastest_order(const LinearLayout& reg);
 /// How registers are filled by ldmatrix or stored by stmatrix, which move 8x8 matrices of 16-bit elements: each matrix
 /// row is 16 contiguous, 16-byte aligned bytes whose address one lane supplies, and lane i holds row i / 4, elements
 /// 2 (i % 4) + {0, 1} (not transposed), or column i / 4, rows 2 (i % 4) + {0, 1} (transposed), as one 32-bit register.
+/// Not transposed, the four bytes may be elements of 8 or 32 bits as well.
 struct MatrixPlan {
   bool transposed;
   int matrices;  ///< 1, 2 or 4 an instruction
+  int packed;    ///< elements in a 32-bit register
   /// (Register, Lane, Warp) -> Offset in elements: the address that a lane supplies to the instruction that moves the
-  /// 2 * matrices registers (of 16 bits) from `register` on. Word j of that instruction is registers
-  /// (register + 2 j, register + 2 j + 1). Lanes from 8 * matrices on repeat addresses of lower ones, harmlessly.
+  /// packed * matrices registers (elements) from `register` on. Word j of that instruction is registers
+  /// register + packed * j and those behind it. Lanes from 8 * matrices on repeat addresses of lower ones, harmlessly.
   LinearLayout address;
 };
-/// The plan for moving registers laid out as `reg` (16-bit elements) from or to shared memory laid out as `shared`, or
-/// nullopt where the layouts do not allow it.
-std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared);
+/// The plan for moving registers laid out as `reg`, elements of `bits` bits, from or to shared memory laid out as
+/// `shared`, or nullopt where the layouts do not allow it.
+std::optional<MatrixPlan> plan_matrices(const LinearLayout& reg, const LinearLayout& shared, int bits);
 
 /// A shared layout, free of bank conflicts, that ldmatrix or stmatrix reads or writes for registers laid out as `reg`,
 /// and that `other` accesses by 16 bytes: registers of `other` are the rows of its matrices. Nullopt where there is

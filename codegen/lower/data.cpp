@@ -339,13 +339,13 @@ class SharedExchange {
   }
 
   std::optional<MatrixPlan> plan_load(const LinearLayout& to, const LinearLayout& shared) const {
-    if (bits_ != 16 || !l_.target.has(Feature::Ldmatrix)) return std::nullopt;
-    return plan_matrices(to, shared);
+    if (!l_.target.has(Feature::Ldmatrix)) return std::nullopt;
+    return plan_matrices(to, shared, bits_);
   }
   // No thread may hold copies: all of a warp store.
   std::optional<MatrixPlan> plan_store(const LinearLayout& from, const LinearLayout& shared) const {
-    if (bits_ != 16 || !l_.target.has(Feature::Stmatrix) || !from.is_invertible()) return std::nullopt;
-    return plan_matrices(from, shared);
+    if (!l_.target.has(Feature::Stmatrix) || !from.is_invertible()) return std::nullopt;
+    return plan_matrices(from, shared, bits_);
   }
 
   // The widest access in elements at these offsets: the lowest offset bits belong to registers alone.
@@ -416,9 +416,10 @@ class SharedExchange {
   }
 
   void write_by_stmatrix(const MatrixPlan& plan, const Regs& regs, const LinearLayout& from) {
-    for (int r = 0; r < from.in_size(Dim::Register); r += 2 * plan.matrices) {
+    const size_t moved = size_t(plan.packed * plan.matrices);
+    for (int r = 0; r < from.in_size(Dim::Register); r += int(moved)) {
       llvm::SmallVector<llvm::Value*> args{address(plan.address, r)};
-      for (int j = 0; j < plan.matrices; ++j) args.append(l_.pack({regs[r + 2 * j], regs[r + 2 * j + 1]}, 32));
+      args.append(l_.pack(llvm::ArrayRef(regs).slice(size_t(r), moved), 32));
       args.push_back(l_.site(op_.loc));
       l_.hw(matrix_row("stmatrix", plan), args);
     }
@@ -427,12 +428,11 @@ class SharedExchange {
   Regs read_by_ldmatrix(const MatrixPlan& plan, const LinearLayout& to) {
     const std::string row = matrix_row("ldmatrix", plan);
     Regs out(to.in_size(Dim::Register), nullptr);
-    for (int r = 0; r < int(out.size()); r += 2 * plan.matrices) {
-      llvm::Value* words = l_.hw(row, {address(plan.address, r), l_.site(op_.loc)});
-      for (int j = 0; j < plan.matrices; ++j) {
-        Regs pair = l_.unpack({l_.b.CreateExtractValue(words, unsigned(j))}, element_, 2);
-        out[r + 2 * j] = pair[0], out[r + 2 * j + 1] = pair[1];
-      }
+    const int moved = plan.packed * plan.matrices;
+    for (int r = 0; r < int(out.size()); r += moved) {
+      const Regs part =
+          l_.unpack(l_.results(l_.hw(row, {address(plan.address, r), l_.site(op_.loc)})), element_, moved);
+      std::copy(part.begin(), part.end(), out.begin() + r);
     }
     return out;
   }

@@ -30,13 +30,17 @@ class Fragment {
   }
   const std::map<Coordinates, llvm::Value*>& registers() const { return map_; }
 
-  /// float8 as half, exactly.
+  /// float8 as half, exactly. In the order of registers: what is converted in pairs comes from one word.
   void widen_float8(Lowering& l) {
     Regs x;
-    for (auto& [place, value] : map_) x.push_back(value);
+    std::vector<llvm::Value**> values;
+    for (int r = 0; r < Lowering::num_registers(type_); ++r)
+      if (Lowering::canonical_register(type_, r) == r) {
+        values.push_back(&map_.at(type_.layout->apply({{Dim::Register, r}})));
+        x.push_back(*values.back());
+      }
     x = l.widen_float8(type_.elem, x);
-    auto next = x.begin();
-    for (auto& [place, value] : map_) value = *next++;
+    for (size_t i = 0; i < values.size(); ++i) *values[i] = x[i];
   }
 
   /// The registers in the tile's order.

@@ -463,32 +463,48 @@ TEST(SharedLayout, WithBroadcastLanes) {
 }
 
 // Runs the plan as the instruction is defined and compares with what each register should hold.
-void expect_matrices(const LinearLayout& reg, const LinearLayout& shared, bool transposed, int matrices) {
-  auto plan = plan_matrices(reg, shared);
+void expect_matrices(const LinearLayout& reg, const LinearLayout& shared, bool transposed, int matrices,
+                     int bits = 16) {
+  auto plan = plan_matrices(reg, shared, bits);
   ASSERT_TRUE(plan) << reg.to_string() << " ; " << shared.to_string();
   EXPECT_EQ(plan->transposed, transposed);
   EXPECT_EQ(plan->matrices, matrices);
+  const int packed = 32 / bits, in_row = 128 / bits;
+  EXPECT_EQ(plan->packed, packed);
   int warps = reg.in_size(Dim::Warp);
   for (int warp = 0; warp < warps; ++warp)
-    for (int first = 0; first < reg.in_size(Dim::Register); first += 2 * matrices) {
+    for (int first = 0; first < reg.in_size(Dim::Register); first += packed * matrices) {
       std::vector<int> address;
       for (int lane = 0; lane < 32; ++lane)
         address.push_back(plan->address.apply({{Dim::Register, first}, {Dim::Lane, lane}, {Dim::Warp, warp}})[0]);
       for (int m = 0; m < matrices; ++m) {
         std::vector<bool> bank(8);
         for (int row = 0; row < 8; ++row) {
-          EXPECT_EQ(address[m * 8 + row] % 8, 0);
-          bank[address[m * 8 + row] / 8 % 8] = true;
+          EXPECT_EQ(address[m * 8 + row] % in_row, 0);
+          bank[address[m * 8 + row] / in_row % 8] = true;
         }
         for (int b = 0; b < 8; ++b) EXPECT_TRUE(bank[b]) << "bank conflict in " << shared.to_string();
         for (int lane = 0; lane < 32; ++lane)
-          for (int e = 0; e < 2; ++e) {
+          for (int e = 0; e < packed; ++e) {
             int row = transposed ? lane % 4 * 2 + e : lane / 4;
-            int place = transposed ? lane / 4 : lane % 4 * 2 + e;
+            int place = transposed ? lane / 4 : lane % 4 * packed + e;
             EXPECT_EQ(shared.apply({{Dim::Offset, address[m * 8 + row] + place}}),
-                      reg.apply({{Dim::Register, first + 2 * m + e}, {Dim::Lane, lane}, {Dim::Warp, warp}}));
+                      reg.apply({{Dim::Register, first + packed * m + e}, {Dim::Lane, lane}, {Dim::Warp, warp}}));
           }
       }
+    }
+}
+
+// The words of operands of 8 and 32 bits are those of 16, if they lie along K.
+TEST(Ldmatrix, DotOperandsOfOtherTypes) {
+  for (int bits : {8, 32})
+    for (int k : {32, 64, 128}) {
+      LinearLayout shared_a = shared_layout_for_dot_operand({64, k}, {1, 0}, bits);
+      expect_matrices(mma_operand_layout({64, k}, 0, bits, 2, 2), shared_a, false, 4, bits);
+      LinearLayout shared_b = shared_layout_for_dot_operand({k, 64}, {0, 1}, bits);
+      expect_matrices(mma_operand_layout({k, 64}, 1, bits, 2, 2), shared_b, false, 4, bits);
+      EXPECT_FALSE(plan_matrices(mma_operand_layout({64, k}, 0, bits, 2, 2),
+                                 shared_layout_for_dot_operand({64, k}, {0, 1}, bits), bits));
     }
 }
 
@@ -608,9 +624,9 @@ TEST(Ldmatrix, TurnedTiles) {
 
 TEST(Ldmatrix, NotForEveryLayout) {
   LinearLayout shared = swizzled_shared_layout({64, 64}, {1, 0}, 8, 1, 8);
-  EXPECT_FALSE(plan_matrices(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared));
+  EXPECT_FALSE(plan_matrices(coalesced_layout({64, 64}, {1, 0}, 8, 4), shared, 16));
   EXPECT_FALSE(
-      plan_matrices(mma_operand_layout({64, 64}, 0, 16, 2, 2), swizzled_shared_layout({64, 64}, {1, 0}, 4, 1, 8)));
+      plan_matrices(mma_operand_layout({64, 64}, 0, 16, 2, 2), swizzled_shared_layout({64, 64}, {1, 0}, 4, 1, 8), 16));
 }
 
 }  // namespace
