@@ -83,9 +83,12 @@ void OpRules::asynchronous_product() {
 void OpRules::parts_of_product() {
   const Ints parts = op_->get(attr::parts);
   if (parts.empty()) return;
-  want(parts.size() == 2 && func_.num_warps() % (parts[0] * parts[1]) == 0,
-       fmt::format("attribute 'parts' is {}, expected two numbers whose product divides {}", shape_to_string(parts),
-                   func_.num_warps()));
+  int64_t product = 1;
+  for (int64_t part : parts) product *= part;
+  const bool batch = out().rank() == 3;
+  want((parts.size() == 2 || (batch && parts.size() == 3)) && func_.num_warps() % product == 0,
+       fmt::format("attribute 'parts' is {}, expected two {}numbers whose product divides {}", shape_to_string(parts),
+                   batch ? "or three " : "", func_.num_warps()));
 }
 
 void OpRules::sort() {

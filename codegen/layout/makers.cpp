@@ -65,7 +65,7 @@ LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vect
   return blocked_layout(shape, registers, lanes, warps, order);
 }
 
-std::optional<LinearLayout> warp_local_store_layout(const LinearLayout& reg, int axis, int vector) {
+std::optional<LinearLayout> warp_local_layout(const LinearLayout& reg, int axis, int vector) {
   std::vector<LinearLayout::In> ins = reg.ins();
   auto bases = [&](Dim dim) -> std::vector<LinearLayout::Basis>& {
     return std::find_if(ins.begin(), ins.end(), [&](auto& in) { return in.dim == dim; })->bases;

@@ -318,7 +318,7 @@ class Assigner {
     const int axis = group_of(op).fastest_axis, bytes = elem_bytes(op.operands[0]->type.elem), wanted = 16 / bytes;
     const int width = width_of(op, axis);
     if (width < wanted) return nullptr;
-    const auto in_warps = warp_local_store_layout(*sums, axis, wanted);
+    const auto in_warps = warp_local_layout(*sums, axis, wanted);
     if (!in_warps) return nullptr;
     auto price = [&](const LinearLayout& layout) {
       return conversion_price(op.operands[1]->type, *sums, layout) +
@@ -326,6 +326,42 @@ class Assigner {
     };
     if (price(*in_warps) > price(*group_layout(group_of(op)))) return nullptr;
     return std::make_shared<LinearLayout>(*in_warps);
+  }
+
+  /// For loads that become operands of products in registers, by ops beside the product that move no data: the layout
+  /// in which each thread loads what it multiplies.
+  void find_operands() {
+    for (const Op* product : products_)
+      for (int i : {0, 1})
+        if (product->opcode == Opcode::Dot && !exchanges_operands(*product))
+          find_operands(product->operands[size_t(i)], operand_of_product(*product, i), *product->parent);
+  }
+  void find_operands(const Value* v, const LinearLayout& layout, const Block& home) {
+    const Op* op = v->def;
+    if (!op || op->parent != &home || !v->type.is_tile() || !loaded_operands_.emplace(v, layout).second) return;
+    const auto needed = op->opcode == Opcode::Load ? std::nullopt : operand_layout(*op, layout);
+    if (!needed) return;
+    // Threads that hold copies would rather share out what they are broadcast to.
+    if (op->opcode == Opcode::Broadcast && (needed->free_mask(Dim::Lane) || needed->free_mask(Dim::Warp))) return;
+    for (const Value* operand : op->operands)
+      if (operand) find_operands(operand, *needed, home);
+  }
+
+  /// For such a load: the layout that its warps' parts of the operand make with accesses as wide as its group's, if
+  /// that is cheaper than the group's layout and a conversion; else null.
+  LayoutRef load_for_product(const Op& op) {
+    const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
+    if (found == loaded_operands_.end()) return nullptr;
+    const LinearLayout &operand = found->second, &shared = *group_layout(group_of(op));
+    const int axis = group_of(op).fastest_axis;
+    Access access = access_of(op, axis);
+    access.width = std::min(access.width, shared.contiguous_registers(axis));
+    const auto own = warp_local_layout(operand, axis, access.width);
+    auto price = [&](const LinearLayout& layout) {
+      return access_price(layout, access) + conversion_price(op.result()->type, layout, operand);
+    };
+    if (!own || price(*own) >= price(shared)) return nullptr;
+    return std::make_shared<LinearLayout>(*own);
   }
 
   void anchor_memory(const Op& op, LayoutRef layout) {
@@ -342,6 +378,7 @@ class Assigner {
       else
         assign(product->result(), default_layout(shape));
     }
+    find_operands();
     int64_t largest = 0, largest_in_registers = 0;
     for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_)
@@ -361,6 +398,8 @@ class Assigner {
     for (Op* op : memory_) {
       queue_ = std::move(from_memory[times(*op)]);
       if (LayoutRef layout = store_in_warps(*op))
+        anchor_memory(*op, std::move(layout));
+      else if (LayoutRef layout = load_for_product(*op))
         anchor_memory(*op, std::move(layout));
       else if (op->opcode == Opcode::AsyncCopy || is_large(*op))
         anchor_memory(*op, group_layout(group_of(*op)));
@@ -665,6 +704,7 @@ class Assigner {
   std::unordered_map<const Op*, std::vector<int>> widths_;  ///< of them, by axis: what an instruction can cover
   std::map<Group, std::vector<Op*>> groups_;
   std::map<Group, LayoutRef> group_layouts_;
+  std::unordered_map<const Value*, LinearLayout> loaded_operands_;  ///< of products: how their threads hold them
   std::map<Shape, std::set<int>> combined_axes_;
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;

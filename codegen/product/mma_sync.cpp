@@ -45,22 +45,31 @@ const MmaInstruction* find(const ir::Op& dot, const Target& target) {
   return instruction;
 }
 
-// The arrangement of the warps with the fewest copies, then with whole rows where that is wanted, then with the
-// squarest warp tiles, since these load the least.
+// The arrangement of the warps with the fewest copies, then with whole rows where that is wanted, then with the least
+// to load for a warp: products of a batch of its own, and the squarest tiles of these.
 ProductPlan arrange_warps(const ir::Shape& shape, const ProductContext& context) {
   const int64_t rows = shape[shape.size() - 2], columns = shape.back();
   const bool whole_rows = context.whole_rows.contains(rows);
-  ProductPlan best;
+  const int64_t batch = shape.size() > 2 ? shape[shape.size() - 3] : 1;
+  std::optional<ProductPlan> best;
   std::array<int64_t, 3> best_cost{};
-  for (int m = 1; m <= context.num_warps; m *= 2) {
-    const int n = context.num_warps / m;
-    const int64_t tile_m = std::max<int64_t>(kRows, block_of(rows) / m) * repeats_of(rows);
-    const int64_t tile_n = std::max<int64_t>(kColumns, block_of(columns) / n) * repeats_of(columns);
-    const int64_t copies = (tile_m * m / rows) * (tile_n * n / columns);
-    const std::array<int64_t, 3> cost = {copies, whole_rows ? n : 0, tile_m + tile_n};
-    if (m == 1 || cost < best_cost) best.parts_m = m, best.parts_n = n, best_cost = cost;
-  }
-  return best;
+  for (int parts = 1; parts <= std::min<int64_t>(context.num_warps, block_of(batch)); parts *= 2)
+    for (int m = 1; parts * m <= context.num_warps; m *= 2) {
+      const int n = context.num_warps / (parts * m);
+      const int64_t tile_m = std::max<int64_t>(kRows, block_of(rows) / m) * repeats_of(rows);
+      const int64_t tile_n = std::max<int64_t>(kColumns, block_of(columns) / n) * repeats_of(columns);
+      const int64_t copies = (tile_m * m / rows) * (tile_n * n / columns);
+      const std::array<int64_t, 3> cost = {copies, whole_rows ? n : 0, (tile_m + tile_n) * (batch / parts)};
+      if (!best || cost < best_cost) {
+        best = ProductPlan{.parts_m = m, .parts_n = n, .parts_batch = parts};
+        best_cost = cost;
+      }
+    }
+  return *best;
+}
+
+void divide_batch(LayoutBuilder& layout, const ProductPlan& plan, int rank) {
+  if (plan.parts_batch > 1) layout.extend(Dim::Warp, rank - 3, log2_of(plan.parts_batch));
 }
 
 // --------------------------------------------------------------------------------------------------------- lowering
@@ -206,9 +215,9 @@ class MmaSync final : public ProductFamily {
 
   /// M and N are the last two dimensions (those before them are repeated in registers). Within one instruction tile,
   /// with g = lane / 4 and t = lane % 4, registers 0 to 3 hold (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1): the
-  /// order of the PTX fragment. The warps tile the block above the instruction tile, along N first (warp = warp_m *
-  /// parts_n + warp_n). The rest of the tile repeats in registers, over N, then over M. Where the tile is smaller than
-  /// the block, bits are free.
+  /// order of the PTX fragment. The warps tile the block above the instruction tile, along N first (warp =
+  /// (warp_batch * parts_m + warp_m) * parts_n + warp_n). The rest of the tile repeats in registers, over N, then over
+  /// M. Where the tile is smaller than the block, bits are free.
   std::optional<LinearLayout> sums_layout(const ProductPlan& plan, const ir::Shape& shape) const override {
     const int rank = int(shape.size()), m = rank - 2, n = rank - 1;
     LayoutBuilder layout(shape);
@@ -218,6 +227,7 @@ class MmaSync final : public ProductFamily {
     layout.place(Dim::Register, m, 3);
     layout.extend(Dim::Warp, n, log2_of(plan.parts_n));
     layout.extend(Dim::Warp, m, log2_of(plan.parts_m));
+    divide_batch(layout, plan, rank);
     layout.repeat_matrix(n, m);
     return layout.threads();
   }
@@ -249,6 +259,7 @@ class MmaSync final : public ProductFamily {
       layout.extend(Dim::Warp, other, log2_of(plan.parts_n));
       free_warps(plan.parts_m);
     }
+    divide_batch(layout, plan, rank);
     layout.repeat_matrix(k, other);
     return layout.threads();
   }

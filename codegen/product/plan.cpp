@@ -63,7 +63,8 @@ ProductPlan plan_of(const Op& product) {
   const Named& by = named_by(product);
   const Ints parts = product.get(attr::parts);
   ProductPlan plan{by.family, by.instruction};
-  if (parts.size() == 2) plan.parts_m = int(parts[0]), plan.parts_n = int(parts[1]);
+  if (parts.size() >= 2) plan.parts_m = int(parts[0]), plan.parts_n = int(parts[1]);
+  if (parts.size() == 3) plan.parts_batch = int(parts[2]);
   plan.columns = int(product.get(attr::columns));
   return plan;
 }
@@ -71,7 +72,11 @@ ProductPlan plan_of(const Op& product) {
 void record_plan(Op& product, const ProductPlan& plan) {
   for (const auto& key : {std::string(attr::parts), std::string(attr::columns)}) product.attrs.erase(key);
   product.set(attr::instruction, plan.instruction ? plan.instruction->name() : plan.family->name);
-  if (plan.instruction) product.set(attr::parts, {plan.parts_m, plan.parts_n});
+  if (plan.instruction) {
+    Ints parts = {plan.parts_m, plan.parts_n};
+    if (plan.parts_batch > 1) parts.push_back(plan.parts_batch);
+    product.set(attr::parts, parts);
+  }
   if (plan.columns) product.set(attr::columns, plan.columns);
 }
 

@@ -28,7 +28,8 @@ struct ProductPlan {
   const MmaInstruction* instruction = nullptr;  ///< null: products of single elements
   /// How the program's warps, or the groups of them that multiply together, divide rows and columns of the sums.
   int parts_m = 1, parts_n = 1;
-  int columns = 0;  ///< of an instruction, where the family has several widths
+  int columns = 0;      ///< of an instruction, where the family has several widths
+  int parts_batch = 1;  ///< how the warps divide the batch of products of rank 3
 };
 
 /// What a plan may depend on beside the product.
