@@ -94,7 +94,8 @@ struct OperandInPlace {
   int leading_bytes;       ///< between columns of swizzle patterns: along M or N where these are contiguous
   int stride_bytes;        ///< between groups of eight rows
   int swizzle;             ///< bytes of a row of the swizzle pattern: 32, 64 or 128
-  int together;            ///< from any multiple of it on, so many rows (A) or columns (B) lie at these distances
+  int pattern;             ///< rows (A) or columns (B) of a swizzle pattern
+  int together;            ///< from any multiple of a pattern on, so many rows or columns lie at these distances
   LinearLayout to_offset;  ///< coordinates -> offset in elements
 };
 
@@ -119,7 +120,7 @@ std::optional<OperandInPlace> operand_in(const ir::Type& place, int operand) {
   };
   const int64_t step = extent > pattern ? distance(pattern) : 0;
   out.leading_bytes = out.k_major ? 16 : int(step);
-  out.together = int(pattern);
+  out.pattern = out.together = int(pattern);
   while (out.together < extent && distance(out.together) == out.together / pattern * step) out.together += int(pattern);
   return out;
 }
@@ -133,7 +134,11 @@ class Descriptor {
       : l_(l), operand_(*operand_in(place->type, operand)), bytes_(place->type.bits() / 8), base_(l.scalar(place)) {}
 
   bool k_major() const { return operand_.k_major; }
-  int together() const { return operand_.together; }
+  /// Whether the columns of B can be multiplied `columns` at a time: all of them come to `extent`.
+  bool can_part(int64_t columns, int64_t extent) const {
+    const bool begins_patterns = columns % operand_.pattern == 0 || operand_.pattern % columns == 0;
+    return columns <= operand_.together && (columns == extent || begins_patterns);
+  }
 
   // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
   void add_group_part(const LinearLayout& acc, int acc_axis) {
@@ -240,7 +245,7 @@ class Product {
         acc_(*op.result()->type.layout),
         instruction_(*plan_of(op).instruction),
         b_(l, op.operand(1), 1),
-        columns_(std::min(plan_of(op).columns, b_.together())) {
+        columns_(columns_at_once(op)) {
     b_.add_group_part(acc_, 1);
     row_ = row_name(instruction_, columns_);
     op.operand(0)->type.is_place() ? find_place() : find_fragments();
@@ -271,6 +276,16 @@ class Product {
   }
 
  private:
+  // As many as the plan says, if instructions can begin at all multiples of it; else the most of which that is so.
+  int columns_at_once(const ir::Op& op) const {
+    const ProductPlan plan = plan_of(op);
+    const int64_t extent = op.result()->type.shape[1] / plan.parts_n;
+    for (int64_t columns = plan.columns; columns > kColumnStep; columns -= kColumnStep)
+      if (extent % columns == 0 && has_columns(instruction_, columns) && b_.can_part(columns, extent))
+        return int(columns);
+    return kColumnStep;
+  }
+
   // The instructions along K for the sums in `registers`, which begin at (m, n).
   void multiply(Regs& sums, const std::vector<int>& registers, int32_t m, int32_t n) {
     const DepthRange depth = depth_of(op_);

@@ -114,6 +114,12 @@ TEST(DotTypes, ElementwiseThroughSharedMemory) {
   check<int8_t, int32_t>({1, 64, 64, 40}, Elem::I32, 0);
 }
 
+// Several instructions beside each other that do not begin where swizzle patterns of the operand do.
+TEST(DotTypes, ColumnsInOddParts) {
+  check<float16, float>({1, 64, 320, 16}, Elem::F32, 1e-6);
+  check<float16, float>({1, 64, 288, 16}, Elem::F32, 1e-6);
+}
+
 // Operands in a pipelined loop, the second one transposed.
 template <class In, class Sum>
 void check_long(int m, int n, int block_k, Elem zero, double tolerance, const char* precision = "ieee") {
