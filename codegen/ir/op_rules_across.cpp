@@ -56,14 +56,18 @@ void OpRules::reduce() {
 void OpRules::exchange_blocks() {
   const Type& x = in(0);
   if (!want(x.is_tile(), fmt::format("operand 'x' is {}, expected a tile", x.to_string()))) return;
-  const auto axis = axis_below(x.rank());
-  if (!axis) return;
-  const int64_t blocks = func_.num_ctas(), extent = x.shape[size_t(*axis)];
-  if (!want(extent % blocks == 0 && (extent & (extent - 1)) == 0,
-            fmt::format("dimension {} of {} elements, expected a power of two and {} or more", *axis, extent, blocks)))
-    return;
+  const int64_t blocks = func_.num_ctas();
   Shape shape = x.shape;
-  shape[size_t(*axis)] /= blocks;
+  if (op_->get(attr::axis) >= 0) {
+    const auto axis = axis_below(x.rank());
+    if (!axis) return;
+    int64_t& extent = shape[size_t(*axis)];
+    if (!want(
+            extent % blocks == 0 && (extent & (extent - 1)) == 0,
+            fmt::format("dimension {} of {} elements, expected a power of two and {} or more", *axis, extent, blocks)))
+      return;
+    extent /= blocks;
+  }
   shape.insert(shape.begin(), blocks);
   want(out().same_shape_and_elem(x.with_shape(shape)),
        fmt::format("the result is {}, expected {}", out().to_string(), x.with_shape(shape).to_string()));

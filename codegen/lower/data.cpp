@@ -302,32 +302,40 @@ class SharedExchange {
   }
 
   /// What the blocks of the cluster have for this one: each writes its parts for all blocks, which lie as `parts` says,
-  /// and all read theirs. (Reading takes each block as many accesses as a conversion; nobody has to find room for what
-  /// others send.)
+  /// or one part that is for each of them, and all read theirs. (Reading takes each block as many accesses as a
+  /// conversion; nobody has to find room for what others send.)
   Regs exchange_blocks(const Regs& regs, const LinearLayout& parts, const LinearLayout& to) {
-    const LinearLayout shared = shared_layout_for_conversion(parts, to, bits_, nullptr);
+    const bool one = parts.outs()[0].size == 1;
+    const LinearLayout shared = shared_layout_for_conversion(parts, one ? of_one_block(to) : to, bits_, nullptr);
     write(std::nullopt, regs, parts, shared);
     l_.cluster_barrier(op_.loc);
-    Regs out = read_from_blocks(to, shared);
+    Regs out = read_from_blocks(to, one ? of_one_block(to) : of_this_block(to), shared);
     l_.cluster_barrier(op_.loc);
     return out;
   }
 
  private:
-  // Along dimension 0 the part's number is this block's in each of the blocks that are numbered so in `to`.
-  Regs read_from_blocks(const LinearLayout& to, const LinearLayout& shared) {
-    const int blocks = int(to.outs()[0].size);
+  // Along dimension 0, that of the parts, nothing but its first element.
+  static LinearLayout of_one_block(const LinearLayout& to) { return to.hold_tile_dim(0); }
+
+  // Along dimension 0 the part that has this block's number, in all blocks.
+  static LinearLayout of_this_block(const LinearLayout& to) {
     std::vector<LinearLayout::In> ins = to.ins();
     for (LinearLayout::In& in : ins)
       for (LinearLayout::Basis& basis : in.bases) basis[0] = 0;
     LinearLayout::In own{Dim::Block, {}};
-    for (int bit = 1; bit < blocks; bit *= 2) {
+    for (int bit = 1; bit < int(to.outs()[0].size); bit *= 2) {
       own.bases.emplace_back(to.outs().size(), 0);
       own.bases.back()[0] = bit;
     }
     std::erase_if(ins, [](const LinearLayout::In& in) { return in.dim == Dim::Block; });
     ins.push_back(std::move(own));
-    const LinearLayout to_offset = LinearLayout(std::move(ins), to.outs()).invert_and_compose(shared);
+    return LinearLayout(std::move(ins), to.outs());
+  }
+
+  // `to` from the blocks that are numbered so along dimension 0, of each the elements `part_of`.
+  Regs read_from_blocks(const LinearLayout& to, const LinearLayout& part_of, const LinearLayout& shared) {
+    const LinearLayout to_offset = part_of.invert_and_compose(shared);
     Regs out(size_t(to.in_size(Dim::Register)), nullptr);
     for_each_access(to, to_offset, [&](llvm::ArrayRef<int> registers) {
       llvm::Value* there = l_.hw("address_in_block", {base_, l_.coordinate(to, Dim::Dim0, registers[0])});
@@ -533,9 +541,10 @@ void lower_ThreadRead(Lowering& l, const ir::Op& op) {
   l.set(op.result(), std::move(out));
 }
 
-// A tile of the result's shape: the parts of the operand, by the blocks that they are for.
-void lower_ExchangeBlocks(Lowering& l, const ir::Op& op) {
+// The parts of the operand, by the blocks that they are for: a tile of the result's shape, or one part for all.
+LinearLayout exchanged_parts(const ir::Op& op) {
   const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  if (op.get(ir::attr::axis) < 0) return from.layout->insert_tile_dim(0);
   const auto axis = size_t(op.get(ir::attr::axis));
   ir::Shape divided = from.shape;
   divided[axis] = to.shape[axis + 1];
@@ -543,9 +552,13 @@ void lower_ExchangeBlocks(Lowering& l, const ir::Op& op) {
   std::vector<int> order{int(axis)};
   for (int i = 0; i < int(divided.size()); ++i)
     if (i != int(axis)) order.push_back(i);
-  const LinearLayout parts = from.layout->reshape_tile(divided)->permute_tile(order);
-  SharedExchange exchange(l, op, from.element(), l.shared_address(l.shared.offset.at(&op)));
-  l.set(op.result(), exchange.exchange_blocks(l.get(op.operand(0)), parts, *to.layout));
+  return from.layout->reshape_tile(divided)->permute_tile(order);
+}
+
+void lower_ExchangeBlocks(Lowering& l, const ir::Op& op) {
+  const LinearLayout& to = *op.result()->type.layout;
+  SharedExchange exchange(l, op, op.operand(0)->type.element(), l.shared_address(l.shared.offset.at(&op)));
+  l.set(op.result(), exchange.exchange_blocks(l.get(op.operand(0)), exchanged_parts(op), to));
 }
 
 llvm::Value* Lowering::shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly) {

@@ -25,9 +25,10 @@ class AxisClasses {
   explicit AxisClasses(ir::Func& func, Ops exchanged = {});
 
   size_t find(const Axis& axis);
-  /// Whether each block can have an equal part of these axes, of `least` elements or more.
-  bool can_divide(size_t found, int64_t blocks, int64_t least) {
-    const int64_t extent = extent_of(found, false);
+  /// Whether each block can have an equal part of these axes, of `least` elements or more; with `combined` also where
+  /// elements are combined along them, so that what the blocks make of their parts is to be combined then.
+  bool can_divide(size_t found, int64_t blocks, int64_t least, bool combined = false) {
+    const int64_t extent = extent_of(found, combined);
     return extent % blocks == 0 && extent / blocks >= least;
   }
   /// Whether each block can have one of `blocks` elements: what is combined along the axes can be exchanged.

@@ -14,6 +14,12 @@
 // the longer one ahead; then those of stores that nothing has divided. Otherwise the function stays as it is, and
 // each block computes all of it.
 //
+// Where columns of a product are combined, as for the norm of whole rows, and its rows are too few for all blocks, long
+// rows are divided all the same: what each block combines of its own is exchanged and combined by all of them.
+//
+//   reduce(tile<64x512>, axis 1)       ->      s = reduce(tile<64x128>, axis 1)
+//                                              reduce(exchange_blocks(s) : tile<4x64>, axis 0)
+//
 // Products of rank 3, as many as there are blocks, are dealt out: each block computes one, of tiles without that axis.
 // Where elements are combined along it, as sums of shares of K are, each block gets its part of the rows from all
 // blocks:
@@ -33,8 +39,9 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kLeastExtent = 16;  // of a part
-constexpr int64_t kRowsOfGroup = 64;  // that products of a warpgroup want
+constexpr int64_t kLeastExtent = 16;   // of a part
+constexpr int64_t kRowsOfGroup = 64;   // that products of a warpgroup want
+constexpr int64_t kMostColumns = 256;  // that blocks with fewer rows should have
 
 // ------------------------------------------------------------------------------------------------------------ division
 
@@ -117,11 +124,31 @@ class Divider {
 
   bool divide_products(AxisClasses& classes) {
     bool divided = false;
-    for (const int64_t least : {kRowsOfGroup, kLeastExtent})
+    auto divide_first = [&](auto&& divide) {
       walk(func_.body, [&](Op& op) {
-        if (op.opcode == Opcode::Dot && !divided) divided = divide_any(classes, op.result(), least);
+        if (op.opcode == Opcode::Dot && !divided) divided = divide(op.result());
       });
+    };
+    divide_first([&](const Value* sums) { return divide_any(classes, sums, kRowsOfGroup); });
+    divide_first([&](const Value* sums) { return divide_combined(classes, sums); });
+    divide_first([&](const Value* sums) { return divide_any(classes, sums, kLeastExtent); });
     return divided;
+  }
+
+  // The columns of long rows, although they are combined by reductions to tiles; these then combine what all have.
+  bool divide_combined(AxisClasses& classes, const Value* sums) {
+    if (sums->type.shape.back() <= kMostColumns) return false;
+    const size_t columns = classes.find({sums, sums->type.rank() - 1});
+    AxisClasses::Ops combining;
+    bool to_tiles = true;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::Reduce || classes.find({op.operand(0), int(op.get(attr::axis))}) != columns) return;
+      to_tiles &= op.result()->type.is_tile();
+      combining.insert(&op);
+    });
+    if (!to_tiles || !divide(classes, columns, kLeastExtent, true)) return false;
+    combining_ = std::move(combining);
+    return true;
   }
 
   // One of the tile's last two axes, the longer one if it can be; false where none can.
@@ -137,8 +164,8 @@ class Divider {
     return false;
   }
 
-  bool divide(AxisClasses& classes, size_t found, int64_t least) {
-    if (!classes.can_divide(found, blocks_, least)) return false;
+  bool divide(AxisClasses& classes, size_t found, int64_t least, bool combined = false) {
+    if (!classes.can_divide(found, blocks_, least, combined)) return false;
     const std::vector<Axis> members = classes.members(found);
     if (std::any_of(members.begin(), members.end(),
                     [&](const Axis& axis) { return parts_.contains(axis.of) || lost_.contains(axis.of); }))
@@ -238,7 +265,29 @@ class Divider {
     replace_uses(func_.body, op.result(), op.operand(0));
   }
 
+  // Behind a reduction of the block's own part: one of what all blocks have.
+  void write_combined(Op& op) {
+    Builder build;
+    build.set_after(&op);
+    build.set_loc(op.loc);
+    std::vector<Value*> parts;
+    for (const auto& part : op.results) {
+      Shape shape = part->type.shape;
+      shape.insert(shape.begin(), blocks_);
+      parts.push_back(build.create(Opcode::ExchangeBlocks, {part.get()}, {part->type.with_shape(shape)})->result());
+    }
+    ValueMap inner;
+    Op* reduction = build.insert(clone_op(op, inner));
+    reduction->operands = parts;
+    reduction->set(attr::axis, int64_t(0));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      replace_uses(func_.body, op.result(int(i)), reduction->result(int(i)));
+      parts[i]->def->operands[0] = op.result(int(i));
+    }
+  }
+
   void write_reduction(Op& op) {
+    if (combining_.contains(&op)) return write_combined(op);
     const Value* x = op.operand(0);
     if (!exchanged_.contains(&op)) {
       const auto it = lost_.find(x);
@@ -267,6 +316,7 @@ class Divider {
   std::unordered_map<const Value*, int> parts_;  // tiles that are divided, and along which axis
   std::unordered_map<const Value*, int> lost_;   // tiles that lose an axis, of which each block has one element
   AxisClasses::Ops exchanged_;                   // reductions along such an axis
+  AxisClasses::Ops combining_;                   // reductions along an axis that is divided
 };
 
 bool may_be_divided(const Func& func) {

@@ -135,6 +135,19 @@ if tl.atomic_add(x, 1) == tl.num_programs(0) - 1:
         tl.store(out + at, sum)
     tl.store(x, 0))",
      4 * 128 * 64, 3, true},
+    {"norms of long rows", R"(M: tl.constexpr = 32
+N: tl.constexpr = 512
+$loop
+acc -= (tl.sum(acc, 1) + tl.load(x + i))[:, None]
+best, where = tl.max(acc, 1, return_indices=True)
+tl.store(at, acc * best[:, None])
+tl.store(out + M * N + i, where.to(tl.float32)))",
+     32 * 512 + 32},
+    {"norms of rows that are no power of two", R"(M: tl.constexpr = 64
+N: tl.constexpr = 320
+$loop
+tl.store(at, acc + tl.max(acc, 1)[:, None]))",
+     64 * 320, 1, true},
 };
 
 // As many products as blocks: each takes a share of K, of 32 at a time.
