@@ -230,6 +230,11 @@ def cases():
         m, n, k = [(3072, 5120, 2048), (6144, 7168, 1024), (2048, 12288, 3072)][size]
         return entry("linear_dropout", empty(m, n), empty(m, n), normal(m, k), normal(n, k), 0.1, 7, normal(n))
 
+    def linear_rms_norm(size):
+        m, n, k = [(4096, 2048, 2048), (6144, 4096, 1024), (2048, 4096, 3072)][size]
+        residual = normal(m, n)
+        return entry("linear_rms_norm", empty(m, n), normal(m, k), normal(n, k), normal(n), residual=residual, sum=residual)
+
     def linear_cross_entropy(size):
         rows, k, vocabulary, chunk = [(3000, 2048, 50304, 1024), (2048, 3072, 32000, 1024), (1000, 1024, 128256, 512)][size]
         x, weight, logits = normal(rows, k), normal(vocabulary, k), empty(chunk, vocabulary)
@@ -256,7 +261,7 @@ def cases():
         ("sort_rows", sort_rows), ("topk_rows", topk_rows), ("sample_rows", sample_rows), ("histogram", histogram),
         indexed("embedding"), indexed("embedding_backward"), indexed("index_add"),
         ("gemm", gemm), ("scaled_gemm", scaled_gemm), ("grouped_gemm", grouped_gemm), ("batched_gemm", batched_gemm),
-        ("quantised_gemm", quantised_gemm), ("conv2d", conv2d), ("linear_dropout", linear_dropout),
+        ("quantised_gemm", quantised_gemm), ("conv2d", conv2d), ("linear_dropout", linear_dropout), ("linear_rms_norm", linear_rms_norm),
         on_rows("linear_dropout_backward", 2, p=0.1, seed=7), ("linear_cross_entropy", linear_cross_entropy),
     ]
     for size in range(3):

@@ -17,6 +17,7 @@
 #include "kernels/gemm_kernel.h"
 #include "kernels/grouped_gemm.h"
 #include "kernels/linear_dropout.h"
+#include "kernels/linear_norm.h"
 #include "kernels/loss.h"
 #include "kernels/matrix.h"
 #include "kernels/norm.h"

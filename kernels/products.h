@@ -7,6 +7,8 @@
 namespace tegula::kernels {
 
 void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream);
+void run_linear_rms_norm(Device& device, const BoundCall& call, StreamHandle stream);
+void run_linear_layer_norm(Device& device, const BoundCall& call, StreamHandle stream);
 void run_linear_cross_entropy(Device& device, const BoundCall& call, StreamHandle stream);
 void run_gemm(Device& device, const BoundCall& call, StreamHandle stream);
 void run_scaled_gemm(Device& device, const BoundCall& call, StreamHandle stream);

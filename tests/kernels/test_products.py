@@ -276,6 +276,57 @@ class LinearCrossEntropy(Case):
                      dweight, normal((2, 8), "bf16"), normal((5, 8), "bf16"), Array(np.zeros(2), "i64"), empty((0, 5), "bf16"))
 
 
+class LinearNorm(Case):
+    """In one kernel, of one block and of clusters; in two, where rows or the product are too large."""
+
+    def test_shapes(self):
+        for m, n, k, kind, center in ((1, 1, 1, "f16", False), (5, 50, 40, "bf16", True), (70, 500, 130, "f16", True),
+                                      (130, 1000, 72, "bf16", False), (3, 1100, 16, "bf16", True), (2, 24, 520, "f16", False), (4, 40, 0, "bf16", True)):
+            a, b, residual = normal((m, k), kind), normal((n, k), kind), normal((m, n), kind)
+            weight, shift, bias = (normal(n, kind) for _ in range(3))
+            for given, transposed, activation in ((True, True, "none"), (False, False, "silu")):
+                out, total = empty((m, n), kind), empty((m, n), kind)
+                product = a.exact @ b.exact.T if k else np.zeros((m, n))
+                h = product + bias.exact + residual.exact if given else product
+                options = dict(eps=1e-3, activation=activation, transpose_b=transposed)
+                if given:
+                    options |= dict(bias=bias, residual=residual, sum=total)
+                right = b if transposed else Array(b.exact.T, kind)
+                norm = h - h.mean(1, keepdims=True) if center else h
+                norm = norm / np.sqrt((norm * norm).mean(1, keepdims=True) + 1e-3)
+                if given:
+                    norm = norm * weight.exact + (shift.exact if center else 0)
+                vectors = (weight, shift)[:1 + center] if given else ()
+                call(kernels.linear_layer_norm if center else kernels.linear_rms_norm, out, a, right, *vectors, **options)
+                self.near(out, ACTIVATIONS[activation](norm), kind, 8, f"{m} x {n} x {k}")
+                if given:
+                    self.near(total, h, kind, 8)
+
+    def test_sum_in_place_of_the_residual(self):
+        for n in (520, 1200):
+            a, b, residual = normal((9, 16), "f16"), normal((n, 16), "f16"), normal((9, n), "f16")
+            h, out = a.exact @ b.exact.T + residual.exact, empty((9, n), "f16")
+            call(kernels.linear_rms_norm, out, a, b, residual=residual, sum=residual)
+            self.near(residual, h, "f16", 8)
+            self.near(out, h / np.sqrt((h * h).mean(1, keepdims=True) + 1e-6), "f16", 4)
+
+    @unittest.skipUnless(DEVICE.sm >= 90, "clusters of thread blocks")
+    def test_sixteen_blocks(self):
+        text = tegula.load(str(SOURCE / "kernels" / "linear_norm.py")).linear_norm
+        a, b, out = normal((70, 40), "f16"), normal((40, 1056), "f16"), empty((70, 1056), "f16")
+        text[(2,)](out.given, None, a.given, b.given, None, None, None, None, 70, 1056, 40, 1056, 0, 40, 1, 1056, 1, 0, 1e-6, 128, CENTER=True,
+                   ACTIVATION="none", BLOCK_M=64, BLOCK_K=32, BLOCK_N=1280, EVEN_M=False, EVEN_N=False, EVEN_K=False, num_warps=4, num_stages=2,
+                   num_ctas=16)
+        h = a.exact @ b.exact
+        h -= h.mean(1, keepdims=True)
+        self.near(out, h / np.sqrt((h * h).mean(1, keepdims=True) + 1e-6), "f16", 4)
+
+    def test_refusals(self):
+        a, b = normal((16, 16), "f16"), normal((16, 16), "f16")
+        self.refused("linear_rms_norm: out is a, which other programs still read", kernels.linear_rms_norm, a, a, b)
+        self.refused("linear_rms_norm: sum is a, which other programs still read", kernels.linear_rms_norm, empty((16, 16), "f16"), a, b, sum=a)
+
+
 class Sample(Case):
 
     def kept(self, x, temperature, k, p):

@@ -222,6 +222,20 @@ TEST_F(TypedEntries, Samples) {
   EXPECT_EQ(tokens.download<int32_t>(), (std::vector<int32_t>{1, 1}));
 }
 
+TEST_F(TypedEntries, LinearNorm) {
+  Buffer halves(device(), std::vector<float16>{float16(3), float16(0), float16(0), float16(1)}),
+      results(device(), std::vector<float16>(4)), sums(device(), std::vector<float16>(4));
+  const Matrix<float16> both(halves, 2, 2), result(results, 2, 2);
+  const Vector<float16> weight(halves, 2);
+  linear_rms_norm(device(), result, both, both, weight,
+                  {.eps = 0, .residual = both, .sum = Matrix<float16>(sums, 2, 2)});
+  EXPECT_EQ(float(sums.download<float16>()[0]), 12);
+  EXPECT_NEAR(float(results.download<float16>()[0]), 3 * std::sqrt(2.0), 1e-2);
+  linear_layer_norm(device(), result, both, both, {}, weight, {.eps = 0});
+  EXPECT_NEAR(float(results.download<float16>()[0]), 4, 1e-2);
+  EXPECT_NEAR(float(results.download<float16>()[1]), -1, 1e-2);
+}
+
 TEST_F(TypedEntries, LinearCrossEntropy) {
   Buffer halves(device(), std::vector<float16>{float16(1), float16(0), float16(0), float16(1)}),
       logits(device(), std::vector<float16>(2)), targets(device(), std::vector<int32_t>{0, 1});
