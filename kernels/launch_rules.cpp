@@ -281,8 +281,8 @@ constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, 
 
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
-  const int64_t steps =
-      std::max<int64_t>(1, ceil_div(call.extent("K"), group && config["BLOCK_M"] > 1 ? group : config["STEP"]));
+  const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"];
+  const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), by_group ? group : config["STEP"]));
   const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
   const int64_t programs = tiles > Workspace::kCounters ? 0 : std::min(config["PROGRAMS"], room) * num_sms;
   return {unsigned(tiles * std::clamp<int64_t>(programs / tiles, 1, steps))};

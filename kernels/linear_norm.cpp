@@ -18,7 +18,7 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of a product in one kernel, on an H200: wider and deeper ones take longer in clusters than the second kernel does.
-constexpr int64_t kMostColumns = 1024, kMostDepth = 512;
+constexpr int64_t kMostColumns = 512, kMostDepth = 512;
 
 detail::AnyMatrix matrix(const Tensor& t) { return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]}; }
 

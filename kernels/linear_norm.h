@@ -20,7 +20,7 @@ struct LinearNormOptions {
 /// out[r, c] = activation(h[r, c] / sqrt(mean over c of h[r, c]^2 + eps) * weight[c]), h = a b + bias + residual, for
 /// out of M x N, a of M x K and b of K x N in float16 or bfloat16. `weight` has N elements, or is none (all ones).
 ///
-/// Products of many rows, N up to 1024 (without clusters, before sm_90, 256) and K up to 512 are one launch, where the
+/// Products of many rows, N up to 512 (without clusters, before sm_90, 256) and K up to 512 are one launch, where the
 /// blocks of a cluster have whole rows. Others are two, which takes less time: then the product is rounded to T before
 /// the residual is added and the norm is taken. `out` must not overlap the inputs. Throws LaunchError for operands that
 /// do not fit, and what Kernel::launch throws. Traffic: that of gemm(), 2 N elements for the vectors, and M N for each

@@ -8,7 +8,8 @@ are exponents of 2 plus 127. The products of a group are summed up and then scal
 to A's type, in which integers up to 128 are exact).
 
 The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 16 rows a thread may take its part of W
-from memory in PIECES of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. One or
+from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
+warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. One or
 two rows of A may be multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no
 thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
 is done adds up their sums in order, so that results are the same in every run.
@@ -25,8 +26,8 @@ from tiles import activate
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, programs, pieces=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "PIECES": pieces}
+def tile(m, n, k, warps, stages, programs, shares=0):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "SHARES": shares}
     return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
@@ -38,7 +39,10 @@ def configs():
     for m in [8, 16]:
         for n, k, stages in [(32, 128, 2), (64, 128, 2), (32, 128, 1), (64, 128, 1), (16, 128, 2), (32, 256, 1), (16, 256, 1)]:
             for programs in [8, 16]:
-                found.append(tile(m, n, k, 1, stages, programs, True))
+                found.append(tile(m, n, k, 1, stages, programs, 1))
+        for n, shares, k, stages, programs in [(16, 8, 2048, 1, 1), (16, 8, 1024, 2, 1), (32, 4, 1024, 1, 4), (32, 8, 1024, 2, 1),
+                                               (16, 4, 2048, 1, 4), (16, 4, 1024, 1, 4), (32, 4, 1024, 1, 8), (16, 8, 2048, 1, 4)]:
+            found.append(tile(m, n, k, shares, stages, programs, shares))
     for m in [16, 32, 48, 64]:
         for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
                                       (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
@@ -53,6 +57,12 @@ def configs():
     return found
 
 
+def fills(config, named_args):
+    """Whether no block is twice as large as the weights, and no warp's share of K is empty."""
+    most = 2 * named_args["K"] if config.kwargs["SHARES"] > 0 else named_args["K"]
+    return config.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"]) and (config.kwargs["SHARES"] == 1 or config.kwargs["STEP"] <= most)
+
+
 def fitting(configs, named_args, **kwargs):
     """Tiles that hold all rows of A, or 96 and more of many; for one or two rows those without tensor cores too."""
     m = named_args["M"]
@@ -64,8 +74,8 @@ def fitting(configs, named_args, **kwargs):
         if len(few) == 0:
             few = rows[-1:]
     if m <= 8 and (m > 2 or named_args["GROUP"] not in [32, 64]):
-        pieces = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
-        few = [c for c in pieces if c.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"])] + few
+        shares = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
+        few = [c for c in shares if fills(c, named_args)] + few
     if len(few) > 0:
         return few
     rows = row_class(named_args["M"])
@@ -234,12 +244,12 @@ def in_fragments(x, FOUR_BITS: tl.constexpr):
 @triton.jit
 def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
              PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-             STAGES: tl.constexpr, PIECES: tl.constexpr, EVEN_K: tl.constexpr):
+             STAGES: tl.constexpr, EVEN_K: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
-    row, row_there = rows_within(row, N, PIECES)
-    col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, PIECES)
+    row, row_there = rows_within(row, N, False)
+    col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, False)
     depth = tl.arange(0, BLOCK_K)
     row_mask = row_there[:, None]
     col_mask = col_there[:, None]
@@ -255,9 +265,6 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
             if zeros_ptr is not None:
                 zero = load_column(zeros_ptr, row, step, zeros_stride, row_there)[:, None].to(tl.float32)
         b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
-        if PIECES:
-            a = in_fragments(a, b_ptr.dtype.element_ty == tl.uint8)
-            b = in_fragments(b, b_ptr.dtype.element_ty == tl.uint8)
         if GROUP > 0:
             acc += tl.dot(b, tl.trans(a)) * scale[:, None]
         else:
@@ -266,6 +273,57 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     if GROUP == 0:
         acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
     return acc
+
+
+@triton.jit
+def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
+                    PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+                    STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr):
+    """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
+    warps, each of which has its operands in its registers as they come from memory."""
+    TYPE: tl.constexpr = a_ptr.dtype.element_ty
+    FOUR_BITS: tl.constexpr = b_ptr.dtype.element_ty == tl.uint8
+    FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
+    BATCH: tl.constexpr = STEP // BLOCK_K
+    ROWS: tl.constexpr = BATCH * BLOCK_N
+    row, row_there = rows_within(row, N, True)
+    col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, True)
+    number = tl.arange(0, BATCH)
+    depth = tl.arange(0, BLOCK_K)
+    first = number * BLOCK_K
+    a_ptrs = a_ptr + col.to(tl.int64)[None, :, None] * a_stride + first[:, None, None] + depth[None, None, :] + tl.cast(begin, tl.int64) * STEP
+    b_row = b_ptr + row.to(tl.int64)[None, :] * b_stride + (first // 2 if FOUR_BITS else first)[:, None]
+    b_row = tl.reshape(b_row, [ROWS, 1])
+    left = tl.reshape(tl.broadcast_to(K - first[:, None], [BATCH, BLOCK_N]), [ROWS, 1])
+    zero = tl.zeros([ROWS, 1], tl.float32)
+    if zeros_ptr is not None and GROUP == 0:
+        zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there)
+        zero = tl.reshape(tl.broadcast_to(zero.to(tl.float32)[None, :], [BATCH, BLOCK_N]), [ROWS, 1])
+    acc = tl.zeros([SHARES, BLOCK_N, BLOCK_M], tl.float32)
+    for step in tl.range(begin, end, num_stages=STAGES):
+        group_there = tl.broadcast_to((number * BLOCK_K < K - step * STEP)[:, None], [BATCH, BLOCK_N])
+        if EVEN_K:
+            group_there = tl.full([BATCH, BLOCK_N], True, tl.int1)
+            a = tl.load(a_ptrs)
+        else:
+            a = tl.load(a_ptrs, mask=(depth[None, :] < K - step * STEP - first[:, None])[:, None, :], other=0.0)
+        if GROUP > 0:
+            group = step * BATCH + number[:, None]
+            scale = load_scales(scales_ptr, row[None, :], group, scales_stride, group_there)
+            if zeros_ptr is not None:
+                zero = tl.reshape(load_column(zeros_ptr, row[None, :], group, zeros_stride, group_there).to(tl.float32), [ROWS, 1])
+        b = load_weights(b_row, step * STEP, left, tl.full([ROWS, 1], True, tl.int1), zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
+        b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, BLOCK_N, BLOCK_K])
+        a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS), [BATCH, BLOCK_M, BLOCK_K])
+        products = tl.dot(b, tl.trans(a, (0, 2, 1)))
+        if GROUP > 0:
+            products *= scale[:, :, None]
+        acc += tl.sum(tl.reshape(products, [BATCH // SHARES, SHARES, BLOCK_N, BLOCK_M]), axis=0)
+        a_ptrs += STEP
+    sums = tl.sum(acc, axis=0)
+    if GROUP == 0:
+        sums *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
+    return sums
 
 
 @triton.jit
@@ -317,15 +375,22 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
     tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
 
 
+def columns_at_once(args):
+    """Columns of weights in a product: those of a group, or of any number of groups without tensor cores."""
+    if args["GROUP"] > 0 and args["BLOCK_M"] > 1:
+        return args["GROUP"]
+    return min(args["STEP"] // args["SHARES"], 128) if args["SHARES"] > 0 else args["STEP"]
+
+
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 24})
 @triton.heuristics({
-    "BLOCK_K": lambda args: args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"],
-    "EVEN_K": lambda args: args["K"] % (args["GROUP"] if args["GROUP"] > 0 and args["BLOCK_M"] > 1 else args["STEP"]) == 0,
+    "BLOCK_K": lambda args: columns_at_once(args),
+    "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,
 })
 @triton.jit
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
-                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, PIECES: tl.constexpr,
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
                    BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles. Those of a tile leave their sums, and the last
     one sets the tile's counter back."""
@@ -337,16 +402,18 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
     row = program // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
     first_col = program % tiles_m * BLOCK_M
     col = first_col + tl.arange(0, BLOCK_M)
-    steps = tl.cdiv(K, BLOCK_K)
+    steps = tl.cdiv(K, STEP if SHARES > 0 else BLOCK_K)
     begin = share * (steps // splits) + min(share, steps % splits)
     end = begin + steps // splits + (share < steps % splits)
     if BLOCK_M == 1:
         acc = multiply_row(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
+    elif SHARES > 0:
+        acc = multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
+                              zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K)
     else:
         acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
-                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, PIECES,
-                       EVEN_K)
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:

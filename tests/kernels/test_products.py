@@ -139,6 +139,27 @@ class QuantisedWeights(Case):
                 self.check((3, 17, 1, 40)[j], (24, 70, 130, 16)[i], (264, 160, 200, 384)[j], format, group, ("f16", "bf16")[(i + j) % 2],
                            format != "e2m1" and j % 2 == 1, ("f32", "f16", "bf16")[j % 3])
 
+    def test_shares_of_depth(self):
+        """Warps and programs that divide K, which ends within a share; a group may lie behind it."""
+        text = tegula.load(str(SOURCE / "kernels" / "quantised_gemm.py")).quantised_gemm
+        for m, n, k, format, group, shares, per, cols, splits, with_zeros in (
+                (1, 40, 1280, "int4", 128, 4, 2, 16, 2, False), (5, 40, 1000, "uint4", 0, 8, 1, 32, 1, True),
+                (11, 20, 1160, "uint4", 64, 4, 2, 16, 2, True), (3, 16, 700, "int8", 0, 4, 1, 16, 1, False), (2, 33, 640, "int8", 128, 4, 1, 16, 2, True),
+                (8, 16, 520, "e2m1", 32, 2, 4, 16, 2, False)):
+            b, value = self.weights(n, k, format)
+            groups, rows = -(-k // group) if group else 1, 8 if m <= 8 else 16
+            scales, zeros = Array(random.uniform(0.5, 1.5, (n, groups)), "f16"), Array(random.integers(0, 16, (n, groups)), "u8")
+            at = np.arange(k) // group if group else np.zeros(k, int)
+            w = (value - (zeros.exact[:, at] if with_zeros else 0)) * scales.exact[:, at]
+            a, c = normal((m, k), "f16"), empty((m, n))
+            tiles, step = -(-n // cols), shares * per * (group or 128)
+            text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
+                                    k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
+                                    Array(np.zeros(tiles), "i32").given, EPILOGUE="none", PACKED=format if format != "int8" else "int4", GROUP=group,
+                                    BLOCK_M=rows, BLOCK_N=cols, STEP=step, SHARES=shares, STAGES=1, PROGRAMS=1, BLOCK_K=group or 128, EVEN_K=k % step == 0,
+                                    num_warps=shares, num_stages=1)
+            self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{m} {n} {k} {format} {group}")
+
     def test_zeros_between_integers(self):
         for m in (1, 20):
             self.check(m, 24, 160, "int8", 32, fractions="f32")
