@@ -6,8 +6,8 @@
 
 The result of group_norm may be quantised: divided by scale[0], or by a scale for each group, which is written to scales.
 
-The arithmetic is fp32. A program of group_norm takes a group of an image, BLOCK elements at a time, and reads it again for
-each step, from a cache; one of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between
+The arithmetic is fp32. A program of group_norm takes a group of an image: with BLOCK = 0 all of it, which stays in registers,
+of a cluster if it is large; else BLOCK elements at a time, which are read again for each step, from a cache. One of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between
 them BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
 Ioffe, Szegedy: Batch Normalization, 2015.
 """
@@ -15,7 +15,11 @@ Ioffe, Szegedy: Batch Normalization, 2015.
 import triton
 import triton.language as tl
 
-from tiles import activate, divide, quantised, row_scale
+from tiles import activate, columns, divide, extent, quantised, row_max, row_scale, row_sum
+
+# Blocks and warps of each, and registers a thread at most, for groups that stay in registers.
+WHOLE_GROUPS = [(1, 4, None), (1, 8, None), (1, 16, 64), (1, 2, None), (2, 16, 64), (4, 8, None), (4, 16, 64), (8, 8, None), (8, 16, 64),
+                (16, 16, 64)]
 
 
 def configs():
@@ -30,13 +34,32 @@ def group_configs():
     found = configs()
     for block, warps, blocks in [(65536, 16, 8), (32768, 8, 8), (32768, 16, 4), (16384, 16, 2)]:
         found.append(triton.Config({"BLOCK": block}, num_warps=warps, num_ctas=blocks))
+    for blocks, warps, limit in WHOLE_GROUPS:
+        found.append(triton.Config({"BLOCK": 0}, num_warps=warps, num_ctas=blocks, maxnreg=limit))
     return found
 
 
+def elements_of_group(args):
+    return args["channels"] // args["groups"] * args["spatial"]
+
+
+def width_of_group(args, blocks, warps):
+    """Elements of a tile that holds a group."""
+    return extent(elements_of_group(args), args["x_ptr"].element_size(), warps * blocks, 1)
+
+
 def fitting_groups(configs, named_args, **kwargs):
-    """Blocks that a group, or the first 4096 elements of it, fills to more than a half."""
-    elements = named_args["channels"] // named_args["groups"] * named_args["spatial"]
-    kept = [c for c in configs if c.kwargs["BLOCK"] < 2 * elements]
+    """Blocks that a group, or the first 4096 elements of it, fills to more than a half, and tiles of groups that leave a thread
+    4 to 32 elements."""
+    kept = []
+    for config in configs:
+        threads = 32 * config.num_warps * config.num_ctas
+        width = width_of_group(named_args, config.num_ctas, config.num_warps)
+        if config.kwargs["BLOCK"] == 0:
+            if 4 * threads <= width <= 32 * threads:
+                kept.append(config)
+        elif config.kwargs["BLOCK"] < 2 * elements_of_group(named_args):
+            kept.append(config)
     if len(kept) == 0:
         return [c for c in configs if c.kwargs["BLOCK"] == 64]
     return kept
@@ -94,11 +117,77 @@ def statistics(x_group, residual_group, first, each, spatial, x_stride, residual
     return mean, tl.rsqrt(tl.sum(squares, axis=0) / elements + eps)
 
 
+@triton.jit
+def place_in_group(channel, at, stride):
+    return channel.to(tl.int64) * stride + at
+
+
+@triton.jit
+def whole_group(out_group, x_group, residual_group, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride, sum_begin,
+                sum_stride, scale_ptr, scales_ptr, scales_at, first, elements, spatial, eps, ACTIVATION: tl.constexpr,
+                WIDTH: tl.constexpr, PARTS: tl.constexpr, WARPS: tl.constexpr):
+    at = columns(WIDTH, PARTS, WARPS)
+    mask = at < elements
+    channel = first + at // spatial
+    x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride, residual_stride, mask)
+    mean = row_sum(x, PARTS) / elements
+    if sum_ptr is not None:  # which may be x or residual itself; all of these have been read
+        tl.store(sum_ptr + sum_begin + place_in_group(channel, at % spatial, sum_stride), x.to(sum_ptr.dtype.element_ty), mask=mask)
+    left = tl.where(mask, x - mean, 0.0)
+    factor = tl.rsqrt(row_sum(left * left, PARTS) / elements + eps)
+    y = divide(finish(left * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
+    if scales_ptr is not None:
+        magnitude = row_max(tl.where(mask, tl.abs(y), 0.0), PARTS)
+        if PARTS == 1:
+            magnitude = tl.max(magnitude)
+        scale = row_scale(magnitude, out_group.dtype.element_ty)
+        tl.store(scales_ptr + scales_at, scale)
+        y = tl.where(scale > 0, y / scale, 0.0)
+    tl.store(out_group + place_in_group(channel, at % spatial, out_stride), quantised(y, out_group.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def group_in_pieces(out_group, x_group, residual_group, sum_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                    sum_begin, sum_stride, scale_ptr, scales_ptr, scales_at, first, each, spatial, eps, ACTIVATION: tl.constexpr,
+                    BLOCK: tl.constexpr):
+    elements = each * spatial
+    mean, factor = statistics(x_group, residual_group, first, each, spatial, x_stride, residual_stride, eps, BLOCK)
+    scale = 1.0
+    if scales_ptr is not None:
+        magnitude = tl.zeros([BLOCK], tl.float32)
+        for start in range(0, elements, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            mask = at < elements
+            channel = first + at // spatial
+            x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride, residual_stride, mask)
+            y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
+            magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
+        scale = row_scale(tl.max(magnitude, axis=0), out_group.dtype.element_ty)
+        tl.store(scales_ptr + scales_at, scale)
+    for start in range(0, elements, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        mask = at < elements
+        channel = first + at // spatial
+        x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride, residual_stride, mask)
+        if sum_ptr is not None:  # which may be x or residual itself, and is read no more
+            tl.store(sum_ptr + sum_begin + place_in_group(channel, at % spatial, sum_stride), x.to(sum_ptr.dtype.element_ty), mask=mask)
+        y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
+        if scales_ptr is not None:
+            y = tl.where(scale > 0, y / scale, 0.0)
+        tl.store(out_group + place_in_group(channel, at % spatial, out_stride), quantised(y, out_group.dtype.element_ty), mask=mask)
+
+
 @triton.autotune(configs=group_configs(), key=["channels", "spatial", "groups"], prune_configs_by={"early_config_prune": fitting_groups})
+@triton.heuristics({
+    "WIDTH": lambda args: width_of_group(args, args["num_ctas"], args["num_warps"]),
+    "PARTS": lambda args: args["num_ctas"],
+    "WARPS": lambda args: args["num_warps"],
+})
 @triton.jit
 def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
                residual_stride, residual_stride_1, sum_stride, sum_stride_1, scale_ptr, scales_ptr, scales_stride, batch, channels,
-               spatial, groups, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
+               spatial, groups, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr = 1,
+               WARPS: tl.constexpr = 1):
     each = channels // groups
     first = tl.program_id(0) % groups * each
     image = (tl.program_id(0) // groups).to(tl.int64)
@@ -107,32 +196,14 @@ def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_
     if residual_ptr is not None:
         residual_group = residual_ptr + image * residual_stride
     out_group = out_ptr + image * out_stride
-    elements = each * spatial
-    mean, factor = statistics(x_group, residual_group, first, each, spatial, x_stride_1, residual_stride_1, eps, BLOCK)
-    scale = 1.0
-    if scales_ptr is not None:
-        magnitude = tl.zeros([BLOCK], tl.float32)
-        for start in range(0, elements, BLOCK):
-            at = start + tl.arange(0, BLOCK)
-            mask = at < elements
-            channel = first + at // spatial
-            x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride_1, residual_stride_1, mask)
-            y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
-            magnitude = tl.maximum(magnitude, tl.where(mask, tl.abs(y), 0.0))
-        scale = row_scale(tl.max(magnitude, axis=0), out_ptr.dtype.element_ty)
-        tl.store(scales_ptr + image * scales_stride + tl.program_id(0) % groups, scale)
-    for start in range(0, elements, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        mask = at < elements
-        channel = first + at // spatial
-        x = load_of_group(x_group, residual_group, channel, at % spatial, x_stride_1, residual_stride_1, mask)
-        if sum_ptr is not None:  # which may be x or residual itself, and is read no more
-            place = image * sum_stride + channel.to(tl.int64) * sum_stride_1 + at % spatial
-            tl.store(sum_ptr + place, x.to(sum_ptr.dtype.element_ty), mask=mask)
-        y = divide(finish((x - mean) * factor, weight_ptr, bias_ptr, channel, mask, ACTIVATION), scale_ptr)
-        if scales_ptr is not None:
-            y = tl.where(scale > 0, y / scale, 0.0)
-        tl.store(out_group + channel.to(tl.int64) * out_stride_1 + at % spatial, quantised(y, out_ptr.dtype.element_ty), mask=mask)
+    if BLOCK == 0:
+        whole_group(out_group, x_group, residual_group, sum_ptr, weight_ptr, bias_ptr, out_stride_1, x_stride_1, residual_stride_1,
+                    image * sum_stride, sum_stride_1, scale_ptr, scales_ptr, image * scales_stride + tl.program_id(0) % groups, first,
+                    each * spatial, spatial, eps, ACTIVATION, WIDTH, PARTS, WARPS)
+    else:
+        group_in_pieces(out_group, x_group, residual_group, sum_ptr, weight_ptr, bias_ptr, out_stride_1, x_stride_1, residual_stride_1,
+                        image * sum_stride, sum_stride_1, scale_ptr, scales_ptr, image * scales_stride + tl.program_id(0) % groups,
+                        first, each, spatial, eps, ACTIVATION, BLOCK)
 
 
 @triton.jit

@@ -89,49 +89,63 @@ def fitting(configs, named_args, **kwargs):
 
 
 @triton.jit
-def add_up(partials_ptr, out_ptr, sums, cols, group, DEEP: tl.constexpr, COLS: tl.constexpr):
+def add_up(partials_ptr, sums, cols, col, DEEP: tl.constexpr, COLS: tl.constexpr):
     """COLS columns of the partials' rows, DEEP of them at a time, added in order."""
-    col = group * COLS + tl.arange(0, COLS)[None, :]
     total = tl.zeros([DEEP, COLS], tl.float32)
-    for first in range(0, sums, DEEP):
+    for first in tl.range(0, sums, DEEP, num_stages=2):
         row = first + tl.arange(0, DEEP)[:, None]
         mask = (row < sums) & (col < cols)
         total += tl.load(partials_ptr + row.to(tl.int64) * cols + col, mask=mask, other=0.0, cache_modifier=".cg")
-    result = tl.sum(total, axis=0)[None, :]
-    tl.store(out_ptr + col, result.to(out_ptr.dtype.element_ty), mask=col < cols)
+    return tl.sum(total, axis=0)[None, :]
+
+
+@triton.jit
+def store_columns(out_ptr, col, result, mask):
+    if out_ptr is not None:
+        tl.store(out_ptr + col, result.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, cols, DEEP: tl.constexpr,
                   COLS: tl.constexpr):
-    """Groups of columns that nobody else has taken."""
+    """Groups of columns that nobody else has taken, those of dweight first."""
     groups = tl.cdiv(cols, COLS)
-    group = tl.atomic_add(counter_ptr, 1)
-    while group < groups:
-        if dweight_ptr is not None:
-            add_up(partials_ptr, dweight_ptr, programs, cols, group, DEEP, COLS)
-        if dbias_ptr is not None:
-            add_up(partials_ptr + programs.to(tl.int64) * cols, dbias_ptr, programs, cols, group, DEEP, COLS)
-        group = tl.atomic_add(counter_ptr, 1)
+    begin = 0
+    end = 2 * groups
+    if dweight_ptr is None:
+        begin = groups
+    if dbias_ptr is None:
+        end = groups
+    group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
+    while group < end:
+        of_bias = group // groups
+        col = group % groups * COLS + tl.arange(0, COLS)[None, :]
+        result = add_up(partials_ptr + of_bias.to(tl.int64) * programs * cols, programs, cols, col, DEEP, COLS)
+        store_columns(dweight_ptr, col, result, (col < cols) & (of_bias == 0))
+        store_columns(dbias_ptr, col, result, (col < cols) & (of_bias == 1))
+        group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
 
 
 @triton.jit
 def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr):
-    """What follows when a program has left its sums: few programs take WIDE columns at a time, and more than COLS if there are
-    not enough for one group each."""
+    """What follows when a program has left its sums: few programs take WIDE columns at a time, others as many as give each program
+    a group, from a quarter of COLS to four times as many."""
+    SUMS: tl.constexpr = (1 if dweight_ptr is not None else 0) + (1 if dbias_ptr is not None else 0)
     programs = tl.num_programs(0)
     tl.debug_barrier()
     done = tl.atomic_add(counters_ptr + 1, 1) + 1
-    if tl.atomic_add(counters_ptr, 0) == programs:
+    if tl.atomic_add(counters_ptr, 0, sem="relaxed") == programs:
         while done < programs:
-            done = tl.atomic_add(counters_ptr + 1, 0)
+            done = tl.atomic_add(counters_ptr + 1, 0, sem="acquire")
     if done == programs:
         if programs <= 16:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1, WIDE)
-        elif programs * COLS < cols:
+        elif programs * COLS < cols * SUMS:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1024 // COLS, 4 * COLS)
-        else:
+        elif programs * COLS < 4 * cols * SUMS:
             add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 4096 // COLS, COLS)
+        else:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 16384 // COLS, COLS // 4)
     if tl.atomic_add(counters_ptr + 3, 1) == programs - 1:
         for i in tl.static_range(4):
             tl.store(counters_ptr + i, 0)
@@ -319,12 +333,12 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
                   PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, COLS: tl.constexpr = 32):
     DWEIGHT: tl.constexpr = dweight_ptr is not None
     DBIAS: tl.constexpr = dbias_ptr is not None
-    dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
-    dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
     if DWEIGHT or DBIAS:
         if rows > 1:
             tl.atomic_add(counters_ptr, 1, sem="relaxed")
     if PIECE > 0:
+        dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
+        dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
         for row in range(tl.program_id(0), rows, tl.num_programs(0)):
             row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row,
                           row.to(tl.int64), rows, row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride,
@@ -352,6 +366,8 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
                 dweight += dy * n
             if DBIAS:
                 dbias += dy
+        dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
+        dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
         if DWEIGHT:
             store_sums(dweight_row, dweight_ptr, col, sum_of_tile(dweight, PARTS), in_row, rows)
         if DBIAS:

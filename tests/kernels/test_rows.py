@@ -171,6 +171,23 @@ class Norms(Case):
             call(kernels.group_norm_backward, empty((0, 2, 2)), empty(2), None, normal((0, 2, 2)), normal((0, 2, 2)), 1)
         self.assertEqual(str(caught.exception), "group_norm_backward: x has no image, expected one at least")
 
+    def test_groups_in_registers(self):
+        """Groups that a program keeps, alone or in a cluster, also where they do not fill its tile."""
+        text = tegula.load(str(SOURCE / "kernels" / "channel_norm.py"))["group_norm"]
+        for channels, spatial, groups, blocks in (6, 45, 3, 1), (4, 600, 1, 2):
+            shape = (2, channels, spatial)
+            x, r, weight, bias = normal(shape), normal(shape), normal(channels), normal(channels)
+            y, total, scales = empty(shape, "i8"), empty(shape), empty((2, groups))
+            text[(2 * groups,)](y.given, x.given, r.given, total.given, weight.given, bias.given, *[channels * spatial, spatial] * 4, None,
+                                scales.given, groups, 2, channels, spatial, groups, 1e-5, ACTIVATION="none", BLOCK=0, num_warps=2,
+                                num_ctas=blocks if DEVICE.sm >= 90 else 1)
+            h = (x.exact + r.exact).reshape(2, groups, -1)
+            n = ((h - h.mean(2, keepdims=True)) / np.sqrt(h.var(2, keepdims=True) + 1e-5)).reshape(shape)
+            exact = (n * weight.exact[:, None] + bias.exact[:, None]).reshape(2, groups, -1)
+            self.near(total, x.exact + r.exact)
+            self.near(scales, np.abs(exact).max(2) / 127)
+            self.assertLessEqual(np.abs(y.now().reshape(exact.shape) - exact / scales.now()[:, :, None]).max(), 0.51)
+
     def test_weights_of_another_type(self):
         x, weight, bias, y = normal((3, 200), "bf16"), normal(200), normal(200), empty((3, 200), "bf16")
         call(kernels.layer_norm, y, x, weight, bias)
