@@ -6,9 +6,10 @@
 
 The result of group_norm may be quantised: divided by scale[0], or by a scale for each group, which is written to scales.
 
-The arithmetic is fp32. A program of group_norm takes a group of an image: with BLOCK = 0 all of it, which stays in registers,
-of a cluster if it is large; else BLOCK elements at a time, which are read again for each step, from a cache. One of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between
-them BLOCK elements of a channel of an image. Wu, He: Group Normalization, 2018;
+The arithmetic is fp32. A program of group_norm takes a group of an image: with BLOCK = 0 all of it, which stays in
+registers, of a cluster if it is large; else BLOCK elements at a time, which are read again for each step, from a cache.
+One of batch_norm takes BLOCK elements wherever channels end, or where these have gaps between them BLOCK elements of a
+channel of an image. Wu, He: Group Normalization, 2018;
 Ioffe, Szegedy: Batch Normalization, 2015.
 """
 

@@ -6,7 +6,7 @@ With n = (h - mean(h)) * r, r = 1 / sqrt(variance(h) + eps) (RMSNorm: mean 0, th
     dweight = sum over rows of dy * n,  dbias = sum over rows of dy
 
 Mean and r are computed again from h, which is read anyway. Where a row lies in several warps, its sums are those of
-distances from a number near its mean, so that mean, r, mean(g) and mean(g * n) take one exchange. A program takes every
+distances from one of its elements, so that mean, r, mean(g) and mean(g * n) take one exchange. A program takes every
 num_programs(0)-th tile of ROWS rows, the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for
 its rows in registers; it leaves them as a row of partials. With RELOAD it reads rows again, from the first-level cache,
 once their sums are known, which leaves registers for wider ones. With PIECE > 0 a row is taken in pieces of so many
@@ -208,16 +208,14 @@ def statistics(total, total_g, squares, products, cols, eps):
 
 
 @triton.jit
-def near_mean(x_ptr, row, x_stride, there, cols, PARTS: tl.constexpr, FEW: tl.constexpr = 8):
-    """The mean of a few elements of each row: as near to the row's mean as keeps the digits of the moments about it."""
-    few = tl.arange(0, FEW)
-    if PARTS == 1:
-        few = few[None, :]
-    first = tl.load(x_ptr + row * x_stride + few, mask=there & (few < cols), other=0.0).to(tl.float32)
-    if PARTS > 1:
-        return tl.sum(first, axis=0) * (1.0 / tl.minimum(cols, FEW))
-    else:
-        return tl.sum(first, axis=1)[:, None] * (1.0 / tl.minimum(cols, FEW))
+def middle_of_three(x_ptr, row, x_stride, there, cols):
+    """Of three elements from the middle of each row the middle one: as near to its mean as keeps the digits of moments about it,
+    also where a row has an element much larger than the others."""
+    first = x_ptr + row * x_stride + tl.maximum(cols // 2 - 1, 0)
+    a = tl.load(first, mask=there, other=0.0).to(tl.float32)
+    b = tl.load(first + 1, mask=there & (cols > 1), other=0.0).to(tl.float32)
+    c = tl.load(first + 2, mask=there & (cols > 2), other=0.0).to(tl.float32)
+    return tl.maximum(tl.minimum(a, b), tl.minimum(tl.maximum(a, b), c))
 
 
 @triton.jit
@@ -231,7 +229,7 @@ def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, ma
     total = 0.0
     total_g = 0.0
     if CENTER and SPREAD:
-        reference = near_mean(x_ptr, row, x_stride, row < rows, cols, PARTS)
+        reference = middle_of_three(x_ptr, row, x_stride, row < rows, cols)
         x = tl.where(mask, x - reference, 0.0)
         total, total_g, squares, products = sums_about(x, g, PARTS)
     else:
@@ -284,7 +282,7 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
     WEIGHT: tl.constexpr = weight_ptr is not None
     reference = 0.0
     if CENTER:
-        reference = near_mean(x_ptr, row, x_stride, row >= 0, cols, 1)
+        reference = middle_of_three(x_ptr, row, x_stride, row >= 0, cols)
     total = tl.zeros([1, PIECE], tl.float32)
     total_g = tl.zeros([1, PIECE], tl.float32)
     squares = tl.zeros([1, PIECE], tl.float32)
