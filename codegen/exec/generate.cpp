@@ -13,6 +13,7 @@
 
 #include <chrono>
 
+#include "codegen/exec/merge_loads.h"
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
@@ -188,6 +189,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   lower::link_libclc(module);
   run_passes(module, *machine, optimize_pipeline(large));
   for (llvm::Function& function : module) {
+    merge_loads(function);
     pair_divisions(function);
     keep_words_whole(function);
     convert_small_integers(function);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <regex>
 
 #include "tests/codegen/lower/ops_support.h"
 
@@ -594,6 +595,59 @@ def kernel(x, sums, old, n):
         }
     }
   });
+}
+
+// The taps of a channel lie side by side: what the steps of an unrolled loop load of them is one load.
+TEST(Memory, NeighboursOfUnrolledLoopsAreOneLoad) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def taps(out_ptr, w_ptr, x_ptr, n, TAPS: tl.constexpr, STORES: tl.constexpr, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + c)
+    total = tl.zeros([BLOCK], tl.float32)
+    for k in tl.static_range(TAPS):
+        w = tl.load(w_ptr + c * 4 + k, mask=c < n, other=3)
+        total = total * 7 + w.to(tl.float32) * x
+        if STORES:
+            tl.store(out_ptr + c, total)
+    tl.store(out_ptr + c, total)
+)",
+                                       "taps.py")
+                            .kernel("taps");
+  constexpr int kBlock = 64, kChannels = 50;
+  auto test = [&]<class T>(T) {
+    std::vector<T> w(4 * kBlock);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = T(float(int(i * 37 % 23) - 11));
+    std::vector<float> x(kBlock);
+    std::iota(x.begin(), x.end(), 1.0f);
+    Buffer weights(device(), w), factors(device(), x), out(device(), 4 * kBlock);
+    for (const int taps : {2, 3, 4})
+      for (const bool stores : {false, true}) {
+        const LaunchOptions options{.constexprs = {{"TAPS", taps}, {"STORES", stores}, {"BLOCK", kBlock}},
+                                    .num_warps = 2};
+        kernel.launch(device(), {1}, options, out.as<float>(), weights.as<T>(), factors.as<float>(), kChannels);
+        expect_equal(out.download<float>(), fmt::format("{} taps", taps), [&](size_t i) {
+          float total = 0;
+          for (int k = 0; k < taps; ++k) total = total * 7 + (i < kChannels ? float(w[4 * i + size_t(k)]) : 3) * x[i];
+          return total;
+        });
+        if (taps != 4) continue;
+        std::vector<ArgType> types{{.elem = Elem::F32, .pointer = true, .divisible_by = 16}};
+        types.push_back({.elem = elem<T>, .pointer = true, .divisible_by = 16});
+        types.push_back({.elem = Elem::F32, .pointer = true, .divisible_by = 16});
+        types.push_back({.elem = Elem::I32});
+        const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
+        const std::regex loads(R"(ld\.global)");  // of x, and of one or each tap, in two entries
+        EXPECT_EQ(std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), loads), {}), stores ? 10 : 4) << ptx;
+      }
+  };
+  test(float16());
+  test(float());
+  test(int8_t());
 }
 
 }  // namespace
