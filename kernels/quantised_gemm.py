@@ -299,7 +299,7 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     if zeros_ptr is not None and GROUP == 0:
         zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there)
         zero = tl.reshape(tl.broadcast_to(zero.to(tl.float32)[None, :], [BATCH, BLOCK_N]), [ROWS, 1])
-    acc = tl.zeros([SHARES, BLOCK_N, BLOCK_M], tl.float32)
+    acc = tl.zeros([BLOCK_N, BLOCK_M] if BATCH == 1 else [SHARES, BLOCK_N, BLOCK_M], tl.float32)
     for step in tl.range(begin, end, num_stages=STAGES):
         group_there = tl.broadcast_to((number * BLOCK_K < K - step * STEP)[:, None], [BATCH, BLOCK_N])
         if EVEN_K:
@@ -313,17 +313,23 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
             if zeros_ptr is not None:
                 zero = tl.reshape(load_column(zeros_ptr, row[None, :], group, zeros_stride, group_there).to(tl.float32), [ROWS, 1])
         b = load_weights(b_row, step * STEP, left, tl.full([ROWS, 1], True, tl.int1), zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
-        b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, BLOCK_N, BLOCK_K])
-        a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS), [BATCH, BLOCK_M, BLOCK_K])
-        products = tl.dot(b, tl.trans(a, (0, 2, 1)))
-        if GROUP > 0:
-            products *= scale[:, :, None]
-        acc += tl.sum(tl.reshape(products, [BATCH // SHARES, SHARES, BLOCK_N, BLOCK_M]), axis=0)
+        b = in_fragments(b, FOUR_BITS)
+        a = in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS)
+        if BATCH == 1:
+            products = tl.dot(b, tl.trans(a))
+            acc += products * tl.reshape(scale, [BLOCK_N, 1]) if GROUP > 0 else products
+        else:
+            a = tl.reshape(a, [BATCH, BLOCK_M, BLOCK_K])
+            products = tl.dot(tl.reshape(b, [BATCH, BLOCK_N, BLOCK_K]), tl.trans(a, (0, 2, 1)))
+            if GROUP > 0:
+                products *= scale[:, :, None]
+            acc += tl.sum(tl.reshape(products, [BATCH // SHARES, SHARES, BLOCK_N, BLOCK_M]), axis=0)
         a_ptrs += STEP
-    sums = tl.sum(acc, axis=0)
+    if BATCH > 1:
+        acc = tl.sum(acc, axis=0)
     if GROUP == 0:
-        sums *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
-    return sums
+        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
+    return acc
 
 
 @triton.jit
@@ -382,7 +388,7 @@ def columns_at_once(args):
     return min(args["STEP"] // args["SHARES"], 128) if args["SHARES"] > 0 else args["STEP"]
 
 
-@triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 24})
+@triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})
 @triton.heuristics({
     "BLOCK_K": lambda args: columns_at_once(args),
     "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,

@@ -1,5 +1,6 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
-// memory with one barrier, after which every warp combines the warps' partial results itself. Where the blocks of a
+// memory with one barrier, after which every warp combines the warps' partial results itself. These lie element by
+// element where lanes have reduced, so that the lanes can share the work, else lane by lane. Where the blocks of a
 // cluster divide what is reduced, each then stores its partial result to the shared memory of all of them,
 // asynchronously: threads wait until as many bytes as are expected have come. (What goes from block to block is costly
 // by the piece: no warp stores for itself.)
@@ -134,6 +135,7 @@ class Reduction : Combining {
 
   // One warp for each partial stores it: the thread whose idle bits are 0.
   void reduce_warps() {
+    if (lies_along_lanes()) return reduce_warps_along_lanes();
     Partials partials{1 << warps_.size(), areas(int64_t(1) << warps_.size()), {}, nullptr};
     for (const ir::Value* x : op_.operands) partials.bytes.push_back(element_bytes(x));
     std::vector<int> of_thread;  // the thread's warp bits along the axis
@@ -143,6 +145,64 @@ class Reduction : Combining {
                    [&](llvm::Value* at, llvm::Value* value) { l_.store_shared(at, {value}, writer, op_.loc); });
     l_.barrier(op_.loc);
     combine_partials(partials);
+  }
+
+  int lanes_elements() const { return 1 << (5 - std::popcount(idle_bits() & 31)); }
+
+  // Whether most lanes hold elements of their own, and more of these or of their partials than one access has. Partials
+  // of one element side by side would have the lanes' accesses fall on few banks.
+  bool lies_along_lanes() const {
+    int width = 4;
+    for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
+    return lanes_elements() >= 16 && (partial_.size() >= 4 || 1 << warps_.size() > width);
+  }
+
+  // The threads' elements lie side by side, in vectors of some that a thread has, then all of the next warp's partials.
+  void reduce_warps_along_lanes() {
+    const int warps = 1 << warps_.size();
+    const uint32_t idle = idle_bits();
+    std::vector<int> own, along;  // bits of the thread's index
+    for (int bit = 0; bit < 5 + std::countr_zero(unsigned(l_.num_warps())); ++bit)
+      if (!(idle >> bit & 1) && !(bit >= 5 && moves_along_axis(Dim::Warp, bit - 5))) own.push_back(bit);
+    for (int bit : warps_) along.push_back(5 + bit);
+    std::vector<Group*> partials;
+    for (auto& [key, g] : partial_) partials.push_back(&g);
+    const std::vector<int64_t> begin = areas(warps);
+    auto width_of = [&](size_t i) {
+      const ir::Type& type = op_.operand(int(i))->type;
+      int64_t width = type.bits() % 8 ? 1 : 16 / element_bytes(op_.operand(int(i)));
+      while (partials.size() % size_t(width)) width /= 2;
+      return size_t(width);
+    };
+    // Of the vector that begins with partial result r, from the warp with that number.
+    auto place = [&](size_t i, size_t r, llvm::Value* warp) {
+      const size_t width = width_of(i);
+      llvm::Value* row =
+          l_.b.CreateAdd(l_.b.CreateMul(warp, l_.i32(int64_t(partials.size() / width))), l_.i32(int64_t(r / width)));
+      llvm::Value* at = l_.b.CreateAdd(l_.b.CreateShl(row, l_.i32(int64_t(own.size()))), bits_of_thread(own));
+      return address(begin[i], at, int64_t(width) * element_bytes(op_.operand(int(i))));
+    };
+    llvm::Value* writer = is_thread(idle, 0);
+    for (size_t i = 0; i < begin.size(); ++i)
+      for (size_t r = 0; r < partials.size(); r += width_of(i)) {
+        Regs values;
+        for (size_t k = 0; k < width_of(i); ++k) values.push_back((*partials[r + k])[i]);
+        l_.store_shared(place(i, r, bits_of_thread(along)), values, writer, op_.loc);
+      }
+    l_.barrier(op_.loc);
+    size_t together = 1;  // partial results whose vectors are read at a time
+    for (size_t i = 0; i < begin.size(); ++i) together = std::max(together, width_of(i));
+    for (size_t first = 0; first < partials.size(); first += together) {
+      std::vector<std::vector<Group>> groups(together, std::vector<Group>(size_t(warps), Group(begin.size(), nullptr)));
+      for (size_t i = 0; i < begin.size(); ++i)
+        for (size_t r = 0; r < together; r += width_of(i))
+          for (int warp = 0; warp < warps; ++warp) {
+            const Regs read = l_.load_shared(place(i, first + r, l_.i32(warp)),
+                                             l_.element_type(op_.operand(int(i))->type), int(width_of(i)), op_.loc);
+            for (size_t k = 0; k < width_of(i); ++k) groups[r + k][size_t(warp)][i] = read[k];
+          }
+      for (size_t r = 0; r < together; ++r) *partials[first + r] = combine_all(std::move(groups[r]));
+    }
   }
 
   // In a loop two areas are used in turn, with a barrier each. Who stores to one again knows from the other one that

@@ -357,8 +357,10 @@ class Assigner {
     Access access = access_of(op, axis);
     access.width = std::min(access.width, shared.contiguous_registers(axis));
     const auto own = warp_local_layout(operand, axis, access.width);
+    // A single warp exchanges elements without waiting for others.
+    const bool waits = func_.num_warps() > 1;
     auto price = [&](const LinearLayout& layout) {
-      return access_price(layout, access) + conversion_price(op.result()->type, layout, operand);
+      return access_price(layout, access) + (waits ? conversion_price(op.result()->type, layout, operand) : 0);
     };
     if (!own || price(*own) >= price(shared)) return nullptr;
     return std::make_shared<LinearLayout>(*own);
