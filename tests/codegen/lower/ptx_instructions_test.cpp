@@ -276,6 +276,27 @@ TEST(PtxInstructions, FusedProductsAndSums) {
   EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos) << ptx;
 }
 
+// Sums over four warps of columns that lanes hold, four of them together.
+TEST(PtxInstructions, PartialSumsLieAlongLanes) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def columns(x_ptr, out_ptr):
+    row, col = tl.arange(0, 64), tl.arange(0, 128)
+    tl.store(out_ptr + col, tl.sum(tl.load(x_ptr + row[:, None] * 128 + col[None, :]), axis=0))
+)";
+  const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::string ptx = Program::parse(text, "columns.py")
+                              .kernel("columns")
+                              .compile(std::vector{pointer, pointer}, {.num_warps = 4}, "sm_80")
+                              .ptx;
+  EXPECT_EQ(count(ptx, "st\\.shared\\.v4"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "ld\\.shared\\.v4"), 4) << ptx;
+}
+
 TEST(PtxInstructions, RegisterLimit) {
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
   const ArgType n{.elem = Elem::I32};
