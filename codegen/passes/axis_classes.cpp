@@ -126,6 +126,16 @@ void AxisClasses::add_reduction(const Op& op) {
   for (const auto& result : op.results) unite(op.result(), result.get());
 }
 
+// Elements along the axis are in another order, or follow from others; those of other rows do not.
+void AxisClasses::add_reordering(const Op& op, int axis) {
+  const std::vector<Value*> tiles = tiles_of(op);
+  for (const Value* v : tiles) {
+    for (int i = 0; i < v->type.rank(); ++i)
+      if (i != axis) unite({tiles[0], i}, {v, i});
+    forbid(v, axis);
+  }
+}
+
 void AxisClasses::add_dot(const Op& op) {
   const Value *a = op.operand(0), *b = op.operand(1), *sums = op.result();
   const int rank = sums->type.rank(), m = rank - 2, n = rank - 1;
@@ -156,6 +166,10 @@ void AxisClasses::add(const Op& op) {
       return add_reshape(op);
     case Opcode::Reduce:
       return add_reduction(op);
+    case Opcode::Scan:
+      return add_reordering(op, int(op.get(attr::axis)));
+    case Opcode::Sort:
+      return add_reordering(op, op.operand(0)->type.rank() - 1);
     case Opcode::Dot:
       return add_dot(op);
     default:

@@ -49,6 +49,7 @@ class AxisClasses {
   void add_trans(const ir::Op& op);
   void add_reshape(const ir::Op& op);
   void add_reduction(const ir::Op& op);
+  void add_reordering(const ir::Op& op, int axis);
   void add_dot(const ir::Op& op);
   void add(const ir::Op& op);
 

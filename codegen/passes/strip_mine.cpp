@@ -1,8 +1,9 @@
-// Computes tiles that are much too large for the registers part by part.
+// Computes tiles that are much too large for the registers, or with which much is computed, part by part.
 //
 // A program that loads tiles of hundreds of elements a thread, computes with them and stores them would keep most of
-// them in memory, in code that is as long as the tiles are large. Where its rows (or columns) have nothing to do with
-// each other, it goes over them in a loop, whose tiles have as many rows as fit:
+// them in memory, in code that is as long as the tiles are large. With fewer elements, but hundreds of ops, registers
+// may hold a tile, yet the code is compiled slowly and is longer than the instruction cache. Where its rows (or
+// columns) have nothing to do with each other, it goes over them in a loop, whose tiles have as many rows as fit:
 //
 //   rows = arange 0..64                             for first = 0, 4, ..., 60:
 //   y = exp(load(x + rows * 4096 + columns))   ->     rows = first + arange 0..4
@@ -19,9 +20,11 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/global_order.h"
+#include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/passes/axis_classes.h"
 #include "codegen/passes/index_parts.h"
@@ -36,6 +39,9 @@ namespace {
 // Elements of a thread from which on registers do not hold a tile, whatever its type is, and how many of a part they
 // should hold beside some others like it; and may.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
+// Instructions of a thread from which on the code is too long, and elements of it that a part should hold nevertheless.
+constexpr double kLongCode = 1 << 13;
+constexpr int64_t kLeastOfThread = 16;
 // Elements of a part along an axis along which neighbours in memory lie.
 constexpr int64_t kLeastContiguous = 64;
 
@@ -87,13 +93,26 @@ std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
   return pairs;
 }
 
+// Instructions to issue for an element of what the op reads or makes. A region that combines is run as often.
+double slots_of_element(const Op& op) {
+  double slots = op.has(Terminator) ? 0 : op_cost(op).slots;
+  if (op.opcode == Opcode::Reduce || op.opcode == Opcode::Scan) {
+    slots = 0;
+    for (const auto& inner : op.regions[0]->ops) slots += slots_of_element(*inner);
+  }
+  return slots;
+}
+
 class StripMine {
  public:
   explicit StripMine(Func& func) : func_(func), threads_(32 * func.num_warps()) {}
 
   /// Whether there are tiles to divide, and rows are apart.
   bool is_wanted() {
-    if (most_of_thread({}, 1) < kTooMany) return false;
+    if (most_of_thread({}, 1) < kTooMany) {
+      large_ = 2 * kLeastOfThread, enough_ = {kLeastOfThread};
+      if (most_of_thread({}, 1) < large_ || code_length({}, 1) < kLongCode) return false;
+    }
     const auto accesses = accesses_of(func_);
     if (!accesses) return false;
     const auto pairs = find_pairs(*accesses);
@@ -104,7 +123,7 @@ class StripMine {
   void run() {
     AxisClasses classes(func_);
     AxisAnalysis axes(func_);
-    for (const int64_t enough : {kWanted, kMost}) {
+    for (const int64_t enough : enough_) {
       for (const Axis& axis : axes_of_large_tiles())
         if (divide(classes, axes, classes.find(axis), enough)) return write();
     }
@@ -132,7 +151,20 @@ class StripMine {
     return most;
   }
 
-  bool is_large(const Value* v) const { return v->type.num_elements() >= kTooMany * threads_; }
+  // Instructions of a thread, as the code has them: those of a loop count once.
+  double code_length(const Parts& divided, int64_t parts) const {
+    double length = 0;
+    walk(func_.body, [&](const Op& op) {
+      const Value* v = !op.operands.empty() && op.operands[0] ? op.operands[0] : nullptr;
+      if (!op.results.empty() && (!v || op.result()->type.num_elements() > v->type.num_elements())) v = op.result();
+      if (!v || !v->type.is_tile()) return;
+      const int64_t elements = v->type.num_elements() / (divided.contains(v) ? parts : 1);
+      length += slots_of_element(op) * double(std::max<int64_t>(1, elements / threads_));
+    });
+    return length;
+  }
+
+  bool is_large(const Value* v) const { return v->type.num_elements() >= large_ * threads_; }
   std::vector<Axis> axes_of_large_tiles() const {
     std::vector<Axis> axes;
     for (const Value* v : held_tiles())
@@ -158,6 +190,7 @@ class StripMine {
     const int64_t least = least_extent(axes, divided);
     for (int64_t parts = 2; classes.can_divide(found, parts, least); parts *= 2) {
       if (most_of_thread(divided, parts) > enough) continue;
+      if (large_ < kTooMany && 2 * code_length(divided, parts) > code_length({}, 1)) return false;
       tiles_ = std::move(divided), parts_ = parts;
       return true;
     }
@@ -244,6 +277,8 @@ class StripMine {
 
   Func& func_;
   const int64_t threads_;
+  int64_t large_ = kTooMany;                        // elements of a thread from which on tiles are divided
+  std::vector<int64_t> enough_ = {kWanted, kMost};  // and how many a part may leave, as wanted and as accepted
   Pairs pairs_;
   Parts tiles_;
   int64_t parts_ = 1;

@@ -2,7 +2,10 @@
 // What keeps code of tiles with hundreds of elements a thread short, and quick to make.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -147,6 +150,31 @@ TEST(LargeTiles, RowsAreComputedInParts) {
       ASSERT_EQ(rest[at], x[at] - sum);
     }
   }
+}
+
+// So are rows that registers would hold, where the code would be long, as that of sorts is.
+TEST(LargeTiles, LongCodeIsComputedInParts) {
+  const Kernel kernel = kernel_of("out_ptr, x_ptr, ROWS: tl.constexpr, COLS: tl.constexpr",
+                                  "    at = tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]\n"
+                                  "    x = tl.sort(tl.load(x_ptr + at))\n"
+                                  "    x = tl.sort(tl.cumsum(x, axis=1), descending=True)\n"
+                                  "    tl.store(out_ptr + at, x)\n");
+  constexpr int kRows = 64, kCols = 64;
+  const LaunchOptions options{.constexprs = {{"ROWS", kRows}, {"COLS", kCols}}, .num_warps = 1};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats}, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "st\\.global"), 128 / 8) << ptx;
+
+  auto device = default_device();
+  std::vector<float> x(kRows * kCols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i * 37 % 101) - 50;
+  Buffer from(*device, x), to(*device, x.size() * sizeof(float));
+  kernel.launch(*device, {1}, options, to.as<float>(), from.as<float>());
+  for (auto row = x.begin(); row != x.end(); row += kCols) {
+    std::sort(row, row + kCols);
+    std::partial_sum(row, row + kCols, row);
+    std::sort(row, row + kCols, std::greater<>());
+  }
+  EXPECT_EQ(to.download<float>(), x);
 }
 
 }  // namespace
