@@ -114,6 +114,17 @@ TEST(LargeTiles, ManyInstructionsAreFolded) {
   EXPECT_EQ(count(ptx, "(mul|mad)\\.lo\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "shr\\.s32"), kElements * kSteps);
   EXPECT_EQ(count(ptx, "selp"), 0);
+
+  auto device = default_device();  // for a GPU instructions of so long a block are selected piece by piece
+  std::vector<int32_t> x(32 * kElements);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = int32_t(i) * 977 - 12345;
+  Buffer from(*device, x), to(*device, x.size() * sizeof(int32_t));
+  constexpr int kFactor = 31, kRounds = 2;
+  kernel.launch(*device, {1}, options, to.as<int32_t>(), from.as<int32_t>(), kFactor, kRounds);
+  for (int32_t& v : x)
+    for (int step = 0; step < kRounds * kSteps; ++step)
+      v = int32_t(uint32_t(v ^ (v >> 7)) * uint32_t(kFactor) + uint32_t(step % kSteps));
+  EXPECT_EQ(to.download<int32_t>(), x);
 }
 
 // Rows of which registers hold but a few are computed in a loop, some at a time; with a row's statistics, a reshaped
