@@ -233,12 +233,13 @@ void emu_fewer_registers(uint32_t, uint32_t place) { emu_warp_barrier(place); }
 uint32_t emu_match_byte(uint32_t value, uint32_t place) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
-  auto& x = warp.exchange[warp.round & 1].shuffle;
-  x.value[worker.fiber().thread % kLanes] = value;
-  worker.meet(warp, {Where::kNone, place}, [] {});
-  uint32_t same = 0;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) same |= uint32_t(uint8_t(x.value[lane]) == uint8_t(value)) << lane;
-  return same;
+  auto& x = warp.exchange[warp.round & 1].match;
+  x.value[worker.fiber().thread % kLanes] = uint8_t(value);
+  worker.meet(warp, {Where::kNone, place}, [&] {
+    for (uint8_t byte : x.value) x.lanes_of[byte] = 0;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) x.lanes_of[x.value[lane]] |= 1u << lane;
+  });
+  return x.lanes_of[uint8_t(value)];
 }
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });

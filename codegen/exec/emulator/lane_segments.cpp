@@ -32,7 +32,7 @@ const lower::HwInfo* hw_of(const Value* value) {
 
 bool is_shuffle(const Value* value) {
   const lower::HwInfo* info = hw_of(value);
-  return info && (info->name == "shfl_bfly_b32" || info->name == "shfl_idx_b32");
+  return info && (info->name.starts_with("shfl_bfly_") || info->name.starts_with("shfl_idx_"));
 }
 
 /// Types whose values lanes can hand over.
@@ -216,7 +216,7 @@ class SegmentCode {
   }
 
   Value* shuffle(llvm::IRBuilder<>& b, CallInst& call) {
-    const bool butterfly = hw_of(&call)->name == "shfl_bfly_b32";
+    const bool butterfly = hw_of(&call)->name.starts_with("shfl_bfly_");
     Value* from = vector(b, call.getArgOperand(0));
     auto source = [&](uint32_t lane, uint32_t operand) { return (butterfly ? lane ^ operand : operand) % kLanes; };
     if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(1))) {
@@ -232,16 +232,18 @@ class SegmentCode {
     sources = b.CreateAnd(sources, b.CreateVectorSplat(kLanes, b.getInt32(kLanes - 1)));
     llvm::AllocaInst* array = array_of(b, from->getType());
     b.CreateStore(from, array);
-    Value* addresses = b.CreateGEP(b.getInt32Ty(), array, sources);
-    return b.CreateMaskedGather(llvm::cast<llvm::VectorType>(from->getType()), addresses, llvm::Align(4));
+    Value* addresses = b.CreateGEP(call.getType(), array, sources);
+    return b.CreateMaskedGather(llvm::cast<llvm::VectorType>(from->getType()), addresses,
+                                llvm::Align(bytes_of(call.getType())));
   }
 
   llvm::AllocaInst* array_of(llvm::IRBuilder<>& b, Type* type) {
-    if (!array_) {
+    llvm::AllocaInst*& array = arrays_[type];
+    if (!array) {
       llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
-      array_ = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(type);
+      array = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(type);
     }
-    return array_;
+    return array;
   }
 
   Value* compute(llvm::IRBuilder<>& b, const Instruction& i) {
@@ -275,7 +277,7 @@ class SegmentCode {
   const llvm::SmallVector<Instruction*> results_;
   std::unordered_map<Value*, uint32_t> offsets_;  ///< of the first lane's, among the values of the warp
   std::unordered_map<Value*, Value*> vectors_;
-  llvm::AllocaInst* array_ = nullptr;  ///< of 32-bit values
+  std::unordered_map<Type*, llvm::AllocaInst*> arrays_;  ///< that shuffles by lane numbers read
 };
 
 /// Whether segments end there: what lanes do to memory, and other rendezvous, keep their order beside shuffles.

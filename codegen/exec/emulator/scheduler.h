@@ -40,6 +40,10 @@ union Exchange {
     uint64_t value[kLanes];
   } shuffle;
   struct {
+    uint8_t value[kLanes];
+    uint32_t lanes_of[256];  ///< masks, of the values that there are
+  } match;
+  struct {
     uint32_t address[kLanes];
     uint32_t words[kLanes][4];
   } matrix_move;

@@ -26,6 +26,8 @@ declare void @tegula.hw.fence.acq_rel.gpu()
 declare void @tegula.hw.barrier(i32) convergent
 declare i32 @tegula.hw.shfl_bfly_b32(i32, i32) convergent
 declare i32 @tegula.hw.shfl_idx_b32(i32, i32) convergent
+declare i64 @tegula.hw.shfl_bfly_b64(i64, i32) convergent
+declare i64 @tegula.hw.shfl_idx_b64(i64, i32) convergent
 declare i16 @tegula.hw.ld_global_b8(ptr addrspace(1), i16, i1, i32)
 declare i16 @tegula.hw.ld_global_b16(ptr addrspace(1), i16, i1, i32)
 declare i32 @tegula.hw.ld_global_b32(ptr addrspace(1), i32, i1, i32)

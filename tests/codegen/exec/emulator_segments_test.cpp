@@ -83,6 +83,28 @@ TEST(LaneSegments, ArithmeticBetween) {
         });
 }
 
+// Values of 64 bits, from lanes that are known or that each lane names, beside one of 32 bits.
+TEST(LaneSegments, WideValues) {
+  check(R"(
+  %w = zext i32 %t to i64
+  %a = mul i64 %w, 10000000019
+  %s = call i64 @tegula.hw.shfl_bfly_b64(i64 %a, i32 3)
+  %b = add i64 %s, %a
+  %from = add i32 %t, 5
+  %r = call i64 @tegula.hw.shfl_idx_b64(i64 %b, i32 %from)
+  %high = lshr i64 %r, 32
+  %h = trunc i64 %high to i32
+  %l = trunc i64 %r to i32
+  %o = call i32 @tegula.hw.shfl_idx_b32(i32 %l, i32 %t)
+  %q = call i32 @tegula.hw.shfl_idx_b32(i32 %h, i32 %from)
+  %result = xor i32 %o, %q)",
+        [](int t) {
+          auto b = [](int t) { return uint64_t((t ^ 3) + t) * 10000000019u; };
+          auto r = [&](int t) { return b(in_warp(t, t + 5)); };
+          return int(uint32_t(r(t)) ^ uint32_t(r(in_warp(t, t + 5)) >> 32));
+        });
+}
+
 // More shuffles than a segment takes.
 TEST(LaneSegments, ManyShuffles) {
   std::string body = "  %v0 = add i32 %t, 1\n";
