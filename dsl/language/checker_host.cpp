@@ -83,11 +83,11 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   if (module == "torch")
     if (auto elem = torch_type(name)) return Val(dsl::DType{ir::Type::scalar(*elem)});
   for (std::string_view known :
-       {"triton.Config", "triton.runtime.driver.active.get_current_target", "itertools.product", "os.getenv",
-        "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo", "torch.cuda.is_available",
-        "torch.cuda.get_device_capability", "importlib.util.find_spec", "importlib.util.module_from_spec",
-        "packaging.version.parse", "packaging.version.Version", "triton.tools.tensor_descriptor.TensorDescriptor",
-        "torch.Tensor"})
+       {"triton.Config", "triton.constexpr_function", "triton.runtime.driver.active.get_current_target",
+        "itertools.product", "os.getenv", "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo",
+        "torch.cuda.is_available", "torch.cuda.get_device_capability", "importlib.util.find_spec",
+        "importlib.util.module_from_spec", "packaging.version.parse", "packaging.version.Version",
+        "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
     if (full == known) return function_ref(full);
   for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
                                  "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "torch.cuda",

@@ -211,10 +211,14 @@ Val Checker::lookup(const Expr& e) {
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
   if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
   const Module& m = module();
+  const Global* own = nullptr;             // the name is used in its own value, where it means what it was before
   for (bool if_unknown : {false, true}) {  // of several under conditions that are not known none counts before others
-    for (size_t i = m.globals.size(); i-- > 0;)
-      if (m.globals[i].name == name && holds(m.globals[i].conditions, if_unknown))
-        return global_value(m.globals[i], use);
+    for (size_t i = m.globals.size(); i-- > 0;) {
+      const Global& global = m.globals[i];
+      if (global.name != name || !holds(global.conditions, if_unknown)) continue;
+      if (!evaluating_.contains(&global)) return global_value(global, use);
+      own = &global;
+    }
     if (if_unknown) break;
     if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, file_};
     for (bool star : {false, true}) {
@@ -226,6 +230,7 @@ std::optional<Val> Checker::module_name(const std::string& name, const Expr& use
       if (auto type = class_value(name)) return type;
     }
   }
+  if (own) return error(use.loc, fmt::format("the global '{}' is defined by itself", name));
   return std::nullopt;
 }
 
@@ -249,8 +254,6 @@ std::optional<Val> Checker::import_value(const ImportBinding& import, const std:
 
 Val Checker::global_value(const Global& global, const Expr& use) {
   if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
-  if (evaluating_.contains(&global))
-    return error(use.loc, fmt::format("the global '{}' is defined by itself", global.name));
   evaluating_.insert(&global);
   Frame frame, *caller = frame_;
   frame.parent = caller;

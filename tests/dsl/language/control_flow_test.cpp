@@ -386,6 +386,23 @@ else:
   EXPECT_EQ(run(body, 3, 5, module), (Ints{9, 3, 10}));
 }
 
+// A name bound again by what it was before: each use means the binding that came ahead of it.
+TEST(ControlFlow, NamesOfTheModuleBoundAgain) {
+  const std::string module = R"(
+SIZE = 4
+SIZE = SIZE * 2
+SIZE = SIZE + 1
+int_type = tl.core.get_int_dtype
+if SIZE > 8:
+    int_type = triton.constexpr_function(int_type)
+)";
+  const std::string body = R"(
+    tl.store(out, SIZE)
+    tl.store(out + 1, 1 if int_type(bitwidth=16, signed=True) == tl.int16 else 0)
+)";
+  EXPECT_EQ(run(body, 2, 5, module), (Ints{9, 1}));
+}
+
 TEST(ControlFlow, IndicesOfTiles) {
   const std::string body = R"(
     x = tl.arange(0, 8) * 3
