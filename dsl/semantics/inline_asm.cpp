@@ -80,6 +80,8 @@ bool check_registers(Sema& s, std::string_view assembly, std::string_view constr
   return true;
 }
 
+bool is_pointer(const Val& dtype) { return dtype.is<DType>() && dtype.as<DType>().type.pointer; }
+
 // A block without arguments.
 ir::Value* one_block(Sema& s, ir::Opcode opcode, const char* assembly, const char* constraints, Elem elem) {
   return s.builder
@@ -125,7 +127,7 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
     return s.error("inline_asm_elementwise without a result", "give it a dtype even if nothing uses the result");
   std::vector<ir::Type> results;
   for (const Val& dtype : dtypes) {
-    auto elem = to_elem(s, dtype, "the dtype of inline_asm_elementwise");
+    auto elem = is_pointer(dtype) ? Elem::I64 : to_elem(s, dtype, "the dtype of inline_asm_elementwise");
     if (!elem) return {};
     ir::Shape shape = arguments->empty() ? ir::Shape() : arguments->front()->type.shape;
     results.push_back(ir::Type::tile(*elem, std::move(shape)));
@@ -135,10 +137,12 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
       {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, *pack}});
-  if (!several) return op->result();
   std::vector<Val> items;
-  for (const auto& r : op->results) items.push_back(r.get());
-  return make_tuple(std::move(items));
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    ir::Value* result = op->results[i].get();
+    items.push_back(is_pointer(dtypes[i]) ? s.builder.bitcast(result, dtypes[i].as<DType>().type.element()) : result);
+  }
+  return several ? make_tuple(std::move(items)) : std::move(items.front());
 }
 
 }  // namespace tegula::dsl

@@ -1,6 +1,7 @@
 // label: device
 // Inline assembly: results, arguments, elements that share registers, effects; and what is refused.
 #include <functional>
+#include <numeric>
 #include <regex>
 
 #include "codegen/exec/emulator.h"
@@ -103,6 +104,23 @@ def kernel(counter, out):
 }
 
 // What the lanes of a warp do together. All 64 threads run each text with their number as $1.
+TEST(InlineAsm, ResultsThatArePointers) {
+  std::vector<float> numbers(32);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  Array<float> x(numbers), y(size_t(32));
+  run(R"(
+@triton.jit
+def kernel(x, y):
+    i = tl.arange(0, 32)
+    p = x + i
+    tl.inline_asm_elementwise("st.global.f32 [$1], 0f40000000; // $0", "=r,l", [y + i], (y + i).dtype, False, 1)
+    q = tl.inline_asm_elementwise("xor.b64 $0, $1, 4;", "=l,l", [p], p.dtype, True, 1)
+    tl.store(y + i, tl.load(q) + tl.load(y + i))
+)",
+      {.num_warps = 1}, {1}, x, y);
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(y.values()[i], float(i ^ 1) + 2);
+}
+
 TEST(InlineAsm, LanesTogether) {
   struct Case {
     const char* text;
@@ -247,6 +265,9 @@ TEST(InlineAsm, RaisesTheVersionOfPtx) {
            Case{"bmsk.clamp.b32 $0, $1, 3;", "sm_80", "7.6"},
            Case{"{ .reg .u64 g; mov.u64 g, %current_graph_exec; mov.b32 $0, $1; }", "sm_80", "8.0"},
            Case{"mov.u32 $0, %aggr_smem_size; // $1", "sm_90", "8.1"},
+           Case{"{ .reg .b64 d; .reg .f32 f; cvt.u64.u32 d, $1; mov.b32 f, $1; multimem.red.relaxed.sys.global.add.f32 "
+                "[d], f; mov.b32 $0, $1; }",
+                "sm_90", "8.1"},
            Case{"cvt.rna.satfinite.tf32.f32 $0, $1;", "sm_90", "8.1"},
            Case{"{ .reg .b64 d; .reg .b128 q; cvt.u64.u32 d, $1; mov.b128 q, {d, d}; mov.b32 $0, $1; }", "sm_80",
                 "8.3"},
