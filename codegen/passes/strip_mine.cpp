@@ -272,7 +272,7 @@ class StripMine {
   }
   static void walk_op(const Op& op, const std::function<void(const Op&)>& visit) {
     visit(op);
-    for (const auto& region : op.regions) walk(*region, visit);
+    for (const auto& region : op.regions) walk(std::as_const(*region), visit);
   }
 
   Func& func_;
