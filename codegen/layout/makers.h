@@ -28,7 +28,8 @@ LinearLayout coalesced_layout(const std::vector<int64_t>& shape, const std::vect
                               int num_warps);
 
 /// The layout in which a warp stores or loads what it holds as `reg` with `vector` consecutive elements along tile
-/// dimension `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold them.
+/// dimension `axis` a thread: register and lane bits of that axis change places. Nullopt where a warp does not hold
+/// them.
 std::optional<LinearLayout> warp_local_layout(const LinearLayout& reg, int axis, int vector);
 
 /// Shared memory for a tile of `shape`: Offset (in elements) -> coordinates, order[0] fastest, with groups of

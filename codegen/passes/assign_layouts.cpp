@@ -8,9 +8,9 @@
 //    conversion; copies to shared memory have their own. Places in shared memory are swizzled for the copies that fill
 //    them and for ldmatrix.
 // 2. Propagation. From the dots, then from the large memory ops, those that run most often first, a layout flows to
-//    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights beside a matrix) take what has
-//    arrived, and are anchors only if nothing has. Constants, splats, aranges and what is read from shared memory
-//    take a layout but do not pass it on: they can be had in any.
+//    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights
+//    beside a matrix) take what has arrived, and are anchors only if nothing has. Constants, splats, aranges and what
+//    is read from shared memory take a layout but do not pass it on: they can be had in any.
 // 3. Materialisation. Where an operand has another layout than its op needs, a convert_layout is put behind the
 //    operand's definition, as late as its first use allows and outside of loops that it is not changed in; those
 //    that can be had in any layout are made again instead. A scan asks for a layout that has the elements along its

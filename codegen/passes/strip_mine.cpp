@@ -270,6 +270,7 @@ class StripMine {
     }
     return inside;
   }
+
   static void walk_op(const Op& op, const std::function<void(const Op&)>& visit) {
     visit(op);
     for (const auto& region : op.regions) walk(std::as_const(*region), visit);
