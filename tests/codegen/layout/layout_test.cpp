@@ -431,7 +431,9 @@ TEST(ByteTranspose, OfSwizzledPlaces) {
           const LinearLayout shared = shared_layout_for_dot_operand(shape, {axis, 1 - axis}, 8);
           const LinearLayout to_offset = layout->invert_and_compose(shared);
           for (int byte = 0; byte < 4; ++byte) EXPECT_EQ(to_offset.basis(Dim::Register, byte, Dim::Offset), 1 << byte);
-          if (shape[size_t(axis)] >= 128) EXPECT_EQ(bank_conflicts(*layout, shared, 8, 16), 1);
+          if (shape[size_t(axis)] >= 128) {
+            EXPECT_EQ(bank_conflicts(*layout, shared, 8, 16), 1);
+          }
         }
       }
   EXPECT_FALSE(can_transpose_bytes({64, 16}, 1));
