@@ -8,7 +8,8 @@ gemm.py; a program takes one of one product.
 import triton
 import triton.language as tl
 
-from gemm import corner, even, multiply, place, row_class
+from gemm import corner, even, multiply, place
+from gemm_tiles import row_class
 from tiles import activate, inside
 
 

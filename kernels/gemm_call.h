@@ -32,7 +32,7 @@ struct GemmCall {
   }
 };
 
-/// Stands for M where tuning tells problems apart, as row_class in gemm.py.
+/// Stands for M where tuning tells problems apart, as row_class in gemm_tiles.py.
 int64_t row_class(int64_t m);
 
 /// An operand of an entry as a matrix with rows of elements side by side: a view whose columns are such is its

@@ -1,0 +1,227 @@
+"""Which tiles gemm.py has for a product: of all configurations those that suit its rows, columns and depth, on a GPU of some
+132 multiprocessors. What a configuration's names mean stands in gemm.py; the measurements behind the lists are of an H200.
+"""
+
+import triton
+
+
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False, blocks=1, shares=1):
+    """A configuration. `blocks` of a cluster divide the tile, or K where these are the shares; each has as many warps and
+    stages."""
+    how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
+           "STREAM": stream, "SHARES": shares}
+    return triton.Config(how, num_warps=warps, num_stages=stages, num_ctas=blocks)
+
+
+def configs():
+    found = []
+    # Many rows. A stage of a K-step of 64 of 128 x 256 takes 48 KiB in 16-bit types: four on Hopper, three on an A100.
+    # With one less there is room for the results, which then are on their way under the next tile's products.
+    for group in [8, 4, 16]:
+        for programs in [1, 0]:
+            found.append(tile(128, 256, 64, 8, 3, group, programs))
+        found.append(tile(128, 256, 64, 8, 2, group, 1))
+    found.append(tile(256, 128, 64, 8, 3, 8, 1))
+    found.append(tile(128, 256, 32, 8, 6, 8, 1))
+    found.append(tile(128, 128, 32, 4, 5, 8, 2))
+    # Two blocks, each of which brings half of B's columns for both.
+    found.append(tile(256, 64, 64, 4, 8, blocks=2))
+    # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.
+    for n, stages, groups in [(192, 4, [4, 16]), (192, 3, [4, 8, 16]), (224, 3, [4, 16])]:
+        for group in groups:
+            found.append(tile(128, n, 64, 8, stages, group, 1))
+    for m, n, k, warps, stages in [
+        (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
+        (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
+        (128, 160, 64, 8, 5), (64, 256, 64, 4, 3), (64, 256, 64, 4, 4), (256, 64, 64, 4, 4), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
+        (64, 128, 64, 4, 8), (64, 96, 128, 4, 4), (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 3), (64, 32, 128, 4, 4),
+        (64, 32, 128, 4, 8), (64, 64, 32, 2, 4), (64, 32, 32, 2, 4), (128, 32, 32, 4, 4), (32, 32, 32, 1, 3)
+    ]:
+        found.append(tile(m, n, k, warps, stages))
+    # Few rows, where B's way from memory is all that counts: many bytes under way in many programs.
+    for m in [16, 32]:
+        for n, k, warps, stages in [
+            (16, 256, 4, 4), (32, 128, 4, 4), (32, 128, 4, 6), (32, 256, 4, 3), (32, 256, 4, 5), (32, 256, 8, 4),
+            (64, 128, 4, 3), (64, 128, 4, 5), (64, 64, 4, 6), (128, 64, 4, 4), (128, 128, 4, 3), (16, 32, 1, 3)
+        ]:
+            found.append(tile(m, n, k, warps, stages))
+    # The transposed product, whose instructions take 64 columns of B and any number of rows of A.
+    for m, n, k, warps, stages in [
+        (16, 64, 64, 4, 8), (32, 64, 64, 4, 8), (48, 64, 64, 4, 8), (48, 128, 64, 4, 5), (80, 64, 64, 4, 5), (96, 64, 64, 4, 8),
+        (96, 128, 64, 8, 5), (160, 128, 64, 8, 5), (192, 128, 64, 8, 4)
+    ]:
+        found.append(tile(m, n, k, warps, stages, 8, 0, 0, True))
+    # Of very few rows: measured best on an H200 at 8 x 14336 x 8192 and at 16 x 11008 x 4096.
+    for n, k, stages in [(64, 256, 3), (128, 64, 5)]:
+        found.append(tile(16, n, k, 4, stages, 8, 2, 0, True))
+    return found
+
+
+# Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed, blocks that share the tile.
+DIVIDED = [(16, 64, 128, 4, 4, True, 1), (16, 128, 64, 4, 5, True, 1), (32, 64, 128, 4, 4, True, 1), (32, 128, 64, 4, 5, True, 1),
+           (48, 64, 128, 4, 4, True, 1), (48, 128, 64, 4, 5, True, 1), (64, 64, 64, 4, 8, False, 1), (64, 64, 128, 4, 6, False, 1),
+           (64, 128, 128, 8, 3, False, 1), (64, 256, 64, 8, 4, False, 1), (96, 64, 128, 4, 4, True, 1), (96, 64, 64, 4, 8, True, 1),
+           (96, 128, 64, 8, 5, True, 1), (128, 64, 128, 8, 3, False, 1), (128, 128, 32, 8, 6, False, 1), (128, 128, 64, 4, 6, False, 1),
+           (128, 128, 64, 8, 6, False, 1), (128, 256, 64, 8, 3, False, 1), (160, 128, 64, 8, 5, True, 1), (192, 128, 64, 8, 4, True, 1),
+           (256, 128, 64, 8, 3, True, 1), (112, 256, 64, 8, 6, True, 2), (160, 256, 64, 8, 5, True, 2), (192, 256, 64, 8, 4, True, 2),
+           (208, 256, 64, 8, 4, True, 2), (256, 256, 64, 8, 3, False, 2)]
+# Tiles whose shares of K are added up in clusters: rows, columns, K-step, warps, stages, transposed.
+SHARED = [(64, 128, 128, 4, 4, False), (64, 128, 64, 4, 8, False), (64, 256, 64, 8, 4, False), (128, 128, 64, 8, 6, False),
+          (128, 128, 64, 4, 6, False), (128, 256, 64, 8, 4, False), (192, 128, 64, 8, 4, True)]
+# Tiles whose last ones the programs share evenly: rows, columns, K-step, warps, stages, programs a multiprocessor.
+STREAMED = [(128, 256, 64, 8, 3, 1), (256, 128, 64, 8, 3, 1), (128, 192, 64, 8, 4, 1), (128, 128, 32, 4, 5, 2)]
+# Multiprocessors of a large GPU: what the choice of configurations goes by. How often a tile is divided the launch says.
+PROCESSORS = 132
+
+
+def row_class(M):
+    """The next power of two, or three fourths of it if that is enough: 16, 32, 48, 64, 96, 128, 192, ..."""
+    above = max(16, triton.next_power_of_2(M))
+    if above >= 64 and M <= above // 4 * 3:
+        return above // 4 * 3
+    return above
+
+
+def divided(M, N, K):
+    """Configurations with each tile divided so that every multiprocessor has a block."""
+    found = []
+    rows = row_class(M)
+    for m, n, k, warps, stages, swap, blocks in DIVIDED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        splits = min(PROCESSORS // (blocks * tiles), K // (2 * k))
+        if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
+            parts = min(16, m & -m)
+            while parts > splits:
+                parts = parts // 2
+            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap, blocks=blocks))
+    return found
+
+
+def shared(M, N, K):
+    """Configurations with as many shares of each tile as clusters have blocks, so that more than half of the
+    multiprocessors have one. Deep products are faster divided."""
+    found = []
+    if K > 4096:
+        return found
+    for m, n, k, warps, stages, swap in SHARED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        for shares in [2, 4, 8, 16]:
+            if tiles * shares <= PROCESSORS and 2 * tiles * shares > PROCESSORS and K >= 2 * k * shares:
+                if m < 2 * M and n < 2 * N:
+                    found.append(tile(m, n, k, warps, stages, 8, 0, 0, swap, False, shares, shares))
+    return found
+
+
+def streamed(M, N, K):
+    """Configurations that share K-steps evenly, where whole tiles would leave a sixteenth of the time or more unused and a
+    tile takes long enough to make up for the exchange of sums."""
+    found = []
+    for m, n, k, warps, stages, programs in STREAMED:
+        tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+        at_once = PROCESSORS * programs
+        unused = (at_once - tiles % at_once) % at_once
+        if tiles > at_once and 15 * unused >= tiles and K >= 64 * k:
+            found.append(tile(m, n, k, warps, stages, 8, programs, 0, False, True))
+    return found
+
+
+# What the stages of a tile may take of a block's shared memory.
+ROOM = 225000
+
+
+def stages_of(rows, columns):
+    """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
+    for."""
+    return max(2, min(8, ROOM // (128 * (rows + columns))))
+
+
+# Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
+# programs.
+OF_TWO_BLOCKS = [(256, 256, 64, 8, 3, 8, 1), (256, 256, 64, 8, 3, 8, 0), (256, 256, 64, 8, 4, 4, 1), (256, 160, 64, 8, 5, 8, 1),
+                 (128, 256, 64, 4, 5, 8, 0)]
+
+
+def of_two_blocks(M, N, stride_a, stride_b):
+    """Where rows of A or B do not begin at multiples of 128 bytes, so that what is read of them lies in more lines of the L2 cache
+    than it fills. The strides are those along rows or along columns that are not 1."""
+    found = []
+    if 32 < M and M <= 64 and N >= 4096 and stride_a % 64 + stride_b % 64 > 0:
+        rows = row_class(M)
+        found.append(tile(rows, 256, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=2))
+    if M > 128 and N >= 512 and stride_a % 64 + stride_b % 64 > 0:
+        for m, n, k, warps, stages, group, programs in OF_TWO_BLOCKS:
+            if m == 128 or M >= 512 or programs == 0:
+                found.append(tile(m, n, k, warps, stages, group, programs, blocks=2))
+    return found
+
+
+def best_extent(across, along, width, least, more):
+    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on
+    that one instruction takes as columns of B, and two multiples of 32 that two take. A tile takes about the time of its extent
+    and `more`."""
+    best = 0
+    shortest = 0
+    for extent in list(range(least, 257, 16)) + [288, 320]:
+        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + more)
+        if best == 0 or time < shortest:
+            best = extent
+            shortest = time
+    return best
+
+
+def adapted(M, N):
+    """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
+    makes less to read: transposed tiles then have more rows, so that the columns of B are read less often. Programs that go
+    from tile to tile hide the ends of their tiles, and have shorter ones."""
+    found = []
+    for blocks, more in [(1, 24), (2, 64)]:
+        rows = best_extent(N, M, 128, 80, more)
+        found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=blocks))
+        shorter = best_extent(N, M, 128, 80, 8)
+        if triton.cdiv(M, shorter) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(shorter, 128 * blocks, 64, 8, stages_of(shorter, 128), 8, 1, 0, True, blocks=blocks))
+        if shorter != rows and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+            found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 1, 0, True, blocks=blocks))
+    whole = triton.cdiv(M, 16) * 16
+    if whole <= 256:
+        found.append(tile(whole, 256, 64, 8, stages_of(whole, 128), 8, 0, 0, True, blocks=2))
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1)]:
+        wide = m // blocks
+        columns = best_extent(M, N, wide, 64, 24)
+        if m < 2 * M and wide * columns <= 49152:
+            found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
+    return found
+
+
+def fitting(configs, named_args, **kwargs):
+    """Tiles that are at most twice as large as the matrix; of few rows those that hold all of them, and of a large
+    matrix those that read each operand least often."""
+    M = named_args["M"]
+    N = named_args["N"]
+    K = named_args["K"]
+    rows = row_class(M)
+    kept = []
+    for config in configs:
+        m = config.kwargs["BLOCK_M"]
+        n = config.kwargs["BLOCK_N"]
+        k = config.kwargs["BLOCK_K"]
+        if n > max(16, triton.next_power_of_2(N)) or k > max(64, triton.next_power_of_2(K)):
+            continue
+        if rows <= 64:
+            if m == rows:
+                kept.append(config)
+        elif M * N >= 4194304 and N >= 64:
+            if m <= rows and m * n >= 8192:
+                kept.append(config)
+        elif m <= rows and (m >= 64 or m == n) and config.kwargs["PROGRAMS"] == 0:
+            kept.append(config)
+    if named_args["partials_ptr"] is not None:
+        kept += divided(M, N, K) + streamed(M, N, K)
+    kept += shared(M, N, K)
+    kept += of_two_blocks(M, N, named_args["stride_am"] * named_args["stride_ak"],
+                          named_args["stride_bk"] * named_args["stride_bn"])
+    if rows > 64 and N >= 128:
+        kept += adapted(M, N)
+    if len(kept) == 0:
+        kept = [tile(16, 16, 32, 1, 3)]
+    return kept
