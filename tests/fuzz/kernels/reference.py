@@ -286,7 +286,7 @@ def sum_type(t):
         return uint32
     if t.kind == "i" and t.bits < 32:
         return int32
-    return float32 if t is bfloat16 else t
+    return t
 
 
 def lowest_bit(x):
