@@ -18,7 +18,7 @@ is done adds up their sums in order, so that results are the same in every run.
 import triton
 import triton.language as tl
 
-from gemm import row_class
+from gemm_tiles import row_class
 from quantise import power_of_two, value_of
 from tiles import activate
 

@@ -18,7 +18,8 @@ number of rows of A.
 import triton
 import triton.language as tl
 
-from gemm import corner, even, place, row_class
+from gemm import corner, even, place
+from gemm_tiles import row_class
 from tiles import activate, inside
 
 # Elements along K, and columns of B, that share a scale.
