@@ -75,7 +75,7 @@ class ScaledGemm(side_by_side.Case):
         (a, b, scale_a, scale_b), c = self.sets[i]
         strides = {"tensor": (None,) * 4, "row": (1, None, 1, None), "block": (1, self.m, self.k // BLOCK, 1)}[self.scales]
         return (c, a, b, scale_a, scale_b, None, self.m, self.n, self.k, self.k, 1, 1, self.k, self.n, *strides,
-                load_module("gemm").row_class(self.m))
+                load_module("gemm_tiles").row_class(self.m))
 
     def tegula(self, promote, failures):
         module, found = load_module("scaled_gemm"), {}

@@ -121,7 +121,7 @@ class Gemm(side_by_side.Case):
     def arguments(self, i):
         (a, b, _), c = self.sets[i]
         return (c, a, b, None, self.m, self.n, self.k, a.stride(0), 1, b.stride(0), 1, c.stride(0), 1,
-                load_module("gemm").row_class(self.m), self.partials, self.counters)
+                load_module("gemm_tiles").row_class(self.m), self.partials, self.counters)
 
     def tegula(self, failures):
         module, found = load_module("gemm"), {}
