@@ -60,11 +60,12 @@ def configs():
 # Tiles that are divided along K: rows, columns, K-step, warps, stages, transposed, blocks that share the tile.
 DIVIDED = [(16, 64, 128, 4, 4, True, 1), (16, 128, 64, 4, 5, True, 1), (32, 64, 128, 4, 4, True, 1), (32, 128, 64, 4, 5, True, 1),
            (48, 64, 128, 4, 4, True, 1), (48, 128, 64, 4, 5, True, 1), (64, 64, 64, 4, 8, False, 1), (64, 64, 128, 4, 6, False, 1),
-           (64, 128, 128, 8, 3, False, 1), (64, 256, 64, 8, 4, False, 1), (96, 64, 128, 4, 4, True, 1), (96, 64, 64, 4, 8, True, 1),
-           (96, 128, 64, 8, 5, True, 1), (128, 64, 128, 8, 3, False, 1), (128, 128, 32, 8, 6, False, 1), (128, 128, 64, 4, 6, False, 1),
-           (128, 128, 64, 8, 6, False, 1), (128, 256, 64, 8, 3, False, 1), (160, 128, 64, 8, 5, True, 1), (192, 128, 64, 8, 4, True, 1),
-           (256, 128, 64, 8, 3, True, 1), (112, 256, 64, 8, 6, True, 2), (160, 256, 64, 8, 5, True, 2), (192, 256, 64, 8, 4, True, 2),
-           (208, 256, 64, 8, 4, True, 2), (256, 256, 64, 8, 3, False, 2)]
+           (64, 128, 64, 4, 8, False, 1), (64, 128, 128, 8, 3, False, 1), (64, 256, 64, 8, 4, False, 1), (96, 64, 128, 4, 4, True, 1),
+           (96, 64, 64, 4, 8, True, 1), (96, 128, 64, 8, 5, True, 1), (128, 64, 128, 8, 3, False, 1), (128, 128, 32, 8, 6, False, 1),
+           (128, 128, 64, 4, 6, False, 1), (128, 128, 64, 8, 6, False, 1), (128, 192, 64, 8, 4, False, 1), (128, 256, 64, 8, 3, False, 1),
+           (160, 128, 64, 8, 5, True, 1), (192, 128, 64, 8, 4, True, 1), (256, 128, 64, 8, 3, True, 1), (256, 128, 64, 4, 5, True, 2),
+           (112, 256, 64, 8, 6, True, 2), (160, 256, 64, 8, 5, True, 2), (192, 256, 64, 8, 4, True, 2), (208, 256, 64, 8, 4, True, 2),
+           (256, 256, 64, 8, 3, False, 2)]
 # Tiles whose shares of K are added up in clusters: rows, columns, K-step, warps, stages, transposed.
 SHARED = [(64, 128, 128, 4, 4, False), (64, 128, 64, 4, 8, False), (64, 256, 64, 8, 4, False), (128, 128, 64, 8, 6, False),
           (128, 128, 64, 4, 6, False), (128, 256, 64, 8, 4, False), (192, 128, 64, 8, 4, True)]
@@ -172,23 +173,27 @@ def best_extent(across, along, width, least, more):
 def adapted(M, N):
     """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
     makes less to read: transposed tiles then have more rows, so that the columns of B are read less often. Programs that go
-    from tile to tile hide the ends of their tiles, and have shorter ones."""
+    from tile to tile hide the ends of their tiles, and have shorter ones, as they need more registers beside the sums."""
     found = []
     for blocks, more in [(1, 24), (2, 64)]:
         rows = best_extent(N, M, 128, 80, more)
         found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=blocks))
         shorter = best_extent(N, M, 128, 80, 8)
-        if triton.cdiv(M, shorter) * triton.cdiv(N, 128) > PROCESSORS:
+        if shorter <= 256 and triton.cdiv(M, shorter) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(shorter, 128 * blocks, 64, 8, stages_of(shorter, 128), 8, 1, 0, True, blocks=blocks))
-        if shorter != rows and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
+        if shorter != rows and rows <= 256 and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 1, 0, True, blocks=blocks))
+    # All rows, which so are read once, or once for each block of 64 columns, if blocks bring each other their shares of them.
     whole = triton.cdiv(M, 16) * 16
     if whole <= 256:
         found.append(tile(whole, 256, 64, 8, stages_of(whole, 128), 8, 0, 0, True, blocks=2))
+        for blocks in [2, 4]:
+            found.append(tile(whole, 64 * blocks, 64, 4, stages_of(whole, 64), 8, 0, 0, True, blocks=blocks))
     for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1)]:
         wide = m // blocks
         columns = best_extent(M, N, wide, 64, 24)
-        if m < 2 * M and wide * columns <= 49152:
+        most = 160 if wide == 16 * warps else 144  # sums a thread
+        if m < 2 * M and wide * columns <= most * 32 * warps:
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
     return found
 

@@ -131,64 +131,9 @@ llvm::SmallVector<llvm::Value*> Lowering::results(llvm::Value* call) {
   return out;
 }
 
-bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
-
-namespace {
-
-// To let the next kernel start takes a GPU some nanoseconds a program, measured on an H200, one after the other: as
-// long as to move less than this many bytes out of its caches. With more programs than these, that is more than the
-// overlap gains. Code that has the instruction takes that long also where it skips it.
-constexpr int64_t kBytesWorthIt = 16 << 10;
-constexpr int64_t kFewPrograms = 1024;
-// Of programs that may go round loops often: some move little all the same (rows of a sparse matrix), and so many take
-// much longer than what the overlap gains.
-constexpr int64_t kFewWithLoops = 8192;
-
-struct Moved {
-  int64_t bytes;  ///< a program reads at once and writes, loops gone through once
-  bool in_loops;  ///< some of them
-};
-
-// Of what a program reads the largest tile counts: others are often values of rows or channels, the same for many
-// elements, which caches hold.
-Moved bytes_moved(const ir::Block& block) {
-  int64_t largest_read = 0, written = 0;
-  bool in_loops = false;
-  auto bytes_of = [](const ir::Type& tile) { return tile.num_elements() * elem_bytes(tile.elem); };
-  for (const auto& op : block.ops) {
-    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::AsyncCopy)
-      largest_read = std::max(largest_read, bytes_of(op->operand(0)->type));
-    else if (op->opcode == ir::Opcode::BulkCopy)
-      largest_read = std::max(largest_read, bytes_of(op->operand(1)->type));
-    else if (op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
-             op->opcode == ir::Opcode::BulkStore)
-      written += bytes_of(op->operand(0)->type);
-    const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
-    if (op->info().isolates()) continue;
-    for (const auto& region : op->regions) {
-      const Moved inside = bytes_moved(*region);
-      written += inside.bytes;
-      in_loops |= inside.in_loops || (loops && inside.bytes);
-    }
-  }
-  return {largest_read + written, in_loops};
-}
-
-}  // namespace
-
-int64_t Lowering::few_programs() const {
-  const Moved moved = bytes_moved(func.body);
-  bool multiplies = false;  // products take long, and their code is long
-  ir::walk(func.body, [&](const ir::Op& op) { multiplies |= ir::is_product(op); });
-  if (!dependent_launch() || moved.bytes >= kBytesWorthIt || (moved.in_loops && multiplies)) return 0;
-  return moved.in_loops ? kFewWithLoops : kFewPrograms;
-}
-
-// The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
-// program waits, also one that touches none, or the next kernel could overtake the one ahead. The next kernel is let go
-// after the wait: what it does before its own wait then sees all that is older than this kernel.
 void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
+  shared_reads_ = loops_over_shared_reads();
   if (!copy_warps_) prefetch_maps();
   find_first_exchange();
   if (first_exchange_) {
@@ -207,6 +152,7 @@ void Lowering::lower_body() {
       waited = true;
     }
     if (op.get() == first_exchange_) hw("cluster_wait", {site(op->loc)});  // the other blocks have begun
+    let_next_start_if_short(*op);
     lower_op(*op);
   }
   if (copy_warps_) lower_copy_warps();
@@ -245,12 +191,6 @@ void Lowering::prefetch_maps() {
 }
 
 bool Lowering::precedes_parting(const ir::Op& op) const { return copy_warps_ && ir::precedes_copy_warps(op); }
-
-void Lowering::wait_for_earlier() {
-  if (!dependent_launch()) return;
-  hw("wait_for_earlier", {});
-  hw("let_next_start", {});
-}
 
 void Lowering::begin_copy_warps() {
   if (copy_warps_->get(ir::attr::one_thread)) hw("fence_async_shared", {});  // bulk copies count on the barriers

@@ -194,6 +194,9 @@ class Lowering {
 
   void lower_body();
   void wait_for_earlier();
+  /// The ops of the kernel's body in which programs that run at a time go through the same rows and columns.
+  std::vector<const ir::Op*> loops_over_shared_reads() const;
+  void let_next_start_if_short(const ir::Op& op);
   void find_first_exchange();
   // The barriers that reductions over the blocks of a cluster wait at.
   void set_up_exchanges();
@@ -211,6 +214,7 @@ class Lowering {
   std::unordered_map<const ir::Value*, Regs> values_;
   WarpRole warps_;
   const ir::Op* copy_warps_ = nullptr;
+  std::vector<const ir::Op*> shared_reads_;
   const ir::Op* first_exchange_ = nullptr;  // of the function's ops, the first with data for other blocks
   llvm::BasicBlock* copy_block_ = nullptr;
   llvm::Function* function_ = nullptr;

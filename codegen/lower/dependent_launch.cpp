@@ -1,0 +1,126 @@
+// Launches that overlap: when a kernel waits for those ahead of it in the stream, and when it lets the next one start.
+#include <algorithm>
+
+#include "codegen/ir/flow.h"
+#include "codegen/lower/lowering.h"
+
+namespace tegula::lower {
+
+namespace {
+
+// To let the next kernel start takes a GPU some nanoseconds a program, measured on an H200, one after the other: as
+// long as to move less than this many bytes out of its caches. With more programs than these, that is more than the
+// overlap gains. Code that has the instruction takes that long also where it skips it.
+constexpr int64_t kBytesWorthIt = 16 << 10;
+constexpr int64_t kFewPrograms = 1024;
+// Of programs that may go round loops often: some move little all the same (rows of a sparse matrix), and so many take
+// much longer than what the overlap gains.
+constexpr int64_t kFewWithLoops = 8192;
+
+struct Moved {
+  int64_t bytes;  ///< a program reads at once and writes, loops gone through once
+  bool in_loops;  ///< some of them
+};
+
+// Of what a program reads the largest tile counts: others are often values of rows or channels, the same for many
+// elements, which caches hold.
+Moved bytes_moved(const ir::Block& block) {
+  int64_t largest_read = 0, written = 0;
+  bool in_loops = false;
+  auto bytes_of = [](const ir::Type& tile) { return tile.num_elements() * elem_bytes(tile.elem); };
+  for (const auto& op : block.ops) {
+    if (op->opcode == ir::Opcode::Load || op->opcode == ir::Opcode::AsyncCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(0)->type));
+    else if (op->opcode == ir::Opcode::BulkCopy)
+      largest_read = std::max(largest_read, bytes_of(op->operand(1)->type));
+    else if (op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
+             op->opcode == ir::Opcode::BulkStore)
+      written += bytes_of(op->operand(0)->type);
+    const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
+    if (op->info().isolates()) continue;
+    for (const auto& region : op->regions) {
+      const Moved inside = bytes_moved(*region);
+      written += inside.bytes;
+      in_loops |= inside.in_loops || (loops && inside.bytes);
+    }
+  }
+  return {largest_read + written, in_loops};
+}
+
+// The other operand of a product with at most so many rows or columns is read by one program alone, as a rule.
+constexpr int64_t kReadByOne = 32;
+// Programs whose loop has at most so many iterations take not much longer than a launch does.
+constexpr int64_t kShortLoop = 16;
+
+bool shares_operands(const ir::Op& op) {
+  if (!ir::is_product(op)) return false;
+  const ir::Ints& shape = op.result()->type.shape;
+  return std::min(shape[shape.size() - 2], shape.back()) > kReadByOne;
+}
+
+bool has_shared_reads(const ir::Block& loop) {
+  bool found = false;
+  ir::walk(loop, [&](const ir::Op& op) { found |= shares_operands(op); });
+  return found;
+}
+
+bool has_loop_over_shared_reads(const ir::Op& op) {
+  if (op.info().isolates()) return false;
+  const bool loop = op.opcode == ir::Opcode::For || op.opcode == ir::Opcode::While;
+  return std::any_of(op.regions.begin(), op.regions.end(), [&](const auto& region) {
+    if (loop) return has_shared_reads(*region);
+    return std::any_of(region->ops.begin(), region->ops.end(),
+                       [](const auto& o) { return has_loop_over_shared_reads(*o); });
+  });
+}
+
+}  // namespace
+
+bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
+
+int64_t Lowering::few_programs() const {
+  const Moved moved = bytes_moved(func.body);
+  bool multiplies = false;  // products take long, and their code is long
+  ir::walk(func.body, [&](const ir::Op& op) { multiplies |= ir::is_product(op); });
+  if (!dependent_launch() || moved.bytes >= kBytesWorthIt || (moved.in_loops && multiplies)) return 0;
+  return moved.in_loops ? kFewWithLoops : kFewPrograms;
+}
+
+// Blocks of the next kernel that start one by one, as multiprocessors get free, lie on the GPU in no order. Programs
+// that read the same rows and columns at the same time lie apart then, and the L2 cache serves each of them where it
+// would have served neighbours at once: products take up to a third longer (measured on an H200). So such a kernel lets
+// the next one start when its programs end, all of which come first; or at once if its only loop turns out to be short.
+std::vector<const ir::Op*> Lowering::loops_over_shared_reads() const {
+  std::vector<const ir::Op*> found;
+  for (const auto& op : func.body.ops)
+    if (has_loop_over_shared_reads(*op)) found.push_back(op.get());
+  return found;
+}
+
+// The wait stands before the first op that may touch memory, so that what comes before overlaps the kernel ahead; every
+// program waits, also one that touches none, or the next kernel could overtake the one ahead. The next kernel is let go
+// after the wait, or later: what it does before its own wait then sees all that is older than this kernel.
+void Lowering::wait_for_earlier() {
+  if (!dependent_launch()) return;
+  hw("wait_for_earlier", {});
+  if (shared_reads_.empty()) hw("let_next_start", {});
+}
+
+void Lowering::let_next_start_if_short(const ir::Op& op) {
+  if (!dependent_launch() || shared_reads_ != std::vector{&op} || op.opcode != ir::Opcode::For) return;
+  const ir::ForLoop loop(op);
+  const auto& ops = loop.body().ops;
+  if (std::none_of(ops.begin(), ops.end(), [](const auto& inner) { return shares_operands(*inner); })) return;
+  llvm::Value* step = scalar(loop.step());
+  llvm::Value* most = b.CreateMul(step, llvm::ConstantInt::get(step->getType(), kShortLoop));
+  llvm::Value* length = b.CreateSub(scalar(loop.upper()), scalar(loop.lower()));
+  auto* is_short = llvm::BasicBlock::Create(context, "short", function_);
+  auto* after = llvm::BasicBlock::Create(context, "after", function_);
+  b.CreateCondBr(b.CreateICmpSLE(length, most), is_short, after);
+  b.SetInsertPoint(is_short);
+  hw("let_next_start", {});
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+}  // namespace tegula::lower
