@@ -41,11 +41,12 @@ constexpr double kIssuePerClock = 4;       // warp instructions, an SM
 constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special function units, an SM
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
+constexpr double kOperandFactor = 5;       // of operands of products, which it gives to neighbours at once
 constexpr double kSharedPerClock = 128;    // bytes, an SM
 constexpr double kWavefrontBytes = 128;    // of a warp's access, which takes a clock each of an SM
-constexpr double kCopiedPerClock = 56;     // bytes that copies bring to an SM
-constexpr double kStepClocks = 50;         // of a product's step: its barrier, waits and the start of its instructions
-constexpr double kAloneClocks = 130;       // more of a step whose program is alone on its SM
+constexpr double kCopiedPerClock = 80;     // bytes that copies bring to an SM
+constexpr double kStepClocks = 40;         // of a product's step: its barrier, waits and the start of its instructions
+constexpr double kAloneClocks = 60;        // more of a step whose program is alone on its SM
 constexpr int kMaxPrograms = 32;           // an SM
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
@@ -447,13 +448,14 @@ class Estimator {
 
     // Of what is read again and again the L2 cache gives most: with dots, the operands that other programs read too.
     double own = sums_.read_traffic - sums_.shared / blocks_ + sums_.write_traffic;
-    if (sums_.dot_flops > 0) own = sums_.read_traffic / kL2Factor + sums_.write_traffic;
+    const double l2_factor = sums_.dot_flops > 0 ? kOperandFactor : kL2Factor;
+    if (sums_.dot_flops > 0) own = sums_.read_traffic / l2_factor + sums_.write_traffic;
     double traffic = programs * (own + 2 * spilled / kL2Factor) + sums_.shared;
     double t_memory = std::max(
-        traffic / memory, programs * (sums_.read_traffic + sums_.write_traffic + 2 * spilled) / (kL2Factor * memory));
+        traffic / memory, programs * (sums_.read_traffic + sums_.write_traffic + 2 * spilled) / (l2_factor * memory));
     if (inputs_.moved) {
       traffic = inputs_.moved->memory + programs * 2 * spilled / kL2Factor;
-      t_memory = std::max(traffic, inputs_.moved->l2 / kL2Factor) / memory;
+      t_memory = std::max(traffic, inputs_.moved->l2 / l2_factor) / memory;
     }
     double slots = sums_.slots + 4.0 * spilled / 128 * 2;
     double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
