@@ -90,12 +90,18 @@ def fitting_sort(configs, named_args, **kwargs):
 @triton.jit
 def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, DESCENDING: tl.constexpr,
               BLOCK: tl.constexpr):
-    """A row a program."""
+    """A row a program. Without an index the elements themselves are sorted: tl.sort has a NaN behind all numbers and makes all
+    of them one, which is what stands behind the end of an ascending row."""
     row = tl.program_id(0).to(tl.int64)
     x_row = x_ptr + row * x_stride
     values_row = row * values_stride
     index_row = row * index_stride
-    if x_ptr.dtype.element_ty.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
+    if index_ptr is None:
+        col = tl.arange(0, BLOCK)
+        x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
+        x = tl.sort(x, descending=DESCENDING)
+        tl.store(values_ptr + values_row + col, x, mask=col < cols)
+    elif x_ptr.dtype.element_ty.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
         col = tl.arange(0, BLOCK)
         x = tl.load(x_row + col, mask=col < cols, other=0.0)
         keys = tl.where(col < cols, ranks_of(x, DESCENDING) << 16 | (0xFFFF - col), NO_RANK)

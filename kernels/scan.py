@@ -20,7 +20,7 @@ def configs():
     for rows in [1, 2, 4, 8, 16, 32, 64]:
         for warps in [4, 8, 2, 1, 16]:
             found.append(triton.Config({"ROWS": rows, "PIECE": 0, "STAGES": 1}, num_warps=warps))
-    for blocks, warps, piece in [(16, 8, 4096), (16, 16, 8192), (16, 16, 16384), (8, 8, 4096), (4, 8, 4096)]:
+    for blocks, warps, piece in [(16, 8, 4096), (16, 16, 8192), (16, 16, 16384), (16, 32, 16384), (8, 8, 4096), (4, 8, 4096)]:
         found.append(triton.Config({"ROWS": 1, "PIECE": piece, "STAGES": 1}, num_warps=warps, num_ctas=blocks))
     return found
 
@@ -78,24 +78,36 @@ def total_of(x, axis: tl.constexpr, KIND: tl.constexpr):
 
 
 @triton.jit
-def row_in_parts(out_row, x_row, cols, KIND: tl.constexpr, PARTS: tl.constexpr, PIECE: tl.constexpr):
-    none: tl.constexpr = neutral(KIND)
-    width = tl.cdiv(tl.cdiv(cols, PARTS), PIECE) * PIECE
+def before_parts(of_parts, KIND: tl.constexpr, PARTS: tl.constexpr):
+    """What comes before each part, by the sums or products of all."""
     part = tl.arange(0, PARTS)
-    first = part[:, None] * width + tl.arange(0, PIECE)[None, :]
-    totals = tl.full([PARTS, PIECE], none, tl.float32)
-    for start in range(0, width, PIECE):
-        col = first + start
-        totals = joined(totals, tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32), KIND)
-    of_parts = total_of(totals, 1, KIND)
     comes_before = part[None, :] < part[:, None]
-    before = total_of(tl.where(comes_before, of_parts[None, :], none), 1, KIND)
-    for start in range(0, width, PIECE):
-        col = first + start
-        x = tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32)
+    return total_of(tl.where(comes_before, of_parts[None, :], neutral(KIND)), 1, KIND)
+
+
+@triton.jit
+def row_in_parts(out_row, x_row, cols, KIND: tl.constexpr, PARTS: tl.constexpr, PIECE: tl.constexpr, HELD: tl.constexpr):
+    """With HELD a part is one piece, which stays in registers; else the parts are read twice."""
+    none: tl.constexpr = neutral(KIND)
+    width = PIECE if HELD else tl.cdiv(tl.cdiv(cols, PARTS), PIECE) * PIECE
+    first = tl.arange(0, PARTS)[:, None] * width + tl.arange(0, PIECE)[None, :]
+    if HELD:
+        x = tl.load(x_row + first, mask=first < cols, other=none).to(tl.float32)
+        before = before_parts(total_of(x, 1, KIND), KIND, PARTS)
         y = joined(before[:, None], scanned(x, 1, KIND), KIND)
-        before = joined(before, total_of(x, 1, KIND), KIND)
-        tl.store(out_row + col, y.to(out_row.dtype.element_ty), mask=col < cols)
+        tl.store(out_row + first, y.to(out_row.dtype.element_ty), mask=first < cols)
+    else:
+        totals = tl.full([PARTS, PIECE], none, tl.float32)
+        for start in range(0, width, PIECE):
+            col = first + start
+            totals = joined(totals, tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32), KIND)
+        before = before_parts(total_of(totals, 1, KIND), KIND, PARTS)
+        for start in range(0, width, PIECE):
+            col = first + start
+            x = tl.load(x_row + col, mask=col < cols, other=none).to(tl.float32)
+            y = joined(before[:, None], scanned(x, 1, KIND), KIND)
+            before = joined(before, total_of(x, 1, KIND), KIND)
+            tl.store(out_row + col, y.to(out_row.dtype.element_ty), mask=col < cols)
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
@@ -103,10 +115,12 @@ def row_in_parts(out_row, x_row, cols, KIND: tl.constexpr, PARTS: tl.constexpr, 
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"], args["ROWS"]),
     "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
     "PARTS": lambda args: args["num_ctas"],
+    "HELD": lambda args: args["num_ctas"] > 1 and args["cols"] <= args["num_ctas"] * args["PIECE"],
 })
 @triton.jit
 def scan_rows(out_ptr, x_ptr, out_stride, x_stride, rows, cols, rows_class, KIND: tl.constexpr, ROWS: tl.constexpr,
-              PIECE: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr, PARTS: tl.constexpr):
+              PIECE: tl.constexpr, STAGES: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr, PARTS: tl.constexpr,
+              HELD: tl.constexpr):
     none: tl.constexpr = neutral(KIND)
     if PIECE == 0:
         row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
@@ -119,7 +133,7 @@ def scan_rows(out_ptr, x_ptr, out_stride, x_stride, rows, cols, rows_class, KIND
         x_row = x_ptr + tl.program_id(0).to(tl.int64) * x_stride
         out_row = out_ptr + tl.program_id(0).to(tl.int64) * out_stride
         if PARTS > 1:
-            row_in_parts(out_row, x_row, cols, KIND, PARTS, PIECE)
+            row_in_parts(out_row, x_row, cols, KIND, PARTS, PIECE, HELD)
         else:
             before = none
             for start in tl.range(0, cols, PIECE, num_stages=STAGES):

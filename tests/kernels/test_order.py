@@ -37,6 +37,19 @@ class Order(Case):
                 call(kernels.sort_rows, x, None, x, descending=descending)
                 np.testing.assert_array_equal(x.now(), values.now())
 
+    def test_sort_values_alone(self):
+        """Without places: signs of zeros in order, NaNs of either sign behind all, several elements a thread and warps."""
+        for cols, kind in ((3, "f32"), (700, "f16"), (1024, "bf16"), (2500, "f32")):
+            for descending in (False, True):
+                x = self.rows(2, cols, kind)
+                exact = np.take_along_axis(x.exact, order(x.exact, descending), 1)
+                values = empty((2, cols), kind)
+                call(kernels.sort_rows, values, None, x, descending=descending)
+                now = values.now()
+                np.testing.assert_array_equal(now, exact)
+                zeros = np.signbit(now[0][now[0] == 0])
+                np.testing.assert_array_equal(zeros, np.sort(zeros) if descending else np.sort(zeros)[::-1])
+
     def test_topk(self):
         for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
                                     (40, 300, 1, "f32"), (1, 2000, 700, "f32")):

@@ -1,5 +1,6 @@
 """Losses, reductions and scans of the kernel library against numpy in double precision."""
 
+import itertools
 import math
 import unittest
 
@@ -184,9 +185,9 @@ class Reductions(Case):
             text("reduce", "row_variance")(variance.given, None, x.given, cols, 2, cols, 1, 0, **wide)
             self.near(variance, x.exact.var(1, ddof=1))
             positive, scan = Array(random.uniform(0.99, 1.01, (2, cols)), kind), empty((2, cols))
-            for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
+            for (name, function), piece in itertools.product((("sum", np.cumsum), ("product", np.cumprod)), (512, 2048)):
                 text("scan", "scan_rows")(scan.given, positive.given, cols, cols, 2, cols, 0, KIND=name, ROWS=1, STAGES=1,
-                                          PIECE=512, num_warps=2, num_ctas=blocks)
+                                          PIECE=piece, num_warps=2, num_ctas=blocks)
                 self.near(scan, function(positive.exact, axis=1), what=name)
             dweight, dbias = empty(cols), empty(cols)
             room, counters = DEVICE.array(np.zeros(8 * cols, np.float32)), DEVICE.array(np.zeros(4, np.int32))
