@@ -324,7 +324,7 @@ class Order(Case):
         self.counters = torch.zeros(1 << 14, dtype=torch.int32, device=DEVICE)
 
     def fitting(self, module):
-        known = {"cols": self.cols, "k": self.k}
+        known = {"cols": self.cols, "k": self.k, "index_ptr": self.index, "x_ptr": self.x}
         if self.k == self.cols:
             return module.fitting_sort(module.sort_configs(), known)
         return module.fitting_topk(module.topk_configs(), known)

@@ -106,22 +106,25 @@ class DigitSorter {
     return values;
   }
 
-  /// Puts the keys in order by the digit from bit `shift` on.
+  /// Puts the keys in order by the digit from bit `shift` on. Threads do not keep their keys while they count, but read
+  /// them again: half the registers, so that more programs run at a time and wait for shared memory together.
   void pass(llvm::Value* shift) {
     clear_counters();
-    Regs keys, places, same;
-    for (int i = 0; i < each_; ++i) keys.push_back(load_key(position(i)));
-    for (llvm::Value* key : keys) {
-      llvm::Value* digit = l_.b.CreateZExtOrTrunc(l_.b.CreateLShr(key, shift), word_);
-      same.push_back(l_.hw("match_byte", {digit}));
-      places.push_back(word_at(own_counters_, l_.b.CreateAnd(digit, l_.i32(kDigits - 1))));
+    Regs digits;
+    for (int i = 0; i < each_; ++i) {
+      llvm::Value* digit = l_.b.CreateZExtOrTrunc(l_.b.CreateLShr(load_key(position(i)), shift), word_);
+      digits.push_back(l_.b.CreateAnd(digit, l_.i32(kDigits - 1)));
     }
-    const Regs ranks = count(places, same);
+    const Regs counted = count(digits);
     barrier();
     sum_up_counters();
+    Regs keys;
+    for (int i = 0; i < each_; ++i) keys.push_back(load_key(position(i)));
     barrier();
     for (int i = 0; i < each_; ++i) {
-      llvm::Value* to = l_.b.CreateAdd(load_word(places[size_t(i)]), ranks[size_t(i)]);
+      llvm::Value* digit = l_.b.CreateAnd(counted[size_t(i)], l_.i32(kDigits - 1));
+      llvm::Value* rank = l_.b.CreateLShr(counted[size_t(i)], l_.i32(DigitSort::kDigitBits));
+      llvm::Value* to = l_.b.CreateAdd(load_word(word_at(own_counters_, digit)), rank);
       l_.store_shared(key_at(to), {keys[size_t(i)]}, nullptr, op_.loc);
     }
     barrier();
@@ -136,20 +139,22 @@ class DigitSorter {
     warp_barrier();
   }
 
-  /// Counts the warp's keys by digits; how many of a key's digit stand before it there.
-  Regs count(const Regs& places, const Regs& same) {
+  /// Counts the warp's keys by digits. Of each key: its digit, and in the bits above how many of the same digit stand
+  /// before it there.
+  Regs count(const Regs& digits) {
     llvm::Value* below = l_.b.CreateSub(l_.b.CreateShl(l_.i32(1), lane_), l_.i32(1));
     auto population = [&](llvm::Value* x) { return l_.b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x); };
-    Regs ranks;
-    for (size_t i = 0; i < places.size(); ++i) {
-      llvm::Value *old = load_word(places[i]), *earlier = l_.b.CreateAnd(same[i], below);
+    Regs counted;
+    for (llvm::Value* digit : digits) {
+      llvm::Value *same = l_.hw("match_byte", {digit}), *place = word_at(own_counters_, digit);
+      llvm::Value *old = load_word(place), *earlier = l_.b.CreateAnd(same, below);
       warp_barrier();
-      l_.store_shared(places[i], {l_.b.CreateAdd(old, population(same[i]))}, l_.b.CreateICmpEQ(earlier, l_.i32(0)),
-                      op_.loc);
+      l_.store_shared(place, {l_.b.CreateAdd(old, population(same))}, l_.b.CreateICmpEQ(earlier, l_.i32(0)), op_.loc);
       warp_barrier();
-      ranks.push_back(l_.b.CreateAdd(old, population(earlier)));
+      llvm::Value* rank = l_.b.CreateAdd(old, population(earlier));
+      counted.push_back(l_.b.CreateOr(digit, l_.b.CreateShl(rank, l_.i32(DigitSort::kDigitBits))));
     }
-    return ranks;
+    return counted;
   }
 
   /// Replaces each counter by the sum of those of lower digits, and of the digit in the warps before. A thread has some
