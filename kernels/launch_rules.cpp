@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/library.h"
+#include "kernels/sort_long_rows.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -224,13 +225,7 @@ void check_bins(const BoundCall& call) {
     call.refuse(fmt::format("counts has {} elements, expected {} at most", call.extent("bins"), kMostBins));
 }
 
-constexpr int64_t kLargestRow = 8192;  // elements that a program of order.py sorts
-
-void check_sorted(const BoundCall& call) {
-  if (call.extent("cols") > kLargestRow)
-    call.refuse(fmt::format("rows of {} elements, expected {} at most\n  hint: topk_rows takes rows of any width",
-                            call.extent("cols"), kLargestRow));
-}
+using detail::kLargestRow;
 
 void check_topk(const BoundCall& call) {
   const int64_t k = call.extent("k"), cols = call.extent("cols");
@@ -367,7 +362,7 @@ const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
 const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
-const LaunchRule sorted_rows{each_row_grid, nullptr, check_sorted};
+const LaunchRule sorted_rows{each_row_grid, nullptr, nullptr, false, detail::sort_long_rows};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};

@@ -15,6 +15,8 @@ struct LaunchRule {
   void (*check)(const BoundCall& call) = nullptr;
   /// Whether rows are joined where no matrix has gaps between them; part of the rows_class then.
   bool joins_rows = false;
+  /// Runs calls that are not for the kernel, and says whether this was one; null: there are none.
+  bool (*instead)(Device& device, const BoundCall& call, StreamHandle stream) = nullptr;
 };
 
 namespace rules {
@@ -62,7 +64,7 @@ extern const LaunchRule quantised, quantised_groups, dequantised;
 /// Four programs a multiprocessor; each leaves a number.
 extern const LaunchRule counted, numbers;
 
-/// A program for each row, which it has in registers as a whole.
+/// A program for each row, which it has in registers as a whole; larger rows are shared (sort_long_rows.h).
 extern const LaunchRule sorted_rows;
 /// Some programs for each row, each of which leaves `k` elements.
 extern const LaunchRule topk_rows;

@@ -204,6 +204,7 @@ void LibraryKernel::launch(Device& device, const BoundCall& call, StreamHandle s
   const int num_sms = device.info().num_sms;
   const LaunchRule& rule = *entry_.rule;
   if (rule.check) rule.check(call);
+  if (rule.instead && rule.instead(device, call, stream)) return;
   Workspace workspace{};
   if (rule.partial_bytes) workspace = device.workspace(stream, rule.partial_bytes(call, num_sms));
   std::array<std::byte, sizeof(Arg) * kMaxArgs> memory;

@@ -7,6 +7,7 @@
 #include "kernels/launch_rules.h"
 #include "kernels/library.h"
 #include "kernels/products.h"
+#include "kernels/workspace_pieces.h"
 
 namespace tegula::kernels {
 
@@ -15,6 +16,7 @@ namespace {
 using detail::FlaggedKernel;
 using detail::integer;
 using detail::pointer;
+using detail::WorkspacePieces;
 
 constexpr int64_t kPart = 16;  // sorted rows that a program adds up
 
@@ -35,22 +37,6 @@ std::array<FlaggedKernel, 2> by_digits(const char* kernel) {
   return {FlaggedKernel("segment_sums.py", kernel, {{"DIGITS", int64_t(256)}}),
           FlaggedKernel("segment_sums.py", kernel, {{"DIGITS", int64_t(1024)}})};
 }
-
-// Memory in a workspace: each piece behind the one before.
-class Pieces {
- public:
-  explicit Pieces(uint64_t address) : address_(address) {}
-  Arg take(Elem elem, int64_t count) {
-    const size_t bytes = size_t(count) * elem_bytes(elem);
-    const Arg piece = Arg::pointer(address_, elem, bytes);
-    address_ += rounded(bytes);
-    return piece;
-  }
-  static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
- private:
-  uint64_t address_;
-};
 
 struct Operands {
   const Tensor &table, &x, &index;
@@ -76,12 +62,12 @@ class SegmentSums {
   }
 
   void run() {
-    const size_t list = Pieces::rounded(size_t(rows_) * sizeof(int32_t));
+    const size_t list = WorkspacePieces::rounded(size_t(rows_) * sizeof(int32_t));
     const int64_t num_counts = blocks_ << digit_bits(), num_partials = 2 * ceil_div(rows_, kPart) * cols_at_once_;
-    const size_t bytes =
-        4 * list + Pieces::rounded(size_t(num_counts) * sizeof(int32_t)) + size_t(num_partials) * sizeof(float);
+    const size_t bytes = 4 * list + WorkspacePieces::rounded(size_t(num_counts) * sizeof(int32_t)) +
+                         size_t(num_partials) * sizeof(float);
     const Workspace workspace = device_.workspace(stream_, bytes);
-    Pieces pieces(workspace.partials);
+    WorkspacePieces pieces(workspace.partials);
     std::array<Sorted, 2> lists{{{pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)},
                                  {pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)}}};
     const Arg counts = pieces.take(Elem::I32, num_counts), partials = pieces.take(Elem::F32, num_partials);
