@@ -209,20 +209,26 @@ def group_norm(out_ptr, x_ptr, residual_ptr, sum_ptr, weight_ptr, bias_ptr, out_
 
 @triton.jit
 def of_channels(values_ptr, channel, next, crosses):
-    """values[channel] for a row of elements each, values[next] of those that lie in the next one."""
-    here, there = tl.load(values_ptr + channel).to(tl.float32), tl.load(values_ptr + next).to(tl.float32)
-    return tl.where(crosses, there[:, None], here[:, None])
+    """values[channel] for a row of elements each, values[next] of those that lie in the next one; crosses None: none does."""
+    here = tl.load(values_ptr + channel).to(tl.float32)[:, None]
+    if crosses is None:
+        return here
+    else:
+        there = tl.load(values_ptr + next).to(tl.float32)
+        return tl.where(crosses, there[:, None], here)
 
 
 @triton.jit
 def normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, mask, channels, spatial, eps,
-                  ACTIVATION: tl.constexpr, BLOCK: tl.constexpr):
-    """BLOCK elements from `first` on, eight of them a row: these lie in two channels at most."""
+                  ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, CROSSES: tl.constexpr):
+    """BLOCK elements from `first` on, eight of them a row: these lie in two channels at most, without CROSSES in one."""
     each = tl.arange(0, BLOCK // 8) * 8
     place = (first % spatial).to(tl.int32) + each
     channel = ((first // spatial % channels).to(tl.int32) + place // spatial) % channels
     next = tl.where(channel + 1 == channels, 0, channel + 1)
-    crosses = (place % spatial)[:, None] + tl.arange(0, 8)[None, :] >= spatial
+    crosses = None
+    if CROSSES:
+        crosses = (place % spatial)[:, None] + tl.arange(0, 8)[None, :] >= spatial
     at = first + (each[:, None] + tl.arange(0, 8)[None, :])
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     variance = of_channels(variance_ptr, channel, next, crosses)
@@ -235,20 +241,27 @@ def normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, 
 
 
 @triton.autotune(configs=configs(), key=["spatial"], prune_configs_by={"early_config_prune": fitting_channels})
-@triton.heuristics({"RUNS": without_gaps})
+@triton.heuristics({
+    "RUNS": without_gaps,
+    "CROSSES": lambda args: args["spatial"] % 8 != 0,
+    "WIDE": lambda args: args["batch"] * args["channels"] * args["spatial"] > 2**31 - 2**16,
+})
 @triton.jit
 def batch_norm(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
-               batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, RUNS: tl.constexpr):
+               batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, RUNS: tl.constexpr,
+               CROSSES: tl.constexpr, WIDE: tl.constexpr):
     if RUNS:
-        first = tl.program_id(0).to(tl.int64) * BLOCK
-        left = batch.to(tl.int64) * channels * spatial - first
+        # Divisions of 64 bits take longer than all else that a program does ahead of its loads.
+        integer: tl.constexpr = tl.int64 if WIDE else tl.int32
+        first = tl.program_id(0).to(integer) * BLOCK
+        left = batch.to(integer) * channels * spatial - first
         if left >= BLOCK:
             normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, None, channels, spatial, eps,
-                          ACTIVATION, BLOCK)
+                          ACTIVATION, BLOCK, CROSSES)
         else:
             inside = tl.reshape(tl.arange(0, BLOCK), [BLOCK // 8, 8]) < left
             normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, inside, channels, spatial, eps,
-                          ACTIVATION, BLOCK)
+                          ACTIVATION, BLOCK, CROSSES)
     else:
         pieces = tl.cdiv(spatial, BLOCK)
         row = tl.program_id(0) // pieces
