@@ -53,7 +53,7 @@ void embedding_backward(Device& device, Matrix<Out> dtable, Matrix<T> dout, Vect
   run<EntryId::embedding_backward>(device, stream, dtable, dout, index, accumulate);
 }
 
-/// table[index[t]] += x[t], in any order. Indices outside of the table are left out. Up to 2^23 elements of x are added
+/// table[index[t]] += x[t], in any order. Indices outside of the table are left out. Up to 2^24 elements of x are added
 /// by atomics of the table's type; more are sorted by index, as in embedding_backward, and added up in fp32.
 template <Floating Out, Floating T, std::signed_integral Index>
 void index_add(Device& device, Matrix<Out> table, Matrix<T> x, Vector<Index> index, StreamHandle stream = nullptr) {

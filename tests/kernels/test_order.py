@@ -156,7 +156,7 @@ class Order(Case):
             np.testing.assert_array_equal(results[1], results[2])
 
     def test_index_add_of_many_elements(self):
-        rows, cols = 2100, 4000
+        rows, cols = 4200, 4000
         x, start, index = normal((rows, cols), "bf16"), normal((7, cols)), random.integers(-1, 8, rows)
         exact = start.exact.copy()
         np.add.at(exact, index[(index >= 0) & (index < 7)], x.exact[(index >= 0) & (index < 7)])
