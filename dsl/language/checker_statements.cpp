@@ -193,15 +193,22 @@ std::string Checker::message_text(const Expr* e) {
 
 void Checker::check_assert(const Stmt& s) {
   Val condition = eval(*s.value);
-  if (condition.is_value() && !unknown_) {
+  if (unknown_ || condition.is_poison()) return;
+  if (condition.is_constant() && !dsl::truth(condition)) {
+    if (host_) {
+      error(s.loc, "the assertion fails" + message_text(s.message.get()));
+      return;
+    }
+    diags_.warning(s.loc, "the assertion fails in every launch" + message_text(s.message.get()))
+        .with_hint("as in Triton it is tested with debug=True alone; tl.static_assert is an error at once");
+    condition = false;
+  }
+  if (!condition.is_constant() || !dsl::truth(condition)) {
     std::string message = message_text(s.message.get());
     if (message.starts_with(": ")) message.erase(0, 2);
     sema_.at(s.loc);
     dsl::call_function(sema_, *dsl::find_function("device_assert"), {condition, std::move(message)}, {});
-    return;
   }
-  if (!condition.is_constant() || dsl::truth(condition) || unknown_) return;
-  error(s.loc, "the assertion fails" + message_text(s.message.get()));
 }
 
 void Checker::check_raise(const Stmt& s) {

@@ -35,6 +35,11 @@ bool check_stages(Sema& s, Range& range) {
   const Placed given = *range.num_stages;
   const auto* stages = given.value.get_if<Int>();
   if (stages && ir::option::num_stages.allows(stages->clamped())) return true;
+  if (const int64_t most = ir::option::num_stages.high; stages && stages->clamped() > most) {
+    s.diags.warning(given.loc, fmt::format("num_stages is {}: the loop runs with {} at most", stages->clamped(), most));
+    range.num_stages->value = Int(most);
+    return true;
+  }
   range.num_stages.reset();
   if (given.value.is<None>() || given.value.is_poison()) return true;
   s.at(given.loc);

@@ -133,7 +133,8 @@ counts is decided by the conditions; an `except` is taken never to run.
 is carried out with the option `debug`, or with `TEGULA_DEBUG` or `TRITON_DEBUG` in the environment, and does nothing
 otherwise, as in Triton. On a GPU a failed assert ends its program, and the next launch of the kernel or the next call that
 waits for the device is a `DeviceError` with the message; the device stays usable, and other programs go on. On the emulator it
-ends the launch.
+ends the launch. An `assert` that is false for compile-time values is a warning, and is carried out as one of values is;
+`tl.static_assert` is an error.
 
 ## Order in memory
 

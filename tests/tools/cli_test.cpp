@@ -438,6 +438,25 @@ TEST_F(Command, CompileTakesTheFirstConfiguration) {
   EXPECT_HAS(r.err, "double: BLOCK=64 EVEN=False ");  // any integer
 }
 
+// What Triton takes without a word, with one.
+TEST_F(Command, WarningsOfAssertionsAndStages) {
+  write("lax.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x, B: tl.constexpr):\n"
+        "    assert B == 2, f'B is {B}'\n"
+        "    for i in tl.range(0, 1, num_stages=64):\n        tl.store(x, 1.0)\n");
+  Result r = tegula("run lax.py --zeros x=f32[1] --constexpr B=1");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.err, "tegula: warning: lax.py:5:5: the assertion fails in every launch: B is 1\n");
+  EXPECT_HAS(r.err, "lax.py:6:29: num_stages is 64: the loop runs with 32 at most\n");
+  r = tegula("run lax.py --zeros x=f32[1] --constexpr B=2");
+  EXPECT_EQ(r.err.find("assertion"), r.err.npos) << r.err;
+  setenv("TEGULA_DEBUG", "1", 1);
+  r = tegula("run lax.py --zeros x=f32[1] --constexpr B=1");
+  unsetenv("TEGULA_DEBUG");
+  EXPECT_NE(r.status, 0);
+  EXPECT_HAS(r.err, "B is 1");
+}
+
 TEST_F(Command, WarningsOfKernelsThatCompile) {
   write("noisy.py",
         "import triton\nimport triton.language as tl\n@triton.jit\ndef fill(x):\n"

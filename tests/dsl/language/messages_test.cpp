@@ -185,7 +185,7 @@ TEST(FString, OfCompileTimeValues) {
   EXPECT_EQ(text("f'{B:>4}|{B:#06x}|{2.5:.3f}|{0.25:.0%}|{B!r}|{\"a\"!r:>5}'"), "   4|0x0004|2.500|25%|4|  'a'");
   EXPECT_EQ(text("'{B}' f\"{x.dtype}\\t|\" rf'{B}\\t'"), "{B}pointer<fp32>\t|4\\t");
   EXPECT_EQ(text("f\"\"\"{(B, 1.0, 'a')}\"\"\""), "(4, 1.0, 'a')");
-  EXPECT_EQ(error_of("    assert B == 5, f'B is {B}'\n"), "the assertion fails: B is 4");
+  EXPECT_EQ(error_of("    tl.static_assert(B == 5, f'B is {B}')\n").substr(0, 29), "static_assert failed: B is 4");
   EXPECT_EQ(error_of("    if B == 4:\n        raise ValueError(f'B is {B}')\n").substr(0, 33),
             "this 'raise' is reached: B is 4 (");
 }

@@ -13,7 +13,7 @@ def k(x, n, B: tl.constexpr):
     f: tl.constexpr = n  # as in Triton
     tl.static_assert(B == 5, "B is five")  # error: static_assert failed: B is five
     tl.static_assert(n > 0)  # error: static_assert needs a compile-time condition
-    assert B == 5, "five"  # error: the assertion fails: five
+    assert B == 5, "five"  # error: the assertion fails in every launch: five
     *p, *q = (1, 2)  # error: more than one starred name in an assignment
     missing += 1  # error: unknown name 'missing'
     g = lambda q: q
