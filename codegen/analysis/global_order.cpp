@@ -20,11 +20,11 @@ std::optional<Access> access_of(const Op& op) {
     case Opcode::Load:
     case Opcode::AsyncCopy:
     case Opcode::BulkCopy:
-      return Access{op.operand(0)};
+      return Access{.pointers = op.operand(0)};
     case Opcode::Store:
-      return Access{op.operand(0), true};
+      return Access{.pointers = op.operand(0), .writes = true};
     case Opcode::AtomicRmw:
-      return Access{op.operand(0), true, true};
+      return Access{.pointers = op.operand(0), .writes = true, .atomic = true};
     default:
       return std::nullopt;
   }
@@ -47,11 +47,23 @@ bool is_in(const Op& loop, const Value* value) {
   return false;
 }
 
+void remember(const Access& access, GlobalAccesses::Accesses& all) {
+  int known = 0;
+  for (auto it = all.lower_bound({.group = access.group, .earlier = access.earlier});
+       it != all.end() && it->group == access.group && it->earlier == access.earlier; ++it)
+    if (++known == 2 || *it == access) return;
+  all.insert(access);
+}
+
+void remember(const GlobalAccesses::Accesses& some, GlobalAccesses::Accesses& all) {
+  for (const Access& access : some) remember(access, all);
+}
+
 }  // namespace
 
 void unite(GlobalAccesses& into, const GlobalAccesses& other) {
-  into.since_barrier.insert(other.since_barrier.begin(), other.since_barrier.end());
-  into.copying.insert(other.copying.begin(), other.copying.end());
+  remember(other.since_barrier, into.since_barrier);
+  remember(other.copying, into.copying);
 }
 
 // Several threads have the same element: all of them load it, one stores it.
@@ -111,11 +123,25 @@ bool GlobalOrder::needs_barrier(const Op& op, const GlobalAccesses& before) {
 }
 
 void GlobalOrder::add(const Op& op, GlobalAccesses& accesses) {
-  if (op.opcode == Opcode::AsyncWait) accesses.since_barrier.insert(accesses.copying.begin(), accesses.copying.end());
-  const std::optional<Access> access = access_of(op);
+  if (op.opcode == Opcode::AsyncWait) remember(accesses.copying, accesses.since_barrier);
+  std::optional<Access> access = access_of(op);
   if (!access) return;
-  accesses.since_barrier.insert(*access);
-  if (op.opcode != Opcode::Load && !access->writes) accesses.copying.insert(*access);
+  access->group = group_of(op, *access);
+  remember(*access, accesses.since_barrier);
+  if (op.opcode != Opcode::Load && !access->writes) remember(*access, accesses.copying);
+}
+
+int GlobalOrder::group_of(const Op& op, const Access& access) {
+  const Op* innermost = nullptr;
+  std::vector<bool> varying;
+  for (const Op* around = op.parent->parent; around; around = around->parent->parent) {
+    if (around->opcode != Opcode::For && around->opcode != Opcode::While) continue;
+    if (!innermost) innermost = around;
+    varying.push_back(varies(*around, access.pointers));
+  }
+  Group group{base_of(access.pointers),      access.writes, access.atomic,     access.pointers->type.is_tile(),
+              is_scattered(access.pointers), innermost,     std::move(varying)};
+  return groups_.try_emplace(std::move(group), int(groups_.size())).first->second;
 }
 
 // Whether the value may be another one in each iteration; what follows from values around the loop alone is not.
@@ -131,10 +157,10 @@ bool GlobalOrder::varies(const Op& loop, const Value* value) {
 
 void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
   for (auto* all : {&accesses.since_barrier, &accesses.copying}) {
-    std::set<Access> next;
+    GlobalAccesses::Accesses next;
     for (Access access : *all) {
       access.earlier |= varies(loop, access.pointers);
-      next.insert(access);
+      remember(access, next);
     }
     *all = std::move(next);
   }

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "codegen/ir/ir.h"
 
@@ -20,13 +21,16 @@ namespace tegula {
 /// What threads have done in global memory since all of them met.
 struct GlobalAccesses {
   struct Access {
+    int group = 0;         ///< of accesses that differ in their pointers alone
+    bool earlier = false;  ///< in an iteration before, where the pointers were others
     const ir::Value* pointers = nullptr;
     bool writes = false, atomic = false;
-    bool earlier = false;  ///< in an iteration before, where the pointers were others
     auto operator<=>(const Access&) const = default;
   };
-  std::set<Access> since_barrier;
-  std::set<Access> copying;  ///< by copies that run beside the program: waits say when they have read
+  /// Two of a group, which say as much as all: an access that conflicts with any of it conflicts with one of them.
+  using Accesses = std::set<Access>;
+  Accesses since_barrier;
+  Accesses copying;  ///< by copies that run beside the program: waits say when they have read
 
   bool operator==(const GlobalAccesses&) const = default;
 };
@@ -53,11 +57,16 @@ class GlobalOrder {
   bool is_replicated(const ir::Type& type) const;
   bool varies(const ir::Op& loop, const ir::Value* value);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
+  int group_of(const ir::Op& op, const GlobalAccesses::Access& access);
 
   const int64_t blocks_;
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
   std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
+  /// By what tells accesses apart: base, whether they write, atomically, tiles, at addresses from memory; the innermost
+  /// loop, and in which of the loops around the pointers vary.
+  using Group = std::tuple<const ir::Value*, bool, bool, bool, bool, const ir::Op*, std::vector<bool>>;
+  std::map<Group, int> groups_;
 };
 
 }  // namespace tegula

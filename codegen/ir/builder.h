@@ -14,6 +14,10 @@ class Builder {
   void set_end(Block* block) { block_ = block, at_ = block->ops.end(); }
   void set_before(Op* op);
   void set_after(Op* op);
+  /// As set_before of the op that `at` names in the block, without a search for it.
+  void set_at(Block* block, std::list<std::unique_ptr<Op>>::iterator at) {
+    block_ = block, at_ = at, loc_ = (*at)->loc;
+  }
   void set_loc(Loc loc) { loc_ = loc; }
   Loc loc() const { return loc_; }
   Block* block() const { return block_; }

@@ -8,25 +8,29 @@ namespace tegula {
 
 namespace {
 
+void insert(ir::Block& block, const SharedHazards& hazards, bool& last) {
+  for (auto it = block.ops.begin(); it != block.ops.end(); ++it) {
+    ir::Op* op = it->get();
+    for (auto& region : op->regions) insert(*region, hazards, last);
+    auto needed = hazards.barrier_before.find(op);
+    if (needed == hazards.barrier_before.end()) continue;
+    ir::Builder builder;
+    builder.set_at(&block, it);
+    ir::Attrs attrs;
+    if (needed->second) attrs[ir::attr::async_proxy] = true;
+    if (hazards.whole_program.contains(op)) attrs[ir::attr::whole_program] = true;
+    builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
+    last &= op->regions.empty() || !block.parent;
+  }
+}
+
 // Inserts what the function lacks. False where that may change what precedes an op: a barrier ahead of a loop lets
 // those inside come at another place, so that a loop around it ends with other accesses than it was searched with.
 bool insert(ir::Func& func) {
   const SharedHazards hazards = find_shared_hazards(func, plan_shared(func));
   TEGULA_CHECK(hazards.errors.empty(), "{}: {}", hazards.errors[0].first->info().text, hazards.errors[0].second);
-  std::vector<ir::Op*> ops;
-  ir::walk(func.body, [&](ir::Op& op) {
-    if (hazards.barrier_before.contains(&op)) ops.push_back(&op);
-  });
   bool last = true;
-  for (ir::Op* op : ops) {
-    ir::Builder builder;
-    builder.set_before(op);
-    ir::Attrs attrs;
-    if (hazards.barrier_before.at(op)) attrs[ir::attr::async_proxy] = true;
-    if (hazards.whole_program.contains(op)) attrs[ir::attr::whole_program] = true;
-    builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
-    last &= op->regions.empty() || !op->parent->parent;
-  }
+  insert(func.body, hazards, last);
   return last;
 }
 

@@ -66,6 +66,41 @@ TEST(SharedHazards, WhatAThreadStoresForItselfItReadsWithoutABarrier) {
             (Texts{"thread_store", "shared_store"}));
 }
 
+// However many accesses an array has, the next one is compared with two of each kind.
+TEST(SharedHazards, AccessesOfAnArrayAtManyAddresses) {
+  EXPECT_EQ(hazards(R"(
+  %10 = addptr %1, %6 : ptr<f16>
+  %11 = addptr %1, %7 : ptr<f16>
+  %12 = addptr %1, %0 : ptr<f16>
+  %13 = load %1 : f16
+  %14 = load %10 : f16
+  %15 = load %11 : f16
+  %16 = load %12 : f16
+  store %11, %13
+  store %10, %13
+  store %12, %13
+  %17 = load %1 : f16
+  %18 = load %12 : f16
+  store %1, %13
+)"),
+            (Texts{"store", "load", "store"}));
+  EXPECT_EQ(hazards(R"(
+  %10 = addptr %1, %6 : ptr<f16>
+  for %5, %0, %6 { ^(%20: i32):
+    %21 = addptr %10, %20 : ptr<f16>
+    %22 = load %21 : f16
+    %23 = load %1 : f16
+    %24 = load %10 : f16
+    %25 = addptr %21, %7 : ptr<f16>
+    %26 = load %25 : f16
+    yield
+  }
+  %27 = load %1 : f16
+  store %10, %27
+)"),
+            (Texts{"store"}));
+}
+
 TEST(SharedHazards, ACopyIsWaitedForAndThenOrdered) {
   EXPECT_EQ(hazards(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
