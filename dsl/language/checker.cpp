@@ -40,7 +40,10 @@ Val Checker::error(Loc loc, std::string message, std::string hint) {
 Val Checker::with_note(Loc loc, const std::string& message, const std::function<Val()>& body) {
   size_t before = diags_.size();
   Val result = body();
-  for (size_t i = before; i < diags_.size(); ++i) notes_[i].push_back({loc, message});
+  for (size_t i = before; i < diags_.size(); ++i) {
+    std::vector<Note>& notes = notes_[i];  // one note for the same call over and over, of a function that calls itself
+    if (notes.empty() || notes.back().loc != loc || notes.back().message != message) notes.push_back({loc, message});
+  }
   return result;
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 using Kind = FunctionRef::Kind;
 
+constexpr int kMaxRecursion = 32;
+
 double as_double(const Val& v) {
   if (v.is<bool>()) return v.as<bool>();
   return v.is<double>() ? v.as<double>() : v.as<dsl::Int>().to_double();
@@ -248,14 +250,33 @@ Val Checker::call_jit(const FunctionRef& f, std::vector<Argument> args, Loc loc)
                  [&] { return check_text(function, loc) ? inline_jit(function, std::move(args), loc) : Val(); });
 }
 
+// A call with the types and constants of one that it is part of would be inlined without end.
+bool Checker::check_recursion(const Frame& call, Loc loc) {
+  auto same = [](const Val& a, const Val& b) { return dsl::describe(a) == dsl::describe(b); };
+  int depth = 0;
+  for (const Frame* f = call.parent; f; f = f->parent) {
+    if (f->function != call.function) continue;
+    if (std::equal(f->arguments.begin(), f->arguments.end(), call.arguments.begin(), call.arguments.end(), same)) {
+      if (!unknown_)
+        error(loc, fmt::format("function '{}' calls itself with arguments of the same types", call.function->name),
+              "functions are inlined into the kernel: write a loop");
+      return false;
+    }
+    if (++depth < kMaxRecursion) continue;
+    error(loc, fmt::format("function '{}' calls itself more than {} deep", call.function->name, kMaxRecursion),
+          "a condition that is known at compile time must end it");
+    skip_the_rest();
+    return false;
+  }
+  return true;
+}
+
 Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first) {
-  for (const Frame* f = frame_; f; f = f->parent)
-    if (f->function == &function)
-      return error(loc, fmt::format("function '{}' calls itself", function.name),
-                   "functions are inlined into the kernel: write a loop");
   Frame frame, *caller = frame_;
   frame.function = &function;
   frame.parent = caller;
+  for (const Argument& a : args) frame.arguments.push_back(a.value);
+  if (!check_recursion(frame, loc)) return Val();
   if (!bind_arguments(function, args, loc, frame.scope)) return Val();
   for (const auto& [name, binding] : frame.scope)
     if (binding.value.is_poison()) return Val();
@@ -458,7 +479,9 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   if (name.starts_with("tl.")) return call_language(name.substr(3), x, loc);
   if (name == "len") {
     if (const auto* tuple = x.get_if<dsl::TupleVal>()) return dsl::Int(tuple->items->size());
-    return error(args[0].loc, fmt::format("len takes a tuple, found {}", dsl::describe(x)),
+    if (const auto* text = x.get_if<std::string>())  // of UTF-8 the bytes that begin a character
+      return dsl::Int(std::count_if(text->begin(), text->end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    return error(args[0].loc, fmt::format("len takes a tuple or a string, found {}", dsl::describe(x)),
                  "the extent of a tile is x.shape[axis]");
   }
   if (name == "abs") {

@@ -68,6 +68,7 @@ struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
   Scope scope;
+  std::vector<Val> arguments;           ///< of a jit function, as the call gives them
   std::vector<LoopContext> loops;       ///< the innermost last
   bool is_kernel = false;               ///< returns nothing
   std::optional<ResultForm> ruled_out;  ///< see Checker::note_ruled_out
@@ -259,6 +260,8 @@ class Checker {
   Val call_jit(const FunctionRef& function, std::vector<Argument> args, Loc loc);
   /// `first`, if not null, receives what the first parameter stands for in the end.
   Val inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first = nullptr);
+  /// Whether a call of a function that calls itself ends at compile time, as far as can be told here; else reports it.
+  bool check_recursion(const Frame& call, Loc loc);
   bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);
   Val default_value(const Param& param);
   /// isinstance, getattr, hasattr and type, which look at their arguments' expressions. Nothing for other functions.
@@ -343,6 +346,8 @@ class Checker {
   /// What the sides of a branch return: where one returns nothing, nobody reads it.
   void complete_results(Join& join, Val& a, Val& b);
   bool count_step(Loc loc);
+  /// No further statement is looked at: what would be found has been reported.
+  void skip_the_rest();
 
   // ---- Host code (only where host_ is set)
   enum class Flow { Next, Break, Continue, Return };

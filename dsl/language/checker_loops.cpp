@@ -88,6 +88,8 @@ bool Checker::count_step(Loc loc) {
   return false;
 }
 
+void Checker::skip_the_rest() { steps_ = kMaxSteps; }
+
 // With `unstable`, branches that compile-time conditions rule out are left out; the conditions may not depend on the
 // names in it. Names annotated tl.constexpr are taken only if asked for.
 void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,

@@ -117,6 +117,9 @@ both branches of a run-time `if`, or in a loop, keeps one type. `x: tl.constexpr
 value is one. Behind a `for` loop its variable has the value of the last iteration; without any, the one that it had, or the
 lower bound.
 
+A `@triton.jit` function may call itself, at most 32 deep, with other types or constants each time, until a condition that is
+known at compile time ends it.
+
 A `for` loop that may be left by `break` or `return` at run time is a `while` loop, which is not pipelined. A `return` of
 values from a loop is checked twice. A `with` of `tl.async_task(...)` or its kin is a hint, and runs its block.
 

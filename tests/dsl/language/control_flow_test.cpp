@@ -74,8 +74,9 @@ OLD = version.parse("3.6") != version.parse("3.6.0.0") or (3, 4) > (3, 4, 0) or 
     tl.static_assert("  a b ".strip() == "a b" and "xaxx".rstrip("x") == "xa" and "aXbX".replace("X", "--") == "a--b--")
     tl.static_assert("{{{}}} {!r} {1}".format(1, "a") == "{1} 'a' a" and "a,,b".split(",")[1] == "")
     tl.store(out, n)
+    tl.store(out + 1, len("aüb") * 10 + len(""))
 )";
-  EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
+  EXPECT_EQ(run(body, 2, 5, helpers), (Ints{5, 30}));
 }
 
 // ---- Jumps
@@ -328,6 +329,42 @@ def bound(n, LIMIT: tl.constexpr):
     tl.store(out + 4 + x * 0, x)
 )";
   EXPECT_EQ(run(body, 5, 5, functions), (Ints{21, 22, 10, 6, 5}));
+}
+
+// Inlined call by call, until the extents or constants that change with each call end it.
+TEST(ControlFlow, FunctionsThatCallThemselves) {
+  const std::string functions = R"(
+@triton.jit
+def total(x):
+    if x.shape[0] == 1:
+        return x
+    else:
+        even, odd = x.reshape((x.shape[0] // 2, 2)).split()
+        return total(even) + 3 * total(odd)
+@triton.jit
+def power(x, N: tl.constexpr):
+    if N == 0:
+        return 1
+    half = power(x, N // 2)
+    return half * half * x if N % 2 else half * half
+@triton.jit
+def last(xs):
+    return last(xs[1:]) if len(xs) > 1 else xs[0]
+@triton.jit
+def even(N: tl.constexpr):
+    return True if N == 0 else odd(N - 1)
+@triton.jit
+def odd(N: tl.constexpr):
+    return False if N == 0 else even(N - 1)
+)";
+  const std::string body = R"(
+    tl.store(out + tl.arange(0, 1), total(tl.arange(0, 4)))
+    tl.store(out + 1, power(n, 5))
+    tl.store(out + 2, last((1, n, 7)))
+    tl.store(out + 3, even(6))
+    tl.store(out + 4, odd(6))
+)";
+  EXPECT_EQ(run(body, 5, 3, functions), (Ints{0 + 3 * 1 + 3 * 2 + 9 * 3, 243, 7, 1, 0}));
 }
 
 TEST(ControlFlow, Reflection) {

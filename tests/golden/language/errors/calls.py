@@ -9,7 +9,7 @@ def h(a, b, W: tl.constexpr = 4):
 
 @triton.jit
 def loop(a):
-    return loop(a)  # error: function 'loop' calls itself (functions are inlined into the kernel: write a loop) [in the call from calls.py:
+    return loop(a)  # error: function 'loop' calls itself with arguments of the same types (functions are inlined into the kernel: write a loop) [in the call from calls.py:
 
 
 @triton.jit
@@ -29,7 +29,7 @@ def k(x, n):
     g = mixed(n)
     h[(1,)](x)  # error: 'h' cannot be launched from a kernel (call it: h(...))
     i = float("many")  # error: float() cannot read the string 'many'
-    j = len(n)  # error: len takes a tuple, found int32
+    j = len(n)  # error: len takes a tuple or a string, found int32
     print(n, **x)  # error: '**' takes a dict, found pointer to float32
 
 
