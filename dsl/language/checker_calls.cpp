@@ -79,8 +79,11 @@ Val Checker::eval_call(const Expr& e) {
   Val target;
   if (callee.kind == Expr::Kind::Attribute) {
     Val base = eval_base(*callee.children[0]);
+    const auto* tuple = base.get_if<dsl::TupleVal>();
     if (const auto* f = base.get_if<FunctionRef>(); f && f->kind == Kind::Module) {
       target = module_member(*f, callee, true);
+    } else if (const Val* field = tuple ? tuple->field(callee.text) : nullptr) {
+      target = *field;
     } else {
       object = base;
     }

@@ -12,15 +12,15 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 
 from .counts import count_kernel, count_refusal, count_seconds
-from .texts import text_of
+from .texts import replaced, text_of
 
 REFUSALS = (tegula.CompileError, tegula.LaunchError, tegula.InternalError, TypeError, ValueError)
 run_by_triton = JITFunction.run
 
 
 def kernel_of(function, functions=None):
-    """Tegula's kernel of a function of Triton's, autotuned or not. `functions`: the values of constexpr parameters that
-    are functions themselves. Raises tegula.CompileError."""
+    """Tegula's kernel of a function of Triton's, autotuned or not. `functions`: see text_of(). Raises
+    tegula.CompileError."""
     return kernel_and_constants(function, functions)[0]
 
 
@@ -43,8 +43,31 @@ def as_argument(x):
     return x
 
 
-def is_function(x):
-    return isinstance(x, (JITCallable, Autotuner, Heuristics))
+def like(tuple_, items):
+    """A tuple or a named one with other items."""
+    return tuple_._make(items) if hasattr(tuple_, "_fields") else tuple(items)
+
+
+def functions_in(x):
+    """The function or the functions in a tuple, where None stands for what is none; None if there are no functions."""
+    if isinstance(x, tuple):
+        items = like(x, map(functions_in, x))
+        return items if any(item is not None for item in items) else None
+    if isinstance(x, tl.constexpr):
+        return functions_in(x.value)
+    return x if isinstance(x, (JITCallable, Autotuner, Heuristics)) else None
+
+
+def identity(functions):
+    """What tells one result of functions_in() from another."""
+    return (type(functions), *map(identity, functions)) if isinstance(functions, tuple) else id(functions)
+
+
+def without(functions, x):
+    """An argument without the functions in it, which the text holds."""
+    if isinstance(functions, tuple):
+        return like(functions, map(without, functions, x.value if isinstance(x, tl.constexpr) else x))
+    return as_argument(x) if functions is None else None
 
 
 class Replacement:
@@ -100,8 +123,10 @@ class Replacement:
         if form is not None and form in self._refused:
             return self._launch_by_triton(None, grid, args, kwargs)
         try:
-            if any(map(is_function, args)) or any(map(is_function, kwargs.values())):
-                self._launch_with_functions(grid, args, kwargs)
+            given = {**dict(zip(self.function.arg_names, args)), **kwargs}
+            functions = {name: found for name, x in given.items() if (found := functions_in(x)) is not None}
+            if functions:
+                self._launch_with_functions(grid, given, functions)
             else:
                 Kernel._launch(self.kernel, grid, tuple(map(as_argument, args)),
                                {name: as_argument(x) for name, x in kwargs.items()})
@@ -109,15 +134,12 @@ class Replacement:
             self._refused.add(self._form(args, kwargs))
             self._launch_by_triton(str(why), grid, args, kwargs)
 
-    def _launch_with_functions(self, grid, args, kwargs):
+    def _launch_with_functions(self, grid, given, functions):
         """Functions among the arguments become part of the text."""
-        given = {**dict(zip(self.function.arg_names, args)), **kwargs}
-        functions = {name: x for name, x in given.items() if is_function(x)}
-        key = tuple((name, id(x)) for name, x in functions.items())
+        key = tuple((name, identity(x)) for name, x in functions.items())
         if key not in self._with_functions:  # which keeps the functions alive
             self._with_functions[key] = kernel_of(self.function, functions), functions
-        values = {name: as_argument(x) for name, x in given.items() if name not in functions}
-        values.update((name + "_unused", None) for name in functions)
+        values = {replaced(name) if name in functions else name: without(functions.get(name), x) for name, x in given.items()}
         Kernel._launch(self._with_functions[key][0], grid, (), values)
 
     def _launch_by_triton(self, why, grid, args, kwargs):

@@ -195,8 +195,15 @@ class Text:
             module = "triton.language.math"
         return self._import(wanted, value, module, name)
 
+    def _tuple_of(self, value, given):
+        """An expression for a tuple of functions and of None, which stands for the item of `given` at its place."""
+        if not isinstance(value, tuple):
+            return given if value is None else self.add(unwrapped(value).__name__, value)
+        items = "".join(self._tuple_of(item, f"{given}[{i}]") + ", " for i, item in enumerate(value))
+        return (self._class(type(value).__name__, type(value)) if hasattr(value, "_fields") else "") + f"({items})"
+
     def add_function(self, function, wanted=None, functions=None):
-        """Defines a function and all that it needs; its name. `functions`: parameters that stand for functions."""
+        """Defines a function and all that it needs; its name. `functions`: see text_of()."""
         own = re.search(r"def\s+(\w+)", function.src).group(1)
         given, is_new = self._name_for(wanted or own, function)
         if not is_new:
@@ -209,9 +216,14 @@ class Text:
             self._note_constant(function, names, value)
             if found and found != ".".join(names):
                 renames[".".join(names)] = found
+        first = []  # statements
         for name, value in (functions or {}).items():
-            renames[name] = self.add(name, value)
-        source = renamed(function.src, tree, renames, set(functions or ()))
+            if isinstance(value, tuple):
+                is_constexpr = any(p.name == name and p.is_constexpr for p in function.params)
+                first.append(f"{name}{': tl.constexpr' * is_constexpr} = {self._tuple_of(value, replaced(name))}")
+            else:
+                renames[name] = self.add(name, value)
+        source = renamed(function.src, tree, renames, set(functions or ()), first)
         self.definitions.append(decorator_of(function) + "\n" + source)
         return given
 
@@ -276,20 +288,31 @@ def decorator_of(function):
     return "@triton.jit" + (f"({', '.join(options)})" if options else "")
 
 
-def renamed(source, tree, renames, functions):
-    """The source with other names for what `renames` says; parameters among `functions` are kept, unused."""
+def replaced(parameter):
+    """The name under which a kernel takes a parameter whose own name stands for something else."""
+    return parameter + "_given"
+
+
+def renamed(source, tree, renames, parameters, first):
+    """The source with other names for what `renames` says, `parameters` taken under other names, and the statements `first`
+    ahead of its own."""
     lines = source.split("\n")
     places = []
+    if first:
+        line, column = tree.body[0].lineno, tree.body[0].col_offset
+        follows_def = lines[line - 1].encode()[:column].strip()
+        end = "; " if follows_def else "\n" + " " * column
+        places.append((line, column, line, column, "".join(statement + end for statement in first)))
     for node in ast.walk(tree):
         names = dotted(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
         if names and ".".join(names) in renames:
             places.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, renames[".".join(names)]))
-        elif isinstance(node, ast.arg) and node.arg in functions:
+        elif isinstance(node, ast.arg) and node.arg in parameters:
             places.append((node.lineno, node.col_offset, node.lineno, node.col_offset + len(node.arg.encode()),
-                           node.arg + "_unused"))
+                           replaced(node.arg)))
     taken = None  # the place behind; of a dotted name and its first part the former counts
     for line, begin, last, end, text in sorted(set(places), key=lambda p: (-p[0], -p[1], -p[3])):
-        if line != last or (line, begin) == taken:
+        if line != last or ((line, begin) == taken and end > begin):
             continue
         taken = line, begin
         encoded = lines[line - 1].encode()
@@ -301,7 +324,7 @@ def renamed(source, tree, renames, functions):
 
 def text_of(function, functions=None):
     """(text, name, constants) of a kernel with all that it needs; constants are (dictionary of a module, name, value).
-    `functions`: values of constexpr parameters that are functions."""
+    `functions`: values of parameters that are functions, or tuples of functions and of None for other items."""
     text = Text()
     name = text.add_function(unwrapped(function), functions=functions)
     return str(text), name, tuple(text.constants.values())

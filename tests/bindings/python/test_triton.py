@@ -97,6 +97,16 @@ class Launches(unittest.TestCase):
             kernels.activated[(1, )](self.out, self.x, 50, function, 64)
             self.check(expected)
 
+    def test_functions_in_tuples(self):
+        squared, scaled = kernels.squared, triton_helpers.scaled
+        for each, expected in (((squared, scaled), 3 * self.x**2), ((scaled, squared), 9 * self.x**2), ((), self.x)):
+            for divisor in (2, 4.0):
+                last = kernels.Closure(kernels.divided, (divisor, ))
+                kernels.applied[(1, )](self.out, self.x, 50, last, EACH=each, BLOCK=64)
+                self.check(expected / divisor)
+        kernels.called_first[(1, )](self.out, 5, kernels.store, (squared, 1))
+        self.check(torch.tensor([26.0] + 49 * [0]))
+
     def test_host_functions_as_constants(self):
         x = (self.x * 1000).to(torch.float16)
         for wide in (False, True):

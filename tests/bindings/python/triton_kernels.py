@@ -61,6 +61,35 @@ def squared(x):
     return x * x
 
 
+class Closure(NamedTuple):
+    function: tl.constexpr
+    captured: tuple
+
+
+@triton.jit
+def divided(x, by):
+    return x / by
+
+
+@triton.jit
+def applied(out, x, n, last, EACH: tl.constexpr, BLOCK: tl.constexpr):
+    """Functions in tuples."""
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    for k in tl.static_range(len(EACH)):
+        v = EACH[k](v)
+    tl.store(out + i, last.function(v, *last.captured), mask=i < n)
+
+
+@triton.jit
+def called_first(out, n, F: tl.constexpr, G: tl.constexpr): F(out, G[0](n) + G[1])
+
+
+@triton.jit
+def store(p, value):
+    tl.store(p, value)
+
+
 @triton.jit
 def of_descriptor(out, x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)

@@ -367,6 +367,23 @@ def odd(N: tl.constexpr):
   EXPECT_EQ(run(body, 5, 3, functions), (Ints{0 + 3 * 1 + 3 * 2 + 9 * 3, 243, 7, 1, 0}));
 }
 
+TEST(ControlFlow, FieldsThatAreFunctions) {
+  const std::string definitions = R"(
+from typing import NamedTuple
+class Closure(NamedTuple):
+    function: tl.constexpr
+    captured: tuple
+@triton.jit
+def add(x, a, b):
+    return x + 10 * a + b
+)";
+  const std::string body = R"(
+    f = Closure(add, (n, 2))
+    tl.store(out, f.function(1, *f.captured))
+)";
+  EXPECT_EQ(run(body, 1, 3, definitions), (Ints{33}));
+}
+
 TEST(ControlFlow, Reflection) {
   const std::string body = R"(
     tl.store(out, 1 if isinstance(n, tl.tensor) else 0)
