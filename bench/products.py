@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The library's product of matrices, as a program calls it: tegula.kernels.gemm, tuned at its first call, beside torch.mm.
 
-    bench/products.py [--shapes MxNxK ...] [--random N] [--seed 3] [--pairs 15] [--budget SECONDS]
+    bench/products.py [--shapes MxNxK ...] [--random N] [--seed 3] [--only TEXT...] [--pairs 15] [--budget SECONDS]
 
 Without --shapes: partial last waves, small ones, deep and shallow K, 1 to 256 rows. --random: as many more of extents between 1
 and 14336, not all of them multiples of 8 or 64. B is N x K and transposed, results are of fp16 or bf16 in turn. A graph goes round
@@ -10,11 +10,10 @@ with Tegula's once more (A/A); results are checked against fp32 products of the 
 """
 
 import argparse
+import itertools
 import math
 import random
 import statistics
-import sys
-import time
 
 import torch
 
@@ -42,26 +41,41 @@ def random_shapes(count, seed):
     return found
 
 
-def compare(m, n, k, dtype, pairs):
-    """Torch's time over Tegula's, and a line that tells it."""
-    sets = max(1, min(6, math.ceil(COLD_BYTES / (2 * (m * k + k * n + m * n)))))
-    normal = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
-    a = [normal(m, k) for _ in range(sets)]
-    b = [(normal(n, k) / k**0.5).T for _ in range(sets)]
-    c = [torch.empty(m, n, device="cuda", dtype=dtype) for _ in range(sets)]
-    ours = [lambda i=i: tegula.kernels.gemm(c[i], a[i], b[i]) for i in range(sets)]
-    peers = [lambda i=i: torch.mm(a[i], b[i], out=c[i]) for i in range(sets)]
-    ours[0]()
-    error = harness.relative_error(c[0], a[0].float() @ b[0].float())
-    if not error < TOLERANCE:
-        raise RuntimeError(f"{m}x{n}x{k}: WRONG RESULT: {error}")
-    timing = harness.Interleaved("graph", sets, 0, max(sets, 6))
-    times = timing.rounds({name: timing.prepare(works) for name, works in
-                           (("tegula", ours), ("torch", peers), ("again", ours))}, pairs)
-    us = statistics.median(times["tegula"])
-    faster, same = (harness.ratio(times[name], times["tegula"])["median"] for name in ("torch", "again"))
-    return faster, (f"{faster:6.3f}  {m}x{n}x{k} {str(dtype).removeprefix('torch.')}  {us:.1f} us, {2 * m * n * k / us / 1e6:.0f} TFLOP/s, "
-                    f"{2 * (m * k + k * n + m * n) / us / 1e3:.0f} GB/s, A/A {same:.3f}, error {error:.1e}")
+class Product:
+    """M x K times K x N, whose columns lie side by side, in sets of matrices that exceed the L2 cache together."""
+
+    def __init__(self, m, n, k, dtype):
+        self.m, self.n, self.k = m, n, k
+        self.name = f"{m}x{n}x{k} {str(dtype).removeprefix('torch.')}"
+        self.bytes = 2 * (m * k + k * n + m * n)
+        self.sets = max(1, min(6, math.ceil(COLD_BYTES / self.bytes)))
+        normal = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
+        self.a = [normal(m, k) for _ in range(self.sets)]
+        self.b = [(normal(n, k) / k**0.5).T for _ in range(self.sets)]
+        self.c = [torch.empty(m, n, device="cuda", dtype=dtype) for _ in range(self.sets)]
+
+    def works(self, multiply):
+        """multiply(c, a, b) of each set."""
+        return [lambda i=i: multiply(self.c[i], self.a[i], self.b[i]) for i in range(self.sets)]
+
+    def check(self):
+        tegula.kernels.gemm(self.c[0], self.a[0], self.b[0])
+        error = harness.relative_error(self.c[0], self.a[0].float() @ self.b[0].float())
+        if not error < TOLERANCE:
+            raise RuntimeError(f"WRONG RESULT: {error}")
+
+    def figure(self, us):
+        return f"{2 * self.m * self.n * self.k / us / 1e6:6.0f} TFLOP/s {self.bytes / us / 1e3:6.0f} GB/s"
+
+
+def compare(case, pairs):
+    """Torch's time over Tegula's."""
+    case.check()
+    timing = harness.Interleaved("graph", case.sets, 0, max(case.sets, 6))
+    arms = {"tegula": tegula.kernels.gemm, "torch": lambda c, a, b: torch.mm(a, b, out=c), "tegula again": tegula.kernels.gemm}
+    figures = timing.rounds({name: timing.prepare(case.works(multiply)) for name, multiply in arms.items()}, pairs)
+    harness.print_figures(figures, case.figure)
+    return harness.ratio(figures["torch"], figures["tegula"])["median"]
 
 
 def main():
@@ -69,23 +83,16 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--random", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS")
+    harness.add_case_options(parser)
     options = parser.parse_args()
-    start, found = time.monotonic(), []
     shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes] + random_shapes(options.random, options.seed)
-    for number, shape in enumerate(shapes):
-        if time.monotonic() - start > options.budget:
-            print(f"no time for {len(shapes) - number} of {len(shapes)}")
-            break
-        found.append(compare(*shape, (torch.float16, torch.bfloat16)[number % 2], options.pairs))
-        print(found[-1][1], flush=True)
-        torch.cuda.empty_cache()
-    if not found:
-        sys.exit("no product timed")
-    figures = sorted(faster for faster, _ in found)
-    print(f"geometric mean {statistics.geometric_mean(figures):.3f} of {len(figures)}, least {figures[0]:.3f}, "
-          f"{sum(figure < 0.96 for figure in figures)} below 0.96")
+    makers = [lambda shape=shape, dtype=dtype: Product(*shape, dtype)
+              for shape, dtype in zip(shapes, itertools.cycle((torch.float16, torch.bfloat16)))]
+    found = []
+    harness.run_cases(makers, options, lambda case: found.append(compare(case, options.pairs)))
+    if found:
+        print(f"geometric mean {statistics.geometric_mean(found):.3f} of {len(found)}, least {min(found):.3f}, "
+              f"{sum(faster < 0.96 for faster in found)} below 0.96")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ namespace tegula {
 
 namespace {
 
-void insert(ir::Block& block, const SharedHazards& hazards, bool& last) {
+// Inserts what the block lacks. False where that may change what precedes an op: a barrier ahead of a loop lets those
+// inside come at another place, so that a loop around it ends with other accesses than it was searched with.
+bool insert(ir::Block& block, const SharedHazards& hazards) {
+  bool last = true;
   for (auto it = block.ops.begin(); it != block.ops.end(); ++it) {
     ir::Op* op = it->get();
-    for (auto& region : op->regions) insert(*region, hazards, last);
+    for (auto& region : op->regions) last &= insert(*region, hazards);
     auto needed = hazards.barrier_before.find(op);
     if (needed == hazards.barrier_before.end()) continue;
     ir::Builder builder;
@@ -22,16 +25,13 @@ void insert(ir::Block& block, const SharedHazards& hazards, bool& last) {
     builder.create(ir::Opcode::Barrier, {}, {}, std::move(attrs));
     last &= op->regions.empty() || !block.parent;
   }
+  return last;
 }
 
-// Inserts what the function lacks. False where that may change what precedes an op: a barrier ahead of a loop lets
-// those inside come at another place, so that a loop around it ends with other accesses than it was searched with.
 bool insert(ir::Func& func) {
   const SharedHazards hazards = find_shared_hazards(func, plan_shared(func));
   TEGULA_CHECK(hazards.errors.empty(), "{}: {}", hazards.errors[0].first->info().text, hazards.errors[0].second);
-  bool last = true;
-  insert(func.body, hazards, last);
-  return last;
+  return insert(func.body, hazards);
 }
 
 }  // namespace

@@ -193,22 +193,20 @@ std::string Checker::message_text(const Expr* e) {
 
 void Checker::check_assert(const Stmt& s) {
   Val condition = eval(*s.value);
-  if (unknown_ || condition.is_poison()) return;
-  if (condition.is_constant() && !dsl::truth(condition)) {
+  if (unknown_ || condition.is_poison() || (condition.is_constant() && dsl::truth(condition))) return;
+  std::string message = message_text(s.message.get());
+  if (condition.is_constant()) {
     if (host_) {
-      error(s.loc, "the assertion fails" + message_text(s.message.get()));
+      error(s.loc, "the assertion fails" + message);
       return;
     }
-    diags_.warning(s.loc, "the assertion fails in every launch" + message_text(s.message.get()))
+    diags_.warning(s.loc, "the assertion fails in every launch" + message)
         .with_hint("as in Triton it is tested with debug=True alone; tl.static_assert is an error at once");
     condition = false;
   }
-  if (!condition.is_constant() || !dsl::truth(condition)) {
-    std::string message = message_text(s.message.get());
-    if (message.starts_with(": ")) message.erase(0, 2);
-    sema_.at(s.loc);
-    dsl::call_function(sema_, *dsl::find_function("device_assert"), {condition, std::move(message)}, {});
-  }
+  if (message.starts_with(": ")) message.erase(0, 2);
+  sema_.at(s.loc);
+  dsl::call_function(sema_, *dsl::find_function("device_assert"), {condition, std::move(message)}, {});
 }
 
 void Checker::check_raise(const Stmt& s) {
