@@ -90,7 +90,7 @@ inline int64_t block_of(int64_t extent) { return extent & -extent; }
 inline int64_t repeats_of(int64_t extent) { return extent / block_of(extent); }
 /// The extents that users may give a tile: q * 2^k with q odd and at most kMaxRepeats, since threads hold a register
 /// for each repeat. Where a tile is flattened, q may become larger.
-constexpr int64_t kMaxRepeats = 15;
+constexpr int64_t kMaxRepeats = 31;
 inline bool is_tile_extent(int64_t extent) { return extent > 0 && repeats_of(extent) <= kMaxRepeats; }
 
 class LinearLayout {

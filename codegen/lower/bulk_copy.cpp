@@ -142,36 +142,45 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
   ir::Shape box(place.shape.size(), 1);
   for (size_t d = 0; d < axes.size(); ++d)
     if (axes[d] >= 0) box[size_t(axes[d])] = map.shape[d];
-  // Of a multicast the block's own part alone.
+  // Of a multicast each block brings every so many boxes along the axis.
   const int64_t divided = op.get(ir::attr::multicast), blocks = divided < 0 ? 1 : l.func.num_ctas();
-  llvm::Value *base = l.scalar(op.operand(1)), *own = nullptr;  // where the part begins
   ir::Shape part = place.shape;
+  int64_t boxes = 1, distance = 0;
   if (divided >= 0) {
-    part[size_t(divided)] /= blocks;
+    const int64_t extent = box[size_t(divided)];
+    boxes = part[size_t(divided)] / extent;
+    part[size_t(divided)] = extent;
     ir::Shape second(part.size(), 0);
-    second[size_t(divided)] = part[size_t(divided)];
-    own = l.b.CreateMul(l.block_of_cluster(), l.i32(part[size_t(divided)]));
-    const int64_t distance = offset_at(place.layout->invert(), second) * place.bits() / 8;
-    base = l.b.CreateAdd(base, l.b.CreateMul(l.block_of_cluster(), l.i32(distance)));
+    if (boxes > 1) second[size_t(divided)] = extent;
+    distance = offset_at(place.layout->invert(), second) * place.bits() / 8;
   }
   const std::string row = fmt::format("bulk_copy_{}{}d", divided < 0 ? "" : "multicast_", map.rank());
-  llvm::Value* predicate = l.is_elected();
-  if (op.operand(3)) predicate = l.b.CreateAnd(predicate, l.scalar(op.operand(3)));
-  for_each_box(place, part, box, [&](int64_t offset, const ir::Shape& first) {
-    llvm::Value* to = l.b.CreateAdd(base, l.i32(offset * place.bits() / 8));
-    llvm::SmallVector<llvm::Value*> args{to, l.scalar(op.operand(0)), l.scalar(op.operand(2))};
-    for (int d = map.rank() - 1; d >= 0; --d) {
-      llvm::Value* at = l.scalar(op.operand(4 + d));
-      const int64_t axis = axes[size_t(d)];
-      if (axis >= 0) at = l.b.CreateAdd(at, l.i32(first[size_t(axis)]));
-      if (axis >= 0 && axis == divided) at = l.b.CreateAdd(at, own);
-      args.push_back(at);
+  llvm::Value* elected = l.is_elected();
+  if (op.operand(3)) elected = l.b.CreateAnd(elected, l.scalar(op.operand(3)));
+  for (int64_t before = 0; before < boxes; before += blocks) {
+    llvm::Value *base = l.scalar(op.operand(1)), *predicate = elected, *own = nullptr;
+    if (divided >= 0) {
+      llvm::Value* number = l.b.CreateAdd(l.block_of_cluster(), l.i32(before));
+      own = l.b.CreateMul(number, l.i32(box[size_t(divided)]));
+      base = l.b.CreateAdd(base, l.b.CreateMul(number, l.i32(distance)));
+      if (before + blocks > boxes) predicate = l.b.CreateAnd(predicate, l.b.CreateICmpULT(number, l.i32(boxes)));
     }
-    if (divided >= 0) args.push_back(l.b.getInt16(uint16_t((1u << blocks) - 1)));
-    args.push_back(predicate);
-    args.push_back(l.site(op.loc));
-    l.hw(row, args);
-  });
+    for_each_box(place, part, box, [&](int64_t offset, const ir::Shape& first) {
+      llvm::Value* to = l.b.CreateAdd(base, l.i32(offset * place.bits() / 8));
+      llvm::SmallVector<llvm::Value*> args{to, l.scalar(op.operand(0)), l.scalar(op.operand(2))};
+      for (int d = map.rank() - 1; d >= 0; --d) {
+        llvm::Value* at = l.scalar(op.operand(4 + d));
+        const int64_t axis = axes[size_t(d)];
+        if (axis >= 0) at = l.b.CreateAdd(at, l.i32(first[size_t(axis)]));
+        if (axis >= 0 && axis == divided) at = l.b.CreateAdd(at, own);
+        args.push_back(at);
+      }
+      if (divided >= 0) args.push_back(l.b.getInt16(uint16_t((1u << blocks) - 1)));
+      args.push_back(predicate);
+      args.push_back(l.site(op.loc));
+      l.hw(row, args);
+    });
+  }
 }
 
 namespace {

@@ -4,6 +4,12 @@
 
 namespace tegula {
 
+namespace {
+
+constexpr int64_t kLeastRowBytes = 32;  // of a swizzled place, of which a product reads columns
+
+}  // namespace
+
 using namespace ir;
 
 Value* untransposed(Value* operand) {
@@ -28,8 +34,11 @@ OperandForm operand_form(const Op& dot, int operand, const std::function<bool(co
 
 int axis_side_by_side(const Op& dot, int operand) {
   const MmaInstruction* instruction = plan_of(dot).instruction;
-  const bool along_k = instruction && instruction->order == MmaOrder::KOrder;
-  return along_k ? untransposed_k_axis(dot, operand) : -1;
+  if (!instruction) return -1;
+  const Type& type = dot.operand(operand)->type;
+  const int64_t other_extent = type.shape[type.shape.size() - (operand == 0 ? 2 : 1)];
+  const bool narrow = family_of(dot).asynchronous && block_of(other_extent) * type.bits() / 8 < kLeastRowBytes;
+  return instruction->order == MmaOrder::KOrder || narrow ? untransposed_k_axis(dot, operand) : -1;
 }
 
 bool can_read_place(const Op& dot, int operand) {

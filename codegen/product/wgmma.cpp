@@ -385,8 +385,7 @@ class Wgmma final : public ProductFamily {
     const MmaInstruction* instruction =
         find_instruction(kName, dot, a.elem, dot.operand(1)->type.elem, acc.elem, context.target);
     if (!instruction || context.num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
-    if (block_of(acc.shape[0]) < kRows || block_of(acc.shape[1]) < 2 * kColumnStep ||
-        block_of(a.shape[1]) < instruction->k)
+    if (block_of(acc.shape[0]) < kRows || block_of(acc.shape[1]) < kColumnStep || block_of(a.shape[1]) < instruction->k)
       return std::nullopt;
     std::optional<ProductPlan> plan = share_groups(dot, *instruction, context.num_warps / kWarpsOfGroup);
     if (plan) plan->family = this;

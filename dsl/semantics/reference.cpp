@@ -219,7 +219,7 @@ called on the class. Loops and branches carry objects as they do tuples.
   out += R"(
 ## Extents of tiles
 
-An extent is q * 2^k, q odd and at most 15: the powers of two, and 96, 192, 224, ... beside them, which Triton lacks. Threads
+An extent is q * 2^k, q odd and at most 31: the powers of two, and 96, 192, 224, ... beside them, which Triton lacks. Threads
 share the 2^k and hold q elements for it, so k should be 5 and more along one axis at least; where q is not 1, `tl.dot`
 runs on tensor cores if the 2^k of M, N and K fill their instructions (16, 8 and 16 for 16 bits; 64 rows and 16
 columns for those of four warps on Hopper). A tile has at most 2^20 elements and 20 dimensions. `tl.ravel` and reductions of all elements take any tile.

@@ -276,12 +276,12 @@ TEST_F(ErrorsTest, Options) {
     EXPECT_TRUE(message.starts_with("k.py:6:")) << message;
   }
   EXPECT_EQ(message_of<CompileError>([&] {
-              add.launch(*device_, {8}, {.constexprs = {{"BLOCK", 100}}}, out_.as<float>(), x_.as<float>(), 1, 1000);
+              add.launch(*device_, {8}, {.constexprs = {{"BLOCK", 74}}}, out_.as<float>(), x_.as<float>(), 1, 1000);
             }),
-            "k.py:6:36: error: the extent of arange is 100, which is no q * 2^k with odd q up to 15\n"
+            "k.py:6:36: error: the extent of arange is 74, which is no q * 2^k with odd q up to 31\n"
             "        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
             "                                       ^~~~~~~~~~~~~~~~~~~\n"
-            "  hint: the nearest are 96 and 104: mask what is too much: mask = tl.arange(0, BLOCK) < n\n"
+            "  hint: the nearest are 72 and 76: mask what is too much: mask = tl.arange(0, BLOCK) < n\n"
             "  see docs/language.md#extents-of-tiles\n");
   expect_works();
 }

@@ -202,12 +202,48 @@ TEST(BulkCopy, BoxesOfAllKindsArriveWhereTheyBelong) {
   check<float16>({}, halves, 3, 0, 0);
   check<float16>({.rows = 128, .columns = 128}, halves, 2, 0, 0);                 // two panels
   check<float16>({.rows = 32, .columns = 192}, halves, 1, 8, 16);                 // panels that repeat
+  check<float16>({.rows = 112, .columns = 64}, halves, 2, 8, 0);                  // one box of 112 rows
+  check<float16>({.rows = 272, .columns = 32}, halves, 2, 0, 0);                  // two of 136
+  check<float16>({.rows = 104, .columns = 64}, halves, 2, 100, 0);                // 13 blocks of 8 rows
   check<float16>({.rows = 64, .columns = 32}, halves, 3, 0, 0);                   // swizzle of 64 bytes
   check<float16>({.rows = 64, .columns = 16}, halves, 3, 0, 0);                   // of 32 bytes
   check<float16>({.rows = 64, .columns = 64, .order = {0, 1}}, halves, 3, 0, 0);  // by columns
   check<float16>({.rows = 64, .columns = 32, .swizzled = false}, halves, 3, 0, 0);
   check<float16>({.rows = 64, .columns = 64, .batched = true}, halves, 3, 0, 0, 2);
   check<float>({.elem = Elem::F32, .rows = 64, .columns = 64}, Matrices<float>(1, 100, 100, 100), 2, 0, 0);
+}
+
+TEST(BulkCopy, BoxesBeginWithTheSwizzle) {
+  auto extents = [](int64_t rows, int64_t columns) {
+    const auto boxes = boxes_of(shared_layout_for_dot_operand({rows, columns}, {1, 0}, 16), 16);
+    return boxes ? boxes->extents : std::vector<int64_t>();
+  };
+  using Extents = std::vector<int64_t>;
+  EXPECT_EQ(extents(4, 64), (Extents{4, 64}));
+  EXPECT_EQ(extents(12, 64), Extents());  // blocks of 4 rows
+  EXPECT_EQ(extents(112, 64), (Extents{112, 64}));
+  EXPECT_EQ(extents(104, 32), (Extents{104, 32}));
+  EXPECT_EQ(extents(320, 64), (Extents{160, 64}));
+  EXPECT_EQ(extents(272, 64), (Extents{136, 64}));
+  EXPECT_EQ(extents(48, 128), (Extents{16, 64}));  // panels of 64 columns lie between blocks of rows
+}
+
+// Blocks of a cluster have about as many rows to bring as each other.
+TEST(BulkCopy, BlocksDealOutBoxes) {
+  auto dealt = [](int64_t rows, int64_t blocks) {
+    const LinearLayout place = shared_layout_for_dot_operand({rows, 64}, {1, 0}, 16);
+    auto boxes = boxes_of(place, 16);
+    EXPECT_EQ(axis_of_parts(place, *boxes, blocks), 0);
+    return boxes->extents[0];
+  };
+  EXPECT_EQ(dealt(256, 2), 128);
+  EXPECT_EQ(dealt(112, 2), 56);
+  EXPECT_EQ(dealt(112, 4), 16);
+  EXPECT_EQ(dealt(104, 4), 8);
+  EXPECT_EQ(dealt(320, 2), 160);
+  const LinearLayout narrow = shared_layout_for_dot_operand({8, 64}, {1, 0}, 16);
+  auto boxes = boxes_of(narrow, 16);
+  EXPECT_EQ(axis_of_parts(narrow, *boxes, 2), -1);
 }
 
 // Boxes that begin ahead of the array, reach beyond it, or lie outside altogether.

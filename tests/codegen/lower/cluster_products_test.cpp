@@ -148,6 +148,16 @@ N: tl.constexpr = 320
 $loop
 tl.store(at, acc + tl.max(acc, 1)[:, None]))",
      64 * 320, 1, true},
+    {"rows that all blocks want, thirteen boxes of them", R"(i = tl.arange(0, 104)
+j = tl.arange(0, 256)
+k = tl.arange(0, 32)
+acc = tl.zeros((256, 104), tl.float32)
+for step in range(0, n, 32):
+    v = tl.load(a + i[:, None] * n + step + k[None, :])
+    w = tl.load(b + j[:, None] * n + step + k[None, :])
+    acc = tl.dot(w, tl.trans(v), acc)
+tl.store(out + i[:, None] * 256 + j[None, :], tl.trans(acc)))",
+     104 * 256, 1, true},
 };
 
 // As many products as blocks: each takes a share of K, of 32 at a time.

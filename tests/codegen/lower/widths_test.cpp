@@ -72,13 +72,15 @@ TEST(Widths, RowsAndColumns) {
     check_statistics(*device, 3, 64, 3, 50, 4);
     check_statistics(*device, 16, 192, 16, 190, 16);
     check_statistics(*device, 15, 3, 15, 3, 4);
+    check_statistics(*device, 6, 272, 5, 270, 4);
+    check_statistics(*device, 24, 29, 20, 29, 2);
   }
 }
 
 // Accesses are as wide, and masks as coarse, as the numbers of the rows allow.
 TEST(Widths, RowsOfOddNumbers) {
   for (auto& device : devices())
-    for (auto [rows, columns] : {std::pair{3, 64}, {6, 32}, {12, 48}, {5, 128}}) {
+    for (auto [rows, columns] : {std::pair{3, 64}, {6, 32}, {12, 48}, {5, 128}, {31, 16}}) {
       SCOPED_TRACE(fmt::format("{}: {} x {}", device->info().name, rows, columns));
       const int n = 5;
       std::vector<int32_t> x(size_t(rows) * 17 + columns), exact;
@@ -95,7 +97,8 @@ TEST(Widths, RowsOfOddNumbers) {
 
 TEST(Widths, Shapes) {
   for (auto& device : devices())
-    for (auto [a, b, c] : {std::array{3, 4, 16}, {4, 6, 8}, {5, 3, 8}, {64, 3, 2}, {2, 7, 32}, {3, 5, 1}, {16, 12, 8}})
+    for (auto [a, b, c] :
+         {std::array{3, 4, 16}, {4, 6, 8}, {5, 3, 8}, {64, 3, 2}, {2, 7, 32}, {3, 5, 1}, {16, 12, 8}, {17, 4, 8}})
       for (int num_warps : {1, 4}) {
         SCOPED_TRACE(fmt::format("{}: {} x {} x {}, {} warps", device->info().name, a, b, c, num_warps));
         std::vector<int32_t> x(size_t(a) * b * c);
