@@ -19,13 +19,12 @@ struct GemmCall {
   int num_sms;
   std::shared_ptr<const void> workspace;  ///< the memory of partials and counters
 
-  /// Grid of one program a tile, of PROGRAMS for each multiprocessor (or each `num_ctas` of them; as many as tiles at
-  /// most), or of about as many
-  /// that divide the tiles: each of these has two K-steps at least.
+  /// Grid of one program a tile, of PROGRAMS for each multiprocessor (or for each cluster that runs at a time; as many
+  /// as tiles at most), or of about as many that divide the tiles: each of these has two K-steps at least.
   Grid operator()(const Config& config) const {
     const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"], k = config["BLOCK_K"];
     const int64_t tiles = (rows + m - 1) / m * ((cols + n - 1) / n);
-    const int64_t at_once = config["PROGRAMS"] * num_sms / config.num_ctas.value_or(1);
+    const int64_t at_once = config["PROGRAMS"] * clusters_at_once(num_sms, config.num_ctas.value_or(1));
     if (config["PARTS"] > 0)
       return {unsigned(tiles * std::max<int64_t>(1, std::min(at_once / tiles, (depth + k - 1) / k / 2)))};
     return {unsigned(at_once ? std::min(tiles, at_once) : tiles)};

@@ -75,6 +75,13 @@ STREAMED = [(128, 256, 64, 8, 3, 1), (256, 128, 64, 8, 3, 1), (128, 192, 64, 8, 
 PROCESSORS = 132
 
 
+def clusters_at_once(blocks):
+    """Clusters of so many blocks that run at a time, a block on each multiprocessor: as runtime/device.h says."""
+    if blocks < 4:
+        return PROCESSORS // blocks
+    return PROCESSORS // blocks * 15 // 16
+
+
 def row_class(M):
     """The next power of two, or three fourths of it if that is enough: 16, 32, 48, 64, 96, 128, 192, ..."""
     above = max(16, triton.next_power_of_2(M))
@@ -89,7 +96,7 @@ def divided(M, N, K):
     rows = row_class(M)
     for m, n, k, warps, stages, swap, blocks in DIVIDED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
-        splits = min(PROCESSORS // (blocks * tiles), K // (2 * k))
+        splits = min(clusters_at_once(blocks) // tiles, K // (2 * k))
         if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
             parts = min(16, m & -m)
             while parts > splits:
@@ -107,7 +114,7 @@ def shared(M, N, K):
     for m, n, k, warps, stages, swap in SHARED:
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
         for shares in [2, 4, 8, 16]:
-            if tiles * shares <= PROCESSORS and 2 * tiles * shares > PROCESSORS and K >= 2 * k * shares:
+            if tiles <= clusters_at_once(shares) and 2 * tiles > clusters_at_once(shares) and K >= 2 * k * shares:
                 if m < 2 * M and n < 2 * N:
                     found.append(tile(m, n, k, warps, stages, 8, 0, 0, swap, False, shares, shares))
     return found
@@ -126,14 +133,15 @@ def streamed(M, N, K):
     return found
 
 
-# What the stages of a tile may take of a block's shared memory.
+# What the stages of a tile may take of a block's shared memory, and sums of a tile that four warps have registers for.
 ROOM = 225000
+MOST_SUMS = 18432
 
 
 def stages_of(rows, columns):
     """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
     for."""
-    return max(2, min(8, ROOM // (128 * (rows + columns))))
+    return max(2, min(10, ROOM // (128 * (rows + columns))))
 
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
@@ -156,14 +164,15 @@ def of_two_blocks(M, N, stride_a, stride_b):
     return found
 
 
-def best_extent(across, along, width, least, more):
-    """The extent of tiles `width` wide that leaves least of the last round of tiles unused: any multiple of 16 from `least` on
-    that one instruction takes as columns of B, and two multiples of 32 that two take. A tile takes about the time of its extent
-    and `more`."""
+def best_extent(across, along, width, least, more, blocks=1, products=1):
+    """The extent of tiles `width` wide that leaves least of the last round of tiles unused, of so many products and by clusters
+    of so many blocks: any multiple of 8 from `least` on that one instruction takes as columns of B, and multiples of 16 that
+    two take. A tile takes about the time of its extent and `more`."""
     best = 0
     shortest = 0
-    for extent in list(range(least, 257, 16)) + [288, 320]:
-        time = triton.cdiv(triton.cdiv(along, extent) * triton.cdiv(across, width), PROCESSORS) * (extent + more)
+    for extent in list(range(least, 257, 8)) + [272, 288, 304, 320]:
+        tiles = products * triton.cdiv(along, extent) * triton.cdiv(across, width)
+        time = triton.cdiv(tiles, clusters_at_once(blocks)) * (extent + more)
         if best == 0 or time < shortest:
             best = extent
             shortest = time
@@ -183,18 +192,28 @@ def adapted(M, N):
             found.append(tile(shorter, 128 * blocks, 64, 8, stages_of(shorter, 128), 8, 1, 0, True, blocks=blocks))
         if shorter != rows and rows <= 256 and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 1, 0, True, blocks=blocks))
-    # All rows, which so are read once, or once for each block of 64 columns, if blocks bring each other their shares of them.
-    whole = triton.cdiv(M, 16) * 16
-    if whole <= 256:
-        found.append(tile(whole, 256, 64, 8, stages_of(whole, 128), 8, 0, 0, True, blocks=2))
-        for blocks in [2, 4]:
-            found.append(tile(whole, 64 * blocks, 64, 4, stages_of(whole, 64), 8, 0, 0, True, blocks=blocks))
-    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1)]:
+    # Small ones, where all multiprocessors have one at the same time.
+    for width, blocks in [(64, 1), (64, 4), (128, 1)]:
+        rows = best_extent(N, M, width * blocks, 32, 24, blocks)
+        if rows * width <= MOST_SUMS:
+            found.append(tile(rows, width * blocks, 64, 4, stages_of(rows, width), 8, 0, 0, True, blocks=blocks))
+    # All rows, or half of them, or a third, which so are read once for each cluster, whose blocks of 64 or 128 columns bring each
+    # other their shares of them.
+    for parts in [1, 2, 3]:
+        rows = triton.cdiv(triton.cdiv(M, parts), 8) * 8
+        if rows > 256 or rows < 40:
+            continue
+        for width, warps, blocks in [(64, 4, 2), (128, 8, 2), (64, 4, 4), (128, 8, 4), (128, 4, 4)]:
+            if (parts == 1 or blocks == 4) and (warps == 8 or rows * width <= MOST_SUMS):
+                found.append(tile(rows, width * blocks, 64, warps, stages_of(rows, width), 8, 0, 0, True, blocks=blocks))
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1), (256, 4, 4)]:
         wide = m // blocks
-        columns = best_extent(M, N, wide, 64, 24)
-        most = 160 if wide == 16 * warps else 144  # sums a thread
-        if m < 2 * M and wide * columns <= most * 32 * warps:
+        columns = best_extent(M, N, m, 64, 24, blocks)
+        most = MOST_SUMS if warps == 4 else 40960 if wide == 128 else 36864
+        if m < 2 * M and wide * columns <= most:
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
+            if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):
+                found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, blocks=blocks))
     return found
 
 

@@ -115,15 +115,8 @@ Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
 }
 
-// How many programs of so many blocks run at a time, `resident` blocks on each multiprocessor. Clusters lie within
-// parts of a GPU, which hold no whole number of large ones.
-int64_t clusters_at_once(int num_sms, int64_t blocks, int64_t resident) {
-  if (blocks < 4) return num_sms * resident / blocks;
-  return std::max<int64_t>(1, num_sms / blocks * 15 / 16) * resident;
-}
-
 Grid persistent_grid(const BoundCall& call, const Config& config, int num_sms) {
-  const int64_t programs = clusters_at_once(num_sms, config.num_ctas.value_or(1), config["PROGRAMS"]);
+  const int64_t programs = clusters_at_once(num_sms, config.num_ctas.value_or(1)) * config["PROGRAMS"];
   return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), constexpr_or(config, "ROWS", 1)), 1, programs))};
 }
 
@@ -268,8 +261,9 @@ void check_batched_products(const BoundCall& call) {
   for (const char* operand : {"out", "a", "b"}) check_spans(call, operand, 1);
 }
 
-Grid batched_products_grid(const BoundCall& call, const Config& config, int) {
-  return {unsigned(call.extent("batch") * tiles_of(call.extent("M"), call.extent("N"), config))};
+Grid batched_products_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t tiles = call.extent("batch") * tiles_of(call.extent("M"), call.extent("N"), config);
+  return {unsigned(config["PROGRAMS"] ? std::min(tiles, config["PROGRAMS"] * num_sms) : tiles)};
 }
 
 constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, for each multiprocessor
@@ -376,7 +370,7 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
   if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
   const int64_t blocks = config.num_ctas.value_or(1);
   const int64_t resident = resident_programs(config, tile_rows * cols / blocks);
-  return {unsigned(std::min(tiles, clusters_at_once(num_sms, blocks, resident)))};
+  return {unsigned(std::min(tiles, clusters_at_once(num_sms, blocks) * resident))};
 }
 
 int rows_class(int num_sms, int64_t rows) { return rows <= num_sms ? 0 : rows <= 16 * num_sms ? 1 : 2; }

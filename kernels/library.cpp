@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cctype>
 #include <cstdlib>
 #include <memory>
@@ -135,6 +136,7 @@ LibraryKernel::Source LibraryKernel::source_of(std::string_view param) {
   }
   if (param == "rows_class") return {Kind::RowsClass};
   if (param == "m_class") return {Kind::RowClass};
+  if (param == "batch_class") return {Kind::BatchClass};
   if (param == "partials_ptr") return {Kind::Partials};
   if (param == "counters_ptr") return {Kind::Counters};
   if (const int dim = entry_.find_dim(param); dim >= 0) return {Kind::Extent, size_t(dim)};
@@ -168,6 +170,8 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
       const int64_t m = call.extent("M");
       return integer(m <= 2 ? m : m <= 8 ? 8 : row_class(m));
     }
+    case Source::Kind::BatchClass:
+      return integer(int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(1, call.extent("batch"))))));
     case Source::Kind::Partials:
       return Arg::pointer(workspace.partials, Elem::F32, workspace.bytes);
     case Source::Kind::Counters:

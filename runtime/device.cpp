@@ -9,6 +9,11 @@
 
 namespace tegula {
 
+int64_t clusters_at_once(int num_sms, int64_t blocks) {
+  if (blocks < 4) return std::max<int64_t>(1, num_sms / blocks);
+  return std::max<int64_t>(1, num_sms / blocks * 15 / 16);
+}
+
 std::string assert_failed(const KernelImage& image, uint64_t number) {
   const std::string text = number < image.asserts.size() ? image.asserts[number].text : std::string();
   return text.empty() ? "the assertion fails" : "the assertion fails: " + text;

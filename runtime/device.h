@@ -49,6 +49,10 @@ struct DeviceInfo {
   int64_t shared_per_program = 0;
 };
 
+/// How many clusters of so many blocks run at a time, a block on each multiprocessor. Clusters lie within parts of a
+/// GPU, which hold no whole number of large ones: an H200, of 132, runs 30 of four blocks.
+int64_t clusters_at_once(int num_sms, int64_t blocks);
+
 /// A kernel image made ready on a device. The device must outlive it.
 class LoadedKernel {
  public:

@@ -414,7 +414,9 @@ class Estimator {
   void predict() {
     const Rates& rates = target_.rates;
     const DeviceInfo* device = inputs_.device && !inputs_.device->emulator ? inputs_.device : nullptr;
-    double sms = std::max(1, device ? device->num_sms : rates.num_sms);
+    // Multiprocessors that clusters of so many blocks find place on.
+    const int all_sms = std::max(1, device ? device->num_sms : rates.num_sms);
+    double sms = double(clusters_at_once(all_sms, blocks_) * blocks_);
     double memory = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9 * kMemoryEfficiency;
     double clock = rates.clock_mhz * 1e6;
 
