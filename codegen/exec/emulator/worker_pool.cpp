@@ -1,0 +1,138 @@
+// The host threads of the workers, and what ends a launch from outside: Ctrl-C, its limit of time, the caller.
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <exception>
+
+#include "codegen/exec/emulator/scheduler.h"
+
+namespace tegula::emulator {
+
+WorkerPool::WorkerPool(unsigned threads, size_t stack_bytes) {
+  for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(stack_bytes));
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+namespace {
+
+std::atomic<bool> interrupted;
+void note_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
+
+/// While it lives, Ctrl-C sets `interrupted`, and does what it did before when the last of these is gone.
+class Interrupts {
+ public:
+  Interrupts() {
+    std::lock_guard lock(mutex);
+    if (users++) return;
+    interrupted = false;
+    struct sigaction action {};
+    action.sa_handler = note_interrupt;
+    sigaction(SIGINT, &action, &before);
+  }
+  /// Ctrl-C was seen, and a handler of the program's own will be told of it.
+  static bool is_for_program() { return interrupted && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN; }
+  ~Interrupts() {
+    std::lock_guard lock(mutex);
+    if (--users) return;
+    sigaction(SIGINT, &before, nullptr);
+    // A program's own handler is to know: Python's raises KeyboardInterrupt.
+    if (is_for_program()) std::raise(SIGINT);
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+ private:
+  inline static std::mutex mutex;
+  inline static int users = 0;
+  inline static struct sigaction before;
+};
+
+}  // namespace
+
+/// A launch that takes long can be interrupted, and ends at its limit of time.
+void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch) {
+  using namespace std::chrono;
+  constexpr auto kShort = milliseconds(100), kBetween = milliseconds(20);
+  const auto begin = steady_clock::now();
+  auto ended = [&] { return left_ == 0; };
+  auto seconds = [&] { return duration<double>(steady_clock::now() - begin).count(); };
+  auto stop = [&](const char* why) {
+    const char* none = nullptr;
+    launch.stopped.compare_exchange_strong(none, why);
+    launch.stop.store(true, std::memory_order_relaxed);
+  };
+  if (done_.wait_for(lock, kShort, ended)) return;
+  Interrupts interrupts;
+  auto tell = [&] {
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      launch.goes_on(seconds());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error) return;
+    launch.host_error = error;
+    launch.stop.store(true, std::memory_order_relaxed);
+  };
+  while (!done_.wait_for(lock, kBetween, ended)) {
+    if (interrupted.load(std::memory_order_relaxed)) {
+      launch.report_to_stderr = Interrupts::is_for_program();
+      stop("by Ctrl-C");
+    }
+    if (launch.limit_s > 0 && seconds() > launch.limit_s)
+      stop("at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
+    else if (!launch.stop)
+      tell();
+  }
+}
+
+void WorkerPool::run(Launch& launch) {
+  std::lock_guard run_lock(run_mutex_);
+  uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
+  size_t wanted = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
+  while (threads_.size() < wanted) threads_.emplace_back(&WorkerPool::work, this, threads_.size());
+  std::unique_lock lock(mutex_);
+  launch_ = &launch;
+  wanted_ = left_ = wanted;
+  ++generation_;
+  start_.notify_all();
+  wait_for_end(lock, launch);
+  if (launch.host_error) std::rethrow_exception(launch.host_error);
+}
+
+void WorkerPool::work(size_t index) {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    start_.wait(lock, [&] { return quit_ || (generation_ != seen && index < wanted_); });
+    if (quit_) return;
+    seen = generation_;
+    Launch& launch = *launch_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      workers_[index]->run(launch);
+    } catch (...) {
+      error = std::current_exception();
+      launch.stop.store(true, std::memory_order_relaxed);
+    }
+    lock.lock();
+    if (error) launch.host_error = error;
+    if (--left_ == 0) done_.notify_all();
+  }
+}
+
+}  // namespace tegula::emulator
