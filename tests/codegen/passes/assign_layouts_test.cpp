@@ -1,4 +1,4 @@
-// Passes assign_layouts and simplify_layouts on small kernels.
+// Pass assign_layouts on small kernels, and on random ones with simplify_layouts behind it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -7,78 +7,15 @@
 #include <unordered_map>
 
 #include "codegen/analysis/layout_price.h"
-#include "codegen/ir/builder.h"
-#include "codegen/ir/printer.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/dead_code.h"
-#include "codegen/passes/passes.h"
+#include "tests/codegen/passes/layouts_fixture.h"
 #include "tests/codegen/product/layouts.h"
 
 namespace tegula {
 namespace {
 
-using ir::Attrs;
-using ir::Builder;
-using ir::Func;
-using ir::Op;
-using ir::Opcode;
 using ir::Shape;
-using ir::Type;
-using ir::Value;
-
-using Values = std::vector<Value*>;
-
-class Layouts : public testing::Test {
- protected:
-  Func func;
-  Builder b{&func.body};
-  Diagnostics diags;
-
-  Layouts() { func.name = "kernel"; }
-  Value* pointer(Elem e = Elem::F32, int64_t divisor = 16) { return func.add_param(Type::pointer_to(e), "p", divisor); }
-  Value* i32(int64_t divisor = 1) { return func.add_param(Type::scalar(Elem::I32), "n", divisor); }
-  void warps(int64_t n) { func.attrs["num_warps"] = n; }
-  Value* c(int64_t v) { return b.constant(Type::scalar(Elem::I32), v); }
-
-  Value* row_pointers(Value* base, int64_t n) { return b.addptr(b.splat(base, {n}), b.arange(0, n)); }
-  /// base + row * stride + column for a tile.
-  Value* tile_pointers(Value* base, Value* stride, int64_t m, int64_t n) {
-    Value* rows = b.mul(b.expand_dims(b.arange(0, m), 1), b.splat(stride, {m, 1}));
-    Value* cols = b.expand_dims(b.arange(0, n), 0);
-    return b.addptr(b.splat(base, {m, n}), b.add(b.broadcast(rows, {m, n}), b.broadcast(cols, {m, n})));
-  }
-  static Value* reduce_in(Builder& at, Value* x, int axis = 0) {
-    return at.reduce({x}, axis, [](Builder& in, const Values& v) { return Values{in.add(v[0], v[1])}; })[0];
-  }
-  Value* reduce(Value* x, int axis) { return reduce_in(b, x, axis); }
-
-  void assign() {
-    b.create(Opcode::Return, {});
-    ASSERT_TRUE(ir::verify(func, ir::Stage::Tile, diags)) << diags.render();
-    PassContext context{*find_target("sm_80"), diags};
-    passes::plan_products(func, context);
-    passes::assign_layouts(func, context);
-    check();
-  }
-  void simplify() {
-    PassContext context{*find_target("sm_80"), diags};
-    passes::simplify_layouts(func, context);
-    check();
-  }
-  void check() {
-    EXPECT_FALSE(diags.has_errors()) << diags.render();
-    EXPECT_TRUE(ir::verify(func, ir::Stage::LaidOut, diags)) << diags.render() << ir::print(func);
-  }
-  std::vector<Op*> ops(Opcode opcode) {
-    std::vector<Op*> found;
-    ir::walk(func.body, [&](Op& op) {
-      if (op.opcode == opcode) found.push_back(&op);
-    });
-    return found;
-  }
-  size_t conversions() { return ops(Opcode::ConvertLayout).size(); }
-  std::string layout(const Value* v) { return v->type.layout->to_string(); }
-};
 
 TEST_F(Layouts, RowKernelHasOneLayoutAndNoConversion) {
   Value *in = pointer(), *out = pointer(), *n = i32(16);
@@ -575,118 +512,6 @@ TEST_P(RandomFunctions, AreLaidOut) {
   EXPECT_EQ(ir::print(func), text) << "not idempotent";
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomFunctions, testing::Range(0, 80));
-
-// ---- Simplification, on functions that are laid out by hand
-
-class Simplify : public Layouts {
- protected:
-  LayoutRef rows = std::make_shared<LinearLayout>(coalesced_layout({64, 64}, {1, 0}, 4, 4));
-  LayoutRef columns = std::make_shared<LinearLayout>(coalesced_layout({64, 64}, {0, 1}, 4, 4));
-
-  Value* laid(Value* v, LayoutRef layout) {
-    v->type.layout = std::move(layout);
-    return v;
-  }
-  Value* zeros(LayoutRef layout, Elem e = Elem::F32) {
-    return b.constant_float(Type::tile(e, {64, 64}).with_layout(layout), 0);
-  }
-  /// A loaded value, which nobody can recompute.
-  Value* loaded(LayoutRef layout, Elem e = Elem::F32) {
-    return b.load(laid(b.splat(pointer(e), {64, 64}), layout), nullptr, nullptr);
-  }
-  void keep(Value* v) { b.store(laid(b.splat(pointer(v->type.elem), {64, 64}), v->type.layout), v, nullptr); }
-  void finish() {
-    b.create(Opcode::Return, {});
-    check();
-    simplify();
-  }
-};
-
-TEST_F(Simplify, ThereAndBackAgain) {
-  Value* x = loaded(rows);
-  keep(b.convert_layout(b.convert_layout(x, columns), rows));
-  keep(b.convert_layout(x, rows));
-  finish();
-  EXPECT_EQ(conversions(), 0u);
-  EXPECT_EQ(ops(Opcode::Store)[0]->operands[1], x);
-}
-
-TEST_F(Simplify, EqualConversionsMerge) {
-  Value* x = loaded(rows);
-  keep(b.convert_layout(x, columns));
-  keep(b.convert_layout(x, columns));
-  finish();
-  EXPECT_EQ(conversions(), 1u);
-}
-
-TEST_F(Simplify, IndexArithmeticIsComputedAgain) {
-  LayoutRef side = std::make_shared<LinearLayout>(rows->drop_tile_dim(0).remove_zero_registers());
-  Value* cols = b.expand_dims(laid(b.arange(0, 64), side), 0);
-  cols->type.layout = std::make_shared<LinearLayout>(side->insert_tile_dim(0));
-  Value* tile = laid(b.broadcast(cols, {64, 64}), rows);
-  Value* mask = b.lt(b.mul(tile, b.constant(tile->type, 3)), b.constant(tile->type, 7));
-  Value* x = loaded(columns);
-  keep(b.select(b.convert_layout(mask, columns), x, zeros(columns)));
-  finish();
-  EXPECT_EQ(conversions(), 0u) << ir::print(func);
-  EXPECT_EQ(ops(Opcode::Arange).size(), 1u);
-}
-
-TEST_F(Simplify, ABroadcastRowIsConvertedBeforeItIsBroadcast) {
-  LayoutRef side = std::make_shared<LinearLayout>(rows->drop_tile_dim(0).remove_zero_registers());
-  Value* row = b.load(laid(b.splat(pointer(), {64}), side), nullptr, nullptr);
-  Value* one = b.expand_dims(row, 0);
-  one->type.layout = std::make_shared<LinearLayout>(side->insert_tile_dim(0));
-  keep(b.convert_layout(laid(b.broadcast(one, {64, 64}), rows), columns));
-  finish();
-  ASSERT_EQ(conversions(), 1u) << ir::print(func);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0]->type.num_elements(), 64);
-}
-
-TEST_F(Simplify, ExpensiveValuesAreNot) {
-  Value *x = loaded(rows), *y = b.exp(x);
-  keep(b.convert_layout(y, columns));
-  keep(y);
-  finish();
-  ASSERT_EQ(conversions(), 1u);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
-  EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
-}
-
-TEST_F(Simplify, WhatIsForConversionsAloneIsComputedBehindThem) {
-  Value *x = loaded(rows, Elem::F16), *wide = b.cast(x, Elem::F32), *sum = b.add(wide, wide);
-  keep(b.div(b.convert_layout(sum, columns), b.convert_layout(b.exp(sum), columns)));
-  finish();
-  ASSERT_EQ(conversions(), 1u) << ir::print(func);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
-  EXPECT_EQ(ops(Opcode::Exp).size(), 1u);
-}
-
-TEST_F(Simplify, NothingIsComputedBehindAConversionThatMovesAsMuch) {
-  Value *x = loaded(rows, Elem::F16), *y = loaded(rows, Elem::F16);
-  Value* product = b.mul(b.cast(x, Elem::F32), b.cast(y, Elem::F32));
-  keep(b.convert_layout(product, columns));
-  finish();
-  ASSERT_EQ(conversions(), 1u) << ir::print(func);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], product);
-}
-
-TEST_F(Simplify, NothingIsConvertedThereAndBack) {
-  Value *x = b.exp(b.cast(loaded(rows, Elem::F16), Elem::F32)), *y = loaded(columns, Elem::F16);
-  Value* product = b.mul(b.convert_layout(x, columns), b.cast(y, Elem::F32));
-  keep(b.convert_layout(b.cast(product, Elem::F16), rows));
-  finish();
-  ASSERT_EQ(conversions(), 1u) << ir::print(func);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], y);
-}
-
-TEST_F(Simplify, NarrowElementsAreConverted) {
-  Value* x = loaded(rows, Elem::F16);
-  keep(b.convert_layout(b.cast(x, Elem::F32), columns));
-  finish();
-  ASSERT_EQ(conversions(), 1u);
-  EXPECT_EQ(ops(Opcode::ConvertLayout)[0]->operands[0], x);
-}
 
 // Wide and dense accesses are cheap, and so is what stays in a thread or a warp.
 TEST(LayoutPrice, Orders) {
