@@ -34,11 +34,11 @@ class Kernel:
         self.numbers = {name: self.pick(0, 1, 2, 3, 4, 5) for name in "nm"}  # by the names of parameters
         extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
         if self.chance(.15):
-            extents += [48, 96]
+                extents += [48, 96, 136, 200]
         self.extents = self.random.sample(extents, 3)
         self.products = self.chance(.4)
         if self.products:
-            self.extents = self.random.sample([16, 32, 64, 128], 2)
+            self.extents = self.random.sample([16, 32, 64, 128] + ([48, 104, 136] if self.chance(.3) else []), 2)
         self.types = self.random.sample(INTEGERS + FLOATS * 2, 3)
         self.work = 1  # iterations of the open loops
         self.warps = self.pick(1, 2, 4, 4, 8)
