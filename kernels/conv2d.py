@@ -9,24 +9,31 @@ Rows of the product are the pixels of `out`, its columns the output channels of 
 and the CHANNELS that the tile sees. The kernel's size and CHANNELS are compiled in. A K-step takes BLOCK_K channels of one place of
 the kernel; of fewer channels it takes BLOCK_K elements of K anywhere, whose places follow from their numbers. Which places of the kernel
 lie in the image is known for each pixel before the loop, a bit each.
+
+A convolution with few tiles leaves most of the GPU idle. With SHARES its tiles are divided along K among so many programs, which add
+up their sums as those of gemm.py's divided products do, in an order that is fixed.
 Chetlur et al.: cuDNN, 2014.
 """
 
 import triton
 import triton.language as tl
 
+from gemm import add_shares, hand_over, leave
+from gemm_tiles import PROCESSORS
 from tiles import activate
 
 
-def tile(m, n, k, warps, stages):
-    return triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, num_warps=warps, num_stages=stages)
+def tile(m, n, k, warps, stages, shares=0):
+    return triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "SHARES": shares}, num_warps=warps, num_stages=stages)
 
 
 def configs():
     found = []
     for m, n, k, warps, stages in [(128, 256, 64, 8, 3), (256, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 64, 4, 3), (128, 128, 32, 4, 4),
                                    (128, 64, 64, 4, 4), (256, 64, 64, 8, 4), (64, 64, 64, 4, 4), (64, 128, 64, 4, 4), (64, 64, 32, 4, 4),
-                                   (128, 64, 32, 4, 4), (128, 32, 32, 4, 4), (64, 32, 32, 2, 4), (128, 16, 32, 4, 4), (16, 16, 32, 1, 2)]:
+                                   (128, 64, 32, 4, 4), (128, 32, 32, 4, 4), (128, 32, 64, 4, 5), (256, 32, 64, 8, 4),
+                                   (128, 64, 64, 4, 6), (256, 64, 64, 8, 3), (128, 128, 64, 8, 3), (128, 96, 64, 4, 4), (256, 96, 64, 8, 3),
+                                   (128, 192, 64, 8, 4), (64, 32, 32, 2, 4), (128, 16, 32, 4, 4), (16, 16, 32, 1, 2)]:
         found.append(tile(m, n, k, warps, stages))
     return found
 
@@ -39,10 +46,29 @@ def fitting(configs, named_args, **kwargs):
     kept = []
     for config in configs:
         n = config.kwargs["BLOCK_N"]
-        if n < 2 * max(16, widest) and config.kwargs["BLOCK_M"] < 2 * max(16, pixels):
+        m = config.kwargs["BLOCK_M"]
+        if n < 2 * max(16, widest) and (m < 2 * max(16, pixels) or m == 64):
             if config.kwargs["BLOCK_K"] <= max(64, triton.next_power_of_2(named_args["group_channels"])):
                 kept.append(config)
+    for config in list(kept):
+        kept += divided(config, pixels, named_args)
     return kept if len(kept) > 0 else configs[-1:]
+
+
+def divided(config, pixels, named_args):
+    """The configuration with its tiles divided: by as many programs as multiprocessors have room for, or half as many."""
+    m = config.kwargs["BLOCK_M"]
+    n = config.kwargs["BLOCK_N"]
+    k = config.kwargs["BLOCK_K"]
+    tiles = triton.cdiv(pixels, m) * triton.cdiv(named_args["out_channels"], n)
+    steps = named_args["kernel_height"] * named_args["kernel_width"] * named_args["group_channels"] // k
+    if named_args["groups"] > 1 or m < 64 or n < 32:
+        return []
+    found = []
+    for shares in [2, 4, 8, 16]:
+        if tiles * shares <= PROCESSORS and steps >= 4 * shares:
+            found.append(tile(m, n, k, config.num_warps, config.num_stages, shares))
+    return found[-2:]
 
 
 def groups_of(args):
@@ -111,6 +137,32 @@ def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_
     return a, b
 
 
+@triton.jit
+def store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1, out_stride_2,
+                 EPILOGUE: tl.constexpr):
+    """The epilogue of some pixels' sums."""
+    size = out_height * out_width
+    if bias_ptr is not None:
+        acc += tl.load(bias_ptr + channel, mask=col_mask, other=0.0).to(tl.float32)[None, :]
+    y = (pixel % size // out_width).to(tl.int64)
+    x = (pixel % out_width).to(tl.int64)
+    out_row = out_ptr + (pixel // size).to(tl.int64) * out_stride + y * out_stride_1 + x * out_stride_2
+    result = activate(acc, EPILOGUE).to(out_ptr.dtype.element_ty)
+    tl.store(out_row[:, None] + channel[None, :], result, mask=(pixel < batch * size)[:, None] & col_mask[None, :])
+
+
+@triton.jit
+def store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1,
+               out_stride_2, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SHARES: tl.constexpr,
+               ROWS: tl.constexpr):
+    """A part of a tile's pixels, whose sums are those of all shares."""
+    row = part * ROWS + tl.arange(0, ROWS)
+    AHEAD: tl.constexpr = min(SHARES, max(1, 8192 // (ROWS * BLOCK_N)))
+    acc = add_shares(tl.zeros((ROWS, BLOCK_N), dtype=tl.float32), 0, partials, SHARES, row, AHEAD, BLOCK_M, BLOCK_N)
+    store_pixels(acc, first_pixel + row, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1,
+                 out_stride_2, EPILOGUE)
+
+
 @triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "groups", "kernel_height",
                       "kernel_width"],
                  prune_configs_by={"early_config_prune": fitting, "top_k": 8})
@@ -124,16 +176,21 @@ def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_
 @triton.jit
 def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, out_width, out_channels, kernel_height, kernel_width,
            group_channels, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1, x_stride_2, w_stride, w_stride_1, w_stride_2,
-           stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups, EPILOGUE: tl.constexpr,
-           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUPS: tl.constexpr, COLUMNS: tl.constexpr,
+           stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups, partials_ptr, counters_ptr,
+           EPILOGUE: tl.constexpr,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SHARES: tl.constexpr, GROUPS: tl.constexpr, COLUMNS: tl.constexpr,
            CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """A program takes BLOCK_M pixels and BLOCK_N output channels of a group, or all of several."""
+    """A program takes BLOCK_M pixels and BLOCK_N output channels of a group, or all of several; of SHARES that divide K each the
+    pixels of a part."""
     columns = out_channels // groups * GROUPS
     tiles_n = tl.cdiv(columns, BLOCK_N) * tl.cdiv(groups, GROUPS)
-    group = tl.program_id(0) % tiles_n // tl.cdiv(columns, BLOCK_N)
-    col = tl.program_id(0) % tl.cdiv(columns, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(0) // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
     size = out_height * out_width
+    tiles = tl.cdiv(batch * size, BLOCK_M) * tiles_n
+    program = tl.program_id(0) % tiles
+    group = program % tiles_n // tl.cdiv(columns, BLOCK_N)
+    col = program % tl.cdiv(columns, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    first_pixel = program // tiles_n * BLOCK_M
+    pixel = first_pixel + tl.arange(0, BLOCK_M)
     row_mask = pixel < batch * size
     col_mask = (col < columns) & (group * columns + col < out_channels)
     image = (pixel // size).to(tl.int64)
@@ -150,14 +207,32 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
     if HEIGHT * WIDTH <= 64:
         inside = places_inside(first_y, first_x, height, width, dilation_h, dilation_w, HEIGHT, WIDTH)
         inside = tl.where(row_mask, inside, 0)
-    steps = tl.cdiv(HEIGHT * WIDTH * CHANNELS, BLOCK_K) if CHANNELS < BLOCK_K else HEIGHT * WIDTH * tl.cdiv(CHANNELS, BLOCK_K)
+    STEPS: tl.constexpr = tl.cdiv(HEIGHT * WIDTH * CHANNELS, BLOCK_K) if CHANNELS < BLOCK_K else HEIGHT * WIDTH * tl.cdiv(CHANNELS, BLOCK_K)
+    begin = 0
+    end = STEPS
+    if SHARES > 0:
+        share = tl.program_id(0) // tiles
+        counters = counters_ptr + 4 * program
+        partials = partials_ptr + (program * SHARES).to(tl.int64) * (BLOCK_M * BLOCK_N)
+        tl.atomic_add(counters, 65536, sem="relaxed")
+        begin = share * (STEPS // SHARES) + min(share, STEPS % SHARES)
+        end = begin + STEPS // SHARES + (share < STEPS % SHARES)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for step in range(0, steps):
+    for step in range(begin, end):
         a, b = load_step(step, first_y, first_x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2,
                          w_stride_1, w_stride_2, dilation_h, dilation_w, BLOCK_K, CHANNELS, HEIGHT, WIDTH, GROUPS, COLUMNS)
         acc = tl.dot(a, b, acc)
-    if bias_ptr is not None:
-        acc += tl.load(bias_ptr + channel, mask=col_mask, other=0.0).to(tl.float32)[None, :]
-    out_row = out_ptr + image * out_stride + y.to(tl.int64) * out_stride_1 + x.to(tl.int64) * out_stride_2
-    result = activate(acc, EPILOGUE).to(out_ptr.dtype.element_ty)
-    tl.store(out_row[:, None] + channel[None, :], result, mask=row_mask[:, None] & col_mask[None, :])
+    if SHARES == 0:
+        store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1, out_stride_2,
+                     EPILOGUE)
+    else:
+        ROWS: tl.constexpr = BLOCK_M // SHARES
+        alone = hand_over(acc, share, SHARES, partials, counters, BLOCK_M, BLOCK_N, SHARES)
+        if not alone:
+            store_part(share, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
+                       out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, ROWS)
+        undone = leave(alone, SHARES, counters)
+        for part in range(0, SHARES if undone != 0 else 0):
+            if (undone >> part) % 2 != 0:
+                store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
+                           out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, ROWS)

@@ -302,7 +302,17 @@ Grid convolution_grid(const BoundCall& call, const Config& config, int) {
   const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
   const int64_t groups = call.integer("groups"), columns = call.extent("out_channels") / groups;
   const int64_t together = groups > 1 ? std::max<int64_t>(1, config["BLOCK_N"] / columns) : 1;
-  return {unsigned(ceil_div(groups, together) * tiles_of(pixels, columns * together, config))};
+  const int64_t tiles = ceil_div(groups, together) * tiles_of(pixels, columns * together, config);
+  return {unsigned(tiles * std::max<int64_t>(1, config["SHARES"]))};
+}
+
+// Sums of the largest tiles that programs of divided ones leave: conv2d.py divides those of few pixels alone.
+size_t convolution_bytes(const BoundCall& call, int) {
+  constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256;
+  const int64_t pixels = call.extent("batch") * call.extent("out_height") * call.extent("out_width");
+  const bool few =
+      call.integer("groups") == 1 && ceil_div(pixels, 256) * ceil_div(call.extent("out_channels"), 256) < kProcessors;
+  return few ? size_t(kProcessors * kLargestTile) * sizeof(float) : 0;
 }
 
 // Checks extent `out` of the result of a kernel that goes over extent `in`.
@@ -360,7 +370,7 @@ const LaunchRule sorted_rows{each_row_grid, nullptr, nullptr, false, detail::sor
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
-const LaunchRule convolution{convolution_grid, nullptr, check_convolution};
+const LaunchRule convolution{convolution_grid, convolution_bytes, check_convolution};
 
 }  // namespace rules
 
