@@ -28,16 +28,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "dsl/tegula.h"
 #include "tools/svg_plot.h"
+#include "tutorials/tutorial.h"
 
 using namespace tegula;
 
@@ -120,24 +119,6 @@ struct Options {
   std::string plot;
 };
 
-// Reads the command line; false if it says something else.
-bool read_arguments(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    if (name == "--plot") {
-      options.plot = argv[i + 1];
-      continue;
-    }
-    int* value = name == "--rows" ? &options.rows : name == "--cols" ? &options.cols : nullptr;
-    char* end = nullptr;
-    const long number = std::strtol(argv[i + 1], &end, 10);
-    if (!value || *end || number < 1 || number > (name == "--cols" ? 32768 : 1 << 20)) return false;
-    *value = int(number);
-  }
-  return true;
-}
-
 // The largest relative error of `y` as the softmax of `x` along rows, against double precision.
 double largest_error(const std::vector<float>& x, const std::vector<float>& y, int rows, int cols) {
   double worst = 0;
@@ -157,14 +138,192 @@ double largest_error(const std::vector<float>& x, const std::vector<float>& y, i
   return worst;
 }
 
+// One kernel of the naive way.
 struct Step {
   const char* name;
   double bytes;  // predicted traffic
   std::function<void()> launch;
 };
 
-void print_row(const char* name, double bytes, double ms) {
-  std::printf("%-24s %12.1f %12.4f %12.1f\n", name, bytes / 1e6, ms, bytes / ms / 1e6);
+double bytes_of(const std::vector<Step>& steps) {
+  double bytes = 0;
+  for (const Step& step : steps) bytes += step.bytes;
+  return bytes;
+}
+
+// The matrix, the result, and between them what the naive way writes and reads again: a matrix and a column. The same
+// elements are taken as rows of any length.
+class Softmax {
+ public:
+  Softmax(Device& device, int rows, int cols)
+      : device_(device),
+        elements_(size_t(rows) * cols),
+        host_(tutorial::random_numbers(elements_, 2)),
+        x_buffer_(device, host_),
+        y_buffer_(device, elements_ * sizeof(float)),
+        between_buffer_(device, elements_ * sizeof(float)),
+        column_buffer_(device, std::max(size_t(rows), elements_ / 256) * sizeof(float)) {}
+
+  size_t elements() const { return elements_; }
+  double fused_bytes() const { return 2.0 * double(elements_) * sizeof(float); }
+
+  // The five kernels have one program a row, take it as one tile, whose extent is a power of two, and are told so.
+  std::vector<Step> naive(int rows, int cols) const {
+    float *x = x_buffer_.as<float>(), *y = y_buffer_.as<float>();  // addresses on the device
+    float *between = between_buffer_.as<float>(), *column = column_buffer_.as<float>();
+    int block = 1;
+    while (block < cols) block *= 2;
+    const LaunchOptions how{.constexprs = {{"BLOCK", block}}, .num_warps = std::clamp(block / 1024, 4, 32)};
+    auto step = [&](const char* name, double bytes, const char* kernel_name, std::vector<Arg> args) {
+      return Step{name, bytes, [=, this, kernel = program_.kernel(kernel_name)] {
+                    kernel.launch(device_, Grid{unsigned(rows)}, how, std::span<const Arg>(args));
+                  }};
+    };
+    const double matrix = double(rows) * cols * sizeof(float), row_results = double(rows) * sizeof(float);
+    return {
+        step("row maximum", matrix + row_results, "row_max", {column, x, cols}),
+        step("x - maximum", 2 * matrix + row_results, "subtract", {between, x, column, cols}),
+        step("exp", 2 * matrix, "exponential", {y, between, cols}),
+        step("row sum", matrix + row_results, "row_sum", {column, y, cols}),
+        step("divide by sum", 2 * matrix + row_results, "divide", {between, y, column, cols}),
+    };
+  }
+
+  // The fused kernels leave their constexprs to the tuner, and have a program for each ROWS rows.
+  std::function<void()> fused(const Kernel& kernel, int rows, int cols) const {
+    return [=, this] {
+      kernel.launch(device_, programs(rows), {}, y_buffer_.as<float>(), x_buffer_.as<float>(), rows, cols);
+    };
+  }
+  std::function<void()> fused_text(int rows, int cols) const { return fused(text_, rows, cols); }
+  std::function<void()> fused_cpp(int rows, int cols) const { return fused(cpp_, rows, cols); }
+
+  // What the tuner chose for the text.
+  std::string chosen(int rows, int cols) const {
+    const std::vector<Arg> args{y_buffer_.as<float>(), x_buffer_.as<float>(), rows, cols};
+    const auto grid = programs(rows);
+    return text_.ready(device_, tegula::detail::GridRef(grid), {}, args).config->to_string();
+  }
+
+  std::function<void()> copy() const {
+    return [this] { device_.copy_on_device(y_buffer_.address(), x_buffer_.address(), elements_ * sizeof(float)); };
+  }
+
+  // An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far above those and far
+  // below any mistake.
+  double naive_error(int rows, int cols) { return error_of(between_buffer_, rows, cols); }
+  double fused_error(int rows, int cols) { return error_of(y_buffer_, rows, cols); }
+  void clear_result() { y_buffer_.fill(0); }
+  bool right() const { return right_; }
+
+ private:
+  static std::function<Grid(const Config&)> programs(int rows) {
+    return [rows](const Config& config) {
+      const int64_t tile_rows = config["ROWS"];
+      return Grid{unsigned((rows + tile_rows - 1) / tile_rows)};
+    };
+  }
+  double error_of(const Buffer& result, int rows, int cols) {
+    const double error = largest_error(host_, result.download<float>(), rows, cols);
+    right_ = right_ && error < 1e-5;
+    return error;
+  }
+
+  Device& device_;
+  size_t elements_;
+  std::vector<float> host_;
+  Buffer x_buffer_, y_buffer_, between_buffer_, column_buffer_;
+  Program program_ = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
+  Kernel text_ = program_.kernel("softmax"), cpp_ = softmax_in_cpp();
+  bool right_ = true;
+};
+
+// Medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
+double median_ms(Device& device, const std::function<void()>& work) { return tutorial::median_us(device, work) / 1e3; }
+
+// First the results.
+void check(Softmax& softmax, int rows, int cols) {
+  auto print = [](const char* name, double error) { std::printf("%-24s largest relative error %.2g\n", name, error); };
+  for (const Step& step : softmax.naive(rows, cols)) step.launch();
+  print("naive", softmax.naive_error(rows, cols));
+  softmax.clear_result();
+  softmax.fused_text(rows, cols)();
+  print("fused, text", softmax.fused_error(rows, cols));
+  softmax.clear_result();
+  softmax.fused_cpp(rows, cols)();
+  print("fused, C++", softmax.fused_error(rows, cols));
+}
+
+// Then the prediction, and on a GPU the times beside it.
+void predict(const Softmax& softmax, int rows, int cols) {
+  const double apart = bytes_of(softmax.naive(rows, cols)), fused = softmax.fused_bytes();
+  std::printf("\nThe traffic, %.2f MB against %.2f MB, says that fusing is %.2f times as fast on a GPU.\n", apart / 1e6,
+              fused / 1e6, apart / fused);
+}
+
+void measure(Device& device, const Softmax& softmax, int rows, int cols) {
+  auto print_row = [](const char* name, double bytes, double ms) {
+    std::printf("%-24s %12.1f %12.4f %12.1f\n", name, bytes / 1e6, ms, bytes / ms / 1e6);
+  };
+  std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
+  const std::vector<Step> naive = softmax.naive(rows, cols);
+  double naive_ms = 0;
+  for (const Step& step : naive) {
+    const double ms = median_ms(device, step.launch);
+    print_row(step.name, step.bytes, ms);
+    naive_ms += ms;
+  }
+  const double naive_bytes = bytes_of(naive), fused_bytes = softmax.fused_bytes();
+  print_row("naive, five kernels", naive_bytes, naive_ms);
+  const double text_ms = median_ms(device, softmax.fused_text(rows, cols));
+  print_row("fused softmax, text", fused_bytes, text_ms);
+  print_row("fused softmax, C++", fused_bytes, median_ms(device, softmax.fused_cpp(rows, cols)));
+  std::printf("\nThe traffic says that fusing is %.2f times as fast; measured: %.2f.\n", naive_bytes / fused_bytes,
+              naive_ms / text_ms);
+}
+
+// The same bytes in rows of other lengths.
+constexpr int kLengths[] = {256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768};
+
+void check_lengths(Softmax& softmax) {
+  std::printf("\nErrors over the row length\n%8s %8s %12s %12s  %s\n", "rows", "N", "text", "C++",
+              "the model's choice for the text");
+  for (int n : kLengths) {
+    const int m = int(softmax.elements() / size_t(n));
+    if (m < 1) continue;
+    softmax.fused_text(m, n)();
+    const double text_error = softmax.fused_error(m, n);
+    softmax.fused_cpp(m, n)();
+    std::printf("%8d %8d %12.2g %12.2g  %s\n", m, n, text_error, softmax.fused_error(m, n),
+                softmax.chosen(m, n).c_str());
+  }
+}
+
+// Beside a copy of the matrix, which no kernel that reads and writes it can beat. GB/s counts 2MN e for all of them, so
+// that the heights in the plot are times upside down.
+std::vector<PlotSeries> measure_lengths(Device& device, const Softmax& softmax) {
+  const double copy_rate = softmax.fused_bytes() / median_ms(device, softmax.copy()) / 1e6;
+  PlotSeries text{"fused, text", {}}, cpp{"fused, C++", {}}, naive{"naive", {}},
+      predicted{"naive, predicted", {}, true}, copy{"copy", {}, true};
+  std::printf("\nGB/s over the row length (copy: %.0f GB/s)\n%8s %8s %8s %8s %8s %10s  %s\n", copy_rate, "rows", "N",
+              "text", "C++", "naive", "predicted", "chosen for the text");
+  for (int n : kLengths) {
+    const int m = int(softmax.elements() / size_t(n));
+    if (m < 1) continue;
+    const double bytes = 2.0 * m * n * sizeof(float);
+    auto rate = [&](double ms) { return bytes / ms / 1e6; };
+    const std::vector<Step> steps = softmax.naive(m, n);
+    double steps_ms = 0;
+    for (const Step& step : steps) steps_ms += median_ms(device, step.launch);
+    text.points.emplace_back(n, rate(median_ms(device, softmax.fused_text(m, n))));
+    cpp.points.emplace_back(n, rate(median_ms(device, softmax.fused_cpp(m, n))));
+    naive.points.emplace_back(n, rate(steps_ms));
+    predicted.points.emplace_back(n, copy_rate * bytes / bytes_of(steps));
+    copy.points.emplace_back(n, copy_rate);
+    std::printf("%8d %8d %8.0f %8.0f %8.0f %10.0f  %s\n", m, n, text.points.back().second, cpp.points.back().second,
+                naive.points.back().second, predicted.points.back().second, softmax.chosen(m, n).c_str());
+  }
+  return {text, cpp, naive, predicted, copy};
 }
 
 }  // namespace
@@ -173,163 +332,40 @@ int main(int argc, char** argv) try {
   const std::shared_ptr<Device> device = default_device();
   const bool gpu = !device->info().emulator;
   Options options = gpu ? Options{4096, 4096, "fused_softmax.svg"} : Options{64, 512, ""};
-  if (!read_arguments(argc, argv, options)) {
+  if (!tutorial::read_options(argc, argv, {{"--rows", &options.rows, 1 << 20}, {"--cols", &options.cols, 32768}},
+                              &options.plot)) {
     std::fprintf(stderr, "usage: %s [--rows M] [--cols N] [--plot FILE]   (M to 1048576, N to 32768)\n", argv[0]);
     return 2;
   }
-  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", options.rows, options.cols, device->info().name.c_str());
+  const auto& [rows, cols, plot] = options;
+  std::printf("Softmax of a %d x %d fp32 matrix on %s\n\n", rows, cols, device->info().name.c_str());
 
-  // The matrix and the result; between them, what the naive way writes and reads again: a matrix and a column.
-  const size_t elements = size_t(options.rows) * options.cols;
-  std::vector<float> host(elements);
-  std::mt19937 random(2);
-  std::normal_distribution<float> normal(0, 2);
-  for (float& value : host) value = normal(random);
-  Buffer x_buffer(*device, host);
-  Buffer y_buffer(*device, elements * sizeof(float));
-  Buffer between_buffer(*device, elements * sizeof(float));
-  Buffer column_buffer(*device, std::max(size_t(options.rows), elements / 256) * sizeof(float));
-
-  float* x = x_buffer.as<float>();  // addresses on the device
-  float* y = y_buffer.as<float>();
-  float* between = between_buffer.as<float>();
-  float* column = column_buffer.as<float>();
-
-  // The naive kernels have one program a row, take it as one tile, whose extent is a power of two, and are told so; the
-  // fused ones leave their constexprs to the tuner, and have a program for each ROWS rows.
-  Program program = Program::load(TEGULA_TUTORIALS "/02_fused_softmax.py");
-  const Kernel fused_text = program.kernel("softmax"), fused_cpp = softmax_in_cpp();
-  auto naive_steps = [&](int rows, int cols) {
-    int block = 1;
-    while (block < cols) block *= 2;
-    const LaunchOptions naive{.constexprs = {{"BLOCK", block}}, .num_warps = std::clamp(block / 1024, 4, 32)};
-    auto step = [&](const char* name, double bytes, const char* kernel_name, std::vector<Arg> args) {
-      return Step{name, bytes, [=, &device, kernel = program.kernel(kernel_name)] {
-                    kernel.launch(*device, Grid{unsigned(rows)}, naive, std::span<const Arg>(args));
-                  }};
-    };
-    const double matrix = double(rows) * cols * sizeof(float), row_results = double(rows) * sizeof(float);
-    return std::vector<Step>{
-        step("row maximum", matrix + row_results, "row_max", {column, x, cols}),
-        step("x - maximum", 2 * matrix + row_results, "subtract", {between, x, column, cols}),
-        step("exp", 2 * matrix, "exponential", {y, between, cols}),
-        step("row sum", matrix + row_results, "row_sum", {column, y, cols}),
-        step("divide by sum", 2 * matrix + row_results, "divide", {between, y, column, cols}),
-    };
-  };
-  auto programs = [](int rows) {
-    return [rows](const Config& config) {
-      const int64_t tile_rows = config["ROWS"];
-      return Grid{unsigned((rows + tile_rows - 1) / tile_rows)};
-    };
-  };
-  auto fused_launch = [&](const Kernel& kernel, int rows, int cols) {
-    return [=, &device, &kernel] { kernel.launch(*device, programs(rows), {}, y, x, rows, cols); };
-  };
-
-  // First the results. An element may differ from the exact one by the roundings of exp and of the sums: 1e-5 is far
-  // above those and far below any mistake.
-  const int rows = options.rows, cols = options.cols;
-  bool right = true;
-  auto error_of = [&](const Buffer& result, int m, int n) {
-    const double error = largest_error(host, result.download<float>(), m, n);
-    right = right && error < 1e-5;
-    return error;
-  };
-  auto check = [&](const char* name, const Buffer& result) {
-    std::printf("%-24s largest relative error %.2g\n", name, error_of(result, rows, cols));
-  };
-  const std::vector<Step> naive = naive_steps(rows, cols);
-  for (const Step& step : naive) step.launch();
-  check("naive", between_buffer);
-  const auto text_launch = fused_launch(fused_text, rows, cols), cpp_launch = fused_launch(fused_cpp, rows, cols);
-  text_launch();
-  check("fused, text", y_buffer);
-  y_buffer.fill(0);
-  cpp_launch();
-  check("fused, C++", y_buffer);
-
-  // Then the times: medians, each run with a cold L2 cache, since in a real program the matrix comes from elsewhere.
-  const TimingOptions timing{.warmup = gpu ? 3 : 0, .runs = gpu ? 21 : 1, .flush_l2 = gpu};
-  auto median_ms = [&](const std::function<void()>& work) { return time_on_device(*device, work, timing).median_ms; };
-  const double fused_bytes = 2.0 * double(elements) * sizeof(float);
-  double naive_bytes = 0, naive_ms = 0;
-  for (const Step& step : naive) naive_bytes += step.bytes;
+  Softmax softmax(*device, rows, cols);
+  check(softmax, rows, cols);
   if (gpu) {
-    std::printf("\n%-24s %12s %12s %12s\n", "kernel", "MB moved", "time (ms)", "GB/s");
-    for (const Step& step : naive) {
-      const double ms = median_ms(step.launch);
-      print_row(step.name, step.bytes, ms);
-      naive_ms += ms;
-    }
-    print_row("naive, five kernels", naive_bytes, naive_ms);
-    const double text_ms = median_ms(text_launch);
-    print_row("fused softmax, text", fused_bytes, text_ms);
-    print_row("fused softmax, C++", fused_bytes, median_ms(cpp_launch));
-    std::printf("\nThe traffic says that fusing is %.2f times as fast; measured: %.2f.\n", naive_bytes / fused_bytes,
-                naive_ms / text_ms);
+    measure(*device, softmax, rows, cols);
   } else {
-    std::printf("\nThe traffic, %.2f MB against %.2f MB, says that fusing is %.2f times as fast on a GPU.\n",
-                naive_bytes / 1e6, fused_bytes / 1e6, naive_bytes / fused_bytes);
+    predict(softmax, rows, cols);
+    check_lengths(softmax);
   }
-
-  // The same bytes in rows of other lengths, beside a copy of the matrix, which no kernel that reads and writes it can
-  // beat. GB/s counts 2MN e for all of them, so that the heights in the plot are times upside down.
-  const double copy_ms =
-      median_ms([&] { device->copy_on_device(y_buffer.address(), x_buffer.address(), elements * 4); });
-  const double copy_rate = fused_bytes / copy_ms / 1e6;
-  PlotSeries text_line{"fused, text", {}}, cpp_line{"fused, C++", {}}, naive_line{"naive", {}},
-      predicted_line{"naive, predicted", {}, true}, copy_line{"copy", {}, true};
-  if (gpu)
-    std::printf("\nGB/s over the row length (copy: %.0f GB/s)\n%8s %8s %8s %8s %8s %10s  %s\n", copy_rate, "rows", "N",
-                "text", "C++", "naive", "predicted", "chosen for the text");
-  else
-    std::printf("\nErrors over the row length\n%8s %8s %12s %12s  %s\n", "rows", "N", "text", "C++",
-                "the model's choice for the text");
-  for (int n : {256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768}) {
-    const int m = int(elements / size_t(n));
-    if (m < 1) continue;
-    const auto text = fused_launch(fused_text, m, n), cpp = fused_launch(fused_cpp, m, n);
-    const std::vector<Arg> args{y, x, m, n};
-    const auto grid = programs(m);
-    const std::string chosen = fused_text.ready(*device, tegula::detail::GridRef(grid), {}, args).config->to_string();
-    if (!gpu) {
-      text();
-      const double text_error = error_of(y_buffer, m, n);
-      cpp();
-      std::printf("%8d %8d %12.2g %12.2g  %s\n", m, n, text_error, error_of(y_buffer, m, n), chosen.c_str());
-      continue;
-    }
-    double steps_bytes = 0, steps_ms = 0;
-    for (const Step& step : naive_steps(m, n)) {
-      steps_ms += median_ms(step.launch);
-      steps_bytes += step.bytes;
-    }
-    const double bytes = 2.0 * m * n * sizeof(float);
-    const double text_rate = bytes / median_ms(text) / 1e6, cpp_rate = bytes / median_ms(cpp) / 1e6;
-    const double naive_rate = bytes / steps_ms / 1e6, predicted = copy_rate * bytes / steps_bytes;
-    std::printf("%8d %8d %8.0f %8.0f %8.0f %10.0f  %s\n", m, n, text_rate, cpp_rate, naive_rate, predicted,
-                chosen.c_str());
-    text_line.points.emplace_back(n, text_rate);
-    cpp_line.points.emplace_back(n, cpp_rate);
-    naive_line.points.emplace_back(n, naive_rate);
-    predicted_line.points.emplace_back(n, predicted);
-    copy_line.points.emplace_back(n, copy_rate);
-  }
-  if (!right) {
+  if (!softmax.right()) {
     std::printf("WRONG: an error above 1e-5\n");
     return 1;
   }
-  if (!options.plot.empty()) {
-    write_svg_plot(options.plot,
+  if (!gpu) {
+    std::printf("\n(The emulator checks results; its times say nothing about a GPU.)\n");
+    return 0;
+  }
+  const std::vector<PlotSeries> lines = measure_lengths(*device, softmax);
+  if (!plot.empty()) {
+    write_svg_plot(plot,
                    {.title = "Softmax, fp32, " + device->info().name,
                     .x_label = "columns N",
                     .y_label = "GB/s (2MN e / time)",
                     .log_x = true},
-                   {text_line, cpp_line, naive_line, predicted_line, copy_line});
-    std::printf("\nThe plot is in %s\n", options.plot.c_str());
+                   lines);
+    std::printf("\nThe plot is in %s\n", plot.c_str());
   }
-  if (!gpu) std::printf("\n(The emulator checks results; its times say nothing about a GPU.)\n");
   return 0;
 } catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

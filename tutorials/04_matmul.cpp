@@ -27,7 +27,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>
@@ -37,6 +36,7 @@
 
 #include "dsl/tegula.h"
 #include "tools/svg_plot.h"
+#include "tutorials/tutorial.h"
 
 using namespace tegula;
 
@@ -153,27 +153,6 @@ struct Options {
   std::string plot;
 };
 
-// Reads the command line; false if it says something else.
-bool read_arguments(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    if (name == "--plot") {
-      options.plot = argv[i + 1];
-      continue;
-    }
-    int* value = name == "--m"   ? &options.shape.m
-                 : name == "--n" ? &options.shape.n
-                 : name == "--k" ? &options.shape.k
-                                 : nullptr;
-    char* end = nullptr;
-    const long number = std::strtol(argv[i + 1], &end, 10);
-    if (!value || *end || number < 1 || number > 16384) return false;
-    *value = int(number);
-  }
-  return true;
-}
-
 std::vector<float16> random_numbers(size_t count, float scale, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float16> numbers(count);
@@ -233,109 +212,95 @@ struct Fusion {
   }
 };
 
-}  // namespace
+// The kernels of 04_matmul.py, launched.
+class Products {
+ public:
+  explicit Products(Device& device) : device_(device) {}
 
-int main(int argc, char** argv) try {
-  const std::shared_ptr<Device> device = default_device();
-  const bool gpu = !device->info().emulator;
-  Options options = gpu ? Options{{4096, 4096, 4096}, "matmul.svg"} : Options{{96, 80, 64}, ""};
-  if (!read_arguments(argc, argv, options)) {
-    std::fprintf(stderr, "usage: %s [--m M] [--n N] [--k K] [--plot FILE]   (1 to 16384)\n", argv[0]);
-    return 2;
+  void text(const Fusion& f, const Problem& p) const {
+    launch(text_, p, {.constexprs = {{"EPILOGUE", f.epilogue}}}, f.bias);
   }
-  const Shape shape = options.shape;
-  std::printf("Products of %d x %d and %d x %d fp16 matrices on %s: %.1f operations for a byte\n\n", shape.m, shape.k,
-              shape.k, shape.n, device->info().name.c_str(),
-              shape.flops() / (2.0 * shape.m * shape.k + 2.0 * shape.k * shape.n + 2.0 * shape.m * shape.n));
+  void cpp(const Fusion& f, const Problem& p) const { launch(f.cpp, p, {}, f.bias); }
+  // The same by a kernel for each step.
+  void apart(const Fusion& f, const Problem& p) const {
+    launch(text_, p, {.constexprs = {{"EPILOGUE", "nothing"}}}, false);
+    const int count = p.shape.m * p.shape.n;
+    const Grid grid{unsigned((count + 1023) / 1024)};
+    if (f.bias)
+      add_bias_.launch(device_, grid, {.constexprs = {{"BLOCK", 1024}}}, p.c.as<float16>(), p.bias.as<float16>(), count,
+                       p.shape.n);
+    if (f.apart() > 1 + f.bias)
+      apply_.launch(device_, grid, {.constexprs = {{"EPILOGUE", f.epilogue}, {"BLOCK", 1024}}}, p.c.as<float16>(),
+                    count);
+  }
+  // In how many elements text and C++ differ if both have one configuration: none, to the last bit.
+  size_t differences(const Fusion& f, Problem& p) const {
+    auto result = [&](const Kernel& kernel, std::vector<ConstexprArg> constexprs) {
+      for (auto [name, value] : {std::pair("BLOCK_M", 32), {"BLOCK_N", 32}, {"BLOCK_K", 32}, {"GROUP_M", 2}})
+        constexprs.emplace_back(name, value);
+      p.c.fill(0xff);
+      launch(kernel, p, {.constexprs = std::move(constexprs), .num_warps = 2}, f.bias);
+      return p.c.download<float16>();
+    };
+    const std::vector<float16> from_text = result(text_, {{"EPILOGUE", f.epilogue}}), from_cpp = result(f.cpp, {});
+    size_t different = 0;
+    for (size_t i = 0; i < from_text.size(); ++i) different += float(from_text[i]) != float(from_cpp[i]);
+    return different;
+  }
 
-  const Program program = Program::load(TEGULA_TUTORIALS "/04_matmul.py");
-  const Kernel text = program.kernel("matmul"), add_bias = program.kernel("add_bias"), apply = program.kernel("apply");
-  const Fusion fusions[] = {
-      {"a b", "nothing", false, matmul_in_cpp<[](Tile acc) { return acc; }>("matmul"), [](double x) { return x; }},
-      {"leaky_relu(a b)", "leaky_relu", false, matmul_in_cpp<leaky_relu>("matmul_leaky_relu"),
-       [](double x) { return x < 0 ? 0.01 * x : x; }},
-      {"gelu(a b)", "gelu", false, matmul_in_cpp<gelu>("matmul_gelu"),
-       [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
-      {"gelu(a b + bias)", "gelu", true, matmul_in_cpp<gelu, true>("linear_gelu"),
-       [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
-  };
-
-  auto launch = [&](const Kernel& kernel, const Problem& p, const LaunchOptions& how, bool bias) {
+ private:
+  void launch(const Kernel& kernel, const Problem& p, const LaunchOptions& how, bool bias) const {
     const Shape s = p.shape;
     auto grid = [s](const Config& config) {
       const int64_t m = config["BLOCK_M"], n = config["BLOCK_N"];
       return Grid{unsigned((s.m + m - 1) / m * ((s.n + n - 1) / n))};
     };
     const Arg bias_or_none = bias ? Arg(p.bias.as<float16>()) : Arg(nullptr);
-    kernel.launch(*device, grid, how, p.c.as<float16>(), p.a.as<float16>(), p.b.as<float16>(), bias_or_none, s.m, s.n,
+    kernel.launch(device_, grid, how, p.c.as<float16>(), p.a.as<float16>(), p.b.as<float16>(), bias_or_none, s.m, s.n,
                   s.k, s.k, s.n, s.n);
-  };
-  auto fused_text = [&](const Fusion& f, const Problem& p) {
-    launch(text, p, {.constexprs = {{"EPILOGUE", f.epilogue}}}, f.bias);
-  };
-  auto apart = [&](const Fusion& f, const Problem& p) {
-    launch(text, p, {.constexprs = {{"EPILOGUE", "nothing"}}}, false);
-    const int count = p.shape.m * p.shape.n;
-    const Grid grid{unsigned((count + 1023) / 1024)};
-    if (f.bias)
-      add_bias.launch(*device, grid, {.constexprs = {{"BLOCK", 1024}}}, p.c.as<float16>(), p.bias.as<float16>(), count,
-                      p.shape.n);
-    if (f.apart() > 1 + f.bias)
-      apply.launch(*device, grid, {.constexprs = {{"EPILOGUE", f.epilogue}, {"BLOCK", 1024}}}, p.c.as<float16>(),
-                   count);
-  };
-  const TimingOptions timing{.warmup = 3, .runs = 21, .flush_l2 = true};
-  auto median_ms = [&](const std::function<void()>& work) { return time_on_device(*device, work, timing).median_ms; };
+  }
 
-  // Results: rounding C to fp16 costs 2^-11 of an element, and elements are below 8; kernels of their own round twice
-  // or three times.
-  Problem problem(*device, shape);
+  Device& device_;
+  Program program_ = Program::load(TEGULA_TUTORIALS "/04_matmul.py");
+  Kernel text_ = program_.kernel("matmul"), add_bias_ = program_.kernel("add_bias"), apply_ = program_.kernel("apply");
+};
+
+void print_heading(bool gpu) {
   std::printf("%-18s %8s %10s %10s %10s", "", "kernels", "MB apart", "MB fused", "saved");
   if (gpu) std::printf(" %10s %10s %9s %10s", "ms apart", "ms fused", "gain", "TFLOP/s");
   std::printf(" %10s\n", "error");
-  bool right = true;
-  for (const Fusion& f : fusions) {
-    apart(f, problem);
-    const double error_apart = problem.largest_error(f.bias, f.exact);
-    problem.c.fill(0xff);
-    fused_text(f, problem);
-    const double error_fused = problem.largest_error(f.bias, f.exact);
-    // Text and C++ with one configuration: the same to the last bit.
-    auto same_way = [&](const Kernel& kernel, std::vector<ConstexprArg> constexprs) {
-      for (auto [name, value] : {std::pair("BLOCK_M", 32), {"BLOCK_N", 32}, {"BLOCK_K", 32}, {"GROUP_M", 2}})
-        constexprs.emplace_back(name, value);
-      problem.c.fill(0xff);
-      launch(kernel, problem, {.constexprs = std::move(constexprs), .num_warps = 2}, f.bias);
-      return problem.c.download<float16>();
-    };
-    const std::vector<float16> from_text = same_way(text, {{"EPILOGUE", f.epilogue}}), from_cpp = same_way(f.cpp, {});
-    size_t different = 0;
-    for (size_t i = 0; i < from_text.size(); ++i) different += float(from_text[i]) != float(from_cpp[i]);
+}
 
-    const double bytes_apart = f.bytes(shape, false), bytes_fused = f.bytes(shape, true);
-    std::printf("%-18s %3d -> 1 %10.2f %10.2f %9.0f%%", f.name, f.apart(), bytes_apart / 1e6, bytes_fused / 1e6,
-                100 * (1 - bytes_fused / bytes_apart));
-    if (gpu) {
-      const double ms_apart = median_ms([&] { apart(f, problem); }),
-                   ms_fused = median_ms([&] { fused_text(f, problem); });
-      std::printf(" %10.4f %10.4f %8.2fx %10.1f", ms_apart, ms_fused, ms_apart / ms_fused,
-                  shape.flops() / ms_fused / 1e9);
-    }
-    std::printf(" %10.2g\n", std::max(error_apart, error_fused));
-    if (!(error_apart < 0.01 && error_fused < 0.005)) std::printf("WRONG: the error is too large\n"), right = false;
-    if (different > 0) {
-      std::printf("WRONG: text and C++ differ in %zu of %zu elements\n", different, from_text.size());
-      right = false;
-    }
-  }
-  if (!right) return 1;
-  std::printf("\nText and C++ gave the same results.\n");
-  if (!gpu) {
-    std::printf("(The emulator checks results; how fast they come is measured on a GPU.)\n");
-    return 0;
-  }
+// One row of the table; whether the results are right. Rounding C to fp16 costs 2^-11 of an element, and elements are
+// below 8; kernels of their own round twice or three times.
+bool compare(Device& device, const Products& products, const Fusion& f, Problem& problem) {
+  products.apart(f, problem);
+  const double error_apart = problem.largest_error(f.bias, f.exact);
+  problem.c.fill(0xff);
+  products.text(f, problem);
+  const double error_fused = problem.largest_error(f.bias, f.exact);
+  const size_t different = products.differences(f, problem);
 
-  // TFLOP/s over sizes, tuned for each.
+  const Shape shape = problem.shape;
+  const double bytes_apart = f.bytes(shape, false), bytes_fused = f.bytes(shape, true);
+  std::printf("%-18s %3d -> 1 %10.2f %10.2f %9.0f%%", f.name, f.apart(), bytes_apart / 1e6, bytes_fused / 1e6,
+              100 * (1 - bytes_fused / bytes_apart));
+  if (!device.info().emulator) {
+    const double us_apart = tutorial::median_us(device, [&] { products.apart(f, problem); }),
+                 us_fused = tutorial::median_us(device, [&] { products.text(f, problem); });
+    std::printf(" %10.4f %10.4f %8.2fx %10.1f", us_apart / 1e3, us_fused / 1e3, us_apart / us_fused,
+                shape.flops() / us_fused / 1e6);
+  }
+  std::printf(" %10.2g\n", std::max(error_apart, error_fused));
+  const bool exact = error_apart < 0.01 && error_fused < 0.005;
+  if (!exact) std::printf("WRONG: the error is too large\n");
+  if (different > 0) std::printf("WRONG: text and C++ differ in %zu elements\n", different);
+  return exact && different == 0;
+}
+
+// TFLOP/s over sizes, tuned for each.
+std::vector<PlotSeries> measure_sizes(Device& device, const Products& products, const Fusion& plain,
+                                      const Fusion& linear) {
   const Cublas cublas;
   if (!cublas)
     std::printf("cuBLAS is not there (libcublas.so; LD_LIBRARY_PATH tells where to look): its line is left out\n");
@@ -344,25 +309,65 @@ int main(int argc, char** argv) try {
   std::printf("\nTFLOP/s of square products\n%8s %10s %22s %10s %10s\n", "size", "product", "product + bias + gelu",
               "in C++", "cuBLAS");
   for (int size : {256, 512, 1024, 2048, 4096, 8192}) {
-    const Problem p(*device, {size, size, size});
+    const Problem p(device, {size, size, size});
     auto point = [&](PlotSeries& s, const std::function<void()>& work) {
-      const double tflops = p.shape.flops() / median_ms(work) / 1e9;
+      const double tflops = p.shape.flops() / tutorial::median_us(device, work) / 1e6;
       s.points.emplace_back(size, tflops);
       return tflops;
     };
-    std::printf("%8d %10.1f", size, point(series[0], [&] { fused_text(fusions[0], p); }));
-    std::printf(" %22.1f", point(series[1], [&] { fused_text(fusions[3], p); }));
-    std::printf(" %10.1f", point(series[2], [&] { launch(fusions[0].cpp, p, {}, false); }));
+    std::printf("%8d %10.1f", size, point(series[0], [&] { products.text(plain, p); }));
+    std::printf(" %22.1f", point(series[1], [&] { products.text(linear, p); }));
+    std::printf(" %10.1f", point(series[2], [&] { products.cpp(plain, p); }));
     if (cublas)
       std::printf(" %10.1f", point(series[3], [&] {
                     cublas(p.c.as<float16>(), p.a.as<float16>(), p.b.as<float16>(), size, size, size);
                   }));
     std::printf("\n");
   }
+  return series;
+}
+
+double exact_gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::shared_ptr<Device> device = default_device();
+  const bool gpu = !device->info().emulator;
+  Options options = gpu ? Options{{4096, 4096, 4096}, "matmul.svg"} : Options{{96, 80, 64}, ""};
+  auto& [m, n, k] = options.shape;
+  if (!tutorial::read_options(argc, argv, {{"--m", &m, 16384}, {"--n", &n, 16384}, {"--k", &k, 16384}},
+                              &options.plot)) {
+    std::fprintf(stderr, "usage: %s [--m M] [--n N] [--k K] [--plot FILE]   (1 to 16384)\n", argv[0]);
+    return 2;
+  }
+  const Shape shape = options.shape;
+  std::printf("Products of %d x %d and %d x %d fp16 matrices on %s: %.1f operations for a byte\n\n", shape.m, shape.k,
+              shape.k, shape.n, device->info().name.c_str(),
+              shape.flops() / (2.0 * shape.m * shape.k + 2.0 * shape.k * shape.n + 2.0 * shape.m * shape.n));
+
+  const Products products(*device);
+  const Fusion fusions[] = {
+      {"a b", "nothing", false, matmul_in_cpp<[](Tile acc) { return acc; }>("matmul"), [](double x) { return x; }},
+      {"leaky_relu(a b)", "leaky_relu", false, matmul_in_cpp<leaky_relu>("matmul_leaky_relu"),
+       [](double x) { return x < 0 ? 0.01 * x : x; }},
+      {"gelu(a b)", "gelu", false, matmul_in_cpp<gelu>("matmul_gelu"), exact_gelu},
+      {"gelu(a b + bias)", "gelu", true, matmul_in_cpp<gelu, true>("linear_gelu"), exact_gelu},
+  };
+  Problem problem(*device, shape);
+  print_heading(gpu);
+  bool right = true;
+  for (const Fusion& f : fusions) right = compare(*device, products, f, problem) && right;
+  if (!right) return 1;
+  std::printf("\nText and C++ gave the same results.\n");
+  if (!gpu) {
+    std::printf("(The emulator checks results; how fast they come is measured on a GPU.)\n");
+    return 0;
+  }
   write_svg_plot(
       options.plot,
       {.title = "fp16 products on " + device->info().name, .x_label = "M = N = K", .y_label = "TFLOP/s", .log_x = true},
-      series);
+      measure_sizes(*device, products, fusions[0], fusions[3]));
   std::printf("\nThe plot is in %s\n", options.plot.c_str());
   return 0;
 } catch (const Error& error) {

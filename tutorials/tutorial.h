@@ -1,16 +1,44 @@
-// What the later tutorials share: numbers to work on, errors to look at, times.
+// What the tutorials share: options, numbers to work on, errors to look at, times.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "dsl/tegula.h"
 
 namespace tegula::tutorial {
+
+/// An option of the command line that takes a number from 1 to `most`.
+struct NumberOption {
+  std::string name;  // "--rows"
+  int* value;
+  int most;
+};
+
+/// Reads pairs of an option and its value, `--plot FILE` too unless `plot` is null; false if the command line says
+/// something else.
+inline bool read_options(int argc, char** argv, const std::vector<NumberOption>& numbers, std::string* plot = nullptr) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return false;
+    if (plot && name == "--plot") {
+      *plot = argv[i + 1];
+      continue;
+    }
+    char* end = nullptr;
+    const long number = std::strtol(argv[i + 1], &end, 10);
+    auto option = std::find_if(numbers.begin(), numbers.end(), [&](const NumberOption& o) { return o.name == name; });
+    if (option == numbers.end() || *end || number < 1 || number > option->most) return false;
+    *option->value = int(number);
+  }
+  return true;
+}
 
 inline std::vector<float> random_numbers(size_t count, unsigned seed) {
   std::mt19937 random(seed);

@@ -1,9 +1,7 @@
-// Calls in host code: lambdas and functions of the module, methods, and the functions of Python, os, itertools and
-// triton that decorators use.
+// Calls in host code: lambdas and functions of the module, and methods. (Functions: checker_host_builtins.cpp.)
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 #include "dsl/hooks.h"
@@ -17,7 +15,6 @@ namespace tegula::language {
 namespace {
 
 constexpr int kMaxCalls = 64;
-constexpr size_t kMaxItems = 1 << 16;
 
 /// Whether a value of the kernel is (within) v.
 bool holds_value(const Val& v) {
@@ -246,183 +243,6 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), name));
   }
   return std::nullopt;
-}
-
-// collections.namedtuple("Point", ["x", "y"]) or "x y"; of further arguments `defaults` alone counts.
-Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) {
-  static constexpr const char* kParams[] = {"typename", "field_names", "rename", "defaults", "module"};
-  auto matched = match_arguments("namedtuple", kParams, 2, args, loc);
-  if (!matched) return Val();
-  const Val &name = (*matched)[0]->value, &fields = (*matched)[1]->value;
-  auto type = std::make_shared<Class>();
-  bool ok = name.is<std::string>();
-  if (ok) type->name = name.as<std::string>();
-  type->loc = loc;
-  if (const auto* list = fields.get_if<dsl::TupleVal>()) {
-    for (const Val& field : *list->items) {
-      ok = ok && field.is<std::string>();
-      if (ok) type->fields.push_back({field.as<std::string>(), loc, nullptr, nullptr, {}});
-    }
-  } else if (const auto* text = fields.get_if<std::string>()) {
-    for (size_t at = 0; (at = text->find_first_not_of(", ", at)) != text->npos;) {
-      const size_t end = std::min(text->find_first_of(", ", at), text->size());
-      type->fields.push_back({text->substr(at, end - at), loc, nullptr, nullptr, {}});
-      at = end;
-    }
-  } else {
-    ok = false;
-  }
-  if (!ok || (*matched)[3])
-    return error(loc, "namedtuple is evaluated with a name and a list of names, without defaults");
-  ClassObject object;
-  object.file = file_;
-  object.type = std::move(type);
-  object.is_tuple = true;
-  return make_host(std::move(object));
-}
-
-namespace {
-
-/// The numbers of a version, which compare as versions do: (3, 6) of "3.6.0".
-Val version_of(std::string_view text) {
-  std::vector<Val> numbers;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-    auto number = end > at ? dsl::Int::parse(text.substr(at, end - at), 10) : std::nullopt;
-    if (!number) break;
-    numbers.emplace_back(*number);
-    if (end >= text.size() || text[end] != '.') break;
-    at = end + 1;
-  }
-  while (!numbers.empty() && numbers.back().as<dsl::Int>() == 0) numbers.pop_back();
-  return dsl::make_tuple(std::move(numbers));
-}
-
-}  // namespace
-
-std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
-  if (name == "triton.Config") return make_config(args, loc);
-  if (name == "python.dict") {
-    DictObject dict;
-    for (const Argument& a : args) {
-      if (a.value.is_poison()) return Val();
-      if (a.name.empty()) return error(a.loc, "dict() is evaluated with keyword arguments only");
-      dict.set(a.name, a.value);
-    }
-    return make_host(std::move(dict));
-  }
-  if (name == "python.range") {
-    auto range = parse_range("range", args, loc);
-    if (!range.is_known()) return Val();
-    const dsl::Int &upper = range.upper.value.as<dsl::Int>(), &step = range.step.value.as<dsl::Int>();
-    std::vector<Val> items;
-    for (dsl::Int i = range.lower.value.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
-      items.push_back(i);
-      if (items.size() > kMaxItems) return error(loc, fmt::format("a range of more than {} values", kMaxItems));
-    }
-    return dsl::make_tuple(std::move(items));
-  }
-  for (const Argument& a : args)
-    if (a.value.is_poison()) return Val();
-  if (name == "triton.constexpr_function") return args.size() == 1 ? args[0].value : Val();  // of what is one anyway
-  if (name == "triton.runtime.driver.active.get_current_target") return module_ref("triton target");
-  if (name == "torch.finfo" || name == "torch.iinfo") {
-    const auto* type = args.size() == 1 ? args[0].value.get_if<dsl::DType>() : nullptr;
-    const bool of_floats = name == "torch.finfo";
-    if (!type || !type->type.is_scalar() || type->type.pointer || is_float(type->type.elem) != of_floats)
-      return error(loc, fmt::format("{} takes {} type", name, of_floats ? "a floating-point" : "an integer"));
-    LimitsObject limits;
-    limits.elem = type->type.elem;
-    return make_host(limits);
-  }
-  if (name == "torch.cuda.is_available") return true;
-  if (name == "importlib.util.find_spec") {  // what is there where Triton is
-    const auto* module = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
-    if (!module) return error(loc, "find_spec takes the name of a module");
-    SpecObject spec;
-    spec.module = resolve_path(*module).value_or(dsl::None{});
-    const auto* found = spec.module.get_if<FunctionRef>();
-    return found && found->kind == FunctionRef::Kind::Module ? make_host(std::move(spec)) : Val(dsl::None{});
-  }
-  if (name == "importlib.util.module_from_spec") {
-    const auto* spec = args.size() == 1 ? get_host<SpecObject>(args[0].value) : nullptr;
-    return spec ? spec->module : error(loc, "module_from_spec takes what find_spec gives");
-  }
-  if (name == "packaging.version.parse" || name == "packaging.version.Version") {
-    const auto* text = args.size() == 1 ? args[0].value.get_if<std::string>() : nullptr;
-    return text ? version_of(*text) : error(loc, "a version is made of a text");
-  }
-  if (name == "torch.cuda.get_device_capability")
-    return capability_ ? dsl::make_tuple({dsl::Int(*capability_ / 10), dsl::Int(*capability_ % 10)}) : Val();
-  if (name == "collections.namedtuple") return make_named_tuple_class(args, loc);
-  if (name == "os.getenv" || name == "os.environ.get") {
-    if (args.empty() || args.size() > 2 || !args[0].value.is<std::string>())
-      return error(loc, fmt::format("{} takes the name of a variable and a default", name));
-    const char* value = std::getenv(args[0].value.as<std::string>().c_str());
-    return value ? Val(std::string(value)) : args.size() > 1 ? args[1].value : Val(dsl::None{});
-  }
-  bool lists = name == "itertools.product" || name == "python.zip";
-  bool one = name == "python.list" || name == "python.tuple" || name == "python.any" || name == "python.all" ||
-             name == "python.sum" || name == "python.enumerate" || name == "python.str" || name == "python.len";
-  if (!lists && !one) return std::nullopt;
-  for (const Argument& a : args)
-    if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no argument '{}' here", name, a.name));
-  if (one && args.size() != 1) {
-    if (args.empty() && name == "python.list") return dsl::make_list({});
-    if (args.empty() && name == "python.tuple") return dsl::make_tuple({});
-    return error(loc, fmt::format("{} takes 1 argument, found {}", name.substr(7), args.size()));
-  }
-  if (name == "python.str") return Val(dsl::text_of(args[0].value));
-  if (name == "python.len") {
-    if (const auto* text = args[0].value.get_if<std::string>()) return Val(dsl::Int(text->size()));
-    if (const auto* list = args[0].value.get_if<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
-    if (const auto* dict = get_host<DictObject>(args[0].value)) return Val(dsl::Int(dict->items.size()));
-  }
-  std::vector<std::vector<Val>> in;
-  for (const Argument& a : args) {
-    auto items = iterate(a.value, a.loc);
-    if (!items) return Val();
-    in.push_back(std::move(*items));
-  }
-  std::vector<Val> out;
-  if (name == "python.len") return Val(dsl::Int(in[0].size()));
-  if (name == "python.any" || name == "python.all") {
-    bool any = name == "python.any";
-    return Val(std::any_of(in[0].begin(), in[0].end(), [&](const Val& v) { return dsl::truth(v) == any; }) == any);
-  }
-  if (name == "python.sum") {
-    Val total = dsl::Int(0);
-    sema_.at(loc);
-    for (const Val& v : in[0]) total = dsl::binary(sema_, "+", total, v);
-    return total;
-  }
-  if (name == "python.enumerate") {
-    for (size_t i = 0; i < in[0].size(); ++i) out.push_back(dsl::make_tuple({dsl::Int(i), in[0][i]}));
-  } else if (name == "python.zip") {
-    size_t n = in.empty() ? 0 : in[0].size();
-    for (const auto& items : in) n = std::min(n, items.size());
-    for (size_t i = 0; i < n; ++i) {
-      std::vector<Val> row;
-      for (const auto& items : in) row.push_back(items[i]);
-      out.push_back(dsl::make_tuple(std::move(row)));
-    }
-  } else if (name == "itertools.product") {
-    std::vector<std::vector<Val>> rows{{}};
-    for (const auto& items : in) {
-      std::vector<std::vector<Val>> longer;
-      for (const auto& row : rows)
-        for (const Val& item : items) {
-          longer.push_back(row);
-          longer.back().push_back(item);
-          if (longer.size() > kMaxItems) return error(loc, fmt::format("more than {} combinations", kMaxItems));
-        }
-      rows = std::move(longer);
-    }
-    for (auto& row : rows) out.push_back(dsl::make_tuple(std::move(row)));
-  } else {
-    out = std::move(in[0]);
-  }
-  return name == "python.list" ? dsl::make_list(std::move(out)) : dsl::make_tuple(std::move(out));
 }
 
 }  // namespace tegula::language

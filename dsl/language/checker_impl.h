@@ -364,6 +364,7 @@ class Checker {
   Val make_config(const std::vector<Argument>& args, Loc loc);
   /// Nothing if it is no method or function of host code.
   std::optional<Val> host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args, Loc loc);
+  struct HostBuiltin;
   std::optional<Val> host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc);
   /// Runs `body` as host code of the file, where that is known.
   Val as_host(const std::function<Val()>& body);

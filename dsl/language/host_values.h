@@ -14,6 +14,10 @@
 
 namespace tegula::language {
 
+/// The most items that a list, a range or a product of lists may have: host code is bounded in memory as it is in
+/// steps.
+inline constexpr size_t kMaxItems = 1 << 16;
+
 struct DictObject : dsl::HostObject {
   std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 

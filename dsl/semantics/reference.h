@@ -1,11 +1,18 @@
-// The language's reference page, written from the tables.
+// What the language's reference page lists, written from the tables that the compiler works by.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tegula::dsl {
 
-/// Markdown: element types, operators, and every function of function_table() with its parameters and meaning.
-std::string language_reference();
+struct ReferenceTable {
+  std::string name;      // by which a page asks for it
+  std::string markdown;  // with its heading row; ends with a line break
+};
+
+/// "element types", "functions" of function_table() with their parameters, "libdevice", "descriptor methods", and the
+/// "operations" of tile IR.
+std::vector<ReferenceTable> reference_tables();
 
 }  // namespace tegula::dsl

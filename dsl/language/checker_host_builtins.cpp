@@ -1,0 +1,310 @@
+// Functions of Python, os, itertools, importlib, collections, packaging, torch and triton that host code and
+// decorators call, evaluated.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <unordered_map>
+
+#include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
+
+namespace tegula::language {
+
+namespace {
+
+/// The numbers of a version, which compare as versions do: (3, 6) of "3.6.0".
+Val version_of(std::string_view text) {
+  std::vector<Val> numbers;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    auto number = end > at ? dsl::Int::parse(text.substr(at, end - at), 10) : std::nullopt;
+    if (!number) break;
+    numbers.emplace_back(*number);
+    if (end >= text.size() || text[end] != '.') break;
+    at = end + 1;
+  }
+  while (!numbers.empty() && numbers.back().as<dsl::Int>() == 0) numbers.pop_back();
+  return dsl::make_tuple(std::move(numbers));
+}
+
+}  // namespace
+
+/// One call of such a function. A method gives the result, or poison behind an error that it has reported.
+struct Checker::HostBuiltin {
+  Checker& checker;
+  const std::string& name;  // as resolved: "python.zip"
+  const std::vector<Argument>& args;
+  Loc loc;
+
+  using Method = Val (HostBuiltin::*)();
+  /// How arguments are looked at before the function is called.
+  enum class Takes {
+    Anything,       // the function looks itself
+    Known,          // nothing that is an error already
+    Positional,     // the same, and none by keyword
+    OnePositional,  // the same, and exactly one
+  };
+  struct Row {
+    Method method;
+    Takes takes;
+  };
+  static const std::unordered_map<std::string_view, Row>& table();
+
+  std::optional<Val> call() {
+    const auto row = table().find(name);
+    if (row == table().end()) return std::nullopt;
+    if (row->second.takes != Takes::Anything && !arguments_fit(row->second.takes)) return Val();
+    return (this->*row->second.method)();
+  }
+
+ private:
+  Val error(std::string message) { return checker.error(loc, std::move(message)); }
+  /// The only argument, if it is a T.
+  template <typename T>
+  const T* only() const {
+    return args.size() == 1 ? args[0].value.get_if<T>() : nullptr;
+  }
+
+  bool arguments_fit(Takes takes) {
+    for (const Argument& a : args)
+      if (a.value.is_poison()) return false;
+    if (takes == Takes::Known) return true;
+    const std::string_view plain = std::string_view(name).substr(name.starts_with("python.") ? 7 : 0);
+    for (const Argument& a : args) {
+      if (a.name.empty()) continue;
+      checker.error(a.loc, fmt::format("{} takes no argument '{}' here", name, a.name));
+      return false;
+    }
+    if (takes == Takes::Positional || args.size() == 1) return true;
+    error(fmt::format("{} takes 1 argument, found {}", plain, args.size()));
+    return false;
+  }
+
+  std::optional<std::vector<Val>> items() { return checker.iterate(args[0].value, args[0].loc); }
+  /// The items of all arguments; nullopt behind an error.
+  std::optional<std::vector<std::vector<Val>>> all_items() {
+    std::vector<std::vector<Val>> out;
+    for (const Argument& a : args) {
+      auto found = checker.iterate(a.value, a.loc);
+      if (!found) return std::nullopt;
+      out.push_back(std::move(*found));
+    }
+    return out;
+  }
+
+  // Python's own.
+  Val dict() {
+    DictObject dict;
+    for (const Argument& a : args) {
+      if (a.value.is_poison()) return Val();
+      if (a.name.empty()) return checker.error(a.loc, "dict() is evaluated with keyword arguments only");
+      dict.set(a.name, a.value);
+    }
+    return make_host(std::move(dict));
+  }
+  Val range() {
+    auto range = checker.parse_range("range", args, loc);
+    if (!range.is_known()) return Val();
+    const dsl::Int &upper = range.upper.value.as<dsl::Int>(), &step = range.step.value.as<dsl::Int>();
+    std::vector<Val> out;
+    for (dsl::Int i = range.lower.value.as<dsl::Int>(); step > 0 ? i < upper : i > upper; i = i + step) {
+      out.push_back(i);
+      if (out.size() > kMaxItems) return error(fmt::format("a range of more than {} values", kMaxItems));
+    }
+    return dsl::make_tuple(std::move(out));
+  }
+  Val list() {
+    if (args.empty()) return dsl::make_list({});
+    if (!arguments_fit(Takes::OnePositional)) return Val();
+    auto found = items();
+    return found ? dsl::make_list(std::move(*found)) : Val();
+  }
+  Val tuple() {
+    if (args.empty()) return dsl::make_tuple({});
+    if (!arguments_fit(Takes::OnePositional)) return Val();
+    auto found = items();
+    return found ? dsl::make_tuple(std::move(*found)) : Val();
+  }
+  Val str() { return Val(dsl::text_of(args[0].value)); }
+  Val len() {
+    if (const auto* text = only<std::string>()) return Val(dsl::Int(text->size()));
+    if (const auto* list = only<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
+    if (const auto* dict = get_host<DictObject>(args[0].value)) return Val(dsl::Int(dict->items.size()));
+    auto found = items();
+    return found ? Val(dsl::Int(found->size())) : Val();
+  }
+  Val any() { return some(true); }
+  Val all() { return some(false); }
+  /// Whether some item's truth is `wanted`, for any(); whether none is, for all().
+  Val some(bool wanted) {
+    auto found = items();
+    if (!found) return Val();
+    return Val(std::any_of(found->begin(), found->end(), [&](const Val& v) { return dsl::truth(v) == wanted; }) ==
+               wanted);
+  }
+  Val sum() {
+    auto found = items();
+    if (!found) return Val();
+    Val total = dsl::Int(0);
+    checker.sema_.at(loc);
+    for (const Val& v : *found) total = dsl::binary(checker.sema_, "+", total, v);
+    return total;
+  }
+  Val enumerate() {
+    auto found = items();
+    if (!found) return Val();
+    std::vector<Val> out;
+    for (size_t i = 0; i < found->size(); ++i) out.push_back(dsl::make_tuple({dsl::Int(i), (*found)[i]}));
+    return dsl::make_tuple(std::move(out));
+  }
+  Val zip() {
+    auto in = all_items();
+    if (!in) return Val();
+    size_t n = in->empty() ? 0 : in->front().size();
+    for (const auto& items : *in) n = std::min(n, items.size());
+    std::vector<Val> out;
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<Val> row;
+      for (const auto& items : *in) row.push_back(items[i]);
+      out.push_back(dsl::make_tuple(std::move(row)));
+    }
+    return dsl::make_tuple(std::move(out));
+  }
+  Val product() {  // of itertools
+    auto in = all_items();
+    if (!in) return Val();
+    std::vector<std::vector<Val>> rows{{}};
+    for (const auto& items : *in) {
+      std::vector<std::vector<Val>> longer;
+      for (const auto& row : rows)
+        for (const Val& item : items) {
+          longer.push_back(row);
+          longer.back().push_back(item);
+          if (longer.size() > kMaxItems) return error(fmt::format("more than {} combinations", kMaxItems));
+        }
+      rows = std::move(longer);
+    }
+    std::vector<Val> out;
+    for (auto& row : rows) out.push_back(dsl::make_tuple(std::move(row)));
+    return dsl::make_tuple(std::move(out));
+  }
+  Val named_tuple() { return checker.make_named_tuple_class(args, loc); }
+
+  // Modules, versions, the environment.
+  Val find_spec() {  // what is there where Triton is
+    const auto* module = only<std::string>();
+    if (!module) return error("find_spec takes the name of a module");
+    SpecObject spec;
+    spec.module = checker.resolve_path(*module).value_or(dsl::None{});
+    const auto* found = spec.module.get_if<FunctionRef>();
+    return found && found->kind == FunctionRef::Kind::Module ? make_host(std::move(spec)) : Val(dsl::None{});
+  }
+  Val module_from_spec() {
+    const auto* spec = args.size() == 1 ? get_host<SpecObject>(args[0].value) : nullptr;
+    return spec ? spec->module : error("module_from_spec takes what find_spec gives");
+  }
+  Val version() {
+    const auto* text = only<std::string>();
+    return text ? version_of(*text) : error("a version is made of a text");
+  }
+  Val environment() {
+    if (args.empty() || args.size() > 2 || !args[0].value.is<std::string>())
+      return error(fmt::format("{} takes the name of a variable and a default", name));
+    const char* value = std::getenv(args[0].value.as<std::string>().c_str());
+    return value ? Val(std::string(value)) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+  }
+
+  // triton's and torch's.
+  Val config() { return checker.make_config(args, loc); }
+  Val constexpr_function() { return args.size() == 1 ? args[0].value : Val(); }  // of what is one anyway
+  Val current_target() { return module_ref("triton target"); }
+  Val limits() {
+    const auto* type = only<dsl::DType>();
+    const bool of_floats = name == "torch.finfo";
+    if (!type || !type->type.is_scalar() || type->type.pointer || is_float(type->type.elem) != of_floats)
+      return error(fmt::format("{} takes {} type", name, of_floats ? "a floating-point" : "an integer"));
+    LimitsObject limits;
+    limits.elem = type->type.elem;
+    return make_host(limits);
+  }
+  Val cuda_is_available() { return true; }
+  Val device_capability() {
+    const auto& capability = checker.capability_;
+    return capability ? dsl::make_tuple({dsl::Int(*capability / 10), dsl::Int(*capability % 10)}) : Val();
+  }
+};
+
+const std::unordered_map<std::string_view, Checker::HostBuiltin::Row>& Checker::HostBuiltin::table() {
+  using enum Takes;
+  using B = HostBuiltin;
+  static const std::unordered_map<std::string_view, Row> rows = {
+      {"python.dict", {&B::dict, Anything}},
+      {"python.range", {&B::range, Anything}},
+      {"python.list", {&B::list, Known}},
+      {"python.tuple", {&B::tuple, Known}},
+      {"python.str", {&B::str, OnePositional}},
+      {"python.len", {&B::len, OnePositional}},
+      {"python.any", {&B::any, OnePositional}},
+      {"python.all", {&B::all, OnePositional}},
+      {"python.sum", {&B::sum, OnePositional}},
+      {"python.enumerate", {&B::enumerate, OnePositional}},
+      {"python.zip", {&B::zip, Positional}},
+      {"itertools.product", {&B::product, Positional}},
+      {"collections.namedtuple", {&B::named_tuple, Known}},
+      {"importlib.util.find_spec", {&B::find_spec, Known}},
+      {"importlib.util.module_from_spec", {&B::module_from_spec, Known}},
+      {"packaging.version.parse", {&B::version, Known}},
+      {"packaging.version.Version", {&B::version, Known}},
+      {"os.getenv", {&B::environment, Known}},
+      {"os.environ.get", {&B::environment, Known}},
+      {"triton.Config", {&B::config, Anything}},
+      {"triton.constexpr_function", {&B::constexpr_function, Known}},
+      {"triton.runtime.driver.active.get_current_target", {&B::current_target, Known}},
+      {"torch.finfo", {&B::limits, Known}},
+      {"torch.iinfo", {&B::limits, Known}},
+      {"torch.cuda.is_available", {&B::cuda_is_available, Known}},
+      {"torch.cuda.get_device_capability", {&B::device_capability, Known}},
+  };
+  return rows;
+}
+
+std::optional<Val> Checker::host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc) {
+  return HostBuiltin{*this, name, args, loc}.call();
+}
+
+// collections.namedtuple("Point", ["x", "y"]) or "x y"; of further arguments `defaults` alone counts.
+Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) {
+  static constexpr const char* kParams[] = {"typename", "field_names", "rename", "defaults", "module"};
+  auto matched = match_arguments("namedtuple", kParams, 2, args, loc);
+  if (!matched) return Val();
+  const Val &name = (*matched)[0]->value, &fields = (*matched)[1]->value;
+  auto type = std::make_shared<Class>();
+  bool ok = name.is<std::string>();
+  if (ok) type->name = name.as<std::string>();
+  type->loc = loc;
+  if (const auto* list = fields.get_if<dsl::TupleVal>()) {
+    for (const Val& field : *list->items) {
+      ok = ok && field.is<std::string>();
+      if (ok) type->fields.push_back({field.as<std::string>(), loc, nullptr, nullptr, {}});
+    }
+  } else if (const auto* text = fields.get_if<std::string>()) {
+    for (size_t at = 0; (at = text->find_first_not_of(", ", at)) != text->npos;) {
+      const size_t end = std::min(text->find_first_of(", ", at), text->size());
+      type->fields.push_back({text->substr(at, end - at), loc, nullptr, nullptr, {}});
+      at = end;
+    }
+  } else {
+    ok = false;
+  }
+  if (!ok || (*matched)[3])
+    return error(loc, "namedtuple is evaluated with a name and a list of names, without defaults");
+  ClassObject object;
+  object.file = file_;
+  object.type = std::move(type);
+  object.is_tuple = true;
+  return make_host(std::move(object));
+}
+
+}  // namespace tegula::language
