@@ -396,12 +396,13 @@ def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk
          partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
          GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
          EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, STREAM: tl.constexpr = False, ATOMIC: tl.constexpr = False,
-         SHARES: tl.constexpr = 1):
+         SHARES: tl.constexpr = 1, TURNS: tl.constexpr = False):
     """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor;
     ATOMIC: whose sums are added up as they come, so that results differ in the last bits from run to run. STREAM: PROGRAMS
     programs for each multiprocessor share all K-steps evenly. SHARES above 1: a program a tile of C, whose blocks share K.
     Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
-    tile to tile: the next one's operands are on their way while the epilogue of the one before runs."""
+    tile to tile: the next one's operands are on their way while the epilogue of the one before runs; TURNS: two groups of warps
+    take the tiles in turns."""
     if PARTS > 0:
         divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                         stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SWAP, EVEN_M, EVEN_N, EVEN_K, ATOMIC)
@@ -415,6 +416,7 @@ def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk
         product(tl.program_id(0), c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
                 EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)
     else:
-        for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+        for program in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0),
+                                warp_specialize=True if TURNS else None):
             product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
                     EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)

@@ -5,11 +5,12 @@
 import triton
 
 
-def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False, blocks=1, shares=1):
+def tile(m, n, k, warps, stages, group=8, programs=0, parts=0, swap=False, stream=False, blocks=1, shares=1,
+         turns=False):
     """A configuration. `blocks` of a cluster divide the tile, or K where these are the shares; each has as many warps and
-    stages."""
+    stages. `turns`: two groups of warps take tiles in turns."""
     how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group, "PROGRAMS": programs, "PARTS": parts, "SWAP": swap,
-           "STREAM": stream, "SHARES": shares}
+           "STREAM": stream, "SHARES": shares, "TURNS": turns}
     return triton.Config(how, num_warps=warps, num_stages=stages, num_ctas=blocks)
 
 

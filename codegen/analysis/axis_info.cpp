@@ -58,7 +58,8 @@ class Transfer {
       }
       case Opcode::ProgramId:
       case Opcode::NumPrograms:
-      case Opcode::BlockId: {
+      case Opcode::BlockId:
+      case Opcode::GroupId: {
         AxisInfo info = unknown(result);
         info.non_negative = true;
         return info;

@@ -18,6 +18,7 @@
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/ir/flow.h"
 #include "codegen/product/plan.h"
 
 namespace tegula {
@@ -61,6 +62,7 @@ class Estimator {
         values_(func, axis_, inputs),
         registers_(func, axis_, values_),
         warps_(func.num_warps()),
+        groups_(ir::groups_of(func)),
         blocks_(func.num_ctas()),
         divided_(is_divided(func)) {
     ir::walk(func.body, [&](const ir::Op& op) {
@@ -77,7 +79,7 @@ class Estimator {
   }
 
   CostEstimate run() {
-    out_.threads = warps_ * 32;
+    out_.threads = groups_ * warps_ * 32;
     out_.shared_bytes = plan_shared(func_).bytes;
     count_programs();
     out_.bytes_read = int64_t(sums_.read);
@@ -103,6 +105,7 @@ class Estimator {
     double steps = 0, rounds = 0;                         ///< of one thread; of loads that wait for each other
     double shuffles = 0, exchange = 0, cluster_exchange = 0;
     double product_clocks = 0, product_steps = 0;  ///< of loops around products: an SM's clocks; iterations
+    double product_slots = 0;                      ///< of their instructions
     double fills = 0;                              ///< rounds of loads before and behind all loops
 
     void scale(double by) {
@@ -113,26 +116,13 @@ class Estimator {
     }
 
    private:
-    static constexpr double Sums::*kAll[] = {&Sums::read,
-                                             &Sums::written,
-                                             &Sums::shared,
-                                             &Sums::read_traffic,
-                                             &Sums::write_traffic,
-                                             &Sums::flops,
-                                             &Sums::special,
-                                             &Sums::dot_flops,
-                                             &Sums::tensor_flops,
-                                             &Sums::slots,
-                                             &Sums::special_slots,
-                                             &Sums::wavefronts,
-                                             &Sums::steps,
-                                             &Sums::rounds,
-                                             &Sums::shuffles,
-                                             &Sums::exchange,
-                                             &Sums::cluster_exchange,
-                                             &Sums::product_clocks,
-                                             &Sums::product_steps,
-                                             &Sums::fills};
+    static constexpr double Sums::*kAll[] = {&Sums::read,          &Sums::written,          &Sums::shared,
+                                             &Sums::read_traffic,  &Sums::write_traffic,    &Sums::flops,
+                                             &Sums::special,       &Sums::dot_flops,        &Sums::tensor_flops,
+                                             &Sums::slots,         &Sums::special_slots,    &Sums::wavefronts,
+                                             &Sums::steps,         &Sums::rounds,           &Sums::shuffles,
+                                             &Sums::exchange,      &Sums::cluster_exchange, &Sums::product_clocks,
+                                             &Sums::product_steps, &Sums::product_slots,    &Sums::fills};
   };
 
   // A thread's way through the work, with nobody else on the SM.
@@ -153,10 +143,15 @@ class Estimator {
     for (int64_t i = 0; i < samples; ++i) {
       const int64_t n = (2 * i + 1) * programs / (2 * samples);
       values_.set_program({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
-      count(func_.body, 1);
+      for (group_ = 0; group_ < groups_; ++group_) {
+        values_.set_group(group_);
+        const Sums before = std::exchange(sums_, Sums());
+        count(func_.body, 1);
+        if (group_ == 0) one_.add(sums_, 1);
+        sums_.add(before, 1);
+      }
     }
-    sums_.scale(1 / double(samples));
-    last_.scale(1 / double(samples));
+    for (Sums* sums : {&sums_, &one_, &last_}) sums->scale(1 / double(samples));
   }
 
   // Bytes at different addresses that an access touches, and wavefronts of 128 bytes that it takes, for all warps.
@@ -308,7 +303,7 @@ class Estimator {
       if (!op.regions.empty() && !op.info().isolates()) {
         if (op.opcode == Opcode::If)
           count_branches(op, times, step);
-        else
+        else if (!op.info().runs_beside() || group_ == 0)
           count_loop(op, times);
         continue;
       }
@@ -378,8 +373,10 @@ class Estimator {
 
   void count_iterations(const ir::Block& body, double times) {
     Step step;
+    const double slots = sums_.slots;
     count(body, times, &step);
     if (step.tensor == 0) return;
+    sums_.product_slots += sums_.slots - slots;
     sums_.product_clocks += times * step.clocks();
     sums_.product_steps += times;
     if (step.ahead > 0) sums_.rounds += 1 + times / step.ahead;
@@ -422,7 +419,7 @@ class Estimator {
 
     out_.register_limit = register_limit(func_, target_);
     int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
-    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / warps_);
+    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / (groups_ * warps_));
     fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));
     if (out_.shared_bytes) fits = std::min(fits, target_.shared_per_sm / (out_.shared_bytes + 1024));
     int64_t shared_limit =
@@ -464,7 +461,7 @@ class Estimator {
     // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
     const double on_one = std::ceil(programs / sms);
     const double gaps = sums_.product_steps * (kStepClocks + (resident > 1 ? 0 : kAloneClocks));
-    const double fill = kProgramOverhead + sums_.fills * kMemoryLatency;
+    const double fill = kProgramOverhead + one_.fills * kMemoryLatency;
     const double t_product =
         sums_.product_steps > 0 ? on_one * ((sums_.product_clocks + gaps / resident) / clock + fill / resident) : 0;
     const double clocks = std::max({slots / kIssuePerClock, sums_.special_slots / kSpecialPerClock, sums_.wavefronts});
@@ -473,7 +470,7 @@ class Estimator {
     out_.special_instructions = programs * sums_.special_slots;
 
     // A program alone, and how many of them a second the SMs get through side by side.
-    const double alone = kProgramOverhead + seconds_alone(sums_, spilled, clock);
+    const double alone = kProgramOverhead + seconds_alone(one_, spilled, clock);
     const double behind = seconds_alone(last_, 0, clock);
     double t_latency = alone * std::max(std::ceil(programs / sms) / resident, 1.0);
     out_.bytes_in_flight = resident * sums_.read / std::max(1.0, sums_.rounds);
@@ -481,11 +478,13 @@ class Estimator {
 
     // The greatest counts most, yet the others are felt: they do not overlap in full.
     constexpr double kPower = 3;
-    double t = std::pow(
-        std::pow(t_memory, kPower) + std::pow(t_compute + t_product, kPower) + std::pow(t_latency, kPower), 1 / kPower);
+    // What one group of warps computes behind a tile's products is under those of the other one.
+    const double beside = programs * sums_.product_slots / kIssuePerClock / (clock * sms);
+    const double busy = groups_ > 1 ? std::max(t_compute, t_product + beside) : t_compute + t_product;
+    double t = std::pow(std::pow(t_memory, kPower) + std::pow(busy, kPower) + std::pow(t_latency, kPower), 1 / kPower);
     // The first and the last programs have the GPU to themselves; products keep it busy but for their ends.
     const double ramp = sums_.product_steps > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
-    t_compute += t_product;
+    t_compute = busy;
     out_.memory_us = t_memory * 1e6, out_.compute_us = t_compute * 1e6, out_.latency_us = t_latency * 1e6;
     out_.predicted_us = (t + ramp + behind + kLaunchOverhead) * 1e6;
     out_.behind_us = behind * 1e6;
@@ -515,10 +514,13 @@ class Estimator {
   AxisAnalysis axis_;
   LaunchValues values_;
   RegisterPressure registers_;
-  int warps_, blocks_;  // of a block; of a program
+  int warps_, groups_;  // of a group; that run a program
+  int group_ = 0;       // at hand
+  int blocks_;          // of a program
   bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
   Sums sums_;  // of one program; of the programs that are looked at while they are counted
+  Sums one_;   // what the program's first group of warps does
   Sums last_;  // what the last program to come does behind all others
   std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     ///< by their allocs: copies in copy_warps
   std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  ///< of integers: dividend, divisor

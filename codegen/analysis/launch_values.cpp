@@ -25,6 +25,7 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
   }
   const ir::Op& op = *v->def;
   if (op.opcode == Opcode::BlockId) return 0;
+  if (op.opcode == Opcode::GroupId) return group_;
   if (op.opcode == Opcode::ProgramId) return program_[size_t(op.get(ir::attr::axis))];
   if (op.opcode == Opcode::NumPrograms) {
     const auto axis = size_t(op.get(ir::attr::axis));
@@ -132,7 +133,8 @@ void LaunchValues::find_dependent(const ir::Block& block) {
   for (int round = 0; round < 2; ++round) {  // twice: what a loop carries
     ir::walk(block, [&](const ir::Op& op) {
       // What writes to memory gives other programs other values, if any.
-      bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::BlockId || op.has(ir::WritesGlobal);
+      bool depends = op.opcode == Opcode::ProgramId || op.opcode == Opcode::BlockId || op.opcode == Opcode::GroupId ||
+                     op.has(ir::WritesGlobal);
       for (const ir::Value* x : op.operands) depends = depends || (x && dependent_.contains(x));
       if (op.opcode == Opcode::For && dependent_.contains(ir::ForLoop(op).lower()))
         dependent_.insert(ir::ForLoop(op).induction());

@@ -20,6 +20,8 @@ class LaunchValues {
 
   /// From now on this program's values are asked for; before, the first one's.
   void set_program(const std::array<int64_t, 3>& program) { program_ = program; }
+  /// And those of this one of the groups of warps that run it; before, of the first one.
+  void set_group(int64_t group) { group_ = group; }
   /// How often the region of a `for`, a `while` or copy_warps runs in the program; inputs.trips where that cannot be
   /// told.
   double trips(const ir::Op& loop) const;
@@ -47,6 +49,7 @@ class LaunchValues {
   const AxisAnalysis& axis_;
   const CostInputs& inputs_;
   std::array<int64_t, 3> program_{};
+  int64_t group_ = 0;
   std::unordered_set<const ir::Value*> dependent_;
   std::unordered_map<const ir::Value*, int64_t> numbers_;  ///< of loops
 };

@@ -110,6 +110,7 @@ OpCost op_cost(const ir::Op& op, bool few_divisors) {
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
     case Opcode::BlockId:
+    case Opcode::GroupId:
       return {0, 0};
     default:
       return {wide, 0};

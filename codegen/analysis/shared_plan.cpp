@@ -12,6 +12,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
 #include "codegen/product/plan.h"
+#include "runtime/base/check.h"
 
 namespace tegula {
 
@@ -22,6 +23,8 @@ constexpr int64_t kBarrierAlignment = 8, kBarrierBytes = 8;
 constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
 /// Up to this many bytes in all, every op has its own area; larger ones share.
 constexpr int64_t kPrivateBytes = 16 << 10;
+
+int64_t round_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
@@ -113,10 +116,41 @@ struct Room {
   int64_t offset = 0;
 };
 
+// What the groups of warps that run a program have in common: what copy_warps use, and what one group uses at a time,
+// in its turn to store.
+class CommonRooms {
+ public:
+  explicit CommonRooms(const ir::Func& func) : groups_(ir::groups_of(func)) {
+    if (groups_ > 1) visit(func.body, false, false);
+  }
+
+  bool there_are() const { return groups_ > 1; }
+  bool has(const ir::Op& alloc) const { return there_are() && (filled_.contains(&alloc) || !own_.contains(&alloc)); }
+  bool is_in_turn(const ir::Op& op) const { return in_turn_.contains(&op); }
+  int64_t scratch() const { return scratch_; }  ///< bytes that ops in a turn exchange data through
+
+ private:
+  void visit(const ir::Block& block, bool in_turn, bool beside) {
+    for (const auto& op : block.ops) {
+      const bool turns = op->opcode == ir::Opcode::TurnWait || op->opcode == ir::Opcode::TurnPass;
+      if (turns && op->get(ir::attr::of_stores)) in_turn = op->opcode == ir::Opcode::TurnWait;
+      if (in_turn) in_turn_.insert(op.get()), scratch_ = std::max(scratch_, scratch_bytes(*op));
+      for (const ir::Value* v : op->operands)
+        if (v && v->type.is_place() && !in_turn) (beside ? filled_ : own_).insert(alloc_of(v));
+      for (const auto& region : op->regions) visit(*region, in_turn, beside || op->info().runs_beside());
+    }
+  }
+
+  const int groups_;
+  std::unordered_set<const ir::Op*> filled_, own_;  // allocs
+  std::unordered_set<const ir::Op*> in_turn_;
+  int64_t scratch_ = 0;
+};
+
 // Finds the rooms of a function and where they lie.
 class RoomPlan {
  public:
-  explicit RoomPlan(const ir::Func& func) : waits_(func) {
+  explicit RoomPlan(const ir::Func& func) : waits_(func), common(func) {
     number_ops(func.body);
     std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
     ir::walk(func.body, [&](const ir::Op& op) {
@@ -124,17 +158,24 @@ class RoomPlan {
         ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
       if (!beside.contains(&op)) visit(op);
     });
-    std::stable_sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) { return a.begin < b.begin; });
+    std::stable_sort(rooms.begin(), rooms.end(), [&](const Room& a, const Room& b) {
+      const bool first = common.has(*a.alloc), second = common.has(*b.alloc);
+      return first != second ? first : a.begin < b.begin;
+    });
     for (size_t i = 0; i < rooms.size(); ++i) {
       Room& room = rooms[i];
+      if (!common.has(*room.alloc)) end_common();
       const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
       room.offset = first_gap(taken(room.begin, room.end, i), room.bytes, alignment);
       bytes = std::max(bytes, room.offset + room.bytes);
     }
+    end_common();
   }
 
   std::vector<Room> rooms;
   int64_t bytes = 0;
+  CommonRooms common;
+  int64_t common_scratch = 0, common_bytes = 0;  ///< where scratch in turns lies; where what is common ends
 
   /// What rooms in use at the op take.
   using Areas = std::vector<std::pair<int64_t, int64_t>>;
@@ -144,12 +185,18 @@ class RoomPlan {
     int64_t at = 0;
     for (const auto& [begin, end] : taken) {
       if (at + bytes <= begin) break;
-      at = std::max(at, (end + alignment - 1) / alignment * alignment);
+      at = std::max(at, round_up(end, alignment));
     }
     return at;
   }
 
  private:
+  void end_common() {
+    if (!common.there_are() || common_bytes) return;
+    common_scratch = round_up(bytes, kAlignment);
+    bytes = common_bytes = round_up(common_scratch + common.scratch(), kPlaceAlignment);
+  }
+
   void number_ops(const ir::Block& block) {
     for (const auto& op : block.ops) {
       number_[op.get()] = next_++;
@@ -206,6 +253,7 @@ class RoomPlan {
   // What the first `count` rooms take that are in use somewhere from one op to another, from below.
   Areas taken(int begin, int end, size_t count) const {
     Areas areas;
+    if (common_bytes) areas.emplace_back(0, common_bytes);
     for (size_t i = 0; i < count; ++i)
       if (rooms[i].begin <= end && begin <= rooms[i].end)
         areas.emplace_back(rooms[i].offset, rooms[i].offset + rooms[i].bytes);
@@ -303,17 +351,22 @@ SharedPlan plan_shared(const ir::Func& func) {
       return;
     int64_t size = scratch_bytes(op);
     if (size == 0) return;
-    size = (size + kAlignment - 1) / kAlignment * kAlignment;
+    size = round_up(size, kAlignment);
     if (crosses_blocks(op, func.num_ctas())) {
       plan.size[&op] = size;
       plan.across.insert(&op);
+      return;
+    }
+    if (rooms.common.is_in_turn(op)) {
+      plan.size[&op] = size;
+      plan.offset[&op] = rooms.common_scratch;
       return;
     }
     if (next + size > kPrivateBytes) next = 0;
     // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
     const RoomPlan::Areas taken = rooms.taken_at(op);
     int64_t end = 0;
-    for (const auto& area : taken) end = std::max(end, (area.second + kAlignment - 1) / kAlignment * kAlignment);
+    for (const auto& area : taken) end = std::max(end, round_up(area.second, kAlignment));
     const int64_t gap = RoomPlan::first_gap(taken, size, kAlignment);
     const int64_t offset = end + next + size > plan.bytes && gap < end ? gap : end + next;
     plan.size[&op] = size;
@@ -321,9 +374,15 @@ SharedPlan plan_shared(const ir::Func& func) {
     plan.bytes = std::max(plan.bytes, offset + size);
     next += size;
   });
+  if (rooms.common.there_are()) {
+    TEGULA_CHECK(plan.across.empty(), "groups of warps exchange data with other blocks");
+    plan.common_bytes = rooms.common_bytes;
+    plan.group_bytes = round_up(plan.bytes - plan.common_bytes, kPlaceAlignment);
+    plan.bytes += (ir::groups_of(func) - 1) * plan.group_bytes;
+  }
   ir::walk(func.body, [&](const ir::Op& op) {
     if (!plan.across.contains(&op)) return;
-    plan.offset[&op] = (plan.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    plan.offset[&op] = round_up(plan.bytes, kAlignment);
     plan.bytes = plan.offset[&op] + plan.size[&op];
   });
   return plan;

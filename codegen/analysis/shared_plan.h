@@ -31,9 +31,13 @@ const ir::Op* alloc_of(const ir::Value* place);
 /// a loop in which uses or waits follow to which it is from outside. Rooms that are not needed at a time share memory:
 /// each takes the first gap that is large enough. Scratch lies behind the places in use, in areas of its own while
 /// these are small, so that most ops need no second barrier. Where other blocks of a cluster write to it, it is nobody
-/// else's from the program's begin to its end.
+/// else's from the program's begin to its end. Where groups of warps run the program (groups_of), what copy_warps use
+/// comes first, and what is used in a group's turn to store; it is common to all groups. What lies behind it each group
+/// has of its own.
 struct SharedPlan {
-  int64_t bytes = 0;
+  int64_t bytes = 0;         ///< for all groups
+  int64_t common_bytes = 0;  ///< where there are several groups; offsets from here on are those of the first one
+  int64_t group_bytes = 0;   ///< from what one group has of its own to that of the next one
   std::unordered_map<const ir::Op*, int64_t> offset, size;
   std::unordered_set<const ir::Op*> across;  ///< ops that exchange data between the blocks of a cluster
 };

@@ -21,6 +21,7 @@
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
+#include "codegen/ir/flow.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/tensor_maps.h"
@@ -209,6 +210,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;
+  code.num_warps = lowering.func.num_warps() * ir::groups_of(lowering.func);
   code.copy_warps = lowering.copy_warps();
   code.shared_bytes = lowering.shared.bytes;
   code.dependent_launch = lowering.dependent_launch();
@@ -239,7 +241,7 @@ KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode c
     image.params.push_back({p.name, p.type.elem, p.type.pointer, func.divisibility[i]});
   }
   image.tensor_maps = std::move(code.tensor_maps);
-  image.num_warps = func.num_warps();
+  image.num_warps = code.num_warps;
   image.copy_warps = code.copy_warps;
   image.num_ctas = func.num_ctas();
   image.shared_bytes = code.shared_bytes;

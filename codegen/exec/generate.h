@@ -13,6 +13,7 @@ namespace tegula {
 struct GeneratedCode {
   std::string ptx;               ///< for a GPU
   std::vector<uint8_t> bitcode;  ///< for the emulator
+  int num_warps = 0;             ///< of all groups that run the program
   int copy_warps = 0;            ///< beside those of the program
   int64_t shared_bytes = 0;
   bool dependent_launch = false;

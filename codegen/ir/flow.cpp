@@ -161,4 +161,15 @@ bool precedes_copy_warps(const Op& op) {
   return false;
 }
 
+const Op* copy_warps_of(const Func& func) {
+  for (const auto& op : func.body.ops)
+    if (op->opcode == Opcode::CopyWarps) return op.get();
+  return nullptr;
+}
+
+int groups_of(const Func& func) {
+  const Op* copy_warps = copy_warps_of(func);
+  return copy_warps ? int(copy_warps->get(attr::groups)) : 1;
+}
+
 }  // namespace tegula::ir

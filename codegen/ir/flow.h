@@ -80,6 +80,10 @@ Op* for_of(const Value* value);
 /// Whether the op is a shared_alloc of barriers with arrivals, and so is all that stands before it in the function:
 /// these are set up before copy_warps part from the program.
 bool precedes_copy_warps(const Op& op);
+/// The function's copy_warps; null if it has none.
+const Op* copy_warps_of(const Func& func);
+/// How many groups of num_warps warps run a program of the function.
+int groups_of(const Func& func);
 
 /// The parts of a While: init(i) and next(i) are handed to tested(i), argument of the test; passed(k) to taken(k),
 /// argument of the body, and to result(k).

@@ -399,6 +399,7 @@ void OpRules::semantics() {
     case Opcode::ProgramId:
     case Opcode::NumPrograms:
     case Opcode::BlockId:
+    case Opcode::GroupId:
       want_same(out(), Type::scalar(Elem::I32), "the result");
       return;
     case Opcode::Arange: {

@@ -18,7 +18,7 @@
 //   condition of select (i1) and the offset of addptr (i32 or i64). Arithmetic is not for pointers, though comparisons
 //   are; FloatOnly and IntOnly rows want what they say.
 // - constant: `value` is an integer for integer elements, in their range (u64: the same 64 bits), a double for floats.
-// - arange: i32 of the one extent end - start. program_id, num_programs, block_id: i32, axis 0 to 2.
+// - arange: i32 of the one extent end - start. program_id, num_programs, block_id, group_id: i32, axis 0 to 2.
 // - cast: neither side is a pointer; `rounding` only from a float to a narrower one. bitcast: same width.
 // - splat: from a scalar to a tile. broadcast: same rank, only extents of 1 grow. expand_dims: an extent 1 at `axis`.
 //   reshape: as many elements. trans: `order` is a permutation, the shape follows it.

@@ -185,8 +185,6 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
 
 namespace {
 
-constexpr int kFirstOfBarriers = 2;  // those that groups of warps have; 0 and 1 are the program's
-
 // The boxes that the groups of warps write, one piece of the tile after the other.
 class BoxWriter {
  public:
@@ -213,9 +211,9 @@ class BoxWriter {
   void meet() {
     if (boxes_.warps == 1) return void(l_.hw("warp_barrier", {}));
     const int threads = 32 * boxes_.warps;
-    llvm::Value* group = l_.b.CreateUDiv(l_.first_thread_of_warp(), l_.i32(threads));
-    l_.hw("barrier_between", {l_.b.CreateAdd(group, l_.i32(kFirstOfBarriers)), l_.site(op_.loc)},
-          fmt::format(".{}", threads));
+    llvm::Value* number = l_.b.CreateUDiv(l_.first_thread_of_warp(), l_.i32(threads));
+    llvm::Value* first = l_.barriers_of_group(kBarriersOfBoxes, l_.num_warps() / boxes_.warps);
+    l_.hw("barrier_between", {l_.b.CreateAdd(number, first), l_.site(op_.loc)}, fmt::format(".{}", threads));
   }
 
   llvm::Value* slot(size_t number) {

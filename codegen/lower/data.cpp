@@ -48,6 +48,8 @@ void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_p
 
 void lower_BlockId(Lowering& l, const ir::Op& op) { l.set_scalar(op.result(), l.block_of_cluster()); }
 
+void lower_GroupId(Lowering& l, const ir::Op& op) { l.set_scalar(op.result(), l.group()); }
+
 void lower_Arange(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   llvm::Value* start = l.i32(op.get(ir::attr::start));

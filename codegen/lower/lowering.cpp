@@ -53,8 +53,7 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       axes(func),
       uses(ir::count_uses(func.body)) {
   warps_.count = func.num_warps();
-  for (auto& op : func.body.ops)
-    if (op->opcode == ir::Opcode::CopyWarps) copy_warps_ = op.get();
+  copy_warps_ = ir::copy_warps_of(func);
 }
 
 bool Lowering::run() {
@@ -89,7 +88,7 @@ bool Lowering::run() {
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", (num_warps() + copy_warps()) * 32));
+  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", 32 * (func.num_warps() * ir::groups_of(func) + copy_warps())));
   if (copy_warps_)
     function_->addFnAttr("nvvm.minctasm", "1");  // registers that change hands are to be counted from the start
   else if (const int64_t programs = programs_to_fit(func, target, shared.bytes); programs > 1)
@@ -203,10 +202,19 @@ void Lowering::begin_copy_warps() {
   }
   copy_block_ = llvm::BasicBlock::Create(context, "copy_warps", function_);
   auto* program = llvm::BasicBlock::Create(context, "program", function_);
-  b.CreateCondBr(b.CreateICmpULT(thread(), i32(32 * num_warps())), program, copy_block_);
+  const int groups = ir::groups_of(func);
+  b.CreateCondBr(b.CreateICmpULT(thread(), i32(32 * num_warps() * groups)), program, copy_block_);
   b.SetInsertPoint(program);
   const ir::Ints registers = copy_warps_->get(ir::attr::registers);
   if (!registers.empty()) hw("more_registers", {}, fmt::format(".{}", registers[0]));
+  if (groups == 1) return;
+  auto* body = llvm::BasicBlock::Create(context, "program.body", function_);
+  WarpRole role;
+  role.count = func.num_warps();
+  role.groups = groups;
+  role.begin = b.CreateBr(body);
+  warps_ = std::move(role);
+  b.SetInsertPoint(body);
 }
 
 void Lowering::lower_copy_warps() {
@@ -216,8 +224,11 @@ void Lowering::lower_copy_warps() {
   auto* body = llvm::BasicBlock::Create(context, "copy_warps.body", function_);
   if (!registers.empty()) hw("fewer_registers", {}, fmt::format(".{}", registers[1]));
   llvm::Instruction* begin = b.CreateBr(body);
-  const WarpRole program =
-      std::exchange(warps_, {copy_warps(), func.num_warps(), false, begin, nullptr, nullptr, nullptr, nullptr, {}, {}});
+  WarpRole role;
+  role.count = copy_warps();
+  role.first = func.num_warps() * ir::groups_of(func);
+  role.begin = begin;
+  const WarpRole program = std::exchange(warps_, std::move(role));
   b.SetInsertPoint(body);
   wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
@@ -316,7 +327,9 @@ llvm::Value* Lowering::site(const Loc& loc) {
 }
 
 void Lowering::barrier(const Loc& loc) {
-  if (copy_warps_)
+  if (num_groups() > 1)
+    hw("barrier_between", {barriers_of_group(kBarriersOfGroups, 1), site(loc)}, fmt::format(".{}", 32 * num_warps()));
+  else if (copy_warps_)
     hw("barrier_of", {site(loc)}, fmt::format(".{}", 32 * num_warps()));
   else
     hw("barrier", {site(loc)});
@@ -343,11 +356,28 @@ llvm::Value* Lowering::thread() {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     auto* call = llvm::cast<llvm::CallInst>(hw("thread_id", {}));
-    const uint64_t all = uint64_t(func.num_warps() + copy_warps()) * 32;
+    const uint64_t all = uint64_t(func.num_warps() * ir::groups_of(func) + copy_warps()) * 32;
     call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, uint64_t(warps_.first) * 32), llvm::APInt(32, all)));
-    warps_.thread = warps_.first ? b.CreateSub(call, i32(32 * warps_.first), "", true, true) : call;
+    warps_.thread = warps_.first       ? b.CreateSub(call, i32(32 * warps_.first), "", true, true)
+                    : num_groups() > 1 ? b.CreateAnd(call, i32(32 * num_warps() - 1))
+                                       : call;
   }
   return warps_.thread;
+}
+
+llvm::Value* Lowering::group() {
+  if (num_groups() == 1) return i32(0);
+  if (!warps_.group) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(warps_.begin);
+    llvm::Value* number = b.CreateUDiv(hw("thread_id", {}), i32(32 * num_warps()));
+    warps_.group = hw("shfl_idx_b32", {number, i32(0)});
+  }
+  return warps_.group;
+}
+
+llvm::Value* Lowering::barriers_of_group(int first, int count) {
+  return b.CreateAdd(b.CreateMul(group(), i32(count)), i32(first));
 }
 
 llvm::Value* Lowering::first_thread_of_warp() {
@@ -389,7 +419,10 @@ llvm::Value* Lowering::shared_address(int64_t offset) {
     b.SetInsertPoint(entry_end_);
     shared_base_ = hw("shared_base", {});
   }
-  return b.CreateAdd(shared_base_, i32(offset));
+  llvm::Value* base = shared_base_;
+  if (num_groups() > 1 && offset >= shared.common_bytes)
+    base = b.CreateAdd(base, b.CreateMul(group(), i32(shared.group_bytes)));
+  return b.CreateAdd(base, i32(offset));
 }
 
 // ----------------------------------------------------------------------------------- layouts to index arithmetic

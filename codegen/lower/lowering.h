@@ -21,6 +21,11 @@
 
 namespace tegula::lower {
 
+/// The hardware has 16 barriers. 0 is that of all threads, 1 the program's beside copy_warps. From these on come those
+/// of warps that store boxes together; of the groups of warps that run a program; where two groups wait for their turn
+/// to store, and to multiply.
+inline constexpr int kBarriersOfBoxes = 2, kBarriersOfGroups = 10, kTurnsToStore = 12, kTurnsToMultiply = 14;
+
 /// A tile in registers: element i is what register i of the layout holds in this thread. A scalar has one.
 using Regs = llvm::SmallVector<llvm::Value*, 8>;
 
@@ -59,8 +64,14 @@ class Lowering {
   std::vector<ImageAssert> asserts;
   std::unordered_map<const ir::Value*, int> uses;
 
-  /// Of the group of warps whose code is being lowered: the program's, or those of copy_warps.
+  /// Of the group of warps whose code is being lowered: a group of the program's, or those of copy_warps.
   int num_warps() const { return warps_.count; }
+  /// Groups of so many warps that run this code side by side.
+  int num_groups() const { return warps_.groups; }
+  /// The number of the thread's group among them, the same in all lanes.
+  llvm::Value* group();
+  /// The first of `count` barriers of the hardware for the thread's group, if those of all groups begin with `first`.
+  llvm::Value* barriers_of_group(int first, int count);
   /// Warps that only copy, beside the program's.
   int copy_warps() const { return copy_warps_ ? int(copy_warps_->get(ir::attr::warps)) : 0; }
 
@@ -85,7 +96,7 @@ class Lowering {
   /// What a hardware function gave: its result, or the members of the struct.
   llvm::SmallVector<llvm::Value*> results(llvm::Value* call);
   llvm::Value* site(const Loc& loc);
-  /// All threads of the block wait for each other, those of copy_warps left out.
+  /// All threads of the group wait for each other.
   void barrier(const Loc& loc);
   /// All threads of all blocks of the cluster wait for each other.
   void cluster_barrier(const Loc& loc);
@@ -185,9 +196,10 @@ class Lowering {
   // A group of warps that run the same code, and what of it is computed once, where that code begins.
   struct WarpRole {
     int count = 0, first = 0;            // warps
+    int groups = 1;                      // of so many warps each
     bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
-    llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr, *block = nullptr;
+    llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr, *block = nullptr, *group = nullptr;
     std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
     std::map<int, llvm::Value*> elected_of;
   };

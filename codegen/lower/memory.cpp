@@ -370,15 +370,19 @@ namespace {
 
 llvm::Value* is_first_lane(Lowering& l) { return l.b.CreateICmpEQ(l.b.CreateAnd(l.thread(), l.i32(31)), l.i32(0)); }
 
-// The thread's warpgroup, the same number in all lanes.
-llvm::Value* warpgroup(Lowering& l) { return l.b.CreateLShr(l.first_thread_of_warp(), l.i32(7)); }
+// Of the two that take turns, the thread's warpgroup or group of the program's, the same number in all lanes.
+llvm::Value* group_in_turns(Lowering& l) {
+  return l.num_groups() > 1 ? l.group() : l.b.CreateLShr(l.first_thread_of_warp(), l.i32(7));
+}
 
-// The number of the barrier at which a warpgroup waits for its turn, the last ones of 16; stores of boxes take the
-// first.
-llvm::Value* turn_of(Lowering& l, llvm::Value* group) { return l.b.CreateAdd(group, l.i32(14)); }
+// The number of the barrier at which a group waits for its turn.
+llvm::Value* turn_of(Lowering& l, const ir::Op& op, llvm::Value* group) {
+  const bool of_stores = op.get(ir::attr::of_stores);
+  return l.b.CreateAdd(group, l.i32(of_stores ? kTurnsToStore : kTurnsToMultiply));
+}
 
 std::string two_groups(Lowering& l) {
-  TEGULA_CHECK(l.num_warps() == 8, "turns of {} warps", l.num_warps());
+  TEGULA_CHECK(l.num_warps() * l.num_groups() == 8, "turns of {} groups of {} warps", l.num_groups(), l.num_warps());
   return ".256";
 }
 
@@ -418,13 +422,15 @@ void lower_PhaseWait(Lowering& l, const ir::Op& op) {
 }
 
 void lower_TurnWait(Lowering& l, const ir::Op& op) {
-  l.hw("turn_wait", {turn_of(l, warpgroup(l)), l.site(op.loc)}, two_groups(l));
+  l.hw("turn_wait", {turn_of(l, op, group_in_turns(l)), l.site(op.loc)}, two_groups(l));
 }
 
 void lower_TurnPass(Lowering& l, const ir::Op& op) {
-  llvm::Value *group = warpgroup(l), *last = l.b.CreateICmpEQ(group, l.i32(1));
+  if (op.get(ir::attr::of_stores)) l.hw("bulk_store_wait_all", {});
+  llvm::Value *group = group_in_turns(l), *last = l.b.CreateICmpEQ(group, l.i32(1));
   llvm::Value* passes = l.b.CreateSelect(last, l.scalar(op.operand(1)), l.scalar(op.operand(0)));
-  l.hw("turn_pass", {turn_of(l, l.b.CreateXor(group, l.i32(1))), passes, l.site(op.loc)}, two_groups(l));
+  llvm::Value* other = l.b.CreateXor(group, l.i32(1));
+  l.hw("turn_pass", {turn_of(l, op, other), passes, l.site(op.loc)}, two_groups(l));
 }
 
 void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered behind the program, which it stands beside

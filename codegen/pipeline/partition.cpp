@@ -15,6 +15,7 @@
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_values.h"
+#include "codegen/pipeline/tiles_in_turns.h"
 #include "codegen/pipeline/turns.h"
 #include "codegen/product/plan.h"
 #include "runtime/base/check.h"
@@ -253,7 +254,15 @@ void Partition::alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bul
   }
 }
 
-int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible) {
+// Tells why not.
+bool Partition::can_take_turns(const std::vector<Op*>& nest, bool bulk) {
+  std::string why_not = !bulk ? "threads copy" : why_not_in_turns(func_, nest);
+  if (!why_not.empty() && !nest.empty())
+    told_.push_back({nest.back()->loc, "one group of warps takes all tiles, not two in turns: " + why_not, ""});
+  return why_not.empty();
+}
+
+int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option) {
   const std::vector<Op*> nest = nest_of(loop, func_);
   if (!can_divide(schedule, nest)) return 0;
   std::vector<Fill> fills = fills_of(loop, schedule);
@@ -262,21 +271,25 @@ int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted
   if (bulk ? others && !others->get(attr::one_thread) : nest.size() > 1 || (others && others->get(attr::one_thread)))
     return 0;
   // The assembler compiles no instruction that takes more registers than a thread has at its start.
-  if (!products_fit(func_, share_registers(bulk).at_start)) return 0;
+  const bool asked = option == 3 || (nest.size() > 1 && nest.front()->get(attr::warp_specialize) >= 2);
+  const bool in_turns = asked && can_take_turns(nest, bulk);
+  if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start)) return 0;
   if (bulk && !schedule.sums_up)
     if (const int64_t slots = go_on(nest, schedule, fills)) return slots;
 
   MovedAllocs allocs(schedule.copies, *nest.front());
   alloc_barriers(fills, wanted, bulk);
-  const int64_t slots = fit_slots(func_, target_, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+  Target room = target_;
+  if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
+  const int64_t slots = fit_slots(func_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
-  if (slots < 2 || !(wherever_possible || pays(schedule, slots, bulk)) || !nest_.add(nest, fills, slots, nullptr)) {
+  if (slots < 2 || !(option >= 2 || pays(schedule, slots, bulk)) || !nest_.add(nest, fills, slots, nullptr)) {
     for (const Fill& fill : fills) erase(*fill.full->def), erase(*fill.empty->def);
     return 0;
   }
   allocs.keep();
-  Divided divided{nest, fills, places_of(fills), stored_before(loop, schedule.copies), slots, {}};
+  Divided divided{nest, fills, places_of(fills), stored_before(loop, schedule.copies), slots, {}, {}, in_turns};
   divided.turn = begin_fills(divided, bulk);
   read_fills(loop, schedule, fills, slots, divided.turn);
   order_transposes(divided, loop);
@@ -527,8 +540,9 @@ bool Partition::copy_ahead(const std::vector<Op*>& nest, Op& store) {
 
 // -------------------------------------------------------------------------------------------------------- balance
 
-Partition::Registers Partition::share_registers(bool bulk) const {
-  const int64_t threads = kThreadsPerWarp * func_.num_warps(), copying_threads = kThreadsPerWarp * CopyNest::kWarps;
+Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const {
+  const int64_t threads = kThreadsPerWarp * func_.num_warps() * groups,
+                copying_threads = kThreadsPerWarp * CopyNest::kWarps;
   auto whole = [](int64_t registers) { return std::min<int64_t>(registers, 255) / 8 * 8; };
   const int64_t at_start = whole(target_.registers_per_sm / (threads + copying_threads));
   const int64_t copying = bulk ? 24 : 72;  // for addresses of the copies of an iteration
@@ -540,7 +554,7 @@ Partition::Registers Partition::share_registers(bool bulk) const {
 // share an SM with no other program: one computes while the other one multiplies.
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
-  if (expected_registers(func_) > share_registers(bulk).program) return false;
+  if (expected_registers(func_) > share_registers(bulk, 1).program) return false;
   if (schedule.sums_up) return bulk;
   if (func_.num_warps() < kLeastWarps) return false;
   return func_.num_warps() > kLeastWarps ||
@@ -549,11 +563,17 @@ bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) con
 
 std::vector<Transfer> Partition::balance() {
   Op* copy_warps = nest_.copy_warps();
-  if (!copy_warps) return {};
-  std::vector<Transfer> told;
-  if (copy_warps->get(attr::one_thread))
-    for (const Divided& divided : divided_) feed_loops_around(divided.nest, told);
-  const Registers registers = share_registers(copy_warps->get(attr::one_thread));
+  if (!copy_warps) return std::move(told_);
+  std::vector<Transfer> told = std::move(told_);
+  for (const Divided& divided : divided_) {
+    if (divided.in_turns) {
+      take_tiles_in_turns(func_, *copy_warps, divided.nest, divided.turn, divided.slots);
+      told.push_back({divided.nest.back()->loc, "two groups of warps take tiles in turns", ""});
+    } else if (copy_warps->get(attr::one_thread)) {
+      feed_loops_around(divided.nest, told);
+    }
+  }
+  const Registers registers = share_registers(copy_warps->get(attr::one_thread), groups_of(func_));
   if (registers.program > registers.at_start) copy_warps->set(attr::registers, {registers.program, registers.copying});
   // No block may end while warps of others arrive at its barriers.
   for (const Divided& divided : divided_)

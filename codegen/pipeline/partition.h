@@ -36,14 +36,17 @@ class Partition {
 
   /// Divides the loop, with 2 to `wanted` slots of each place, and says how many. 0, with nothing changed, where the
   /// copies do not follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do
-  /// not multiply; or where it does not pay unless `wherever_possible`. A loop behind a divided one whose copies fill
-  /// such places, too, goes on with its slots: copies for it begin while the program is at the one before. What the
-  /// loop transposes has slots and barriers of its own then, so that warps wait for it alone.
-  int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, bool wherever_possible);
+  /// not multiply; or where it does not pay, if `option` (warp_specialize) is 0. Of 3, or if the loop around it asks
+  /// for that, two groups of warps take its tiles in turns (take_tiles_in_turns), or it is told why not. A loop behind
+  /// a divided one whose copies fill such places, too, goes on with its slots: copies for it begin while the program is
+  /// at the one before. What the loop transposes has slots and barriers of its own then, so that warps wait for it
+  /// alone.
+  int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);
 
   /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
   /// rows of Q of persistent attention; gives the threads of copy_warps, if there are any, fewer registers than the
-  /// program's; and lets two warpgroups take turns in loops with two products. Tells what it did.
+  /// program's; and lets groups of warps take turns: at the tiles of a loop around, or in loops with two products.
+  /// Tells what it did.
   std::vector<Transfer> balance();
 
  private:
@@ -65,11 +68,13 @@ class Partition {
     int64_t slots;
     Turn turn;
     std::vector<Transposed> transposed;
+    bool in_turns = false;  // two groups of warps take the tiles
   };
 
   bool can_divide(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
   std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
   bool pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const;
+  bool can_take_turns(const std::vector<ir::Op*>& nest, bool bulk);
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
   int64_t go_on(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills);
   Turn begin_fills(const Divided& divided, bool bulk);
@@ -80,13 +85,14 @@ class Partition {
   void feed_loops_around(const std::vector<ir::Op*>& nest, std::vector<Transfer>& told);
   bool copy_ahead(const std::vector<ir::Op*>& nest, ir::Op& store);
   int64_t slots_ahead(ir::Op& alloc) const;
-  Registers share_registers(bool bulk) const;
+  Registers share_registers(bool bulk, int64_t groups) const;
   bool copies_pass_others(const ir::Op& nest) const;
 
   ir::Func& func_;
   const Target& target_;
   CopyNest nest_;
   std::vector<Divided> divided_;
+  std::vector<Transfer> told_;
 };
 
 }  // namespace tegula

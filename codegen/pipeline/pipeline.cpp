@@ -99,10 +99,10 @@ class LoopPipeliner {
     return std::min<int64_t>(stages_ - 1, small ? 2 : stages_);
   }
 
-  // 0: where it is expected to pay; 1: not; 2: where it is possible. The slots of each place, or 0.
+  // As the option says. The slots of each place, or 0.
   int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
-    return option == 1 ? 0 : partition_.divide(loop_, schedule, stages_, option == 2);
+    return option == 1 ? 0 : partition_.divide(loop_, schedule, stages_, option);
   }
 
   // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.

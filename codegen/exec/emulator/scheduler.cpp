@@ -248,8 +248,16 @@ void Worker::barrier_between(uint32_t number, uint32_t threads, Where where) {
 
 void Worker::wait_for_turn(uint32_t number, uint32_t threads, Where where) {
   TurnBarrier& turn = current_->program->turns[number];
-  if (turn.waiting.size() + turn.passed + 1 < threads) return sleep(turn.waiting, where);
+  if (turn.waiting.size() + turn.passed + 1 < threads)
+    sleep(turn.waiting, where);
+  else
+    end_turn(turn);
+  if (races_) Races::wait(*current_->program, current_->thread / kLanes, turn.told);
+}
+
+void Worker::end_turn(TurnBarrier& turn) {
   turn.passed = 0;
+  turn.told = std::exchange(turn.arriving, {});
   wake(turn.waiting);
 }
 
@@ -263,9 +271,8 @@ void Worker::pass_turn(uint32_t number, uint32_t threads, Where where) {
     fault.where = where;
     abandon(fault);
   }
-  if (turn.waiting.size() + ++turn.passed < threads) return;
-  turn.passed = 0;
-  wake(turn.waiting);
+  if (races_) Races::arrive(*current_->program, current_->thread / kLanes, turn.arriving);
+  if (turn.waiting.size() + ++turn.passed == threads) end_turn(turn);
 }
 
 bool Worker::may_access_slowly(uint64_t address, unsigned bytes) {

@@ -73,6 +73,7 @@ struct Meeting {
 struct TurnBarrier {
   uint32_t passed = 0;
   std::vector<Fiber*> waiting;
+  Clock arriving, told;  ///< where races are looked for: of those that come by now; of those before
 };
 
 /// The lanes of a warp that a member mask names, and the value of each in their exchange; used in turn as Exchange.
@@ -230,6 +231,7 @@ class Worker {
   /// Half of the `threads` threads wait for their turn, which the others pass on to them. What one has written is not
   /// for the other by that. Fault: it is passed on twice.
   void wait_for_turn(uint32_t number, uint32_t threads, Where where);
+  void end_turn(TurnBarrier& turn);
   void pass_turn(uint32_t number, uint32_t threads, Where where);
 
   /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits

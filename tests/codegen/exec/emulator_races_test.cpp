@@ -130,7 +130,8 @@ void check(const std::vector<Case>& cases) {
 
 // Each of two warps passes the turn on to the other one and waits for it.
 const std::string kPassed = "call void @tegula.hw.turn_pass.64(i32 %others, i1 true, i32 6)\n";
-const std::string kTurns = kPassed + "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n";
+const std::string kTaken = "call void @tegula.hw.turn_wait.64(i32 %number, i32 7)\n";
+const std::string kTurns = kPassed + kTaken;
 
 TEST(Races, OfSharedMemory) {
   check({
@@ -166,9 +167,10 @@ TEST(Races, OfSharedMemory) {
       {"... of each of them alone",
        store("%mine", 1) + "call void @tegula.hw.barrier_between.32(i32 %number, i32 9)\n" + load("%other", 2),
        "race:\nk.py:1:5\nk.py:2:5"},
-      {"turns of two warps, which order nothing", store("%mine", 1) + kTurns + load("%other", 2),
+      {"turns of two warps", store("%mine", 1) + kTurns + load("%other", 2), ""},
+      {"... passed on before the store", kPassed + store("%mine", 1) + kTaken + load("%other", 2),
        "race:\nk.py:1:5\nk.py:2:5"},
-      {"... and do not end early", kTurns + kTurns, ""},
+      {"... that do not end early", kTurns + kTurns, ""},
       {"a turn that is passed on twice", kPassed + kPassed,
        "a turn is passed on twice before anybody took it\nk.py:6:5"},
       {"sums by atomic operations", "call void @tegula.hw.red_shared_add_i32(i32 %word, i32 1, i1 true, i32 1)\n", ""},

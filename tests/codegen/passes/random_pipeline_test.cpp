@@ -37,7 +37,7 @@ class Generator {
   std::unique_ptr<Func> make() {
     func_.name = "k";
     func_.attrs["num_warps"] = int64_t(1) << pick(4);
-    func_.attrs["warp_specialize"] = int64_t(pick(3));
+    func_.attrs["warp_specialize"] = int64_t(pick(4));
     func_.attrs["num_stages"] = int64_t(1 + pick(4));
     func_.attrs["bulk_copies"] = bulk_copies_;
     a_ = func_.add_param(Type::pointer_to(Elem::F16), "a", 16);
