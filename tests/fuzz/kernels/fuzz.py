@@ -23,7 +23,7 @@ import time
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH = 40  # kernels of one process, which has one target and one order of threads
+BATCH = 200  # kernels of one process, which has one target and one order of threads
 SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
 LIMIT = "20s"  # of a launch
 PATIENCE = 60  # seconds for a kernel
@@ -127,7 +127,7 @@ def batches(first, count):
         first = part
 
 
-def fuzz(first, count, seconds, jobs):
+def fuzz(first, count, seconds, jobs, reduced=REDUCED):
     deadline = time.monotonic() + seconds
     out_of_time = lambda: time.monotonic() > deadline
     counts, found = collections.Counter(), []
@@ -141,7 +141,7 @@ def fuzz(first, count, seconds, jobs):
                 break
         for future in waiting:
             note(future.result(), counts, found)
-    for seed, kind, text in found[:REDUCED]:
+    for seed, kind, text in found[:reduced]:
         reduce(seed, 60)
     print(f"kernels from {first}: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common()), flush=True)
     return 1 if found or counts["right"] == 0 else 0
@@ -185,6 +185,7 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")
     parser.add_argument("--reduce", type=int, metavar="NUMBER")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)

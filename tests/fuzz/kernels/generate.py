@@ -13,12 +13,25 @@ BITS = {
 }
 LENGTH = 12288  # of the arrays that kernels read
 MOST = 2048  # elements of a tile
+ODD_MULTIPLES = [3, 5, 6, 12, 24, 40, 48, 56, 80, 96, 104, 112, 136, 144, 160, 176, 200, 208, 272, 304]
 HELPERS = {
     "largest": ("x, y", "tl.maximum(x, y)"),
     "bits": ("x, y", "x ^ y"),
     "later": ("x, y", "y"),
     "sums": ("x, y", "x + y"),
+    # of pairs, all associative
+    "largest_of_pairs": ("x, i, y, j", "tl.where((x > y) | ((x == y) & (i > j)), x, y), "
+                         "tl.where((x > y) | ((x == y) & (i > j)), i, j)"),
+    "affine": ("x, i, y, j", "x * y, i * y + j"),
+    "count_and_last": ("x, i, y, j", "x + y, j"),
+    "sums_and_bits": ("x, i, y, j", "x + y, i ^ j"),
+    # called as functions of tiles
+    "blend": ("x, y", "tl.maximum(x, y), tl.minimum(x, y)"),
+    "swapped": ("x, y", "y, x"),
 }
+SMALL = [1, 2, 4, 8]  # extents of products that tensor cores fill up
+COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take elements in any order, scans do not
+PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
 class Kernel:
@@ -33,12 +46,13 @@ class Kernel:
         self.arrays, self.names, self.helpers = {}, 0, set()
         self.numbers = {name: self.pick(0, 1, 2, 3, 4, 5) for name in "nm"}  # by the names of parameters
         extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
-        if self.chance(.15):
-                extents += [48, 96, 136, 200]
+        if self.chance(.2):
+            extents += self.random.sample(ODD_MULTIPLES, 4)
         self.extents = self.random.sample(extents, 3)
         self.products = self.chance(.4)
         if self.products:
-            self.extents = self.random.sample([16, 32, 64, 128] + ([48, 104, 136] if self.chance(.3) else []), 2)
+            self.extents = self.random.sample(
+                [16, 32, 64, 128] + (self.random.sample(ODD_MULTIPLES, 3) if self.chance(.3) else []), 2)
         self.types = self.random.sample(INTEGERS + FLOATS * 2, 3)
         self.work = 1  # iterations of the open loops
         self.warps = self.pick(1, 2, 4, 4, 8)
@@ -186,7 +200,11 @@ class Kernel:
         if depth and self.chance(.4) and (given := self.from_other_shape(shape, type_)):
             return given
         if type_ in INTEGERS and self.chance(.2):
-            indices = " + ".join(f"{self.along(shape, a)} * {self.pick(1, 3, 5)}" for a in range(len(shape)))
+            indices = " + ".join(f"{self.along(shape, a)} * {self.pick(1, 1, 3, 5)}" for a in range(len(shape)))
+            if self.chance(.4):  # runs of elements with one quotient
+                first = self.pick("", "", " + pid * 64", " - 16", " - 5", " + n * 16")
+                divisor = self.pick("4", "6", "16", "48", self.stride_parameter(16), self.stride_parameter(48))
+                indices = f"({indices}{first}) {self.pick('//', '%')} {divisor}"
             return f"({indices}).to(tl.{type_})"
         if type_ in INTEGERS + FLOATS and self.chance(.06):
             return f"tl.full({list(shape)}, {self.literal(type_)}, tl.{type_})"
@@ -334,11 +352,44 @@ class Kernel:
             options += [(f"tl.sort({source}{self.pick('', ', descending=True')})", shape, type_)]
             options += [(f"tl.gather({source}, ({self.tile(shape, 'int32', 0)}) & {shape[axis] - 1}, {axis})", shape,
                          type_)] if shape[axis] & (shape[axis] - 1) == 0 else []
+        if type_ in INTEGERS and self.chance(.2):
+            return self.along_an_axis_of_pairs(source, shape, type_, axis)
+        if less and self.chance(.1):
+            other = self.new_name("r")
+            self.put(f"{name}, {other} = tl.{self.pick('max', 'min')}({x}, {axis}, return_indices=True)")
+            self.note(name, less, wide)
+            return self.note(other, less, "int32")
         value, shape, type_ = self.random.choice(options)
         self.put(f"{name} = {value}")
         if type_ == "float32":
             self.put(f"{name} = {self.bounded(name, type_)}")
         self.note(name, shape, type_)
+
+    def along_an_axis_of_pairs(self, source, shape, type_, axis):
+        """A reduction or a scan of two tiles by a function of two pairs."""
+        partner = self.tile(shape, type_, 0)
+        first, second = self.new_name("r"), self.new_name("r")
+        less = shape[:axis] + shape[axis + 1:]
+        if less and self.chance(.5):
+            combine = self.helper(self.pick(*COMMUTATIVE_PAIRS))
+            self.put(f"{first}, {second} = tl.reduce(({source}, {partner}), {axis}, {combine})")
+        else:
+            less, combine, reverse = shape, self.helper(self.pick(*PAIRS)), self.pick("", ", reverse=True")
+            self.put(f"{first}, {second} = tl.associative_scan(({source}, {partner}), {axis}, {combine}{reverse})")
+        self.note(first, less, type_)
+        self.note(second, less, type_)
+
+    def called(self):
+        """Two tiles from a function of two."""
+        found = self.known(types=INTEGERS + FLOATS[2:])
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        partner, function = self.tile(shape, type_, 0), self.helper(self.pick("blend", "swapped"))
+        first, second = (self.new_name("f") for _ in range(2))
+        self.put(f"{first}, {second} = {function}({source}, {partner})")
+        self.note(first, shape, type_)
+        self.note(second, shape, type_)
 
     def rearranged(self):
         """join, split, interleave, cat, permute."""
@@ -394,13 +445,15 @@ class Kernel:
 
     def product(self):
         """A tl.dot, at times in a loop of its own along K."""
-        kind = self.pick("float16", "float16", "bfloat16", "float32", "int8", "float8e4nv")
-        m, n, k = (self.pick(*(e for e in self.extents if e >= 16), 16, 32) for _ in range(3))
-        if kind in ("int8", "float8e4nv"):
+        kind = self.pick("float16", "float16", "bfloat16", "float32", "int8", "uint8", *FLOAT8)
+        second = self.pick(*FLOAT8) if kind in FLOAT8 else kind
+        m, n, k = (self.pick(*(e for e in self.extents if e >= 16), 16, 32, *(SMALL if self.chance(.1) else []))
+                   for _ in range(3))
+        if BITS[kind] == 8 and self.chance(.7):
             k = max(k, 32)
         if m * n * k * self.work > 1 << 19 or m * k > MOST * 2 or k * n > MOST * 2 or m * n > MOST * 4:
             return self.assign()
-        out = "int32" if kind == "int8" else "float32"
+        out = "int32" if kind in INTEGERS else "float32"
         sums = self.known((m, n), [out])
         name = self.random.choice(sums)[0] if sums and self.chance(.7) else None
         if name is None:
@@ -411,11 +464,11 @@ class Kernel:
         if loops:
             counter = self.new_name("k")
             steps = self.pick("n", "m", "3")
-            self.put(f"for {counter} in tl.range(0, {steps}{self.pick('', ', num_stages=2', ', num_stages=3')}):")
+            self.put(f"for {counter} in tl.range(0, {steps}{self.loop_options()}):")
             self.depth += 1
             self.counters.append(counter)
         a = self.operand((m, k), kind)
-        b = self.operand((k, n), kind)
+        b = self.operand((k, n), second)
         self.put(self.pick(f"{name} = tl.dot({a}, {b}, {name}{option})", f"{name} += tl.dot({a}, {b}{option})"))
         if loops:
             self.counters.pop()
@@ -435,7 +488,7 @@ class Kernel:
     def small(self, value, kind):
         if kind in FLOAT8:
             return value
-        if kind == "int8":
+        if kind in INTEGERS:
             return f"({value} & 15)"
         return f"tl.minimum(tl.maximum({value}, -2), 2).to(tl.{kind})"
 
@@ -465,14 +518,17 @@ class Kernel:
             self.put(f"    {counter} -= 1")
             self.scalars.remove(counter)
         else:
-            stages = self.pick("", "", ", num_stages=1", ", num_stages=2", ", num_stages=3")
             self.put(f"for {counter} in " +
-                     (f"tl.range(0, {end}{stages}):" if kind <
+                     (f"tl.range(0, {end}{self.loop_options()}):" if kind <
                       .7 else self.pick(f"range({end}, -1, -1):", f"range(pid, {end}, 2):", "tl.static_range(2):")))
             self.counters.append(counter)
             self.block(self.pick(1, 2, 2, 3), nest - 1)
             self.counters.pop()
         self.work //= 4
+
+    def loop_options(self):
+        return self.pick("", "", ", num_stages=1", ", num_stages=2", ", num_stages=3", ", num_stages=4",
+                         ", warp_specialize=True", ", warp_specialize=False", ", flatten=True")
 
     def branch(self, nest):
         self.put(f"if {self.scalar_condition()}:")
@@ -497,6 +553,8 @@ class Kernel:
             return self.through_memory()
         if kind < .78:
             return self.atomic()
+        if kind < .8:
+            return self.called()
         return self.assign()
 
     def finish(self):

@@ -337,17 +337,19 @@ def extreme_type(t):
     return t if t.bits >= 32 else float32 if t.is_float else int32 if t.kind == "i" else uint32
 
 
-def extreme_along(pick):
+def extreme_along(pick, pick_index):
 
-    def apply(x, axis=None, keep_dims=False):
+    def apply(x, axis=None, keep_dims=False, return_indices=False):
         x = convert(x, extreme_type(x.type))
+        if return_indices:
+            return apply(x, axis, keep_dims), index_of(pick_index)(x, axis, keep_dims=keep_dims)
         return reduced(x, axis, keep_dims, lambda x, axis:
                        (x.type, pick(x.value, axis=axis), np.max(x.bound, axis=axis)))
 
     return apply
 
 
-max, min = extreme_along(np.max), extreme_along(np.min)  # noqa: A001
+max, min = extreme_along(np.max, np.argmax), extreme_along(np.min, np.argmin)  # noqa: A001
 
 
 def index_of(pick):
@@ -379,19 +381,34 @@ def cumsum(x, axis=0, reverse=False, dtype=None):
 
 
 def associative_scan(x, axis, combine_fn, reverse=False):
-    turned = flip(x, axis) if reverse else x
-    lines = [turned.moved(lambda v, i=i: np.take(v, i, axis)) for i in range(x.shape[axis])]
-    for i in builtins.range(1, len(lines)):
-        lines[i] = combine_fn(lines[i - 1], lines[i])
-    if not all(line.exact for line in lines):
+    """Of a tile, or of several in a tuple, whose elements are combined together: each with the one 1, 2, 4, ... before."""
+    tiles = x if isinstance(x, tuple) else (x, )
+    results, step = [flip(t, axis) if reverse else t for t in tiles], 1
+    while step < tiles[0].shape[axis]:
+        first, before, behind = ([t.moved(lambda v: np.take(v, part, axis)) for t in results]
+                                 for part in (np.arange(step), np.arange(tiles[0].shape[axis] - step),
+                                              np.arange(step, tiles[0].shape[axis])))
+        combined = combine_fn(*before, *behind)
+        combined = combined if isinstance(combined, tuple) else (combined, )
+        results = [concatenated(f, convert(c, f.type), axis) for f, c in zip(first, combined)]
+        step *= 2
+    if not all(t.exact for t in results):
         raise Undecided("a scan of numbers within bounds")
-    result = Tile(x.type, np.stack([line.value for line in lines], axis))
-    return flip(result, axis) if reverse else result
+    results = [flip(r, axis) if reverse else r for r in results]
+    return tuple(results) if isinstance(x, tuple) else results[0]
+
+
+def concatenated(x, y, axis):
+    return Tile(x.type, np.concatenate([x.value, y.value], axis), np.concatenate([x.bound, y.bound], axis))
 
 
 def reduce(x, axis, combine_fn, keep_dims=False):
-    last = associative_scan(x, axis, combine_fn).moved(lambda v: np.take(v, [-1], axis))
-    return last if keep_dims else last.moved(lambda v: np.squeeze(v, axis))
+    results = associative_scan(x, axis, combine_fn)
+    last = [
+        t.moved(lambda v: np.take(v, [-1], axis) if keep_dims else np.take(v, -1, axis))
+        for t in (results if isinstance(x, tuple) else (results, ))
+    ]
+    return tuple(last) if isinstance(x, tuple) else last[0]
 
 
 def sort(x, dim=None, descending=False):
