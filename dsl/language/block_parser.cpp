@@ -177,7 +177,8 @@ void BlockParser::refuse_foreign(std::string_view word) {
                                          : fmt::format("'{}'", word);
   // `except` and `finally` are told at their `try`.
   if (word != "except" && word != "finally")
-    diags_.error(first_token(line), what + " is not part of the kernel language");
+    diags_.error(first_token(line), what + " is not part of the kernel language")
+        .with_hint(word == "def" ? "move it out of the kernel, with @triton.jit above it" : "");
   bool decorator = line.text[0] == '@';
   ++next_;
   skip_block(line.indent);

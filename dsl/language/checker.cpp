@@ -98,6 +98,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   for (const Param& p : function->params) {
     auto arg = std::find_if(spec.args.begin(), spec.args.end(), [&](const ArgSpec& a) { return a.name == p.name; });
     bool constexpr_param = is_constexpr_annotation(p.annotation.get());
+    if (p.annotation && !constexpr_param) check_annotation(*p.annotation);
     Val value;
     if (arg != spec.args.end() && arg->constant) {
       value = *arg->constant;

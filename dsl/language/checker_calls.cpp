@@ -9,6 +9,7 @@
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
 #include "dsl/language/source_file.h"
+#include "dsl/semantics/other_names.h"
 
 namespace tegula::language {
 
@@ -175,8 +176,9 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
   if (!info) {
     const dsl::FunctionInfo* function = dsl::find_function(callee.text);
     std::string fallback = function ? fmt::format("call tl.{}(...)", function->name) : "";
+    const auto other = function ? std::nullopt : dsl::hint_for_other_name(callee.text);
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), callee.text),
-                 nearest_hint(callee.text, dsl::method_names(object), fallback));
+                 other ? *other : nearest_hint(callee.text, dsl::method_names(object), fallback));
   }
   Argument self{{}, object, is_typed(*callee.children[0]), callee.loc};
   args.insert(args.begin(), std::move(self));

@@ -109,7 +109,10 @@ std::optional<std::vector<Val>> Checker::iterate(const Val& v, Loc loc) {
     return keys;
   }
   if (!v.is_poison())
-    error(loc, fmt::format("expected a list, a tuple, a range or a dict, found {}", dsl::describe(v)));
+    error(loc, fmt::format("expected a list, a tuple, a range or a dict, found {}", dsl::describe(v)),
+          v.is_value() && v.value()->type.is_tile()
+              ? "over the elements of a tile go tl.sum(x, axis), tl.max(x, axis), ..."
+              : "");
   return std::nullopt;
 }
 

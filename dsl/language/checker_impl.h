@@ -214,6 +214,8 @@ class Checker {
   std::string watched_name(const std::string& name) const;
   /// Tells a debugger of what the function at hand was called with.
   void watch_parameters();
+  /// A misspelt tl.constexpr is an error: the parameter would silently be a run-time one.
+  void check_annotation(const Expr& annotation);
 
   // ---- Expressions
   Val eval(const Expr& e);

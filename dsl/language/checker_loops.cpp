@@ -305,8 +305,13 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
     return;
   }
   if (!items.is_poison())
-    error(source.loc, fmt::format("a 'for' loop runs over range, tl.range, tl.static_range or a tuple, found {}",
-                                  dsl::describe(items)));
+    error(source.loc,
+          fmt::format("a 'for' loop runs over range, tl.range, tl.static_range or a tuple, found {}",
+                      dsl::describe(items)),
+          !items.is_value()                  ? ""
+          : items.value()->type.is_tile()    ? "a tile is computed with as a whole: x + 1 adds to each element"
+          : items.value()->type.is_integer() ? "for i in range(n) counts"
+                                             : "");
   static_for(s, {});
 }
 

@@ -9,6 +9,7 @@
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/source_file.h"
+#include "dsl/semantics/other_names.h"
 #include "dsl/specialize.h"
 #include "runtime/base/elem.h"
 
@@ -23,6 +24,7 @@ using Kind = FunctionRef::Kind;
 constexpr const char* kBuiltins[] = {"abs",     "all", "any",        "bool",  "dict", "enumerate", "float", "getattr",
                                      "hasattr", "int", "isinstance", "len",   "list", "max",       "min",   "print",
                                      "range",   "str", "sum",        "tuple", "type", "zip"};
+constexpr const char* kOtherLibraries[] = {"torch", "np", "numpy", "jnp", "cupy", "cp", "F", "nn", "cuda", "scipy"};
 constexpr const char* kLanguageBuiltins[] = {"_log2",
                                              "_unwrap_if_constexpr",
                                              "base_value",
@@ -121,6 +123,14 @@ bool is_constexpr_annotation(const Expr* annotation) {
   return text == "constexpr" || text.ends_with(".constexpr");
 }
 
+void Checker::check_annotation(const Expr& annotation) {
+  const std::string text = dotted_name(annotation);
+  const size_t dot = text.rfind('.');
+  if (dot == std::string::npos || !nearest_name(text.substr(dot + 1), {"constexpr"})) return;
+  error(annotation.loc, fmt::format("unknown name '{}'", text),
+        fmt::format("did you mean '{}.constexpr'?", text.substr(0, dot)));
+}
+
 std::string nearest_hint(std::string_view name, const std::vector<std::string>& candidates, std::string fallback) {
   if (auto near = nearest_name(name, candidates)) return fmt::format("did you mean '{}'?", *near);
   return fallback;
@@ -203,7 +213,10 @@ Val Checker::lookup(const Expr& e) {
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
   if (name == "math") fallback = "write 'import math' at the top of the file, or use tl.exp, tl.log, ...";
-  if (fallback.empty() && dsl::find_function(name)) fallback = fmt::format("write 'tl.{}'", name);
+  if (contains(kOtherLibraries, name))
+    fallback = "a kernel computes with triton.language alone: tl.exp(x), tl.float16, ...";
+  if (fallback.empty() && find_member("tl", name)) fallback = fmt::format("write 'tl.{}'", name);
+  if (fallback.empty()) fallback = dsl::hint_for_other_name(name).value_or("");
   return error(e.loc, fmt::format("unknown name '{}'", name),
                fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
 }
@@ -377,7 +390,9 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
   if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
     return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),
                  "the page lists what there is");
-  if (auto near = nearest_name(e.text, member_names(module.name)))
+  if (auto other = of_tl ? dsl::hint_for_other_name(e.text) : std::nullopt)
+    hint = *other;
+  else if (auto near = nearest_name(e.text, member_names(module.name)))
     hint = fmt::format("did you mean '{}.{}'?", dotted_name(*e.children[0]), *near);
   else if (of_tl)
     hint = "the page lists what there is";

@@ -96,8 +96,12 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
       return;
     case Expr::Kind::Subscript:
       if (assign_item(target, value)) return;
-      error(target.loc, "cannot assign to a part of a tile",
-            "write memory with tl.store(pointer, value), choose elements with tl.where(mask, x, y)");
+      if (auto object = peek(*target.children[0], {}); object && object->is_value() && object->value()->type.pointer)
+        error(target.loc, fmt::format("cannot assign to an element of a {}", dsl::describe(*object)),
+              "write memory with tl.store(p + i, value)");
+      else
+        error(target.loc, "cannot assign to a part of a tile",
+              "write memory with tl.store(pointer, value), choose elements with tl.where(mask, x, y)");
       return;
     case Expr::Kind::Attribute:
       if (assign_field(target, value)) return;

@@ -52,7 +52,7 @@ Val Checker::eval_format(const Expr& e) {
     Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
     if (v.is_value())
       v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
-                "tl.static_print(x) prints the type of x");
+                "print('x', x) prints its elements when the kernel runs, tl.static_print(x) its type");
     ok = ok && !v.is_poison();
     if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
     if (text.size() > kMaxText) return too_long(text.size(), e.loc);

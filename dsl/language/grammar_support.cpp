@@ -425,6 +425,13 @@ std::string quoted(std::string_view token) {
   return fmt::format("'{}'", token);
 }
 
+// What other languages begin a declaration with.
+bool names_type(std::string_view word) {
+  constexpr std::string_view kWords[] = {"int",  "float", "double", "bool", "auto", "const", "unsigned",
+                                         "long", "half",  "char",   "let",  "var",  "size_t"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
+}
+
 std::string hint_for(std::string_view what, std::string_view before, std::string_view found) {
   if (found == "=" && what.find("condition") != std::string_view::npos) return "'==' compares";
   if (before == "match" || before == "case") return "'match' is not part of the kernel language: write if and elif";
@@ -433,6 +440,12 @@ std::string hint_for(std::string_view what, std::string_view before, std::string
   if (found == "||" || (found == "|" && before == "|")) return "write 'or' for conditions, '|' for tiles";
   if (found == "!") return "write 'not' for conditions, '~' for tiles";
   if (found == "?") return "write: a if condition else b";
+  if (found == "{" && what.find("':'") != std::string_view::npos) return "a block begins with ':' and is indented";
+  if (before == "elseif" || before == "elsif") return "write 'elif'";
+  if (names_type(before) && !found.empty() && is_word_start(found[0]))
+    return before == "int" && what.find("')'") != std::string_view::npos
+               ? "a loop that counts is: for i in range(n):"
+               : "names have no declared types: write name = value";
   if (found == ":=") return "put brackets around it: (name := value)";
   if (found == "\\") return "a backslash joins lines only as the last character of a line";
   if (is_reserved_word(found) && what.find("name") != std::string_view::npos)
@@ -457,10 +470,24 @@ SyntaxError LineContext::expected(const std::string& what, const char* where) co
           fmt::format("expected {}{}, found {}", wanted, after, quoted(found)), std::move(hint)};
 }
 
+bool LineContext::has_slashes(const char* at) const {
+  for (const char* p = begin(); p < at;) {
+    const std::string_view t = token(p);
+    if (t.empty() || t.data() >= at) break;
+    if (t == "//") return true;
+    p = t.data() + t.size();
+  }
+  return false;
+}
+
 SyntaxError LineContext::unexpected(const char* where) const {
   std::string_view found = token(where), before = token_before(where);
+  std::string hint = hint_for({}, before, found);
+  if (hint.empty() && !found.empty() && is_word_start(found[0]) && is_word_start(before[0]) &&
+      has_slashes(before.data()))
+    hint = "'//' divides: a comment begins with '#'";
   return {loc(found.data(), found.data() + found.size()),
-          fmt::format("unexpected {} after {}", quoted(found), quoted(before)), hint_for({}, before, found)};
+          fmt::format("unexpected {} after {}", quoted(found), quoted(before)), std::move(hint)};
 }
 
 std::string unescape(std::string_view s) {

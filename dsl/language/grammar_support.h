@@ -112,6 +112,8 @@ class LineContext {
   void check_height(const Expr& e) const;        ///< throws SyntaxError past the greatest height of a tree
   std::string_view token(const char* at) const;  ///< the token at `at` (blanks before it are skipped); empty at the end
   std::string_view token_before(const char* at) const;
+  /// Whether '//' stands before `at`.
+  bool has_slashes(const char* at) const;
 
   const LogicalLine& line_;
   size_t begin_, end_;

@@ -144,7 +144,7 @@ Val fn_make_tensor_descriptor(Sema& s, Args args) {
                    fmt::format("{} of {} are {}", kLeastBytes / elem_bytes(base->type.elem),
                                elem_info(base->type.elem).tl, kLeastBytes));
   const std::vector<Val> strides = items_of(args[2]);
-  if (!strides.empty() && !is_one(strides.back()))
+  if (strides.size() == block->size() && !is_one(strides.back()))
     return s.error(fmt::format("the last stride of make_tensor_descriptor must be the constant 1, found {}",
                                describe(strides.back())),
                    strides.back().is_value() ? "write 1: a descriptor's rows are contiguous" : "");

@@ -216,6 +216,25 @@ const char* page_of(const FunctionInfo& function) {
                                                                                     : page::kFunctions;
 }
 
+std::string its_arguments(const FunctionInfo& function) {
+  std::vector<std::string> names;
+  for (const FunctionParam& p : function.params) names.push_back(p.name);
+  return fmt::format("it takes: {}", fmt::join(names, ", "));
+}
+
+// The argument that other functions, or other libraries, call so; or whose name has this one within.
+std::optional<std::string> called_otherwise(const std::string& name, const std::vector<std::string>& names) {
+  constexpr std::pair<std::string_view, std::string_view> kSame[] = {
+      {"dim", "axis"}, {"axis", "dim"}, {"ptr", "pointer"}, {"memory_order", "sem"}, {"shape", "block_shape"}};
+  for (const auto& [other, own] : kSame)
+    if (name == other && std::find(names.begin(), names.end(), own) != names.end()) return std::string(own);
+  auto longer = [&](const std::string& own) {
+    return name.size() >= 3 && (own.starts_with(name) || own.ends_with(name));
+  };
+  const auto found = std::find_if(names.begin(), names.end(), longer);
+  return found != names.end() ? std::optional(*found) : std::nullopt;
+}
+
 }  // namespace
 
 Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positional,
@@ -234,7 +253,8 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
   }
   if (next < positional.size())
     return s.error(fmt::format("{} takes {} argument{}, found {}", function.name, params.size(),
-                               params.size() == 1 ? "" : "s", positional.size()));
+                               params.size() == 1 ? "" : "s", positional.size()),
+                   its_arguments(function));
   for (auto& [name, value] : keywords) {
     std::vector<std::string> names;
     size_t i = 0;
@@ -242,9 +262,9 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
     while (i < params.size() && params[i].name != name) ++i;
     if (i == params.size()) {
       auto near = nearest_name(name, names);
-      return s.error(
-          fmt::format("{} has no argument '{}'", function.name, name),
-          near ? fmt::format("did you mean '{}'?", *near) : fmt::format("it takes: {}", fmt::join(names, ", ")));
+      if (!near) near = called_otherwise(name, names);
+      return s.error(fmt::format("{} has no argument '{}'", function.name, name),
+                     near ? fmt::format("did you mean '{}'?", *near) : its_arguments(function));
     }
     if (bound[i]) return s.error(fmt::format("{} gets its argument '{}' twice", function.name, name));
     // shape=(2, 4) for *shape: as if given one by one
@@ -253,7 +273,7 @@ Val call_function(Sema& s, const FunctionInfo& function, std::vector<Val> positi
   std::vector<Val> args;
   for (size_t i = 0; i < params.size(); ++i) {
     if (!bound[i] && params[i].required)
-      return s.error(fmt::format("{} lacks its argument '{}'", function.name, params[i].name));
+      return s.error(fmt::format("{} lacks its argument '{}'", function.name, params[i].name), its_arguments(function));
     args.push_back(bound[i] ? *bound[i] : params[i].rest ? make_tuple({}) : params[i].fallback);
     if (holds_poison(args.back())) return {};
   }

@@ -429,7 +429,9 @@ Val fn_trans(Sema& s, Args args) {
   if (!x) return {};
   if (!args[1].as<TupleVal>().items->empty()) return permuted(s, x, args[1], "trans");
   int rank = x->type.rank();
-  if (rank < 2) return s.error(fmt::format("trans swaps the last two dimensions, found {}", describe(args[0])));
+  if (rank < 2)
+    return s.error(fmt::format("trans swaps the last two dimensions, found {}", describe(args[0])),
+                   rank == 1 ? "x[:, None] is a column of a tile of rank 1, x[None, :] a row" : "");
   std::vector<int64_t> order;
   for (int i = 0; i < rank; ++i) order.push_back(i);
   std::swap(order[rank - 1], order[rank - 2]);

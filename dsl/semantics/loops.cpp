@@ -26,7 +26,9 @@ bool check_bound(Sema& s, const Range& range, Placed& bound) {
   s.at(bound.loc);
   s.error(fmt::format("{} takes {}integers, found {}", range.function, range.compile_time ? "compile-time " : "",
                       describe(v)),
-          range.compile_time && value ? "use range() where the bounds are known at run time only" : "");
+          value && value->type.is_float() ? "'/' gives a float: divide integers by '//'"
+          : range.compile_time && value   ? "use range() where the bounds are known at run time only"
+                                          : "");
   return false;
 }
 
@@ -44,7 +46,8 @@ bool check_stages(Sema& s, Range& range) {
   if (given.value.is<None>() || given.value.is_poison()) return true;
   s.at(given.loc);
   s.error(stages ? ir::option::num_stages.wrong(stages->clamped())
-                 : fmt::format("num_stages takes a compile-time integer, found {}", describe(given.value)));
+                 : fmt::format("num_stages takes a compile-time integer, found {}", describe(given.value)),
+          given.value.is_value() ? "declare the parameter it comes from as tl.constexpr" : "");
   return false;
 }
 

@@ -39,7 +39,9 @@ std::optional<ir::Value*> mask_for(Sema& s, const Val& mask, const ir::Value* pt
   }
   if (!m->type.is_bool()) {
     s.error(fmt::format("the mask of {} is {}, expected int1", function, describe(mask)),
-            "compare: offsets < n, or mask != 0 of a mask of numbers");
+            ptr->type.is_scalar() && m->type.is_tile()
+                ? "offsets are added to the pointer, p + offsets; a mask compares: offsets < n"
+                : "compare: offsets < n, or mask != 0 of a mask of numbers");
     return std::nullopt;
   }
   const ir::Shape& shape = ptr->type.shape;

@@ -312,7 +312,10 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     if (!x->is_value() && !is_number(*x)) {
       const auto* list = x->get_if<TupleVal>();
       s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
-              list && list->items->empty() ? "an empty list is no tile to add to: tl.zeros((BLOCK,), tl.float32)" : "");
+              list && list->items->empty() ? "an empty list is no tile to add to: tl.zeros((BLOCK,), tl.float32)"
+              : x->is<std::string>() && (op == "+" || op == "%")
+                  ? "print('x', x) prints the elements of x when the kernel runs"
+                  : "");
       return std::nullopt;
     }
   }
@@ -409,7 +412,9 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (lhs.is_poison() || rhs.is_poison()) return {};
   if (lhs.is<BlockView>() || rhs.is<BlockView>())
     return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
-                   "tl.advance(p, offsets) moves a block pointer");
+                   (lhs.is<BlockView>() ? lhs : rhs).as<BlockView>().is_pointer()
+                       ? "tl.advance(p, offsets) moves a block pointer"
+                       : "a descriptor stays as it is: desc.load(offsets) says which block");
   if (!lhs.is_value() && !rhs.is_value()) return fold_binary(s, op, lhs, rhs);
   bool lhs_ptr = lhs.is_value() && lhs.value()->type.pointer, rhs_ptr = rhs.is_value() && rhs.value()->type.pointer;
   if (op == "+" && lhs_ptr && !rhs_ptr) return pointer_offset(s, lhs, rhs, false);

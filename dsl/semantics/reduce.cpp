@@ -127,7 +127,8 @@ Combine user_combine(Sema& s, const FunctionRef& function, const char* caller, b
 
 const FunctionRef* combine_function(Sema& s, const Val& x, const char* function) {
   if (x.is<FunctionRef>() && s.call) return &x.as<FunctionRef>();
-  s.error(fmt::format("{} combines by a @triton.jit function, found {}", function, describe(x)));
+  s.error(fmt::format("{} combines by a @triton.jit function, found {}", function, describe(x)),
+          "define one beside the kernel: @triton.jit, def add(a, b): return a + b");
   return nullptr;
 }
 

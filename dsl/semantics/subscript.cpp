@@ -42,7 +42,10 @@ Val tuple_subscript(Sema& s, const TupleVal& tuple, const std::vector<Val>& indi
   }
   auto i = to_int(s, indices[0], "a tuple's index");
   if (!i) return {};
-  if (*i < -size || *i >= size) return s.error(fmt::format("index {} is out of range for a tuple of {}", *i, size));
+  if (*i < -size || *i >= size)
+    return s.error(
+        fmt::format("index {} is out of range for a tuple of {}", *i, size),
+        size == 0 ? "a pointer or a number has no extents; those of an array are arguments of the kernel" : "");
   return items[size_t(*i < 0 ? *i + size : *i)];
 }
 
@@ -125,7 +128,13 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
   for (const Val& i : indices)
     if (i.is_poison()) return {};
   if (auto* tuple = x.get_if<TupleVal>()) return tuple_subscript(s, *tuple, indices);
-  if (!x.is_value()) return s.error(fmt::format("{} cannot be indexed", describe(x)));
+  if (!x.is_value()) {
+    const auto* block = x.get_if<BlockView>();
+    return s.error(fmt::format("{} cannot be indexed", describe(x)), !block ? ""
+                                                                     : block->is_pointer()
+                                                                         ? "tl.load(p) reads the block"
+                                                                         : "desc.load(offsets) reads the block there");
+  }
   ir::Value* v = x.value();
   const bool scalar = v->type.is_scalar();
   int axis = 0;

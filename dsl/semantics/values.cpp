@@ -5,6 +5,7 @@
 #include "codegen/layout/linear_layout.h"
 #include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
+#include "dsl/semantics/other_names.h"
 
 namespace tegula::dsl {
 
@@ -194,9 +195,22 @@ std::optional<int64_t> to_int(Sema& s, const Val& x, std::string_view what) {
   }
   if (!x.is_poison())
     s.error(fmt::format("{} must be an int known at compile time, found {}", what, describe(x)),
-            x.is_value() ? "declare the parameter it comes from as tl.constexpr" : "");
+            x.is_value() && x.value()->type.is_scalar() ? "declare the parameter it comes from as tl.constexpr" : "");
   return std::nullopt;
 }
+
+namespace {
+
+// Of Python's own types that stand for an element type.
+std::string hint_for_type(const Val& x) {
+  const auto* f = x.get_if<FunctionRef>();
+  if (!f) return "";
+  if (f->name == "python.float") return "write tl.float32";
+  if (f->name == "python.int") return "write tl.int32";
+  return f->name == "python.bool" ? "write tl.int1" : "";
+}
+
+}  // namespace
 
 std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what) {
   if (auto* t = x.get_if<DType>())
@@ -204,11 +218,18 @@ std::optional<Elem> to_elem(Sema& s, const Val& x, std::string_view what) {
   if (auto* name = x.get_if<std::string>())
     if (auto elem = elem_from_text(*name)) return elem;
   if (!x.is_poison())
-    s.error(fmt::format("{} must be an element type such as tl.float32, found {}", what, describe(x)));
+    s.error(fmt::format("{} must be an element type such as tl.float32, found {}", what, describe(x)),
+            hint_for_type(x));
   return std::nullopt;
 }
 
 std::optional<int> to_axis(Sema& s, const Val& axis, int rank, std::string_view function) {
+  const bool of_two = (function == "max" || function == "min") && !axis.is<Int>() && !axis.is<bool>();
+  if (of_two && !axis.is_poison()) {
+    s.error(fmt::format("the axis of {} must be an int known at compile time, found {}", function, describe(axis)),
+            fmt::format("the {} of two values is tl.{}imum(x, y)", function == "max" ? "larger" : "smaller", function));
+    return std::nullopt;
+  }
   auto i = to_int(s, axis, fmt::format("the axis of {}", function));
   if (!i) return std::nullopt;
   if (*i < -rank || *i >= rank) {
@@ -252,7 +273,8 @@ std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view fu
       const OnPage on_page(s.diags, page::kExtents);
       s.error(
           fmt::format("extent {} in the shape of {} is no q * 2^k with odd q up to {}", *extent, function, kMaxRepeats),
-          next_extents(*extent) + "mask what is too much; triton.next_power_of_2(n) always works");
+          *extent == -1 ? "write the extent out: none follows from the others"
+                        : next_extents(*extent) + "mask what is too much; triton.next_power_of_2(n) always works");
       return std::nullopt;
     }
     out.push_back(*extent);
@@ -363,8 +385,11 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
                                                  "T",      "name", "itemsize", "int_bitwidth", "element_ty",
                                                  "scalar", "to",   "sum",      "max",          "primitive_bitwidth"};
   auto near = nearest_name(name, known);
+  const auto other = x.is_value() ? hint_for_other_name(name) : std::nullopt;
   return s.error(fmt::format("{} has no attribute '{}'", describe(x), name),
-                 near && *near != name ? fmt::format("did you mean '{}'?", *near) : "");
+                 other                   ? *other
+                 : near && *near != name ? fmt::format("did you mean '{}'?", *near)
+                                         : "");
 }
 
 }  // namespace tegula::dsl

@@ -54,7 +54,7 @@ TEST_P(WrongKernels, AreExplained) {
   if (bless) std::ofstream(path) << blessed;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, WrongKernels, testing::Values("kernels", "values", "calls", "control"),
+INSTANTIATE_TEST_SUITE_P(Golden, WrongKernels, testing::Values("kernels", "values", "calls", "control", "names"),
                          [](const auto& info) { return info.param; });
 
 TEST_F(ErrorsTest, MistakesOfOneFileAreToldTogether) {

@@ -576,7 +576,9 @@ TEST(LibdeviceTable, Errors) {
   EXPECT_EQ(message("libdevice.pow(2.0)"),
             "k.py:8:9: error: libdevice.pow lacks its argument 'arg1'\n"
             "        b = libdevice.pow(2.0)\n"
-            "            ^~~~~~~~~~~~~~~~~~\n");
+            "            ^~~~~~~~~~~~~~~~~~\n"
+            "  hint: it takes: arg0, arg1\n"
+            "  see docs/language.md#libdevice\n");
 }
 
 // Lanes look up different places: constant memory serves these one after the other.

@@ -191,8 +191,10 @@ TEST(FString, OfCompileTimeValues) {
 }
 
 TEST(FString, WhatItDoesNotTake) {
-  EXPECT_EQ(error_of("    s = f'{tl.load(x)}'\n"),
-            "an f-string takes compile-time values, found float32 (tl.static_print(x) prints the type of x)");
+  EXPECT_EQ(
+      error_of("    s = f'{tl.load(x)}'\n"),
+      "an f-string takes compile-time values, found float32 (print('x', x) prints its elements when the kernel runs, "
+      "tl.static_print(x) its type)");
   for (const char* literal : {"f'{B +}'", "f'{}'", "f'{B'", "f'{B:{B}}'"})
     EXPECT_EQ(error_of(std::string("    s = ") + literal + "\n"), "an f-string takes expressions between its braces")
         << literal;

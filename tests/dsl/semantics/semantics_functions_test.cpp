@@ -18,9 +18,9 @@ TEST_F(SemanticsFunctions, Binding) {
   EXPECT_EQ(type_of(call("sum", {x}, {{"axis", Int(0)}, {"keep_dims", true}})), "tile<1x32xf32>");
   EXPECT_EQ(errors(), "");
   call("exp", {x, x});
-  EXPECT_EQ(errors(), "exp takes 1 argument, found 2");
+  EXPECT_EQ(errors(), "exp takes 1 argument, found 2 (it takes: x)");
   call("where", {x});
-  EXPECT_EQ(errors(), "where lacks its argument 'x'");
+  EXPECT_EQ(errors(), "where lacks its argument 'x' (it takes: condition, x, y)");
   call("load", {pointer(Elem::F32)}, {{"masks", None{}}});
   EXPECT_EQ(errors(), "load has no argument 'masks' (did you mean 'mask'?)");
   call("sum", {x, Int(1)}, {{"axis", Int(0)}});
@@ -330,7 +330,10 @@ TEST_F(SemanticsFunctions, ReductionErrors) {
   call("xor_sum", {x});
   EXPECT_EQ(errors(), "xor_sum takes integers, found tile of [16] float32");
   call("reduce", {x, Int(0), Int(3)});
-  EXPECT_EQ(errors(), "reduce combines by a @triton.jit function, found the int 3");
+  EXPECT_EQ(
+      errors(),
+      "reduce combines by a @triton.jit function, found the int 3 (define one beside the kernel: @triton.jit, def "
+      "add(a, b): return a + b)");
 }
 
 TEST_F(SemanticsFunctions, ReduceWithFunction) {
@@ -395,7 +398,10 @@ TEST_F(SemanticsFunctions, ShapeErrors) {
   call("permute", {x, Int(0), Int(2)});
   EXPECT_EQ(errors(), "axis 2 of permute is out of range for a tile of rank 2 (axes are 0 to 1, or -2 to -1)");
   call("trans", {tile(Elem::F32, {16})});
-  EXPECT_EQ(errors(), "trans swaps the last two dimensions, found tile of [16] float32");
+  EXPECT_EQ(
+      errors(),
+      "trans swaps the last two dimensions, found tile of [16] float32 (x[:, None] is a column of a tile of rank 1, "
+      "x[None, :] a row)");
   call("expand_dims", {x, Int(3)});
   EXPECT_EQ(errors(), "axis 3 of expand_dims is out of range for a tile of rank 3 (axes are 0 to 2, or -3 to -1)");
   call("broadcast_to", {tile(Elem::F32, {32}), shape({32, 16})});

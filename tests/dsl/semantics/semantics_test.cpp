@@ -425,7 +425,10 @@ TEST_F(Semantics, Attributes) {
   EXPECT_TRUE(attribute(s, x, "sum").is_poison());
   EXPECT_EQ(errors(), "'sum' is a method (call it: x.sum(...))");
   EXPECT_TRUE(attribute(s, p, "T").is_poison());
-  EXPECT_EQ(errors(), "trans swaps the last two dimensions, found tile of [8] pointer to bfloat16");
+  EXPECT_EQ(
+      errors(),
+      "trans swaps the last two dimensions, found tile of [8] pointer to bfloat16 (x[:, None] is a column of a tile "
+      "of rank 1, x[None, :] a row)");
   EXPECT_TRUE(attribute(s, type(Elem::F32), "element_ty").is_poison());
   EXPECT_EQ(errors(), "float32 has no element_ty (element_ty belongs to pointer types: p.dtype.element_ty)");
   EXPECT_TRUE(call("is_int", {Int(1)}).is_poison());
