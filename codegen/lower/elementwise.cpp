@@ -1,4 +1,9 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
+#include <bit>
+#include <functional>
+#include <map>
+#include <memory>
+
 #include "codegen/lower/branch.h"
 #include "codegen/lower/float32.h"
 #include "codegen/lower/logarithm.h"
@@ -33,6 +38,21 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
   return l.b.CreateFPTrunc(make(wide), type);
 }
 
+// make(r) for the first register r of each group, which has `runs` elements along each axis (powers of two): what all
+// of them give. Elements of a thread are in one group if their registers' parts of the coordinates are.
+template <class F>
+std::function<llvm::Value*(int)> once_a_group(const ir::Type& type, const std::vector<int64_t>& runs, F make) {
+  auto made = std::make_shared<std::map<std::vector<int32_t>, llvm::Value*>>();
+  return [=](int r) {
+    if (!type.layout) return make(r);
+    std::vector<int32_t> group = type.layout->apply({{Dim::Register, r}});
+    for (size_t axis = 0; axis < group.size(); ++axis) group[axis] = int32_t(group[axis] / runs[axis]);
+    llvm::Value*& value = (*made)[group];
+    if (!value) value = make(r);
+    return value;
+  };
+}
+
 void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::CmpInst::Predicate sint,
              llvm::CmpInst::Predicate uint) {
   bool pointer = op.operand(0)->type.pointer;
@@ -42,17 +62,9 @@ void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::C
   };
   // A mask is often the same for all elements of an aligned group: one comparison then does for the group's registers.
   const ir::Type& type = op.result()->type;
-  const std::vector<int64_t>& constancy = l.axes.info(op.result()).constancy;
   const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
-  std::map<std::vector<int32_t>, llvm::Value*> made;  // by group
-  l.set(op.result(), l.map_registers(type, [&](int r) {
-    if (!type.layout) return make(x[r], y[r]);
-    std::vector<int32_t> group = type.layout->apply({{Dim::Register, r}});
-    for (size_t axis = 0; axis < group.size(); ++axis) group[axis] = int32_t(group[axis] / constancy[axis]);
-    llvm::Value*& value = made[group];
-    if (!value) value = make(x[r], y[r]);
-    return value;
-  }));
+  l.set(op.result(), l.map_registers(type, once_a_group(type, l.axes.info(op.result()).constancy,
+                                                        [&](int r) { return make(x[r], y[r]); })));
 }
 
 void min_max(Lowering& l, const ir::Op& op, bool max) {
@@ -154,6 +166,11 @@ llvm::Value* safe_divisor(Lowering& l, llvm::Value* x, llvm::Value* y, bool sign
   return l.b.CreateSelect(undefined, one, y);
 }
 
+llvm::Value* quotient(Lowering& l, const ir::Op& op, llvm::Value* x, llvm::Value* y) {
+  y = safe_divisor(l, x, y, is_signed(op));
+  return is_signed(op) ? l.b.CreateSDiv(x, y) : l.b.CreateUDiv(x, y);
+}
+
 // Few registers are not worth a branch.
 constexpr int kBranchFrom = 4;
 
@@ -211,12 +228,15 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
 }  // namespace
 
 void lower_Div(Lowering& l, const ir::Op& op) {
+  if (!is_float(op)) {
+    const ir::Type& type = op.result()->type;
+    const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
+    l.set(op.result(), l.map_registers(type, once_a_group(type, l.axes.info(op.result()).constancy,
+                                                          [&](int r) { return quotient(l, op, x[r], y[r]); })));
+    return;
+  }
   if (divide_by_few(l, op)) return;
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
-    if (!is_float(op)) {
-      llvm::Value* y = safe_divisor(l, x[0], x[1], is_signed(op));
-      return is_signed(op) ? l.b.CreateSDiv(x[0], y) : l.b.CreateUDiv(x[0], y);
-    }
     if (x[0]->getType()->isDoubleTy()) return l.b.CreateFDiv(x[0], x[1]);
     return in_f32(l, x, [&](auto&& y) { return l.hw("div_full_f32", {y[0], y[1]}); });
   });
@@ -226,12 +246,27 @@ void lower_DivRn(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) { return in_f32(l, x, [&](auto&& y) { return l.b.CreateFDiv(y[0], y[1]); }); });
 }
 
+// Remainders that go up by one, of numbers that do, by divisors that are the same, have one quotient. (A power of two
+// that is known makes a mask of each.)
 void lower_Rem(Lowering& l, const ir::Op& op) {
-  elementwise(l, op, [&](auto& x) -> llvm::Value* {
-    if (is_float(op)) return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], y[1]}); });
-    llvm::Value* y = safe_divisor(l, x[0], x[1], is_signed(op));
-    return is_signed(op) ? l.b.CreateSRem(x[0], y) : l.b.CreateURem(x[0], y);
-  });
+  if (is_float(op))
+    return elementwise(l, op, [&](auto& x) {
+      return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], y[1]}); });
+    });
+  const ir::Type& type = op.result()->type;
+  const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
+  const AxisInfo &dividend = l.axes.info(op.operand(0)), &divisor = l.axes.info(op.operand(1));
+  std::vector<int64_t> runs = l.axes.info(op.result()).contiguity;
+  const bool is_mask = divisor.constant && *divisor.constant > 0 && std::has_single_bit(uint64_t(*divisor.constant));
+  for (size_t axis = 0; axis < runs.size(); ++axis)
+    runs[axis] = is_mask ? 1 : std::min({runs[axis], dividend.contiguity[axis], divisor.constancy[axis]});
+  const bool groups = std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; });
+  auto of_group = once_a_group(type, runs, [&](int r) { return quotient(l, op, x[r], y[r]); });
+  l.set(op.result(), l.map_registers(type, [&](int r) {
+    if (groups) return l.b.CreateSub(x[r], l.b.CreateMul(of_group(r), y[r]));
+    llvm::Value* safe = safe_divisor(l, x[r], y[r], is_signed(op));
+    return is_signed(op) ? l.b.CreateSRem(x[r], safe) : l.b.CreateURem(x[r], safe);
+  }));
 }
 
 // A shift by the width or more gives 0 (or the sign), as the hardware's shifts do; in LLVM it would be poison.

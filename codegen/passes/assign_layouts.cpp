@@ -157,15 +157,20 @@ class Assigner {
     for (const Op* op : ops)
       if (op->opcode == Opcode::AsyncCopy)
         least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
-    LinearLayout best = thread_layout(shape, order, {order[0], least}, blocks_);
+    LinearLayout best = thread_layout(shape, order, {{order[0], least}}, blocks_);
     double best_price = price_of(ops, best, order[0], least);
-    auto consider = [&](Run held, int width) {
+    auto consider = [&](const std::vector<Run>& held, int width) {
       LinearLayout tried = thread_layout(shape, order, held, blocks_);
       const double price = price_of(ops, tried, order[0], width);
       if (price < best_price) best = std::move(tried), best_price = price;
     };
-    for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({order[0], held}, held);
-    for (const Run& run : repeated_runs(ops, order[0], elements / threads)) consider(run, 1);
+    for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2)
+      consider({{order[0], held}}, held);
+    for (const Run& run : repeated_runs(ops, order[0], elements / threads)) {
+      consider({run}, 1);
+      for (int width = 2; width <= std::min<int64_t>(limit, elements / threads / run.length); width *= 2)
+        consider({{order[0], width}, run}, width);
+    }
     return layout = std::make_shared<LinearLayout>(std::move(best));
   }
 
@@ -248,13 +253,16 @@ class Assigner {
   /// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
   /// warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
   /// column would be loaded by more threads.) The same goes for blocks, which divide the tile ahead of warps.
-  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, Run held, int num_blocks) const {
+  LinearLayout thread_layout(const Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
+                             int num_blocks) const {
     std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1),
         blocks(shape.size(), 1);
     std::vector<int64_t> left;
     for (int64_t extent : shape) left.push_back(block_of(extent));
-    registers[held.axis] = int(std::min<int64_t>(held.length, left[held.axis]));
-    left[held.axis] /= registers[held.axis];
+    for (const Run& run : held) {
+      registers[run.axis] = int(std::min<int64_t>(run.length, left[run.axis]));
+      left[run.axis] /= registers[run.axis];
+    }
     auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t parts) {
       for (int axis : axes) {
         int64_t take = std::min(parts, left[axis]);
@@ -293,7 +301,7 @@ class Assigner {
     for (int64_t extent : shape) elements *= extent;
     const int64_t threads = 32 * func_.num_warps() * num_blocks;
     int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / threads, 1, 4))));
-    return thread_layout(shape, order, {order[0], per_thread}, num_blocks);
+    return thread_layout(shape, order, {{order[0], per_thread}}, num_blocks);
   }
 
   /// The layout that a value of a product's sums, computed from these element by element, comes in; null for others.

@@ -276,6 +276,59 @@ TEST(PtxInstructions, FusedProductsAndSums) {
   EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos) << ptx;
 }
 
+// Four neighbours have one quotient, by a divisor that is a multiple of 16, and remainders that go up by one.
+TEST(PtxInstructions, OneDivisionForNeighbours) {
+  auto divisions = [](const char* value, int64_t divisible_by) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def places(out_ptr, W, H):
+    i = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+    tl.store(out_ptr + i, {})
+)",
+                                         value);
+    const ArgType pointer{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+    const ArgType extent{.elem = Elem::I32, .divisible_by = divisible_by};
+    const std::vector<ArgType> types{pointer, extent, extent};
+    return count(Program::parse(text, "places.py").kernel("places").compile(types, {.num_warps = 8}, "sm_80").ptx,
+                 "(div|rem)\\.s32");
+  };
+  EXPECT_EQ(divisions("i // W", 16), 1);
+  EXPECT_EQ(divisions("i % W", 16), 1);
+  EXPECT_EQ(divisions("(i // W) * 1000 + i % W", 16), 1);
+  EXPECT_EQ(divisions("(i // (W * H)) * 1000 + i // W % H", 16), 3);
+  EXPECT_EQ(divisions("i // W", 1), 4);
+  EXPECT_EQ(divisions("(i - 8) // W", 16), 4) << "neighbours on both sides of 0 have quotients of both";
+  EXPECT_EQ(divisions("(i + 2) // W", 16), 2) << "aligned runs of two";
+  EXPECT_EQ(divisions("(i + 1) // W", 16), 4);
+}
+
+// Rows by numbers that the loop loads: the pointer to these goes on by their size, so that the assembler, which unrolls
+// the loop, can load several before the first row has come.
+TEST(PtxInstructions, LoopsThatGatherCarryPointers) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bag(numbers_ptr, table_ptr, out_ptr, count):
+    column = tl.arange(0, 128)
+    total = tl.zeros((128, ), tl.float32)
+    for i in range(count):
+        total += tl.load(table_ptr + tl.load(numbers_ptr + i) * 128 + column)
+    tl.store(out_ptr + column, total)
+)";
+  const ArgType numbers{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+  const ArgType rows{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{numbers, rows, rows, ArgType{.elem = Elem::I32}};
+  const std::string ptx = Program::parse(text, "bag.py").kernel("bag").compile(types, {.num_warps = 4}, "sm_80").ptx;
+  EXPECT_EQ(count(ptx, "add\\.s64\\s+(%rd[0-9]+), \\1, 4;"), 1) << ptx;
+}
+
 // Sums over four warps of columns that lanes hold, four of them together.
 TEST(PtxInstructions, PartialSumsLieAlongLanes) {
   const char* text = R"(

@@ -161,9 +161,25 @@ TEST_F(Layouts, RowsThatAreOneInMemoryStayInAThread) {
   Value* x = b.load(b.addptr(b.broadcast(starts, {64, 32}), columns), nullptr, nullptr);
   assign();
   EXPECT_EQ(layout(x),
-            "register=[[1,0],[2,0],[4,0],[32,0]], lane=[[0,1],[0,2],[0,4],[0,8],[0,16]], warp=[[8,0],[16,0]] "
+            "register=[[0,1],[1,0],[2,0],[4,0]], lane=[[0,2],[0,4],[0,8],[0,16],[8,0]], warp=[[16,0],[32,0]] "
             "-> dim0:64, dim1:32");
   EXPECT_EQ(x->def->get(ir::attr::repeats), (ir::Ints{8, 1}));
+}
+
+// The same, and the numbers are stored: a thread has columns beside each other too, so that it stores them together.
+TEST_F(Layouts, NumbersOfWordsAreStoredTogether) {
+  Value *words = pointer(Elem::I32), *out = pointer(Elem::F16), *stride = i32(16);
+  auto tile_of = [&](Value* base, Value* rows) {
+    Value* starts = b.addptr(b.splat(base, {64, 1}), b.mul(b.expand_dims(rows, 1), b.splat(stride, {64, 1})));
+    return b.addptr(b.broadcast(starts, {64, 64}), b.broadcast(b.expand_dims(b.arange(0, 64), 0), {64, 64}));
+  };
+  Value* x = b.load(tile_of(words, b.div(b.arange(0, 64), b.splat(c(8), {64}))), nullptr, nullptr);
+  b.store(tile_of(out, b.arange(0, 64)), b.cast(x, Elem::F16), nullptr);
+  assign();
+  EXPECT_EQ(conversions(), 0u) << ir::print(func);
+  EXPECT_EQ(x->def->get(ir::attr::repeats), (ir::Ints{8, 1}));
+  EXPECT_EQ(x->def->get(ir::attr::vector), 4);
+  EXPECT_EQ(ops(Opcode::Store).front()->get(ir::attr::vector), 4);
 }
 
 // The loop's load lies along columns that a store behind it shares, in other vectors: nothing is exchanged in the loop.
