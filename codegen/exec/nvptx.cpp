@@ -531,12 +531,12 @@ constexpr unsigned kHugeBlock = 8192, kPiece = 1024;
 void cut_huge_blocks(llvm::Function& f) {
   for (llvm::BasicBlock& block : llvm::make_early_inc_range(f)) {
     if (block.size() < kHugeBlock) continue;
-    llvm::BasicBlock* rest = &block;
-    while (rest->size() > kPiece) {
-      auto at = std::next(rest->begin(), kPiece);
-      if (llvm::isa<llvm::PHINode, llvm::AllocaInst>(*at)) break;  // these stand first in a block
-      rest = llvm::SplitBlock(rest, at);
-    }
+    llvm::SmallVector<llvm::Instruction*> cuts;
+    unsigned length = 0;
+    for (llvm::Instruction& i : block)
+      if (length++ >= kPiece && !llvm::isa<llvm::PHINode, llvm::AllocaInst>(i)) cuts.push_back(&i), length = 1;
+    // What is cut off goes to a new block instruction by instruction, so the last piece goes first.
+    for (llvm::Instruction* at : llvm::reverse(cuts)) llvm::SplitBlock(&block, at->getIterator());
   }
 }
 

@@ -8,7 +8,6 @@
 // many programs that run at a time. Programs with products are ordered by use of their own accord.
 #include <algorithm>
 #include <list>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -26,6 +25,7 @@ namespace {
 constexpr double kManyMore = 1.5;
 
 using Ops = std::list<std::unique_ptr<Op>>;
+using Position = Ops::iterator;  // stays that of its op wherever that goes
 
 class LoadRaiser {
  public:
@@ -47,58 +47,57 @@ class LoadRaiser {
   /// Ops between two that loads do not pass: first those that loads are and follow from.
   struct Moved {
     Ops* block;
-    const Op* end;  ///< null: the block's
-    std::vector<Op*> as_written, raised;
+    Position end;  ///< the first op behind them
+    std::vector<Position> as_written, raised;
 
     void raise() { put(raised); }
     void put_back() { put(as_written); }
-    void put(const std::vector<Op*>& order) {
-      std::unordered_map<const Op*, Ops::iterator> places;
-      for (auto at = block->begin(); at != block->end(); ++at) places[at->get()] = at;
-      const auto behind = end ? places.at(end) : block->end();
-      for (const Op* op : order) block->splice(behind, *block, places.at(op));
+    void put(const std::vector<Position>& order) {
+      for (Position op : order) block->splice(end, *block, op);
     }
   };
 
   void find(Block& block) {
-    std::vector<Op*> segment;
-    for (const auto& op : block.ops) {
-      if (!op->info().isolates())
-        for (auto& region : op->regions) find(*region);
-      if (is_passed(*op) || is_raised(*op)) {
-        segment.push_back(op.get());
+    std::vector<Position> segment;
+    for (Position op = block.ops.begin(); op != block.ops.end(); ++op) {
+      if (!(*op)->info().isolates())
+        for (auto& region : (*op)->regions) find(*region);
+      if (is_passed(**op) || is_raised(**op)) {
+        segment.push_back(op);
         continue;
       }
-      add(block, segment, op.get());
+      add(block, segment, op);
       segment.clear();
     }
-    add(block, segment, nullptr);
+    add(block, segment, block.ops.end());
   }
 
   static bool is_raised(const Op& op) { return op.opcode == Opcode::Load && !op.get(attr::volatile_); }
   static bool is_passed(const Op& op) { return op.has(Pure) && op.regions.empty() && !op.info().combines(); }
 
-  void add(Block& block, const std::vector<Op*>& segment, const Op* end) {
+  void add(Block& block, const std::vector<Position>& segment, Position end) {
     std::unordered_set<const Op*> early;
-    for (auto op = segment.rbegin(); op != segment.rend(); ++op) {
-      if (is_raised(**op)) early.insert(*op);
-      if (early.contains(*op))
-        for (const Value* operand : (*op)->operands)
+    for (auto at = segment.rbegin(); at != segment.rend(); ++at) {
+      const Op& op = ***at;
+      if (is_raised(op)) early.insert(&op);
+      if (early.contains(&op))
+        for (const Value* operand : op.operands)
           if (operand && operand->def) early.insert(operand->def);
     }
-    std::vector<Op*> raised = segment;
-    std::stable_partition(raised.begin(), raised.end(), [&](const Op* op) { return early.contains(op); });
+    std::vector<Position> raised = segment;
+    std::stable_partition(raised.begin(), raised.end(), [&](Position op) { return early.contains(op->get()); });
     if (passes_work(segment, early)) moved_.push_back({&block.ops, end, segment, std::move(raised)});
   }
 
   /// Whether a load stands behind work that it does not follow from; constants, indices and casts are none.
-  static bool passes_work(const std::vector<Op*>& segment, const std::unordered_set<const Op*>& early) {
+  static bool passes_work(const std::vector<Position>& segment, const std::unordered_set<const Op*>& early) {
     bool work = false;
-    for (const Op* op : segment) {
-      if (work && is_raised(*op)) return true;
-      const Type* type = op->results.empty() ? nullptr : &op->result()->type;
-      work |= !early.contains(op) && type && type->is_tile() && type->is_float() && op->has(Elementwise) &&
-              op->opcode != Opcode::Cast;
+    for (const Position at : segment) {
+      const Op& op = **at;
+      if (work && is_raised(op)) return true;
+      const Type* type = op.results.empty() ? nullptr : &op.result()->type;
+      work |= !early.contains(&op) && type && type->is_tile() && type->is_float() && op.has(Elementwise) &&
+              op.opcode != Opcode::Cast;
     }
     return false;
   }

@@ -7,7 +7,7 @@
 //     a = A[rows of my sums, k : k + STEP], b = B[k : k + STEP, columns of my sums]
 //     sums += a x b
 //
-// So code is as long as a step, whatever K.
+// So code is as long as a step, whatever K. Operands for which there is not as much room come slice by slice of K.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -31,13 +31,28 @@ constexpr int64_t kMostBytes = 64 << 10;
 // Rows of A begin in other banks, as lanes read elements of several rows at a time.
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kMostSteps = 8;
+// Slices of K begin where accesses of all element types do.
+constexpr int64_t kLeastSlice = 16;
 
 int64_t element_bytes(const ir::Type& type) { return std::max(8, type.bits()) / 8; }
-int64_t bytes_of_row_a(const ir::Type& a) { return a.shape.back() * element_bytes(a) + kAccessBytes; }
+// Of `depth` elements along K.
+int64_t bytes_of_row_a(const ir::Type& a, int64_t depth) { return depth * element_bytes(a) + kAccessBytes; }
 int64_t bytes_of_row_b(const ir::Type& b) { return b.shape.back() * element_bytes(b); }
-int64_t bytes_of_a(const ir::Type& a) {
-  const int64_t bytes = a.num_elements() / a.shape.back() * bytes_of_row_a(a);
+int64_t bytes_of_a(const ir::Type& a, int64_t depth) {
+  const int64_t bytes = a.num_elements() / a.shape.back() * bytes_of_row_a(a, depth);
   return (bytes + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+}
+int64_t bytes_of(const ir::Op& dot, int64_t depth) {
+  const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type;
+  return bytes_of_a(a, depth) + b.num_elements() / a.shape.back() * depth * element_bytes(b);
+}
+
+// How much of K is in shared memory at a time; all of it where no slice is small enough.
+int64_t depth_of_slice(const ir::Op& dot) {
+  const int64_t all = dot.operand(0)->type.shape.back();
+  for (int64_t depth = all; depth > 0; depth = (depth - 1) / kLeastSlice * kLeastSlice)
+    if (all % depth == 0 && bytes_of(dot, depth) <= kMostBytes) return depth;
+  return all;
 }
 
 class SharedProduct {
@@ -48,22 +63,30 @@ class SharedProduct {
         a_(dot.operand(0)->type),
         b_(dot.operand(1)->type),
         sums_(dot.result()->type),
-        depth_(a_.shape.back()),
+        depth_(depth_of_slice(dot)),
         step_(std::gcd(depth_, std::min(kMostSteps, kAccessBytes / element_bytes(a_)))),
         product_(l, dot) {}
 
   void run() {
     llvm::Value* base = l_.shared_address(l_.shared.offset.at(&dot_));
-    llvm::Value* base_b = l_.b.CreateAdd(base, l_.i32(bytes_of_a(a_)));
-    put(dot_.operand(0), base, bytes_of_row_a(a_));
-    put(dot_.operand(1), base_b, bytes_of_row_b(b_));
-    l_.barrier(dot_.loc);
-    find_lines(base, base_b);
-    multiply();
+    llvm::Value* base_b = l_.b.CreateAdd(base, l_.i32(bytes_of_a(a_, depth_)));
+    Sums sums;
+    for (int r = 0; r < Lowering::num_registers(sums_); ++r)
+      if (Lowering::canonical_register(sums_, r) == r) sums[r] = product_.widen(l_.get(dot_.operand(2))[size_t(r)]);
+    for (int64_t first = 0; first < a_.shape.back(); first += depth_) {
+      if (first > 0) l_.barrier(dot_.loc);  // all have read the slice before
+      put(dot_.operand(0), a_.rank() - 1, first, base, bytes_of_row_a(a_, depth_));
+      put(dot_.operand(1), b_.rank() - 2, first, base_b, bytes_of_row_b(b_));
+      l_.barrier(dot_.loc);
+      if (first == 0) find_lines(base, base_b);
+      sums = multiply(sums);
+    }
+    l_.set(dot_.result(), l_.map_registers(sums_, [&](int r) { return product_.finish(sums.at(r)); }));
   }
 
  private:
   using Coordinates = std::vector<int32_t>;
+  using Sums = std::map<int, llvm::Value*>;  // by register
 
   // A row of A, or a run of elements of a row of B, that some sums of a thread take, and where it begins.
   struct Line {
@@ -76,28 +99,39 @@ class SharedProduct {
     int column;
   };
 
-  // Puts an operand into shared memory row by row.
-  void put(const ir::Value* tile, llvm::Value* base, int64_t row_bytes) {
+  // Puts the slice of an operand that begins at `first` along axis `k` into shared memory, row by row.
+  void put(const ir::Value* tile, int k, int64_t first, llvm::Value* base, int64_t row_bytes) {
     const ir::Type& type = tile->type;
     const Regs& regs = l_.get(tile);
     llvm::Value* owner = l_.is_owner(type.layout.get());
+    const bool whole = type.shape[size_t(k)] == depth_;
     const int most = int(kAccessBytes / element_bytes(type));
     const int width = std::min(type.layout->contiguous_registers(type.rank() - 1), most);
     for (int r = 0; r < int(regs.size()); r += width) {
       if (Lowering::canonical_register(type, r) != r) continue;
+      std::vector<llvm::Value*> at;
+      for (int axis = 0; axis < type.rank(); ++axis) at.push_back(coordinate(type, axis, r));
+      llvm::Value* stores = owner;
+      if (!whole) {
+        llvm::Value*& along = at[size_t(k)];
+        along = l_.b.CreateSub(along, l_.i32(first));
+        llvm::Value* inside = l_.b.CreateICmpULT(along, l_.i32(depth_));
+        stores = owner ? l_.b.CreateAnd(owner, inside) : inside;
+      }
       llvm::Value* row = l_.i32(0);
-      for (int axis = 0; axis + 1 < type.rank(); ++axis) row = next_index(row, type, axis, coordinate(type, axis, r));
-      llvm::Value* at = l_.b.CreateMul(coordinate(type, type.rank() - 1, r), l_.i32(element_bytes(type)));
-      llvm::Value* address = l_.b.CreateAdd(l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(row_bytes))), at);
-      l_.store_shared(address, llvm::ArrayRef(regs).slice(size_t(r), size_t(width)), owner, dot_.loc);
+      for (int axis = 0; axis + 1 < type.rank(); ++axis)
+        row = next_index(row, axis == k ? depth_ : type.shape[size_t(axis)], at[size_t(axis)]);
+      llvm::Value* column = l_.b.CreateMul(at.back(), l_.i32(element_bytes(type)));
+      llvm::Value* address = l_.b.CreateAdd(l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(row_bytes))), column);
+      l_.store_shared(address, llvm::ArrayRef(regs).slice(size_t(r), size_t(width)), stores, dot_.loc);
     }
   }
 
   llvm::Value* coordinate(const ir::Type& type, int axis, int r) {
     return l_.coordinate(*type.layout, tile_dim(axis), r);
   }
-  llvm::Value* next_index(llvm::Value* index, const ir::Type& type, int axis, llvm::Value* at) {
-    return l_.b.CreateAdd(l_.b.CreateMul(index, l_.i32(type.shape[size_t(axis)])), at);
+  llvm::Value* next_index(llvm::Value* index, int64_t extent, llvm::Value* at) {
+    return l_.b.CreateAdd(l_.b.CreateMul(index, l_.i32(extent)), at);
   }
 
   // Which lines the sums of a thread take. Sums with the same part of their coordinates from registers share them.
@@ -118,13 +152,13 @@ class SharedProduct {
   llvm::Value* batch_index(int r) {
     llvm::Value* index = l_.i32(0);
     for (int axis = 0; axis + 2 < sums_.rank(); ++axis)
-      index = next_index(index, sums_, axis, coordinate(sums_, axis, r));
+      index = next_index(index, sums_.shape[size_t(axis)], coordinate(sums_, axis, r));
     return index;
   }
   llvm::Value* row_address(llvm::Value* base, int r) {
     const int m = sums_.rank() - 2;
-    llvm::Value* row = next_index(batch_index(r), sums_, m, coordinate(sums_, m, r));
-    return l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_a(a_))));
+    llvm::Value* row = next_index(batch_index(r), sums_.shape[size_t(m)], coordinate(sums_, m, r));
+    return l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_a(a_, depth_))));
   }
   llvm::Value* run_address(llvm::Value* base, int r) {
     llvm::Value* row = l_.b.CreateMul(batch_index(r), l_.i32(depth_));
@@ -133,11 +167,8 @@ class SharedProduct {
                           l_.b.CreateMul(column, l_.i32(element_bytes(b_))));
   }
 
-  void multiply() {
-    const int count = Lowering::num_registers(sums_);
-    std::map<int, llvm::Value*> starts;
-    for (int r = 0; r < count; ++r)
-      if (Lowering::canonical_register(sums_, r) == r) starts[r] = product_.widen(l_.get(dot_.operand(2))[size_t(r)]);
+  // The sums with the products of the slice that is in shared memory.
+  Sums multiply(const Sums& starts) {
     llvm::BasicBlock* before = l_.b.GetInsertBlock();
     auto* body = llvm::BasicBlock::Create(l_.context, "product", before->getParent());
     auto* after = llvm::BasicBlock::Create(l_.context, "product_end", before->getParent());
@@ -152,13 +183,13 @@ class SharedProduct {
     std::map<int, llvm::PHINode*> sums;
     for (auto [r, start] : starts) sums[r] = carried(start);
     read_step(k);
-    std::map<int, llvm::Value*> next;
+    Sums next;
     for (auto [r, sum] : sums) sum->addIncoming(next[r] = add_step(sum, terms_[size_t(r)]), body);
     llvm::Value* next_k = l_.b.CreateAdd(k, l_.i32(step_));
     k->addIncoming(next_k, body);
     l_.b.CreateCondBr(l_.b.CreateICmpSLT(next_k, l_.i32(depth_)), body, after);
     l_.b.SetInsertPoint(after);
-    l_.set(dot_.result(), l_.map_registers(sums_, [&](int r) { return product_.finish(next.at(r)); }));
+    return next;
   }
 
   void read_step(llvm::Value* k) {
@@ -187,7 +218,7 @@ class SharedProduct {
   Lowering& l_;
   const ir::Op& dot_;
   const ir::Type &a_, &b_, &sums_;
-  const int64_t depth_, step_;
+  const int64_t depth_, step_;  // of a slice, and of what is multiplied at a time
   ElementProduct product_;
   int width_ = 1;  // of a run
   std::vector<Line> rows_, runs_;
@@ -207,10 +238,7 @@ class FmaShared final : public ProductFamily {
     return ProductPlan{this};
   }
 
-  int64_t scratch_bytes(const ir::Op& dot) const override {
-    const ir::Type& b = dot.operand(1)->type;
-    return bytes_of_a(dot.operand(0)->type) + b.num_elements() * element_bytes(b);
-  }
+  int64_t scratch_bytes(const ir::Op& dot) const override { return bytes_of(dot, depth_of_slice(dot)); }
 
   LinearLayout operand_layout(const ProductPlan&, int, const ir::Type&, const LinearLayout&) const override {
     TEGULA_UNREACHABLE("{} takes operands in any layout", name);

@@ -114,6 +114,16 @@ TEST(DotTypes, ElementwiseThroughSharedMemory) {
   check<int8_t, int32_t>({1, 64, 64, 40}, Elem::I32, 0);
 }
 
+// More of the operands than shared memory has room for: in slices along K, whose number is no power of two either. A
+// register of a thread may hold elements of any slice.
+TEST(DotTypes, ElementwiseInSlicesAlongK) {
+  for (const Extents& e : {Extents{1, 64, 64, 160}, {1, 96, 128, 96}, {2, 16, 48, 160}, {1, 4, 160, 144}})
+    check<float, float>(e, Elem::F32, 1e-6);
+  check<double, double>({1, 32, 48, 192}, Elem::F64, 1e-15);
+  check<float16, float16>({1, 64, 96, 240}, Elem::F16, 1e-3);
+  check<uint8_t, int32_t>({1, 16, 320, 224}, Elem::I32, 0);
+}
+
 // Several instructions beside each other that do not begin where swizzle patterns of the operand do.
 TEST(DotTypes, ColumnsInOddParts) {
   check<float16, float>({1, 64, 320, 16}, Elem::F32, 1e-6);
